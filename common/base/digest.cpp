@@ -1,0 +1,91 @@
+#include "common/base/digest.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+namespace zeroproof {
+
+static_assert(std::endian::native == std::endian::little, "digests are defined over little-endian values");
+
+namespace {
+
+/// Copies the values to `target` with every NaN made canonical.
+template <class Bits>
+void canonical_copy(const Bits* source, Bits* target, std::int64_t count, Bits magnitude, Bits infinity) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    target[i] = (source[i] & magnitude) > infinity ? magnitude : source[i];
+  }
+}
+
+constexpr std::int64_t block_bytes = 4096;
+
+template <class Bits>
+void add_floats(XXH3_state_t* state, const TensorView& view, Bits magnitude, Bits infinity) {
+  constexpr std::int64_t block = block_bytes / static_cast<std::int64_t>(sizeof(Bits));
+  std::array<Bits, block> buffer;
+  const auto* data = static_cast<const Bits*>(view.data);
+  for (std::int64_t begin = 0; begin < view.numel; begin += block) {
+    const std::int64_t count = std::min(block, view.numel - begin);
+    canonical_copy<Bits>(data + begin, buffer.data(), count, magnitude, infinity);
+    XXH3_128bits_update(state, buffer.data(), static_cast<std::size_t>(count) * sizeof(Bits));
+  }
+}
+
+}  // namespace
+
+struct Hasher::State {
+  XXH3_state_t* xxh = XXH3_createState();
+  ~State() { XXH3_freeState(xxh); }
+};
+
+Hasher::Hasher() : state_(std::make_unique<State>()) { XXH3_128bits_reset(state_->xxh); }
+Hasher::~Hasher() = default;
+Hasher::Hasher(Hasher&&) noexcept = default;
+Hasher& Hasher::operator=(Hasher&&) noexcept = default;
+
+void Hasher::add(const TensorView& view) {
+  switch (view.dtype) {
+    case DType::fp32: return add_floats<std::uint32_t>(state_->xxh, view, 0x7FFFFFFFU, 0x7F800000U);
+    case DType::bf16: return add_floats<std::uint16_t>(state_->xxh, view, 0x7FFF, 0x7F80);
+    case DType::fp16: return add_floats<std::uint16_t>(state_->xxh, view, 0x7FFF, 0x7C00);
+    case DType::fp64:
+      return add_floats<std::uint64_t>(state_->xxh, view, 0x7FFFFFFFFFFFFFFFU, 0x7FF0000000000000U);
+    case DType::u32:
+    case DType::u64: break;
+  }
+  if (view.numel > 0) XXH3_128bits_update(state_->xxh, view.data, static_cast<std::size_t>(view.num_bytes()));
+}
+
+void Hasher::add(std::string_view text) {
+  add(std::uint64_t{text.size()});
+  XXH3_128bits_update(state_->xxh, text.data(), text.size());
+}
+
+void Hasher::add(std::uint64_t value) { add(TensorView{&value, DType::u64, 1}); }
+void Hasher::add(double value) { add(TensorView{&value, DType::fp64, 1}); }
+
+Digest Hasher::digest() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(state_->xxh);
+  return {hash.high64, hash.low64};
+}
+
+Digest raw_digest(const void* data, std::int64_t num_bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(data, static_cast<std::size_t>(num_bytes));
+  return {hash.high64, hash.low64};
+}
+
+std::string to_hex(const Digest& digest) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const std::uint64_t half : {digest.high, digest.low}) {
+    for (int shift = 60; shift >= 0; shift -= 4) text += digits[half >> shift & 0xFU];
+  }
+  return text;
+}
+
+}  // namespace zeroproof

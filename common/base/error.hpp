@@ -1,0 +1,39 @@
+#pragma once
+// Errors of the whole project: one sentence, "problem (why it matters) remedy".
+
+#include <stdexcept>
+#include <string>
+
+namespace zeroproof {
+
+enum class ErrorCode {
+  invalid_argument,  ///< the caller passed something the contract forbids
+  config,            ///< a configuration file or command line is wrong (exit 2)
+  io,                ///< a file could not be read or written
+  comm,              ///< ranks disagree about a collective, or a rank died
+  timeout,           ///< a rank did not arrive within the time limit (exit 5)
+  fp_environment,    ///< rounding mode or flush-to-zero is not what the contract needs
+  unavailable,       ///< this build or machine cannot do what was asked (exit 3)
+  internal,          ///< a defect of zeroproof itself (exit 9)
+};
+
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ErrorCode code() const { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+/// Throws Error("problem (why) remedy").
+[[noreturn]] void fail(ErrorCode code, const std::string& problem, const std::string& why,
+                       const std::string& remedy);
+
+}  // namespace zeroproof
+
+/// Checks a condition; the three texts are only built when it does not hold.
+#define ZP_CHECK(condition, code, problem, why, remedy)        \
+  do {                                                         \
+    if (!(condition)) ::zeroproof::fail(code, problem, why, remedy); \
+  } while (0)

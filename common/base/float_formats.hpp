@@ -1,0 +1,50 @@
+#pragma once
+// Bit-level conversions of the 16-bit formats, for workloads, reports and checks. Not a twin: the twins of
+// contracts/cast.hpp have their own code, and these functions are proved by exhaustion in tests/common.
+
+#include <bit>
+#include <cstdint>
+
+#include "common/base/dtype.hpp"
+
+namespace zeroproof {
+
+/// Exact.
+inline float to_float(bf16 value) { return std::bit_cast<float>(std::uint32_t{value.bits} << 16); }
+
+/// Exact.
+inline float to_float(fp16 value) {
+  const std::uint32_t sign = std::uint32_t{value.bits} >> 15 << 31;
+  const std::uint32_t exponent = value.bits >> 10 & 0x1FU;
+  const std::uint32_t fraction = value.bits & 0x3FFU;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | fraction << 13);
+  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
+  // Subnormal or zero: fraction * 2^-24, a product that fp32 represents exactly.
+  const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
+  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
+}
+
+/// To nearest, ties to even; NaN becomes the canonical NaN.
+inline bf16 to_bf16(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return {0x7FFF};
+  const std::uint32_t round_up_below = 0x7FFFU + (bits >> 16 & 1U);
+  return {static_cast<std::uint16_t>((bits + round_up_below) >> 16)};
+}
+
+/// To nearest, ties to even, with subnormals; too large becomes infinity; NaN becomes the canonical NaN.
+inline fp16 to_fp16(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = bits >> 16 & 0x8000U;
+  const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
+  if (magnitude > 0x7F800000U) return {0x7FFF};
+  if (magnitude >= 0x477FF000U) return {static_cast<std::uint16_t>(sign | 0x7C00U)};  // 65520 and above
+  if (magnitude < 0x38800000U) {  // below 2^-14: count units of 2^-24; the addition rounds to nearest even
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
+    return {static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000U))};
+  }
+  const std::uint32_t round_up_below = 0xFFFU + (magnitude >> 13 & 1U);
+  return {static_cast<std::uint16_t>(sign | (magnitude - 0x38000000U + round_up_below) >> 13)};
+}
+
+}  // namespace zeroproof

@@ -1,0 +1,31 @@
+# One-way layers: common <- reference, common <- cuda, {reference, cuda} <- verification <- tests.
+#
+# A library sees an include root made of links to the layers it may use, and nothing else, so an #include against the
+# arrows ends with "No such file or directory".
+
+# zp_include_root(<out-var> <layer>...): the include root that shows exactly these layers.
+function(zp_include_root out)
+  list(JOIN ARGN "-" key)
+  set(root ${CMAKE_BINARY_DIR}/include/${key})
+  file(MAKE_DIRECTORY ${root})
+  foreach(layer IN LISTS ARGN)
+    file(CREATE_LINK ${CMAKE_SOURCE_DIR}/${layer} ${root}/${layer} SYMBOLIC)
+  endforeach()
+  set(${out} ${root} PARENT_SCOPE)
+endfunction()
+
+# zp_layer_library(<name> LAYERS <layer>... [SOURCES <file>...]): a static library with the contract's flags.
+function(zp_layer_library name)
+  cmake_parse_arguments(arg "" "" "LAYERS;SOURCES" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  zp_layer_target(${name} ${arg_LAYERS})
+endfunction()
+
+# zp_layer_target(<target> <layer>...): the same for a target that exists.
+function(zp_layer_target name)
+  zp_include_root(root ${ARGN})
+  target_include_directories(${name} PRIVATE ${root})
+  target_link_libraries(${name} PRIVATE zp_fp_flags)
+  target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Werror
+    $<$<CXX_COMPILER_ID:GNU>:-Wmissing-declarations> $<$<CXX_COMPILER_ID:Clang>:-Wmissing-prototypes>>)
+endfunction()

@@ -1,0 +1,39 @@
+#pragma once
+// Ranks as threads of this process: the same code as with processes, on any machine, under any debugger.
+
+#include <functional>
+#include <memory>
+
+#include "common/comm/communicator.hpp"
+
+namespace zeroproof {
+
+class ThreadMeeting;
+
+/// A group of world_size ranks in this process. It lives over many run_ranks, but not over an error: a broken
+/// world stays broken, make a new one.
+class ThreadWorld {
+ public:
+  /// timeout: how long a rank waits in a collective for the others before it gives up.
+  explicit ThreadWorld(int world_size, std::chrono::milliseconds timeout = default_comm_timeout);
+
+  int world_size() const;
+
+  /// The communicator of one rank, for use by one thread at a time. Its position in the order of calls
+  /// belongs to the world, so it does not matter whether a rank keeps one communicator or asks for a new one.
+  /// It may outlive the world.
+  std::unique_ptr<Communicator> communicator(int rank);
+
+ private:
+  friend void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& work);
+  std::shared_ptr<ThreadMeeting> meeting_;
+};
+
+/// Runs work once per rank, each in a thread of its own, and returns when all have ended.
+///
+/// If work throws on a rank, the world is aborted with the exception's text, so the others end as well, and
+/// the first exception is rethrown here, not one that followed from it. A rank whose work returns while
+/// others still call collectives makes those calls fail at once.
+void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& work);
+
+}  // namespace zeroproof

@@ -1,0 +1,97 @@
+#pragma once
+// What every implementation of the sharded step offers: reference and production are driven through this.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/exec.hpp"
+#include "common/base/span.hpp"
+#include "common/comm/communicator.hpp"
+#include "common/contracts/loss_scaler.hpp"
+#include "common/contracts/step_scalars.hpp"
+#include "common/layout/shard_map.hpp"
+#include "common/step/phase.hpp"
+
+namespace zeroproof {
+
+/// Gives the leaf gradient of a micro-batch: the gradient of the loss of that micro-batch alone, times the loss scale.
+class LeafSource {
+ public:
+  virtual ~LeafSource() = default;
+
+  /// Shapes   [padded_numel] in the leaf dtype (fp32, bf16 or fp16); padding holds anything, NaN when poisoned.
+  /// The view stays valid until the next call on this source. Micro-batches are counted in data order, 0 <= j < M.
+  virtual TensorView leaf(std::int64_t micro_batch) = 0;
+};
+
+struct OptimizerSetup {
+  const FlatLayout* layout = nullptr;
+  const ShardMap* shards = nullptr;
+  Communicator* comm = nullptr;
+  int stage = 0;                      ///< 0: state replicated; 1: state sharded; 2: gradients sharded too
+  DType param_dtype = DType::bf16;    ///< fp32, bf16 or fp16
+  DType leaf_dtype = DType::fp32;     ///< fp32, bf16 or fp16
+  std::int64_t micro_batches = 1;     ///< M, over all ranks
+  AdamwHyper hyper;
+  LossScalerConfig scaler;
+  Exec exec;
+};
+
+/// Everything that survives a step, undistributed, in flat order. Padding is ignored.
+struct FullState {
+  Span<const float> master;      // [padded_numel]
+  Span<const float> exp_avg;     // [padded_numel]
+  Span<const float> exp_avg_sq;  // [padded_numel]
+  std::int64_t applied_steps = 0;
+  LossScalerState scaler;
+};
+
+/// One buffer as a tap sees it. Sharded buffers name the global ranges their elements come from, in order; for
+/// scalars `ranges` is empty.
+struct ExposedBuffer {
+  BufferId id;
+  TensorView view;
+  std::vector<FlatRange> ranges;
+};
+
+/// Sees every phase of a step; production runs without one.
+class StepTap {
+ public:
+  virtual ~StepTap() = default;
+  virtual void observe(Phase phase, const ExposedBuffer& buffer) = 0;
+};
+
+class DistributedOptimizer {
+ public:
+  virtual ~DistributedOptimizer() = default;
+
+  /// Sets master, moments, counters and scaler from the undistributed state, and makes param_shard and param_full
+  /// from master. Call once before the first step.
+  virtual void load_state(const FullState& state) = 0;
+
+  /// Runs one phase. Phases run in the order of all_phases; after an overflow the phases of skipped_on_overflow must
+  /// not be called. `leaves` is read in Phase::reduce only.
+  virtual void run_phase(Phase phase, LeafSource& leaves) = 0;
+
+  /// True between unscale and the next prepare if found_inf was set on any rank.
+  virtual bool skipped() const = 0;
+
+  /// Buffers written by a phase, valid until the next phase runs. Views are writable: lock-step comparison overwrites
+  /// them with the reference's values. Empty for a phase that does nothing here (fused builds).
+  virtual std::vector<ExposedBuffer> exposed(Phase phase) = 0;
+
+  /// Every buffer that exists, once per piece of memory (a buffer reused for several ids appears under the first).
+  virtual std::vector<ExposedBuffer> storage() = 0;
+
+  /// Name of a buffer whose red zone was overwritten, "" if none (or if the implementation has no red zones).
+  virtual std::string damaged_guard() const { return {}; }
+
+  virtual LossScalerState loss_scaler() const = 0;
+  virtual std::int64_t applied_steps() const = 0;
+
+  /// All phases of one step; returns false if the step was skipped.
+  bool step(LeafSource& leaves, StepTap* tap = nullptr);
+};
+
+}  // namespace zeroproof

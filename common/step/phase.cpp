@@ -1,0 +1,21 @@
+#include "common/step/phase.hpp"
+
+namespace zeroproof {
+
+std::string_view name(Phase phase) {
+  constexpr std::array<std::string_view, 8> names = {"prepare", "reduce", "unscale", "norm",
+                                                     "clip",    "update", "cast",    "gather"};
+  return names[static_cast<std::size_t>(phase)];
+}
+
+std::string_view name(BufferId buffer) {
+  constexpr std::array<std::string_view, num_buffer_ids> names = {
+      "step_scalars", "applied_steps", "grad_sum", "unscaled_grad", "found_inf",
+      "loss_scaler",  "norm_limbs",    "grad_norm", "clip_coef",    "grad",
+      "exp_avg",      "exp_avg_sq",    "master",    "param_shard",  "param_full"};
+  return names[static_cast<std::size_t>(buffer)];
+}
+
+bool skipped_on_overflow(Phase phase) { return phase >= Phase::norm; }
+
+}  // namespace zeroproof

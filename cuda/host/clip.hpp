@@ -1,0 +1,10 @@
+#pragma once
+
+#include "common/contracts/clip.hpp"
+
+namespace zeroproof::cuda::host {
+
+ClipCoefFn clip_coef;
+ClipFn clip;
+
+}  // namespace zeroproof::cuda::host

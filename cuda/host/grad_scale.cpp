@@ -1,0 +1,23 @@
+#include "cuda/host/grad_scale.hpp"
+
+#include <atomic>
+
+#include "cuda/fault.hpp"
+#include "cuda/host/check.hpp"
+#include "cuda/host/parallel_blocks.hpp"
+#include "cuda/host/simd/kernels.hpp"
+
+namespace zeroproof::cuda::host {
+
+bool unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum, Span<float> unscaled_grad) {
+  require_same_numel("unscale", "grad_sum", grad_sum.size(), "unscaled_grad", unscaled_grad.size());
+  if (ZP_FAULT(exec, "Z49-double-unscale")) inv_scale = inv_scale * inv_scale;
+  const SimdKernels& kernels = simd_kernels(exec.isa);
+  std::atomic<std::uint32_t> found{0};
+  parallel_blocks(exec, numel(grad_sum), [&](std::int64_t begin, std::int64_t end) {
+    found |= kernels.unscale(inv_scale, grad_sum.data() + begin, unscaled_grad.data() + begin, end - begin);
+  });
+  return found != 0;
+}
+
+}  // namespace zeroproof::cuda::host

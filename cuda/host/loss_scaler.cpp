@@ -1,0 +1,56 @@
+#include "cuda/host/loss_scaler.hpp"
+
+#include <string>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof::cuda::host {
+namespace {
+
+void check(const LossScalerConfig& config) {
+  const auto at_least_one = [](int value, const char* name) {
+    ZP_CHECK(value >= 1, ErrorCode::invalid_argument, std::string("loss scaler: ") + name + " is " + std::to_string(value),
+             "the scale would never move, or move the wrong way", "use 1 or more");
+  };
+  at_least_one(config.growth_interval, "growth_interval");
+  at_least_one(config.hysteresis, "hysteresis");
+  at_least_one(config.log2_growth, "log2_growth");
+  at_least_one(config.log2_backoff, "log2_backoff");
+  ZP_CHECK(config.log2_min <= config.log2_initial && config.log2_initial <= config.log2_max,
+           ErrorCode::invalid_argument,
+           "loss scaler: the initial scale 2^" + std::to_string(config.log2_initial) + " lies outside [2^" +
+               std::to_string(config.log2_min) + ", 2^" + std::to_string(config.log2_max) + "]",
+           "the automaton never leaves that range", "move the limits or the initial scale");
+}
+
+}  // namespace
+
+LossScalerState loss_scaler_init(const LossScalerConfig& config) {
+  check(config);
+  const bool scales = config.kind != LossScalerKind::none;
+  return {scales ? config.log2_initial : 0, 0, config.hysteresis};
+}
+
+LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossScalerState& state, bool found_inf) {
+  check(config);
+  if (config.kind != LossScalerKind::dynamic) return state;
+  LossScalerState next = state;
+  if (found_inf) {
+    next.growth_tracker = 0;
+    if (next.hysteresis_left > 0) --next.hysteresis_left;
+    if (next.hysteresis_left == 0) {
+      const std::int32_t backed_off = state.log2_scale - config.log2_backoff;
+      next.log2_scale = backed_off < config.log2_min ? config.log2_min : backed_off;
+    }
+    return next;
+  }
+  ++next.growth_tracker;
+  if (config.refill == HysteresisRefill::good_step) next.hysteresis_left = config.hysteresis;
+  if (next.growth_tracker < config.growth_interval) return next;
+  next.growth_tracker = 0;
+  next.hysteresis_left = config.hysteresis;
+  if (state.log2_scale + config.log2_growth <= config.log2_max) next.log2_scale += config.log2_growth;
+  return next;
+}
+
+}  // namespace zeroproof::cuda::host

@@ -1,0 +1,56 @@
+#include "cuda/optimizer_checks.hpp"
+
+#include <string>
+
+#include "common/base/error.hpp"
+#include "cuda/host/loss_scaler.hpp"
+#include "cuda/host/step_scalars.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+void require(bool ok, const std::string& problem, const char* why, const char* remedy) {
+  ZP_CHECK(ok, ErrorCode::invalid_argument, problem, why, remedy);
+}
+
+bool is_tensor_dtype(DType dtype) { return dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16; }
+
+}  // namespace
+
+const OptimizerSetup& checked(const OptimizerSetup& setup) {
+  require(setup.layout != nullptr && setup.shards != nullptr && setup.comm != nullptr,
+          "the optimizer setup lacks its layout, shard map or communicator", "they say what this rank owns",
+          "set all three");
+  require(setup.stage >= 0 && setup.stage <= 2, "ZeRO stage is " + std::to_string(setup.stage),
+          "the production path has stages 0, 1 and 2", "choose one of them");
+  require(setup.micro_batches >= 1, "micro_batches is " + std::to_string(setup.micro_batches),
+          "a step needs at least one gradient", "use 1 or more");
+  require(setup.shards->padded_numel() == setup.layout->padded_numel(),
+          "the shard map covers " + std::to_string(setup.shards->padded_numel()) + " elements but the layout has " +
+              std::to_string(setup.layout->padded_numel()),
+          "elements without an owner would never be updated", "build the shard map from this layout");
+  require(setup.shards->world_size() == setup.comm->world_size(),
+          "the shard map is for " + std::to_string(setup.shards->world_size()) + " ranks but the communicator has " +
+              std::to_string(setup.comm->world_size()),
+          "some elements would have no owner, or two", "build the shard map for this world size");
+  require(is_tensor_dtype(setup.param_dtype) && is_tensor_dtype(setup.leaf_dtype),
+          "parameters are " + std::string(name(setup.param_dtype)) + " and leaves " +
+              std::string(name(setup.leaf_dtype)),
+          "only fp32, bf16 and fp16 hold gradients and parameters", "choose one of them");
+  // Both throw for values outside their ranges, before the first step instead of in the middle of it.
+  host::step_scalars(setup.hyper, 1, host::loss_scaler_init(setup.scaler).log2_scale, setup.micro_batches);
+  return setup;
+}
+
+void require_state(const OptimizerSetup& setup, const FullState& state) {
+  const auto numel = static_cast<std::size_t>(setup.layout->padded_numel());
+  require(state.master.size() == numel && state.exp_avg.size() == numel && state.exp_avg_sq.size() == numel,
+          "the state has " + std::to_string(state.master.size()) + ", " + std::to_string(state.exp_avg.size()) +
+              " and " + std::to_string(state.exp_avg_sq.size()) + " elements but the layout has " +
+              std::to_string(numel),
+          "moments would be lost or read past their end", "pass flat buffers, padding included");
+  require(state.applied_steps >= 0, "applied_steps is " + std::to_string(state.applied_steps),
+          "bias correction counts applied steps", "use 0 or more");
+}
+
+}  // namespace zeroproof::cuda

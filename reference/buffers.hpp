@@ -1,0 +1,53 @@
+#pragma once
+// Buffers of the optimizers. Everything is allocated full of NaN and padding is never written: an operation that
+// touched padding would show up as a NaN (R13).
+
+#include <cstddef>
+#include <vector>
+
+#include "common/base/span.hpp"
+#include "common/layout/flat_layout.hpp"
+
+namespace zeroproof::reference {
+
+std::vector<float> nan_buffer(std::int64_t numel);
+
+/// The elements of a piece in a buffer that starts at local index 0.
+inline Span<float> at(std::vector<float>& buffer, const Piece& piece) {
+  return Span<float>(buffer).subspan(static_cast<std::size_t>(piece.local_begin),
+                                     static_cast<std::size_t>(piece.numel));
+}
+inline Span<const float> at(Span<const float> buffer, const Piece& piece) {
+  return buffer.subspan(static_cast<std::size_t>(piece.local_begin), static_cast<std::size_t>(piece.numel));
+}
+
+/// Leaf in fp32, [view.numel]; elements outside the pieces become NaN, whatever they were. Exact (R8).
+/// Errors: invalid_argument if the leaf is not fp32, bf16 or fp16.
+std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& pieces);
+
+/// The bytes of some global ranges of a full buffer, one range after another: what a shard of it looks like.
+std::vector<std::byte> pack(const TensorView& full, const std::vector<FlatRange>& ranges);
+
+/// The way back: puts the bytes of a shard where they belong in the full buffer.
+void unpack(Span<const std::byte> packed, const std::vector<FlatRange>& ranges, const TensorView& full);
+
+/// Parameters as the model sees them, in one of three formats.
+class ParamBuffer {
+ public:
+  ParamBuffer() = default;
+  /// Errors: invalid_argument if dtype is not fp32, bf16 or fp16.
+  ParamBuffer(DType dtype, std::int64_t numel);
+
+  /// RNE(master) over the pieces, by local index; in fp32 the bits of master (R6, R8).
+  void round_from(Span<const float> master, const std::vector<Piece>& pieces);
+
+  TensorView view() const;
+
+ private:
+  DType dtype_ = DType::fp32;
+  std::vector<float> fp32_;  // only the vector of this dtype has elements
+  std::vector<bf16> bf16_;
+  std::vector<fp16> fp16_;
+};
+
+}  // namespace zeroproof::reference

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <sstream>
+#include <string>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof::reference {
+
+/// A number as an error message shows it; std::to_string would print 1e-40 as 0.000000.
+inline std::string text(double value) {
+  std::ostringstream stream;
+  stream.precision(9);
+  stream << value;
+  return stream.str();
+}
+
+/// Throws invalid_argument unless two views that an operation walks together have the same number of elements.
+inline void check_same_numel(const char* operation, const char* first, std::size_t first_numel, const char* second,
+                             std::size_t second_numel) {
+  ZP_CHECK(first_numel == second_numel, ErrorCode::invalid_argument,
+           std::string(operation) + ": " + first + " has " + std::to_string(first_numel) + " elements and " +
+               second + " has " + std::to_string(second_numel),
+           "they are walked together, element by element", "pass views of the same length");
+}
+
+}  // namespace zeroproof::reference

@@ -1,0 +1,112 @@
+#include "reference/grad_norm.hpp"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "reference/blocks.hpp"
+
+namespace zeroproof::reference {
+namespace {
+
+constexpr int num_lanes = 32;
+constexpr int num_limbs = 21;
+constexpr int lowest_weight = -352;  // limb 0 counts units of 2^-352
+constexpr std::uint64_t digit_mask = 0xFFFFFFFFU;
+
+static_assert(block_numel == norm_chunk_numel, "one block is one chunk of the norm");
+
+/// Sum of squares of one chunk: 32 lanes side by side, then a tree that halves them (R12).
+double chunk_sum(ConstArray grad) {
+  // Column s holds elements 32 s .. 32 s + 31; what is missing in the last chunk counts +0.
+  Eigen::Array<float, num_lanes, num_lanes> g1 = Eigen::Array<float, num_lanes, num_lanes>::Zero();
+  MutableArray(g1.data(), g1.size()).head(grad.size()) = grad;
+
+  Eigen::Array<double, num_lanes, 1> a = Eigen::Array<double, num_lanes, 1>::Zero();
+  for (int s = 0; s < num_lanes; ++s) {
+    const Eigen::Array<double, num_lanes, 1> x = g1.col(s).cast<double>();
+    a = a + x * x;
+  }
+  for (int w = num_lanes / 2; w >= 1; w /= 2) a.head(w) = a.head(w) + a.segment(w, w);
+  return a[0];
+}
+
+/// Adds m * 2^(e - 1075), exactly: m shifted to the grid of the limbs and cut into three 32-bit digits.
+void deposit(double sum, NormLimbs& limbs) {
+  if (std::isnan(sum)) {
+    limbs.nan_count += 1;
+    return;
+  }
+  if (std::isinf(sum)) {
+    limbs.inf_count += 1;
+    return;
+  }
+  if (sum == 0) return;
+
+  // A sum of squares is not negative, and the smallest square, 2^-298, is a normal fp64: no sign, no subnormals.
+  const std::uint64_t bits = std::bit_cast<std::uint64_t>(sum);
+  const int e = static_cast<int>(bits >> 52);
+  const std::uint64_t m = (bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
+  const int q = e - 1075 - lowest_weight;
+  const int shift = q % 32;
+
+  // m << shift has up to 84 bits, so the low 32 and the high 21 bits of m are shifted apart.
+  const std::uint64_t low = (m & digit_mask) << shift;
+  const std::uint64_t high = ((m >> 32) << shift) + (low >> 32);
+  const std::size_t first = static_cast<std::size_t>(q / 32);
+  limbs.limbs[first] += low & digit_mask;
+  limbs.limbs[first + 1] += high & digit_mask;
+  limbs.limbs[first + 2] += high >> 32;
+}
+
+/// Bit `position` of the integer that normalised limbs stand for; the last limb may have more than 32 bits.
+bool bit(const NormLimbs& limbs, int position) {
+  if (position < 0) return false;
+  const int limb = std::min(position / 32, num_limbs - 1);
+  return (limbs.limbs[static_cast<std::size_t>(limb)] >> (position - 32 * limb) & 1U) != 0;
+}
+
+/// The value of normalised limbs, rounded once to fp64, ties to even.
+double rounded_once(const NormLimbs& limbs) {
+  int top = 32 * (num_limbs - 1) + 63;
+  while (top >= 0 && !bit(limbs, top)) --top;
+  if (top < 0) return 0;
+
+  std::uint64_t mantissa = 0;
+  for (int position = top; position > top - 53; --position) mantissa = 2 * mantissa + (bit(limbs, position) ? 1 : 0);
+
+  const int half = top - 53;  // the first bit that does not fit
+  bool below_half = false;
+  for (int position = half - 1; position >= 0; --position) below_half = below_half || bit(limbs, position);
+  if (bit(limbs, half) && (below_half || mantissa % 2 == 1)) mantissa += 1;
+
+  // At most 2^53, hence exact; the scaling is exact too, because fp64 reaches far beyond the limbs.
+  return std::ldexp(static_cast<double>(mantissa), top - 52 + lowest_weight);
+}
+
+}  // namespace
+
+void grad_norm_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
+  // With every limb below 2^32, 2^32 - 1 deposits fit before the next carry; a span that long has 2^42 elements.
+  grad_norm_normalise(limbs);
+  for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {
+    deposit(chunk_sum(as_array(part(grad, begin, count))), limbs);
+  });
+}
+
+void grad_norm_normalise(NormLimbs& limbs) {
+  for (std::size_t i = 0; i + 1 < limbs.limbs.size(); ++i) {
+    limbs.limbs[i + 1] += limbs.limbs[i] >> 32;
+    limbs.limbs[i] &= digit_mask;
+  }
+}
+
+double grad_norm_finish(const NormLimbs& limbs) {
+  if (limbs.nan_count > 0) return std::numeric_limits<double>::quiet_NaN();
+  if (limbs.inf_count > 0) return std::numeric_limits<double>::infinity();
+  NormLimbs normalised = limbs;
+  grad_norm_normalise(normalised);
+  return std::sqrt(rounded_once(normalised));
+}
+
+}  // namespace zeroproof::reference

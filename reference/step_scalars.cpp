@@ -1,0 +1,95 @@
+#include "reference/step_scalars.hpp"
+
+#include <cmath>
+#include <string>
+
+#include "reference/checks.hpp"
+
+namespace zeroproof::reference {
+namespace {
+
+constexpr double two_to_minus_126 = 0x1p-126;  // the smallest normal fp32
+constexpr double two_to_126 = 0x1p126;         // the largest power of two whose reciprocal is a normal fp32
+constexpr double two_to_minus_23 = 0x1p-23;
+
+float fp32(double value) { return static_cast<float>(value); }
+
+/// R5: squaring from the right. std::pow may differ between C libraries, these products cannot.
+double power(double base, std::int64_t exponent) {
+  double result = 1;
+  while (true) {
+    if (exponent % 2 == 1) result = result * base;
+    exponent /= 2;
+    if (exponent == 0) return result;
+    base = base * base;
+  }
+}
+
+void check_range(bool inside, const std::string& problem, const std::string& why, const std::string& remedy) {
+  ZP_CHECK(inside, ErrorCode::invalid_argument, problem, why, remedy);
+}
+
+void check_finite_and_not_negative(const char* what, double value) {
+  check_range(std::isfinite(value) && value >= 0, std::string(what) + " is " + text(value),
+              "rule R5 covers finite values of 0 or more", "choose one of those");
+}
+
+/// Every condition is written so that a NaN leaves the range.
+void check_hyper(const AdamwHyper& hyper) {
+  const double one_minus_beta1 = 1 - double{hyper.beta1};
+  const double one_minus_beta2 = 1 - double{hyper.beta2};
+  check_range(two_to_minus_23 <= one_minus_beta1 && one_minus_beta1 <= 1,
+              "beta1 is " + text(hyper.beta1), "1 - beta1 must lie in 2^-23 .. 1 (R5)",
+              "choose beta1 in 0 .. 1 - 2^-23");
+  check_range(two_to_minus_23 <= one_minus_beta2 && one_minus_beta2 <= 0.5,
+              "beta2 is " + text(hyper.beta2), "1 - beta2 must lie in 2^-23 .. 1/2 (R5)",
+              "choose beta2 in 1/2 .. 1 - 2^-23");
+  check_range(double{fp32(hyper.eps)} >= two_to_minus_126, "eps is " + text(hyper.eps),
+              "in fp32 it must be 2^-126 or more, so that the denominator is never 0", "choose a larger eps");
+  check_finite_and_not_negative("lr", hyper.lr);
+  check_finite_and_not_negative("weight_decay", hyper.weight_decay);
+  if (hyper.max_norm) check_finite_and_not_negative("max_norm", *hyper.max_norm);
+}
+
+/// S * divisor, exact in fp64: the divisor has at most 53 bits and S is a power of two.
+double scale_times_divisor(int log2_loss_scale, std::int64_t divisor) {
+  check_range(1 <= divisor && divisor < (std::int64_t{1} << 53), "divisor is " + std::to_string(divisor),
+              "it must be exact in fp64, from 1 to below 2^53", "use the number of micro-batches or tokens");
+  const double product = std::ldexp(static_cast<double>(divisor), log2_loss_scale);
+  check_range(two_to_minus_126 <= product && product <= two_to_126,
+              "loss scale 2^" + std::to_string(log2_loss_scale) + " times divisor " + std::to_string(divisor) +
+                  " is outside 2^-126 .. 2^126",
+              "its reciprocal must be a normal fp32", "choose a loss scale nearer to 1");
+  return product;
+}
+
+}  // namespace
+
+StepScalars step_scalars(const AdamwHyper& hyper, std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
+  check_range(t >= 1, "t is " + std::to_string(t), "it counts the step about to be applied",
+              "the first step has t = 1");
+  check_hyper(hyper);
+  const double scale = scale_times_divisor(log2_loss_scale, divisor);
+
+  // beta1 and beta2 were rounded to fp32 when the configuration was read, so both differences are exact.
+  const double beta1 = hyper.beta1;
+  const double beta2 = hyper.beta2;
+  const double bias_correction1 = 1 - power(beta1, t);
+  const double bias_correction2 = 1 - power(beta2, t);
+  const double lr_weight_decay = hyper.lr * hyper.weight_decay;
+
+  StepScalars scalars;
+  scalars.inv_scale = fp32(1 / scale);
+  scalars.beta1 = fp32(beta1);
+  scalars.one_minus_beta1 = fp32(1 - beta1);
+  scalars.beta2 = fp32(beta2);
+  scalars.one_minus_beta2 = fp32(1 - beta2);
+  scalars.sqrt_bias_correction2 = hyper.bias_correction ? fp32(std::sqrt(bias_correction2)) : 1.0F;
+  scalars.step_size = hyper.bias_correction ? fp32(hyper.lr / bias_correction1) : fp32(hyper.lr);
+  scalars.eps = fp32(hyper.eps);
+  scalars.lr_weight_decay = fp32(lr_weight_decay);
+  scalars.has_decay = lr_weight_decay != 0 ? 1 : 0;  // judged in fp64: the fp32 value may already be 0
+  return scalars;
+}
+
+}  // namespace zeroproof::reference

@@ -1,0 +1,192 @@
+/* Element-wise operations of the oracle.
+
+   Every fp32 operation is computed in double on exactly widened operands and cast to float once. That makes
+   two roundings where the contract asks for one, so each operation needs its reason. Rounding twice can only
+   differ from rounding once if the exact result is not a midpoint but its double is: a number halfway between
+   two neighbouring floats (the overflow threshold 2^128 - 2^103 is one of them). A midpoint has at most 25
+   significant bits: 25 in the normal range, at most 24 in the subnormal range, where it is an odd multiple of
+   2^-150. No intermediate double is subnormal: every non-zero result below lies between 2^-298 and 2^277.
+
+   Product. 24 + 24 bits fit into 53: the double is exact and the cast the only rounding, subnormal or not.
+
+   Sum and difference. A sum below 2^-125 is a multiple of 2^-149 with at most 24 bits, so it is exact in
+   double and, if subnormal, even in float. Otherwise let |a| >= |b| and 2^E <= |a| < 2^(E+1). If the double
+   is not exact, b has bits below 2^(E-51), so |b| < 2^(E-28). As a is a float, every midpoint is 2^(E-25) or
+   more away from a, hence more than 2^(E-26) away from a + b, while the double is at most 2^(E-52) off.
+
+   Quotient. Let a, b be A * 2^i, B * 2^j with 24-bit A, B (subnormals shifted up), and the midpoint K * 2^k
+   with an odd K of n <= 25 bits. If a / b is nearly but not K * 2^k, then a and K * B * 2^(j+k) differ, and
+   both are multiples of 2^(j+k-1): they are about equal, A has 24 bits and K * B at least n + 23. So a / b
+   misses the midpoint by 2^(k-1) / B > 2^(k-25), which is more than 2^(-25-n) >= 2^-50 of it; a double is at
+   most 2^-53 off. This holds for midpoints of any length up to 25 bits, so it covers the subnormal range,
+   where the usual theorem (53 >= 2 * 24 + 2) says nothing.
+
+   Square root. The root of the smallest float is above 2^-75: never subnormal. A midpoint is K * 2^k with an
+   odd K of 25 bits; K * K is odd and has at least 49 bits, so no float is its square. A float about as large
+   as K * K * 2^2k is a multiple of 2^2k; so the root misses the midpoint by 2^2k / (root + midpoint) >
+   2^(k-27), while a double is at most 2^(k-29) off.
+
+   Signed zeros, infinities and NaN come out of the double as they would out of the float. The double stands
+   in a variable of its own before it is cast: given (float)((double)a * (double)b), gcc shortens the
+   expression to one float operation even at -O0 (it knows the theorem too), and the oracle would no longer be
+   another way. */
+
+#include "oracle.h"
+
+#include <float.h>
+#include <math.h>
+
+_Static_assert(FLT_EVAL_METHOD == 0, "an intermediate result with more precision would add roundings");
+_Static_assert(FLT_MANT_DIG == 24 && DBL_MANT_DIG == 53 && sizeof(float) == 4, "binary32 and binary64 (R1)");
+
+/* R5: from the right, one multiplication per written product. */
+static double power(double base, int64_t exponent) {
+  double result = 1.0;
+  for (;;) {
+    if (exponent % 2 == 1) result = result * base;
+    exponent = exponent / 2;
+    if (exponent == 0) return result;
+    base = base * base;
+  }
+}
+
+/* Negated comparisons, so that NaN is outside of every range. */
+static int in_range(double low, double value, double high) { return value >= low && value <= high; }
+
+static int ranges_hold(const oracle_hyper* hyper, int64_t t, double scale_times_divisor, int64_t divisor) {
+  const double beta1 = hyper->beta1;
+  const double beta2 = hyper->beta2;
+  const double eps = (double)(float)hyper->eps;
+  if (t < 1 || divisor < 1 || divisor >= (int64_t)1 << 53) return 0;
+  if (!in_range(ldexp(1, -126), scale_times_divisor, ldexp(1, 126))) return 0;
+  if (!(eps >= ldexp(1, -126))) return 0;
+  if (!in_range(ldexp(1, -23), 1 - beta2, 0.5)) return 0;
+  if (!in_range(ldexp(1, -23), 1 - beta1, 1)) return 0;
+  if (!in_range(0, hyper->lr, DBL_MAX) || !in_range(0, hyper->weight_decay, DBL_MAX)) return 0;
+  return !hyper->has_max_norm || in_range(0, hyper->max_norm, DBL_MAX);
+}
+
+int oracle_step_scalars(const oracle_hyper* hyper, int64_t t, int log2_loss_scale, int64_t divisor,
+                        oracle_scalars* scalars) {
+  /* Exact: a divisor below 2^53 times a power of two. Where ldexp leaves fp64, R5's range is left as well. */
+  const double scale_times_divisor = ldexp((double)divisor, log2_loss_scale);
+  const double beta1 = hyper->beta1;
+  const double beta2 = hyper->beta2;
+  const double decay = hyper->lr * hyper->weight_decay;
+  double root2 = 1.0;
+  double step_size = hyper->lr;
+  if (!ranges_hold(hyper, t, scale_times_divisor, divisor)) return 0;
+  if (hyper->bias_correction) {
+    root2 = sqrt(1.0 - power(beta2, t));
+    step_size = hyper->lr / (1.0 - power(beta1, t));
+  }
+  scalars->inv_scale = (float)(1.0 / scale_times_divisor);
+  scalars->beta1 = hyper->beta1;
+  scalars->one_minus_beta1 = (float)(1.0 - beta1);
+  scalars->beta2 = hyper->beta2;
+  scalars->one_minus_beta2 = (float)(1.0 - beta2);
+  scalars->sqrt_bias_correction2 = (float)root2;
+  scalars->step_size = (float)step_size;
+  scalars->eps = (float)hyper->eps;
+  scalars->lr_weight_decay = (float)decay;
+  scalars->has_decay = decay == 0 ? 0 : 1;
+  return 1;
+}
+
+int oracle_unscale(float inv_scale, const float* grad_sum, float* unscaled_grad, size_t numel) {
+  const double scale = inv_scale;
+  int found_inf = 0;
+  size_t i;
+  for (i = 0; i < numel; ++i) {
+    const double product = scale * (double)grad_sum[i];
+    const float value = (float)product;
+    if (!(value >= -FLT_MAX && value <= FLT_MAX))
+      found_inf = 1; /* judged after the product, and NaN counts */
+    unscaled_grad[i] = value;
+  }
+  return found_inf;
+}
+
+int oracle_clip_coef(double grad_norm, int has_max_norm, double max_norm, float* clip_coef) {
+  double shifted;
+  double quotient;
+  if (has_max_norm && !in_range(0, max_norm, DBL_MAX)) return 0;
+  *clip_coef = 1;
+  if (!has_max_norm || max_norm == 0) return 1; /* off, whatever the norm */
+  shifted = grad_norm + 1e-6;
+  quotient = max_norm / shifted;
+  if (quotient != quotient || quotient < 1) *clip_coef = (float)quotient;
+  return 1;
+}
+
+void oracle_clip(float clip_coef, const float* unscaled_grad, float* grad, size_t numel) {
+  const double coef = clip_coef;
+  size_t i;
+  for (i = 0; i < numel; ++i) {
+    const double product = coef * (double)unscaled_grad[i];
+    grad[i] = (float)product;
+  }
+}
+
+/* R6, line by line; d is the double of the operation at hand. */
+void oracle_adamw(const oracle_scalars* scalars, const float* grad, float* master, float* exp_avg,
+                  float* exp_avg_sq, size_t numel) {
+  const double beta1 = scalars->beta1, one_minus_beta1 = scalars->one_minus_beta1;
+  const double beta2 = scalars->beta2, one_minus_beta2 = scalars->one_minus_beta2;
+  const double root2 = scalars->sqrt_bias_correction2, step_size = scalars->step_size, eps = scalars->eps;
+  const double lr_weight_decay = scalars->lr_weight_decay;
+  const uint32_t has_decay = scalars->has_decay;
+  double d;
+  float a1, a2, m, h, b1, b2, v, s, r, denominator, q, a, w, u;
+  size_t i;
+  for (i = 0; i < numel; ++i) {
+    const double g = grad[i];
+    const double p = master[i];
+    d = beta1 * exp_avg[i], a1 = (float)d;
+    d = one_minus_beta1 * g, a2 = (float)d;
+    d = (double)a1 + a2, m = (float)d;
+    d = g * g, h = (float)d;
+    d = beta2 * exp_avg_sq[i], b1 = (float)d;
+    d = one_minus_beta2 * h, b2 = (float)d;
+    d = (double)b1 + b2, v = (float)d;
+    d = sqrt(v), s = (float)d;
+    d = (double)s / root2, r = (float)d;
+    d = (double)r + eps, denominator = (float)d;
+    d = (double)m / denominator, q = (float)d;
+    d = step_size * q, a = (float)d;
+    u = a;
+    if (has_decay) {
+      d = lr_weight_decay * p, w = (float)d;
+      d = (double)a + w, u = (float)d;
+    }
+    d = p - u;
+    master[i] = (float)d;
+    exp_avg[i] = m;
+    exp_avg_sq[i] = v;
+  }
+}
+
+void oracle_add(const float* left, const float* right, float* sum, size_t numel) {
+  size_t i;
+  for (i = 0; i < numel; ++i) {
+    const double d = (double)left[i] + right[i];
+    sum[i] = (float)d;
+  }
+}
+
+/* R11, level by level: scratch holds the nodes (level, 0..nodes-1) of one element. */
+void oracle_tree(const float* const* leaves, size_t count, float* scratch, float* sum, size_t numel) {
+  size_t i, k, nodes;
+  for (i = 0; i < numel; ++i) {
+    for (k = 0; k < count; ++k) scratch[k] = leaves[k][i];
+    for (nodes = count; nodes > 1; nodes = (nodes + 1) / 2) {
+      for (k = 0; 2 * k + 1 < nodes; ++k) {
+        const double d = (double)scratch[2 * k] + scratch[2 * k + 1];
+        scratch[k] = (float)d;
+      }
+      if (nodes % 2 == 1)
+        scratch[nodes / 2] = scratch[nodes - 1]; /* nothing on its right: the bits move up */
+    }
+    sum[i] = scratch[0];
+  }
+}

@@ -1,0 +1,540 @@
+#!/bin/sh
+# Tests common/setup.sh, verification/run, tests/run and .ci/run without installing anything:
+#   sh tests/setup/setup_test.sh SOURCE_DIR
+# The scripts are copied into a checkout whose path has a space and a letter outside ASCII, and
+# run with a PATH ("the box") of a few real utilities and stand-ins for the compiler, CMake, apt-get,
+# sudo and the rest. Prints one line per check; exits 1 if any failed.
+set -u
+source_dir=$(CDPATH='' cd -- "${1:?usage: sh setup_test.sh SOURCE_DIR}" && pwd -P) || exit 1
+work=$(mktemp -d) || exit 1
+work=$(CDPATH='' cd -- "$work" && pwd -P)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+site="$work/a checkout é"
+box=$work/box stock=$work/stock state=$work/state
+failed=0 checks=0
+real_path=$PATH
+
+# ---------------------------------------------------------------- checking
+
+check() { # what is expected, then a command that says whether it holds
+  checks=$((checks + 1))
+  label=$1
+  shift
+  if "$@"; then
+    printf 'ok    %s\n' "$label"
+  else
+    failed=$((failed + 1))
+    printf 'FAIL  %s\n' "$label"
+    printf '      exit status %s; it said:\n' "${status:-none}"
+    sed 's/^/      | /' "$work/out" "$work/err" 2>/dev/null
+  fi
+}
+
+exits() { [ "$status" = "$1" ]; }
+says() { grep -q -F -e "$1" "$work/out"; }
+says_not() { ! grep -q -F -e "$1" "$work/out"; }
+complains() { grep -q -F -e "$1" "$work/err"; }
+complains_not() { ! grep -q -F -e "$1" "$work/err"; }
+one_sentence() { [ "$(wc -l <"$work/err")" -eq 1 ] && [ ! -s "$work/out" ]; }
+ends_with() { [ "$(cat "$work/out" "$work/err" | tail -n 1)" = "$1" ]; }
+last_word_is_next() { [ "$(tail -n 1 "$work/out" | cut -c 1-6)" = 'next: ' ]; }
+sentence_last() { tail -n 1 "$work/err" | grep -q '^verification/run: missing: '; }
+called() { grep -q -F -x -e "$1" "$state/calls"; }
+called_with() { grep -F -e "$1" "$state/calls" | grep -q -F -e "$2"; }
+called_not() { ! grep -q -F -e "$1" "$state/calls"; }
+nothing_built() { [ ! -e "$site/build" ]; }
+plain() { ! cat "$work/out" "$work/err" | grep -q -e "$(printf '\033')" -e "$(printf '\r')"; }
+
+# run SCRIPT [NAME=VALUE...] [-- ARGUMENTS]: from $from (the checkout), in the box
+run() {
+  script=$1
+  shift
+  settings=''
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    settings="$settings $1"
+    shift
+  done
+  if [ $# -gt 0 ]; then shift; fi
+  : >"$state/calls"
+  status=0
+  (
+    CDPATH='' cd -- "${from:-$site}" || exit 99
+    # shellcheck disable=SC2086  # settings are simple words
+    exec env -i PATH="$box" HOME="$work" BOX="$box" STOCK="$stock" STATE="$state" $settings "$script" "$@"
+  ) >"$work/out" 2>"$work/err" </dev/null || status=$?
+}
+
+# ---------------------------------------------------------------- stand-ins
+
+# Each notes how it was called, so that a check can ask.
+stand_in() { # name; body on standard input
+  {
+    # shellcheck disable=SC2016  # meant for the stand-in
+    printf '#!/bin/sh\n{ printf "%s"; for word in "$@"; do printf " [%%s]" "$word"; done; echo; } >>"$STATE/calls"\n' "$1"
+    cat
+  } >"$stock/$1"
+  chmod +x "$stock/$1"
+}
+
+make_stock() {
+  mkdir -p "$stock"
+  # Answers the header questions of setup.sh with yes, but for the names in the file "without".
+  stand_in g++ <<'BODY'
+while IFS= read -r line; do :; done
+printf '# 1 "<stdin>"\nzp_start\ncompiler gcc %s zp_end\n' "${FAKE_GCC:-12 . 2 . 0}"
+for name in stdlib cli11 json toml xxhash fmt doctest; do
+  grep -q -x "$name" "$STATE/without" || echo "$name yes zp_end"
+done
+grep -q -x eigen "$STATE/without" || printf 'eigen 3\n   .\n 4 . 0 zp_end\n'
+BODY
+  stand_in cmake <<'BODY'
+case $1 in
+  --version) echo "cmake version ${FAKE_CMAKE:-3.25.1}" ;;
+  --preset)
+    [ "${FAKE_CONFIGURE:-0}" = 0 ] || exit 1
+    mkdir -p "$4/build"
+    {
+      echo "CMAKE_HOME_DIRECTORY:INTERNAL=$4"
+      echo "CMAKE_CACHEFILE_DIR:INTERNAL=$4/build"
+      echo "CMAKE_GENERATOR:INTERNAL=Ninja"
+      echo "CMAKE_CXX_COMPILER:FILEPATH=$BOX/g++"
+      for word in "$@"; do
+        case $word in -D*=*) word=${word#-D}; echo "${word%%=*}:STRING=${word#*=}" ;; esac
+      done
+    } >"$4/build/CMakeCache.txt"
+    echo "CXX is $CXX" >>"$STATE/calls"
+    ;;
+  --build)
+    [ "${FAKE_BUILD:-0}" = 0 ] || exit 1
+    cp "$STOCK/zeroproof" "$2/zeroproof"
+    ;;
+esac
+BODY
+  stand_in zeroproof <<'BODY'
+pwd >"$STATE/where"
+exit "${FAKE_CLI:-0}"
+BODY
+  stand_in ctest <<'BODY'
+echo '100% tests passed, 0 tests failed out of 1'
+exit "${FAKE_CTEST:-0}"
+BODY
+  echo 'echo 1.11.1' | stand_in ninja
+  echo 'exit 0' | stand_in ccache
+  echo 'exit 0' | stand_in mpicxx
+  echo 'echo "mpirun (Open MPI) 4.1.4"' | stand_in mpirun
+  stand_in id <<'BODY'
+case $1 in -un) echo somebody ;; *) echo "${FAKE_UID:-0}" ;; esac
+BODY
+  stand_in sudo <<'BODY'
+[ "${FAKE_SUDO:-0}" = 0 ] || exit 1
+shift
+exec "$@"
+BODY
+  echo 'exit 0' | stand_in sleep
+  echo 'exit 0' | stand_in true
+  # Installing a package means: its programs enter the box, its headers leave the file "without".
+  stand_in apt-get <<'BODY'
+case ${FAKE_APT:-ok} in
+  unreachable)
+    case "$*" in
+      *' update') echo "W: Failed to fetch: Temporary failure resolving 'mirror'"; exit 0 ;;
+      *) echo 'E: Unable to locate package g++'; exit 100 ;;
+    esac
+    ;;
+  locked)
+    echo x >>"$STATE/tries"
+    if [ "$(wc -l <"$STATE/tries")" -le 2 ]; then
+      echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1 (apt-get)'
+      exit 100
+    fi
+    ;;
+  full) echo 'E: You do not have enough free space in /var/cache/apt/archives/.'; exit 100 ;;
+  *) [ "${FAKE_APT:-ok}" = ok ] || exit 100 ;;
+esac
+[ "${DEBIAN_FRONTEND:-}" = noninteractive ] || exit 100
+take() { for tool in "$@"; do cp "$STOCK/$tool" "$BOX/$tool"; done; }
+header() { grep -v -x "$1" "$STATE/without" >"$STATE/rest"; mv "$STATE/rest" "$STATE/without"; }
+for package in "$@"; do
+  case $package in
+    g++) take g++ ;;
+    cmake) take cmake ctest ;;
+    ninja-build) take ninja ;;
+    ccache) take ccache ;;
+    libopenmpi-dev) take mpicxx ;;
+    openmpi-bin) take mpirun ;;
+    libeigen3-dev) header eigen ;;
+    doctest-dev) header doctest ;;
+  esac
+done
+BODY
+}
+
+# fresh TOOLS...: an untouched checkout and a box with these stand-ins besides the utilities
+fresh() {
+  rm -rf "$site" "$box" "$state"
+  mkdir -p "$site" "$box" "$state"
+  for part in common/setup.sh verification/run tests/run .ci/run; do
+    mkdir -p "$site/${part%/*}"
+    cp "$source_dir/$part" "$site/$part"
+  done
+  for tool in sh env cat cp mv rm mkdir ls sed grep cut tr wc tail head date readlink chmod; do
+    ln -s "$(command -v "$tool")" "$box/$tool"
+  done
+  : >"$state/without"
+  cp "$stock/id" "$stock/sleep" "$stock/true" "$box/"
+  for tool in "$@"; do cp "$stock/$tool" "$box/$tool"; done
+}
+furnished() { fresh g++ cmake ctest ninja mpicxx mpirun "$@"; }
+
+make_stock
+
+# ---------------------------------------------------------------- nothing is here
+
+fresh apt-get
+run verification/run ZP_INSTALL=never
+check 'bare, never: exit 3' exits 3
+check 'bare, never: one sentence and nothing else' one_sentence
+check 'bare, never: names what is missing' complains 'missing: a C++20 compiler (g++ >= 11 or clang++ >= 14), cmake >= 3.25, ninja'
+check 'bare, never: says why it does not install' complains 'ZP_INSTALL=never forbids'
+check 'bare, never: gives the line for the administrator' \
+  complains 'apt-get update && apt-get install -y --no-install-recommends g++ cmake ninja-build libeigen3-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev libfmt-dev'
+check 'bare, never: the line includes MPI' complains 'libopenmpi-dev openmpi-bin'
+check 'bare, never: apt-get is not called' called_not apt-get
+
+run verification/run ZP_INSTALL=never ZP_MPI=OFF
+check 'bare, never, no MPI: the line leaves MPI out' complains_not openmpi
+
+run verification/run ZP_OFFLINE=1
+check 'bare, offline: exit 3' exits 3
+check 'bare, offline: one sentence' one_sentence
+check 'bare, offline: says why' complains 'ZP_OFFLINE=1 forbids'
+check 'bare, offline: apt-get is not called' called_not apt-get
+
+run tests/run ZP_INSTALL=never
+check 'bare, tests/run: exit 3' exits 3
+check 'bare, tests/run: its own name in front' complains 'tests/run: missing: '
+
+run verification/run FAKE_UID=1000
+check 'user without sudo: exit 3' exits 3
+check 'user without sudo: one sentence' one_sentence
+check 'user without sudo: the line for the administrator' complains 'apt-get install -y --no-install-recommends g++'
+
+fresh apt-get sudo
+run verification/run FAKE_UID=1000 FAKE_SUDO=1
+check 'user whom sudo asks for a password: exit 3' exits 3
+check 'user whom sudo asks for a password: says so' complains 'without a password'
+check 'user whom sudo asks for a password: apt-get is not called' called_not apt-get
+
+fresh
+run verification/run
+check 'no apt-get: exit 3' exits 3
+check 'no apt-get: one sentence' one_sentence
+check 'no apt-get: says so' complains 'there is no apt-get here'
+check 'no apt-get: names the packages' complains "Debian's names are: g++ cmake ninja-build"
+
+# ---------------------------------------------------------------- dry run
+
+fresh apt-get
+run verification/run ZP_DRY_RUN=1 ZP_JOBS=3 -- --seed 'a b'
+check 'dry run, root: exit 0' exits 0
+check 'dry run, root: the update' says '+ env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 update'
+check 'dry run, root: the installation' says 'apt-get -o DPkg::Lock::Timeout=120 install -y --no-install-recommends g++ cmake ninja-build'
+check 'dry run, root: the configuration' says "+ env CXX=g++ cmake --preset cpu -S '$site' -DZP_TESTS=OFF -DZP_CUDA=AUTO -DZP_MPI=AUTO"
+check 'dry run, root: the build' says "+ cmake --build '$site/build' --parallel 3 --target zeroproof"
+check 'dry run, root: the verification, quoted' says "+ '$site/build/zeroproof' verify --seed 'a b' --report 'text,json:$site/build/report/verify.json'"
+check 'dry run, root: nothing is built' nothing_built
+check 'dry run, root: nothing is called' called_not apt-get
+check 'dry run, root: the table' says 'compiler    missing'
+check 'dry run, root: ends with the next step' last_word_is_next
+
+fresh apt-get sudo
+run tests/run ZP_DRY_RUN=1 FAKE_UID=1000
+check 'dry run, sudo: the installation' says '+ sudo -n env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 install'
+check 'dry run, sudo: sudo is not called' called_not sudo
+check 'dry run, tests/run: the configuration' says ' -DZP_TESTS=ON '
+check 'dry run, tests/run: the tests' says "+ ctest --test-dir '$site/build' --output-on-failure --no-tests=error -j "
+check 'dry run, tests/run: ccache comes along' says 'ccache'
+
+# ---------------------------------------------------------------- installing
+
+fresh apt-get
+echo eigen >"$state/without"
+run verification/run
+check 'install as root: exit 0' exits 0
+check 'install as root: update' called 'apt-get [-o] [DPkg::Lock::Timeout=120] [update]'
+check 'install as root: without recommended packages' called_with '[install] [-y]' '[--no-install-recommends] [g++]'
+check 'install as root: MPI too' called_with '[install]' '[libopenmpi-dev] [openmpi-bin]'
+check 'install as root: no ccache for verification/run' called_not '[ccache]'
+check 'install as root: a log below build/' test -f "$site/build/setup/apt-install.log"
+check 'install as root: the table' says 'mpi         ok      Open MPI 4.1.4'
+check 'install as root: ends with the next step' \
+  ends_with 'next: ./tests/run runs every test; build/zeroproof doctor says what this machine can check'
+run verification/run
+check 'second run: exit 0' exits 0
+check 'second run: no apt-get' called_not apt-get
+check 'second run: no fresh configuration' called_not '[--fresh]'
+check 'pipes get neither colour nor carriage returns' plain
+
+furnished apt-get
+echo eigen >"$state/without"
+run verification/run
+check 'one header is missing: only its package' called 'apt-get [-o] [DPkg::Lock::Timeout=120] [install] [-y] [--no-install-recommends] [libeigen3-dev]'
+
+fresh apt-get sudo
+run verification/run FAKE_UID=1000
+check 'install through sudo: exit 0' exits 0
+check 'install through sudo: the line is shown first' \
+  says 'running: sudo -n env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 install -y --no-install-recommends g++'
+check 'install through sudo: never asks' called_with 'sudo [-n] [env]' '[install]'
+
+furnished apt-get
+echo doctest >"$state/without"
+run verification/run
+check 'doctest is missing: verification/run does not mind' called_not apt-get
+run tests/run
+check 'doctest is missing: tests/run installs it and ccache' \
+  called 'apt-get [-o] [DPkg::Lock::Timeout=120] [install] [-y] [--no-install-recommends] [doctest-dev] [ccache]'
+
+furnished apt-get
+run tests/run
+check 'only ccache is missing: nothing is installed' called_not apt-get
+
+fresh apt-get
+run verification/run FAKE_APT=unreachable
+check 'no network: exit 3' exits 3
+check 'no network: says so' complains 'no package server could be reached'
+check 'no network: the sentence is last' sentence_last
+check 'no network: does not ask for an administrator' complains_not administrator
+check 'no network: shows the end of the log' complains 'E: Unable to locate package'
+run verification/run FAKE_APT=full
+check 'disk full: exit 3' exits 3
+check 'disk full: says so' complains 'the disk is full'
+run verification/run FAKE_APT=locked
+check 'apt-get is busy at first: waits, then goes on' exits 0
+check 'apt-get is busy at first: says so' says 'another program is installing packages'
+
+fresh apt-get
+run verification/run FAKE_CMAKE=3.22.1
+check 'only an old cmake to be had: exit 3' exits 3
+check 'only an old cmake to be had: says which' complains 'missing: cmake >= 3.25 (found 3.22.1) ('
+check 'only an old cmake to be had: another remedy' complains 'put a newer one first on PATH'
+
+furnished
+run verification/run FAKE_CMAKE=4.0.0
+check 'cmake 4.0 is newer than 3.25' exits 0
+run verification/run ZP_INSTALL=never 'FAKE_GCC=9.4.0'
+check 'g++ 9 is refused' complains 'missing: a C++20 compiler'
+echo stdlib >"$state/without"
+run verification/run ZP_INSTALL=never
+check 'a compiler without a standard library is refused' complains 'missing: a C++20 compiler'
+
+# ---------------------------------------------------------------- MPI
+
+fresh g++ cmake ctest ninja apt-get
+run verification/run ZP_INSTALL=never
+check 'only MPI is missing: goes on' exits 0
+check 'only MPI is missing: a banner' says 'multi-process checks OFF (MPI is missing, and ZP_INSTALL=never forbids'
+check 'only MPI is missing: CMake is told' called_with 'cmake [--preset]' '[-DZP_MPI=OFF]'
+run verification/run FAKE_APT=unreachable
+check 'MPI cannot be fetched: goes on' exits 0
+check 'MPI cannot be fetched: a banner' says 'multi-process checks OFF (MPI is missing, and no package server'
+run verification/run ZP_INSTALL=never ZP_MPI=ON
+check 'MPI is demanded and missing: exit 3' exits 3
+check 'MPI is demanded and missing: one sentence' one_sentence
+check 'MPI is demanded and missing: names it' complains 'missing: MPI ('
+run verification/run ZP_MPI=OFF
+check 'MPI is unwanted: nothing is installed' called_not apt-get
+check 'MPI is unwanted: no banner' says_not 'multi-process checks OFF'
+check 'MPI is unwanted: the table says off' says 'mpi         off'
+
+# ---------------------------------------------------------------- options
+
+furnished
+for setting in ZP_INSTALL=maybe ZP_OFFLINE=yes ZP_CUDA=on ZP_MPI=1 ZP_DRY_RUN=true ZP_JOBS=0 ZP_JOBS=two ZP_JOBS=-1; do
+  run verification/run "$setting"
+  check "$setting: exit 2" exits 2
+  check "$setting: one sentence" one_sentence
+  check "$setting: it is named" complains "${setting%%=*} is "
+done
+run tests/run ZP_JOBS=0
+check 'tests/run: a bad value is exit 2 too' exits 2
+run verification/run CXX=no-such-compiler
+check 'CXX is no compiler: exit 2' exits 2
+check 'CXX is no compiler: one sentence' one_sentence
+run verification/run CXX=g++ ZP_CUDA=OFF ZP_JOBS=7 ZP_INSTALL= ZP_OFFLINE=
+check 'empty values count as unset' exits 0
+check 'CXX reaches CMake' called 'CXX is g++'
+check 'ZP_CUDA reaches CMake' called_with 'cmake [--preset]' '[-DZP_CUDA=OFF]'
+check 'ZP_JOBS reaches the build' called_with 'cmake [--build]' '[--parallel] [7]'
+check 'only the tool is built' called_with 'cmake [--build]' '[--target] [zeroproof]'
+
+# ---------------------------------------------------------------- an existing build
+
+furnished
+run verification/run
+check 'without an earlier build: tests OFF' called_with 'cmake [--preset]' '[-DZP_TESTS=OFF]'
+run tests/run
+check 'tests/run switches the tests on' called_with 'cmake [--preset]' '[-DZP_TESTS=ON]'
+check 'tests/run builds everything' called_not '[--target]'
+run verification/run
+check 'verification/run leaves the tests on' called_with 'cmake [--preset]' '[-DZP_TESTS=ON]'
+
+sed 's|^CMAKE_HOME_DIRECTORY.*|CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere|' "$site/build/CMakeCache.txt" >"$work/cache"
+cp "$work/cache" "$site/build/CMakeCache.txt"
+run verification/run
+check 'build of another checkout: configured afresh' called_with 'cmake [--preset]' '[--fresh]'
+check 'build of another checkout: says so' says 'it belongs to /elsewhere): configuring afresh'
+sed 's|^CMAKE_CACHEFILE_DIR.*|CMAKE_CACHEFILE_DIR:INTERNAL=/elsewhere/build|' "$site/build/CMakeCache.txt" >"$work/cache"
+cp "$work/cache" "$site/build/CMakeCache.txt"
+run verification/run
+check 'build that was moved: configured afresh' called_with 'cmake [--preset]' '[--fresh]'
+sed 's|^CMAKE_GENERATOR.*|CMAKE_GENERATOR:INTERNAL=Unix Makefiles|' "$site/build/CMakeCache.txt" >"$work/cache"
+cp "$work/cache" "$site/build/CMakeCache.txt"
+run verification/run
+check 'build by make: configured afresh' called_with 'cmake [--preset]' '[--fresh]'
+sed 's/FAKE_GCC:-12/FAKE_GCC:-13/' "$box/g++" >"$box/other-g++"
+chmod +x "$box/other-g++"
+run verification/run "CXX=other-g++"
+check 'build by another compiler: configured afresh' called_with 'cmake [--preset]' '[--fresh]'
+rm "$box/other-g++"
+run verification/run
+check 'build by the same compiler: not configured afresh' called_not '[--fresh]'
+
+furnished
+: >"$site/build"
+run verification/run
+check 'build/ cannot be written: exit 3' exits 3
+check 'build/ cannot be written: one sentence' one_sentence
+run verification/run ZP_DRY_RUN=1
+check 'build/ cannot be written: the dry run says so too' exits 3
+
+furnished
+run verification/run FAKE_CONFIGURE=1
+check 'CMake refuses: exit 2' exits 2
+run verification/run FAKE_BUILD=1
+check 'verification/run, the build fails: exit 9' exits 9
+run tests/run FAKE_BUILD=1
+check 'tests/run, the build fails: exit 1' exits 1
+
+# ---------------------------------------------------------------- what is run, and how it ends
+
+furnished
+run verification/run -- 'one two' --seed 7
+check 'arguments reach the tool unchanged, and a report is asked for' \
+  called "zeroproof [verify] [one two] [--seed] [7] [--report] [text,json:$site/build/report/verify.json]"
+check 'the folder of the report is there' test -d "$site/build/report"
+run verification/run -- --report junit:x
+check "the caller's --report stays alone" called 'zeroproof [verify] [--report] [junit:x]'
+run verification/run -- --report=text
+check "the caller's --report=... stays alone" called 'zeroproof [verify] [--report=text]'
+for code in 1 5 130; do
+  run verification/run "FAKE_CLI=$code"
+  check "the tool's exit status $code is passed on" exits "$code"
+  check "exit status $code: ends with the next step" last_word_is_next
+done
+
+from=$work
+run "$site/verification/run"
+check 'from another folder: exit 0' exits 0
+check 'from another folder: the tool runs in that folder' [ "$(cat "$state/where")" = "$work" ]
+check 'from another folder: the next step can be pasted' \
+  ends_with "next: '$site/tests/run' runs every test; '$site/build/zeroproof' doctor says what this machine can check"
+from=$site/verification
+run sh -- run
+check 'from its own folder, without a slash' exits 0
+from=''
+
+run tests/run
+check 'tests/run: exit 0' exits 0
+check 'tests/run: leaves out slow, gpu and bench' called_with 'ctest [--test-dir]' '[-LE] [slow|gpu|bench]'
+check 'tests/run: no tests is an error' called_with 'ctest [--test-dir]' '[--no-tests=error]'
+check 'tests/run: ends with the next step' last_word_is_next
+for option in -L -LE --label-regex; do
+  run tests/run -- "$option" slow
+  check "tests/run $option: the caller's labels alone" called_with 'ctest [--test-dir]' "[$option] [slow]"
+  check "tests/run $option: ours are left out" called_not 'slow|gpu|bench'
+done
+run tests/run FAKE_CTEST=8 -- -R 'a b'
+check 'tests/run: a failed test is exit 1' exits 1
+check 'tests/run: arguments reach ctest unchanged' called_with 'ctest [--test-dir]' '[-R] [a b]'
+from=$work
+run "$site/.ci/run"
+check '.ci/run: exit 0 from another folder' exits 0
+check '.ci/run: calls ctest' called_with 'ctest [--test-dir]' "[$site/build]"
+check ".ci/run: ctest's closing line is shown" says '100% tests passed, 0 tests failed out of 1'
+run "$site/.ci/run" FAKE_CTEST=8
+check '.ci/run: a failed test is exit 1' exits 1
+from=''
+
+# ---------------------------------------------------------------- sourcing
+
+furnished
+# shellcheck disable=SC2016  # expanded by the inner shell
+printf '%s\n' '#!/bin/sh' 'set -eu' 'zp_root=$1 zp_name=x zp_scope=cli' 'set | sed -e "/^_=/d" >"$STATE/before"' \
+  '. "$1/common/setup.sh"' '. "$1/common/setup.sh"' \
+  'set | sed -e "/^_=/d" >"$STATE/after"' 'test "$(cat "$STATE/before")" = "$(cat "$STATE/after")"' \
+  'zp_options; zp_find; zp_find; echo "again: $zp_missing."' >"$box/sourcing"
+chmod +x "$box/sourcing"
+run sourcing -- "$site"
+check 'sourced twice under set -eu: works, and sets nothing' exits 0
+check 'looking twice finds the same' says 'again: .'
+check 'sourcing changes no file' nothing_built
+
+# ---------------------------------------------------------------- the real tools
+
+# With what built the project, a project of one file: sees that CMake and the compiler agree.
+real() {
+  script=$1
+  shift
+  status=0
+  (CDPATH='' cd -- "$site" && PATH=$real_path ZP_INSTALL=never ZP_MPI=OFF ZP_JOBS=1 "$script" "$@") >"$work/out" 2>"$work/err" </dev/null || status=$?
+}
+fresh
+cat >"$site/CMakePresets.json" <<'JSON'
+{"version": 6, "configurePresets": [{"name": "cpu", "generator": "Ninja", "binaryDir": "${sourceDir}/build"}]}
+JSON
+cat >"$site/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(toy LANGUAGES CXX)
+message(STATUS "toy: ${ZP_TESTS} ${ZP_CUDA} ${ZP_MPI}")
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
+add_executable(zeroproof main.cpp)
+if(ZP_TESTS)
+  enable_testing()
+  add_test(NAME good COMMAND zeroproof)
+  add_test(NAME bad COMMAND zeroproof fail)
+  set_tests_properties(bad PROPERTIES LABELS slow)
+endif()
+CMAKE
+cat >"$site/main.cpp" <<'CXX'
+#include <cstdio>
+#include <cstring>
+int main(int count, char** words) {
+  for (int i = 1; i < count; ++i) std::printf("[%s]\n", words[i]);
+  return count > 1 && std::strcmp(words[1], "fail") == 0;
+}
+CXX
+real verification/run
+if [ "$status" = 3 ]; then
+  echo "skip  the real tools: $(tail -n 1 "$work/err")"
+else
+  check 'real tools, verification/run: exit 0' exits 0
+  check 'real tools, verification/run: the options arrive' says 'toy: OFF AUTO OFF'
+  check 'real tools, verification/run: the tool ran' says "[text,json:$site/build/report/verify.json]"
+  real tests/run
+  check 'real tools, tests/run: exit 0, the slow test left out' exits 0
+  check 'real tools, tests/run: one test ran' says 'tests passed, 0 tests failed out of 1'
+  real tests/run -L slow
+  check 'real tools, tests/run -L slow: the failing test is exit 1' exits 1
+  real tests/run -R no-such-test
+  check 'real tools, tests/run: nothing to run is exit 1' exits 1
+  mv "$site" "$work/moved é"
+  site="$work/moved é"
+  real tests/run
+  check 'real tools, the checkout was moved: exit 0' exits 0
+  check 'real tools, the checkout was moved: says so' says 'configuring afresh'
+fi
+
+printf '%s checks, %s failed\n' "$checks" "$failed"
+[ "$failed" = 0 ]

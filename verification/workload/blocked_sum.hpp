@@ -1,0 +1,41 @@
+#pragma once
+// Sums in the order of R18: eight fixed blocks, each from +0 in increasing index order, then a fixed tree.
+
+#include <algorithm>
+#include <cstdint>
+
+namespace zeroproof::workload {
+
+/// Tensor or context parallelism over 1, 2, 4 or 8 ranks cuts a sum between blocks, never inside one.
+inline constexpr int sum_blocks = 8;
+
+/// Block b of n terms is [block_begin(n, b), block_begin(n, b + 1)). Blocks may be empty. 0 <= n < 2^60.
+constexpr std::int64_t block_begin(std::int64_t n, int b) { return n * b / sum_blocks; }
+
+/// The fold of the eight block sums. T is a scalar or a vector of independent lanes.
+template <class T>
+inline T fold_blocks(const T& s0, const T& s1, const T& s2, const T& s3, const T& s4, const T& s5, const T& s6,
+                     const T& s7) {
+  return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7));
+}
+
+/// Sum of term(i) for i in [0, n). Terms at `limit` and beyond count +0 and are not evaluated; leaving them out
+/// changes no bit, because a sum that starts at +0 is never -0 and adding +0 to anything else is the identity.
+template <class Real, class Term>
+inline Real blocked_prefix_sum(std::int64_t n, std::int64_t limit, const Term& term) {
+  Real sums[sum_blocks];
+  for (int b = 0; b < sum_blocks; ++b) {
+    Real sum = 0;
+    const std::int64_t end = std::min(block_begin(n, b + 1), limit);
+    for (std::int64_t i = block_begin(n, b); i < end; ++i) sum += term(i);
+    sums[b] = sum;
+  }
+  return fold_blocks(sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7]);
+}
+
+template <class Real, class Term>
+inline Real blocked_sum(std::int64_t n, const Term& term) {
+  return blocked_prefix_sum<Real>(n, n, term);
+}
+
+}  // namespace zeroproof::workload

@@ -1,0 +1,84 @@
+#pragma once
+// The layers of byte_gpt, forward and backward. Rows are positions; T is the number of positions.
+//
+// Backward functions take d loss / d output and write d loss / d input and d loss / d parameters, overwriting what was
+// there. Every function is instantiated for float and double.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/span.hpp"
+#include "verification/workload/byte_gpt_tensors.hpp"
+#include "verification/workload/matmul.hpp"
+
+namespace zeroproof::workload {
+
+/// A dense matrix that owns its elements, zero at first.
+template <class Real>
+class Buffer {
+ public:
+  Buffer(std::int64_t rows, std::int64_t columns)
+      : rows_(rows), columns_(columns), elements_(static_cast<std::size_t>(rows * columns)) {}
+
+  Matrix<Real> view() { return {elements_.data(), rows_, columns_}; }
+  Matrix<const Real> view() const { return {elements_.data(), rows_, columns_}; }
+
+ private:
+  std::int64_t rows_;
+  std::int64_t columns_;
+  std::vector<Real> elements_;
+};
+
+/// totals[j] = blocked sum over the rows of a: [columns]
+template <class Real>
+void column_sums(Matrix<const Real> a, Real* totals);
+
+/// y = x weight + bias. x [T, inputs], y [T, outputs]; the bias is added after the sum.
+template <class Real>
+void linear(InstructionSet set, Matrix<const Real> x, const Tensors<const Real>& params, int weight, Matrix<Real> y);
+
+/// dx = dy weight^T, d weight = x^T dy (a sum over positions), d bias = column sums of dy.
+template <class Real>
+void linear_backward(InstructionSet set, Matrix<const Real> x, Matrix<const Real> dy,
+                     const Tensors<const Real>& params, const Tensors<Real>& grads, int weight, Matrix<Real> dx);
+
+/// What layer_norm keeps for its backward pass.
+template <class Real>
+struct LayerNormSaved {
+  LayerNormSaved(std::int64_t rows, std::int64_t columns) : normalized(rows, columns), deviation(rows, 1) {}
+  Buffer<Real> normalized;  ///< (x - mean) / deviation
+  Buffer<Real> deviation;   ///< sqrt(variance + 1e-5), one per row
+};
+
+/// y = normalized * gain + bias, row by row; the variance is the mean square of x - mean.
+template <class Real>
+void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain, LayerNormSaved<Real>& saved,
+                Matrix<Real> y);
+
+/// Unlike the other backward functions it adds: dx = dx + d loss / d (input of the norm), which is the residual sum.
+template <class Real>
+void layer_norm_backward(Matrix<const Real> dy, const Tensors<const Real>& params, const Tensors<Real>& grads,
+                         int gain, const LayerNormSaved<Real>& saved, Matrix<Real> dx);
+
+/// y = u / 2 * (1 + t), t = tanh(sqrt(2 / pi) * (u * (1 + 0.044715 u^2))), element by element; t is kept.
+template <class Real>
+void gelu(InstructionSet set, Matrix<const Real> u, Matrix<Real> t, Matrix<Real> y);
+
+/// gradient = gradient * d y / d u, in place.
+template <class Real>
+void gelu_backward(InstructionSet set, Matrix<const Real> u, Matrix<const Real> t, Matrix<Real> gradient);
+
+/// The first `count` elements of a row of `size` become exp(row - max) / sum, the others +0. Returns the sum.
+/// The sum has the blocks of `size` terms, so a cut of the row into parts does not depend on `count`.
+template <class Real>
+Real softmax_row(InstructionSet set, Real* row, std::int64_t count, std::int64_t size);
+
+/// Logits [T, vocabulary] become probabilities; returns the mean of -ln(probability of the target), in nats.
+template <class Real>
+double cross_entropy(InstructionSet set, Matrix<Real> logits, Span<const std::uint8_t> targets);
+
+/// Probabilities become loss_scale * d loss / d logits = (probability - [target]) / T * loss_scale.
+template <class Real>
+void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t> targets, Real loss_scale);
+
+}  // namespace zeroproof::workload
