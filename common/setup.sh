@@ -17,7 +17,8 @@
 #   CXX                     the compiler (the first suitable one)
 #
 # Exit codes: 2 an option has a bad value or CMake refused the configuration, 3 something is missing
-# and could not be installed. Every such end is one sentence on standard error.
+# and could not be installed. Every such end is one sentence, the last on standard error; what apt-get
+# or CMake said stands before it.
 
 zp_root=${zp_root:?set by the script that sources this one}
 zp_name=${zp_name:?set by the script that sources this one}
@@ -110,8 +111,6 @@ zp_options() {
 
 # ---------------------------------------------------------------- the build directory
 
-zp_build_dir() { printf '%s' "$zp_root/build"; }
-
 # One value from the build's CMake cache; nothing if there is no cache or no such entry.
 zp_cached() {
   [ -f "$zp_root/build/CMakeCache.txt" ] || return 0
@@ -180,9 +179,10 @@ zp_run_cxx() { # compiler, arguments...
   fi
 }
 
-# The folders besides the compiler's own in which CMake would look for headers: below
-# CMAKE_PREFIX_PATH, and beside the folders of PATH. One per line.
+# The folders besides the compiler's own in which CMake would look for headers: below .deps/
+# and CMAKE_PREFIX_PATH, and beside the folders of PATH. One per line.
 zp_header_dirs() {
+  printf '%s\n' "$zp_root/.deps/include" "$zp_root/.deps/include/eigen3"
   (
     set -f
     IFS=:
@@ -231,6 +231,9 @@ compiler gcc __GNUC__ . __GNUC_MINOR__ . __GNUC_PATCHLEVEL__ zp_end
 #if __has_include(<span>)
 stdlib yes zp_end
 #endif
+#if __has_include(<omp.h>)
+openmp yes zp_end
+#endif
 #ifdef EIGEN_WORLD_VERSION
 eigen EIGEN_WORLD_VERSION . EIGEN_MAJOR_VERSION . EIGEN_MINOR_VERSION zp_end
 #endif
@@ -240,13 +243,13 @@ cli11 yes zp_end
 #if __has_include(<nlohmann/json.hpp>)
 json yes zp_end
 #endif
-#if __has_include(<toml++/toml.h>) || __has_include(<toml++/toml.hpp>)
+#if __has_include(<toml++/toml.h>)
 toml yes zp_end
 #endif
 #if __has_include(<xxhash.h>)
 xxhash yes zp_end
 #endif
-#if __has_include(<fmt/core.h>)
+#if __has_include(<fmt/format.h>)
 fmt yes zp_end
 #endif
 #if __has_include(<doctest/doctest.h>) || __has_include(<doctest.h>)
@@ -270,7 +273,8 @@ zp_try_compiler() {
     clang*) zp_at_least "${zp_cxx_version#clang}" 14 0 || return 1 ;;
     *) return 1 ;;
   esac
-  [ "$(zp_answer stdlib)" = yes ] || return 1 # clang alone comes without a standard library
+  # clang alone comes with neither
+  [ "$(zp_answer stdlib)" = yes ] && [ "$(zp_answer openmp)" = yes ] || return 1
   zp_cxx=$1
 }
 
@@ -278,7 +282,7 @@ zp_find_compiler() {
   zp_cxx='' zp_cxx_version='' zp_answers=''
   if [ -n "${CXX:-}" ]; then
     zp_try_compiler "$CXX" ||
-      zp_die 2 "CXX is '$CXX', which is not a working g++ >= 11 or clang++ >= 14 (C++20 is needed); install it, or unset CXX to have one chosen"
+      zp_die 2 "CXX is '$CXX', which is not a working g++ >= 11 or clang++ >= 14 with OpenMP (the sources are C++20, and the host kernels use threads); install it (clang needs libomp-dev too), or unset CXX to have one chosen"
     return 0
   fi
   # The compiler of the existing build first: a change means building everything again.
@@ -603,11 +607,19 @@ zp_configure() { # ZP_TESTS: ON, OFF, or keep (stay ON where it is ON)
     zp_tests=OFF
     if [ -z "$zp_stale" ] && [ "$(zp_cached ZP_TESTS)" = ON ]; then zp_tests=ON; fi
   fi
-  set -- env CXX="$zp_cxx" cmake --preset cpu -S "$zp_root" -DZP_TESTS="$zp_tests" -DZP_CUDA="$zp_cuda" -DZP_MPI="$zp_mpi"
+  set -- cmake --preset cpu -S "$zp_root" -DZP_TESTS="$zp_tests" -DZP_CUDA="$zp_cuda" -DZP_MPI="$zp_mpi"
   if [ -n "$zp_stale" ]; then
     zp_say "the existing build/ cannot be used as it is ($zp_stale): configuring afresh"
     set -- "$@" --fresh
   fi
+  # A compiler with its version in its name can come without a cc beside it.
+  if [ -z "${CC:-}" ] && ! command -v cc >/dev/null 2>&1 && ! command -v gcc >/dev/null 2>&1; then
+    case $zp_cxx in
+      *clang++*) set -- CC="${zp_cxx%clang++*}clang${zp_cxx##*clang++}" "$@" ;;
+      *g++*) set -- CC="${zp_cxx%g++*}gcc${zp_cxx##*g++}" "$@" ;;
+    esac
+  fi
+  set -- env CXX="$zp_cxx" "$@"
   zp_do "$@" || zp_die 2 "cmake could not configure the build (nothing was built); its own message above says why"
 }
 

@@ -23,6 +23,13 @@ Span<const std::byte> bytes_of(const TensorView& view, std::int64_t begin, std::
   return {static_cast<const std::byte*>(view.data) + begin * width, static_cast<std::size_t>(numel * width)};
 }
 
+/// Writes into the caller's gradient if that fault is planted.
+void plant_edited_leaf([[maybe_unused]] const Exec& exec, [[maybe_unused]] const TensorView& leaf) {
+#if defined(ZP_WITH_FAULTS)
+  if (ZP_FAULT(exec, "leaf-edited") && leaf.numel > 0) *static_cast<std::byte*>(leaf.data) ^= std::byte{1};
+#endif
+}
+
 /// Z70 rounds what the accumulator holds to bf16; otherwise nothing.
 void plant_narrow_accumulator([[maybe_unused]] const Exec& exec, [[maybe_unused]] Span<float> values) {
 #if defined(ZP_WITH_FAULTS)
@@ -124,6 +131,7 @@ void BucketReduce::reduce_contiguous(LeafSource& leaves, Span<float> grad_sum) {
     Values values = take_buffer(setup_.layout->padded_numel());
     widen(leaf, values->as<float>(), all_pieces_);
     stack.push({0, j}, std::move(values));
+    plant_edited_leaf(setup_.exec, leaf);
   }
   for (const BucketPlan& plan : plans_) exchange_nodes(plan, stack.entries(), grad_sum);
   for (auto& entry : stack.entries()) give_buffer(std::move(entry.values));
@@ -179,6 +187,7 @@ void BucketReduce::reduce_strided(LeafSource& leaves, Span<float> grad_sum) {
     TensorView leaf;  // a rank without a micro-batch sends nothing, never zeros
     if (mine < setup_.micro_batches) leaf = checked_leaf(leaves, mine);
     for (std::size_t b = 0; b < plans_.size(); ++b) exchange_leaves(plans_[b], first, leaf, stacks[b]);
+    plant_edited_leaf(setup_.exec, leaf);
   }
   for (std::size_t b = 0; b < plans_.size(); ++b) {
     if (plans_[b].slices[static_cast<std::size_t>(setup_.comm->rank())].numel() == 0) continue;

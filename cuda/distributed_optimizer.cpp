@@ -236,7 +236,9 @@ void ProductionOptimizer::cast() {
       host::cast_to_bf16(setup_.exec, master, param);
       if (ZP_FAULT(setup_.exec, "Z116-no-master")) host::widen_bf16(setup_.exec, param, master);
     } else if (setup_.param_dtype == DType::fp16) {
-      host::cast_to_fp16(setup_.exec, master, param_shard_.as<fp16>().subspan(begin, count));
+      const auto param = param_shard_.as<fp16>().subspan(begin, count);
+      host::cast_to_fp16(setup_.exec, master, param);
+      if (ZP_FAULT(setup_.exec, "Z116-no-master")) host::widen_fp16(setup_.exec, param, master);
     } else {
       std::ranges::copy(master, part(param_shard_, piece).begin());
     }

@@ -1,6 +1,7 @@
 #pragma once
-// How the reference writes arithmetic: one Eigen array expression per equation of the contract. Only elementwise
-// expressions are used; an Eigen reduction of floats would add them in an order of Eigen's choice (R10).
+// How the reference writes arithmetic: one Eigen array expression per equation of the contract. Only
+// elementwise expressions are used; an Eigen reduction of floats would add them in an order of Eigen's choice
+// (R10).
 
 #include <algorithm>
 #include <cstdint>
@@ -13,8 +14,8 @@ namespace zeroproof::reference {
 
 inline constexpr std::int64_t block_numel = 1024;
 
-/// One named value of the contract (a1, h, q, ...) for up to 1024 elements. It lives on the stack, so giving every
-/// value a name costs neither an allocation nor a trip to main memory.
+/// One named value of the contract (a1, h, q, ...) for up to 1024 elements. It lives on the stack, so giving
+/// every value a name costs neither an allocation nor a trip to main memory.
 using Block = Eigen::Array<float, Eigen::Dynamic, 1, Eigen::ColMajor, block_numel, 1>;
 
 using ConstArray = Eigen::Map<const Eigen::ArrayXf>;

@@ -1,7 +1,6 @@
 #include "reference/buffers.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <string>
 
@@ -35,7 +34,9 @@ std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& 
     const std::int64_t begin = piece.local_begin;
     const Span<float> target = part(Span<float>(widened), begin, piece.numel);
     switch (leaf.dtype) {
-      case DType::fp32: std::ranges::copy(part(elements<float>(leaf), begin, piece.numel), target.begin()); break;
+      case DType::fp32:
+        std::ranges::copy(part(elements<float>(leaf), begin, piece.numel), target.begin());
+        break;
       case DType::bf16: widen_bf16({}, part(elements<bf16>(leaf), begin, piece.numel), target); break;
       case DType::fp16: widen_fp16({}, part(elements<fp16>(leaf), begin, piece.numel), target); break;
       default:

@@ -1,6 +1,6 @@
 #pragma once
-// Buffers of the optimizers. Everything is allocated full of NaN and padding is never written: an operation that
-// touched padding would show up as a NaN (R13).
+// Buffers of the optimizers. Everything is allocated full of NaN and padding is never written: an operation
+// that touched padding would show up as a NaN (R13).
 
 #include <cstddef>
 #include <vector>
@@ -19,6 +19,10 @@ inline Span<float> at(std::vector<float>& buffer, const Piece& piece) {
 }
 inline Span<const float> at(Span<const float> buffer, const Piece& piece) {
   return buffer.subspan(static_cast<std::size_t>(piece.local_begin), static_cast<std::size_t>(piece.numel));
+}
+
+inline TensorView array_view(std::vector<float>& values) {
+  return {values.data(), DType::fp32, static_cast<std::int64_t>(values.size())};
 }
 
 /// Leaf in fp32, [view.numel]; elements outside the pieces become NaN, whatever they were. Exact (R8).

@@ -6,9 +6,9 @@
 
 namespace zeroproof::reference {
 
-// Eigen's 16-bit types round to nearest even in integer arithmetic and keep subnormals, which is R8; the tests compare
-// them with independent code. With F16C, which this project never switches on here, Eigen would use the processor's
-// instruction, which obeys R8 too.
+// Eigen's 16-bit types round to nearest even in integer arithmetic and keep subnormals, which is R8; the
+// tests compare them with independent code. With F16C, which this project never switches on here, Eigen would
+// use the processor's instruction, which obeys R8 too.
 
 void cast_to_bf16(const Exec&, Span<const float> source, Span<bf16> target) {
   check_same_numel("cast_to_bf16", "source", source.size(), "target", target.size());

@@ -16,9 +16,10 @@ inline std::string text(double value) {
   return stream.str();
 }
 
-/// Throws invalid_argument unless two views that an operation walks together have the same number of elements.
-inline void check_same_numel(const char* operation, const char* first, std::size_t first_numel, const char* second,
-                             std::size_t second_numel) {
+/// Throws invalid_argument unless two views that an operation walks together have the same number of
+/// elements.
+inline void check_same_numel(const char* operation, const char* first, std::size_t first_numel,
+                             const char* second, std::size_t second_numel) {
   ZP_CHECK(first_numel == second_numel, ErrorCode::invalid_argument,
            std::string(operation) + ": " + first + " has " + std::to_string(first_numel) + " elements and " +
                second + " has " + std::to_string(second_numel),

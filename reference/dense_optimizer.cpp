@@ -46,9 +46,11 @@ DenseOptimizer::DenseOptimizer(const DenseSetup& setup, const FullState& initial
       scaler_(initial.scaler) {
   check_state(initial, setup.layout->padded_numel());
   ZP_CHECK(setup.micro_batches >= 1, ErrorCode::invalid_argument,
-           "micro_batches is " + std::to_string(setup.micro_batches), "a step needs a gradient", "use 1 or more");
-  loss_scaler_init(setup.scaler);                                                       // throws if out of range
-  step_scalars(setup.hyper, applied_steps_ + 1, scaler_.log2_scale, setup.micro_batches);  // likewise
+           "micro_batches is " + std::to_string(setup.micro_batches), "a step needs a gradient",
+           "use 1 or more");
+  // Neither result is needed yet, but a number out of range should not wait for the first step.
+  loss_scaler_init(setup.scaler);
+  step_scalars(setup.hyper, applied_steps_ + 1, scaler_.log2_scale, setup.micro_batches);
   for (const Piece& piece : pieces_) {
     std::ranges::copy(at(initial.master, piece), at(master_, piece).begin());
     std::ranges::copy(at(initial.exp_avg, piece), at(exp_avg_, piece).begin());
@@ -61,12 +63,13 @@ DenseOptimizer::DenseOptimizer(const DenseSetup& setup, const FullState& initial
 void DenseOptimizer::sum_gradients(const std::vector<TensorView>& leaves) {
   ZP_CHECK(static_cast<std::int64_t>(leaves.size()) == setup_.micro_batches, ErrorCode::invalid_argument,
            "a step got " + std::to_string(leaves.size()) + " leaves",
-           "the mean is over " + std::to_string(setup_.micro_batches) + " micro-batches", "pass one leaf for each");
+           "the mean is over " + std::to_string(setup_.micro_batches) + " micro-batches",
+           "pass one leaf for each");
   std::vector<std::vector<float>> widened;
   for (const TensorView& leaf : leaves) {
     ZP_CHECK(leaf.numel == setup_.layout->padded_numel() && leaf.dtype == leaves[0].dtype,
-             ErrorCode::invalid_argument, "a leaf has " + std::to_string(leaf.numel) + " elements of " +
-                                              std::string(name(leaf.dtype)),
+             ErrorCode::invalid_argument,
+             "a leaf has " + std::to_string(leaf.numel) + " elements of " + std::string(name(leaf.dtype)),
              "all leaves have the layout's padded_numel and one dtype", "pass such leaves");
     widened.push_back(widen_leaf(leaf, pieces_));
   }
@@ -91,7 +94,8 @@ bool DenseOptimizer::step(const std::vector<TensorView>& leaves) {
   // unscale
   last_.found_inf = false;
   for (const Piece& piece : pieces_) {
-    const bool found = unscale({}, last_.scalars.inv_scale, at(last_.grad_sum, piece), at(last_.unscaled_grad, piece));
+    const bool found =
+        unscale({}, last_.scalars.inv_scale, at(last_.grad_sum, piece), at(last_.unscaled_grad, piece));
     last_.found_inf = last_.found_inf || found;
   }
   scaler_ = loss_scaler_update(setup_.scaler, scaler_, last_.found_inf);
@@ -106,7 +110,9 @@ bool DenseOptimizer::step(const std::vector<TensorView>& leaves) {
 
   // clip
   last_.clip_coef = clip_coef(last_.grad_norm, setup_.hyper.max_norm);
-  for (const Piece& piece : pieces_) clip({}, last_.clip_coef, at(last_.unscaled_grad, piece), at(last_.grad, piece));
+  for (const Piece& piece : pieces_) {
+    clip({}, last_.clip_coef, at(last_.unscaled_grad, piece), at(last_.grad, piece));
+  }
 
   // update
   for (const Piece& piece : pieces_) {

@@ -1,5 +1,6 @@
 #include "reference/grad_norm.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -43,7 +44,7 @@ void deposit(double sum, NormLimbs& limbs) {
   }
   if (sum == 0) return;
 
-  // A sum of squares is not negative, and the smallest square, 2^-298, is a normal fp64: no sign, no subnormals.
+  // A sum of squares has no sign, and the smallest square, 2^-298, is a normal fp64.
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(sum);
   const int e = static_cast<int>(bits >> 52);
   const std::uint64_t m = (bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
@@ -73,7 +74,9 @@ double rounded_once(const NormLimbs& limbs) {
   if (top < 0) return 0;
 
   std::uint64_t mantissa = 0;
-  for (int position = top; position > top - 53; --position) mantissa = 2 * mantissa + (bit(limbs, position) ? 1 : 0);
+  for (int position = top; position > top - 53; --position) {
+    mantissa = 2 * mantissa + (bit(limbs, position) ? 1 : 0);
+  }
 
   const int half = top - 53;  // the first bit that does not fit
   bool below_half = false;
@@ -87,7 +90,7 @@ double rounded_once(const NormLimbs& limbs) {
 }  // namespace
 
 void grad_norm_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
-  // With every limb below 2^32, 2^32 - 1 deposits fit before the next carry; a span that long has 2^42 elements.
+  // Normalised limbs take 2^32 - 1 deposits before the next carry; a span that long has 2^42 elements.
   grad_norm_normalise(limbs);
   for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {
     deposit(chunk_sum(as_array(part(grad, begin, count))), limbs);

@@ -1,7 +1,8 @@
 #include "reference/gradient_exchange.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "common/base/error.hpp"
 #include "reference/buffers.hpp"
@@ -128,11 +129,14 @@ std::vector<float> reduce_strided(const OptimizerSetup& setup, LeafSource& leave
         send[static_cast<std::size_t>(owner)] = pack(leaf, setup.shards->shard(owner));
       }
     }
-    const std::int64_t leaf_bytes = owned_numel * num_bytes(setup.leaf_dtype);  // 16-bit leaves travel in 16 bits
+    const std::int64_t leaf_bytes = owned_numel * num_bytes(setup.leaf_dtype);  // 16 bits travel as 16 bits
     std::vector<std::int64_t> recv_bytes;
-    for (int holder = 0; holder < world_size; ++holder) recv_bytes.push_back(has_leaf(holder) ? leaf_bytes : 0);
+    for (int holder = 0; holder < world_size; ++holder) {
+      recv_bytes.push_back(has_leaf(holder) ? leaf_bytes : 0);
+    }
     std::vector<Message> recv = exchange(*setup.comm, send, recv_bytes);
 
+    // Holders in rank order hold consecutive micro-batches of this micro-step.
     for (int holder = 0; holder < world_size && has_leaf(holder); ++holder) {
       const TensorView leaf{recv[static_cast<std::size_t>(holder)].data(), setup.leaf_dtype, owned_numel};
       owned.push({0, begin + holder}, widen_leaf(leaf, owned_pieces));

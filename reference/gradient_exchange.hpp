@@ -7,12 +7,13 @@
 
 namespace zeroproof::reference {
 
-/// Stages 0 and 1. Contiguous assignment: the rank keeps a full-size stack, and one exchange at the end of the step
-/// brings its maximal nodes to the owners. Returns G on this rank's shard.
+/// Stages 0 and 1. Contiguous assignment: the rank keeps a full-size stack, and one exchange at the end of
+/// the step brings its maximal nodes to the owners. Returns G on this rank's shard.
 std::vector<float> reduce_contiguous(const OptimizerSetup& setup, LeafSource& leaves);
 
-/// Stage 2. Strided assignment: every micro-step hands its leaves to the owners, so that no rank ever stores a
-/// gradient larger than its shard. Returns G on this rank's shard.
+/// Stage 2. Strided assignment: every micro-step hands its leaves to the owners, and the stack lives on the
+/// shard: what a rank keeps of the gradients gets smaller with the number of ranks. Returns G on this rank's
+/// shard.
 std::vector<float> reduce_strided(const OptimizerSetup& setup, LeafSource& leaves);
 
 /// All ranks' shards end up in the full buffer of every rank, as bytes.

@@ -13,9 +13,10 @@ GradientStack::GradientStack(std::int64_t numel, std::vector<Piece> pieces)
     : numel_(numel), pieces_(std::move(pieces)) {}
 
 void GradientStack::push(const TreeNode& node, std::vector<float> values) {
-  ZP_CHECK(static_cast<std::int64_t>(values.size()) == numel_, ErrorCode::invalid_argument,
-           "a gradient node has " + std::to_string(values.size()) + " elements, not " + std::to_string(numel_),
-           "all nodes of a stack cover the same elements", "push views of one length");
+  ZP_CHECK(
+      static_cast<std::int64_t>(values.size()) == numel_, ErrorCode::invalid_argument,
+      "a gradient node has " + std::to_string(values.size()) + " elements, not " + std::to_string(numel_),
+      "all nodes of a stack cover the same elements", "push views of one length");
   ZP_CHECK(entries_.empty() || entries_.back().node.first_micro_batch() < node.first_micro_batch(),
            ErrorCode::invalid_argument,
            "micro-batch " + std::to_string(node.first_micro_batch()) + " arrives after a later one",

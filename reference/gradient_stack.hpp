@@ -16,10 +16,12 @@ class GradientStack {
     std::vector<float> values;  // [numel]; NaN outside the pieces
   };
 
-  /// numel: elements of every node. pieces: where arithmetic is allowed, by local index; the rest is padding (R13).
+  /// numel: elements of every node. pieces: where arithmetic is allowed, by local index; the rest is padding
+  /// (R13).
   GradientStack(std::int64_t numel, std::vector<Piece> pieces);
 
-  /// Adds a node; nodes arrive in increasing order of their first micro-batch. Combines what the tree combines.
+  /// Adds a node; nodes arrive in increasing order of their first micro-batch. Combines what the tree
+  /// combines.
   /// Errors: invalid_argument if values has not numel elements or an earlier micro-batch arrives late.
   void push(const TreeNode& node, std::vector<float> values);
 

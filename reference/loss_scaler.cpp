@@ -58,7 +58,8 @@ LossScalerState loss_scaler_init(const LossScalerConfig& config) {
   return state;
 }
 
-LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossScalerState& state, bool found_inf) {
+LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossScalerState& state,
+                                   bool found_inf) {
   check(config);
   if (config.kind != LossScalerKind::dynamic) return state;
   return found_inf ? after_overflow(config, state) : after_good_step(config, state);

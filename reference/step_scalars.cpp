@@ -38,12 +38,10 @@ void check_finite_and_not_negative(const char* what, double value) {
 void check_hyper(const AdamwHyper& hyper) {
   const double one_minus_beta1 = 1 - double{hyper.beta1};
   const double one_minus_beta2 = 1 - double{hyper.beta2};
-  check_range(two_to_minus_23 <= one_minus_beta1 && one_minus_beta1 <= 1,
-              "beta1 is " + text(hyper.beta1), "1 - beta1 must lie in 2^-23 .. 1 (R5)",
-              "choose beta1 in 0 .. 1 - 2^-23");
-  check_range(two_to_minus_23 <= one_minus_beta2 && one_minus_beta2 <= 0.5,
-              "beta2 is " + text(hyper.beta2), "1 - beta2 must lie in 2^-23 .. 1/2 (R5)",
-              "choose beta2 in 1/2 .. 1 - 2^-23");
+  check_range(two_to_minus_23 <= one_minus_beta1 && one_minus_beta1 <= 1, "beta1 is " + text(hyper.beta1),
+              "1 - beta1 must lie in 2^-23 .. 1 (R5)", "choose beta1 in 0 .. 1 - 2^-23");
+  check_range(two_to_minus_23 <= one_minus_beta2 && one_minus_beta2 <= 0.5, "beta2 is " + text(hyper.beta2),
+              "1 - beta2 must lie in 2^-23 .. 1/2 (R5)", "choose beta2 in 1/2 .. 1 - 2^-23");
   check_range(double{fp32(hyper.eps)} >= two_to_minus_126, "eps is " + text(hyper.eps),
               "in fp32 it must be 2^-126 or more, so that the denominator is never 0", "choose a larger eps");
   check_finite_and_not_negative("lr", hyper.lr);
@@ -57,8 +55,8 @@ double scale_times_divisor(int log2_loss_scale, std::int64_t divisor) {
               "it must be exact in fp64, from 1 to below 2^53", "use the number of micro-batches or tokens");
   const double product = std::ldexp(static_cast<double>(divisor), log2_loss_scale);
   check_range(two_to_minus_126 <= product && product <= two_to_126,
-              "loss scale 2^" + std::to_string(log2_loss_scale) + " times divisor " + std::to_string(divisor) +
-                  " is outside 2^-126 .. 2^126",
+              "loss scale 2^" + std::to_string(log2_loss_scale) + " times divisor " +
+                  std::to_string(divisor) + " is outside 2^-126 .. 2^126",
               "its reciprocal must be a normal fp32", "choose a loss scale nearer to 1");
   return product;
 }

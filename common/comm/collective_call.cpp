@@ -111,12 +111,20 @@ std::string disagreement(Span<const CollectiveCall> calls) {
   return "";
 }
 
-Error absent_error(Span<const int> missing, const CollectiveCall& call, std::chrono::milliseconds limit) {
+Error absent_error(Span<const int> missing, const CollectiveCall& call, std::chrono::milliseconds limit,
+                   const std::string& what) {
   const std::string who = describe_ranks(missing);
-  return Error(ErrorCode::timeout, who + " did not arrive at " + describe(call) + " within " +
+  return Error(ErrorCode::timeout, who + " did not " + what + " " + describe(call) + " within " +
                                        describe(limit) +
                                        " (the other ranks wait there and cannot go on); see what " + who +
                                        " is doing, or raise the time limit");
+}
+
+Error interrupted_error(Span<const int> missing, const CollectiveCall& call) {
+  return Error(ErrorCode::comm,
+               describe_ranks(missing) + " had not come to " + describe(call) +
+                   " when this job was told to end (mpirun sends SIGTERM to all ranks when one has "
+                   "died); see what mpirun reports about it");
 }
 
 Error left_error(Span<const int> left, const CollectiveCall& call) {

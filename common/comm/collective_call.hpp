@@ -36,8 +36,11 @@ std::string describe(std::chrono::milliseconds time);
 /// The text depends on the calls alone, so every rank that has them all comes to the same one.
 std::string disagreement(Span<const CollectiveCall> calls);
 
-/// The errors that every kind of communicator words alike.
-Error absent_error(Span<const int> missing, const CollectiveCall& call, std::chrono::milliseconds limit);
+/// The errors that every kind of communicator words alike. `what` is what the ranks did not do in time:
+/// "arrive at".
+Error absent_error(Span<const int> missing, const CollectiveCall& call, std::chrono::milliseconds limit,
+                   const std::string& what = "arrive at");
+Error interrupted_error(Span<const int> missing, const CollectiveCall& call);
 Error left_error(Span<const int> left, const CollectiveCall& call);
 Error ended_error(int rank, const std::string& reason);
 

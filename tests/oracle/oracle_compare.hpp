@@ -29,81 +29,75 @@ inline bool same(DType type, std::uint32_t a, std::uint32_t b) {
   return a == b || (is_nan(type, a) && is_nan(type, b));
 }
 
-/// Buffers for the operands of one operation, each with `margin` elements of canary bytes on both sides.
+/// Buffers for the operands of one operation, with canary bytes on both sides of every one.
 class Workspace {
  public:
-  static constexpr std::int64_t margin = 64;
-  static constexpr unsigned char canary = 0xA5;
+  static constexpr std::int64_t max_offset = 32;  ///< twice the widest vector of fp32
 
-  void prepare(const Operation& op, std::int64_t numel) {
-    for (int i = 0; i < op.inputs; ++i) resize(in_[static_cast<std::size_t>(i)], op.in_type, numel);
-    for (std::size_t i = 0; i < op.out_types.size(); ++i) {
-      resize(out_[i], op.out_types[i], numel);
-      resize(expected_[i], op.out_types[i], numel);
-    }
-  }
-
-  void fill_canaries() {
-    for (auto* group : {&in_, &out_}) {
-      for (Bytes& bytes : *group) std::memset(bytes.data(), canary, bytes.size());
-    }
-  }
-
-  /// Operand k starts at its offset; outputs are numbered after the inputs.
+  /// Operand k (inputs first, then outputs) starts `offset(k)` elements into its buffer; the rest are
+  /// canaries.
   template <class Offset>
-  Operands operands(const Operation& op, std::int64_t numel, bool for_oracle, Offset&& offset) {
+  Operands prepare(const Operation& op, std::int64_t numel, Offset&& offset) {
     Operands o;
     o.numel = numel;
     for (int i = 0; i < op.inputs; ++i) {
-      o.in[static_cast<std::size_t>(i)] = at(in_[static_cast<std::size_t>(i)], op.in_type, offset(i));
+      const auto k = static_cast<std::size_t>(i);
+      o.in[k] = prepare(in_[k], op.in_type, numel, offset(i));
     }
-    for (std::size_t i = 0; i < op.out_types.size(); ++i) {
-      auto& group = for_oracle ? expected_ : out_;
-      o.out[i] = at(group[i], op.out_types[i], for_oracle ? 0 : offset(op.inputs + static_cast<int>(i)));
+    for (std::size_t k = 0; k < op.out_types.size(); ++k) {
+      o.out[k] = prepare(out_[k], op.out_types[k], numel, offset(op.inputs + static_cast<int>(k)));
     }
     return o;
   }
 
-  /// True if everything outside of the outputs' elements still holds canaries, and inputs what `inputs` says.
-  bool untouched(const Operation& op, const Operands& o, const std::array<std::vector<std::byte>, 4>& inputs) const {
-    for (int i = 0; i < op.inputs; ++i) {
-      const auto k = static_cast<std::size_t>(i);
-      if (o.in[k] != o.out[0] && in_[k] != inputs[k]) return false;
-      if (o.in[k] == o.out[0] && !canaries_hold(in_[k], op.in_type, o.in[k], o.numel)) return false;
+  Operands prepare(const Operation& op, std::int64_t numel) {
+    return prepare(op, numel, [](int) { return 0; });
+  }
+
+  /// True if everything outside of the operands still holds canaries, and the inputs that are not outputs as
+  /// well still equal those of `original`.
+  bool untouched(const Operation& op, const Operands& o, const Operands& original) const {
+    bool in_place = false;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(op.inputs); ++k) {
+      const auto bytes = static_cast<std::size_t>(o.numel * num_bytes(op.in_type));
+      if (!canaries_hold(in_[k], o.in[k], bytes)) return false;
+      if (o.in[k] == o.out[0]) {
+        in_place = true;
+      } else if (bytes > 0 && std::memcmp(o.in[k], original.in[k], bytes) != 0) {
+        return false;
+      }
     }
-    for (std::size_t i = 0; i < op.out_types.size(); ++i) {
-      const bool elsewhere = std::ranges::find(o.in, o.out[i]) != o.in.end();
-      if (!canaries_hold(out_[i], op.out_types[i], elsewhere ? nullptr : o.out[i], o.numel)) return false;
+    for (std::size_t k = 0; k < op.out_types.size(); ++k) {
+      const auto bytes = static_cast<std::size_t>(o.numel * num_bytes(op.out_types[k]));
+      const bool elsewhere = in_place && k == 0;
+      if (!canaries_hold(out_[k], elsewhere ? nullptr : o.out[k], elsewhere ? 0 : bytes)) return false;
     }
     return true;
   }
-
-  const std::array<std::vector<std::byte>, 4>& inputs() const { return in_; }
 
  private:
   using Bytes = std::vector<std::byte>;
+  static constexpr std::int64_t margin = 32;  // canary elements, at least, on either side
+  static constexpr std::byte canary{0xA5};
 
-  static void resize(Bytes& bytes, DType type, std::int64_t numel) {
-    bytes.resize(static_cast<std::size_t>((numel + 2 * margin) * num_bytes(type)));
+  static void* prepare(Bytes& bytes, DType type, std::int64_t numel, std::int64_t offset) {
+    bytes.assign(static_cast<std::size_t>((numel + 2 * margin + max_offset) * num_bytes(type)), canary);
+    return bytes.data() + (margin + offset) * num_bytes(type);
   }
 
-  static void* at(Bytes& bytes, DType type, std::int64_t offset) {
-    return bytes.data() + (margin / 2 + offset) * num_bytes(type);
+  static bool canaries_hold(const Bytes& bytes, const void* data, std::size_t size) {
+    const auto is_canary = [](std::byte byte) { return byte == canary; };
+    if (data == nullptr) return std::ranges::all_of(bytes, is_canary);
+    const std::byte* first = static_cast<const std::byte*>(data);
+    return std::all_of(bytes.data(), first, is_canary) &&
+           std::all_of(first + size, bytes.data() + bytes.size(), is_canary);
   }
 
-  static bool canaries_hold(const Bytes& bytes, DType type, const void* data, std::int64_t numel) {
-    const auto* first = static_cast<const std::byte*>(data);
-    const std::byte* last = first + (data == nullptr ? 0 : numel * num_bytes(type));
-    for (const std::byte& byte : bytes) {
-      if (!(&byte >= first && &byte < last) && byte != std::byte{canary}) return false;
-    }
-    return true;
-  }
-
-  std::array<Bytes, 4> in_, out_, expected_;
+  std::array<Bytes, 4> in_, out_;
 };
 
-/// Writes elements first, first + 1, ... of a family to the inputs. 16-bit inputs take the low half of the pattern.
+/// Writes elements first, first + 1, ... of a family to the inputs. 16-bit inputs take the low half of the
+/// pattern.
 inline void fill_inputs(const Operation& op, Family family, std::uint64_t first, const Operands& o) {
   for (std::int64_t i = 0; i < o.numel; ++i) {
     const Quad quad = make_quad(family, first + static_cast<std::uint64_t>(i));
@@ -161,19 +155,20 @@ class Tally {
   const std::string& first_difference() const { return text_; }
 
  private:
-  static std::string describe(const Place& place, const Operands& expected, const Operands& actual, std::int64_t i,
-                              bool expected_found, bool actual_found) {
+  static std::string describe(const Place& place, const Operands& expected, const Operands& actual,
+                              std::int64_t i, bool expected_found, bool actual_found) {
     const Operation& op = *place.op;
-    std::string text = std::string(op.name) + ": " + place.twin->name + " differs from the oracle in family " +
-                       name(place.family) + " " + describe_scalars(place.set);
+    std::string text = std::string(op.name) + ": " + place.twin->name +
+                       " differs from the oracle in family " + name(place.family) + " " +
+                       describe_scalars(place.set);
     if (expected_found != actual_found) {
       text += std::string("\n  found_inf: oracle ") + (expected_found ? "1" : "0") + " twin " +
               (actual_found ? "1" : "0") + ", elements from " + std::to_string(place.first) + ", " +
               std::to_string(expected.numel) + " of them";
     }
     if (i < 0) return text;
-    text += "\n  index " + std::to_string(place.first + static_cast<std::uint64_t>(i)) + " (" + std::to_string(i) +
-            " of " + std::to_string(expected.numel) + ")\n  inputs";
+    text += "\n  index " + std::to_string(place.first + static_cast<std::uint64_t>(i)) + " (" +
+            std::to_string(i) + " of " + std::to_string(expected.numel) + ")\n  inputs";
     const auto hex = [&](DType type, const void* data) {
       char word[16];
       std::snprintf(word, sizeof word, num_bytes(type) == 2 ? " %04X" : " %08X", load_bits(type, data, i));

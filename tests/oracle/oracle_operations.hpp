@@ -1,17 +1,17 @@
 #pragma once
-// The element-wise operations in one form, so that one engine can stream, shift and split all of them: up to four
-// input buffers, up to four output buffers, a number that selects the scalars, and found_inf as the result.
+// The element-wise operations in one form, so that one engine can stream, shift and split all of them: up to
+// four input buffers, up to four output buffers, a number that selects the scalars, and found_inf as the
+// result.
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
-#include <string>
 #include <vector>
 
 #include "cuda/host/fused_step.hpp"
 #include "oracle.h"
 #include "oracle_inputs.hpp"
+#include "oracle_scalar_cases.hpp"
 #include "oracle_twins.hpp"
 
 namespace zeroproof::oracle {
@@ -45,66 +45,6 @@ struct Operation {
   bool (*judge)(int set, const Operands&);  ///< the oracle
 };
 
-struct ScalarCase {
-  oracle_hyper hyper;
-  std::int64_t t;
-  int log2_loss_scale;
-  std::int64_t divisor;
-};
-
-/// Early and late steps, decay on and off, no bias correction, and scalars at the ends of their ranges.
-inline constexpr ScalarCase scalar_cases[] = {
-    {{1e-3, 0.9F, 0.999F, 1e-8, 0.01, 1, 0, 0}, 1, 0, 1},
-    {{1e-3, 0.9F, 0.999F, 1e-8, 0, 1, 0, 0}, 2, 16, 3},
-    {{6e-4, 0.9F, 0.95F, 1e-8, 0.1, 1, 0, 0}, 10, 16, 4},
-    {{1e-4, 0.9F, 0.999F, 1e-6, 0.1, 1, 0, 0}, 1000, 24, 7},
-    {{1e-3, 0.9F, 0.999F, 1e-8, 0.01, 0, 0, 0}, 1, 0, 5},
-    {{1e30, 0.9F, 0.999F, 1e-8, 1e5, 1, 0, 0}, 3, 126, 1},
-    {{1e-3, 0, 0.5F, 0x1p-126, 0, 1, 0, 0}, 3, -126, 1},
-    {{1e-38, 0.9F, 0.999F, 1e20, 1, 1, 0, 0}, 5, -40, 11},
-    {{0, 0.99F, 0.9999F, 1e-8, 0.1, 1, 0, 0}, 100, 10, 1000000007},
-};
-inline constexpr int scalar_sets = static_cast<int>(std::size(scalar_cases));
-
-inline StepScalars to_step_scalars(const oracle_scalars& s) {
-  return {s.inv_scale,
-          s.beta1,
-          s.one_minus_beta1,
-          s.beta2,
-          s.one_minus_beta2,
-          s.sqrt_bias_correction2,
-          s.step_size,
-          s.eps,
-          s.lr_weight_decay,
-          s.has_decay};
-}
-
-inline oracle_scalars scalars_of(int set) {
-  const ScalarCase& c = scalar_cases[set];
-  oracle_scalars scalars{};
-  oracle_step_scalars(&c.hyper, c.t, c.log2_loss_scale, c.divisor, &scalars);
-  return scalars;
-}
-
-/// 1 is evaluated as well; 0 comes from an infinite norm, NaN from a NaN norm.
-inline float clip_coef_of(int set) {
-  constexpr std::uint32_t coefs[scalar_sets] = {0x3F800000, 0x3F000000, 0x3EAAAAAB, 0x0DA24260, 0x00000000,
-                                                0x00000001, 0x7FC00000, 0x3F7FFFFF, 0x3DCCCCCD};
-  return from_bits(coefs[set]);
-}
-
-inline std::string describe_scalars(int set) {
-  const auto words = std::bit_cast<std::array<std::uint32_t, 10>>(scalars_of(set));
-  std::string text = "scalars " + std::to_string(set) + ":";
-  char word[16];
-  for (std::uint32_t bits : words) {
-    std::snprintf(word, sizeof word, " %08X", bits);
-    text += word;
-  }
-  std::snprintf(word, sizeof word, " clip %08X", std::bit_cast<std::uint32_t>(clip_coef_of(set)));
-  return text + word;
-}
-
 /// master, exp_avg and exp_avg_sq are updated in place, so they are copied to the outputs first.
 inline void copy_state(const Operands& o) {
   for (int i = 0; i < 3; ++i) std::ranges::copy(o.input<float>(i + 1), o.output<float>(i).begin());
@@ -136,7 +76,8 @@ bool judge_fused(int set, const Operands& o) {
   oracle_unscale(scalars.inv_scale, o.input<float>(0).data(), grad.data(), o.size());
   oracle_clip(clip_coef_of(set), grad.data(), grad.data(), o.size());
   const Span<float> master = o.output<float>(0);
-  oracle_adamw(&scalars, grad.data(), master.data(), o.output<float>(1).data(), o.output<float>(2).data(), o.size());
+  oracle_adamw(&scalars, grad.data(), master.data(), o.output<float>(1).data(), o.output<float>(2).data(),
+               o.size());
   if (param == DType::fp32) std::ranges::copy(master, o.output<float>(3).begin());
   if (param == DType::bf16) oracle_cast_bf16(master.data(), bits16(o.output<bf16>(3)), o.size());
   if (param == DType::fp16) oracle_cast_fp16(master.data(), bits16(o.output<fp16>(3)), o.size());
@@ -154,16 +95,33 @@ bool run_fused(const Twin&, const Exec& exec, int set, const Operands& o) {
 
 template <DType param>
 Operation fused_operation(const char* name) {
-  const std::vector<Family> families = {Family::any_bits, Family::special, Family::near_subnormal, Family::training};
-  return {name,        DType::fp32, 4,        {DType::fp32, DType::fp32, DType::fp32, param}, 0,
-          scalar_sets, true,        families, run_fused<param>,                               judge_fused<param>};
+  const std::vector<Family> families = {Family::any_bits, Family::special, Family::near_subnormal,
+                                        Family::training};
+  return {name,
+          DType::fp32,
+          4,
+          {DType::fp32, DType::fp32, DType::fp32, param},
+          0,
+          scalar_sets,
+          true,
+          families,
+          run_fused<param>,
+          judge_fused<param>};
 }
 
 inline std::vector<Operation> arithmetic_operations() {
   constexpr DType f = DType::fp32;
-  const std::vector<Family> families = {Family::any_bits, Family::special, Family::near_subnormal, Family::training};
+  const std::vector<Family> families = {Family::any_bits, Family::special, Family::near_subnormal,
+                                        Family::training};
   return {
-      {"adamw", f, 4, {f, f, f}, 0, scalar_sets, false, families,
+      {"adamw",
+       f,
+       4,
+       {f, f, f},
+       0,
+       scalar_sets,
+       false,
+       families,
        [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
          copy_state(o);
          twin.adamw_update(exec, to_step_scalars(scalars_of(set)), o.input<float>(0), o.output<float>(0),
@@ -171,7 +129,14 @@ inline std::vector<Operation> arithmetic_operations() {
          return false;
        },
        judge_adamw},
-      {"unscale", f, 1, {f}, 1, scalar_sets, false, families,
+      {"unscale",
+       f,
+       1,
+       {f},
+       1,
+       scalar_sets,
+       false,
+       families,
        [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
          return twin.unscale(exec, scalars_of(set).inv_scale, o.input<float>(0), o.output<float>(0));
        },
@@ -179,7 +144,14 @@ inline std::vector<Operation> arithmetic_operations() {
          return oracle_unscale(scalars_of(set).inv_scale, o.input<float>(0).data(), o.output<float>(0).data(),
                                o.size()) != 0;
        }},
-      {"clip", f, 1, {f}, 1, scalar_sets, false, families,
+      {"clip",
+       f,
+       1,
+       {f},
+       1,
+       scalar_sets,
+       false,
+       families,
        [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
          twin.clip(exec, clip_coef_of(set), o.input<float>(0), o.output<float>(0));
          return false;
@@ -188,7 +160,14 @@ inline std::vector<Operation> arithmetic_operations() {
          oracle_clip(clip_coef_of(set), o.input<float>(0).data(), o.output<float>(0).data(), o.size());
          return false;
        }},
-      {"add", f, 2, {f}, 2, 1, false, families,
+      {"add",
+       f,
+       2,
+       {f},
+       2,
+       1,
+       false,
+       families,
        [](const Twin& twin, const Exec& exec, int, const Operands& o) {
          twin.add_nodes(exec, o.input<float>(0), o.input<float>(1), o.output<float>(0));
          return false;
@@ -204,7 +183,14 @@ inline std::vector<Operation> cast_operations() {
   const std::vector<Family> families = {Family::every_pattern, Family::cast_ties, Family::special,
                                         Family::training};
   return {
-      {"cast_bf16", DType::fp32, 1, {DType::bf16}, 0, 1, false, families,
+      {"cast_bf16",
+       DType::fp32,
+       1,
+       {DType::bf16},
+       0,
+       1,
+       false,
+       families,
        [](const Twin& twin, const Exec& exec, int, const Operands& o) {
          twin.cast_to_bf16(exec, o.input<float>(0), o.output<bf16>(0));
          return false;
@@ -213,7 +199,14 @@ inline std::vector<Operation> cast_operations() {
          oracle_cast_bf16(o.input<float>(0).data(), bits16(o.output<bf16>(0)), o.size());
          return false;
        }},
-      {"cast_fp16", DType::fp32, 1, {DType::fp16}, 0, 1, false, families,
+      {"cast_fp16",
+       DType::fp32,
+       1,
+       {DType::fp16},
+       0,
+       1,
+       false,
+       families,
        [](const Twin& twin, const Exec& exec, int, const Operands& o) {
          twin.cast_to_fp16(exec, o.input<float>(0), o.output<fp16>(0));
          return false;
@@ -227,7 +220,14 @@ inline std::vector<Operation> cast_operations() {
 
 inline std::vector<Operation> widen_operations() {
   return {
-      {"widen_bf16", DType::bf16, 1, {DType::fp32}, 0, 1, false, {Family::every_pattern},
+      {"widen_bf16",
+       DType::bf16,
+       1,
+       {DType::fp32},
+       0,
+       1,
+       false,
+       {Family::every_pattern},
        [](const Twin& twin, const Exec& exec, int, const Operands& o) {
          twin.widen_bf16(exec, o.input<bf16>(0), o.output<float>(0));
          return false;
@@ -236,7 +236,14 @@ inline std::vector<Operation> widen_operations() {
          oracle_widen_bf16(bits16(o.input<bf16>(0)), o.output<float>(0).data(), o.size());
          return false;
        }},
-      {"widen_fp16", DType::fp16, 1, {DType::fp32}, 0, 1, false, {Family::every_pattern},
+      {"widen_fp16",
+       DType::fp16,
+       1,
+       {DType::fp32},
+       0,
+       1,
+       false,
+       {Family::every_pattern},
        [](const Twin& twin, const Exec& exec, int, const Operands& o) {
          twin.widen_fp16(exec, o.input<fp16>(0), o.output<float>(0));
          return false;
@@ -255,7 +262,8 @@ inline std::vector<Operation> fused_operations() {
 
 inline std::vector<Operation> all_operations() {
   std::vector<Operation> all;
-  for (const auto& group : {arithmetic_operations(), cast_operations(), widen_operations(), fused_operations()}) {
+  for (const auto& group :
+       {arithmetic_operations(), cast_operations(), widen_operations(), fused_operations()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;

@@ -1,6 +1,6 @@
 #pragma once
-// Every implementation the oracle judges, as a table of functions: the reference, and the host twins once for each
-// instruction set this processor has.
+// Every implementation the oracle judges, as a table of functions: the reference, and the host twins once for
+// each instruction set this processor has.
 
 #include <string>
 #include <vector>

@@ -61,7 +61,7 @@ run() {
   (
     CDPATH='' cd -- "${from:-$site}" || exit 99
     # shellcheck disable=SC2086  # settings are simple words
-    exec env -i PATH="$box" HOME="$work" BOX="$box" STOCK="$stock" STATE="$state" $settings "$script" "$@"
+    exec env -i PATH="$box" HOME="$work" TERM=xterm BOX="$box" STOCK="$stock" STATE="$state" $settings "$script" "$@"
   ) >"$work/out" 2>"$work/err" </dev/null || status=$?
 }
 
@@ -83,7 +83,7 @@ make_stock() {
   stand_in g++ <<'BODY'
 while IFS= read -r line; do :; done
 printf '# 1 "<stdin>"\nzp_start\ncompiler gcc %s zp_end\n' "${FAKE_GCC:-12 . 2 . 0}"
-for name in stdlib cli11 json toml xxhash fmt doctest; do
+for name in stdlib openmp cli11 json toml xxhash fmt doctest; do
   grep -q -x "$name" "$STATE/without" || echo "$name yes zp_end"
 done
 grep -q -x eigen "$STATE/without" || printf 'eigen 3\n   .\n 4 . 0 zp_end\n'
@@ -103,7 +103,7 @@ case $1 in
         case $word in -D*=*) word=${word#-D}; echo "${word%%=*}:STRING=${word#*=}" ;; esac
       done
     } >"$4/build/CMakeCache.txt"
-    echo "CXX is $CXX" >>"$STATE/calls"
+    echo "CXX is $CXX, CC is ${CC:-unset}" >>"$STATE/calls"
     ;;
   --build)
     [ "${FAKE_BUILD:-0}" = 0 ] || exit 1
@@ -218,6 +218,7 @@ check 'bare, tests/run: its own name in front' complains 'tests/run: missing: '
 run verification/run FAKE_UID=1000
 check 'user without sudo: exit 3' exits 3
 check 'user without sudo: one sentence' one_sentence
+check 'user without sudo: says so' complains 'this user may not install packages)'
 check 'user without sudo: the line for the administrator' complains 'apt-get install -y --no-install-recommends g++'
 
 fresh apt-get sudo
@@ -240,7 +241,7 @@ run verification/run ZP_DRY_RUN=1 ZP_JOBS=3 -- --seed 'a b'
 check 'dry run, root: exit 0' exits 0
 check 'dry run, root: the update' says '+ env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 update'
 check 'dry run, root: the installation' says 'apt-get -o DPkg::Lock::Timeout=120 install -y --no-install-recommends g++ cmake ninja-build'
-check 'dry run, root: the configuration' says "+ env CXX=g++ cmake --preset cpu -S '$site' -DZP_TESTS=OFF -DZP_CUDA=AUTO -DZP_MPI=AUTO"
+check 'dry run, root: the configuration' says "+ env CXX=g++ CC=gcc cmake --preset cpu -S '$site' -DZP_TESTS=OFF -DZP_CUDA=AUTO -DZP_MPI=AUTO"
 check 'dry run, root: the build' says "+ cmake --build '$site/build' --parallel 3 --target zeroproof"
 check 'dry run, root: the verification, quoted' says "+ '$site/build/zeroproof' verify --seed 'a b' --report 'text,json:$site/build/report/verify.json'"
 check 'dry run, root: nothing is built' nothing_built
@@ -254,7 +255,7 @@ check 'dry run, sudo: the installation' says '+ sudo -n env LC_ALL=C DEBIAN_FRON
 check 'dry run, sudo: sudo is not called' called_not sudo
 check 'dry run, tests/run: the configuration' says ' -DZP_TESTS=ON '
 check 'dry run, tests/run: the tests' says "+ ctest --test-dir '$site/build' --output-on-failure --no-tests=error -j "
-check 'dry run, tests/run: ccache comes along' says 'ccache'
+check 'dry run, tests/run: ccache comes along' says 'openmpi-bin ccache'
 
 # ---------------------------------------------------------------- installing
 
@@ -328,6 +329,17 @@ check 'g++ 9 is refused' complains 'missing: a C++20 compiler'
 echo stdlib >"$state/without"
 run verification/run ZP_INSTALL=never
 check 'a compiler without a standard library is refused' complains 'missing: a C++20 compiler'
+echo openmp >"$state/without"
+run verification/run ZP_INSTALL=never
+check 'a compiler without OpenMP is refused' complains 'missing: a C++20 compiler'
+: >"$state/without"
+mv "$box/g++" "$box/clang++-15"
+run verification/run
+check 'a compiler with its version in its name: found, with its C compiler' called 'CXX is clang++-15, CC is clang-15'
+cp "$stock/g++" "$stock/true" "$box/"
+mv "$box/true" "$box/cc"
+run verification/run
+check 'where there is a cc, CMake finds it' called_with 'CXX is' 'CC is unset'
 
 # ---------------------------------------------------------------- MPI
 
@@ -345,6 +357,7 @@ check 'MPI is demanded and missing: one sentence' one_sentence
 check 'MPI is demanded and missing: names it' complains 'missing: MPI ('
 run verification/run ZP_MPI=OFF
 check 'MPI is unwanted: nothing is installed' called_not apt-get
+run verification/run ZP_MPI=OFF ZP_INSTALL=never
 check 'MPI is unwanted: no banner' says_not 'multi-process checks OFF'
 check 'MPI is unwanted: the table says off' says 'mpi         off'
 
@@ -364,7 +377,7 @@ check 'CXX is no compiler: exit 2' exits 2
 check 'CXX is no compiler: one sentence' one_sentence
 run verification/run CXX=g++ ZP_CUDA=OFF ZP_JOBS=7 ZP_INSTALL= ZP_OFFLINE=
 check 'empty values count as unset' exits 0
-check 'CXX reaches CMake' called 'CXX is g++'
+check 'CXX reaches CMake' called 'CXX is g++, CC is gcc'
 check 'ZP_CUDA reaches CMake' called_with 'cmake [--preset]' '[-DZP_CUDA=OFF]'
 check 'ZP_JOBS reaches the build' called_with 'cmake [--build]' '[--parallel] [7]'
 check 'only the tool is built' called_with 'cmake [--build]' '[--target] [zeroproof]'
@@ -398,6 +411,11 @@ chmod +x "$box/other-g++"
 run verification/run "CXX=other-g++"
 check 'build by another compiler: configured afresh' called_with 'cmake [--preset]' '[--fresh]'
 rm "$box/other-g++"
+run verification/run
+sed 's|^CMAKE_CXX_COMPILER.*|CMAKE_CXX_COMPILER:FILEPATH=CMAKE_CXX_COMPILER-NOTFOUND|' "$site/build/CMakeCache.txt" >"$work/cache"
+cp "$work/cache" "$site/build/CMakeCache.txt"
+run verification/run
+check 'build that found no compiler: not configured afresh, CMake looks again' called_not '[--fresh]'
 run verification/run
 check 'build by the same compiler: not configured afresh' called_not '[--fresh]'
 
@@ -488,7 +506,8 @@ real() {
   script=$1
   shift
   status=0
-  (CDPATH='' cd -- "$site" && PATH=$real_path ZP_INSTALL=never ZP_MPI=OFF ZP_JOBS=1 "$script" "$@") >"$work/out" 2>"$work/err" </dev/null || status=$?
+  (CDPATH='' cd -- "$site" && PATH=$real_path ZP_INSTALL=never ZP_OFFLINE=1 ZP_DRY_RUN=0 ZP_CUDA=AUTO ZP_MPI=OFF ZP_JOBS=1 "$script" "$@") \
+    >"$work/out" 2>"$work/err" </dev/null || status=$?
 }
 fresh
 cat >"$site/CMakePresets.json" <<'JSON'

@@ -14,13 +14,13 @@ constexpr std::int64_t block_begin(std::int64_t n, int b) { return n * b / sum_b
 
 /// The fold of the eight block sums. T is a scalar or a vector of independent lanes.
 template <class T>
-inline T fold_blocks(const T& s0, const T& s1, const T& s2, const T& s3, const T& s4, const T& s5, const T& s6,
-                     const T& s7) {
+inline T fold_blocks(const T& s0, const T& s1, const T& s2, const T& s3, const T& s4, const T& s5,
+                     const T& s6, const T& s7) {
   return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7));
 }
 
-/// Sum of term(i) for i in [0, n). Terms at `limit` and beyond count +0 and are not evaluated; leaving them out
-/// changes no bit, because a sum that starts at +0 is never -0 and adding +0 to anything else is the identity.
+/// Sum of term(i) for i in [0, n). Terms at `limit` and beyond count +0 and are not evaluated: a sum that
+/// starts at +0 is never -0, and adding +0 to anything else changes no bit.
 template <class Real, class Term>
 inline Real blocked_prefix_sum(std::int64_t n, std::int64_t limit, const Term& term) {
   Real sums[sum_blocks];

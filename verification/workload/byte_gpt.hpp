@@ -6,8 +6,9 @@
 //   logits = layer_norm(x) * head;  loss = mean cross-entropy of the next byte
 //
 // Causal multi-head attention; GELU in its tanh form; biases everywhere except in the head; weights are
-// [inputs, outputs]. The gradient of a micro-batch depends on parameters, tokens and loss scale only (R18): every sum
-// over width, heads, vocabulary or sequence is a blocked sum, and every operation written in these files rounds once.
+// [inputs, outputs]. The gradient of a micro-batch depends on parameters, tokens and loss scale only (R18):
+// every sum over width, heads, vocabulary or sequence is a blocked sum, and every operation written in these
+// files rounds once.
 
 #include <cstdint>
 #include <vector>
@@ -22,8 +23,8 @@ namespace zeroproof::workload {
 inline constexpr int vocabulary = 256;
 
 struct ByteGptShape {
-  int layers = 1;   ///< blocks
-  int width = 1;    ///< of the residual stream, divisible by heads
+  int layers = 1;  ///< blocks
+  int width = 1;   ///< of the residual stream, divisible by heads
   int heads = 1;
   int hidden = 1;   ///< width of the MLP
   int context = 1;  ///< positions of one micro-batch
@@ -39,27 +40,34 @@ inline constexpr ByteGptShape byte_gpt_tiny{2, 15, 3, 37, 13};
 /// Errors: invalid_argument if an extent is below 1 (or above 2^20) or width is not divisible by heads.
 std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape);
 
-/// Initial parameters: standard deviation 0.02, divided by sqrt(2 layers) for the two projections that add to the
-/// residual stream; layer norm gains 1; biases 0. Element i of tensor k is Philox(seed, 256 + k).bell(i), scaled.
+/// Initial parameters: standard deviation 0.02, divided by sqrt(2 layers) for the two projections that add to
+/// the residual stream; layer norm gains 1; biases 0. Element i of weight tensor k is a multiple of
+/// Philox(seed, 256 + k).bell(i).
 ///
 /// Shapes   flat: [padded_numel]; padding is left as it is.
-/// Errors   as byte_gpt_params, and if the layout is not that of byte_gpt_params(shape) or flat has another length.
-void init_parameters(const ByteGptShape& shape, const FlatLayout& layout, std::uint64_t seed, Span<float> flat);
+/// Errors   as byte_gpt_params, and if the layout is not that of byte_gpt_params(shape) or flat has another
+///          length.
+void init_parameters(const ByteGptShape& shape, const FlatLayout& layout, std::uint64_t seed,
+                     Span<float> flat);
 
 /// Mean cross-entropy over the positions of one micro-batch, in nats, and its gradient times loss_scale.
 ///
-/// Shapes   flat_params, flat_grad: [padded_numel], must not overlap; tokens: [context + 1], byte i + 1 is the target
-///          of position i. Every element of every tensor of flat_grad is written, padding never (nor read).
-/// Units    the returned loss is unscaled; flat_grad is loss_scale * d loss / d parameter. The scale enters at
-///          d loss / d logits, so a power of two only moves exponents (until something overflows or underflows).
-/// Exact    the same bits for every instruction set, thread and machine. Real is float or double. All state is local:
-///          any number of threads may call at once.
+/// Shapes   flat_params, flat_grad: [padded_numel], must not overlap; tokens: [context + 1], byte i + 1 is
+/// the
+///          target of position i. Every element of every tensor of flat_grad is written; padding is neither
+///          read nor written.
+/// Units    the returned loss is unscaled; flat_grad is loss_scale * d loss / d parameter. The scale enters
+/// at
+///          d loss / d logits, so a power of two only moves exponents (until something over- or underflows).
+/// Exact    the same bits for every instruction set, thread and machine. Real is float or double. All state
+/// is
+///          local: any number of threads may call at once.
 /// Special  NaN and infinity propagate.
 /// Errors   Error(invalid_argument) as init_parameters, and if tokens has another length.
 template <class Real>
-double byte_gpt_loss_and_grad(const ByteGptShape& shape, const FlatLayout& layout, Span<const Real> flat_params,
-                              Span<const std::uint8_t> tokens, Real loss_scale, Span<Real> flat_grad,
-                              InstructionSet set = best_instruction_set());
+double byte_gpt_loss_and_grad(const ByteGptShape& shape, const FlatLayout& layout,
+                              Span<const Real> flat_params, Span<const std::uint8_t> tokens, Real loss_scale,
+                              Span<Real> flat_grad, InstructionSet set = best_instruction_set());
 
 /// The loss alone; the same bits as byte_gpt_loss_and_grad returns.
 template <class Real>

@@ -16,7 +16,7 @@ constexpr Real gelu_cubic = static_cast<Real>(0.044715);
 template <class Real>
 constexpr Real norm_epsilon = static_cast<Real>(1e-5);
 
-// totals[j] = blocked sum over i of term(i, j), j in [0, columns): many columns at a time, so that it vectorises.
+// totals[j] = blocked sum over i of term(i, j), j in [0, columns); many columns at a time, to vectorise.
 template <class Real, class Term>
 void column_sums_of(std::int64_t rows, std::int64_t columns, Real* totals, const Term& term) {
   constexpr std::int64_t group = 64;
@@ -43,7 +43,8 @@ void column_sums(Matrix<const Real> a, Real* totals) {
 }
 
 template <class Real>
-void linear(InstructionSet set, Matrix<const Real> x, const Tensors<const Real>& params, int weight, Matrix<Real> y) {
+void linear(InstructionSet set, Matrix<const Real> x, const Tensors<const Real>& params, int weight,
+            Matrix<Real> y) {
   matmul(set, x, params.matrix(weight), y);
   const Real* bias = params.vector(weight + 1);
   for (std::int64_t i = 0; i < y.rows; ++i) {
@@ -53,15 +54,16 @@ void linear(InstructionSet set, Matrix<const Real> x, const Tensors<const Real>&
 
 template <class Real>
 void linear_backward(InstructionSet set, Matrix<const Real> x, Matrix<const Real> dy,
-                     const Tensors<const Real>& params, const Tensors<Real>& grads, int weight, Matrix<Real> dx) {
+                     const Tensors<const Real>& params, const Tensors<Real>& grads, int weight,
+                     Matrix<Real> dx) {
   matmul(set, x.transposed(), dy, grads.matrix(weight));
   column_sums<Real>(dy, grads.vector(weight + 1));
   matmul(set, dy, params.matrix(weight).transposed(), dx);
 }
 
 template <class Real>
-void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain, LayerNormSaved<Real>& saved,
-                Matrix<Real> y) {
+void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain,
+                LayerNormSaved<Real>& saved, Matrix<Real> y) {
   const Real* gains = params.vector(gain);
   const Real* biases = params.vector(gain + 1);
   const auto width = static_cast<Real>(x.columns);
@@ -96,7 +98,8 @@ void layer_norm_backward(Matrix<const Real> dy, const Tensors<const Real>& param
     Real* d_unit = scaled.data();
     for (std::int64_t j = 0; j < dy.columns; ++j) d_unit[j] = dy.row(i)[j] * gains[j];
     const Real mean = blocked_sum<Real>(dy.columns, [&](std::int64_t j) { return d_unit[j]; }) / width;
-    const Real slope = blocked_sum<Real>(dy.columns, [&](std::int64_t j) { return d_unit[j] * unit[j]; }) / width;
+    const Real slope =
+        blocked_sum<Real>(dy.columns, [&](std::int64_t j) { return d_unit[j] * unit[j]; }) / width;
     const Real deviation = saved.deviation.view()(i, 0);
     for (std::int64_t j = 0; j < dy.columns; ++j) {
       out[j] = out[j] + ((d_unit[j] - mean) - unit[j] * slope) / deviation;
@@ -154,7 +157,8 @@ template <class Real>
 double cross_entropy(InstructionSet set, Matrix<Real> logits, Span<const std::uint8_t> targets) {
   const double total = blocked_sum<double>(logits.rows, [&](std::int64_t i) {
     Real* row = logits.row(i);
-    // ln(sum) - (target's logit - max), not -ln(probability), which would be infinite where a probability rounds to 0.
+    // ln(sum) - (target's logit - max), not -ln(probability), which would be infinite where a probability
+    // rounds to 0.
     const double target = row[targets[static_cast<std::size_t>(i)]];
     const double max = *std::max_element(row, row + logits.columns);
     const double sum = softmax_row(set, row, logits.columns, logits.columns);
@@ -173,19 +177,19 @@ void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t>
   }
 }
 
-#define ZP_INSTANTIATE(Real)                                                                                        \
-  template void column_sums(Matrix<const Real>, Real*);                                                             \
-  template void linear(InstructionSet, Matrix<const Real>, const Tensors<const Real>&, int, Matrix<Real>);           \
-  template void linear_backward(InstructionSet, Matrix<const Real>, Matrix<const Real>, const Tensors<const Real>&, \
-                                const Tensors<Real>&, int, Matrix<Real>);                                           \
-  template void layer_norm(Matrix<const Real>, const Tensors<const Real>&, int, LayerNormSaved<Real>&,              \
-                           Matrix<Real>);                                                                           \
-  template void layer_norm_backward(Matrix<const Real>, const Tensors<const Real>&, const Tensors<Real>&, int,      \
-                                    const LayerNormSaved<Real>&, Matrix<Real>);                                     \
-  template void gelu(InstructionSet, Matrix<const Real>, Matrix<Real>, Matrix<Real>);                               \
-  template void gelu_backward(InstructionSet, Matrix<const Real>, Matrix<const Real>, Matrix<Real>);                \
-  template Real softmax_row(InstructionSet, Real*, std::int64_t, std::int64_t);                                     \
-  template double cross_entropy(InstructionSet, Matrix<Real>, Span<const std::uint8_t>);                            \
+#define ZP_INSTANTIATE(Real)                                                                               \
+  template void column_sums(Matrix<const Real>, Real*);                                                    \
+  template void linear(InstructionSet, Matrix<const Real>, const Tensors<const Real>&, int, Matrix<Real>); \
+  template void linear_backward(InstructionSet, Matrix<const Real>, Matrix<const Real>,                    \
+                                const Tensors<const Real>&, const Tensors<Real>&, int, Matrix<Real>);      \
+  template void layer_norm(Matrix<const Real>, const Tensors<const Real>&, int, LayerNormSaved<Real>&,     \
+                           Matrix<Real>);                                                                  \
+  template void layer_norm_backward(Matrix<const Real>, const Tensors<const Real>&, const Tensors<Real>&,  \
+                                    int, const LayerNormSaved<Real>&, Matrix<Real>);                       \
+  template void gelu(InstructionSet, Matrix<const Real>, Matrix<Real>, Matrix<Real>);                      \
+  template void gelu_backward(InstructionSet, Matrix<const Real>, Matrix<const Real>, Matrix<Real>);       \
+  template Real softmax_row(InstructionSet, Real*, std::int64_t, std::int64_t);                            \
+  template double cross_entropy(InstructionSet, Matrix<Real>, Span<const std::uint8_t>);                   \
   template void cross_entropy_backward(Matrix<Real>, Span<const std::uint8_t>, Real)
 
 ZP_INSTANTIATE(float);

@@ -1,8 +1,8 @@
 #pragma once
 // The layers of byte_gpt, forward and backward. Rows are positions; T is the number of positions.
 //
-// Backward functions take d loss / d output and write d loss / d input and d loss / d parameters, overwriting what was
-// there. Every function is instantiated for float and double.
+// Backward functions take d loss / d output and write d loss / d input and d loss / d parameters, overwriting
+// what was there. Every function is instantiated for float and double.
 
 #include <cstdint>
 #include <vector>
@@ -35,12 +35,14 @@ void column_sums(Matrix<const Real> a, Real* totals);
 
 /// y = x weight + bias. x [T, inputs], y [T, outputs]; the bias is added after the sum.
 template <class Real>
-void linear(InstructionSet set, Matrix<const Real> x, const Tensors<const Real>& params, int weight, Matrix<Real> y);
+void linear(InstructionSet set, Matrix<const Real> x, const Tensors<const Real>& params, int weight,
+            Matrix<Real> y);
 
 /// dx = dy weight^T, d weight = x^T dy (a sum over positions), d bias = column sums of dy.
 template <class Real>
 void linear_backward(InstructionSet set, Matrix<const Real> x, Matrix<const Real> dy,
-                     const Tensors<const Real>& params, const Tensors<Real>& grads, int weight, Matrix<Real> dx);
+                     const Tensors<const Real>& params, const Tensors<Real>& grads, int weight,
+                     Matrix<Real> dx);
 
 /// What layer_norm keeps for its backward pass.
 template <class Real>
@@ -52,10 +54,10 @@ struct LayerNormSaved {
 
 /// y = normalized * gain + bias, row by row; the variance is the mean square of x - mean.
 template <class Real>
-void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain, LayerNormSaved<Real>& saved,
-                Matrix<Real> y);
+void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain,
+                LayerNormSaved<Real>& saved, Matrix<Real> y);
 
-/// Unlike the other backward functions it adds: dx = dx + d loss / d (input of the norm), which is the residual sum.
+/// Unlike the other backward functions it adds to dx, because its input also feeds the residual stream.
 template <class Real>
 void layer_norm_backward(Matrix<const Real> dy, const Tensors<const Real>& params, const Tensors<Real>& grads,
                          int gain, const LayerNormSaved<Real>& saved, Matrix<Real> dx);

@@ -20,8 +20,6 @@ void check_extent(const char* what, int extent) {
            "every extent lies in 1.." + std::to_string(largest_extent), "choose another shape");
 }
 
-bool ends_with(const std::string& text, const char* end) { return text.ends_with(end); }
-
 }  // namespace
 
 void check_shape(const ByteGptShape& shape) {
@@ -30,9 +28,10 @@ void check_shape(const ByteGptShape& shape) {
   check_extent("heads", shape.heads);
   check_extent("hidden", shape.hidden);
   check_extent("context", shape.context);
-  ZP_CHECK(shape.width % shape.heads == 0, ErrorCode::invalid_argument,
-           "the model has width " + std::to_string(shape.width) + " and " + std::to_string(shape.heads) + " heads",
-           "heads share the width equally", "choose a width divisible by heads");
+  ZP_CHECK(
+      shape.width % shape.heads == 0, ErrorCode::invalid_argument,
+      "the model has width " + std::to_string(shape.width) + " and " + std::to_string(shape.heads) + " heads",
+      "heads share the width equally", "choose a width divisible by heads");
 }
 
 std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape) {
@@ -80,7 +79,8 @@ void check_layout(const ByteGptShape& shape, const FlatLayout& layout, std::int6
            "tensors would be read past its end", "allocate layout.padded_numel() elements");
 }
 
-void init_parameters(const ByteGptShape& shape, const FlatLayout& layout, std::uint64_t seed, Span<float> flat) {
+void init_parameters(const ByteGptShape& shape, const FlatLayout& layout, std::uint64_t seed,
+                     Span<float> flat) {
   check_layout(shape, layout, numel(flat));
   const auto residual_std = static_cast<float>(0.02 / std::sqrt(2.0 * shape.layers));
   for (std::size_t k = 0; k < layout.tensors().size(); ++k) {
@@ -88,10 +88,11 @@ void init_parameters(const ByteGptShape& shape, const FlatLayout& layout, std::u
     const Span<float> values =
         flat.subspan(static_cast<std::size_t>(slot.begin), static_cast<std::size_t>(slot.numel));
     if (slot.shape.size() == 1) {
-      std::ranges::fill(values, ends_with(slot.name, ".gain") ? 1.0F : 0.0F);
+      std::ranges::fill(values, slot.name.ends_with(".gain") ? 1.0F : 0.0F);
       continue;
     }
-    const bool residual = ends_with(slot.name, "attention.output.weight") || ends_with(slot.name, "mlp.down.weight");
+    const bool residual =
+        slot.name.ends_with("attention.output.weight") || slot.name.ends_with("mlp.down.weight");
     const float standard_deviation = residual ? residual_std : 0.02F;
     const Philox philox(seed, first_init_stream + static_cast<std::uint32_t>(k));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = philox.bell(i) * standard_deviation;

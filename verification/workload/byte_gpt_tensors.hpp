@@ -25,14 +25,17 @@ enum BlockTensor : int {
 
 inline constexpr int token_embedding = 0;
 inline constexpr int position_embedding = 1;
-inline constexpr int block_tensor(int block, BlockTensor which) { return 2 + block * tensors_per_block + which; }
+inline constexpr int block_tensor(int block, BlockTensor which) {
+  return 2 + block * tensors_per_block + which;
+}
 inline constexpr int final_norm(const ByteGptShape& shape) { return 2 + shape.layers * tensors_per_block; }
 inline constexpr int head(const ByteGptShape& shape) { return final_norm(shape) + 2; }
 
 /// Errors: see byte_gpt_params.
 void check_shape(const ByteGptShape& shape);
 
-/// Errors: invalid_argument if the layout is not that of byte_gpt_params(shape), or flat_numel is not its padded_numel.
+/// Errors: invalid_argument if the layout is not that of byte_gpt_params(shape), or flat_numel not its
+/// length.
 void check_layout(const ByteGptShape& shape, const FlatLayout& layout, std::int64_t flat_numel);
 
 /// The tensors of one flat buffer, parameters (Real is const) or gradients, by index. Does not own anything.
@@ -44,7 +47,9 @@ class Tensors {
   /// First element of a vector.
   Real* vector(int tensor) const { return flat_.data() + slot(tensor).begin; }
 
-  Matrix<Real> matrix(int tensor) const { return {vector(tensor), slot(tensor).shape[0], slot(tensor).shape[1]}; }
+  Matrix<Real> matrix(int tensor) const {
+    return {vector(tensor), slot(tensor).shape[0], slot(tensor).shape[1]};
+  }
 
  private:
   const TensorSlot& slot(int tensor) const { return layout_->tensors()[static_cast<std::size_t>(tensor)]; }

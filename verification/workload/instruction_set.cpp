@@ -18,9 +18,12 @@ std::vector<InstructionSet> usable_instruction_sets() {
 
 std::string_view name(InstructionSet set) {
   switch (set) {
-    case InstructionSet::baseline: return "baseline";
-    case InstructionSet::avx2: return "avx2";
-    case InstructionSet::avx512: return "avx512";
+    case InstructionSet::baseline:
+      return "baseline";
+    case InstructionSet::avx2:
+      return "avx2";
+    case InstructionSet::avx512:
+      return "avx512";
   }
   return "?";
 }

@@ -1,6 +1,6 @@
 #pragma once
-// One source, compiled for several instruction sets and chosen at run time. All of them give the same bits (R17):
-// vectors run across independent results, contraction is off, and no result is ever split over lanes.
+// One source, compiled for several instruction sets and chosen at run time. All of them give the same bits
+// (R17): vectors run across independent results, contraction is off, and no result is ever split over lanes.
 
 #include <string_view>
 #include <type_traits>

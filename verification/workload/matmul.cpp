@@ -11,12 +11,12 @@
 namespace zeroproof::workload {
 namespace {
 
-// A panel is a copy of a few columns of b, [depth, panel_columns]: the inner loop then reads contiguous memory
-// whatever the strides of b are, and needs no special case where fewer columns are left.
+// A panel is a copy of a few columns of b, [depth, panel_columns]: the inner loop then reads contiguous
+// memory whatever the strides of b are, and needs no special case where fewer columns are left.
 template <class Real>
 constexpr int panel_columns = 64 / sizeof(Real);
 
-// Four rows of accumulators fill the registers of every instruction set without spilling (except the 16-byte one).
+// Four rows: enough independent sums to hide the latency of an addition, few enough to stay in registers.
 constexpr int tile_rows = 4;
 
 template <class Real, int bytes>
@@ -24,7 +24,7 @@ struct VectorOf {
   typedef Real type __attribute__((vector_size(bytes)));
 };
 
-// out [rows, panel_columns] = a [rows, depth] * panel. Lanes are different columns, so each element keeps its order.
+// out [rows, panel_columns] = a [rows, depth] * panel. Lanes are columns, so each element keeps its order.
 template <int rows, int vector_bytes, class Real>
 __attribute__((always_inline)) inline void multiply_tile(const Matrix<const Real>& a, std::int64_t first_row,
                                                          const Real* panel, Real* out) {
@@ -54,7 +54,7 @@ __attribute__((always_inline)) inline void multiply_tile(const Matrix<const Real
   }
   for (int r = 0; r < rows; ++r) {
     for (int v = 0; v < vectors; ++v) {
-      // fold_blocks() written out: a call would pass vectors by value, whose ABI differs between instruction sets.
+      // fold_blocks() written out: it would return a vector, and that ABI differs between instruction sets.
       const Vector total = ((sums[0][r][v] + sums[1][r][v]) + (sums[2][r][v] + sums[3][r][v])) +
                            ((sums[4][r][v] + sums[5][r][v]) + (sums[6][r][v] + sums[7][r][v]));
       std::memcpy(out + r * panel_columns<Real> + v * lanes, &total, sizeof(Vector));
@@ -82,9 +82,10 @@ void fill_panel(const Matrix<const Real>& b, Real* panel) {
 template <class Real>
 void multiply(InstructionSet set, Matrix<const Real> a, Matrix<const Real> b, Matrix<Real> c) {
   ZP_CHECK(a.rows == c.rows && a.columns == b.rows && b.columns == c.columns, ErrorCode::invalid_argument,
-           "the extents of a product do not fit: " + std::to_string(a.rows) + "x" + std::to_string(a.columns) +
-               " times " + std::to_string(b.rows) + "x" + std::to_string(b.columns) + " into " +
-               std::to_string(c.rows) + "x" + std::to_string(c.columns),
+           "the extents of a product do not fit: " + std::to_string(a.rows) + "x" +
+               std::to_string(a.columns) + " times " + std::to_string(b.rows) + "x" +
+               std::to_string(b.columns) + " into " + std::to_string(c.rows) + "x" +
+               std::to_string(c.columns),
            "elements outside a matrix would be read", "pass a transposed() view where one is meant");
   ZP_CHECK(c.column_stride == 1, ErrorCode::invalid_argument,
            "the result of a product has column stride " + std::to_string(c.column_stride),
@@ -98,7 +99,8 @@ void multiply(InstructionSet set, Matrix<const Real> a, Matrix<const Real> b, Ma
     run_on(set, [&](auto vector_bytes) ZP_INLINE_BODY {
       constexpr int bytes = decltype(vector_bytes)::value;
       std::int64_t i = 0;
-      for (; i + tile_rows <= a.rows; i += tile_rows) multiply_rows<tile_rows, bytes>(a, i, panel.data(), out);
+      for (; i + tile_rows <= a.rows; i += tile_rows)
+        multiply_rows<tile_rows, bytes>(a, i, panel.data(), out);
       for (; i < a.rows; ++i) multiply_rows<1, bytes>(a, i, panel.data(), out);
     });
   }

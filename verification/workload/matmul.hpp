@@ -23,9 +23,11 @@ struct Matrix {
       : data(first), rows(num_rows), columns(num_columns), row_stride(num_columns) {}
   /// A view that may write is also a view that may read.
   template <class Other>
-    requires std::is_same_v<Real, const Other>
-  Matrix(const Matrix<Other>& other)
-      : data(other.data), rows(other.rows), columns(other.columns), row_stride(other.row_stride),
+  requires std::is_same_v<Real, const Other> Matrix(const Matrix<Other>& other)
+      : data(other.data),
+        rows(other.rows),
+        columns(other.columns),
+        row_stride(other.row_stride),
         column_stride(other.column_stride) {}
 
   Real& operator()(std::int64_t i, std::int64_t j) const { return data[i * row_stride + j * column_stride]; }
@@ -49,12 +51,13 @@ struct Matrix {
   }
 };
 
-/// c = a b: element (i, j) is the blocked sum over k of a(i, k) * b(k, j), product and addition rounded separately.
+/// c = a b: element (i, j) is the blocked sum over k of a(i, k) * b(k, j), each product and sum rounded.
 ///
-/// Shapes   a [rows, depth], b [depth, columns], c [rows, columns] with column_stride 1; c overlaps neither factor.
-///          Any extent may be 0; with depth 0 every element is +0. Give a transposed() view for a^T b or a b^T.
-/// Exact    the same bits for every instruction set; each element depends on its row of a and column of b alone.
-/// Errors   Error(invalid_argument) if the extents do not fit or a column of c is not contiguous.
+/// Shapes   a [rows, depth], b [depth, columns], c [rows, columns] with column_stride 1; c overlaps neither
+///          factor. Any extent may be 0; with depth 0 every element is +0. A transposed() view as a or b
+///          gives the products with a transposed factor.
+/// Exact    the same bits for every instruction set; an element depends on its row of a and column of b
+/// alone. Errors   Error(invalid_argument) if the extents do not fit or a row of c is not contiguous.
 void matmul(InstructionSet set, Matrix<const float> a, Matrix<const float> b, Matrix<float> c);
 void matmul(InstructionSet set, Matrix<const double> a, Matrix<const double> b, Matrix<double> c);
 

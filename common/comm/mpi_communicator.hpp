@@ -1,0 +1,23 @@
+#pragma once
+// Ranks as processes.
+
+#include <memory>
+
+#include "common/comm/communicator.hpp"
+#include "common/comm/mpi_session.hpp"
+
+namespace zeroproof {
+
+/// A communicator over all processes of MPI_COMM_WORLD, for use by one thread at a time while an MpiSession
+/// lives. All ranks make, and destroy, their communicators in the same order; making one does not wait for
+/// the others.
+///
+/// timeout             a call gives up when nothing has moved for this long.
+/// max_message_bytes   longer blocks travel in pieces of this size; at most 2^31 - 1, the same on all ranks.
+///
+/// After an Error end the process: MPI may still be writing into buffers of the call that failed (MpiSession
+/// knows, and then calls MPI_Abort at its end).
+std::unique_ptr<Communicator> make_mpi_communicator(std::chrono::milliseconds timeout = default_comm_timeout,
+                                                    std::int64_t max_message_bytes = std::int64_t{1} << 30);
+
+}  // namespace zeroproof

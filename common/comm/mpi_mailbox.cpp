@@ -1,0 +1,102 @@
+#include "common/comm/mpi_mailbox.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace zeroproof {
+
+MpiMailbox::MpiMailbox(MpiTransport& transport)
+    : transport_(transport), peers_(static_cast<std::size_t>(transport.world_size())) {
+  for (int rank = 0; rank < transport_.world_size(); ++rank) {
+    if (rank != transport_.rank()) listen(rank);
+  }
+}
+
+void MpiMailbox::listen(int rank) {
+  Peer& from = peers_[static_cast<std::size_t>(rank)];
+  from.inbox.resize(max_encoded_bytes(transport_.world_size()));
+  from.inbox_handle = transport_.receive(rank, MpiTransport::Kind::control, from.inbox);
+}
+
+/// MPI may still read messages for a rank that never took them: their memory must stay.
+MpiMailbox::~MpiMailbox() {
+  static std::vector<Outgoing> undelivered;
+  for (Outgoing& message : outbox_) undelivered.push_back(std::move(message));
+}
+
+void MpiMailbox::post(const MpiMessage& message) {
+  outbox_.push_back({encode(message, transport_.world_size()), {}});
+  Outgoing& outgoing = outbox_.back();
+  for (int rank = 0; rank < transport_.world_size(); ++rank) {
+    const bool self = rank == transport_.rank();
+    outgoing.handles.push_back(self ? -1 : transport_.send(rank, MpiTransport::Kind::control, outgoing.data));
+  }
+}
+
+bool MpiMailbox::posted(int rank) const {
+  return std::all_of(outbox_.begin(), outbox_.end(), [&](const Outgoing& message) {
+    return message.handles[static_cast<std::size_t>(rank)] < 0;
+  });
+}
+
+bool MpiMailbox::progress() {
+  bool moved = send_on();
+  for (int rank = 0; rank < transport_.world_size(); ++rank) {
+    while (receive(rank)) moved = true;
+  }
+  return moved;
+}
+
+bool MpiMailbox::send_on() {
+  bool moved = false;
+  for (Outgoing& message : outbox_) {
+    for (int& handle : message.handles) {
+      if (handle < 0 || !transport_.finished(handle)) continue;
+      handle = -1;
+      moved = true;
+    }
+  }
+  if (moved) {
+    std::erase_if(outbox_, [](const Outgoing& message) {
+      return std::all_of(message.handles.begin(), message.handles.end(),
+                         [](int handle) { return handle < 0; });
+    });
+  }
+  return moved;
+}
+
+bool MpiMailbox::receive(int rank) {
+  Peer& from = peers_[static_cast<std::size_t>(rank)];
+  if (from.inbox_handle < 0) return false;
+  const std::optional<std::int64_t> num_bytes = transport_.finished(from.inbox_handle);
+  if (!num_bytes) return false;
+  const Span<const std::byte> data(from.inbox.data(), static_cast<std::size_t>(*num_bytes));
+  take_in(from, decode(data, transport_.world_size()));
+  listen(rank);
+  return true;
+}
+
+void MpiMailbox::take_in(Peer& from, const MpiMessage& message) {
+  switch (message.kind) {
+    case MpiMessage::Kind::call:
+      from.calls.push_back(message.call);
+      break;
+    case MpiMessage::Kind::left:
+      from.left = true;
+      break;
+    case MpiMessage::Kind::failure:
+      if (failure_ && calls_before_failure_ <= message.call.sequence) break;
+      failure_ = Error(message.code, message.text);
+      calls_before_failure_ = message.call.sequence;
+      break;
+  }
+}
+
+CollectiveCall MpiMailbox::take_call(int rank) {
+  std::deque<CollectiveCall>& calls = peers_[static_cast<std::size_t>(rank)].calls;
+  CollectiveCall call = std::move(calls.front());
+  calls.pop_front();
+  return call;
+}
+
+}  // namespace zeroproof

@@ -1,0 +1,34 @@
+#pragma once
+// What ranks say to each other beside data (internal to the MPI communicator).
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "common/base/span.hpp"
+#include "common/comm/collective_call.hpp"
+
+namespace zeroproof {
+
+struct MpiMessage {
+  enum class Kind : std::uint8_t {
+    call,     ///< the sender's next collective
+    left,     ///< the sender destroyed its communicator in good order: no more calls
+    failure,  ///< the sender cannot go on; the text is the Error that every rank throws
+  };
+  Kind kind = Kind::call;
+  CollectiveCall call;  ///< of a failure: its sequence is the last call that the sender completed
+  ErrorCode code = ErrorCode::comm;
+  std::string text;
+};
+
+/// Bytes that hold any message between world_size ranks. Longer texts are cut.
+std::size_t max_encoded_bytes(int world_size);
+
+std::vector<std::byte> encode(const MpiMessage& message, int world_size);
+
+/// Throws Error(ErrorCode::comm) unless the bytes come from encode() of the same program.
+MpiMessage decode(Span<const std::byte> data, int world_size);
+
+}  // namespace zeroproof

@@ -1,0 +1,53 @@
+#pragma once
+// The life of MPI in this process.
+
+#include <chrono>
+
+namespace zeroproof {
+
+/// Starts MPI when made and ends it when destroyed; make one in main, before any other MPI object.
+///
+/// Destroyed while an exception is on its way, or after a communicator broke and not all ranks come to their
+/// end within end_limit, it calls MPI_Abort, since MPI_Finalize would wait for ever for a rank that is gone.
+///
+/// mpirun answers the death of a rank with SIGTERM to all others (Open MPI: after 1 s) and SIGKILL a while
+/// later (1 s). The session takes the SIGTERM as a request: a collective that waits then fails with an Error
+/// that names the ranks it waits for. A process that computes on regardless dies of the SIGTERM after 3 s.
+class MpiSession {
+ public:
+  explicit MpiSession(int* argc = nullptr, char*** argv = nullptr,
+                      std::chrono::milliseconds end_limit = std::chrono::milliseconds(2000));
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+
+  /// What mpirun ends with if this session has to call MPI_Abort. 1 unless set.
+  void set_exit_code(int code) { exit_code_ = code; }
+
+ private:
+  bool all_ranks_end() const;
+
+  int rank_ = 0;
+  int world_size_ = 1;
+  int exit_code_ = 1;
+  int exceptions_at_start_ = 0;
+  std::chrono::milliseconds end_limit_;
+};
+
+/// What the communicators and the session of a process tell each other.
+struct MpiProcessState {
+  bool broken = false;  ///< a communicator failed: ranks may be missing at the end
+  bool memory_in_use =
+      false;         ///< MPI may still write into buffers of a call that failed: make no MPI call but abort
+  int channels = 0;  ///< communicators made so far; the same on all ranks
+};
+
+MpiProcessState& mpi_process_state();
+
+/// True once the launcher asked this process to end (SIGTERM).
+bool mpi_end_requested();
+
+}  // namespace zeroproof

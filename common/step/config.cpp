@@ -1,0 +1,162 @@
+#include "common/step/config.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+
+#include "common/base/error.hpp"
+#include "common/layout/flat_layout.hpp"
+
+namespace zeroproof {
+namespace {
+
+void require(bool ok, const std::string& problem, const std::string& why, const std::string& remedy) {
+  ZP_CHECK(ok, ErrorCode::config, problem, why, remedy);
+}
+
+std::string text(double value) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof(buffer), "%.9g", value);
+  return buffer;
+}
+
+void validate_optimizer(const AdamwHyper& o) {
+  require(std::isfinite(o.lr) && o.lr >= 0, "optimizer.lr is " + text(o.lr), "it scales every update",
+          "use a finite number of 0 or more");
+  for (const auto& [key, beta] : {std::pair{"beta1", o.beta1}, std::pair{"beta2", o.beta2}}) {
+    require(beta >= 0 && beta < 1, std::string("optimizer.") + key + " is " + text(beta),
+            "it is the weight of the past in a moving average", "use a value in [0, 1)");
+  }
+  require(1.0 - static_cast<double>(o.beta2) <= 0.5, "optimizer.beta2 is " + text(o.beta2),
+          "the error bounds of the contract need 1 - beta2 <= 1/2", "use 0.5 or more");
+  require(std::isfinite(o.eps) && static_cast<float>(o.eps) >= 0x1p-126F, "optimizer.eps is " + text(o.eps),
+          "the update divides by sqrt(v) + eps, and v can be 0", "use a normal positive fp32 number such as 1e-8");
+  require(std::isfinite(o.weight_decay) && o.weight_decay >= 0, "optimizer.weight_decay is " + text(o.weight_decay),
+          "it pulls every parameter towards zero", "use a finite number of 0 or more");
+  require(!o.max_norm || (std::isfinite(*o.max_norm) && *o.max_norm >= 0),
+          "optimizer.max_norm is " + text(o.max_norm.value_or(0)), "a negative limit would turn every gradient around",
+          "use a positive number, or 0 for no clipping");
+}
+
+void validate_model(const ModelConfig& m) {
+  for (const auto& [key, value] : {std::pair{"layers", m.layers}, std::pair{"width", m.width},
+                                   std::pair{"heads", m.heads}, std::pair{"hidden", m.hidden},
+                                   std::pair{"context", m.context}}) {
+    require(value >= 1 && value <= 65536, std::string("model.") + key + " is " + std::to_string(value),
+            "every dimension of the model counts something", "use a value from 1 to 65536");
+  }
+  require(m.width % m.heads == 0,
+          "model.width " + std::to_string(m.width) + " does not divide by model.heads " + std::to_string(m.heads),
+          "every head has width / heads channels", "change one of the two");
+}
+
+void validate_scaler(const LossScalerConfig& s) {
+  for (const auto& [key, value] : {std::pair{"growth_interval", s.growth_interval},
+                                   std::pair{"hysteresis", s.hysteresis}}) {
+    require(value >= 1, std::string("loss_scaler.") + key + " is " + std::to_string(value), "it counts steps",
+            "use 1 or more");
+  }
+  require(s.log2_min <= s.log2_initial && s.log2_initial <= s.log2_max,
+          "loss_scaler.initial_loss_scale 2^" + std::to_string(s.log2_initial) + " is outside 2^" +
+              std::to_string(s.log2_min) + " to 2^" + std::to_string(s.log2_max),
+          "the scale never leaves that range", "move min_loss_scale, max_loss_scale or the initial value");
+}
+
+}  // namespace
+
+RunConfig main_config() {
+  RunConfig config;
+  config.optimizer.lr = 3e-3;
+  config.optimizer.beta2 = 0.99F;
+  config.scaler.kind = LossScalerKind::dynamic;
+  return config;
+}
+
+RunConfig tiny_config() {
+  RunConfig config = main_config();
+  config.steps = 6;
+  config.micro_batches = 5;
+  config.worlds = {"self", "threads:3", "mpi:2"};
+  config.bucket_numels = {4096};
+  config.initial_state = InitialState::seeded;
+  config.model = {2, 15, 3, 37, 13};
+  return config;
+}
+
+void apply_toml_file(RunConfig& config, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  require(file.good(), "configuration file " + path + " cannot be read", "the run needs its settings",
+          "check the path and its permissions");
+  const std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  require(!file.bad() && !(file.fail() && content.empty() && !file.eof()),
+          "configuration file " + path + " cannot be read", "the run needs its settings",
+          "name a file, not a directory");
+  apply_toml(config, content, path);
+}
+
+void validate(const RunConfig& config) {
+  require(config.steps >= 1 && config.steps <= 1'000'000, "run.steps is " + std::to_string(config.steps),
+          "a run of no steps proves nothing", "use a value from 1 to 1000000");
+  require(config.micro_batches >= 1 && config.micro_batches <= 1 << 20,
+          "run.micro_batches is " + std::to_string(config.micro_batches),
+          "the gradient is a mean over micro-batches", "use a value from 1 to 1048576");
+  require(!config.stages.empty() && !config.worlds.empty() && !config.dtypes.empty() &&
+              !config.bucket_numels.empty() && !config.omp_threads.empty(),
+          "one of run.stages, worlds, dtypes, bucket_numels, omp_threads is empty", "nothing would be judged",
+          "give at least one value each");
+  for (const int stage : config.stages) {
+    require(stage >= 0 && stage <= 3, "ZeRO stage " + std::to_string(stage) + " does not exist",
+            "the stages are 0, 1, 2 and 3", "use 0, 1 or 2");
+    require(stage <= 2, "ZeRO stage 3 is not part of this version", "only stages 0, 1 and 2 have two implementations",
+            "use 0, 1 or 2");
+  }
+  for (const std::int64_t bucket : config.bucket_numels) {
+    require(bucket >= layout_alignment && bucket % layout_alignment == 0,
+            "run.bucket_numels has " + std::to_string(bucket), "buckets are cut at multiples of 1024 elements",
+            "use a positive multiple of 1024");
+  }
+  for (const int threads : config.omp_threads) {
+    require(threads >= 0 && threads <= 1024, "run.omp_threads has " + std::to_string(threads),
+            "it counts worker threads of one rank", "use 0 (choose for me) to 1024");
+  }
+  require(config.comm_timeout_s > 0 && config.comm_timeout_s <= 86400,
+          "run.comm_timeout_s is " + text(config.comm_timeout_s), "ranks wait that long for each other",
+          "use more than 0 and at most 86400 seconds");
+  validate_model(config.model);
+  validate_optimizer(config.optimizer);
+  validate_scaler(config.scaler);
+}
+
+DType parse_param_dtype(const std::string& text) {
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+    if (name(dtype) == text) return dtype;
+  }
+  fail(ErrorCode::config, "parameter dtype '" + text + "' does not exist", "it decides the cast of every step",
+       "use bf16, fp16 or fp32");
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& choices) {
+  const auto distance = [&](std::string_view other) {
+    std::vector<std::size_t> row(other.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 1; i <= word.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i;
+      for (std::size_t j = 1; j <= other.size(); ++j) {
+        const std::size_t substituted = diagonal + (word[i - 1] == other[j - 1] ? 0 : 1);
+        diagonal = row[j];
+        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+      }
+    }
+    return row.back();
+  };
+  const auto best = std::min_element(choices.begin(), choices.end(), [&](const std::string& a, const std::string& b) {
+    return distance(a) < distance(b);
+  });
+  return best == choices.end() ? "" : *best;
+}
+
+}  // namespace zeroproof

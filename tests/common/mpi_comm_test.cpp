@@ -1,0 +1,258 @@
+// mpirun -n N mpi_comm_test [MODE]. Rank 1 misbehaves as MODE says; the other ranks must end in time and name
+// it.
+//
+//   collectives   nobody misbehaves; every collective against brute force, in whole blocks and in pieces
+//   large         nobody misbehaves; one block of more than 2^31 bytes
+//   mismatch      calls another collective than the others
+//   throws        aborts with a reason
+//   left          ends its communicator while the others still call
+//   absent        comes too late
+//   counts        broadcasts another number of bytes
+//   killed        dies of SIGKILL: mpirun fails; look for the line "rank R names rank 1" of every other rank
+//   stopped       is stopped with SIGSTOP: mpirun fails; the same line
+//
+// Exit code 0 if all checks passed on all ranks, 1 if not; killed and stopped: what mpirun makes of it.
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm_cases.hpp"
+#include "common/base/error.hpp"
+#include "common/comm/mpi_communicator.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof_test;
+
+namespace {
+
+constexpr int bad_rank = 1;
+constexpr std::chrono::milliseconds short_limit{1000};
+constexpr std::chrono::seconds promptly{15};  // generous: the machine may be busy
+
+class Checks {
+ public:
+  explicit Checks(int rank) : rank_(rank) {}
+
+  void check(bool condition, const std::string& what) {
+    ++done_;
+    if (condition) return;
+    ++failed_;
+    std::fprintf(stderr, "rank %d: FAILED %s\n", rank_, what.c_str());
+  }
+
+  /// Adds the failures of all ranks up; returns the exit code.
+  int agree(Communicator& comm) const {
+    std::array<std::uint64_t, 2> sums = {done_, failed_};
+    comm.all_reduce(sums, IntegerReduce::sum);
+    if (comm.rank() == 0) {
+      std::printf("%d ranks: %llu checks %s\n", comm.world_size(), static_cast<unsigned long long>(sums[0]),
+                  sums[1] == 0 ? "passed" : "made, some FAILED");
+    }
+    return sums[1] == 0 ? 0 : 1;
+  }
+
+ private:
+  int rank_;
+  std::uint64_t done_ = 0;
+  std::uint64_t failed_ = 0;
+};
+
+int run_collectives(int rank) {
+  Checks checks(rank);
+  for (const std::int64_t max_message_bytes : {std::int64_t{1} << 30, std::int64_t{1000}, std::int64_t{7}}) {
+    const auto comm = make_mpi_communicator(default_comm_timeout, max_message_bytes);
+    checks.check(comm->name() == "mpi:" + std::to_string(comm->world_size()), "name");
+    for (std::int64_t round = 0; round < 12; ++round) {
+      const std::string where =
+          ", round " + std::to_string(round) + ", pieces " + std::to_string(max_message_bytes);
+      checks.check(all_to_all_is_right(*comm, round), "all_to_all" + where);
+      checks.check(all_gather_is_right(*comm, round, round % 2 == 0), "all_gather" + where);
+      checks.check(broadcast_is_right(*comm, round), "broadcast" + where);
+      checks.check(all_reduce_is_right(*comm, round, IntegerReduce::sum), "sum" + where);
+      checks.check(all_reduce_is_right(*comm, round, IntegerReduce::max), "max" + where);
+      checks.check(all_reduce_is_right(*comm, round, IntegerReduce::bitwise_or), "bitwise_or" + where);
+      comm->barrier();
+    }
+    // Longer than what the MPI library sends unasked, so that both sides must take part.
+    std::vector<Bytes> blocks;
+    for (int peer = 0; peer < comm->world_size(); ++peer) blocks.push_back(block(99, peer, 0, 20'000));
+    const std::vector<Bytes> want = blocks;
+    for (int peer = 0; peer < comm->world_size(); ++peer) {
+      if (peer != rank) blocks[static_cast<std::size_t>(peer)].assign(20'000, std::byte{0});
+    }
+    comm->all_gather(blocks[static_cast<std::size_t>(rank)], writable(blocks));
+    checks.check(blocks == want, "long all_gather, pieces " + std::to_string(max_message_bytes));
+  }
+  return checks.agree(*make_mpi_communicator());
+}
+
+int run_large(int rank) {
+  Checks checks(rank);
+  constexpr std::size_t num_bytes = (std::size_t{1} << 31) + 5;
+  // calloc: pages that nobody writes take no memory.
+  const std::unique_ptr<std::byte, void (*)(void*)> data(static_cast<std::byte*>(std::calloc(num_bytes, 1)),
+                                                         std::free);
+  checks.check(data != nullptr, "memory for the large block");
+  const auto comm = make_mpi_communicator();
+  const Span<std::byte> all(data.get(), num_bytes);
+  const std::array<std::size_t, 4> marks = {0, (std::size_t{1} << 31) - 1, std::size_t{1} << 31,
+                                            num_bytes - 1};
+  if (rank == 0) {
+    for (const std::size_t mark : marks) all[mark] = static_cast<std::byte>(1 + mark % 251);
+  }
+  comm->broadcast(all, 0);
+  for (const std::size_t mark : marks) {
+    checks.check(all[mark] == static_cast<std::byte>(1 + mark % 251), "byte " + std::to_string(mark));
+  }
+  return checks.agree(*comm);
+}
+
+struct Failure {
+  std::string text;
+  ErrorCode code = ErrorCode::internal;
+  std::chrono::duration<double> time{};
+};
+
+Failure failure_of(const std::function<void()>& call) {
+  const auto begin = std::chrono::steady_clock::now();
+  Failure failure;
+  try {
+    call();
+  } catch (const Error& error) {
+    failure.text = error.what();
+    failure.code = error.code();
+  }
+  failure.time = std::chrono::steady_clock::now() - begin;
+  return failure;
+}
+
+bool starts_with(const std::string& text, const std::string& begin) {
+  return text.substr(0, begin.size()) == begin;
+}
+
+/// The error must be the same on all ranks that are alive, at once and in later calls.
+int check_failure(Communicator& comm, const Failure& failure, ErrorCode code, const std::string& begin) {
+  Checks checks(comm.rank());
+  checks.check(failure.code == code && starts_with(failure.text, begin), "error: " + failure.text);
+  checks.check(failure.time < promptly, "took " + std::to_string(failure.time.count()) + " s");
+  const Failure later = failure_of([&] { comm.barrier(); });
+  checks.check(later.text == failure.text && later.code == code, "later error: " + later.text);
+  const auto fresh = make_mpi_communicator();
+  std::vector<Bytes> texts(static_cast<std::size_t>(comm.world_size()), Bytes(failure.text.size()));
+  fresh->all_gather(std::as_bytes(Span<const char>(failure.text)), writable(texts));
+  for (const Bytes& text : texts) checks.check(text == texts[0], "the text differs between ranks");
+  return checks.agree(*fresh);
+}
+
+int run_mismatch(int rank) {
+  const auto comm = make_mpi_communicator();
+  Bytes data(8);
+  comm->barrier();
+  const Failure failure = failure_of([&] {
+    if (rank == bad_rank)
+      comm->broadcast(data, 1);
+    else
+      comm->barrier();
+  });
+  return check_failure(*comm, failure, ErrorCode::comm, "the ranks are not in the same collective: rank");
+}
+
+int run_counts(int rank) {
+  const auto comm = make_mpi_communicator();
+  Bytes data(rank == bad_rank ? 9 : 8);
+  const Failure failure = failure_of([&] { comm->broadcast(data, 0); });
+  return check_failure(
+      *comm, failure, ErrorCode::comm,
+      "the ranks disagree about counts: in broadcast #1 from root 0 rank 0 sends 8 bytes to rank 1, "
+      "which expects 9 (");
+}
+
+int run_throws(int rank) {
+  const auto comm = make_mpi_communicator();
+  comm->barrier();
+  const Failure failure = failure_of([&] {
+    if (rank == bad_rank) comm->abort("no space on the disk");
+    comm->barrier();
+  });
+  return check_failure(*comm, failure, ErrorCode::comm, "rank 1 ended: no space on the disk");
+}
+
+int run_left(int rank) {
+  Checks checks(rank);
+  {
+    const auto comm = make_mpi_communicator();
+    comm->barrier();
+    if (rank != bad_rank) {
+      const Failure failure = failure_of([&] { comm->barrier(); });
+      checks.check(starts_with(failure.text, "rank 1 left without calling barrier #2 ("),
+                   "error: " + failure.text);
+      checks.check(failure.code == ErrorCode::comm && failure.time < promptly, "code or time");
+    }
+  }
+  return checks.agree(*make_mpi_communicator());
+}
+
+int run_absent(int rank) {
+  const auto comm = make_mpi_communicator(short_limit);
+  comm->barrier();
+  if (rank == bad_rank) std::this_thread::sleep_for(short_limit + std::chrono::seconds(1));
+  const Failure failure = failure_of([&] { comm->barrier(); });
+  return check_failure(*comm, failure, ErrorCode::timeout,
+                       "rank 1 did not arrive at barrier #2 within 1 s (");
+}
+
+/// killed, stopped: what is left of the job cannot be asked for an agreement.
+int run_signal(int rank, int signal) {
+  const std::chrono::milliseconds limit =
+      signal == SIGSTOP ? std::chrono::milliseconds(2000) : default_comm_timeout;
+  const auto comm = make_mpi_communicator(limit);
+  comm->barrier();
+  if (rank == bad_rank) std::raise(signal);
+  const Failure failure = failure_of([&] { comm->barrier(); });
+  if (rank == bad_rank) return 1;  // a stopped rank goes on when mpirun ends it
+  const bool named = starts_with(failure.text, "rank 1 ") && failure.time < promptly;
+  std::printf("rank %d %s rank 1 after %.1f s: %s\n", rank, named ? "names" : "FAILED to name",
+              failure.time.count(), failure.text.c_str());
+  std::fflush(stdout);
+  return 1;
+}
+
+int run(const std::string& mode, int rank) {
+  if (mode == "collectives") return run_collectives(rank);
+  if (mode == "large") return run_large(rank);
+  if (mode == "mismatch") return run_mismatch(rank);
+  if (mode == "counts") return run_counts(rank);
+  if (mode == "throws") return run_throws(rank);
+  if (mode == "left") return run_left(rank);
+  if (mode == "absent") return run_absent(rank);
+  if (mode == "killed") return run_signal(rank, SIGKILL);
+  if (mode == "stopped") return run_signal(rank, SIGSTOP);
+  std::fprintf(stderr, "mpi_comm_test: no mode %s\n", mode.c_str());
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MpiSession session(&argc, &argv);
+  const std::string mode = argc > 1 ? argv[1] : "collectives";
+  if (mode != "collectives" && session.world_size() < 2) {
+    std::fprintf(stderr, "mpi_comm_test: mode %s needs 2 ranks or more\n", mode.c_str());
+    return 2;
+  }
+  try {
+    return run(mode, session.rank());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "rank %d: FAILED with %s\n", session.rank(), error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,156 @@
+#include "reference/dense_optimizer.hpp"
+
+#include <numeric>
+
+#include "common/base/float_formats.hpp"
+#include "tests/reference/distributed_support.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+namespace {
+
+/// Three elements in two tensors; the global indices are 0, 1 and 1024.
+const std::vector<std::size_t> where = {0, 1, 1024};
+
+struct ThreeElements {
+  ThreeElements() : layout({{"pair", {2}}, {"single", {1}}}), zeros(2048, 0.0F), master(2048, nan32) {
+    const std::vector<float> start = {8, -4, 16};
+    for (std::size_t i = 0; i < 3; ++i) master[where[i]] = start[i];
+    setup.layout = &layout;
+    setup.micro_batches = 2;
+    setup.hyper.lr = 0.25;
+    setup.hyper.beta1 = 0.5F;
+    setup.hyper.beta2 = 0.75F;
+    setup.hyper.eps = 1;
+    setup.hyper.weight_decay = 0.5;
+    setup.hyper.max_norm.reset();
+    setup.scaler.kind = LossScalerKind::dynamic;
+    setup.scaler.log2_initial = 2;
+    scaler.log2_scale = 2;
+  }
+
+  FullState state() const { return {master, zeros, zeros, 0, scaler}; }
+
+  FlatLayout layout;
+  std::vector<float> zeros, master;
+  LossScalerState scaler;
+  reference::DenseSetup setup;
+};
+
+/// A step with fp32 leaves whose padding is NaN.
+bool step(reference::DenseOptimizer& optimizer, const std::vector<std::vector<float>>& gradients) {
+  std::vector<std::vector<float>> leaves;
+  std::vector<TensorView> views;
+  for (const std::vector<float>& gradient : gradients) {
+    leaves.emplace_back(2048, nan32);
+    for (std::size_t i = 0; i < 3; ++i) leaves.back()[where[i]] = gradient[i];
+  }
+  for (std::vector<float>& leaf : leaves) views.push_back({leaf.data(), DType::fp32, 2048});
+  return optimizer.step(views);
+}
+
+std::vector<float> three(const std::vector<float>& values) {
+  return {values[where[0]], values[where[1]], values[where[2]]};
+}
+
+}  // namespace
+
+TEST_CASE("dense: one whole step by hand") {
+  const ThreeElements model;
+  reference::DenseOptimizer optimizer(model.setup, model.state());
+
+  // S = 4 and M = 2: the leaves add up to 8 times the gradient 1, -3, 0 of adam_test.cpp, whose first step
+  // this is (1 - beta1 = 1/2 makes step_size 1/2, and sqrt(1 - beta2) = 1/2).
+  CHECK(step(optimizer, {{3, -20, 5}, {5, -4, -5}}));
+  const reference::DenseStep& last = optimizer.last_step();
+  CHECK(last.scalars.inv_scale == 0.125F);
+  CHECK(three(last.grad_sum) == std::vector<float>{8, -24, 0});
+  CHECK(three(last.unscaled_grad) == std::vector<float>{1, -3, 0});
+  CHECK(bits(last.grad_norm) == bits(std::sqrt(10.0)));
+  CHECK(last.clip_coef == 1.0F);
+  CHECK(three(optimizer.exp_avg()) == std::vector<float>{0.5F, -1.5F, 0});
+  CHECK(three(optimizer.exp_avg_sq()) == std::vector<float>{0.25F, 2.25F, 0});
+  CHECK(three(optimizer.master()) == std::vector<float>{6.875F, -3.3125F, 14});
+  CHECK(optimizer.applied_steps() == 1);
+  CHECK(std::isnan(optimizer.master()[2]));
+  CHECK(std::isnan(last.grad[1023]));
+}
+
+TEST_CASE("dense: a skipped step changes nothing but the loss scale") {
+  const ThreeElements model;
+  reference::DenseOptimizer optimizer(model.setup, model.state());
+  CHECK(step(optimizer, {{3, -20, 5}, {5, -4, -5}}));
+  const std::vector<float> master = optimizer.master();
+  const std::vector<float> exp_avg = optimizer.exp_avg();
+
+  CHECK_FALSE(step(optimizer, {{1, inf32, 1}, {1, 1, 1}}));
+  CHECK(optimizer.last_step().found_inf);
+  CHECK(std::isnan(optimizer.last_step().grad_norm));
+  CHECK(std::isnan(optimizer.last_step().clip_coef));
+  CHECK(bits(optimizer.master()) == bits(master));
+  CHECK(bits(optimizer.exp_avg()) == bits(exp_avg));
+  CHECK(optimizer.applied_steps() == 1);
+  CHECK(optimizer.loss_scaler().log2_scale == 1);
+
+  // The next step is step 2 again, with S = 2: the second step of adam_test.cpp needs 1/2, -3/2, 1 times 4.
+  CHECK(step(optimizer, {{1, -6, 4}, {1, 0, 0}}));
+  CHECK(optimizer.last_step().log2_loss_scale == 1);
+  CHECK(three(optimizer.last_step().unscaled_grad) == std::vector<float>{0.5F, -1.5F, 1});
+  CHECK(bits(optimizer.last_step().scalars.step_size) == bits(static_cast<float>(0.25 / 0.75)));
+  CHECK(three(optimizer.exp_avg_sq()) == std::vector<float>{0.25F, 2.25F, 0.25F});
+  CHECK(optimizer.applied_steps() == 2);
+}
+
+TEST_CASE("dense: clipping binds") {
+  ThreeElements model;
+  model.setup.hyper.max_norm = 2.5;
+  reference::DenseOptimizer optimizer(model.setup, model.state());
+  CHECK(step(optimizer, {{24, -32, 0}, {0, 0, 0}}));  // g1 = 3, -4, 0
+  CHECK(optimizer.last_step().grad_norm == 5);
+  const float coef = 0.5F - 3 * 0x1p-25F;  // worked out in grad_scale_clip_test.cpp
+  CHECK(bits(optimizer.last_step().clip_coef) == bits(coef));
+  CHECK(bits(three(optimizer.last_step().grad)) == bits(std::vector<float>{3 * coef, -4 * coef, 0}));
+}
+
+TEST_CASE("dense: parameters in every format") {
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+    ThreeElements model;
+    model.master[0] = 1.001F;
+    model.setup.param_dtype = dtype;
+    const reference::DenseOptimizer optimizer(model.setup, model.state());
+    const TensorView param = optimizer.param();
+    CHECK(param.dtype == dtype);
+    CHECK(param.numel == 2048);
+    const std::uint32_t expected = dtype == DType::fp32   ? bits(1.001F)
+                                   : dtype == DType::bf16 ? to_bf16(1.001F).bits
+                                                          : to_fp16(1.001F).bits;
+    CHECK(element_bits(param, 0) == expected);
+    CHECK(element_bits(param, 5) == (dtype == DType::fp32 ? 0x7FFFFFFFU : 0x7FFFU));
+  }
+}
+
+TEST_CASE("dense: what is refused") {
+  const auto make = [](const ThreeElements& model) { reference::DenseOptimizer(model.setup, model.state()); };
+  ThreeElements model;
+  make(model);
+  model.setup.layout = nullptr;
+  ZP_CHECK_INVALID(make(model));
+  model = ThreeElements();
+  model.setup.layout = &model.layout;
+  model.setup.micro_batches = 0;
+  ZP_CHECK_INVALID(make(model));
+  model.setup.micro_batches = 1;
+  model.setup.hyper.eps = 0;
+  ZP_CHECK_INVALID(make(model));
+  model.setup.hyper.eps = 1;
+  model.master.pop_back();
+  ZP_CHECK_INVALID(make(model));
+
+  const ThreeElements good;
+  reference::DenseOptimizer optimizer(good.setup, good.state());
+  ZP_CHECK_INVALID(step(optimizer, {{1, 1, 1}}));  // one leaf, M = 2
+  std::vector<std::uint32_t> words(2048);
+  const TensorView integers{words.data(), DType::u32, 2048};
+  ZP_CHECK_INVALID(optimizer.step({integers, integers}));
+}

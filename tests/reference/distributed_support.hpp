@@ -1,0 +1,141 @@
+#pragma once
+// A small model, leaves that need no network, and both reference optimizers running side by side.
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "common/comm/threads.hpp"
+#include "common/step/distributed_optimizer.hpp"
+#include "reference/buffers.hpp"
+#include "reference/dense_optimizer.hpp"
+#include "reference/distributed_optimizer.hpp"
+#include "tests/reference/support.hpp"
+
+namespace zeroproof::tests {
+
+/// Seven chunks: an odd tensor, an empty one, two that end behind a chunk boundary, and a single number.
+inline FlatLayout odd_layout() {
+  return FlatLayout({{"a", {37}}, {"nothing", {0, 5}}, {"b", {3, 700}}, {"one", {}}, {"c", {1025}}});
+}
+
+/// Everything a case varies.
+struct Case {
+  int stage = 1;
+  int world_size = 1;
+  std::int64_t bucket_numel = 1024;
+  std::int64_t micro_batches = 1;
+  DType leaf_dtype = DType::fp32;
+  DType param_dtype = DType::bf16;
+};
+
+inline std::string to_string(const Case& c) {
+  return "stage " + std::to_string(c.stage) + ", W " + std::to_string(c.world_size) + ", bucket " +
+         std::to_string(c.bucket_numel) + ", M " + std::to_string(c.micro_batches) + ", leaf " +
+         std::string(name(c.leaf_dtype)) + ", param " + std::string(name(c.param_dtype));
+}
+
+/// A scaler that has something to do within four steps: backs off after an overflow and grows after two good
+/// steps.
+inline LossScalerConfig lively_scaler() {
+  LossScalerConfig scaler;
+  scaler.kind = LossScalerKind::dynamic;
+  scaler.log2_initial = 3;
+  scaler.log2_growth = 2;
+  scaler.growth_interval = 2;
+  return scaler;
+}
+
+/// Leaves that depend on (step, micro-batch, element) only; padding is NaN.
+class RandomLeaves final : public LeafSource {
+ public:
+  RandomLeaves(const FlatLayout& layout, DType dtype) : pieces_(layout.pieces({{0, layout.padded_numel()}})) {
+    values_ = reference::nan_buffer(layout.padded_numel());
+    buffer_ =
+        reference::ParamBuffer(dtype, layout.padded_numel());  // casts and keeps padding NaN: also right here
+  }
+
+  std::int64_t step = 0;
+  int log2_scale = 0;
+  bool overflow = false;  ///< one element of the last micro-batch is infinite
+  std::int64_t micro_batches = 1;
+
+  TensorView leaf(std::int64_t micro_batch) override {
+    const std::uint64_t seed = static_cast<std::uint64_t>(1000 * step + micro_batch);
+    const std::vector<float> random = random_values(static_cast<std::int64_t>(values_.size()), seed, 6);
+    for (const Piece& piece : pieces_) {
+      for (std::int64_t i = piece.local_begin; i < piece.local_begin + piece.numel; ++i) {
+        const std::size_t at = static_cast<std::size_t>(i);
+        values_[at] = i % 11 == 3 ? -0.0F : std::ldexp(random[at], log2_scale);
+      }
+    }
+    const Piece& last = pieces_.back();
+    if (overflow && micro_batch == micro_batches - 1) {
+      values_[static_cast<std::size_t>(last.local_begin + last.numel - 1)] = inf32;
+    }
+    buffer_.round_from(values_, pieces_);
+    return buffer_.view();
+  }
+
+ private:
+  std::vector<Piece> pieces_;
+  std::vector<float> values_;
+  reference::ParamBuffer buffer_;
+};
+
+/// Memory behind a FullState.
+struct InitialState {
+  explicit InitialState(const FlatLayout& layout)
+      : master(random_values(layout.padded_numel(), 71, 4)),
+        exp_avg(random_values(layout.padded_numel(), 72, 8)),
+        exp_avg_sq(random_values(layout.padded_numel(), 73, 8)) {
+    for (float& value : exp_avg_sq) value = std::abs(value);
+    scaler.log2_scale = 3;
+  }
+
+  FullState view() const { return {master, exp_avg, exp_avg_sq, 5, scaler}; }
+
+  std::vector<float> master, exp_avg, exp_avg_sq;
+  LossScalerState scaler;
+};
+
+/// The buffer a phase exposes under an id; numel -1 if it exposes none.
+inline TensorView exposed_view(DistributedOptimizer& optimizer, Phase phase, BufferId id) {
+  for (const ExposedBuffer& buffer : optimizer.exposed(phase)) {
+    if (buffer.id == id) return buffer.view;
+  }
+  return {nullptr, DType::fp32, -1};
+}
+
+inline ExposedBuffer stored(DistributedOptimizer& optimizer, BufferId id) {
+  for (const ExposedBuffer& buffer : optimizer.storage()) {
+    if (buffer.id == id) return buffer;
+  }
+  return {id, {nullptr, DType::fp32, -1}, {}};
+}
+
+/// One scalar out of a view.
+template <class T>
+T read(const TensorView& view) {
+  T value;
+  std::memcpy(&value, view.data, sizeof(T));
+  return value;
+}
+
+template <class T>
+void write(const TensorView& view, const T& value) {
+  std::memcpy(view.data, &value, sizeof(T));
+}
+
+/// Bits of element i of a parameter or float buffer, NaN canonical.
+inline std::uint32_t element_bits(const TensorView& view, std::int64_t i) {
+  const std::size_t at = static_cast<std::size_t>(i);
+  if (view.dtype == DType::fp32) return bits(static_cast<const float*>(view.data)[at]);
+  const std::uint16_t value = view.dtype == DType::bf16 ? static_cast<const bf16*>(view.data)[at].bits
+                                                        : static_cast<const fp16*>(view.data)[at].bits;
+  const std::uint16_t infinity = view.dtype == DType::bf16 ? 0x7F80 : 0x7C00;
+  return (value & 0x7FFFU) > infinity ? 0x7FFFU : value;
+}
+
+}  // namespace zeroproof::tests

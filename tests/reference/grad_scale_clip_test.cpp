@@ -1,0 +1,80 @@
+#include "reference/clip.hpp"
+#include "reference/grad_scale.hpp"
+#include "tests/reference/support.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+TEST_CASE("unscale: the product, and found_inf judged after it") {
+  std::vector<float> sum = {3, -0.0F, 0x1p-149F, 1e20F};
+  std::vector<float> unscaled(4);
+  CHECK_FALSE(reference::unscale({}, 0.25F, sum, unscaled));
+  CHECK(bits(unscaled) == bits(std::vector<float>{0.75F, -0.0F, 0.0F, 2.5e19F}));
+
+  // 0.1 is not a power of two: the product is rounded once, and 3 / 10 is another number.
+  sum = {3};
+  CHECK_FALSE(reference::unscale({}, 0.1F, sum, sum));
+  CHECK(bits(sum[0]) == 0x3E99999AU);
+
+  // Infinite only after the product: finite 3e38 * 2. And the other way round: nothing makes infinity finite.
+  sum = {1, 3e38F};
+  CHECK_FALSE(reference::unscale({}, 1.0F, sum, sum));
+  CHECK(reference::unscale({}, 2.0F, sum, sum));
+  CHECK(bits(sum[1]) == bits(inf32));
+  CHECK(reference::unscale({}, 0x1p-126F, sum, sum));
+}
+
+TEST_CASE("unscale: one value that is not finite is found anywhere") {
+  for (const std::size_t numel : {1U, 5U, 1024U, 3001U}) {
+    for (const float value : {nan32, -nan32, inf32, -inf32}) {
+      for (const std::size_t where : {std::size_t{0}, numel / 2, numel - 1}) {
+        std::vector<float> sum(numel, 1.0F);
+        CHECK_FALSE(reference::unscale({}, 1.0F, sum, sum));
+        sum[where] = value;
+        CHECK(reference::unscale({}, 1.0F, sum, sum));
+      }
+    }
+  }
+  CHECK_FALSE(reference::unscale({}, 1.0F, {}, {}));
+  std::vector<float> two(2), three(3);
+  ZP_CHECK_INVALID(reference::unscale({}, 1.0F, two, three));
+}
+
+TEST_CASE("clip_coef: binding") {
+  // s = 5.000001, q = 2.5 / s = 0.5 - 9.99998e-8; fp32 steps by 2^-25 = 2.98e-8 below 1/2, so that is 3.36
+  // steps: 3.
+  CHECK(bits(reference::clip_coef(5, 2.5)) == bits(0.5F - 3 * 0x1p-25F));
+  // A norm equal to the bound is still pushed below 1 by the 1e-6: 2e-7 is 3.36 steps of 2^-24.
+  CHECK(bits(reference::clip_coef(5, 5.0)) == bits(1.0F - 3 * 0x1p-24F));
+  CHECK(bits(reference::clip_coef(inf64, 1.0)) == bits(0.0F));
+}
+
+TEST_CASE("clip_coef: not binding, and off") {
+  CHECK(reference::clip_coef(5, 10.0) == 1.0F);
+  CHECK(reference::clip_coef(0, 1.0) == 1.0F);
+  CHECK(reference::clip_coef(0, 1e-6) == 1.0F);  // q is exactly 1
+  CHECK(reference::clip_coef(1e30, std::nullopt) == 1.0F);
+  CHECK(reference::clip_coef(1e30, 0.0) == 1.0F);
+  CHECK(reference::clip_coef(nan64, 0.0) == 1.0F);  // "whatever the norm"
+  CHECK(std::isnan(reference::clip_coef(nan64, 1.0)));
+}
+
+TEST_CASE("clip_coef: max_norm that is no length") {
+  ZP_CHECK_INVALID(reference::clip_coef(1, -1.0));
+  ZP_CHECK_INVALID(reference::clip_coef(1, inf64));
+  ZP_CHECK_INVALID(reference::clip_coef(1, nan64));
+  ZP_CHECK_INVALID(reference::clip_coef(nan64, -1e-300));
+}
+
+TEST_CASE("clip: always the product") {
+  const std::vector<float> unscaled = {3, -0.0F, 0x1p-149F, nan32, -inf32};
+  std::vector<float> grad(5);
+  reference::clip({}, 0.5F, unscaled, grad);
+  CHECK(bits(grad) == bits(std::vector<float>{1.5F, -0.0F, 0.0F, nan32, -inf32}));
+  reference::clip({}, 0.0F, unscaled, grad);
+  CHECK(bits(grad) == bits(std::vector<float>{0.0F, -0.0F, 0.0F, nan32, nan32}));
+  grad = unscaled;
+  reference::clip({}, 1.0F, grad, grad);
+  CHECK(bits(grad) == bits(unscaled));
+  ZP_CHECK_INVALID(reference::clip({}, 1.0F, unscaled, Span<float>(grad).first(4)));
+}

@@ -1,0 +1,152 @@
+#include "reference/step_scalars.hpp"
+
+#include "tests/reference/support.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+namespace {
+
+AdamwHyper dyadic() {
+  AdamwHyper hyper;
+  hyper.lr = 0.25;
+  hyper.beta1 = 0.5F;
+  hyper.beta2 = 0.75F;
+  hyper.eps = 0.5;
+  hyper.weight_decay = 0.5;
+  return hyper;
+}
+
+/// True if changing one hyper-parameter of a valid set leaves the ranges of R5.
+template <class Change>
+bool is_out_of_range(Change change) {
+  AdamwHyper hyper = dyadic();
+  change(hyper);
+  try {
+    reference::step_scalars(hyper, 1, 0, 1);
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::invalid_argument;
+  }
+  return false;
+}
+
+float fp32(double value) { return static_cast<float>(value); }
+
+}  // namespace
+
+TEST_CASE("step scalars: by hand") {
+  const StepScalars s = reference::step_scalars(dyadic(), 1, 3, 4);
+  CHECK(s.inv_scale == 0x1p-5F);  // 1 / (8 * 4)
+  CHECK(s.beta1 == 0.5F);
+  CHECK(s.one_minus_beta1 == 0.5F);
+  CHECK(s.beta2 == 0.75F);
+  CHECK(s.one_minus_beta2 == 0.25F);
+  CHECK(s.sqrt_bias_correction2 == 0.5F);  // sqrt(1 - 3/4)
+  CHECK(s.step_size == 0.5F);              // (1/4) / (1 - 1/2)
+  CHECK(s.eps == 0.5F);
+  CHECK(s.lr_weight_decay == 0.125F);
+  CHECK(s.has_decay == 1);
+
+  const StepScalars second = reference::step_scalars(dyadic(), 2, -1, 3);
+  CHECK(second.inv_scale == fp32(1 / 1.5));
+  CHECK(second.sqrt_bias_correction2 == fp32(std::sqrt(0.4375)));  // 1 - 9/16
+  CHECK(second.step_size == fp32(0.25 / 0.75));                    // 1 - 1/4
+
+  AdamwHyper plain = dyadic();
+  plain.bias_correction = false;
+  CHECK(reference::step_scalars(plain, 1, 0, 1).sqrt_bias_correction2 == 1.0F);
+  CHECK(reference::step_scalars(plain, 1, 0, 1).step_size == 0.25F);
+}
+
+TEST_CASE("step scalars: one rounding from fp64, not a chain of fp32 operations") {
+  AdamwHyper hyper;  // beta1 = fp32(0.9), beta2 = fp32(0.999)
+  const StepScalars s = reference::step_scalars(hyper, 3, 16, 3);
+  const double beta1 = double{0.9F};
+  const double beta2 = double{0.999F};
+  CHECK(bits(s.inv_scale) == bits(fp32(1.0 / 196608.0)));
+  CHECK(bits(s.one_minus_beta1) == bits(fp32(1 - beta1)));
+  CHECK(bits(s.one_minus_beta2) == bits(fp32(1 - beta2)));
+  // The weights of the moving average add up to one exactly, which 1 - 0.9 in fp64 would miss.
+  CHECK(double{s.beta1} + double{s.one_minus_beta1} == 1.0);
+  CHECK(double{s.beta2} + double{s.one_minus_beta2} == 1.0);
+  CHECK(bits(s.step_size) == bits(fp32(1e-3 / (1 - beta1 * (beta1 * beta1)))));
+  CHECK(bits(s.sqrt_bias_correction2) == bits(fp32(std::sqrt(1 - beta2 * (beta2 * beta2)))));
+  CHECK(bits(s.lr_weight_decay) == bits(fp32(1e-3 * 0.01)));
+}
+
+TEST_CASE("step scalars: the power squares from the right") {
+  // One of the rare cases in which the order shows in fp32: b^23 = ((b * b^2) * b^4) * b^16. Squaring from
+  // the left, multiplying 23 times and std::pow all give 0x1.da4838p-1.
+  AdamwHyper hyper;
+  hyper.beta2 = 0x1.d653f4p-1F;
+  const double b = hyper.beta2;
+  const double b2 = b * b;
+  const double b4 = b2 * b2;
+  const double b16 = (b4 * b4) * (b4 * b4);
+  const float expected = fp32(std::sqrt(1 - ((b * b2) * b4) * b16));
+  CHECK(bits(expected) == bits(0x1.da4836p-1F));
+  CHECK(bits(reference::step_scalars(hyper, 23, 0, 1).sqrt_bias_correction2) == bits(expected));
+
+  // Exact powers, and a t so large that the power is 0.
+  CHECK(reference::step_scalars(dyadic(), 10, 0, 1).step_size == fp32(0.25 / (1 - 0x1p-10)));
+  CHECK(reference::step_scalars(dyadic(), std::int64_t{1} << 62, 0, 1).step_size == 0.25F);
+}
+
+TEST_CASE("step scalars: decay is off only if the fp64 product is 0") {
+  AdamwHyper hyper = dyadic();
+  hyper.weight_decay = 0;
+  CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 0);
+  hyper = dyadic();
+  hyper.lr = 0;
+  CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 0);
+  hyper = dyadic();
+  hyper.weight_decay = 1e-60;  // 0 in fp32, not in fp64
+  CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 1);
+  CHECK(bits(reference::step_scalars(hyper, 1, 0, 1).lr_weight_decay) == bits(0.0F));
+}
+
+TEST_CASE("step scalars: the edges of every range are inside") {
+  const auto inv_scale = [](int log2_scale, std::int64_t divisor) {
+    return reference::step_scalars(dyadic(), 1, log2_scale, divisor).inv_scale;
+  };
+  CHECK(inv_scale(-126, 1) == 0x1p126F);
+  CHECK(inv_scale(126, 1) == 0x1p-126F);
+  CHECK(inv_scale(126 - 52, std::int64_t{1} << 52) == 0x1p-126F);
+  CHECK(inv_scale(0, (std::int64_t{1} << 53) - 1) == 0x1p-53F);  // rounds up to the power of two
+  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.beta1 = 0; }));
+  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.beta1 = 1 - 0x1p-23F; }));
+  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.beta2 = 0.5F; }));
+  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.beta2 = 1 - 0x1p-23F; }));
+  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.eps = 0x1p-126; }));
+  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.eps = 0x1p-126 - 0x1p-151; }));  // fp32 rounds it up
+  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.lr = h.weight_decay = 0; }));
+  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.max_norm = 0; }));
+  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.max_norm.reset(); }));
+}
+
+TEST_CASE("step scalars: every range error") {
+  ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 0, 0, 1));
+  ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 1, 0, 0));
+  ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 1, 0, std::int64_t{1} << 53));
+  ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 1, -127, 1));
+  ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 1, 127, 1));
+  ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 1, 126, 2));
+  ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 1, std::numeric_limits<int>::min(), 1));
+  ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 1, std::numeric_limits<int>::max(), 1));
+  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta1 = 1; }));
+  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta1 = 1 - 0x1p-24F; }));
+  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta1 = -0.25F; }));
+  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta1 = nan32; }));
+  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta2 = 1 - 0x1p-24F; }));
+  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta2 = 0.5F - 0x1p-25F; }));
+  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta2 = nan32; }));
+  CHECK(is_out_of_range([](AdamwHyper& h) { h.eps = 0; }));
+  CHECK(is_out_of_range([](AdamwHyper& h) { h.eps = 0x1p-127; }));
+  CHECK(is_out_of_range([](AdamwHyper& h) { h.eps = nan64; }));
+  CHECK(is_out_of_range([](AdamwHyper& h) { h.eps = -1; }));
+  for (const double bad : {-1.0, inf64, nan64}) {
+    CHECK(is_out_of_range([=](AdamwHyper& h) { h.lr = bad; }));
+    CHECK(is_out_of_range([=](AdamwHyper& h) { h.weight_decay = bad; }));
+    CHECK(is_out_of_range([=](AdamwHyper& h) { h.max_norm = bad; }));
+  }
+}

@@ -1,0 +1,489 @@
+#include "verification/workload/byte_gpt.hpp"
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/digest.hpp"
+#include "common/base/error.hpp"
+#include "common/base/parallel_for.hpp"
+#include "common/base/philox.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::workload;
+
+namespace {
+
+constexpr std::string_view sentence =
+    "the quick brown fox jumps over the lazy dog, again and again and again and again.";
+
+Span<const std::uint8_t> tokens_of(const ByteGptShape& shape, std::size_t first = 0) {
+  return Span<const std::uint8_t>(reinterpret_cast<const std::uint8_t*>(sentence.data()), sentence.size())
+      .subspan(first, static_cast<std::size_t>(shape.context) + 1);
+}
+
+// A shape with its layout and parameters.
+template <class Real>
+struct Model {
+  explicit Model(const ByteGptShape& s)
+      : shape(s), layout(byte_gpt_params(s)), params(size()), grad(size()) {}
+
+  std::size_t size() const { return static_cast<std::size_t>(layout.padded_numel()); }
+  double loss() const { return byte_gpt_loss<Real>(shape, layout, params, tokens_of(shape)); }
+  double loss_and_grad(Real loss_scale = 1, InstructionSet set = best_instruction_set()) {
+    return byte_gpt_loss_and_grad<Real>(shape, layout, params, tokens_of(shape), loss_scale, grad, set);
+  }
+
+  ByteGptShape shape;
+  FlatLayout layout;
+  std::vector<Real> params;
+  std::vector<Real> grad;
+};
+
+// Parameters of size 1/2, gains around 1: they make gradients larger than the initial parameters do.
+template <class Real>
+Model<Real> rough_model(const ByteGptShape& shape) {
+  Model<Real> model(shape);
+  for (const TensorSlot& slot : model.layout.tensors()) {
+    const Real center = slot.name.ends_with(".gain") ? Real{1} : Real{0};
+    for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
+      model.params[static_cast<std::size_t>(i)] =
+          center + Real{0.5} * Philox(3).bell(static_cast<std::uint64_t>(i));
+    }
+  }
+  return model;
+}
+
+Model<float> initial_model(const ByteGptShape& shape) {
+  Model<float> model(shape);
+  init_parameters(shape, model.layout, 1, model.params);
+  return model;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Compares every stride-th element of every tensor with the central difference (f(x + h) - f(x - h)) / 2h.
+//
+// Its error is h^2 / 6 * |f'''| from truncation and d / h from a loss that is wrong by d. With h = 2^-17 the
+// first is below 1e-10 for |f'''| <= 10 (differences with larger h show 3 to 5 for these models); the second
+// is 4.7e-10 for d = 3.6e-15, two units in the last place of a loss between 8 and 16 (those below 8 have
+// smaller units). Their sum, rounded up, is 1e-9. Typical gradient elements are 1e-3 to 1.
+void check_against_differences(const ByteGptShape& shape, std::int64_t stride) {
+  constexpr double h = 0x1p-17;
+  constexpr double tolerance = 1e-9;
+  Model<double> model = rough_model<double>(shape);
+  model.loss_and_grad();
+  for (const TensorSlot& slot : model.layout.tensors()) {
+    double worst = 0;
+    double largest = 0;
+    std::int64_t where = slot.begin;
+    for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; i += stride) {
+      double& x = model.params[static_cast<std::size_t>(i)];
+      const double kept = x;
+      x = kept + h;
+      const double above = x;
+      const double loss_above = model.loss();
+      x = kept - h;
+      const double below = x;
+      const double loss_below = model.loss();
+      x = kept;
+      const double got = model.grad[static_cast<std::size_t>(i)];
+      const double error = std::fabs((loss_above - loss_below) / (above - below) - got);
+      largest = std::max(largest, std::fabs(got));
+      if (!(error <= worst) && !std::isnan(worst)) {  // a NaN is worst for good
+        worst = error;
+        where = i;
+      }
+    }
+    INFO(slot.name, model.layout.coordinates(where), ": error ", worst, ", largest gradient ", largest);
+    CHECK(worst <= tolerance);
+    // The softmax over keys does not see a constant added to all keys, so only this gradient is 0.
+    if (!slot.name.ends_with("key.bias") && shape.context > 1) CHECK(largest > 1e4 * tolerance);
+  }
+}
+
+// The forward pass once more, in plain fp64 loops and with libm: a second reading of what byte_gpt.hpp says.
+using Rows = std::vector<std::vector<double>>;
+
+struct LiteralModel {
+  const Model<double>& model;
+
+  double at(const std::string& name, std::int64_t index) const {
+    for (const TensorSlot& slot : model.layout.tensors()) {
+      if (slot.name == name) return model.params[static_cast<std::size_t>(slot.begin + index)];
+    }
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+
+  Rows norm(const Rows& x, const std::string& name) const {
+    Rows y = x;
+    for (std::vector<double>& row : y) {
+      const auto n = static_cast<double>(row.size());
+      double mean = 0;
+      double variance = 0;
+      for (const double value : row) mean += value / n;
+      for (const double value : row) variance += (value - mean) * (value - mean) / n;
+      for (std::size_t j = 0; j < row.size(); ++j) {
+        const auto k = static_cast<std::int64_t>(j);
+        row[j] = (row[j] - mean) / std::sqrt(variance + 1e-5) * at(name + ".gain", k) + at(name + ".bias", k);
+      }
+    }
+    return y;
+  }
+
+  Rows linear(const Rows& x, const std::string& name, int outputs, bool bias = true) const {
+    Rows y(x.size(), std::vector<double>(static_cast<std::size_t>(outputs)));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      for (int j = 0; j < outputs; ++j) {
+        double sum = bias ? at(name + ".bias", j) : 0;
+        for (std::size_t k = 0; k < x[i].size(); ++k) {
+          sum += x[i][k] * at(name + ".weight", static_cast<std::int64_t>(k) * outputs + j);
+        }
+        y[i][static_cast<std::size_t>(j)] = sum;
+      }
+    }
+    return y;
+  }
+
+  Rows attention(const Rows& x, const std::string& name) const {
+    const int width = model.shape.width;
+    const auto head_width = static_cast<std::size_t>(width / model.shape.heads);
+    const Rows q = linear(x, name + ".query", width);
+    const Rows k = linear(x, name + ".key", width);
+    const Rows v = linear(x, name + ".value", width);
+    Rows mixed(x.size(), std::vector<double>(x[0].size()));
+    for (std::size_t first = 0; first < x[0].size(); first += head_width) {
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        std::vector<double> weights;
+        double total = 0;
+        for (std::size_t s = 0; s <= i; ++s) {
+          double score = 0;
+          for (std::size_t c = first; c < first + head_width; ++c) score += q[i][c] * k[s][c];
+          weights.push_back(std::exp(score / std::sqrt(static_cast<double>(head_width))));
+          total += weights.back();
+        }
+        for (std::size_t s = 0; s <= i; ++s) {
+          for (std::size_t c = first; c < first + head_width; ++c)
+            mixed[i][c] += weights[s] / total * v[s][c];
+        }
+      }
+    }
+    return linear(mixed, name + ".output", width);
+  }
+
+  Rows mlp(const Rows& x, const std::string& name) const {
+    Rows u = linear(x, name + ".up", model.shape.hidden);
+    for (std::vector<double>& row : u) {
+      for (double& value : row) {
+        value =
+            0.5 * value *
+            (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (value + 0.044715 * std::pow(value, 3))));
+      }
+    }
+    return linear(u, name + ".down", model.shape.width);
+  }
+};
+
+void add_to(Rows& x, const Rows& y) {
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    for (std::size_t j = 0; j < x[i].size(); ++j) x[i][j] += y[i][j];
+  }
+}
+
+double literal_loss(const Model<double>& model) {
+  const LiteralModel literal{model};
+  const auto tokens = tokens_of(model.shape);
+  const int width = model.shape.width;
+  const auto context = static_cast<std::size_t>(model.shape.context);
+  Rows x(context, std::vector<double>(static_cast<std::size_t>(width)));
+  for (std::size_t i = 0; i < context; ++i) {
+    for (int j = 0; j < width; ++j) {
+      x[i][static_cast<std::size_t>(j)] =
+          literal.at("token_embedding.weight", std::int64_t{tokens[i]} * width + j) +
+          literal.at("position_embedding.weight", static_cast<std::int64_t>(i) * width + j);
+    }
+  }
+  for (int block = 0; block < model.shape.layers; ++block) {
+    const std::string name = "block" + std::to_string(block);
+    add_to(x, literal.attention(literal.norm(x, name + ".attention_norm"), name + ".attention"));
+    add_to(x, literal.mlp(literal.norm(x, name + ".mlp_norm"), name + ".mlp"));
+  }
+  const Rows logits = literal.linear(literal.norm(x, "final_norm"), "head", vocabulary, false);
+  double loss = 0;
+  for (std::size_t i = 0; i < context; ++i) {
+    double total = 0;
+    for (const double z : logits[i]) total += std::exp(z);
+    loss += (std::log(total) - logits[i][tokens[i + 1]]) / static_cast<double>(context);
+  }
+  return loss;
+}
+
+}  // namespace
+
+TEST_CASE("byte_gpt presets have the stated size and odd tensors") {
+  CHECK(FlatLayout(byte_gpt_params(byte_gpt_main)).numel() == 973488);
+  const FlatLayout tiny(byte_gpt_params(byte_gpt_tiny));
+  CHECK(tiny.numel() == 12269);
+  CHECK(std::ranges::any_of(tiny.tensors(), [](const TensorSlot& slot) { return slot.numel % 2 == 1; }));
+  CHECK(tiny.tensors()[4].name == "block0.attention.query.weight");
+  CHECK(tiny.tensors()[4].shape == std::vector<std::int64_t>{15, 15});
+}
+
+TEST_CASE("byte_gpt gradient of every parameter of very small models agrees with differences") {
+  check_against_differences({1, 4, 2, 3, 5}, 1);  // fewer positions than sum blocks
+  check_against_differences({2, 6, 1, 5, 10}, 1);
+  check_against_differences({1, 1, 1, 1, 1}, 1);  // one of everything: the norms give 0
+}
+
+TEST_CASE("byte_gpt gradient of sampled parameters of byte_gpt_tiny agrees with differences") {
+  check_against_differences(byte_gpt_tiny, 11);
+}
+
+TEST_CASE("byte_gpt fp32 gradient is the fp64 gradient up to rounding") {
+  Model<float> model = rough_model<float>(byte_gpt_tiny);
+  Model<double> exact = rough_model<double>(byte_gpt_tiny);
+  std::ranges::copy(model.params, exact.params.begin());
+  const double loss = model.loss_and_grad();
+  CHECK(std::fabs(loss - exact.loss_and_grad()) < 1e-5);
+  for (const TensorSlot& slot : model.layout.tensors()) {
+    // The key bias has gradient 0 (see above), so its rounding errors are measured against the key weights.
+    const bool key_bias = slot.name.ends_with("key.bias");
+    const TensorSlot& scale_slot = key_bias ? *(&slot - 1) : slot;
+    double largest = 0;
+    double error = 0;
+    for (std::int64_t i = scale_slot.begin; i < scale_slot.begin + scale_slot.numel; ++i) {
+      largest = std::max(largest, std::fabs(exact.grad[static_cast<std::size_t>(i)]));
+    }
+    for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
+      const auto k = static_cast<std::size_t>(i);
+      const double difference = std::fabs(double{model.grad[k]} - exact.grad[k]);
+      if (!(difference <= error) && !std::isnan(error)) error = difference;
+    }
+    // A blocked sum of n terms rounds a term about n / 8 + 4 times. The longest way through the model, from
+    // the first tensor to the loss and back, meets some 450 roundings; if each moved the result by 2^-24 in
+    // the same direction, it would be off by 2.7e-5. (They do not: 2.5e-6 is the largest seen.)
+    INFO(slot.name, ": error ", error, ", largest gradient ", largest);
+    CHECK(error <= 2.7e-5 * largest);
+  }
+}
+
+TEST_CASE("byte_gpt gradient scales exactly with a power of two, and the loss does not") {
+  Model<float> model = initial_model(byte_gpt_tiny);
+  const double loss = model.loss_and_grad(1.0F);
+  const std::vector<float> plain = model.grad;
+  for (const float scale : {1024.0F, 0x1p20F, 0x1p-10F}) {
+    CHECK(model.loss_and_grad(scale) == loss);
+    std::vector<float> expected = plain;
+    for (float& g : expected) g *= scale;
+    CHECK(same_bits(model.grad, expected));
+  }
+}
+
+TEST_CASE("byte_gpt overflows to non-finite gradients when the loss scale is too large") {
+  // Normalised inputs of the head that are 64 times as large as usual make its gradient larger than 1.
+  Model<float> model = initial_model(byte_gpt_tiny);
+  for (const TensorSlot& slot : model.layout.tensors()) {
+    if (slot.name == "final_norm.gain") std::fill_n(model.params.begin() + slot.begin, slot.numel, 64.0F);
+  }
+  const auto finite = [](float g) { return std::isfinite(g); };
+  const double loss = model.loss_and_grad(0x1p100F);
+  CHECK(std::ranges::all_of(model.grad, finite));
+  CHECK(model.loss_and_grad(std::numeric_limits<float>::max()) == loss);
+  CHECK_FALSE(std::ranges::all_of(model.grad, finite));
+}
+
+TEST_CASE("byte_gpt gives the same bits on every thread and instruction set") {
+  for (const ByteGptShape& shape : {byte_gpt_tiny, ByteGptShape{1, 34, 2, 65, 24}}) {
+    Model<float> model = initial_model(shape);
+    const double loss = model.loss_and_grad(8.0F, InstructionSet::baseline);
+    for (const InstructionSet set : usable_instruction_sets()) {
+      CAPTURE(name(set));
+      for (const int threads : {1, 2}) {
+        constexpr std::int64_t calls = 6;
+        std::vector<std::vector<float>> grads(calls, std::vector<float>(model.size()));
+        std::vector<double> losses(calls);
+        parallel_for(threads, calls, [&](std::int64_t i) {
+          const auto k = static_cast<std::size_t>(i);
+          // Odd calls work on another micro-batch, so that shared state would show.
+          const auto tokens = tokens_of(shape, i % 2 == 0 ? 0 : 17);
+          losses[k] =
+              byte_gpt_loss_and_grad<float>(shape, model.layout, model.params, tokens, 8.0F, grads[k], set);
+        });
+        for (std::size_t k = 0; k < calls; k += 2) {
+          CHECK(losses[k] == loss);
+          CHECK(same_bits(grads[k], model.grad));
+          CHECK_FALSE(same_bits(grads[k + 1], model.grad));
+          CHECK(same_bits(grads[k + 1], grads[1]));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("byte_gpt writes every element of every tensor, never padding, and does not read padding") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Model<float> model(byte_gpt_tiny);
+  std::ranges::fill(model.params, nan);
+  init_parameters(model.shape, model.layout, 1, model.params);
+  std::ranges::fill(model.grad, nan);
+  CHECK(std::isfinite(model.loss_and_grad()));
+  int wrong = 0;
+  for (std::int64_t i = 0; i < model.layout.padded_numel(); ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    const bool padding = model.layout.tensor_at(i) < 0;
+    if (std::isnan(model.params[k]) != padding || std::isnan(model.grad[k]) != padding) ++wrong;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("byte_gpt gradient of an embedding row is the blocked sum over the positions that hold its byte") {
+  // Each position has its own position embedding, so the gradient of that one shows the terms of the sum.
+  Model<float> model = initial_model({1, 6, 2, 5, 41});
+  model.loss_and_grad();
+  const auto tokens = tokens_of(model.shape);
+  const std::int64_t width = model.shape.width;
+  const std::int64_t context = model.shape.context;
+  const float* embedding = model.grad.data() + model.layout.tensors()[0].begin;
+  const float* positions = model.grad.data() + model.layout.tensors()[1].begin;
+  for (std::int64_t k = 0; k < vocabulary * width; ++k) {
+    float s[8] = {};
+    for (std::int64_t i = 0; i < context; ++i) {
+      int block = 0;
+      while (i >= context * (block + 1) / 8) ++block;
+      if (tokens[static_cast<std::size_t>(i)] == k / width) s[block] += positions[i * width + k % width];
+    }
+    const float expected = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+    REQUIRE(std::memcmp(&expected, embedding + k, sizeof(float)) == 0);
+  }
+}
+
+TEST_CASE("byte_gpt gradient has the same bits on every machine and compiler") {
+  // Recorded once. Another value means that some operation or order has changed, here or in the compiler.
+  const auto digest_of = [](const ByteGptShape& shape) {
+    Model<float> model = initial_model(shape);
+    Hasher hasher;
+    hasher.add(model.loss_and_grad(1024.0F));
+    for (const TensorSlot& slot : model.layout.tensors()) {
+      hasher.add(TensorView{model.grad.data() + slot.begin, DType::fp32, slot.numel});
+    }
+    return to_hex(hasher.digest());
+  };
+  CHECK(digest_of(byte_gpt_tiny) == "a393133478e7534d03bec2b734c4605f");
+  CHECK(digest_of(byte_gpt_main) == "0cbabe2a9c947901ac878b4871619352");
+}
+
+TEST_CASE("byte_gpt gives +0 to embedding rows of bytes that do not occur") {
+  Model<float> model = initial_model(byte_gpt_tiny);
+  model.loss_and_grad();
+  const auto tokens = tokens_of(model.shape).first(static_cast<std::size_t>(model.shape.context));
+  const TensorSlot& embedding = model.layout.tensors()[0];
+  for (std::int64_t token = 0; token < vocabulary; ++token) {
+    const auto row = Span<const float>(model.grad)
+                         .subspan(static_cast<std::size_t>(embedding.begin + token * model.shape.width),
+                                  static_cast<std::size_t>(model.shape.width));
+    const bool occurs = std::ranges::find(tokens, token) != tokens.end();
+    const bool zero = std::ranges::all_of(row, [](float g) { return g == 0 && !std::signbit(g); });
+    CAPTURE(token);
+    CHECK(zero != occurs);
+  }
+}
+
+TEST_CASE("byte_gpt loss is that of the formulas written out position by position") {
+  for (const ByteGptShape& shape :
+       {byte_gpt_tiny, ByteGptShape{1, 4, 2, 3, 5}, ByteGptShape{3, 5, 5, 7, 1}}) {
+    const Model<double> model = rough_model<double>(shape);
+    CHECK(std::fabs(model.loss() - literal_loss(model)) < 1e-12);
+  }
+}
+
+TEST_CASE("byte_gpt loss alone equals the loss beside the gradient") {
+  Model<float> model = initial_model(byte_gpt_tiny);
+  CHECK(model.loss() == model.loss_and_grad());
+}
+
+TEST_CASE("byte_gpt knows nothing at first") {
+  // Logits of the initial model have a variance of about width * 0.02^2, which raises the loss above ln 256
+  // by half of it (0.003 and 0.027) on average over targets; one micro-batch strays from that by up to 3 *
+  // sqrt(variance / context) = 0.06 and 0.09.
+  for (const ByteGptShape& shape : {byte_gpt_tiny, byte_gpt_main}) {
+    const double loss = initial_model(shape).loss();
+    CAPTURE(loss);
+    CHECK(std::fabs(loss - std::log(256.0)) < 0.12);
+  }
+}
+
+TEST_CASE("byte_gpt starts from the stated distribution, and from the seed alone") {
+  const Model<float> model = initial_model(byte_gpt_main);
+  for (const TensorSlot& slot : model.layout.tensors()) {
+    CAPTURE(slot.name);
+    double sum = 0;
+    double squares = 0;
+    for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
+      const double x = model.params[static_cast<std::size_t>(i)];
+      sum += x;
+      squares += x * x;
+    }
+    const auto count = static_cast<double>(slot.numel);
+    if (slot.shape.size() == 1) {
+      const double value = slot.name.ends_with(".gain") ? 1 : 0;
+      CHECK(sum == value * count);
+      CHECK(squares == value * count);
+      continue;
+    }
+    const bool residual = slot.name.ends_with("output.weight") || slot.name.ends_with("down.weight");
+    const double expected = residual ? 0.02 / std::sqrt(8.0) : 0.02;
+    // Five standard errors: the mean's is s / sqrt(n), the deviation's below s / sqrt(2 n) for these short
+    // tails.
+    CHECK(std::fabs(sum / count) < 5 * expected / std::sqrt(count));
+    CHECK(std::fabs(std::sqrt(squares / count) - expected) < 5 * expected / std::sqrt(2 * count));
+  }
+  Model<float> other(byte_gpt_main);
+  init_parameters(other.shape, other.layout, 1, other.params);
+  CHECK(same_bits(other.params, model.params));
+  init_parameters(other.shape, other.layout, 2, other.params);
+  CHECK_FALSE(same_bits(other.params, model.params));
+}
+
+TEST_CASE("byte_gpt refuses impossible shapes and buffers that do not fit") {
+  CHECK_THROWS_WITH_AS(
+      byte_gpt_params({1, 10, 3, 4, 4}),
+      "the model has width 10 and 3 heads (heads share the width equally); choose a width divisible "
+      "by heads",
+      Error);
+  CHECK_THROWS_WITH_AS(byte_gpt_params({1, 4, 2, 0, 4}),
+                       "the model has hidden = 0 (every extent lies in 1..1048576); choose another shape",
+                       Error);
+  for (const ByteGptShape& shape :
+       {ByteGptShape{0, 4, 2, 4, 4}, ByteGptShape{1, 0, 2, 4, 4}, ByteGptShape{1, 4, 0, 4, 4},
+        ByteGptShape{1, 4, 2, 4, -1}, ByteGptShape{1, 1 << 21, 2, 4, 4}}) {
+    CHECK_THROWS_AS(byte_gpt_params(shape), Error);
+  }
+
+  Model<float> model = initial_model(byte_gpt_tiny);
+  const auto call = [&](const FlatLayout& layout, Span<const float> params, Span<const std::uint8_t> tokens,
+                        Span<float> grad) {
+    byte_gpt_loss_and_grad<float>(model.shape, layout, params, tokens, 1.0F, grad);
+  };
+  const auto tokens = tokens_of(model.shape);
+  const Span<float> shorter = Span<float>(model.grad).first(model.grad.size() - 1024);
+  const FlatLayout foreign(byte_gpt_params({2, 15, 3, 38, 13}));
+  CHECK_NOTHROW(call(model.layout, model.params, tokens, model.grad));
+  CHECK_THROWS_AS(call(model.layout, model.params, tokens, shorter), Error);
+  CHECK_THROWS_AS(call(model.layout, shorter, tokens, model.grad), Error);
+  CHECK_THROWS_AS(call(foreign, model.params, tokens, model.grad), Error);
+  CHECK_THROWS_WITH_AS(
+      call(model.layout, model.params, tokens.first(13), model.grad),
+      "a micro-batch has 13 tokens but the model needs 14 (each position predicts the byte after "
+      "it); pass context + 1 bytes",
+      Error);
+  CHECK_THROWS_AS(init_parameters(model.shape, foreign, 1, model.params), Error);
+}

@@ -1,0 +1,23 @@
+#pragma once
+// What this build on this machine can check, and why not.
+
+#include <string>
+#include <vector>
+
+namespace zeroproof::verification {
+
+struct Capability {
+  std::string name;
+  bool available = false;
+  std::string detail;
+};
+
+/// compiler, instruction sets, threads, mpi, cuda build, cuda device, planted faults, floating-point environment.
+std::vector<Capability> capabilities();
+
+/// True if a CUDA device can run the device twins.
+bool device_answers();
+
+bool mpi_built();
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,143 @@
+#include "verification/case.hpp"
+
+#include <array>
+#include <charconv>
+
+#include "common/base/error.hpp"
+#include "common/layout/flat_layout.hpp"
+#include "common/step/config.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::array<std::string_view, num_statuses> status_names = {"pass",  "fail",    "mistrusted", "skipped",
+                                                                     "error", "crashed", "hung"};
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+std::optional<std::int64_t> number_after(const std::string& text, std::string_view prefix) {
+  if (text.rfind(prefix, 0) != 0) return std::nullopt;
+  std::int64_t value = 0;
+  const char* begin = text.data() + prefix.size();
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(begin, end, value);
+  if (error != std::errc{} || rest != end || begin == end) return std::nullopt;
+  return value;
+}
+
+std::optional<Twin> parse_twin(const std::string& text) {
+  for (const Twin twin : {Twin::host, Twin::host_fused, Twin::device}) {
+    if (name(twin) == text) return twin;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name(Status status) { return status_names[static_cast<std::size_t>(status)]; }
+
+std::string_view name(Twin twin) {
+  switch (twin) {
+    case Twin::host: return "host";
+    case Twin::host_fused: return "host-fused";
+    case Twin::device: return "device";
+  }
+  return "?";
+}
+
+std::string WorldSpec::id() const {
+  if (kind == Kind::self) return "self";
+  return (kind == Kind::threads ? "threads:" : "mpi:") + std::to_string(size);
+}
+
+WorldSpec parse_world(const std::string& text) {
+  if (text == "self") return {};
+  for (const auto& [prefix, kind] : {std::pair{"threads:", WorldSpec::Kind::threads}, std::pair{"mpi:", WorldSpec::Kind::mpi}}) {
+    if (text.rfind(prefix, 0) != 0) continue;
+    const auto size = number_after(text, prefix);
+    ZP_CHECK(size && *size >= 1 && *size <= 4096, ErrorCode::config, "world '" + text + "' has no usable size",
+             "it is a number of ranks", "use 1 to 4096, as in " + std::string(prefix) + "4");
+    return {kind, static_cast<int>(*size)};
+  }
+  fail(ErrorCode::config, "world '" + text + "' does not exist", "it says how ranks are run",
+       "use self, threads:N or mpi:N");
+}
+
+std::string CaseSpec::id() const {
+  return workload + "/adamw/" + std::string(name(twin)) + "/stage" + std::to_string(stage) + "/" + world.id() + "/" +
+         std::string(name(dtype)) + "/" + (mode == Mode::lockstep ? "lockstep" : "free") +
+         "/bucket:" + std::to_string(bucket_numel) + "/omp:" + std::to_string(omp_threads);
+}
+
+std::optional<CaseSpec> parse_case_id(const std::string& id) {
+  const std::vector<std::string> parts = split(id, '/');
+  if (parts.size() != 9 || parts[1] != "adamw") return std::nullopt;
+  const auto twin = parse_twin(parts[2]);
+  const auto stage = number_after(parts[3], "stage");
+  const auto bucket = number_after(parts[7], "bucket:");
+  const auto threads = number_after(parts[8], "omp:");
+  if (!twin || !stage || !bucket || !threads || (parts[6] != "lockstep" && parts[6] != "free")) return std::nullopt;
+  CaseSpec spec;
+  spec.workload = parts[0];
+  spec.twin = *twin;
+  spec.stage = static_cast<int>(*stage);
+  spec.world = parse_world(parts[4]);
+  spec.dtype = parse_param_dtype(parts[5]);
+  spec.mode = parts[6] == "free" ? Mode::free : Mode::lockstep;
+  spec.bucket_numel = *bucket;
+  spec.omp_threads = static_cast<int>(*threads);
+  RunConfig check = main_config();
+  check.stages = {spec.stage};
+  check.bucket_numels = {spec.bucket_numel};
+  check.omp_threads = {spec.omp_threads};
+  validate(check);
+  return spec;
+}
+
+bool matches(const std::string& pattern, const std::string& id) {
+  if (pattern.find_first_of("*?") == std::string::npos) return id.find(pattern) != std::string::npos;
+  std::size_t p = 0;
+  std::size_t i = 0;
+  std::size_t star = std::string::npos;
+  std::size_t resume = 0;
+  while (i < id.size()) {
+    if (p < pattern.size() && (pattern[p] == id[i] || pattern[p] == '?')) {
+      ++p;
+      ++i;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = i;
+    } else if (star != std::string::npos) {
+      p = star + 1;
+      i = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+std::string_view exactness_class(BufferId buffer) {
+  switch (buffer) {
+    case BufferId::applied_steps:
+    case BufferId::found_inf:
+    case BufferId::loss_scaler:
+    case BufferId::norm_limbs: return "integer";
+    case BufferId::grad_sum:
+    case BufferId::grad_norm: return "ordered";
+    default: return "bitwise";
+  }
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,126 @@
+#include "verification/cli/case_flags.hpp"
+
+#include <charconv>
+
+#include "common/base/error.hpp"
+#include "cuda/faults.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+template <class Number>
+Number number(const std::string& text, const std::string& flag) {
+  Number value{};
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  ZP_CHECK(error == std::errc{} && rest == text.data() + text.size() && !text.empty(), ErrorCode::config,
+           flag + " is '" + text + "'", "that is not a number it can use", "write digits, as in " + flag + " 4");
+  return value;
+}
+
+template <class Number>
+std::vector<Number> numbers(const std::vector<std::string>& texts, const std::string& flag) {
+  std::vector<Number> values;
+  for (const std::string& text : texts) values.push_back(number<Number>(text, flag));
+  return values;
+}
+
+Twin parse_twin(const std::string& text) {
+  const std::vector<std::string> names = {"host", "host-fused", "device"};
+  for (const Twin twin : {Twin::host, Twin::host_fused, Twin::device}) {
+    if (name(twin) == text) return twin;
+  }
+  fail(ErrorCode::config, "twin '" + text + "' does not exist", "it says which implementation is judged",
+       "did you mean " + nearest(text, names) + "?");
+}
+
+Mode parse_mode(const std::string& text) {
+  if (text == "lockstep") return Mode::lockstep;
+  if (text == "free") return Mode::free;
+  fail(ErrorCode::config, "mode '" + text + "' does not exist", "it says how the two sides run",
+       "use lockstep or free");
+}
+
+void check_fault(const std::string& fault) {
+  if (fault.empty()) return;
+  std::vector<std::string> ids;
+  for (const cuda::Fault& known : cuda::fault_catalogue()) ids.emplace_back(known.id);
+  const bool known = std::find(ids.begin(), ids.end(), fault) != ids.end();
+  ZP_CHECK(known, ErrorCode::config, "fault '" + fault + "' does not exist", "there is nothing to plant",
+           "did you mean " + nearest(fault, ids) + "?");
+  ZP_CHECK(cuda::faults_built(), ErrorCode::unavailable, "this program has no planted faults",
+           "wrong optimizers are kept out of it", "use build/zeroproof-faults, which ./tests/run builds");
+}
+
+/// What the command line sets, applied over defaults and configuration file.
+void apply(const CaseFlags& flags, RunConfig& config) {
+  if (!flags.text.empty()) config.text = flags.text;
+  if (!flags.seed.empty()) config.seed = number<std::uint64_t>(flags.seed, "--seed");
+  if (!flags.steps.empty()) config.steps = number<std::int64_t>(flags.steps, "--steps");
+  if (!flags.micro_batches.empty()) {
+    config.micro_batches = number<std::int64_t>(flags.micro_batches, "--micro-batches");
+  }
+  if (!flags.comm_timeout.empty()) config.comm_timeout_s = number<double>(flags.comm_timeout, "--comm-timeout");
+  if (!flags.worlds.empty()) config.worlds = flags.worlds;
+  if (!flags.stages.empty()) config.stages = numbers<int>(flags.stages, "--stage");
+  if (!flags.buckets.empty()) config.bucket_numels = numbers<std::int64_t>(flags.buckets, "--bucket");
+  if (!flags.threads.empty()) config.omp_threads = numbers<int>(flags.threads, "--threads");
+  if (flags.dtypes.empty()) return;
+  config.dtypes.clear();
+  for (const std::string& dtype : flags.dtypes) config.dtypes.push_back(parse_param_dtype(dtype));
+}
+
+/// Flags that change what a case computes and are not part of its id.
+std::vector<std::string> replay_flags(const CaseFlags& flags) {
+  std::vector<std::string> words;
+  for (const auto& [flag, value] :
+       {std::pair{"--config", &flags.config_file}, std::pair{"--text", &flags.text}, std::pair{"--seed", &flags.seed},
+        std::pair{"--steps", &flags.steps}, std::pair{"--micro-batches", &flags.micro_batches},
+        std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--fault", &flags.fault}}) {
+    if (value->empty()) continue;
+    words.emplace_back(flag);
+    words.push_back(*value);
+  }
+  return words;
+}
+
+}  // namespace
+
+std::shared_ptr<CaseFlags> add_case_flags(CLI::App& command) {
+  auto flags = std::make_shared<CaseFlags>();
+  command.add_option("pattern", flags->patterns,
+                     "case ids, or patterns with * and ?; a word without them matches any id that contains it "
+                     "(default: all cases of byte_gpt)");
+  const auto list = [&](const char* flag, std::vector<std::string>& target, const char* help) {
+    command.add_option(flag, target, help)->delimiter(',');
+  };
+  list("--twin", flags->twins, "host, host-fused, device (default: all that run here)");
+  list("--mode", flags->modes, "lockstep, free (default: host lockstep, host-fused free)");
+  list("--world", flags->worlds, "self, threads:N, mpi:N");
+  list("--stage", flags->stages, "ZeRO stages 0, 1, 2");
+  list("--dtype", flags->dtypes, "parameter dtype: bf16, fp16, fp32");
+  list("--bucket", flags->buckets, "bucket sizes in elements, multiples of 1024");
+  list("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
+  command.add_option("--config", flags->config_file, "TOML settings (common/step/defaults.toml shows all)");
+  command.add_option("--text", flags->text, "file to train on (default: the project's own text)");
+  command.add_option("--seed", flags->seed, "seed of first parameters and data order");
+  command.add_option("--steps", flags->steps, "training steps");
+  command.add_option("--micro-batches", flags->micro_batches, "micro-batches per step, over all ranks");
+  command.add_option("--comm-timeout", flags->comm_timeout, "seconds ranks wait for each other");
+  command.add_option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
+  return flags;
+}
+
+VerifyOptions options_from(const CaseFlags& flags) {
+  check_fault(flags.fault);
+  VerifyOptions options;
+  options.patterns = flags.patterns;
+  for (const std::string& twin : flags.twins) options.twins.push_back(parse_twin(twin));
+  for (const std::string& mode : flags.modes) options.modes.push_back(parse_mode(mode));
+  options.config_file = flags.config_file;
+  options.fault = flags.fault;
+  options.overrides = [flags](RunConfig& config) { apply(flags, config); };
+  options.replay_flags = replay_flags(flags);
+  return options;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,24 @@
+#pragma once
+// The flags that choose cases and settings, shared by verify and list.
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+
+#include "verification/run_plan.hpp"
+
+namespace zeroproof::verification {
+
+/// Texts as the user typed them; turned into VerifyOptions only after parsing, so that every error has one form.
+struct CaseFlags {
+  std::vector<std::string> patterns, twins, modes, worlds, dtypes, stages, buckets, threads;
+  std::string config_file, text, fault, seed, steps, micro_batches, comm_timeout;
+};
+
+/// Registers the flags on a subcommand.
+std::shared_ptr<CaseFlags> add_case_flags(CLI::App& command);
+
+/// Errors (ErrorCode::config): a value that is no number, or names nothing.
+VerifyOptions options_from(const CaseFlags& flags);
+
+}  // namespace zeroproof::verification

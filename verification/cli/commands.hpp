@@ -1,0 +1,18 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <string>
+
+namespace zeroproof::verification {
+
+/// Each adds one subcommand; when the user chose it, `chosen` becomes the function that runs it and gives the exit code.
+void add_verify(CLI::App& app, std::function<int()>& chosen);
+void add_list(CLI::App& app, std::function<int()>& chosen);
+void add_doctor(CLI::App& app, std::function<int()>& chosen);
+
+/// "zeroproof 0.1.0, numeric contract 1".
+std::string version_text();
+
+}  // namespace zeroproof::verification

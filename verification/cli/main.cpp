@@ -1,0 +1,74 @@
+// zeroproof: the command line.
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+
+#include "common/base/error.hpp"
+#include "verification/cli/commands.hpp"
+#include "verification/mpi_job.hpp"
+#include "verification/mpi_world.hpp"
+
+namespace {
+
+using namespace zeroproof;
+
+int code_of(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::invalid_argument:
+    case ErrorCode::config:
+    case ErrorCode::io: return 2;
+    case ErrorCode::unavailable: return 3;
+    case ErrorCode::timeout: return 5;
+    case ErrorCode::comm: return 6;
+    case ErrorCode::fp_environment:
+    case ErrorCode::internal: break;
+  }
+  return 9;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("zeroproof checks sharded optimizers, bit by bit, against a readable reference");
+  app.set_version_flag("--version", verification::version_text());
+  app.require_subcommand(1);
+  std::function<int()> chosen;
+  verification::add_verify(app, chosen);
+  verification::add_list(app, chosen);
+  verification::add_doctor(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::CallForVersion& version) {
+    return app.exit(version);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "zeroproof: %s (the command line was not understood); see zeroproof --help\n", error.what());
+    return 2;
+  }
+  return chosen();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    std::unique_ptr<verification::MpiLife> mpi;
+    if (verification::inside_mpi_job()) mpi = std::make_unique<verification::MpiLife>(&argc, &argv);
+    try {
+      const int code = run(argc, argv);
+      if (mpi) mpi->set_exit_code(code);
+      return code;
+    } catch (const Error& error) {
+      const std::string who =
+          verification::inside_mpi_job() ? " [rank " + std::to_string(verification::mpi_job_rank()) + "]" : "";
+      std::fprintf(stderr, "zeroproof%s: %s\n", who.c_str(), error.what());
+      if (mpi) mpi->set_exit_code(code_of(error));
+      return code_of(error);
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "zeroproof: %s (an error nobody foresaw); report it with the command line\n", error.what());
+    return 9;
+  }
+}

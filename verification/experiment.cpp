@@ -1,0 +1,106 @@
+#include "verification/experiment.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "common/base/error.hpp"
+#include "common/base/float_formats.hpp"
+#include "common/base/philox.hpp"
+#include "verification/source_dir.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+workload::ByteGptShape shape_of(const ModelConfig& m) { return {m.layers, m.width, m.heads, m.hidden, m.context}; }
+
+void widen(const TensorView& params, std::vector<float>& target) {
+  const auto numel = static_cast<std::size_t>(params.numel);
+  target.resize(numel);
+  for (std::size_t i = 0; i < numel; ++i) {
+    switch (params.dtype) {
+      case DType::bf16: target[i] = to_float(static_cast<const bf16*>(params.data)[i]); break;
+      case DType::fp16: target[i] = to_float(static_cast<const fp16*>(params.data)[i]); break;
+      default: target[i] = static_cast<const float*>(params.data)[i];
+    }
+  }
+}
+
+}  // namespace
+
+const std::vector<std::string>& workload_names() {
+  static const std::vector<std::string> names = {"byte_gpt", "byte_gpt_tiny"};
+  return names;
+}
+
+RunConfig workload_defaults(const std::string& workload) {
+  if (workload == "byte_gpt") return main_config();
+  if (workload == "byte_gpt_tiny") return tiny_config();
+  fail(ErrorCode::config, "workload '" + workload + "' does not exist", "the first part of a case id names one",
+       "did you mean " + nearest(workload, workload_names()) + "?");
+}
+
+workload::Text load_text(const RunConfig& config) {
+  const std::int64_t needed = config.model.context + 1;
+  return config.text.empty() ? workload::project_text(source_dir(), needed)
+                             : workload::read_text_file(config.text, needed);
+}
+
+Experiment::Experiment(std::string workload, const RunConfig& config, DType dtype, workload::Text text)
+    : workload_(std::move(workload)),
+      config_(config),
+      dtype_(dtype),
+      text_(std::move(text)),
+      shape_(shape_of(config.model)),
+      layout_(workload::byte_gpt_params(shape_)) {
+  const auto numel = static_cast<std::size_t>(layout_.padded_numel());
+  master_.assign(numel, std::numeric_limits<float>::quiet_NaN());
+  exp_avg_ = master_;
+  exp_avg_sq_ = master_;
+  workload::init_parameters(shape_, layout_, config_.seed, master_);
+  const bool seeded = config_.initial_state == InitialState::seeded;
+  const Philox first(config_.seed, 2);
+  const Philox second(config_.seed, 3);
+  for (const Piece& piece : layout_.pieces({{0, layout_.padded_numel()}})) {
+    for (std::int64_t i = piece.global_begin; i < piece.global_begin + piece.numel; ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      exp_avg_[index] = seeded ? first.bell(index) * 1e-3F : 0.0F;
+      exp_avg_sq_[index] = seeded ? second.uniform(index) * 1e-5F : 0.0F;
+    }
+  }
+}
+
+LossScalerConfig Experiment::scaler() const {
+  if (dtype_ == DType::fp16) return config_.scaler;
+  return {};
+}
+
+FullState Experiment::initial_state() const {
+  const LossScalerConfig scaler = this->scaler();
+  FullState state{master_, exp_avg_, exp_avg_sq_, config_.initial_state == InitialState::seeded ? 7 : 0, {}};
+  state.scaler = {scaler.kind == LossScalerKind::none ? 0 : scaler.log2_initial, 0, scaler.hysteresis};
+  return state;
+}
+
+double Experiment::leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params, int log2_loss_scale,
+                        const TensorView& leaf) const {
+  const Span<const std::uint8_t> tokens = workload::micro_batch_tokens(
+      text_, config_.seed, step - 1, micro_batch, config_.micro_batches, config_.model.context);
+  std::vector<float> wide;
+  widen(params, wide);
+  std::vector<float> grad(wide.size());
+  const double loss = workload::byte_gpt_loss_and_grad<float>(shape_, layout_, wide, tokens,
+                                                              std::ldexp(1.0F, log2_loss_scale), grad);
+  for (const Piece& piece : layout_.pieces({{0, layout_.padded_numel()}})) {
+    for (std::int64_t i = piece.global_begin; i < piece.global_begin + piece.numel; ++i) {
+      const float value = grad[static_cast<std::size_t>(i)];
+      if (leaf.dtype == DType::fp16) {
+        static_cast<fp16*>(leaf.data)[i] = to_fp16(value);
+      } else {
+        static_cast<float*>(leaf.data)[i] = value;
+      }
+    }
+  }
+  return loss;
+}
+
+}  // namespace zeroproof::verification

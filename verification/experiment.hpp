@@ -1,0 +1,57 @@
+#pragma once
+// A workload with its settings: the model, the data, the first state. Shared by all cases of one dtype.
+
+#include <string>
+#include <vector>
+
+#include "common/layout/flat_layout.hpp"
+#include "common/step/config.hpp"
+#include "common/step/distributed_optimizer.hpp"
+#include "verification/workload/byte_gpt.hpp"
+#include "verification/workload/text.hpp"
+
+namespace zeroproof::verification {
+
+/// Names of the workloads, the main job first.
+const std::vector<std::string>& workload_names();
+
+/// Defaults of a workload. Errors (ErrorCode::config): an unknown name.
+RunConfig workload_defaults(const std::string& workload);
+
+class Experiment {
+ public:
+  /// Errors: ErrorCode::config if the settings or the text cannot be used.
+  Experiment(std::string workload, const RunConfig& config, DType dtype, workload::Text text);
+
+  const std::string& workload() const { return workload_; }
+  const RunConfig& config() const { return config_; }
+  const FlatLayout& layout() const { return layout_; }
+  DType param_dtype() const { return dtype_; }
+  DType leaf_dtype() const { return dtype_ == DType::fp16 ? DType::fp16 : DType::fp32; }
+
+  /// The scaler of this dtype: the configured one for fp16, none for bf16 and fp32.
+  LossScalerConfig scaler() const;
+
+  /// State before the first step; valid as long as the experiment lives.
+  FullState initial_state() const;
+
+  /// Loss and leaf gradient of one micro-batch.
+  /// Shapes   params: [padded_numel] in the parameter dtype. leaf: [padded_numel] in the leaf dtype; padding is not
+  ///          written. Units: leaf is 2^log2_loss_scale * gradient. Returns the loss in nats per byte.
+  double leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params, int log2_loss_scale,
+              const TensorView& leaf) const;
+
+ private:
+  std::string workload_;
+  RunConfig config_;
+  DType dtype_;
+  workload::Text text_;
+  workload::ByteGptShape shape_;
+  FlatLayout layout_;
+  std::vector<float> master_, exp_avg_, exp_avg_sq_;  // [padded_numel], NaN in padding
+};
+
+/// The text a run trains on: config.text, or the project's own files. Errors: ErrorCode::config.
+workload::Text load_text(const RunConfig& config);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,29 @@
+#pragma once
+// Cases whose ranks are processes: started through mpirun, or run inside a job that already exists.
+
+#include <functional>
+#include <memory>
+
+#include "verification/run_plan.hpp"
+#include "verification/world.hpp"
+
+namespace zeroproof::verification {
+
+/// True if this process was started by an MPI launcher.
+bool inside_mpi_job();
+
+/// Ranks of the job this process belongs to; 0 outside one.
+int mpi_job_size();
+
+/// Rank of this process, 0 outside a job.
+int mpi_job_rank();
+
+/// Makes the worlds of MPI cases inside a job. Errors: unavailable without MPI; config if a case's world has another
+/// size than the job.
+std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(const VerifyOptions& options);
+
+/// Starts one job per world size and returns the results of all cases. A job that fails gives crashed, hung or error
+/// results that name the rank where it can be known; without MPI the cases are skipped.
+std::vector<CaseResult> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "verification/contract_version.hpp"
+#include "verification/run_report.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// Colour codes, or nothing where colour is not wanted.
+struct Paint {
+  bool on;
+  std::string operator()(const char* code, const std::string& text) const {
+    return on ? "\033[" + std::string(code) + "m" + text + "\033[0m" : text;
+  }
+  std::string status(Status status, const std::string& text) const {
+    switch (status) {
+      case Status::pass: return (*this)("32", text);
+      case Status::mistrusted:
+      case Status::skipped: return (*this)("33", text);
+      default: return (*this)("31", text);
+    }
+  }
+};
+
+std::string grouped(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  for (std::int64_t at = static_cast<std::int64_t>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), ",");
+  }
+  return digits;
+}
+
+std::string bar(double value, double low, double high, int width) {
+  const double fraction = high > low ? (value - low) / (high - low) : 1.0;
+  const int filled = std::clamp(static_cast<int>(std::lround(fraction * width)), 0, width);
+  return std::string(static_cast<std::size_t>(filled), '#') + std::string(static_cast<std::size_t>(width - filled), '.');
+}
+
+void add_training(std::string& out, const TrainingTrace& trace) {
+  out += fmt::format("\n{} {}: {} parameters, {} micro-batches of {} bytes per step\n", trace.workload,
+                     name(trace.dtype), grouped(trace.parameters), trace.micro_batches, trace.context);
+  out += "  step    loss  (nats per byte)                 grad norm    clip  loss scale\n";
+  double low = 1e300;
+  double high = -1e300;
+  for (const TrainingStep& step : trace.steps) {
+    low = std::min(low, step.loss);
+    high = std::max(high, step.loss);
+  }
+  std::int64_t number = 0;
+  for (const TrainingStep& step : trace.steps) {
+    ++number;
+    const std::string scale = trace.dtype == DType::fp16 ? "2^" + std::to_string(step.log2_loss_scale) : "-";
+    out += fmt::format("  {:>4}  {:>6.4f}  {}", number, step.loss, bar(step.loss, low - 0.05 * (high - low), high, 30));
+    out += step.skipped ? fmt::format("  {:>9}  {:>6}  {:>9}", "overflow", "skip", scale)
+                        : fmt::format("  {:>9.4f}  {:>6.4f}  {:>9}", step.grad_norm,
+                                      static_cast<double>(step.clip_coef), scale);
+    out += "\n";
+  }
+}
+
+void add_phases(std::string& out, const std::vector<CaseResult>& cases, const Paint& paint) {
+  std::map<std::pair<Phase, BufferId>, std::array<PhaseTally, 2>> rows;
+  for (const CaseResult& result : cases) {
+    if (result.status == Status::skipped) continue;
+    for (const PhaseTally& tally : result.tallies) {
+      PhaseTally& sum = rows[{tally.phase, tally.buffer}][tally.against == "reference" ? 0 : 1];
+      sum.compared += tally.compared;
+      sum.differing += tally.differing;
+    }
+  }
+  if (rows.empty()) return;
+  out += "\nphase    buffer         class        production = reference      reference = undistributed\n";
+  out += "                                    compared     differing        compared     differing\n";
+  for (const auto& [key, sums] : rows) {
+    const auto& [phase, buffer] = key;
+    const bool good = sums[0].differing == 0 && sums[1].differing == 0;
+    out += fmt::format("{:<8} {:<14} {:<8} {:>15} {:>12} {:>16} {:>12}  {}\n", name(phase), name(buffer),
+                       exactness_class(buffer), grouped(sums[0].compared), grouped(sums[0].differing),
+                       sums[1].compared > 0 ? grouped(sums[1].compared) : "-",
+                       sums[1].compared > 0 ? grouped(sums[1].differing) : "-",
+                       paint(good ? "32" : "31", good ? "equal" : "DIFFER"));
+  }
+}
+
+std::string milliseconds(double seconds, std::int64_t steps) {
+  return steps > 0 ? fmt::format("{:.2f}", 1e3 * seconds / static_cast<double>(steps)) : "-";
+}
+
+std::string bandwidth(double seconds, std::int64_t bytes, std::int64_t steps) {
+  if (steps == 0 || seconds <= 0) return "-";
+  return fmt::format("{:.1f}", static_cast<double>(bytes * steps) / seconds * 1e-9);
+}
+
+void add_cases(std::string& out, const std::vector<CaseResult>& cases, const Paint& paint) {
+  out += "\ntwin        stage  world       dtype  mode      status      ms/step ref  prod   GB/s ref  prod\n";
+  for (const CaseResult& result : cases) {
+    const StepTiming& t = result.timing;
+    const std::string mode = result.spec.mode == Mode::lockstep ? "lockstep" : "free";
+    out += fmt::format("{:<10}  {:<5}  {:<10}  {:<5}  {:<8}  {}  {:>11} {:>5}  {:>9} {:>5}\n", name(result.spec.twin),
+                       result.spec.stage, result.spec.world.id(), name(result.spec.dtype), mode,
+                       paint.status(result.status, fmt::format("{:<10}", name(result.status))),
+                       milliseconds(t.reference_seconds, t.steps), milliseconds(t.candidate_seconds, t.steps),
+                       bandwidth(t.reference_seconds, t.reference_bytes, t.steps),
+                       bandwidth(t.candidate_seconds, t.candidate_bytes, t.steps));
+  }
+  out += "time of the phases unscale to cast on rank 0, ranks sharing this machine; GB/s counts the bytes each needs\n";
+}
+
+void add_failure(std::string& out, const CaseResult& result, const Paint& paint) {
+  std::string title(name(result.status));
+  std::transform(title.begin(), title.end(), title.begin(), [](char c) { return static_cast<char>(std::toupper(c)); });
+  out += "\n" + paint.status(result.status, title) + " " + result.spec.id() + "\n";
+  if (result.divergence) {
+    const Divergence& d = *result.divergence;
+    out += fmt::format("  first at  step {}  phase {}  rank {}  buffer {}: {}\n", d.step, name(d.phase), d.rank,
+                       d.buffer, d.what);
+    if (!d.parameter.empty()) {
+      out += fmt::format("  element   {}{}  shard index {}  global index {} (last differing: {})\n", d.parameter,
+                         d.coordinates, d.shard_index, d.global_index, d.last_global_index);
+    }
+    if (!d.candidate_value.empty()) {
+      out += fmt::format("  values    got {}  want {}\n", d.candidate_value,
+                         d.reference_value.empty() ? "NaN" : d.reference_value);
+    }
+    if (d.compared > 0) {
+      out += fmt::format("  extent    {} of {} elements of this buffer on this rank differ\n", grouped(d.differing),
+                         grouped(d.compared));
+    }
+    std::string equal;
+    for (const PhaseTally& tally : result.tallies) {
+      if (tally.phase < d.phase && tally.differing == 0 && tally.against == "reference") {
+        equal += " " + std::string(name(tally.buffer));
+      }
+    }
+    if (!equal.empty()) out += "  equal     in all earlier phases:" + equal + "\n";
+    const std::size_t then = result.reason.find(" (then: ");
+    if (then != std::string::npos) out += "  then      " + result.reason.substr(then + 8) + "\n";
+  } else {
+    out += "  reason    " + result.reason + "\n";
+  }
+  out += "  replay    " + result.replay + "\n";
+}
+
+void add_hashes(std::string& out, const std::vector<CaseResult>& cases, const Paint& paint) {
+  std::map<std::pair<std::string, DType>, std::map<Digest, int>> hashes;
+  for (const CaseResult& result : cases) {
+    if (result.status == Status::skipped) continue;
+    if (result.candidate_hash) ++hashes[{result.spec.workload, result.spec.dtype}][*result.candidate_hash];
+  }
+  if (!hashes.empty()) out += "\n";
+  for (const auto& [key, counts] : hashes) {
+    const bool one = counts.size() == 1;
+    for (const auto& [digest, count] : counts) {
+      out += fmt::format("trajectory {} {}  {}  {} cases{}\n", key.first, name(key.second), to_hex(digest), count,
+                         one ? ", all equal" : paint("31", ", NOT ALL EQUAL"));
+    }
+  }
+}
+
+}  // namespace
+
+std::string to_text(const RunReport& report, bool colour) {
+  const Paint paint{colour};
+  std::string out = fmt::format("zeroproof {}  numeric contract {}\n", ZP_VERSION, contract_version);
+  if (report.input.bytes > 0) {
+    out += fmt::format("text: {} ({}, {} bytes)\n", report.input.path, report.input.kind, grouped(report.input.bytes));
+  }
+  for (const TrainingTrace& trace : report.traces) add_training(out, trace);
+  add_phases(out, report.cases, paint);
+  if (!report.cases.empty()) add_cases(out, report.cases, paint);
+  int shown = 0;
+  for (const CaseResult& result : report.cases) {
+    if (result.status == Status::pass) continue;
+    if (++shown <= 8) add_failure(out, result, paint);
+  }
+  if (shown > 8) out += fmt::format("\n... and {} more that did not pass; the JSON report has them all\n", shown - 8);
+  add_hashes(out, report.cases, paint);
+  std::string summary;
+  for (int i = 0; i < num_statuses; ++i) {
+    const auto status = static_cast<Status>(i);
+    const std::int64_t count = report.count(status);
+    if (count == 0 && status != Status::pass && status != Status::fail) continue;
+    const std::string text = grouped(count) + " " + std::string(name(status));
+    summary += (summary.empty() ? "" : ", ") + (count > 0 ? paint.status(status, text) : text);
+  }
+  out += fmt::format("\n{}  ({:.1f} s)\n", summary, report.seconds);
+  return out;
+}
+
+}  // namespace zeroproof::verification

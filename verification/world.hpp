@@ -1,0 +1,40 @@
+#pragma once
+// Where the ranks of a case live: in this process, or one in each process of an MPI job.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/comm/threads.hpp"
+#include "verification/rank_pair.hpp"
+
+namespace zeroproof::verification {
+
+/// What one rank of a case found.
+struct RankReport {
+  std::vector<PhaseTally> tallies;
+  std::optional<Divergence> divergence;
+  StepTiming timing;
+  Digest reference_hash, candidate_hash;  ///< of rank 0
+  std::int64_t skipped_steps = 0, clipped_steps = 0, growths = 0, moved_elements = 0;
+};
+
+class World {
+ public:
+  using RankWork = std::function<void(int rank, const RankPair::Communicators& comms)>;
+  virtual ~World() = default;
+  virtual int size() const = 0;
+
+  /// Runs the work for every rank that lives in this process. If it throws for a rank, the others are told and the
+  /// first error is rethrown.
+  virtual void run(const RankWork& work) = 0;
+
+  /// Reports of all ranks of the case, from those of this process (others are empty). Complete on the process that has
+  /// rank 0.
+  virtual std::vector<RankReport> collect(std::vector<RankReport> local) = 0;
+};
+
+/// Ranks of this process: "self" or "threads:N".
+std::unique_ptr<World> make_local_world(const WorldSpec& spec, double timeout_s);
+
+}  // namespace zeroproof::verification
