@@ -45,19 +45,18 @@ std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup, bool whole) {
   const auto rank = static_cast<std::size_t>(setup.comm->rank());
   std::int64_t local = 0;
   for (std::size_t bucket = 0; bucket < setup.shards->buckets().size(); ++bucket) {
-    BucketPlan plan;
-    plan.range = setup.shards->buckets()[bucket];
-    for (int r = 0; r < setup.comm->world_size(); ++r) plan.slices.push_back(setup.shards->slice(bucket, r));
-    plan.pieces = setup.layout->pieces({plan.slices[rank]});
-    plan.local_begin = whole ? plan.slices[rank].begin : local;
-    local += plan.slices[rank].numel();
-    plans.push_back(std::move(plan));
+    std::vector<FlatRange> slices;
+    for (int r = 0; r < setup.comm->world_size(); ++r) slices.push_back(setup.shards->slice(bucket, r));
+    const FlatRange own = slices[rank];
+    plans.push_back({setup.shards->buckets()[bucket], std::move(slices),
+                     host::PieceLoop(setup.layout->pieces({own})), whole ? own.begin : local});
+    local += own.numel();
   }
   return plans;
 }
 
 BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans)
-    : setup_(setup), plans_(plans), all_pieces_(setup.layout->pieces({{0, setup.layout->padded_numel()}})) {}
+    : setup_(setup), plans_(plans), all_pieces_(host::PieceLoop(setup.layout->pieces({{0, setup.layout->padded_numel()}}))) {}
 
 BucketReduce::Values BucketReduce::take_buffer(std::int64_t numel) {
   const auto fits = std::find_if(pool_.begin(), pool_.end(), [&](const Values& b) { return b->numel() == numel; });
@@ -74,18 +73,18 @@ void BucketReduce::give_buffer(Values buffer) {
   pool_.push_back(std::move(buffer));
 }
 
-BucketReduce::Stack BucketReduce::make_stack(const std::vector<Piece>& pieces) {
+BucketReduce::Stack BucketReduce::make_stack(const host::PieceLoop& pieces) {
   return Stack([this, &pieces](Values& below, Values& top) {
-    for (const Piece& piece : pieces) {
+    pieces.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
       const auto left = part(below->as<float>(), piece.local_begin, piece.numel);
       const auto right = part(top->as<float>(), piece.local_begin, piece.numel);
-      if (ZP_FAULT(setup_.exec, "Z64-accumulator-overwritten")) {
+      if (ZP_FAULT(exec, "Z64-accumulator-overwritten")) {
         std::copy(right.begin(), right.end(), left.begin());
       } else {
-        host::add_nodes(setup_.exec, left, right, left);
+        host::add_nodes(exec, left, right, left);
       }
-      plant_narrow_accumulator(setup_.exec, left);
-    }
+      plant_narrow_accumulator(exec, left);
+    });
     give_buffer(std::move(top));
   });
 }
@@ -103,22 +102,22 @@ TensorView BucketReduce::checked_leaf(LeafSource& leaves, std::int64_t micro_bat
 }
 
 /// Pieces are numbered from the start of both views.
-void BucketReduce::widen(const TensorView& source, Span<float> target, const std::vector<Piece>& pieces) const {
+void BucketReduce::widen(const TensorView& source, Span<float> target, const host::PieceLoop& pieces) const {
   const auto count = static_cast<std::size_t>(source.numel);
-  for (const Piece& piece : pieces) {
+  pieces.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
     const auto to = part(target, piece.local_begin, piece.numel);
     if (source.dtype == DType::bf16) {
       const Span<const bf16> from(static_cast<const bf16*>(source.data), count);
-      host::widen_bf16(setup_.exec, part(from, piece.local_begin, piece.numel), to);
+      host::widen_bf16(exec, part(from, piece.local_begin, piece.numel), to);
     } else if (source.dtype == DType::fp16) {
       const Span<const fp16> from(static_cast<const fp16*>(source.data), count);
-      host::widen_fp16(setup_.exec, part(from, piece.local_begin, piece.numel), to);
+      host::widen_fp16(exec, part(from, piece.local_begin, piece.numel), to);
     } else {
       const Span<const float> from(static_cast<const float*>(source.data), count);
       const auto values = part(from, piece.local_begin, piece.numel);
       std::copy(values.begin(), values.end(), to.begin());
     }
-  }
+  });
 }
 
 void BucketReduce::reduce_contiguous(LeafSource& leaves, Span<float> grad_sum) {
@@ -220,10 +219,10 @@ void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t first, c
 }
 
 void BucketReduce::store(const BucketPlan& plan, Values sum, Span<float> grad_sum) {
-  for (const Piece& piece : plan.pieces) {
+  plan.pieces.run(setup_.exec, [&](const Exec&, const Piece& piece) {
     const auto from = part(sum->as<float>(), piece.local_begin, piece.numel);
     std::copy(from.begin(), from.end(), part(grad_sum, plan.local_begin + piece.local_begin, piece.numel).begin());
-  }
+  });
   give_buffer(std::move(sum));
 }
 

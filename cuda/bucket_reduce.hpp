@@ -8,6 +8,7 @@
 #include "common/base/guarded_buffer.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/host/node_stack.hpp"
+#include "cuda/host/piece_loop.hpp"
 
 namespace zeroproof::cuda {
 
@@ -15,7 +16,7 @@ namespace zeroproof::cuda {
 struct BucketPlan {
   FlatRange range;                 ///< the bucket in the global numbering
   std::vector<FlatRange> slices;   ///< [world_size] who owns what of it
-  std::vector<Piece> pieces;       ///< tensors inside this rank's slice; local indices count from the slice's start
+  host::PieceLoop pieces;          ///< tensors inside this rank's slice; local indices count from the slice's start
   std::int64_t local_begin = 0;    ///< where this rank's slice starts in its gradient buffer
 };
 
@@ -39,16 +40,16 @@ class BucketReduce {
 
   Values take_buffer(std::int64_t numel);
   void give_buffer(Values buffer);
-  Stack make_stack(const std::vector<Piece>& pieces);
+  Stack make_stack(const host::PieceLoop& pieces);
   TensorView checked_leaf(LeafSource& leaves, std::int64_t micro_batch) const;
-  void widen(const TensorView& source, Span<float> target, const std::vector<Piece>& pieces) const;
+  void widen(const TensorView& source, Span<float> target, const host::PieceLoop& pieces) const;
   void exchange_nodes(const BucketPlan& plan, std::vector<Stack::Entry>& mine, Span<float> grad_sum);
   void exchange_leaves(const BucketPlan& plan, std::int64_t micro_step, const TensorView& leaf, Stack& stack);
   void store(const BucketPlan& plan, Values sum, Span<float> grad_sum);
 
   const OptimizerSetup& setup_;
   const std::vector<BucketPlan>& plans_;
-  std::vector<Piece> all_pieces_;
+  host::PieceLoop all_pieces_;
   std::vector<Values> pool_;  ///< freed buffers, reused by size
 };
 

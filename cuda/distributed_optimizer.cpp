@@ -1,10 +1,12 @@
 #include "cuda/distributed_optimizer.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <string>
 
 #include "common/base/fpenv.hpp"
@@ -17,6 +19,7 @@
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_scale.hpp"
+#include "cuda/host/limb_deposit.hpp"
 #include "cuda/host/loss_scaler.hpp"
 #include "cuda/host/step_scalars.hpp"
 #include "cuda/optimizer_checks.hpp"
@@ -87,12 +90,13 @@ class ProductionOptimizer final : public DistributedOptimizer {
   void update_fused();
   void cast();
   void gather();
+  void add_limbs(const NormLimbs& limbs);
   ExposedBuffer sharded(BufferId id, const GuardedBuffer& buffer) const { return {id, buffer.view(), ranges_}; }
 
   const OptimizerSetup setup_;
   const StepForm form_;
   const std::vector<FlatRange> ranges_;  // what this rank keeps state for
-  const std::vector<Piece> pieces_;
+  const host::PieceLoop pieces_;
   const std::vector<BucketPlan> plans_;
   BucketReduce reduce_;
   GuardedBuffer grad_;  // G, then g1, then g (phases); G only (fused)
@@ -100,6 +104,7 @@ class ProductionOptimizer final : public DistributedOptimizer {
   StepScalars scalars_{};
   LossScalerState scaler_;
   NormLimbs limbs_;
+  std::mutex limbs_mutex_;
   std::uint64_t applied_steps_ = 0;
   std::uint32_t found_inf_ = 0;
   double grad_norm_ = 0;
@@ -108,7 +113,7 @@ class ProductionOptimizer final : public DistributedOptimizer {
 
 void ProductionOptimizer::load_state(const FullState& state) {
   require_state(setup_, state);
-  for (const Piece& piece : pieces_) {
+  pieces_.run(setup_.exec, [&](const Exec&, const Piece& piece) {
     const auto copy = [&](Span<const float> full, const GuardedBuffer& local) {
       const auto values = full.subspan(static_cast<std::size_t>(piece.global_begin), static_cast<std::size_t>(piece.numel));
       std::copy(values.begin(), values.end(), part(local, piece).begin());
@@ -116,7 +121,7 @@ void ProductionOptimizer::load_state(const FullState& state) {
     copy(state.master, master_);
     copy(state.exp_avg, exp_avg_);
     copy(state.exp_avg_sq, exp_avg_sq_);
-  }
+  });
   applied_steps_ = static_cast<std::uint64_t>(state.applied_steps);
   scaler_ = state.scaler;
   cast();
@@ -156,15 +161,20 @@ void ProductionOptimizer::reduce(LeafSource& leaves) {
 }
 
 void ProductionOptimizer::unscale() {
-  bool found = false;
+  std::atomic<bool> found{false};
   limbs_ = NormLimbs{};
-  for (const Piece& piece : pieces_) {
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
     const auto grad = part(grad_, piece);
-    const bool here = form_ == StepForm::fused
-                          ? host::fused_finite_and_norm(setup_.exec, scalars_.inv_scale, grad, limbs_)
-                          : host::unscale(setup_.exec, scalars_.inv_scale, grad, grad);
-    found = found || here;
-  }
+    bool here = false;
+    if (form_ == StepForm::fused) {
+      NormLimbs limbs;
+      here = host::fused_finite_and_norm(exec, scalars_.inv_scale, grad, limbs);
+      add_limbs(limbs);
+    } else {
+      here = host::unscale(exec, scalars_.inv_scale, grad, grad);
+    }
+    if (here) found = true;
+  });
   std::uint64_t flag = found ? 1 : 0;
   if (!ZP_FAULT(setup_.exec, "Z53-found-inf-not-global")) {
     setup_.comm->all_reduce({&flag, 1}, IntegerReduce::bitwise_or);
@@ -181,9 +191,18 @@ void ProductionOptimizer::unscale() {
   if (ZP_FAULT(setup_.exec, "Z106-counter-advances-on-skip")) ++applied_steps_;
 }
 
+void ProductionOptimizer::add_limbs(const NormLimbs& limbs) {
+  const std::lock_guard lock(limbs_mutex_);
+  host::merge(limbs, limbs_);
+}
+
 void ProductionOptimizer::norm() {
   if (form_ == StepForm::phases) {
-    for (const Piece& piece : pieces_) host::grad_norm_accumulate(setup_.exec, part(grad_, piece), limbs_);
+    pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+      NormLimbs limbs;
+      host::grad_norm_accumulate(exec, part(grad_, piece), limbs);
+      add_limbs(limbs);
+    });
   }
   host::grad_norm_normalise(limbs_);
   if (setup_.stage > 0 || ZP_FAULT(setup_.exec, "Z33-replicated-counted-per-rank")) {
@@ -199,50 +218,52 @@ void ProductionOptimizer::norm() {
 void ProductionOptimizer::clip() {
   clip_coef_ = host::clip_coef(grad_norm_, setup_.hyper.max_norm);
   if (form_ == StepForm::fused) return;
-  for (const Piece& piece : pieces_) host::clip(setup_.exec, clip_coef_, part(grad_, piece), part(grad_, piece));
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    host::clip(exec, clip_coef_, part(grad_, piece), part(grad_, piece));
+  });
 }
 
 void ProductionOptimizer::update() {
-  for (const Piece& piece : pieces_) {
-    if (ZP_FAULT(setup_.exec, "Z78-shard-from-unpadded-count") &&
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    if (ZP_FAULT(exec, "Z78-shard-from-unpadded-count") &&
         piece.local_begin >= setup_.layout->numel() / setup_.comm->world_size()) {
-      continue;
+      return;
     }
-    if (ZP_FAULT(setup_.exec, "Z20-state-zeroed-each-step")) {
+    if (ZP_FAULT(exec, "Z20-state-zeroed-each-step")) {
       std::ranges::fill(part(exp_avg_, piece), 0.0F);
     }
-    host::adamw_update(setup_.exec, scalars_, part(grad_, piece), part(master_, piece), part(exp_avg_, piece),
+    host::adamw_update(exec, scalars_, part(grad_, piece), part(master_, piece), part(exp_avg_, piece),
                        part(exp_avg_sq_, piece));
-  }
+  });
   ++applied_steps_;
 }
 
 void ProductionOptimizer::update_fused() {
-  for (const Piece& piece : pieces_) {
-    host::fused_update(setup_.exec, scalars_, clip_coef_, part(grad_, piece), part(master_, piece),
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    host::fused_update(exec, scalars_, clip_coef_, part(grad_, piece), part(master_, piece),
                        part(exp_avg_, piece), part(exp_avg_sq_, piece),
                        part_of(param_shard_.view(), piece.local_begin, piece.numel));
-  }
+  });
   ++applied_steps_;
 }
 
 void ProductionOptimizer::cast() {
-  for (const Piece& piece : pieces_) {
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
     const auto begin = static_cast<std::size_t>(piece.local_begin);
     const auto count = static_cast<std::size_t>(piece.numel);
     const auto master = part(master_, piece);
     if (setup_.param_dtype == DType::bf16) {
       const auto param = param_shard_.as<bf16>().subspan(begin, count);
-      host::cast_to_bf16(setup_.exec, master, param);
-      if (ZP_FAULT(setup_.exec, "Z116-no-master")) host::widen_bf16(setup_.exec, param, master);
+      host::cast_to_bf16(exec, master, param);
+      if (ZP_FAULT(exec, "Z116-no-master")) host::widen_bf16(exec, param, master);
     } else if (setup_.param_dtype == DType::fp16) {
       const auto param = param_shard_.as<fp16>().subspan(begin, count);
-      host::cast_to_fp16(setup_.exec, master, param);
-      if (ZP_FAULT(setup_.exec, "Z116-no-master")) host::widen_fp16(setup_.exec, param, master);
+      host::cast_to_fp16(exec, master, param);
+      if (ZP_FAULT(exec, "Z116-no-master")) host::widen_fp16(exec, param, master);
     } else {
       std::ranges::copy(master, part(param_shard_, piece).begin());
     }
-  }
+  });
 }
 
 void ProductionOptimizer::gather() {

@@ -57,6 +57,13 @@ class TemporaryFile {
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   const std::string& path() const { return path_; }
+  void write(const std::vector<std::uint8_t>& bytes) const {
+    std::ofstream file(path_, std::ios::binary | std::ios::trunc);
+    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    file.close();
+    ZP_CHECK(file.good(), ErrorCode::io, "temporary file " + path_ + " could not be written",
+             "the MPI job reads its text there", "free space in TMPDIR");
+  }
   std::string content() const {
     std::ifstream file(path_, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -125,13 +132,19 @@ CaseResult failed(const VerifyOptions& options, const CaseSpec& spec, Status sta
   return result;
 }
 
-std::vector<CaseResult> run_job(const VerifyOptions& options, int size, const std::vector<CaseSpec>& cases) {
+std::vector<CaseResult> run_job(const VerifyOptions& options, int size, const std::vector<CaseSpec>& cases,
+                                const workload::Text& text) {
+  const TemporaryFile text_file;
+  text_file.write(text.bytes);
   const TemporaryFile report;
   const TemporaryFile output;
   std::vector<std::string> words = {ZP_MPIEXEC, "-n", std::to_string(size), own_path(), "verify"};
   for (const CaseSpec& spec : cases) words.push_back(spec.id());
-  for (const std::string& flag : options.replay_flags) words.push_back(flag);
-  words.insert(words.end(), {"--report", "json:" + report.path()});
+  for (std::size_t i = 0; i < options.replay_flags.size(); i += 2) {
+    if (options.replay_flags[i] == "--text") continue;
+    words.insert(words.end(), {options.replay_flags[i], options.replay_flags[i + 1]});
+  }
+  words.insert(words.end(), {"--text", text_file.path(), "--report", "json:" + report.path()});
   const int status = run_command(words, output.path());
   const std::string json = report.content();
   std::vector<CaseResult> results;
@@ -168,7 +181,8 @@ std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(co
   };
 }
 
-std::vector<CaseResult> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases) {
+std::vector<CaseResult> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
+                                     const workload::Text& text) {
   std::vector<CaseResult> results;
   if (!mpi_built()) {
     for (const CaseSpec& spec : cases) {
@@ -184,7 +198,7 @@ std::vector<CaseResult> run_mpi_jobs(const VerifyOptions& options, const std::ve
     std::vector<CaseSpec> job;
     std::copy_if(cases.begin(), cases.end(), std::back_inserter(job),
                  [&](const CaseSpec& spec) { return spec.world.size == size; });
-    for (CaseResult& result : run_job(options, size, job)) results.push_back(std::move(result));
+    for (CaseResult& result : run_job(options, size, job, text)) results.push_back(std::move(result));
   }
   return results;
 }

@@ -24,6 +24,8 @@ std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(co
 
 /// Starts one job per world size and returns the results of all cases. A job that fails gives crashed, hung or error
 /// results that name the rank where it can be known; without MPI the cases are skipped.
-std::vector<CaseResult> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases);
+/// The jobs train on `text`, handed over in a file, so that they see the bytes this process saw.
+std::vector<CaseResult> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
+                                     const workload::Text& text);
 
 }  // namespace zeroproof::verification

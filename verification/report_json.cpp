@@ -57,7 +57,8 @@ std::string to_json(const RunReport& report) {
 std::vector<CaseResult> cases_from_json(const std::string& text) {
   try {
     std::vector<CaseResult> cases;
-    for (const Json& json : Json::parse(text).at("cases")) cases.push_back(case_result_from(json));
+    const Json report = Json::parse(text);  // named: a range-for would not keep the parsed temporary alive
+    for (const Json& json : report.at("cases")) cases.push_back(case_result_from(json));
     return cases;
   } catch (const nlohmann::json::exception& error) {
     fail(ErrorCode::io, std::string("the report of an MPI job cannot be read: ") + error.what(),

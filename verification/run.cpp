@@ -121,8 +121,8 @@ void run_group(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
   for (const auto& run : runs) report.cases.push_back(run->result(hash, replay_line(options, run->spec())));
 }
 
-void run_groups(const VerifyOptions& options, std::vector<CaseSpec> cases, const MakeWorld& make_world,
-                bool with_truth, RunReport& report, const ProgressSink& progress) {
+void run_groups(const VerifyOptions& options, std::vector<CaseSpec> cases, const workload::Text& text,
+                const MakeWorld& make_world, bool with_truth, RunReport& report, const ProgressSink& progress) {
   const std::size_t total = cases.size();
   std::size_t before = 0;
   while (!cases.empty()) {
@@ -133,9 +133,7 @@ void run_groups(const VerifyOptions& options, std::vector<CaseSpec> cases, const
       (spec.workload == first.workload && spec.dtype == first.dtype ? group : rest).push_back(spec);
     }
     const RunConfig config = config_of(options, first.workload);
-    workload::Text text = load_text(config);
-    report.input = {text.kind, text.path, static_cast<std::int64_t>(text.bytes.size())};
-    const Experiment experiment(first.workload, config, first.dtype, std::move(text));
+    const Experiment experiment(first.workload, config, first.dtype, text);
     run_group(options, group, experiment, make_world, with_truth, report, [&](double fraction, const std::string& what) {
       progress((static_cast<double>(before) + fraction * static_cast<double>(group.size())) / static_cast<double>(total),
                what);
@@ -156,12 +154,25 @@ void compare_with_traces(CaseResult& result, const std::vector<TrainingTrace>& t
   }
 }
 
+/// The text all cases train on: long enough for every workload among them.
+workload::Text common_text(const VerifyOptions& options, const std::vector<CaseSpec>& cases) {
+  RunConfig longest = config_of(options, cases.front().workload);
+  for (const CaseSpec& spec : cases) {
+    const RunConfig config = config_of(options, spec.workload);
+    if (config.model.context > longest.model.context) longest = config;
+  }
+  return load_text(longest);
+}
+
 }  // namespace
 
 RunReport run_cases(const VerifyOptions& options, const std::vector<CaseSpec>& cases, const ProgressSink& progress) {
   const auto begin = std::chrono::steady_clock::now();
   RunReport report;
   report.capabilities = capabilities();
+  // Read once: the project's own text may change on disk while the run goes on.
+  const workload::Text text = common_text(options, cases);
+  report.input = {text.kind, text.path, static_cast<std::int64_t>(text.bytes.size())};
   std::vector<CaseSpec> local;
   std::vector<CaseSpec> mpi;
   for (const CaseSpec& spec : cases) (spec.world.kind == WorldSpec::Kind::mpi ? mpi : local).push_back(spec);
@@ -170,22 +181,19 @@ RunReport run_cases(const VerifyOptions& options, const std::vector<CaseSpec>& c
     ZP_CHECK(local.empty(), ErrorCode::config, "a case of world " + (local.empty() ? "" : local.front().world.id()) +
                  " was asked for inside an MPI job",
              "every process would run it again", "add --world mpi:" + std::to_string(mpi_job_size()));
-    run_groups(options, mpi, make_mpi_world_factory(options), false, report, progress);
+    run_groups(options, mpi, text, make_mpi_world_factory(options), false, report, progress);
   } else {
     const double share = mpi.empty() ? 1.0 : 0.7;
     const auto make_world = [&](const CaseSpec& spec) {
       return make_local_world(spec.world, config_of(options, spec.workload).comm_timeout_s);
     };
-    run_groups(options, local, make_world, true, report,
+    run_groups(options, local, text, make_world, true, report,
                [&](double fraction, const std::string& what) { progress(fraction * share, what); });
     if (!mpi.empty()) progress(share, "mpi cases");
-    for (CaseResult& result : run_mpi_jobs(options, mpi)) {
+    for (CaseResult& result : run_mpi_jobs(options, mpi, text)) {
+      result.replay = replay_line(options, result.spec);  // the job's own line names the file it got its text from
       compare_with_traces(result, report.traces);
       report.cases.push_back(std::move(result));
-    }
-    if (local.empty() && !mpi.empty()) {
-      const workload::Text text = load_text(config_of(options, mpi.front().workload));
-      report.input = {text.kind, text.path, static_cast<std::int64_t>(text.bytes.size())};
     }
   }
   progress(1.0, "done");

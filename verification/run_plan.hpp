@@ -24,7 +24,7 @@ struct VerifyOptions {
   std::string config_file;              ///< TOML, applied over the workload's defaults
   std::function<void(RunConfig&)> overrides = [](RunConfig&) {};  ///< command-line settings, applied last
   std::string fault;                    ///< identifier of a planted fault
-  std::vector<std::string> replay_flags;  ///< settings a replay line must repeat
+  std::vector<std::string> replay_flags;  ///< settings a replay line must repeat: flag, value, flag, value, ...
 };
 
 /// Settings of a workload after configuration file and command line. Errors: ErrorCode::config.

@@ -122,8 +122,9 @@ Error absent_error(Span<const int> missing, const CollectiveCall& call, std::chr
 
 Error interrupted_error(Span<const int> missing, const CollectiveCall& call) {
   return Error(ErrorCode::comm,
-               describe_ranks(missing) + " had not come to " + describe(call) +
-                   " when this job was told to end (mpirun sends SIGTERM to all ranks when one has "
+               describe_ranks(missing) + (missing.size() == 1 ? " is" : " are") + " missing in " +
+                   describe(call) +
+                   ", and this job was told to end (mpirun sends SIGTERM to all ranks when one has "
                    "died); see what mpirun reports about it");
 }
 

@@ -35,7 +35,7 @@ class Pause {
   void operator()() {
     if (++count_ < looks_before_sleep) return std::this_thread::yield();
     const int excess = (count_ - looks_before_sleep) / 4;
-    std::this_thread::sleep_for(std::chrono::microseconds(std::min(20 + excess, 1000)));
+    std::this_thread::sleep_for(std::chrono::microseconds(std::min(20 + excess, 200)));
   }
 
  private:
@@ -67,7 +67,9 @@ class MpiCommunicator final : public ExchangeCommunicator {
   template <class Missing>
   void wait(const CollectiveCall& call, const char* what, std::chrono::milliseconds limit,
             const Missing& missing);
-  void break_with(const Error& error, bool tell_others);
+  void post(MpiMessage::Kind kind);
+  std::vector<int> blamed(const std::vector<int>& missing) const;
+  void break_with(const Error& error, bool tell);
   void tell_others(const Error& error);
 
   MpiTransport transport_;
@@ -87,9 +89,7 @@ MpiCommunicator::~MpiCommunicator() {
     return;
   }
   try {
-    MpiMessage message;
-    message.kind = MpiMessage::Kind::left;
-    mailbox_.post(message);
+    post(MpiMessage::Kind::left);
     CollectiveCall end;
     end.sequence = num_calls_ + 1;
     // Waits for the others, as MPI_Finalize would, so that no message is under way when MPI ends. A rank that
@@ -137,8 +137,9 @@ void MpiCommunicator::exchange_calls(const CollectiveCall& call) {
 template <class Missing>
 void MpiCommunicator::wait(const CollectiveCall& call, const char* what, std::chrono::milliseconds limit,
                            const Missing& missing) {
-  std::optional<Clock::time_point> term_deadline;
-  Clock::time_point deadline = Clock::now() + limit;
+  Clock::time_point moved_at = Clock::now();
+  std::optional<Clock::time_point> term_at;
+  bool told_waiting = false;
   Pause pause;
   try {
     while (true) {
@@ -148,18 +149,26 @@ void MpiCommunicator::wait(const CollectiveCall& call, const char* what, std::ch
       for (int peer = 0; peer < world_size(); ++peer) {
         if (peer != rank() && (missing(peer) || !mailbox_.posted(peer))) ranks.push_back(peer);
       }
-      // A rank that comes too late finds everybody's call in its mailbox, and then their failure in that
-      // call.
-      // A failure after this call does not touch it.
+      // Before the success: a rank that comes too late finds everybody's call in its mailbox, and then their
+      // failure in that call. A failure in a later call does not touch this one.
       if (mailbox_.failure() && mailbox_.calls_before_failure() < call.sequence) break;
+      if (told_waiting && (moved || ranks.empty())) {
+        post(MpiMessage::Kind::resumed);
+        told_waiting = false;
+        continue;
+      }
       if (ranks.empty()) return;
-      if (mpi_end_requested() && !term_deadline) term_deadline = Clock::now() + term_grace;
-      if (term_deadline && Clock::now() > *term_deadline) throw interrupted_error(ranks, call);
+      const Clock::time_point now = Clock::now();
+      if (moved) moved_at = now;
+      if (mpi_end_requested() && !term_at) term_at = now;
+      if (!told_waiting && !moved && (term_at || now > moved_at + limit / 2)) {
+        post(MpiMessage::Kind::waiting);
+        told_waiting = true;
+      }
+      if (term_at && now > *term_at + term_grace) throw interrupted_error(blamed(ranks), call);
+      if (now > moved_at + limit) throw absent_error(blamed(ranks), call, limit, what);
       if (moved) {
-        deadline = Clock::now() + limit;
         pause.reset();
-      } else if (Clock::now() > deadline) {
-        throw absent_error(ranks, call, limit, what);
       } else {
         pause();
       }
@@ -170,6 +179,21 @@ void MpiCommunicator::wait(const CollectiveCall& call, const char* what, std::ch
   }
   break_with(*mailbox_.failure(), false);
   throw Error(*failure_);
+}
+
+void MpiCommunicator::post(MpiMessage::Kind kind) {
+  MpiMessage message;
+  message.kind = kind;
+  mailbox_.post(message);
+}
+
+/// Of the ranks waited for, those that do not wait themselves: they hold up the others.
+std::vector<int> MpiCommunicator::blamed(const std::vector<int>& missing) const {
+  std::vector<int> result;
+  for (const int peer : missing) {
+    if (!mailbox_.waiting(peer)) result.push_back(peer);
+  }
+  return result.empty() ? missing : result;
 }
 
 /// Ends this communicator. No MPI call may follow that could still write into a buffer of the call that

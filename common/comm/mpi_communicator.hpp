@@ -12,12 +12,14 @@ namespace zeroproof {
 /// lives. All ranks make, and destroy, their communicators in the same order; making one does not wait for
 /// the others.
 ///
-/// timeout             a call gives up when nothing has moved for this long.
-/// max_message_bytes   longer blocks travel in pieces of this size; at most 2^31 - 1, the same on all ranks.
+/// timeout: a call gives up when nothing has moved for this long.
+///
+/// max_message_bytes: longer blocks travel in pieces of this size, at most 2^31 - 1, the same on all ranks.
+/// The time limit starts anew with every piece, so a piece should take a small part of it.
 ///
 /// After an Error end the process: MPI may still be writing into buffers of the call that failed (MpiSession
 /// knows, and then calls MPI_Abort at its end).
 std::unique_ptr<Communicator> make_mpi_communicator(std::chrono::milliseconds timeout = default_comm_timeout,
-                                                    std::int64_t max_message_bytes = std::int64_t{1} << 30);
+                                                    std::int64_t max_message_bytes = std::int64_t{1} << 24);
 
 }  // namespace zeroproof

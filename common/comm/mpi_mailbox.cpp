@@ -40,46 +40,49 @@ bool MpiMailbox::posted(int rank) const {
 }
 
 bool MpiMailbox::progress() {
-  bool moved = send_on();
-  for (int rank = 0; rank < transport_.world_size(); ++rank) {
-    while (receive(rank)) moved = true;
-  }
-  return moved;
-}
-
-bool MpiMailbox::send_on() {
+  send_on();
   bool moved = false;
-  for (Outgoing& message : outbox_) {
-    for (int& handle : message.handles) {
-      if (handle < 0 || !transport_.finished(handle)) continue;
-      handle = -1;
-      moved = true;
+  for (int rank = 0; rank < transport_.world_size(); ++rank) {
+    while (const std::optional<MpiMessage> message = receive(rank)) {
+      take_in(peers_[static_cast<std::size_t>(rank)], *message);
+      if (message->kind != MpiMessage::Kind::waiting) moved = true;
     }
   }
-  if (moved) {
-    std::erase_if(outbox_, [](const Outgoing& message) {
-      return std::all_of(message.handles.begin(), message.handles.end(),
-                         [](int handle) { return handle < 0; });
-    });
-  }
   return moved;
 }
 
-bool MpiMailbox::receive(int rank) {
+void MpiMailbox::send_on() {
+  for (Outgoing& message : outbox_) {
+    for (int& handle : message.handles) {
+      if (handle >= 0 && transport_.finished(handle)) handle = -1;
+    }
+  }
+  std::erase_if(outbox_, [](const Outgoing& message) {
+    return std::all_of(message.handles.begin(), message.handles.end(), [](int handle) { return handle < 0; });
+  });
+}
+
+std::optional<MpiMessage> MpiMailbox::receive(int rank) {
   Peer& from = peers_[static_cast<std::size_t>(rank)];
-  if (from.inbox_handle < 0) return false;
+  if (from.inbox_handle < 0) return std::nullopt;
   const std::optional<std::int64_t> num_bytes = transport_.finished(from.inbox_handle);
-  if (!num_bytes) return false;
+  if (!num_bytes) return std::nullopt;
   const Span<const std::byte> data(from.inbox.data(), static_cast<std::size_t>(*num_bytes));
-  take_in(from, decode(data, transport_.world_size()));
+  MpiMessage message = decode(data, transport_.world_size());
   listen(rank);
-  return true;
+  return message;
 }
 
 void MpiMailbox::take_in(Peer& from, const MpiMessage& message) {
   switch (message.kind) {
     case MpiMessage::Kind::call:
       from.calls.push_back(message.call);
+      break;
+    case MpiMessage::Kind::waiting:
+      from.waiting = true;
+      break;
+    case MpiMessage::Kind::resumed:
+      from.waiting = false;
       break;
     case MpiMessage::Kind::left:
       from.left = true;

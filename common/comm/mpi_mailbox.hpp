@@ -25,13 +25,14 @@ class MpiMailbox {
   /// True if MPI has taken over all that was posted to this rank.
   bool posted(int rank) const;
 
-  /// Receives what has arrived; returns true if anything moved.
+  /// Receives what has arrived; returns true if there was news (that another rank waits is none).
   bool progress();
 
   /// What has arrived from a rank. A call may already be that of the next collective.
   bool has_call(int rank) const { return !peer(rank).calls.empty(); }
   CollectiveCall take_call(int rank);
   bool left(int rank) const { return peer(rank).left; }
+  bool waiting(int rank) const { return peer(rank).waiting; }
   /// The failure that another rank reported; of several, that in the earliest call.
   const std::optional<Error>& failure() const { return failure_; }
   /// How many calls the rank that failed had completed by then.
@@ -43,6 +44,7 @@ class MpiMailbox {
     int inbox_handle = -1;
     std::deque<CollectiveCall> calls;
     bool left = false;
+    bool waiting = false;
   };
 
   struct Outgoing {
@@ -52,8 +54,8 @@ class MpiMailbox {
 
   const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   void listen(int rank);
-  bool receive(int rank);
-  bool send_on();
+  std::optional<MpiMessage> receive(int rank);
+  void send_on();
   void take_in(Peer& from, const MpiMessage& message);
 
   MpiTransport& transport_;

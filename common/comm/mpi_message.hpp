@@ -14,6 +14,8 @@ namespace zeroproof {
 struct MpiMessage {
   enum class Kind : std::uint8_t {
     call,     ///< the sender's next collective
+    waiting,  ///< the sender is stuck in a collective: others are to blame, not it
+    resumed,  ///< the sender is no longer stuck
     left,     ///< the sender destroyed its communicator in good order: no more calls
     failure,  ///< the sender cannot go on; the text is the Error that every rank throws
   };

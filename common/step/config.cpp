@@ -69,9 +69,16 @@ void validate_scaler(const LossScalerConfig& s) {
 
 RunConfig main_config() {
   RunConfig config;
-  config.optimizer.lr = 3e-3;
-  config.optimizer.beta2 = 0.99F;
+  config.optimizer.lr = 2e-3;
+  config.optimizer.beta2 = 0.95F;
+  // The scale starts above what fp16 leaves of this model can hold, so the first two steps overflow by arithmetic. The
+  // second one uses up the hysteresis, and 2^12 is then low enough for the three growths of the remaining steps.
   config.scaler.kind = LossScalerKind::dynamic;
+  config.scaler.log2_initial = 20;
+  config.scaler.log2_backoff = 8;
+  config.scaler.growth_interval = 5;
+  config.scaler.hysteresis = 2;
+  config.scaler.log2_max = 24;
   return config;
 }
 
@@ -83,6 +90,10 @@ RunConfig tiny_config() {
   config.bucket_numels = {4096};
   config.initial_state = InitialState::seeded;
   config.model = {2, 15, 3, 37, 13};
+  config.optimizer.lr = 1e-2;
+  config.optimizer.max_norm = 0.6;
+  config.scaler.hysteresis = 1;  // one skipped step, then growths after every third
+  config.scaler.growth_interval = 3;
   return config;
 }
 

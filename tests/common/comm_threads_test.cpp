@@ -358,6 +358,18 @@ TEST_CASE("threads: several ranks that never arrive") {
                    "ranks 0, 2 and 4 did not arrive at barrier #1 within 200 ms (");
 }
 
+TEST_CASE("threads: the first error comes out, not one that a late rank makes afterwards") {
+  ThreadWorld world(3, short_limit);
+  const Outcome outcome = run(world, [&](Communicator& comm) {
+    if (comm.rank() == 2) {
+      std::this_thread::sleep_for(4 * short_limit);
+      throw std::runtime_error("boom");
+    }
+    comm.barrier();
+  });
+  CHECK(outcome.root_cause.find("rank 2 did not arrive at barrier #1 within 200 ms (") == 0);
+}
+
 TEST_CASE("threads: a slow rank within the limit is waited for") {
   ThreadWorld world(3, std::chrono::seconds(20));
   run_ranks(world, [](Communicator& comm) {

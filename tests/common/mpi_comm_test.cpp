@@ -2,6 +2,7 @@
 // it.
 //
 //   collectives   nobody misbehaves; every collective against brute force, in whole blocks and in pieces
+//   slow          comes late, but in time, again and again
 //   large         nobody misbehaves; one block of more than 2^31 bytes
 //   mismatch      calls another collective than the others
 //   throws        aborts with a reason
@@ -10,8 +11,12 @@
 //   counts        broadcasts another number of bytes
 //   killed        dies of SIGKILL: mpirun fails; look for the line "rank R names rank 1" of every other rank
 //   stopped       is stopped with SIGSTOP: mpirun fails; the same line
+//   killed_busy, stopped_busy   the same while data moves
 //
-// Exit code 0 if all checks passed on all ranks, 1 if not; killed and stopped: what mpirun makes of it.
+// Exit code 0 if all checks passed on all ranks, 1 if not; after a signal: what mpirun makes of it, never 0.
+
+#include <signal.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -68,7 +73,7 @@ class Checks {
 
 int run_collectives(int rank) {
   Checks checks(rank);
-  for (const std::int64_t max_message_bytes : {std::int64_t{1} << 30, std::int64_t{1000}, std::int64_t{7}}) {
+  for (const std::int64_t max_message_bytes : {std::int64_t{1} << 24, std::int64_t{1000}, std::int64_t{7}}) {
     const auto comm = make_mpi_communicator(default_comm_timeout, max_message_bytes);
     checks.check(comm->name() == "mpi:" + std::to_string(comm->world_size()), "name");
     for (std::int64_t round = 0; round < 12; ++round) {
@@ -102,7 +107,8 @@ int run_large(int rank) {
   const std::unique_ptr<std::byte, void (*)(void*)> data(static_cast<std::byte*>(std::calloc(num_bytes, 1)),
                                                          std::free);
   checks.check(data != nullptr, "memory for the large block");
-  const auto comm = make_mpi_communicator();
+  // Pieces as long as an int can count, which take their time.
+  const auto comm = make_mpi_communicator(std::chrono::minutes(10), (std::int64_t{1} << 31) - 1);
   const Span<std::byte> all(data.get(), num_bytes);
   const std::array<std::size_t, 4> marks = {0, (std::size_t{1} << 31) - 1, std::size_t{1} << 31,
                                             num_bytes - 1};
@@ -112,6 +118,17 @@ int run_large(int rank) {
   comm->broadcast(all, 0);
   for (const std::size_t mark : marks) {
     checks.check(all[mark] == static_cast<std::byte>(1 + mark % 251), "byte " + std::to_string(mark));
+  }
+  return checks.agree(*comm);
+}
+
+int run_slow(int rank) {
+  Checks checks(rank);
+  const auto comm = make_mpi_communicator(3 * short_limit);
+  for (int round = 0; round < 2; ++round) {
+    if (rank == bad_rank) std::this_thread::sleep_for(2 * short_limit);
+    checks.check(all_gather_is_right(*comm, round, false), "all_gather");
+    checks.check(all_to_all_is_right(*comm, round), "all_to_all");
   }
   return checks.agree(*comm);
 }
@@ -210,14 +227,25 @@ int run_absent(int rank) {
                        "rank 1 did not arrive at barrier #2 within 1 s (");
 }
 
-/// killed, stopped: what is left of the job cannot be asked for an agreement.
-int run_signal(int rank, int signal) {
-  const std::chrono::milliseconds limit =
-      signal == SIGSTOP ? std::chrono::milliseconds(2000) : default_comm_timeout;
-  const auto comm = make_mpi_communicator(limit);
+/// What is left of the job cannot be asked for an agreement: each rank prints a line of its own.
+int run_signal(int rank, int signal, bool busy) {
+  const auto comm =
+      make_mpi_communicator(signal == SIGSTOP ? std::chrono::milliseconds(2000) : default_comm_timeout);
   comm->barrier();
-  if (rank == bad_rank) std::raise(signal);
-  const Failure failure = failure_of([&] { comm->barrier(); });
+  std::thread signaller;
+  if (rank == bad_rank) {
+    if (!busy) std::raise(signal);
+    signaller = std::thread([signal] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      kill(getpid(), signal);
+    });
+  }
+  std::vector<Bytes> blocks(static_cast<std::size_t>(comm->world_size()), Bytes(busy ? 3'000'000 : 0));
+  const Failure failure = failure_of([&] {
+    do comm->all_gather(blocks[static_cast<std::size_t>(rank)], writable(blocks));
+    while (busy);
+  });
+  if (signaller.joinable()) signaller.join();
   if (rank == bad_rank) return 1;  // a stopped rank goes on when mpirun ends it
   const bool named = starts_with(failure.text, "rank 1 ") && failure.time < promptly;
   std::printf("rank %d %s rank 1 after %.1f s: %s\n", rank, named ? "names" : "FAILED to name",
@@ -228,14 +256,17 @@ int run_signal(int rank, int signal) {
 
 int run(const std::string& mode, int rank) {
   if (mode == "collectives") return run_collectives(rank);
+  if (mode == "slow") return run_slow(rank);
   if (mode == "large") return run_large(rank);
   if (mode == "mismatch") return run_mismatch(rank);
   if (mode == "counts") return run_counts(rank);
   if (mode == "throws") return run_throws(rank);
   if (mode == "left") return run_left(rank);
   if (mode == "absent") return run_absent(rank);
-  if (mode == "killed") return run_signal(rank, SIGKILL);
-  if (mode == "stopped") return run_signal(rank, SIGSTOP);
+  if (mode == "killed") return run_signal(rank, SIGKILL, false);
+  if (mode == "stopped") return run_signal(rank, SIGSTOP, false);
+  if (mode == "killed_busy") return run_signal(rank, SIGKILL, true);
+  if (mode == "stopped_busy") return run_signal(rank, SIGSTOP, true);
   std::fprintf(stderr, "mpi_comm_test: no mode %s\n", mode.c_str());
   return 2;
 }

@@ -11,17 +11,27 @@ TEST_CASE("unscale: the product, and found_inf judged after it") {
   CHECK_FALSE(reference::unscale({}, 0.25F, sum, unscaled));
   CHECK(bits(unscaled) == bits(std::vector<float>{0.75F, -0.0F, 0.0F, 2.5e19F}));
 
-  // 0.1 is not a power of two: the product is rounded once, and 3 / 10 is another number.
-  sum = {3};
-  CHECK_FALSE(reference::unscale({}, 0.1F, sum, sum));
-  CHECK(bits(sum[0]) == 0x3E99999AU);
-
   // Infinite only after the product: finite 3e38 * 2. And the other way round: nothing makes infinity finite.
   sum = {1, 3e38F};
-  CHECK_FALSE(reference::unscale({}, 1.0F, sum, sum));
-  CHECK(reference::unscale({}, 2.0F, sum, sum));
-  CHECK(bits(sum[1]) == bits(inf32));
-  CHECK(reference::unscale({}, 0x1p-126F, sum, sum));
+  unscaled = {0, 0};
+  CHECK_FALSE(reference::unscale({}, 1.0F, sum, unscaled));
+  CHECK(reference::unscale({}, 2.0F, sum, unscaled));
+  CHECK(bits(unscaled[1]) == bits(inf32));
+  CHECK(reference::unscale({}, 0x1p-126F, unscaled, unscaled));
+}
+
+TEST_CASE("unscale: one rounding of the product, not a division") {
+  const float inv_scale = 1.0F / 3.0F;
+  const std::vector<float> sum = random_values(3000, 8);
+  std::vector<float> unscaled(sum.size()), expected, divided;
+  for (const float value : sum) {
+    const float product = value * inv_scale;
+    expected.push_back(product);
+    divided.push_back(value / 3.0F);
+  }
+  REQUIRE(bits(expected) != bits(divided));
+  CHECK_FALSE(reference::unscale({}, inv_scale, sum, unscaled));
+  CHECK(bits(unscaled) == bits(expected));
 }
 
 TEST_CASE("unscale: one value that is not finite is found anywhere") {
@@ -47,6 +57,8 @@ TEST_CASE("clip_coef: binding") {
   // A norm equal to the bound is still pushed below 1 by the 1e-6: 2e-7 is 3.36 steps of 2^-24.
   CHECK(bits(reference::clip_coef(5, 5.0)) == bits(1.0F - 3 * 0x1p-24F));
   CHECK(bits(reference::clip_coef(inf64, 1.0)) == bits(0.0F));
+  // In fp32 the norm 2^24 + 1 would be 2^24 and the coefficient 1.
+  CHECK(bits(reference::clip_coef(0x1p24 + 1, 0x1p24)) == bits(1.0F - 0x1p-24F));
 }
 
 TEST_CASE("clip_coef: not binding, and off") {

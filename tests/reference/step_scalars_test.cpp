@@ -64,6 +64,8 @@ TEST_CASE("step scalars: one rounding from fp64, not a chain of fp32 operations"
   const double beta1 = double{0.9F};
   const double beta2 = double{0.999F};
   CHECK(bits(s.inv_scale) == bits(fp32(1.0 / 196608.0)));
+  // 1 / (2^24 + 1) = 2^-24 - 2^-48 + ...; in fp32 the divisor itself would be 2^24.
+  CHECK(bits(reference::step_scalars(hyper, 1, 0, (1 << 24) + 1).inv_scale) == bits(0x1p-24F - 0x1p-48F));
   CHECK(bits(s.one_minus_beta1) == bits(fp32(1 - beta1)));
   CHECK(bits(s.one_minus_beta2) == bits(fp32(1 - beta2)));
   // The weights of the moving average add up to one exactly, which 1 - 0.9 in fp64 would miss.

@@ -377,8 +377,8 @@ TEST_CASE("byte_gpt gradient has the same bits on every machine and compiler") {
     }
     return to_hex(hasher.digest());
   };
-  CHECK(digest_of(byte_gpt_tiny) == "a393133478e7534d03bec2b734c4605f");
-  CHECK(digest_of(byte_gpt_main) == "0cbabe2a9c947901ac878b4871619352");
+  CHECK(digest_of(byte_gpt_tiny) == "6280f8f7fe50faf107eb30ded62d7feb");
+  CHECK(digest_of(byte_gpt_main) == "31847e2fd568cab3375b077948c5e314");
 }
 
 TEST_CASE("byte_gpt gives +0 to embedding rows of bytes that do not occur") {
@@ -440,7 +440,8 @@ TEST_CASE("byte_gpt starts from the stated distribution, and from the seed alone
       continue;
     }
     const bool residual = slot.name.ends_with("output.weight") || slot.name.ends_with("down.weight");
-    const double expected = residual ? 0.02 / std::sqrt(8.0) : 0.02;
+    const double expected =
+        slot.name.ends_with("embedding.weight") ? 0.2 : (residual ? 0.02 / std::sqrt(8.0) : 0.02);
     // Five standard errors: the mean's is s / sqrt(n), the deviation's below s / sqrt(2 n) for these short
     // tails.
     CHECK(std::fabs(sum / count) < 5 * expected / std::sqrt(count));

@@ -99,7 +99,7 @@ int verify(const CaseFlags& flags, const std::vector<std::string>& reports, bool
   }
   if (root) {
     for (const std::string& file : targets.json_files) write_file(file, to_json(report));
-    if (targets.text) std::fputs(to_text(report, wants_colour(STDOUT_FILENO)).c_str(), stdout);
+    if (targets.text) std::fputs(to_text(report, wants_colour(STDOUT_FILENO) && !inside_mpi_job()).c_str(), stdout);
     if (targets.text) {
       for (const std::string& file : targets.json_files) std::printf("report: %s\n", file.c_str());
     }

@@ -40,9 +40,9 @@ inline constexpr ByteGptShape byte_gpt_tiny{2, 15, 3, 37, 13};
 /// Errors: invalid_argument if an extent is below 1 (or above 2^20) or width is not divisible by heads.
 std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape);
 
-/// Initial parameters: standard deviation 0.02, divided by sqrt(2 layers) for the two projections that add to
-/// the residual stream; layer norm gains 1; biases 0. Element i of weight tensor k is a multiple of
-/// Philox(seed, 256 + k).bell(i).
+/// Initial parameters: standard deviation 0.2 for embeddings and 0.02 for the other weights, divided by
+/// sqrt(2 layers) for the two projections that add to the residual stream; gains 1; biases 0. Element i of
+/// weight tensor k is a multiple of Philox(seed, 256 + k).bell(i).
 ///
 /// Shapes   flat: [padded_numel]; padding is left as it is.
 /// Errors   as byte_gpt_params, and if the layout is not that of byte_gpt_params(shape) or flat has another
