@@ -69,7 +69,7 @@ StepScalars step_scalars(const AdamwHyper& hyper, std::int64_t t, int log2_loss_
   check_hyper(hyper);
   const double scale = scale_times_divisor(log2_loss_scale, divisor);
 
-  // beta1 and beta2 were rounded to fp32 when the configuration was read, so both differences are exact.
+  // The betas were rounded to fp32 when the configuration was read, so 1 - beta is exact (for beta >= 2^-30).
   const double beta1 = hyper.beta1;
   const double beta2 = hyper.beta2;
   const double bias_correction1 = 1 - power(beta1, t);

@@ -70,7 +70,10 @@ MpiSession::MpiSession(int* argc, char*** argv, std::chrono::milliseconds end_li
 
 MpiSession::~MpiSession() {
   const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
-  if (unwinding || mpi_process_state().memory_in_use || !all_ranks_end()) {
+  const bool may_wait = !unwinding && !mpi_process_state().memory_in_use;
+  if (!may_wait || !all_ranks_end()) {
+    // MPI_Abort kills the other ranks within a second, and what they still have to say may be lost.
+    if (!may_wait && !mpi_end_requested()) std::this_thread::sleep_for(end_limit_ / 2);
     MPI_Abort(MPI_COMM_WORLD, exit_code_);
   }
   alarm(0);

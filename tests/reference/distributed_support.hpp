@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "common/comm/self.hpp"
 #include "common/comm/threads.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "reference/buffers.hpp"
@@ -100,14 +101,7 @@ struct InitialState {
   LossScalerState scaler;
 };
 
-/// The buffer a phase exposes under an id; numel -1 if it exposes none.
-inline TensorView exposed_view(DistributedOptimizer& optimizer, Phase phase, BufferId id) {
-  for (const ExposedBuffer& buffer : optimizer.exposed(phase)) {
-    if (buffer.id == id) return buffer.view;
-  }
-  return {nullptr, DType::fp32, -1};
-}
-
+/// A buffer by its id, as storage() lists it.
 inline ExposedBuffer stored(DistributedOptimizer& optimizer, BufferId id) {
   for (const ExposedBuffer& buffer : optimizer.storage()) {
     if (buffer.id == id) return buffer;
@@ -137,5 +131,44 @@ inline std::uint32_t element_bits(const TensorView& view, std::int64_t i) {
   const std::uint16_t infinity = view.dtype == DType::bf16 ? 0x7F80 : 0x7C00;
   return (value & 0x7FFFU) > infinity ? 0x7FFFU : value;
 }
+
+/// One rank alone, with everything it needs.
+struct Alone {
+  explicit Alone(int stage)
+      : layout(odd_layout()),
+        shards(layout.padded_numel(), 1, 2048),
+        comm(make_self_communicator()),
+        initial(layout),
+        leaves(layout, DType::fp32) {
+    setup.layout = &layout;
+    setup.shards = &shards;
+    setup.comm = comm.get();
+    setup.stage = stage;
+    setup.hyper.max_norm = 2.0;
+    setup.scaler = lively_scaler();
+    leaves.log2_scale = 3;
+  }
+
+  void make() {
+    optimizer = reference::make_distributed_optimizer(setup);
+    optimizer->load_state(initial.view());
+  }
+  void run(Phase phase) { optimizer->run_phase(phase, leaves); }
+  void run_up_to(Phase last) {
+    for (const Phase phase : all_phases) {
+      if (phase <= last) run(phase);
+    }
+  }
+  TensorView view(BufferId id) { return stored(*optimizer, id).view; }
+  float value(BufferId id) { return read<float>(view(id)); }
+
+  FlatLayout layout;
+  ShardMap shards;
+  std::unique_ptr<Communicator> comm;
+  InitialState initial;
+  RandomLeaves leaves;
+  OptimizerSetup setup;
+  std::unique_ptr<DistributedOptimizer> optimizer;
+};
 
 }  // namespace zeroproof::tests

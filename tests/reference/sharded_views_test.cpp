@@ -1,61 +1,13 @@
-// What taps see of a rank, what happens when they overwrite it, and what a rank refuses.
+// What taps see of a rank, and what happens when they overwrite it.
 
 #include <algorithm>
 #include <set>
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
-
-#include "common/comm/self.hpp"
 #include "common/contracts/grad_norm.hpp"
 #include "tests/reference/distributed_support.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
-
-namespace {
-
-/// One rank alone, with everything it needs.
-struct Alone {
-  explicit Alone(int stage)
-      : layout(odd_layout()),
-        shards(layout.padded_numel(), 1, 2048),
-        comm(make_self_communicator()),
-        initial(layout),
-        leaves(layout, DType::fp32) {
-    setup.layout = &layout;
-    setup.shards = &shards;
-    setup.comm = comm.get();
-    setup.stage = stage;
-    setup.hyper.max_norm = 2.0;
-    setup.scaler = lively_scaler();
-    leaves.log2_scale = 3;
-  }
-
-  void make() {
-    optimizer = reference::make_distributed_optimizer(setup);
-    optimizer->load_state(initial.view());
-  }
-  void run(Phase phase) { optimizer->run_phase(phase, leaves); }
-  void run_up_to(Phase last) {
-    for (const Phase phase : all_phases) {
-      if (phase <= last) run(phase);
-    }
-  }
-  TensorView view(BufferId id) { return stored(*optimizer, id).view; }
-  float value(BufferId id) { return read<float>(view(id)); }
-
-  FlatLayout layout;
-  ShardMap shards;
-  std::unique_ptr<Communicator> comm;
-  InitialState initial;
-  RandomLeaves leaves;
-  OptimizerSetup setup;
-  std::unique_ptr<DistributedOptimizer> optimizer;
-};
-
-}  // namespace
 
 TEST_CASE("views: every phase shows what R6 says it writes") {
   const std::vector<std::vector<BufferId>> expected = {
@@ -181,95 +133,3 @@ TEST_CASE("views: found_inf decides about the rest of the step") {
   CHECK(std::isnan(read<double>(rank.view(BufferId::grad_norm))));
   CHECK(std::isnan(rank.value(BufferId::clip_coef)));
 }
-
-TEST_CASE("ranks: an overflow on one shard stops every rank") {
-  for (int stage = 0; stage <= 2; ++stage) {
-    std::vector<int> applied(5, -1);
-    ThreadWorld world(5);
-    run_ranks(world, [&](Communicator& comm) {
-      const FlatLayout layout = odd_layout();
-      const ShardMap shards(layout.padded_numel(), 5, 1 << 20);
-      const InitialState initial(layout);
-      OptimizerSetup setup;
-      setup.layout = &layout;
-      setup.shards = &shards;
-      setup.comm = &comm;
-      setup.stage = stage;
-      setup.scaler = lively_scaler();
-      const auto optimizer = reference::make_distributed_optimizer(setup);
-      optimizer->load_state(initial.view());
-      RandomLeaves leaves(layout, DType::fp32);
-      leaves.overflow = true;
-      applied[static_cast<std::size_t>(comm.rank())] = optimizer->step(leaves) ? 1 : 0;
-    });
-    CHECK(applied == std::vector<int>(5, 0));
-  }
-}
-
-TEST_CASE("rank: what is refused") {
-  const auto refuses = [](auto change) {
-    Alone rank(1);
-    rank.make();
-    change(rank);
-    ZP_CHECK_INVALID(rank.make());
-  };
-  refuses([](Alone& rank) { rank.setup.layout = nullptr; });
-  refuses([](Alone& rank) { rank.setup.shards = nullptr; });
-  refuses([](Alone& rank) { rank.setup.comm = nullptr; });
-  refuses([](Alone& rank) { rank.setup.stage = -1; });
-  refuses([](Alone& rank) { rank.setup.stage = 3; });
-  refuses([](Alone& rank) { rank.setup.micro_batches = 0; });
-  refuses([](Alone& rank) { rank.setup.leaf_dtype = DType::fp64; });
-  refuses([](Alone& rank) { rank.setup.param_dtype = DType::u32; });
-  refuses([](Alone& rank) { rank.setup.hyper.eps = 0; });
-  refuses([](Alone& rank) { rank.setup.scaler.growth_interval = 0; });
-  refuses([](Alone& rank) { rank.shards = ShardMap(rank.layout.padded_numel(), 2, 1024); });
-  refuses([](Alone& rank) { rank.shards = ShardMap(1024, 1, 1024); });
-  refuses([](Alone& rank) { rank.initial.exp_avg.pop_back(); });
-
-  Alone rank(1);
-  rank.optimizer = reference::make_distributed_optimizer(rank.setup);
-  ZP_CHECK_INVALID(rank.run(Phase::prepare));  // nothing is loaded
-  rank.make();
-  rank.run(Phase::prepare);
-  rank.leaves = RandomLeaves(rank.layout, DType::bf16);  // the setup says fp32
-  ZP_CHECK_INVALID(rank.run(Phase::reduce));
-}
-
-TEST_CASE("rank: a layout without elements runs") {
-  const FlatLayout layout(std::vector<ParamSpec>{{"nothing", {0}}});
-  const ShardMap shards(0, 1, 1024);
-  const auto comm = make_self_communicator();
-  for (int stage = 0; stage <= 2; ++stage) {
-    OptimizerSetup setup;
-    setup.layout = &layout;
-    setup.shards = &shards;
-    setup.comm = comm.get();
-    setup.stage = stage;
-    const auto optimizer = reference::make_distributed_optimizer(setup);
-    optimizer->load_state({});
-    struct NoLeaf final : LeafSource {
-      TensorView leaf(std::int64_t) override { return {}; }
-    } leaves;
-    CHECK(optimizer->step(leaves));
-    CHECK(read<double>(stored(*optimizer, BufferId::grad_norm).view) == 0);
-    CHECK(optimizer->applied_steps() == 1);
-  }
-}
-
-#if defined(__x86_64__)
-TEST_CASE("rank: a wrong floating-point environment is reported, not used") {
-  Alone rank(1);
-  rank.make();
-  const unsigned before = _mm_getcsr();
-  _mm_setcsr(before | 1U << 15);  // flush to zero
-  ErrorCode code = ErrorCode::internal;
-  try {
-    rank.run(Phase::prepare);
-  } catch (const Error& error) {
-    code = error.code();
-  }
-  _mm_setcsr(before);
-  CHECK(code == ErrorCode::fp_environment);
-}
-#endif

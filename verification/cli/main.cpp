@@ -2,7 +2,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 
@@ -29,6 +32,14 @@ int code_of(const Error& error) {
   return 9;
 }
 
+/// OpenMP reads its wait policy before main begins, and its default is to spin. Ranks share the cores of one machine
+/// here, so a spinning worker steals the time of the one it waits for: start again with workers that sleep.
+void make_idle_workers_sleep(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
+  ::setenv("OMP_WAIT_POLICY", "passive", 1);
+  ::execv("/proc/self/exe", argv);  // returns only if that is impossible; spinning is slow, not wrong
+}
+
 int run(int argc, char** argv) {
   CLI::App app("zeroproof checks sharded optimizers, bit by bit, against a readable reference");
   app.set_version_flag("--version", verification::version_text());
@@ -53,6 +64,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  make_idle_workers_sleep(argv);
   try {
     std::unique_ptr<verification::MpiLife> mpi;
     if (verification::inside_mpi_job()) mpi = std::make_unique<verification::MpiLife>(&argc, &argv);
