@@ -107,6 +107,7 @@ class ProductionOptimizer final : public DistributedOptimizer {
   std::mutex limbs_mutex_;
   std::uint64_t applied_steps_ = 0;
   std::uint32_t found_inf_ = 0;
+  bool loaded_ = false;
   double grad_norm_ = 0;
   float clip_coef_ = 1;
 };
@@ -126,6 +127,7 @@ void ProductionOptimizer::load_state(const FullState& state) {
   scaler_ = state.scaler;
   cast();
   gather();
+  loaded_ = true;
 }
 
 void ProductionOptimizer::run_phase(Phase phase, LeafSource& leaves) {
@@ -255,11 +257,11 @@ void ProductionOptimizer::cast() {
     if (setup_.param_dtype == DType::bf16) {
       const auto param = param_shard_.as<bf16>().subspan(begin, count);
       host::cast_to_bf16(exec, master, param);
-      if (ZP_FAULT(exec, "Z116-no-master")) host::widen_bf16(exec, param, master);
+      if (ZP_FAULT(exec, "Z116-no-master") && loaded_) host::widen_bf16(exec, param, master);
     } else if (setup_.param_dtype == DType::fp16) {
       const auto param = param_shard_.as<fp16>().subspan(begin, count);
       host::cast_to_fp16(exec, master, param);
-      if (ZP_FAULT(exec, "Z116-no-master")) host::widen_fp16(exec, param, master);
+      if (ZP_FAULT(exec, "Z116-no-master") && loaded_) host::widen_fp16(exec, param, master);
     } else {
       std::ranges::copy(master, part(param_shard_, piece).begin());
     }

@@ -69,7 +69,7 @@ std::string_view exactness_class(BufferId buffer);
 
 /// The first place where something is not as the contract says.
 struct Divergence {
-  std::int64_t step = 0;  ///< counted from 1
+  std::int64_t step = 0;  ///< counted from 1; 0 is the state after it was loaded
   Phase phase = Phase::prepare;
   int rank = 0;
   std::string buffer;

@@ -66,13 +66,24 @@ RankPair::RankPair(const Experiment& experiment, const CaseSpec& spec, const Sha
   reference_->load_state(experiment.initial_state());
   candidate_->load_state(experiment.initial_state());
   storage_ = candidate_->storage();
-  remember_storage();
   std::int64_t numel = 0;
   for (const Piece& piece : pieces_of(by_id(reference_->exposed(Phase::update)).at(BufferId::master))) {
     numel += piece.numel;
   }
   timing_.reference_bytes = numel * bytes_per_element(Twin::host, experiment.param_dtype());
   timing_.candidate_bytes = numel * bytes_per_element(spec.twin, experiment.param_dtype());
+  compare_loaded_state();
+}
+
+void RankPair::compare_loaded_state() {
+  for (const Phase phase : {Phase::update, Phase::cast, Phase::gather}) {
+    const Buffers ours = by_id(reference_->exposed(phase));
+    const Buffers theirs = by_id(candidate_->exposed(phase));
+    compare_phase(0, phase, ours, theirs);
+    check_padding(0, phase, theirs);
+    if (spec_.mode == Mode::lockstep) overwrite(ours, theirs);
+  }
+  remember_storage();
 }
 
 std::vector<Piece> RankPair::pieces_of(const ExposedBuffer& buffer) const {

@@ -91,6 +91,7 @@ class RankPair {
 
   void run_phase(std::int64_t step, Phase phase, LeafSource& for_reference, LeafSource& for_candidate,
                  const reference::DenseOptimizer* truth);
+  void compare_loaded_state();
   Comparison compare_buffers(const ExposedBuffer& reference, const ExposedBuffer& candidate) const;
   void compare_phase(std::int64_t step, Phase phase, const Buffers& reference, const Buffers& candidate);
   void compare_with_truth(std::int64_t step, Phase phase, const Buffers& reference,

@@ -30,7 +30,8 @@ struct NormLimbs {
 /// Contract R12.
 using GradNormAccumulateFn = void(const Exec&, Span<const float> grad, NormLimbs& limbs);
 
-/// Moves carries up so that every limb but the last is below 2^32. Bitwise.
+/// Moves carries up so that every limb but the last is below 2^32. Bitwise. Two implementations may hold the same value
+/// with different carries before this, so limbs are compared only after it.
 using GradNormNormaliseFn = void(NormLimbs& limbs);
 
 /// Global norm from limbs that hold all ranks' chunks (normalised or not).

@@ -31,7 +31,9 @@ struct LossScalerState {
   bool operator==(const LossScalerState&) const = default;
 };
 
-/// State before the first step: log2_initial (0 for kind none), tracker 0, hysteresis full.
+/// State before the first step: log2_initial (0 for kind none), tracker 0, hysteresis_left = hysteresis.
+///
+/// Errors   as LossScalerUpdateFn, for every kind.
 using LossScalerInitFn = LossScalerState(const LossScalerConfig&);
 
 /// State after a step, from found_inf of that step. Runs at the end of unscale, also when the step is skipped.
@@ -42,8 +44,8 @@ using LossScalerInitFn = LossScalerState(const LossScalerConfig&);
 ///          dynamic, no overflow: tracker += 1; refill good_step: hysteresis_left = hysteresis;
 ///            if tracker = growth_interval: tracker = 0, hysteresis_left = hysteresis, and
 ///            log2_scale += log2_growth unless that would exceed log2_max.
-/// Exact    integers.
-/// Errors   invalid_argument if growth_interval, hysteresis, log2_growth or log2_backoff is below 1, or
+/// Exact    integers. A tracker that was loaded above growth_interval never reaches it.
+/// Errors   invalid_argument, for every kind, if growth_interval, hysteresis, log2_growth or log2_backoff is below 1, or
 ///          log2_min <= log2_initial <= log2_max does not hold.
 /// Contract R14. Sources: Megatron-LM DynamicGradScaler, DeepSpeed DynamicLossScaler.
 using LossScalerUpdateFn = LossScalerState(const LossScalerConfig&, const LossScalerState&, bool found_inf);

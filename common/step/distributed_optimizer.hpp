@@ -67,14 +67,14 @@ class DistributedOptimizer {
   virtual ~DistributedOptimizer() = default;
 
   /// Sets master, moments, counters and scaler from the undistributed state, and makes param_shard and param_full
-  /// from master. Call once before the first step.
+  /// from master. Call once before the first step, on all ranks: it may be collective.
   virtual void load_state(const FullState& state) = 0;
 
   /// Runs one phase. Phases run in the order of all_phases; after an overflow the phases of skipped_on_overflow must
   /// not be called. `leaves` is read in Phase::reduce only.
   virtual void run_phase(Phase phase, LeafSource& leaves) = 0;
 
-  /// True between unscale and the next prepare if found_inf was set on any rank.
+  /// True between unscale and the next prepare if found_inf was set on any rank. grad_norm and clip_coef are then NaN.
   virtual bool skipped() const = 0;
 
   /// Buffers written by a phase, valid until the next phase runs. Views are writable: lock-step comparison overwrites

@@ -46,7 +46,7 @@ LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossSca
   }
   ++next.growth_tracker;
   if (config.refill == HysteresisRefill::good_step) next.hysteresis_left = config.hysteresis;
-  if (next.growth_tracker < config.growth_interval) return next;
+  if (next.growth_tracker != config.growth_interval) return next;
   next.growth_tracker = 0;
   next.hysteresis_left = config.hysteresis;
   if (state.log2_scale + config.log2_growth <= config.log2_max) next.log2_scale += config.log2_growth;

@@ -1,14 +1,13 @@
 #include <doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,8 +17,6 @@
 #include "common/comm/threads.hpp"
 
 using zeroproof::Communicator;
-using zeroproof::Error;
-using zeroproof::ErrorCode;
 using zeroproof::IntegerReduce;
 using zeroproof::run_ranks;
 using zeroproof::Span;
@@ -30,56 +27,6 @@ using zeroproof_test::all_to_all_is_right;
 using zeroproof_test::broadcast_is_right;
 using zeroproof_test::Bytes;
 using zeroproof_test::writable;
-
-namespace {
-
-constexpr std::chrono::milliseconds short_limit{200};
-constexpr std::chrono::seconds promptly{5};  // generous: the machine may be busy
-
-/// What each rank's work ended with: the error's text, or nothing.
-struct Outcome {
-  std::vector<std::string> texts;
-  std::vector<ErrorCode> codes;
-  std::string root_cause;
-  std::chrono::steady_clock::duration time{};
-};
-
-Outcome run(ThreadWorld& world, const std::function<void(Communicator&)>& work) {
-  Outcome outcome;
-  outcome.texts.resize(static_cast<std::size_t>(world.world_size()));
-  outcome.codes.resize(static_cast<std::size_t>(world.world_size()), ErrorCode::internal);
-  const auto begin = std::chrono::steady_clock::now();
-  try {
-    run_ranks(world, [&](Communicator& comm) {
-      const std::size_t rank = static_cast<std::size_t>(comm.rank());
-      try {
-        work(comm);
-      } catch (const Error& error) {
-        outcome.texts[rank] = error.what();
-        outcome.codes[rank] = error.code();
-        throw;
-      }
-    });
-  } catch (const std::exception& error) {
-    outcome.root_cause = error.what();
-  }
-  outcome.time = std::chrono::steady_clock::now() - begin;
-  return outcome;
-}
-
-void check_same_error(const Outcome& outcome, ErrorCode code, const std::string& begin,
-                      int except_rank = -1) {
-  CHECK(outcome.time < promptly);
-  for (std::size_t rank = 0; rank < outcome.texts.size(); ++rank) {
-    if (static_cast<int>(rank) == except_rank) continue;
-    CAPTURE(rank);
-    CHECK(outcome.codes[rank] == code);
-    CHECK(outcome.texts[rank].substr(0, begin.size()) == begin);
-    CHECK(outcome.texts[rank] == outcome.texts[except_rank == 0 ? 1 : 0]);
-  }
-}
-
-}  // namespace
 
 TEST_CASE("threads: collectives against brute force") {
   for (const int world_size : {1, 2, 3, 5, 8}) {
@@ -146,230 +93,6 @@ TEST_CASE("threads: a world and its communicators live over many runs") {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_CASE("threads: disagreements are named alike on every rank") {
-  Bytes data(8);
-  std::array<std::uint64_t, 2> words{};
-  const auto two_blocks = [](Bytes& a) { return std::vector<Span<std::byte>>{a, a, a}; };
-  SUBCASE("operation") {
-    ThreadWorld world(3);
-    check_same_error(run(world,
-                         [&](Communicator& comm) {
-                           comm.barrier();
-                           Bytes mine(8);
-                           if (comm.rank() == 1)
-                             comm.broadcast(mine, 2);
-                           else
-                             comm.barrier();
-                         }),
-                     ErrorCode::comm,
-                     "the ranks are not in the same collective: ranks 0 and 2 call barrier #2, rank 1 calls "
-                     "broadcast #2 from root 2");
-  }
-  SUBCASE("root") {
-    ThreadWorld world(3);
-    check_same_error(run(world,
-                         [&](Communicator& comm) {
-                           Bytes mine(8);
-                           comm.broadcast(mine, comm.rank() == 2 ? 2 : 0);
-                         }),
-                     ErrorCode::comm,
-                     "the ranks are not in the same collective: ranks 0 and 1 call broadcast #1 from root 0, "
-                     "rank 2 calls broadcast #1 from root 2");
-  }
-  SUBCASE("reduction") {
-    ThreadWorld world(2);
-    check_same_error(
-        run(world,
-            [&](Communicator& comm) {
-              std::array<std::uint64_t, 2> mine = words;
-              comm.all_reduce(mine, comm.rank() == 0 ? IntegerReduce::sum : IntegerReduce::max);
-            }),
-        ErrorCode::comm,
-        "the ranks are not in the same collective: rank 0 calls all_reduce #1 (sum), rank 1 calls "
-        "all_reduce #1 (max)");
-  }
-  SUBCASE("count of one pair") {
-    ThreadWorld world(3);
-    check_same_error(
-        run(world,
-            [&](Communicator& comm) {
-              Bytes four(4);
-              std::vector<Bytes> recv(3, Bytes(4));
-              if (comm.rank() == 2) recv[0].resize(5);
-              comm.all_gather(four, writable(recv));
-            }),
-        ErrorCode::comm,
-        "the ranks disagree about counts: in all_gather #1 rank 0 sends 4 bytes to rank 2, which "
-        "expects 5 (");
-  }
-  SUBCASE("length of a broadcast") {
-    ThreadWorld world(2);
-    check_same_error(run(world,
-                         [&](Communicator& comm) {
-                           Bytes mine(comm.rank() == 0 ? 4 : 0);
-                           comm.broadcast(mine, 0);
-                         }),
-                     ErrorCode::comm,
-                     "the ranks disagree about counts: in broadcast #1 from root 0 rank 0 sends 4");
-  }
-  SUBCASE("a rank's own block") {
-    ThreadWorld world(3);
-    check_same_error(
-        run(world,
-            [&](Communicator& comm) {
-              Bytes mine(8);
-              Bytes other(comm.rank() == 1 ? 9 : 8);
-              comm.all_to_all(std::vector<Span<const std::byte>>{mine, mine, mine}, two_blocks(other));
-            }),
-        ErrorCode::comm, "the ranks disagree about counts: in all_to_all #1 rank 0 sends 8 bytes to rank 1");
-  }
-}
-
-TEST_CASE("threads: a wrong argument on one rank ends all") {
-  ThreadWorld world(3);
-  const Outcome outcome = run(world, [](Communicator& comm) {
-    Bytes mine(4);
-    comm.broadcast(mine, comm.rank() == 1 ? 3 : 0);
-  });
-  CHECK(outcome.codes[1] == ErrorCode::invalid_argument);
-  CHECK(outcome.root_cause == "broadcast got root 3 (there are 3 ranks); use 0 <= root < world_size");
-  check_same_error(outcome, ErrorCode::comm, "rank 1 ended: broadcast got root 3", 1);
-}
-
-TEST_CASE("threads: a wrong argument ends the others even if its rank carries on") {
-  ThreadWorld world(2);
-  const Outcome outcome = run(world, [](Communicator& comm) {
-    Bytes mine(4);
-    if (comm.rank() == 0) return comm.broadcast(mine, 0);
-    CHECK_THROWS_AS(comm.broadcast(mine, -1), Error);
-  });
-  check_same_error(outcome, ErrorCode::comm, "rank 1 ended: broadcast got root -1", 1);
-}
-
-TEST_CASE("threads: the error of the rank that aborted comes out, even if it throws last") {
-  ThreadWorld world(2);
-  std::atomic<bool> told{false};
-  const Outcome outcome = run(world, [&](Communicator& comm) {
-    if (comm.rank() == 1) {
-      comm.abort("no space on the disk");
-      while (!told) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      throw std::runtime_error("while writing params.bin");
-    }
-    try {
-      comm.barrier();
-    } catch (const Error&) {
-      told = true;
-      throw;
-    }
-  });
-  CHECK(outcome.root_cause == "while writing params.bin");
-}
-
-TEST_CASE("threads: the error of a rank that threw comes out, not what follows from it") {
-  // Rank 0 fails because of rank 1, and both end at about the same time.
-  for (int round = 0; round < 50; ++round) {
-    ThreadWorld world(2);
-    const Outcome outcome = run(world, [&](Communicator& comm) {
-      if (comm.rank() == 1) throw std::runtime_error("boom");
-      comm.barrier();
-    });
-    CHECK(outcome.root_cause == "boom");
-  }
-}
-
-TEST_CASE("threads: a rank that throws is named, and its error is the one that comes out") {
-  for (const int world_size : {2, 3, 8}) {
-    ThreadWorld world(world_size);
-    const int thrower = world_size - 1;
-    const Outcome outcome = run(world, [&](Communicator& comm) {
-      comm.barrier();
-      if (comm.rank() == thrower) throw std::runtime_error("boom");
-      comm.barrier();
-    });
-    CHECK(outcome.root_cause == "boom");
-    check_same_error(outcome, ErrorCode::comm, "rank " + std::to_string(thrower) + " ended: boom", thrower);
-  }
-}
-
-TEST_CASE("threads: an exception of any type ends all") {
-  ThreadWorld world(2);
-  int caught = 0;
-  try {
-    run_ranks(world, [](Communicator& comm) {
-      if (comm.rank() == 1) throw 42;
-      comm.barrier();
-    });
-  } catch (int number) {
-    caught = number;
-  }
-  CHECK(caught == 42);
-}
-
-TEST_CASE("threads: abort reaches ranks that wait and ranks that come later") {
-  ThreadWorld world(3);
-  std::atomic<bool> aborted{false};
-  const Outcome outcome = run(world, [&](Communicator& comm) {
-    if (comm.rank() == 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      comm.abort("no space on the disk");
-      aborted = true;
-      return;
-    }
-    while (comm.rank() == 2 && !aborted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    comm.barrier();
-  });
-  check_same_error(outcome, ErrorCode::comm, "rank 0 ended: no space on the disk", 0);
-}
-
-TEST_CASE("threads: a rank that never arrives is named within the time limit") {
-  ThreadWorld world(4, short_limit);
-  std::atomic<int> failed{0};
-  const Outcome outcome = run(world, [&](Communicator& comm) {
-    comm.barrier();
-    const auto begin = std::chrono::steady_clock::now();
-    if (comm.rank() == 2) {
-      while (failed < 3) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        REQUIRE(std::chrono::steady_clock::now() - begin < promptly);
-      }
-    }
-    Bytes mine(4);
-    try {
-      comm.broadcast(mine, 0);
-    } catch (const Error&) {
-      ++failed;
-      throw;
-    }
-  });
-  // The late rank gets the same error as those that waited for it.
-  check_same_error(outcome, ErrorCode::timeout,
-                   "rank 2 did not arrive at broadcast #2 from root 0 within 200 ms (");
-  CHECK(outcome.time >= short_limit);
-}
-
-TEST_CASE("threads: several ranks that never arrive") {
-  ThreadWorld world(5, short_limit);
-  const Outcome outcome = run(world, [&](Communicator& comm) {
-    if (comm.rank() % 2 == 0) std::this_thread::sleep_for(4 * short_limit);
-    comm.barrier();
-  });
-  check_same_error(outcome, ErrorCode::timeout,
-                   "ranks 0, 2 and 4 did not arrive at barrier #1 within 200 ms (");
-}
-
-TEST_CASE("threads: the first error comes out, not one that a late rank makes afterwards") {
-  ThreadWorld world(3, short_limit);
-  const Outcome outcome = run(world, [&](Communicator& comm) {
-    if (comm.rank() == 2) {
-      std::this_thread::sleep_for(4 * short_limit);
-      throw std::runtime_error("boom");
-    }
-    comm.barrier();
-  });
-  CHECK(outcome.root_cause.find("rank 2 did not arrive at barrier #1 within 200 ms (") == 0);
-}
-
 TEST_CASE("threads: a slow rank within the limit is waited for") {
   ThreadWorld world(3, std::chrono::seconds(20));
   run_ranks(world, [](Communicator& comm) {
@@ -380,47 +103,11 @@ TEST_CASE("threads: a slow rank within the limit is waited for") {
   });
 }
 
-TEST_CASE("threads: a broken world stays broken") {
-  ThreadWorld world(3, short_limit);
-  const std::string first = run(world, [](Communicator& comm) {
-                              if (comm.rank() == 1) throw std::runtime_error("boom");
-                              comm.barrier();
-                            }).texts[0];
-  CHECK(first.find("rank 1 ended: boom") == 0);
-  const Outcome again = run(world, [](Communicator& comm) { comm.barrier(); });
-  CHECK(again.time < short_limit);
-  CHECK(again.texts == std::vector<std::string>(3, first));
-  std::string kept;
-  try {
-    world.communicator(1)->barrier();
-  } catch (const Error& error) {
-    kept = error.what();
-  }
-  CHECK(kept == first);
-}
-
-TEST_CASE("threads: a rank that leaves early is named at once") {
-  const auto leave_early = [](int leaver, bool leave_late) {
-    ThreadWorld world(3);
-    const Outcome outcome = run(world, [&](Communicator& comm) {
-      comm.barrier();
-      if ((comm.rank() == leaver) == leave_late) std::this_thread::sleep_for(std::chrono::milliseconds(30));
-      if (comm.rank() != leaver) comm.barrier();
-    });
-    check_same_error(outcome, ErrorCode::comm,
-                     "rank " + std::to_string(leaver) + " left without calling barrier #2 (", leaver);
-  };
-  for (const int leaver : {0, 1, 2}) {
-    leave_early(leaver, false);  // gone before the others call
-    leave_early(leaver, true);   // gone while they wait
-  }
-}
-
 TEST_CASE("threads: wrong worlds and ranks") {
-  CHECK_THROWS_AS(ThreadWorld(0), Error);
+  CHECK_THROWS_AS(ThreadWorld(0), zeroproof::Error);
   ThreadWorld world(2);
-  CHECK_THROWS_AS(world.communicator(2), Error);
-  CHECK_THROWS_AS(world.communicator(-1), Error);
+  CHECK_THROWS_AS(world.communicator(2), zeroproof::Error);
+  CHECK_THROWS_AS(world.communicator(-1), zeroproof::Error);
 }
 
 TEST_CASE("slow: threads move a block of more than 2^31 bytes") {

@@ -1,0 +1,192 @@
+#include "common/step/config.hpp"
+
+#include <doctest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <regex>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "common/base/error.hpp"
+
+using namespace zeroproof;
+
+namespace {
+
+// The structured bindings name every member, so a new one does not compile until it is compared (and, with
+// every_field_changed below, until it has a line in defaults.toml).
+auto members(const ModelConfig& m) {
+  const auto& [layers, width, heads, hidden, context] = m;
+  return std::tuple(layers, width, heads, hidden, context);
+}
+auto members(const AdamwHyper& o) {
+  const auto& [lr, beta1, beta2, eps, weight_decay, bias_correction, max_norm] = o;
+  return std::tuple(lr, beta1, beta2, eps, weight_decay, bias_correction, max_norm);
+}
+auto members(const LossScalerConfig& s) {
+  const auto& [kind, initial, growth, backoff, min, max, interval, hysteresis, refill] = s;
+  return std::tuple(kind, initial, growth, backoff, min, max, interval, hysteresis, refill);
+}
+auto members(const RunConfig& c) {
+  const auto& [seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads, state, text, timeout, model,
+               optimizer, scaler] = c;
+  return std::tuple_cat(std::tuple(seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads, state, text,
+                                   timeout),
+                        members(model), members(optimizer), members(scaler));
+}
+
+bool same(const RunConfig& a, const RunConfig& b) { return members(a) == members(b); }
+
+RunConfig every_field_changed() {
+  RunConfig c = main_config();
+  ++c.seed, ++c.steps, ++c.micro_batches, c.comm_timeout_s += 0.5;
+  c.stages.push_back(9), c.worlds.clear(), c.dtypes.push_back(DType::u64);
+  c.bucket_numels.push_back(5), c.omp_threads.push_back(3), c.text += "elsewhere";
+  c.initial_state = c.initial_state == InitialState::zero ? InitialState::seeded : InitialState::zero;
+  for (int* value : {&c.model.layers, &c.model.width, &c.model.heads, &c.model.hidden, &c.model.context}) ++*value;
+  AdamwHyper& o = c.optimizer;
+  o.lr += 1, o.beta1 += 1, o.beta2 += 1, o.eps += 1, o.weight_decay += 1, o.max_norm = -3.0;
+  o.bias_correction = !o.bias_correction;
+  LossScalerConfig& s = c.scaler;
+  s.kind = s.kind == LossScalerKind::none ? LossScalerKind::constant : LossScalerKind::none;
+  s.refill = s.refill == HysteresisRefill::growth ? HysteresisRefill::good_step : HysteresisRefill::growth;
+  for (int* value : {&s.log2_initial, &s.log2_growth, &s.log2_backoff, &s.log2_min, &s.log2_max, &s.growth_interval,
+                     &s.hysteresis}) {
+    ++*value;
+  }
+  return c;
+}
+
+const std::string source_dir = ZP_SOURCE_DIR;
+const std::string defaults_file = source_dir + "/common/step/defaults.toml";
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  REQUIRE(file.good());
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// Message of the configuration error that `call` throws, after a look at its grammar; "" if it throws none.
+template <class Call>
+std::string complaint(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    CAPTURE(text);
+    CHECK(error.code() == ErrorCode::config);
+    CHECK(text.find(" (") < text.find("); "));
+    CHECK(text.find("); ") + 3 < text.size());
+    CHECK_FALSE(has(text, "\n"));  // one sentence, and one line of a log
+    return text;
+  }
+  return "";
+}
+
+std::string complaint_about(const std::string& toml) {
+  return complaint([&] {
+    RunConfig config = main_config();
+    apply_toml(config, toml, "some/file.toml");
+  });
+}
+
+RunConfig applied(const std::string& toml) {
+  RunConfig config = main_config();
+  apply_toml(config, toml, "some/file.toml");
+  return config;
+}
+
+/// A path of its own in the temporary folder, gone at the end.
+struct TemporaryFile {
+  std::string path = (std::filesystem::temp_directory_path() / "zeroproof_config_test_").string() +
+                     std::to_string(std::filesystem::file_time_type::clock::now().time_since_epoch().count());
+  ~TemporaryFile() { std::remove(path.c_str()); }
+};
+
+}  // namespace
+
+TEST_CASE("config: defaults.toml brings every setting back to main_config()") {
+  const auto differ = [](const auto&... pairs) { return (... && (pairs)); };
+  const bool all_differ = std::apply(
+      [&](const auto&... a) {
+        return std::apply([&](const auto&... b) { return differ(a != b...); }, members(every_field_changed()));
+      },
+      members(main_config()));
+  CHECK(all_differ);
+  RunConfig config = every_field_changed();
+  apply_toml_file(config, defaults_file);
+  CHECK(same(config, main_config()));
+  RunConfig from_text = every_field_changed();
+  apply_toml(from_text, content_of(defaults_file), defaults_file);
+  CHECK(same(from_text, main_config()));
+}
+
+// Key by key, so that a failure names the line that is out of date.
+TEST_CASE("config: every line of defaults.toml is the value of main_config()") {
+  std::istringstream lines(content_of(defaults_file));
+  std::string section;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line[0] == '[') section = line;
+    if (!has(line, "=") || line[0] == '#') continue;
+    CAPTURE(line);
+    CHECK(has(line, "#"));  // a word of explanation
+    CHECK(same(applied(section + "\n" + line), main_config()));
+  }
+}
+
+TEST_CASE("config: defaults.toml has every key that the parser knows, once") {
+  const std::string parser = content_of(source_dir + "/common/step/config_toml.cpp");
+  const std::regex row("\"((run|model|optimizer|loss_scaler)\\.[a-z0-9_]+)\"");
+  std::set<std::string> known;
+  for (std::sregex_iterator it(parser.begin(), parser.end(), row), end; it != end; ++it) known.insert((*it)[1]);
+  CHECK(known.size() == std::tuple_size_v<decltype(members(main_config()))>);  // one key per field
+  std::istringstream lines(content_of(defaults_file));
+  std::set<std::string> shown;
+  std::string section;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line[0] == '[') section = line.substr(1, line.find(']') - 1);
+    const std::regex assignment("^([a-z0-9_]+) =.*");
+    std::smatch match;
+    if (std::regex_match(line, match, assignment)) CHECK(shown.insert(section + "." + match[1].str()).second);
+  }
+  CHECK(shown == known);
+}
+
+TEST_CASE("config: both ready-made configurations are valid") {
+  validate(main_config());
+  validate(tiny_config());
+}
+
+TEST_CASE("config: TOML that is applied") {
+  CHECK(same(applied(""), main_config()));
+  CHECK(same(applied("# nothing but a remark\n\n"), main_config()));
+  CHECK(same(applied("\r\n"), main_config()));
+  CHECK(applied("[run]\r\nsteps = 7 # with CRLF\r\nseed=9\r\n").steps == 7);
+  CHECK(applied("\xEF\xBB\xBF[run]\nsteps = 8").steps == 8);  // byte order mark, no newline at the end
+  CHECK(applied("run.steps = 9").steps == 9);
+  CHECK(applied("run = { steps = 1_0, seed = 0x10 }").seed == 16);
+  CHECK(applied("[run]\nseed = 9223372036854775807").seed == 9223372036854775807U);
+  CHECK(applied("[optimizer]\nlr = 1").optimizer.lr == 1.0);
+  CHECK(applied("[optimizer]\nmax_norm = 0").optimizer.max_norm == 0.0);
+  CHECK(applied("[optimizer]\nbeta1 = 0").optimizer.beta1 == 0.0F);
+  CHECK(applied("[optimizer]\nbeta2 = 0.1").optimizer.beta2 == 0.1F);  // rounded to fp32 once, here
+  CHECK(applied("[run]\ncomm_timeout_s = 5").comm_timeout_s == 5.0);
+  CHECK(applied("[loss_scaler]\ninitial_loss_scale = 65536").scaler.log2_initial == 16);
+  CHECK(applied("[loss_scaler]\ninitial_loss_scale = 65536.0").scaler.log2_initial == 16);
+  CHECK(applied("[loss_scaler]\nmin_loss_scale = 0.125").scaler.log2_min == -3);
+  CHECK(applied("[loss_scaler]\ngrowth_factor = 4").scaler.log2_growth == 2);
+  CHECK(applied("[loss_scaler]\nbackoff_factor = 0.25").scaler.log2_backoff == 2);
+  CHECK(applied("[loss_scaler]\nkind = \"none\"").scaler.kind == LossScalerKind::none);
+  CHECK(applied("[run]\ndtypes = [\"fp32\"]").dtypes == std::vector<DType>{DType::fp32});
+  CHECK(applied("[run]\nstages = [ # over lines\n  2,\n  0,\n]").stages == std::vector<int>{2, 0});
+  CHECK(applied("[run]\ntext = 'a b/c#d.txt'").text == "a b/c#d.txt");
+}
