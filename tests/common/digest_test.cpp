@@ -35,7 +35,8 @@ Digest digest_of_parts(const Parts&... parts) {
   return hasher.digest();
 }
 
-/// Random bits of a format, about one NaN in `nan_every`; `canonical` gets the same values with NaNs written as R9 says.
+/// Random bits of a format, about one NaN in `nan_every`; `canonical` gets the same values with NaNs written
+/// as R9 says.
 template <class Bits>
 struct Values {
   std::vector<Bits> values;
@@ -62,7 +63,8 @@ void check_format(DType dtype, Bits infinity) {
   CAPTURE(name(dtype));
   const auto one = [&](Bits bits) { return digest_of<Bits>({bits}, dtype); };
   const Digest nan = raw_digest_of<Bits>({canonical});
-  for (const Bits payload : {Bits{1}, Bits{2}, static_cast<Bits>(infinity >> 3 | 1U), static_cast<Bits>(canonical - infinity)}) {
+  for (const Bits payload :
+       {Bits{1}, Bits{2}, static_cast<Bits>(infinity >> 3 | 1U), static_cast<Bits>(canonical - infinity)}) {
     const auto bits = static_cast<Bits>(infinity | (payload & static_cast<Bits>(canonical - infinity)));
     if (bits == infinity) continue;
     CHECK(one(bits) == nan);
@@ -185,7 +187,8 @@ TEST_CASE("digest: single values and strings") {
 }
 
 TEST_CASE("digest: order counts, and moving keeps what was added") {
-  CHECK(digest_of_parts(std::uint64_t{1}, std::uint64_t{2}) != digest_of_parts(std::uint64_t{2}, std::uint64_t{1}));
+  CHECK(digest_of_parts(std::uint64_t{1}, std::uint64_t{2}) !=
+        digest_of_parts(std::uint64_t{2}, std::uint64_t{1}));
   Hasher first;
   first.add(std::uint64_t{1});
   Hasher second(std::move(first));

@@ -22,9 +22,9 @@ void check_everywhere(bool condition, int& calls) {
 }  // namespace
 
 TEST_CASE("error: fail() writes problem, reason and remedy as one sentence, for every code") {
-  for (const ErrorCode code : {ErrorCode::invalid_argument, ErrorCode::config, ErrorCode::io, ErrorCode::comm,
-                               ErrorCode::timeout, ErrorCode::fp_environment, ErrorCode::unavailable,
-                               ErrorCode::internal}) {
+  for (const ErrorCode code :
+       {ErrorCode::invalid_argument, ErrorCode::config, ErrorCode::io, ErrorCode::comm, ErrorCode::timeout,
+        ErrorCode::fp_environment, ErrorCode::unavailable, ErrorCode::internal}) {
     bool caught = false;
     try {
       fail(code, "the lamp is dark", "nobody can read", "light it");

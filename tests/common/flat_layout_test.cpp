@@ -104,7 +104,8 @@ void check_against(const FlatLayout& layout, const std::vector<ParamSpec>& param
   }
   CHECK(wrong_tensors == 0);
   CHECK(wrong_coordinates == 0);
-  for (const std::int64_t outside : {-largest - 1, std::int64_t{-1}, padded, padded + 1, padded + 1024, largest}) {
+  for (const std::int64_t outside :
+       {-largest - 1, std::int64_t{-1}, padded, padded + 1, padded + 1024, largest}) {
     CHECK(layout.tensor_at(outside) == -1);
     CHECK(layout.coordinates(outside) == "padding");
   }
@@ -142,8 +143,8 @@ void check_pieces(const FlatLayout& layout, const Model& model, const std::vecto
         continue;
       }
       const Piece& p = pieces[current];
-      if (p.tensor != model.tensor[i] || p.tensor_begin + used != model.inside[i] || p.global_begin + used != g ||
-          p.local_begin + used != local) {
+      if (p.tensor != model.tensor[i] || p.tensor_begin + used != model.inside[i] ||
+          p.global_begin + used != g || p.local_begin + used != local) {
         ++wrong;
       }
       if (++used >= p.numel) {
@@ -183,8 +184,8 @@ TEST_CASE("flat layout: random parameter lists against the numbering written out
 }
 
 TEST_CASE("flat layout: empty tensors in a row at both ends and in the middle") {
-  const std::vector<ParamSpec> params = {{"a", {0}}, {"b", {3, 0}},  {"c", {1024}}, {"d", {0}}, {"e", {0, 0}},
-                                         {"f", {}},  {"g", {1, 0}},  {"h", {1025}}, {"i", {0}}, {"j", {0, 9}}};
+  const std::vector<ParamSpec> params = {{"a", {0}}, {"b", {3, 0}}, {"c", {1024}}, {"d", {0}}, {"e", {0, 0}},
+                                         {"f", {}},  {"g", {1, 0}}, {"h", {1025}}, {"i", {0}}, {"j", {0, 9}}};
   const FlatLayout layout(params);
   check_against(layout, params, brute_force(params));
   CHECK(layout.tensor_at(0) == 2);
@@ -196,7 +197,8 @@ TEST_CASE("flat layout: empty tensors in a row at both ends and in the middle") 
 }
 
 TEST_CASE("flat layout: nothing at all") {
-  for (const std::vector<ParamSpec>& params : {std::vector<ParamSpec>{}, {{"a", {0}}}, {{"a", {0}}, {"b", {0}}}}) {
+  for (const std::vector<ParamSpec>& params :
+       {std::vector<ParamSpec>{}, {{"a", {0}}}, {{"a", {0}}, {"b", {0}}}}) {
     const FlatLayout layout(params);
     check_against(layout, params, brute_force(params));
     CHECK(layout.padded_numel() == 0);
@@ -215,12 +217,22 @@ TEST_CASE("flat layout: more elements than 32 bits count") {
 
 TEST_CASE("flat layout: what cannot be registered") {
   const std::int64_t half = std::int64_t{1} << 32;
-  for (const std::vector<ParamSpec>& params : std::vector<std::vector<ParamSpec>>{
-           {{"a", {-1}}}, {{"a", {0, -1}}}, {{"a", {-1, 0}}}, {{"a", {-2, -3}}}, {{"a", {-largest - 1}}},
-           {{"", {1}}}, {{"a", {1}}, {"", {0}}},
-           {{"a", {1}}, {"a", {2}}}, {{"a", {0}}, {"b", {1}}, {"a", {0}}},
-           {{"a", {half, half}}}, {{"a", {half, half, half, half}}}, {{"a", {largest}}}, {{"a", {largest, 2}}},
-           {{"a", {std::int64_t{1} << 62}}, {"b", {std::int64_t{1} << 62}}}, {{"a", {largest - 1000}}, {"b", {1}}}}) {
+  for (const std::vector<ParamSpec>& params :
+       std::vector<std::vector<ParamSpec>>{{{"a", {-1}}},
+                                           {{"a", {0, -1}}},
+                                           {{"a", {-1, 0}}},
+                                           {{"a", {-2, -3}}},
+                                           {{"a", {-largest - 1}}},
+                                           {{"", {1}}},
+                                           {{"a", {1}}, {"", {0}}},
+                                           {{"a", {1}}, {"a", {2}}},
+                                           {{"a", {0}}, {"b", {1}}, {"a", {0}}},
+                                           {{"a", {half, half}}},
+                                           {{"a", {half, half, half, half}}},
+                                           {{"a", {largest}}},
+                                           {{"a", {largest, 2}}},
+                                           {{"a", {std::int64_t{1} << 62}}, {"b", {std::int64_t{1} << 62}}},
+                                           {{"a", {largest - 1000}}, {"b", {1}}}}) {
     CAPTURE(params.size());
     CAPTURE(params[0].shape.size());
     CHECK(code_of(params) == ErrorCode::invalid_argument);

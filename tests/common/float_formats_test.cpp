@@ -1,5 +1,5 @@
-// The conversions against a definition that shares nothing with them: a table of all values of the 16-bit format, made
-// with ldexp, in which the nearest one is looked up with exact fp64 distances.
+// The conversions against a definition that shares nothing with them: a table of all values of the 16-bit
+// format, made with ldexp, in which the nearest one is looked up with exact fp64 distances.
 #include "common/base/float_formats.hpp"
 
 #include <doctest.h>
@@ -27,13 +27,21 @@ struct Format {
   float (*widen)(std::uint16_t);
 };
 
-const Format bf16_format = {"bf16", 7, 127, 0x7F80, [](float x) { return to_bf16(x).bits; },
+const Format bf16_format = {"bf16",
+                            7,
+                            127,
+                            0x7F80,
+                            [](float x) { return to_bf16(x).bits; },
                             [](std::uint16_t bits) { return to_float(bf16{bits}); }};
-const Format fp16_format = {"fp16", 10, 15, 0x7C00, [](float x) { return to_fp16(x).bits; },
+const Format fp16_format = {"fp16",
+                            10,
+                            15,
+                            0x7C00,
+                            [](float x) { return to_fp16(x).bits; },
                             [](std::uint16_t bits) { return to_float(fp16{bits}); }};
 
-/// Magnitude of a pattern below or at infinity; infinity itself stands for the value the exponent range would go on
-/// with, because rounding happens before overflow is decided.
+/// Magnitude of a pattern below or at infinity; infinity itself stands for the value the exponent range would
+/// go on with, because rounding happens before overflow is decided.
 double value_of(const Format& format, std::uint32_t pattern) {
   const std::uint32_t implicit = 1U << format.fraction_bits;
   const std::uint32_t fraction = pattern & (implicit - 1);
@@ -44,16 +52,19 @@ double value_of(const Format& format, std::uint32_t pattern) {
 
 std::vector<double> table_of(const Format& format) {
   std::vector<double> values;
-  for (std::uint32_t pattern = 0; pattern <= format.infinity; ++pattern) values.push_back(value_of(format, pattern));
+  for (std::uint32_t pattern = 0; pattern <= format.infinity; ++pattern)
+    values.push_back(value_of(format, pattern));
   return values;
 }
 
-/// Finds the nearest pattern of a magnitude. Magnitudes must not decrease from call to call: the place is kept.
+/// Finds the nearest pattern of a magnitude. Magnitudes must not decrease from call to call: the place is
+/// kept.
 class Nearest {
  public:
   Nearest(const std::vector<double>& values, double start)
-      : values_(values), low_(static_cast<std::size_t>(
-                             std::upper_bound(values.begin(), values.end(), start) - values.begin() - 1)) {}
+      : values_(values),
+        low_(static_cast<std::size_t>(std::upper_bound(values.begin(), values.end(), start) - values.begin() -
+                                      1)) {}
 
   std::uint16_t operator()(double x) {
     while (low_ + 1 < values_.size() && values_[low_ + 1] <= x) ++low_;
@@ -72,8 +83,8 @@ class Nearest {
 float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
 /// Wrong results among the magnitudes begin, begin + step, .. below end, each with both signs.
-std::int64_t mistakes(const Format& format, const std::vector<double>& values, std::uint64_t begin, std::uint64_t end,
-                      std::uint64_t step) {
+std::int64_t mistakes(const Format& format, const std::vector<double>& values, std::uint64_t begin,
+                      std::uint64_t end, std::uint64_t step) {
   std::int64_t wrong = 0;
   const float first = from_bits(static_cast<std::uint32_t>(std::min<std::uint64_t>(begin, fp32_infinity)));
   Nearest nearest(values, first);
@@ -102,9 +113,11 @@ void check_all_inputs(const Format& format, std::uint64_t step) {
   constexpr std::int64_t blocks = 256;
   std::atomic<std::int64_t> wrong{0};
   parallel_for(available_cores(), blocks, [&](std::int64_t block) {
-    // The first multiple of step in this block of 2^23 magnitudes, so that blocks do not change what is visited.
+    // The first multiple of step in this block of 2^23 magnitudes, so that blocks do not change what is
+    // visited.
     const std::uint64_t begin = static_cast<std::uint64_t>(block) << 23;
-    wrong += mistakes(format, values, (begin + step - 1) / step * step, begin + (std::uint64_t{1} << 23), step);
+    wrong +=
+        mistakes(format, values, (begin + step - 1) / step * step, begin + (std::uint64_t{1} << 23), step);
   });
   CHECK(wrong == 0);
 }
@@ -113,7 +126,8 @@ void check_edges(const Format& format) {
   CAPTURE(format.name);
   const std::vector<double> values = table_of(format);
   std::int64_t wrong = 0;
-  for (std::uint32_t exponent = 0; exponent < 256; ++exponent) wrong += mistakes_around(format, values, exponent << 23);
+  for (std::uint32_t exponent = 0; exponent < 256; ++exponent)
+    wrong += mistakes_around(format, values, exponent << 23);
   wrong += mistakes_around(format, values, 0x7FFFFFFC);  // the last NaNs
   CHECK(wrong == 0);
   for (std::size_t i = 0; i + 1 < values.size(); ++i) {

@@ -111,7 +111,8 @@ TEST_CASE("fpenv: flush-to-zero and denormals-are-zero are reported by name") {
 }
 
 TEST_CASE("fpenv: every unmasked exception is reported") {
-  for (unsigned bit = 7; bit <= 12; ++bit) {  // invalid, denormal, divide by zero, overflow, underflow, inexact
+  for (unsigned bit = 7; bit <= 12;
+       ++bit) {  // invalid, denormal, divide by zero, overflow, underflow, inexact
     CAPTURE(bit);
     const Seen seen = look_with_mxcsr(0, 1U << bit);
     check_reported(seen, "host worker 7");

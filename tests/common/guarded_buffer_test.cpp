@@ -16,12 +16,18 @@ constexpr DType all_dtypes[] = {DType::fp32, DType::bf16, DType::fp16, DType::fp
 
 bool is_nan(const TensorView& view, std::int64_t i) {
   switch (view.dtype) {
-    case DType::fp32: return std::isnan(static_cast<const float*>(view.data)[i]);
-    case DType::fp64: return std::isnan(static_cast<const double*>(view.data)[i]);
-    case DType::bf16: return std::isnan(to_float(static_cast<const bf16*>(view.data)[i]));
-    case DType::fp16: return std::isnan(to_float(static_cast<const fp16*>(view.data)[i]));
-    case DType::u32: return static_cast<const std::uint32_t*>(view.data)[i] == UINT32_MAX;
-    case DType::u64: return static_cast<const std::uint64_t*>(view.data)[i] == UINT64_MAX;
+    case DType::fp32:
+      return std::isnan(static_cast<const float*>(view.data)[i]);
+    case DType::fp64:
+      return std::isnan(static_cast<const double*>(view.data)[i]);
+    case DType::bf16:
+      return std::isnan(to_float(static_cast<const bf16*>(view.data)[i]));
+    case DType::fp16:
+      return std::isnan(to_float(static_cast<const fp16*>(view.data)[i]));
+    case DType::u32:
+      return static_cast<const std::uint32_t*>(view.data)[i] == UINT32_MAX;
+    case DType::u64:
+      return static_cast<const std::uint64_t*>(view.data)[i] == UINT64_MAX;
   }
   return false;
 }

@@ -123,7 +123,11 @@ TEST_CASE("parallel_for: nothing runs any more when the exception arrives") {
 
 TEST_CASE("parallel_for: any type of exception comes through, on one thread and on many") {
   for (const int num_threads : {1, 3}) {
-    CHECK_THROWS_AS(parallel_for(num_threads, 5, [](std::int64_t i) { if (i == 4) throw 42; }), int);
+    CHECK_THROWS_AS(parallel_for(num_threads, 5,
+                                 [](std::int64_t i) {
+                                   if (i == 4) throw 42;
+                                 }),
+                    int);
     bool right = false;
     try {
       parallel_for(num_threads, 5, [](std::int64_t i) {
@@ -139,9 +143,8 @@ TEST_CASE("parallel_for: any type of exception comes through, on one thread and 
 TEST_CASE("parallel_for: works again after an exception, and inside itself") {
   CHECK_THROWS_AS(parallel_for(2, 2, [](std::int64_t) { throw 1; }), int);
   std::atomic<std::int64_t> sum{0};
-  parallel_for(3, 10, [&](std::int64_t i) {
-    parallel_for(2, 10, [&](std::int64_t j) { sum += 10 * i + j; });
-  });
+  parallel_for(3, 10,
+               [&](std::int64_t i) { parallel_for(2, 10, [&](std::int64_t j) { sum += 10 * i + j; }); });
   CHECK(sum == 4950);
 }
 

@@ -16,8 +16,8 @@ constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
 struct Moments {
   double mean = 0;
   double variance = 0;
-  double fourth = 0;        ///< E[(x - mean)^4] / variance^2
-  double correlation = 0;   ///< between neighbours
+  double fourth = 0;       ///< E[(x - mean)^4] / variance^2
+  double correlation = 0;  ///< between neighbours
 };
 
 Moments moments(const std::vector<double>& x) {
@@ -61,8 +61,9 @@ TEST_CASE("philox: published known answers") {
 TEST_CASE("philox: key, counter and word of an index") {
   for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{7}, std::uint64_t{0x1234567890abcdef}}) {
     const Philox random(seed, 0xaabbccdd, 0x11223344);
-    for (const std::uint64_t base : {std::uint64_t{0}, std::uint64_t{1000}, (std::uint64_t{1} << 34) - 4,
-                                     std::uint64_t{1} << 34, std::uint64_t{0xfedcba9876543210}, largest - 8}) {
+    for (const std::uint64_t base :
+         {std::uint64_t{0}, std::uint64_t{1000}, (std::uint64_t{1} << 34) - 4, std::uint64_t{1} << 34,
+          std::uint64_t{0xfedcba9876543210}, largest - 8}) {
       for (std::uint64_t index = base; index < base + 9; ++index) {
         const std::uint64_t block = index / 4;
         const PhiloxBlock counter = {static_cast<std::uint32_t>(block & 0xffffffff),
@@ -81,7 +82,8 @@ TEST_CASE("philox: uniform is the top 24 bits, in [0, 1)") {
   for (std::uint64_t i = 0; i < 200000; ++i) {
     const double value = random.uniform(i);
     const double units = value * 0x1p24;
-    as_defined = as_defined && value >= 0 && value < 1 && units == std::floor(units) && units == random.word(i) >> 8;
+    as_defined =
+        as_defined && value >= 0 && value < 1 && units == std::floor(units) && units == random.word(i) >> 8;
     values.push_back(value);
   }
   CHECK(as_defined);
@@ -93,9 +95,9 @@ TEST_CASE("philox: uniform is the top 24 bits, in [0, 1)") {
 
 TEST_CASE("philox: below stays below and is even") {
   const Philox random(2, 3);
-  for (const std::uint64_t bound : {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3}, std::uint64_t{1000},
-                                    std::uint64_t{1} << 32, (std::uint64_t{1} << 32) + 1, std::uint64_t{1} << 63,
-                                    largest}) {
+  for (const std::uint64_t bound :
+       {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3}, std::uint64_t{1000}, std::uint64_t{1} << 32,
+        (std::uint64_t{1} << 32) + 1, std::uint64_t{1} << 63, largest}) {
     bool inside = true;
     std::vector<double> values;
     for (std::uint64_t i = 0; i < 20000; ++i) {
@@ -118,7 +120,8 @@ TEST_CASE("philox: below stays below and is even") {
   CHECK(chi_square < 33.7);  // 9 degrees of freedom, 1 in 10000
 }
 
-// A 64-bit bound can only be filled evenly if all 64 random bits arrive: with 32 of them the low bits were constant.
+// A 64-bit bound can only be filled evenly if all 64 random bits arrive: with 32 of them the low bits were
+// constant.
 TEST_CASE("philox: below uses 64 random bits") {
   const Philox random(4);
   std::uint64_t seen = 0;
@@ -143,8 +146,8 @@ TEST_CASE("philox: bell has mean 0, variance 1 and the tails of four uniforms") 
   const Moments m = moments(values);
   CHECK(std::abs(m.mean) < 0.015);
   CHECK(std::abs(m.variance - 1) < 0.02);
-  CHECK(std::abs(m.fourth - 2.7) < 0.06);        // one uniform has 1.8, a normal deviate 3
-  CHECK(std::abs(m.correlation) < 0.015);        // neighbours share no uniform
+  CHECK(std::abs(m.fourth - 2.7) < 0.06);  // one uniform has 1.8, a normal deviate 3
+  CHECK(std::abs(m.correlation) < 0.015);  // neighbours share no uniform
 }
 
 TEST_CASE("philox: a value depends on its address only, not on what was read before") {

@@ -71,7 +71,8 @@ void check_shard(const ShardMap& map, const std::vector<int>& owner, int rank) {
     last_end = range.end;
     numel += range.numel();
     REQUIRE(range.end <= map.padded_numel());
-    for (std::int64_t c = range.begin / chunk; c < range.end / chunk; ++c) ++mine[static_cast<std::size_t>(c)];
+    for (std::int64_t c = range.begin / chunk; c < range.end / chunk; ++c)
+      ++mine[static_cast<std::size_t>(c)];
   }
   CHECK(map.shard_numel(rank) == numel);
   bool same = true;
@@ -142,7 +143,8 @@ TEST_CASE("shard map: sizes that 32 bits do not count") {
     for (int rank = 0; rank < 7; ++rank) {
       for (const FlatRange& range : map.shard(rank)) all.push_back(range);
     }
-    std::sort(all.begin(), all.end(), [](const FlatRange& a, const FlatRange& b) { return a.begin < b.begin; });
+    std::sort(all.begin(), all.end(),
+              [](const FlatRange& a, const FlatRange& b) { return a.begin < b.begin; });
     std::int64_t at = 0;
     for (const FlatRange& range : all) {
       CHECK(is_cut(range));
@@ -162,14 +164,15 @@ TEST_CASE("shard map: a map does not depend on what was asked before") {
 }
 
 TEST_CASE("shard map: wrong arguments") {
-  for (const int world_size : {0, -1, std::numeric_limits<int>::min()}) CHECK(refuses(chunk, world_size, chunk));
-  for (const std::int64_t padded : {std::int64_t{-1}, -chunk, std::int64_t{1}, std::int64_t{1000}, chunk - 1, chunk + 1,
-                                    chunk / 2, std::numeric_limits<std::int64_t>::min()}) {
+  for (const int world_size : {0, -1, std::numeric_limits<int>::min()})
+    CHECK(refuses(chunk, world_size, chunk));
+  for (const std::int64_t padded : {std::int64_t{-1}, -chunk, std::int64_t{1}, std::int64_t{1000}, chunk - 1,
+                                    chunk + 1, chunk / 2, std::numeric_limits<std::int64_t>::min()}) {
     CAPTURE(padded);
     CHECK(refuses(padded, 2, chunk));
   }
-  for (const std::int64_t bucket : {std::int64_t{0}, std::int64_t{-1}, -chunk, std::int64_t{1}, chunk / 2, chunk - 1,
-                                    chunk + 1, std::numeric_limits<std::int64_t>::max()}) {
+  for (const std::int64_t bucket : {std::int64_t{0}, std::int64_t{-1}, -chunk, std::int64_t{1}, chunk / 2,
+                                    chunk - 1, chunk + 1, std::numeric_limits<std::int64_t>::max()}) {
     CAPTURE(bucket);
     CHECK(refuses(chunk, 2, bucket));
     CHECK(refuses(0, 2, bucket));

@@ -1,0 +1,70 @@
+#pragma once
+// Runs the command line the way a user does.
+
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace zeroproof::tests {
+
+struct CliResult {
+  int exit_code = -1;
+  std::string out, err;
+};
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// A folder of its own for every test, removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "zeroproof test XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string write(const std::string& name, const std::string& content) const {
+    std::ofstream(path_ / name, std::ios::binary) << content;
+    return file(name);
+  }
+  bool empty() const { return std::filesystem::is_empty(path_); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// `arguments` is shell text; `program` is zeroproof or zeroproof-faults.
+inline CliResult run_cli(const std::string& arguments, const std::string& program = "zeroproof") {
+  const TemporaryFolder folder;
+  const std::string command = "'" ZP_BUILD_DIR "/" + program + "' " + arguments + " >'" + folder.file("out") +
+                              "' 2>'" + folder.file("err") + "' </dev/null";
+  const int status = std::system(command.c_str());
+  CliResult result;
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.out = read_file(folder.file("out"));
+  result.err = read_file(folder.file("err"));
+  return result;
+}
+
+/// The shell word for a path that may hold spaces.
+inline std::string quoted(const std::string& path) { return "'" + path + "'"; }
+
+}  // namespace zeroproof::tests
