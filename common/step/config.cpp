@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <numeric>
+#include <sstream>
 
 #include "common/base/error.hpp"
 #include "common/layout/flat_layout.hpp"
@@ -30,8 +31,12 @@ void validate_optimizer(const AdamwHyper& o) {
     require(beta >= 0 && beta < 1, std::string("optimizer.") + key + " is " + text(beta),
             "it is the weight of the past in a moving average", "use a value in [0, 1)");
   }
+  for (const auto& [key, beta] : {std::pair{"beta1", o.beta1}, std::pair{"beta2", o.beta2}}) {
+    require(1.0 - static_cast<double>(beta) >= 0x1p-23, std::string("optimizer.") + key + " is " + text(beta),
+            "in fp32 1 - beta would be less than 2^-23, rule R5", "use a smaller value");
+  }
   require(1.0 - static_cast<double>(o.beta2) <= 0.5, "optimizer.beta2 is " + text(o.beta2),
-          "the error bounds of the contract need 1 - beta2 <= 1/2", "use 0.5 or more");
+          "rule R5 needs 1 - beta2 <= 1/2", "use 0.5 or more");
   require(std::isfinite(o.eps) && static_cast<float>(o.eps) >= 0x1p-126F, "optimizer.eps is " + text(o.eps),
           "the update divides by sqrt(v) + eps, and v can be 0", "use a normal positive fp32 number such as 1e-8");
   require(std::isfinite(o.weight_decay) && o.weight_decay >= 0, "optimizer.weight_decay is " + text(o.weight_decay),
@@ -53,16 +58,26 @@ void validate_model(const ModelConfig& m) {
           "every head has width / heads channels", "change one of the two");
 }
 
-void validate_scaler(const LossScalerConfig& s) {
+void validate_scaler(const LossScalerConfig& s, std::int64_t micro_batches) {
   for (const auto& [key, value] : {std::pair{"growth_interval", s.growth_interval},
                                    std::pair{"hysteresis", s.hysteresis}}) {
     require(value >= 1, std::string("loss_scaler.") + key + " is " + std::to_string(value), "it counts steps",
             "use 1 or more");
   }
+  require(s.log2_growth >= 1, "loss_scaler.growth_factor is 2^" + std::to_string(s.log2_growth),
+          "the scale must grow by it", "use 2 or more");
+  require(s.log2_backoff >= 1, "loss_scaler.backoff_factor is 2^" + std::to_string(-s.log2_backoff),
+          "the scale must shrink by it", "use 0.5 or less");
   require(s.log2_min <= s.log2_initial && s.log2_initial <= s.log2_max,
           "loss_scaler.initial_loss_scale 2^" + std::to_string(s.log2_initial) + " is outside 2^" +
               std::to_string(s.log2_min) + " to 2^" + std::to_string(s.log2_max),
           "the scale never leaves that range", "move min_loss_scale, max_loss_scale or the initial value");
+  require(s.log2_min >= -126, "loss_scaler.min_loss_scale is 2^" + std::to_string(s.log2_min),
+          "its product with the number of micro-batches must stay a normal fp32 number, rule R5", "use 2^-126 or more");
+  require(std::ldexp(static_cast<double>(micro_batches), s.log2_max) <= 0x1p126,
+          "loss_scaler.max_loss_scale is 2^" + std::to_string(s.log2_max),
+          "times " + std::to_string(micro_batches) + " micro-batches it exceeds 2^126, rule R5",
+          "lower max_loss_scale");
 }
 
 }  // namespace
@@ -91,21 +106,21 @@ RunConfig tiny_config() {
   config.initial_state = InitialState::seeded;
   config.model = {2, 15, 3, 37, 13};
   config.optimizer.lr = 1e-2;
-  config.optimizer.max_norm = 0.6;
+  config.optimizer.max_norm = 0.7;  // binds on some steps only
   config.scaler.hysteresis = 1;  // one skipped step, then growths after every third
   config.scaler.growth_interval = 3;
   return config;
 }
 
 void apply_toml_file(RunConfig& config, const std::string& path) {
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path, ignored);
   std::ifstream file(path, std::ios::binary);
-  require(file.good(), "configuration file " + path + " cannot be read", "the run needs its settings",
-          "check the path and its permissions");
-  const std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  require(!file.bad() && !(file.fail() && content.empty() && !file.eof()),
-          "configuration file " + path + " cannot be read", "the run needs its settings",
-          "name a file, not a directory");
-  apply_toml(config, content, path);
+  require(file.good() && !folder, "configuration file " + path + " cannot be read",
+          folder ? "it is a directory" : "the run needs its settings", "name a file you may read");
+  std::ostringstream content;
+  content << file.rdbuf();
+  apply_toml(config, content.str(), path);
 }
 
 void validate(const RunConfig& config) {
@@ -138,7 +153,7 @@ void validate(const RunConfig& config) {
           "use more than 0 and at most 86400 seconds");
   validate_model(config.model);
   validate_optimizer(config.optimizer);
-  validate_scaler(config.scaler);
+  validate_scaler(config.scaler, config.micro_batches);
 }
 
 DType parse_param_dtype(const std::string& text) {
@@ -164,6 +179,10 @@ std::string nearest(std::string_view word, const std::vector<std::string>& choic
     }
     return row.back();
   };
+  // Somebody who typed only the beginning meant what it begins.
+  for (const std::string& choice : choices) {
+    if (word.size() >= 3 && choice.rfind(word, 0) == 0) return choice;
+  }
   const auto best = std::min_element(choices.begin(), choices.end(), [&](const std::string& a, const std::string& b) {
     return distance(a) < distance(b);
   });

@@ -59,7 +59,8 @@ void validate(const RunConfig& config);
 /// fp32, bf16 or fp16. Errors: ErrorCode::config.
 DType parse_param_dtype(const std::string& text);
 
-/// The member of `choices` with the smallest edit distance to `word`; "" if there are none.
+/// The member of `choices` that starts with `word` (3 characters or more), or else the one with the smallest edit
+/// distance to it; "" if there are none.
 std::string nearest(std::string_view word, const std::vector<std::string>& choices);
 
 }  // namespace zeroproof

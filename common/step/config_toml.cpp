@@ -1,5 +1,6 @@
 // TOML into RunConfig: one row per key, so that the list of valid keys and the code cannot drift apart.
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -14,16 +15,25 @@
 namespace zeroproof {
 namespace {
 
-/// A value with the place it came from, for messages.
+/// Text of the file inside a message: one line, whatever control characters it holds.
+std::string printable(const std::string& text) {
+  std::string result;
+  for (const char c : text) result += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+  return result;
+}
+
+/// A value with the file it came from, for messages.
 struct Value {
   const toml::node& node;
   std::string key;
-  std::string place;  // "file:line"
+  std::string file;
+
+  std::string place() const { return file + ":" + std::to_string(node.source().begin.line); }
 
   [[noreturn]] void reject(const std::string& expected) const {
     std::ostringstream shown;
     node.visit([&](const auto& value) { shown << value; });
-    fail(ErrorCode::config, place + ": " + key + " = " + shown.str(), "that is not " + expected,
+    fail(ErrorCode::config, place() + ": " + key + " = " + printable(shown.str()), "that is not " + expected,
          "write " + expected + "; common/step/defaults.toml shows every key");
   }
   template <class T>
@@ -41,7 +51,14 @@ struct Value {
   }
   int small(int low = -2147483647, int high = 2147483647) const { return static_cast<int>(integer(low, high)); }
   double number() const {
-    if (node.is_integer()) return static_cast<double>(as<std::int64_t>("a number"));
+    if (node.is_integer()) {
+      const auto value = as<std::int64_t>("a number");
+      constexpr std::int64_t safe = std::int64_t{1} << 62;  // beyond, the way back could overflow
+      const bool exact = value <= safe && value >= -safe &&
+                         static_cast<std::int64_t>(static_cast<double>(value)) == value;
+      if (!exact) reject("a number that fp64 holds exactly");
+      return static_cast<double>(value);
+    }
     return as<double>("a number");
   }
   std::string string() const { return as<std::string>("a string"); }
@@ -57,7 +74,7 @@ struct Value {
     const toml::array* array = node.as_array();
     if (array == nullptr || array->empty()) reject("a list with at least one value");
     std::vector<T> result;
-    for (const toml::node& item : *array) result.push_back(read(Value{item, key, place}));
+    for (const toml::node& item : *array) result.push_back(read(Value{item, key, file}));
     return result;
   }
 };
@@ -86,6 +103,14 @@ InitialState initial_state(const Value& v) {
   v.reject("\"zero\" or \"seeded\"");
 }
 
+DType param_dtype(const Value& v) {
+  const std::string text = v.string();
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+    if (name(dtype) == text) return dtype;
+  }
+  v.reject("\"bf16\", \"fp16\" or \"fp32\"");
+}
+
 std::vector<std::pair<std::string, Setter>> run_keys() {
   const auto small = [](const Value& v) { return v.small(); };
   return {
@@ -99,7 +124,7 @@ std::vector<std::pair<std::string, Setter>> run_keys() {
        }},
       {"run.dtypes",
        [](RunConfig& c, const Value& v) {
-         c.dtypes = v.list<DType>([](const Value& item) { return parse_param_dtype(item.string()); });
+         c.dtypes = v.list<DType>(param_dtype);
        }},
       {"run.bucket_numels",
        [](RunConfig& c, const Value& v) {
@@ -169,19 +194,25 @@ void apply_toml(RunConfig& config, std::string_view text, const std::string& fil
   std::vector<std::string> names;
   for (const auto& [name, setter] : keys) names.push_back(name);
 
-  const auto apply = [&](const std::string& key, const toml::node& node) {
+  const auto unknown = [&](const std::string& key, const toml::node& node) {
     const std::string place = file_name + ":" + std::to_string(node.source().begin.line);
+    fail(ErrorCode::config, place + ": unknown key " + printable(key),
+         "a misspelt setting would silently do nothing", "did you mean " + nearest(key, names) + "?");
+  };
+  const auto apply = [&](const std::string& key, const toml::node& node) {
     for (const auto& [name, setter] : keys) {
-      if (name == key) return setter(config, Value{node, key, place});
+      if (name == key) return setter(config, Value{node, key, file_name});
     }
-    fail(ErrorCode::config, place + ": unknown key " + key, "a misspelt setting would silently do nothing",
-         "did you mean " + nearest(key, names) + "?");
+    unknown(key, node);
   };
   for (const auto& [section, node] : parse(text, file_name)) {
     const std::string prefix(section.str());
+    const bool known = std::any_of(names.begin(), names.end(),
+                                   [&](const std::string& name) { return name.rfind(prefix + ".", 0) == 0; });
     const toml::table* table = node.as_table();
-    if (table == nullptr) {
-      apply(prefix, node);
+    // Also "run.steps" = 7, a quoted key at the top, and a misspelt section that is still empty.
+    if (table == nullptr || (!known && table->empty())) {
+      unknown(prefix, node);
       continue;
     }
     for (const auto& [name, value] : *table) apply(prefix + "." + std::string(name.str()), value);

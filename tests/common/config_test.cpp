@@ -2,17 +2,17 @@
 
 #include <doctest.h>
 
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <limits>
+#include <optional>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "common/base/error.hpp"
@@ -47,14 +47,23 @@ bool same(const RunConfig& a, const RunConfig& b) { return members(a) == members
 
 RunConfig every_field_changed() {
   RunConfig c = main_config();
-  ++c.seed, ++c.steps, ++c.micro_batches, c.comm_timeout_s += 0.5;
-  c.stages.push_back(9), c.worlds.clear(), c.dtypes.push_back(DType::u64);
-  c.bucket_numels.push_back(5), c.omp_threads.push_back(3), c.text += "elsewhere";
+  ++c.seed;
+  ++c.steps;
+  ++c.micro_batches;
+  c.comm_timeout_s += 0.5;
+  c.stages.push_back(9);
+  c.worlds.clear();
+  c.dtypes.push_back(DType::u64);
+  c.bucket_numels.push_back(5);
+  c.omp_threads.push_back(3);
+  c.text += "elsewhere";
   c.initial_state = c.initial_state == InitialState::zero ? InitialState::seeded : InitialState::zero;
-  for (int* value : {&c.model.layers, &c.model.width, &c.model.heads, &c.model.hidden, &c.model.context})
-    ++*value;
+  ModelConfig& m = c.model;
+  for (int* value : {&m.layers, &m.width, &m.heads, &m.hidden, &m.context}) ++*value;
   AdamwHyper& o = c.optimizer;
-  o.lr += 1, o.beta1 += 1, o.beta2 += 1, o.eps += 1, o.weight_decay += 1, o.max_norm = -3.0;
+  for (double* value : {&o.lr, &o.eps, &o.weight_decay}) *value += 1;
+  for (float* value : {&o.beta1, &o.beta2}) *value += 1;
+  o.max_norm = -3.0;
   o.bias_correction = !o.bias_correction;
   LossScalerConfig& s = c.scaler;
   s.kind = s.kind == LossScalerKind::none ? LossScalerKind::constant : LossScalerKind::none;
@@ -157,10 +166,9 @@ std::string judged(const std::string& toml) {
 }  // namespace
 
 TEST_CASE("config: defaults.toml brings every setting back to main_config()") {
-  const auto differ = [](const auto&... pairs) { return (... && (pairs)); };
   const bool all_differ = std::apply(
       [&](const auto&... a) {
-        return std::apply([&](const auto&... b) { return differ(a != b...); },
+        return std::apply([&](const auto&... b) { return (... && (a != b)); },
                           members(every_field_changed()));
       },
       members(main_config()));
@@ -190,8 +198,8 @@ TEST_CASE("config: defaults.toml has every key that the parser knows, once") {
   const std::string parser = content_of(source_dir + "/common/step/config_toml.cpp");
   const std::regex row("\"((run|model|optimizer|loss_scaler)\\.[a-z0-9_]+)\"");
   std::set<std::string> known;
-  for (std::sregex_iterator it(parser.begin(), parser.end(), row), end; it != end; ++it)
-    known.insert((*it)[1]);
+  const std::sregex_iterator begin(parser.begin(), parser.end(), row);
+  for (auto match = begin; match != std::sregex_iterator(); ++match) known.insert((*match)[1]);
   CHECK(known.size() == std::tuple_size_v<decltype(members(main_config()))>);  // one key per field
   std::istringstream lines(content_of(defaults_file));
   std::set<std::string> shown;
@@ -268,8 +276,7 @@ TEST_CASE("config: unknown keys are refused with file and line, and the nearest 
   check_refused("[model]\n\n\"\" = 1", 3, "unknown key model.");
   check_refused("\"run.steps\" = 7", 1, "unknown key");     // a quoted dot does not separate
   check_refused("[run]\n[optimiser]\n", 2, "unknown key");  // a misspelt section whose lines are all remarks
-  check_refused("[run]\n\"a\\nb\" = 7", 2,
-                "unknown key");  // with a line feed that must not reach the message
+  check_refused("[run]\n\"a\\nb\" = 7", 2, "unknown key");  // the line feed must not reach the message
 }
 
 // 2^53 + 1 and 2^63 - 1 are no powers of two, though the fp64 numbers nearest to them are.
@@ -311,8 +318,8 @@ TEST_CASE("config: values of a wrong type are refused with file, line and key") 
     for_each_value(key + std::string(" | \"1\" | true"), check);
   }
   check("run.steps", "\"\"\"\n1\n2\"\"\"");  // the message stays in one line
-  check_refused("[run]\nstages = [\n  0,\n  true,\n]", 4,
-                "run.stages");  // the line of the value, not of its list
+  // The line of the value, not of its list.
+  check_refused("[run]\nstages = [\n  0,\n  true,\n]", 4, "run.stages");
 }
 
 // 1 - beta must be 2^-23 or more, and the fp32 number 0.99999994 is 1 - 2^-24. The largest scales are 2^127

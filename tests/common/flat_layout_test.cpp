@@ -237,6 +237,10 @@ TEST_CASE("flat layout: what cannot be registered") {
     CAPTURE(params[0].shape.size());
     CHECK(code_of(params) == ErrorCode::invalid_argument);
   }
+  // Each of these fits into 2^58, and all of them together into no int64.
+  std::vector<ParamSpec> many;
+  for (int i = 0; i < 40; ++i) many.push_back({"p" + std::to_string(i), {std::int64_t{1} << 58}});
+  CHECK(code_of(many) == ErrorCode::invalid_argument);
   // Names that differ only in case or in a blank are different; an empty tensor never overflows.
   CHECK(FlatLayout({{"a", {1}}, {"A", {1}}, {"a ", {1}}}).numel() == 3);
   CHECK(FlatLayout({{"a", {half, half, 0, half}}}).numel() == 0);

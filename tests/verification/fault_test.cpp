@@ -16,7 +16,10 @@ CaseResult run(const std::string& id, const std::string& fault) {
   VerifyOptions options;
   options.patterns = {id};
   options.fault = fault;
-  options.overrides = [](RunConfig& config) { config.comm_timeout_s = 10; };
+  options.overrides = [](RunConfig& config) {
+    config.comm_timeout_s = 10;
+    config.text = ZP_SAMPLE_TEXT;
+  };
   const std::vector<CaseSpec> cases = selected_cases(options);
   REQUIRE(cases.size() == 1);
   RunReport report = run_cases(options, cases, [](double, const std::string&) {});
@@ -77,7 +80,7 @@ TEST_CASE("every planted fault is caught at its step, phase, rank, buffer and el
   REQUIRE(cuda::faults_built());
   std::set<std::string_view> classes;
   for (const Expected& expected : expectations) {
-    CAPTURE(expected.fault);
+    CAPTURE(std::string(expected.fault));
     const CaseResult result = run(expected.id, expected.fault);
     CAPTURE(result.reason);
     CHECK(result.status == Status::fail);
@@ -91,7 +94,7 @@ TEST_CASE("every planted fault is caught at its step, phase, rank, buffer and el
     if (expected.last_global >= -1) CHECK(d.last_global_index == expected.last_global);
     if (*expected.parameter != '\0') CHECK(d.parameter == expected.parameter);
     classes.insert(catalogued(expected.fault).fault_class);
-    MESSAGE(expected.fault << ": " << result.reason);
+    MESSAGE(std::string(expected.fault) << ": " << result.reason);
   }
   CHECK(classes.size() >= 6);
 }
@@ -113,7 +116,7 @@ TEST_CASE("an optimizer that edits the caller's gradients fails") {
 
 TEST_CASE("faults do not survive a free run either") {
   for (const Expected& expected : expectations) {
-    CAPTURE(expected.fault);
+    CAPTURE(std::string(expected.fault));
     std::string id = expected.id;
     id.replace(id.find("lockstep"), 8, "free");
     CHECK(run(id, expected.fault).status == Status::fail);

@@ -26,7 +26,8 @@ Json run_matrix(const std::string& flags) {
   const TemporaryFolder folder;
   const std::string report = folder.file("report.json");
   const CliResult result =
-      run_cli("verify byte_gpt_tiny --world " + worlds() + " --stage 0,1,2 --bucket 4096,65536 --threads 1,2 " + flags +
+      run_cli("verify byte_gpt_tiny --world " + worlds() + " --text " + quoted(ZP_SAMPLE_TEXT) +
+              " --stage 0,1,2 --bucket 4096,65536 --threads 1,2 " + flags +
               " --report text," + quoted("json:" + report));
   CAPTURE(result.out);
   CAPTURE(result.err);
