@@ -7,7 +7,6 @@
 
 #include "common/base/float_formats.hpp"
 #include "cuda/fault.hpp"
-#include "cuda/host/cast.hpp"
 #include "cuda/host/grad_sum.hpp"
 
 namespace zeroproof::cuda {
@@ -55,8 +54,8 @@ std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup, bool whole) {
   return plans;
 }
 
-BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans)
-    : setup_(setup), plans_(plans), all_pieces_(host::PieceLoop(setup.layout->pieces({{0, setup.layout->padded_numel()}}))) {}
+BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, const PhaseOps& ops)
+    : setup_(setup), plans_(plans), ops_(ops), all_pieces_(host::PieceLoop(setup.layout->pieces({{0, setup.layout->padded_numel()}}))) {}
 
 BucketReduce::Values BucketReduce::take_buffer(std::int64_t numel) {
   const auto fits = std::find_if(pool_.begin(), pool_.end(), [&](const Values& b) { return b->numel() == numel; });
@@ -81,7 +80,7 @@ BucketReduce::Stack BucketReduce::make_stack(const host::PieceLoop& pieces) {
       if (ZP_FAULT(exec, "Z64-accumulator-overwritten")) {
         std::copy(right.begin(), right.end(), left.begin());
       } else {
-        host::add_nodes(exec, left, right, left);
+        ops_.add_nodes(exec, left, right, left);
       }
       plant_narrow_accumulator(exec, left);
     });
@@ -108,10 +107,10 @@ void BucketReduce::widen(const TensorView& source, Span<float> target, const hos
     const auto to = part(target, piece.local_begin, piece.numel);
     if (source.dtype == DType::bf16) {
       const Span<const bf16> from(static_cast<const bf16*>(source.data), count);
-      host::widen_bf16(exec, part(from, piece.local_begin, piece.numel), to);
+      ops_.widen_bf16(exec, part(from, piece.local_begin, piece.numel), to);
     } else if (source.dtype == DType::fp16) {
       const Span<const fp16> from(static_cast<const fp16*>(source.data), count);
-      host::widen_fp16(exec, part(from, piece.local_begin, piece.numel), to);
+      ops_.widen_fp16(exec, part(from, piece.local_begin, piece.numel), to);
     } else {
       const Span<const float> from(static_cast<const float*>(source.data), count);
       const auto values = part(from, piece.local_begin, piece.numel);

@@ -9,6 +9,7 @@
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/host/node_stack.hpp"
 #include "cuda/host/piece_loop.hpp"
+#include "cuda/phase_ops.hpp"
 
 namespace zeroproof::cuda {
 
@@ -25,7 +26,7 @@ std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup, bool whole);
 
 class BucketReduce {
  public:
-  BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans);
+  BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, const PhaseOps& ops);
 
   /// Contiguous assignment, one reduction for the whole step (stages 0 and 1): the sums of this rank's slices go to
   /// grad_sum at each plan's local_begin.
@@ -49,6 +50,7 @@ class BucketReduce {
 
   const OptimizerSetup& setup_;
   const std::vector<BucketPlan>& plans_;
+  const PhaseOps& ops_;
   host::PieceLoop all_pieces_;
   std::vector<Values> pool_;  ///< freed buffers, reused by size
 };

@@ -10,10 +10,12 @@ namespace zeroproof::cuda {
 enum class StepForm {
   phases,  ///< one pass per phase; every phase can be looked at
   fused,   ///< two passes: finite check + norm, then unscale + clip + update + cast
+  device,  ///< as phases, with the CUDA kernels; needs a device that answers
 };
 
 /// One rank of the production optimizer: flat buckets, stages 0, 1 and 2, host kernels.
-/// Errors: as reference::make_distributed_optimizer.
+/// Errors: invalid_argument if the setup is incomplete, the stage is not 0..2, a hyper-parameter leaves rule R5, or
+/// layout, shard map and communicator do not fit each other; unavailable for StepForm::device without a device.
 std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const OptimizerSetup& setup,
                                                                  StepForm form = StepForm::phases);
 

@@ -27,6 +27,13 @@ class PieceLoop {
     }
   }
 
+  /// The pieces as they are, uncut, for twins that split the work themselves.
+  static PieceLoop whole(std::vector<Piece> pieces) {
+    PieceLoop loop{std::vector<Piece>{}};
+    loop.blocks_ = std::move(pieces);
+    return loop;
+  }
+
   /// Calls body(serial_exec, block) for every block, on exec.num_threads threads; serial_exec is exec with one thread.
   /// The first exception is rethrown when all threads have ended.
   template <class Body>

@@ -1,0 +1,254 @@
+#include "cuda/production_optimizer.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "cuda/fault.hpp"
+#include "cuda/host/clip.hpp"
+#include "cuda/host/fused_step.hpp"
+#include "cuda/host/grad_norm.hpp"
+#include "cuda/host/limb_deposit.hpp"
+#include "cuda/host/loss_scaler.hpp"
+#include "cuda/host/step_scalars.hpp"
+#include "cuda/optimizer_checks.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+Span<float> part(const GuardedBuffer& buffer, const Piece& piece) {
+  return buffer.as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
+                                    static_cast<std::size_t>(piece.numel));
+}
+
+TensorView part_of(const TensorView& view, std::int64_t begin, std::int64_t numel) {
+  return {static_cast<std::byte*>(view.data) + begin * num_bytes(view.dtype), view.dtype, numel};
+}
+
+Span<std::byte> bytes(const TensorView& view) {
+  return {static_cast<std::byte*>(view.data), static_cast<std::size_t>(view.num_bytes())};
+}
+
+std::vector<FlatRange> state_ranges(const OptimizerSetup& setup) {
+  if (setup.stage > 0) return setup.shards->shard(setup.comm->rank());
+  if (setup.layout->padded_numel() == 0) return {};
+  return {{0, setup.layout->padded_numel()}};
+}
+
+std::int64_t total(const std::vector<FlatRange>& ranges) {
+  std::int64_t numel = 0;
+  for (const FlatRange& range : ranges) numel += range.numel();
+  return numel;
+}
+
+/// Device twins stage every call through device memory: whole pieces, one after another.
+host::PieceLoop loop_over(const std::vector<Piece>& pieces, StepForm form) {
+  return form == StepForm::device ? host::PieceLoop::whole(pieces) : host::PieceLoop(pieces);
+}
+
+OptimizerSetup adapted(OptimizerSetup setup, StepForm form) {
+  if (form == StepForm::device) setup.exec.num_threads = 1;  // the device has threads of its own
+  return setup;
+}
+
+}  // namespace
+
+ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, StepForm form)
+    : setup_(adapted(checked(setup), form)),
+      form_(form),
+      ops_(form == StepForm::device ? device_ops() : host_ops()),
+      ranges_(state_ranges(setup_)),
+      pieces_(loop_over(setup_.layout->pieces(ranges_), form)),
+      plans_(plan_buckets(setup_, setup_.stage == 0)),
+      reduce_(setup_, plans_, ops_),
+      grad_(total(ranges_), DType::fp32),
+      exp_avg_(total(ranges_), DType::fp32),
+      exp_avg_sq_(total(ranges_), DType::fp32),
+      master_(total(ranges_), DType::fp32),
+      param_shard_(total(ranges_), setup_.param_dtype),
+      param_full_(setup_.layout->padded_numel(), setup_.param_dtype) {}
+
+void ProductionOptimizer::load_state(const FullState& state) {
+  require_state(setup_, state);
+  pieces_.run(setup_.exec, [&](const Exec&, const Piece& piece) {
+    const auto copy = [&](Span<const float> full, const GuardedBuffer& local) {
+      const auto values = full.subspan(static_cast<std::size_t>(piece.global_begin), static_cast<std::size_t>(piece.numel));
+      std::copy(values.begin(), values.end(), part(local, piece).begin());
+    };
+    copy(state.master, master_);
+    copy(state.exp_avg, exp_avg_);
+    copy(state.exp_avg_sq, exp_avg_sq_);
+  });
+  applied_steps_ = static_cast<std::uint64_t>(state.applied_steps);
+  scaler_ = state.scaler;
+  cast();
+  gather();
+  loaded_ = true;
+}
+
+void ProductionOptimizer::run_phase(Phase phase, LeafSource& leaves) {
+  switch (phase) {
+    case Phase::prepare: return prepare();
+    case Phase::reduce: return reduce(leaves);
+    case Phase::unscale: return unscale();
+    case Phase::norm: return norm();
+    case Phase::clip: return clip();
+    case Phase::update: return form_ == StepForm::fused ? update_fused() : update();
+    case Phase::cast: return form_ == StepForm::fused ? void() : cast();
+    case Phase::gather: return gather();
+  }
+}
+
+void ProductionOptimizer::prepare() {
+  found_inf_ = 0;
+  const std::int64_t divisor = ZP_FAULT(setup_.exec, "Z60-sum-instead-of-mean") ? 1 : setup_.micro_batches;
+  scalars_ = host::step_scalars(setup_.hyper, static_cast<std::int64_t>(applied_steps_) + 1, scaler_.log2_scale, divisor);
+}
+
+void ProductionOptimizer::reduce(LeafSource& leaves) {
+  if (setup_.stage == 2) return reduce_.reduce_strided(leaves, grad_.as<float>());
+  reduce_.reduce_contiguous(leaves, grad_.as<float>());
+  if (setup_.stage == 1) return;
+  for (const BucketPlan& plan : plans_) {  // stage 0: every rank needs all of G
+    std::vector<Span<std::byte>> receive;
+    for (const FlatRange& slice : plan.slices) {
+      receive.push_back(bytes(part_of(grad_.view(), slice.begin, slice.numel())));
+    }
+    setup_.comm->all_gather(receive[static_cast<std::size_t>(setup_.comm->rank())], receive);
+  }
+}
+
+void ProductionOptimizer::unscale() {
+  std::atomic<bool> found{false};
+  limbs_ = NormLimbs{};
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    const auto grad = part(grad_, piece);
+    bool here = false;
+    if (form_ == StepForm::fused) {
+      NormLimbs limbs;
+      here = host::fused_finite_and_norm(exec, scalars_.inv_scale, grad, limbs);
+      add_limbs(limbs);
+    } else {
+      here = ops_.unscale(exec, scalars_.inv_scale, grad, grad);
+    }
+    if (here) found = true;
+  });
+  std::uint64_t flag = found ? 1 : 0;
+  if (!ZP_FAULT(setup_.exec, "Z53-found-inf-not-global")) {
+    setup_.comm->all_reduce({&flag, 1}, IntegerReduce::bitwise_or);
+  }
+  found_inf_ = static_cast<std::uint32_t>(flag);
+  const LossScalerState before = scaler_;
+  scaler_ = host::loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
+  if (ZP_FAULT(setup_.exec, "Z58-hysteresis-not-refilled")) {
+    scaler_.hysteresis_left = std::min(scaler_.hysteresis_left, before.hysteresis_left);
+  }
+  if (found_inf_ == 0) return;
+  grad_norm_ = std::numeric_limits<double>::quiet_NaN();
+  clip_coef_ = std::numeric_limits<float>::quiet_NaN();
+  if (ZP_FAULT(setup_.exec, "Z106-counter-advances-on-skip")) ++applied_steps_;
+}
+
+void ProductionOptimizer::add_limbs(const NormLimbs& limbs) {
+  const std::lock_guard lock(limbs_mutex_);
+  host::merge(limbs, limbs_);
+}
+
+void ProductionOptimizer::norm() {
+  if (form_ != StepForm::fused) {
+    pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+      NormLimbs limbs;
+      ops_.grad_norm_accumulate(exec, part(grad_, piece), limbs);
+      add_limbs(limbs);
+    });
+  }
+  host::grad_norm_normalise(limbs_);
+  if (setup_.stage > 0 || ZP_FAULT(setup_.exec, "Z33-replicated-counted-per-rank")) {
+    static_assert(sizeof(NormLimbs) == 23 * sizeof(std::uint64_t));
+    auto words = std::bit_cast<std::array<std::uint64_t, 23>>(limbs_);
+    setup_.comm->all_reduce(words, IntegerReduce::sum);
+    limbs_ = std::bit_cast<NormLimbs>(words);
+    host::grad_norm_normalise(limbs_);
+  }
+  grad_norm_ = host::grad_norm_finish(limbs_);
+}
+
+void ProductionOptimizer::clip() {
+  clip_coef_ = host::clip_coef(grad_norm_, setup_.hyper.max_norm);
+  if (form_ == StepForm::fused) return;
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    ops_.clip(exec, clip_coef_, part(grad_, piece), part(grad_, piece));
+  });
+}
+
+void ProductionOptimizer::update() {
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    if (ZP_FAULT(exec, "Z78-shard-from-unpadded-count") &&
+        piece.local_begin >= setup_.layout->numel() / setup_.comm->world_size()) {
+      return;
+    }
+    if (ZP_FAULT(exec, "Z20-state-zeroed-each-step")) {
+      std::ranges::fill(part(exp_avg_, piece), 0.0F);
+    }
+    ops_.adamw_update(exec, scalars_, part(grad_, piece), part(master_, piece), part(exp_avg_, piece),
+                       part(exp_avg_sq_, piece));
+  });
+  ++applied_steps_;
+}
+
+void ProductionOptimizer::update_fused() {
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    host::fused_update(exec, scalars_, clip_coef_, part(grad_, piece), part(master_, piece),
+                       part(exp_avg_, piece), part(exp_avg_sq_, piece),
+                       part_of(param_shard_.view(), piece.local_begin, piece.numel));
+  });
+  ++applied_steps_;
+}
+
+void ProductionOptimizer::cast() {
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    const auto begin = static_cast<std::size_t>(piece.local_begin);
+    const auto count = static_cast<std::size_t>(piece.numel);
+    const auto master = part(master_, piece);
+    if (setup_.param_dtype == DType::bf16) {
+      const auto param = param_shard_.as<bf16>().subspan(begin, count);
+      ops_.cast_to_bf16(exec, master, param);
+      if (ZP_FAULT(exec, "Z116-no-master") && loaded_) ops_.widen_bf16(exec, param, master);
+    } else if (setup_.param_dtype == DType::fp16) {
+      const auto param = param_shard_.as<fp16>().subspan(begin, count);
+      ops_.cast_to_fp16(exec, master, param);
+      if (ZP_FAULT(exec, "Z116-no-master") && loaded_) ops_.widen_fp16(exec, param, master);
+    } else {
+      std::ranges::copy(master, part(param_shard_, piece).begin());
+    }
+  });
+}
+
+void ProductionOptimizer::gather() {
+  const auto rank = static_cast<std::size_t>(setup_.comm->rank());
+  if (setup_.stage == 0) {
+    if (param_full_.numel() > 0) std::memcpy(param_full_.data(), param_shard_.data(), bytes(param_full_.view()).size());
+    return;
+  }
+  for (const BucketPlan& plan : plans_) {
+    std::vector<Span<std::byte>> receive;
+    for (const FlatRange& slice : plan.slices) {
+      receive.push_back(bytes(part_of(param_full_.view(), slice.begin, slice.numel())));
+    }
+    const TensorView mine = part_of(param_shard_.view(), plan.local_begin, plan.slices[rank].numel());
+    std::vector<std::byte> stale;
+    const bool keep_stale = ZP_FAULT(setup_.exec, "Z84-last-bucket-not-gathered") && &plan == &plans_.back();
+    const auto whole = bytes(part_of(param_full_.view(), plan.range.begin, plan.range.numel()));
+    if (keep_stale) stale.assign(whole.begin(), whole.end());
+    setup_.comm->all_gather(bytes(mine), receive);
+    if (keep_stale) std::ranges::copy(stale, whole.begin());
+    if (ZP_FAULT(setup_.exec, "Z91-transport-corrupts-a-line") && rank + 1 == plan.slices.size() &&
+        receive[0].size() >= 128) {
+      for (std::byte& value : receive[0].first(128)) value ^= std::byte{1};
+    }
+  }
+}
+
+}  // namespace zeroproof::cuda

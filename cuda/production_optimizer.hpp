@@ -1,0 +1,66 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/base/guarded_buffer.hpp"
+#include "common/contracts/grad_norm.hpp"
+#include "cuda/bucket_reduce.hpp"
+#include "cuda/distributed_optimizer.hpp"
+#include "cuda/phase_ops.hpp"
+
+namespace zeroproof::cuda {
+
+/// One rank of the production optimizer. Phases are in production_optimizer.cpp, what taps see in production_views.cpp.
+class ProductionOptimizer final : public DistributedOptimizer {
+ public:
+  ProductionOptimizer(const OptimizerSetup& setup, StepForm form);
+
+  ProductionOptimizer(const ProductionOptimizer&) = delete;
+  ProductionOptimizer& operator=(const ProductionOptimizer&) = delete;
+
+  void load_state(const FullState& state) override;
+  void run_phase(Phase phase, LeafSource& leaves) override;
+  bool skipped() const override { return found_inf_ != 0; }
+  std::vector<ExposedBuffer> exposed(Phase phase) override;
+  std::vector<ExposedBuffer> storage() override;
+  std::string damaged_guard() const override;
+  LossScalerState loss_scaler() const override { return scaler_; }
+  std::int64_t applied_steps() const override { return static_cast<std::int64_t>(applied_steps_); }
+
+ private:
+  void prepare();
+  void reduce(LeafSource& leaves);
+  void unscale();
+  void norm();
+  void clip();
+  void update();
+  void update_fused();
+  void cast();
+  void gather();
+  void add_limbs(const NormLimbs& limbs);
+  ExposedBuffer sharded(BufferId id, const GuardedBuffer& buffer) const { return {id, buffer.view(), ranges_}; }
+
+  const OptimizerSetup setup_;
+  const StepForm form_;
+  const PhaseOps& ops_;  // host or device twins
+  const std::vector<FlatRange> ranges_;  // what this rank keeps state for
+  const host::PieceLoop pieces_;
+  const std::vector<BucketPlan> plans_;
+  BucketReduce reduce_;
+  GuardedBuffer grad_;  // G, then g1, then g (phases); G only (fused)
+  GuardedBuffer exp_avg_, exp_avg_sq_, master_, param_shard_, param_full_;
+  StepScalars scalars_{};
+  LossScalerState scaler_;
+  NormLimbs limbs_;
+  std::mutex limbs_mutex_;
+  std::uint64_t applied_steps_ = 0;
+  std::uint32_t found_inf_ = 0;
+  bool loaded_ = false;
+  double grad_norm_ = 0;
+  float clip_coef_ = 1;
+};
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,61 @@
+// What taps and comparisons see of the production optimizer.
+
+#include <algorithm>
+#include <utility>
+
+#include "cuda/production_optimizer.hpp"
+
+namespace zeroproof::cuda {
+
+std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
+  const bool phases = form_ != StepForm::fused;
+  std::vector<ExposedBuffer> buffers;
+  switch (phase) {
+    case Phase::prepare:
+      return {{BufferId::step_scalars, {&scalars_, DType::u32, sizeof(scalars_) / 4}, {}}};
+    case Phase::reduce: return {sharded(BufferId::grad_sum, grad_)};
+    case Phase::unscale:
+      if (phases) buffers.push_back(sharded(BufferId::unscaled_grad, grad_));
+      buffers.push_back({BufferId::found_inf, {&found_inf_, DType::u32, 1}, {}});
+      buffers.push_back({BufferId::loss_scaler, {&scaler_, DType::u32, sizeof(scaler_) / 4}, {}});
+      return buffers;
+    case Phase::norm:
+      return {{BufferId::norm_limbs, {&limbs_, DType::u64, sizeof(limbs_) / 8}, {}},
+              {BufferId::grad_norm, {&grad_norm_, DType::fp64, 1}, {}}};
+    case Phase::clip:
+      buffers.push_back({BufferId::clip_coef, {&clip_coef_, DType::fp32, 1}, {}});
+      if (phases) buffers.push_back(sharded(BufferId::grad, grad_));
+      return buffers;
+    case Phase::update:
+      return {sharded(BufferId::exp_avg, exp_avg_), sharded(BufferId::exp_avg_sq, exp_avg_sq_),
+              sharded(BufferId::master, master_), {BufferId::applied_steps, {&applied_steps_, DType::u64, 1}, {}}};
+    case Phase::cast: return {sharded(BufferId::param_shard, param_shard_)};
+    case Phase::gather:
+      return {{BufferId::param_full, param_full_.view(), {{0, setup_.layout->padded_numel()}}}};
+  }
+  return buffers;
+}
+
+std::vector<ExposedBuffer> ProductionOptimizer::storage() {
+  std::vector<ExposedBuffer> buffers;
+  for (const Phase phase : all_phases) {
+    for (ExposedBuffer& buffer : exposed(phase)) {
+      const bool seen = std::ranges::any_of(
+          buffers, [&](const ExposedBuffer& other) { return other.view.data == buffer.view.data && other.view.numel > 0; });
+      if (!seen) buffers.push_back(std::move(buffer));
+    }
+  }
+  return buffers;
+}
+
+std::string ProductionOptimizer::damaged_guard() const {
+  const std::pair<const char*, const GuardedBuffer*> all[] = {
+      {"grad", &grad_},     {"exp_avg", &exp_avg_},         {"exp_avg_sq", &exp_avg_sq_},
+      {"master", &master_}, {"param_shard", &param_shard_}, {"param_full", &param_full_}};
+  for (const auto& [name, buffer] : all) {
+    if (!buffer->guards_intact()) return name;
+  }
+  return {};
+}
+
+}  // namespace zeroproof::cuda
