@@ -107,7 +107,7 @@ void add_cases(std::string& out, const std::vector<CaseResult>& cases, const Pai
                        bandwidth(t.reference_seconds, t.reference_bytes, t.steps),
                        bandwidth(t.candidate_seconds, t.candidate_bytes, t.steps));
   }
-  out += "time of the phases unscale to cast on rank 0, ranks sharing this machine; GB/s counts the bytes each needs\n";
+  out += "times: phases unscale to cast on rank 0; ranks share this machine; GB/s counts the bytes each needs\n";
 }
 
 void add_failure(std::string& out, const CaseResult& result, const Paint& paint) {
@@ -155,8 +155,11 @@ void add_hashes(std::string& out, const std::vector<CaseResult>& cases, const Pa
   for (const auto& [key, counts] : hashes) {
     const bool one = counts.size() == 1;
     for (const auto& [digest, count] : counts) {
-      out += fmt::format("trajectory {} {}  {}  {} cases{}\n", key.first, name(key.second), to_hex(digest), count,
-                         one ? ", all equal" : paint("31", ", NOT ALL EQUAL"));
+      out += fmt::format("trajectory {} {}  {}  {}{}\n", key.first, name(key.second), to_hex(digest),
+                         count == 1 ? "1 case" : std::to_string(count) + " cases",
+                         !one         ? paint("31", ", NOT ALL EQUAL")
+                         : count == 1 ? ""
+                                      : ", all equal");
     }
   }
 }

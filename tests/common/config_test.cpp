@@ -416,6 +416,9 @@ TEST_CASE("config: files that cannot be read") {
   CHECK(about("") != "");
   CHECK(has(about(std::filesystem::temp_directory_path().string()),
             std::filesystem::temp_directory_path().string()));
+#if defined(__linux__)
+  CHECK(about("/proc/self/mem") != "");  // opens, and then every read fails
+#endif
   const TemporaryFile file;
   std::ofstream(file.path) << "[run]\nsteps = none";
   CHECK(has(about(file.path), file.path + ":2:"));
@@ -441,5 +444,8 @@ TEST_CASE("config: parameter dtypes and the nearest word") {
   CHECK(nearest("tezt", choices) == "text");   // one replaced
   CHECK(nearest("stagse", choices) == "stages");
   CHECK(nearest("", choices) == "seed");  // the first of the shortest
+  // A beginning of three characters counts for more than a small distance, one of two does not.
+  CHECK(nearest("abc", {"xyz", "abcdefgh"}) == "abcdefgh");
+  CHECK(nearest("ab", {"xy", "abcdefgh"}) == "xy");
   CHECK(nearest("anything", {}) == "");
 }

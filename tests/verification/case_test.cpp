@@ -1,0 +1,182 @@
+// Case ids, patterns, verdicts and reports.
+
+#include <doctest.h>
+
+#include <limits>
+
+#include "common/base/error.hpp"
+#include "verification/case.hpp"
+#include "verification/run_plan.hpp"
+#include "verification/run_report.hpp"
+#include "verification/verdict.hpp"
+#include "verification/write_sets.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::verification;
+
+Experiment tiny(DType dtype) {
+  RunConfig config = tiny_config();
+  config.text = ZP_SAMPLE_TEXT;
+  return Experiment("byte_gpt_tiny", config, dtype, load_text(config));
+}
+
+/// A case in which everything went well.
+CaseResult good_result() {
+  CaseResult result;
+  result.tallies = {{Phase::update, BufferId::master, "reference", 100, 0}};
+  result.moved_elements = 90;
+  result.clipped_steps = 3;
+  result.skipped_steps = 1;
+  result.steps = 6;
+  result.reference_hash = Digest{1, 2};
+  result.candidate_hash = Digest{1, 2};
+  return result;
+}
+
+Status judged(CaseResult result, const std::optional<Digest>& truth = Digest{1, 2}) {
+  judge(result, tiny(DType::fp16), truth, Status::pass, "");
+  return result.status;
+}
+
+}  // namespace
+
+TEST_CASE("an id names its case completely, and back") {
+  VerifyOptions options;
+  options.patterns = workload_names();
+  const std::vector<CaseSpec> all = selected_cases(options);
+  CHECK(all.size() >= 72);
+  for (const CaseSpec& spec : all) {
+    const auto parsed = parse_case_id(spec.id());
+    REQUIRE(parsed.has_value());
+    CHECK(parsed->id() == spec.id());
+  }
+  CHECK_FALSE(parse_case_id("byte_gpt").has_value());
+  CHECK_FALSE(parse_case_id("byte_gpt/adamw/host/stage2/self/bf16/lockstep/bucket:4096").has_value());
+  CHECK_FALSE(parse_case_id("byte_gpt/sgd/host/stage2/self/bf16/lockstep/bucket:4096/omp:1").has_value());
+  CHECK_THROWS_AS(parse_case_id("byte_gpt/adamw/host/stage7/self/bf16/lockstep/bucket:4096/omp:1"), Error);
+  CHECK_THROWS_AS(parse_case_id("byte_gpt/adamw/host/stage2/self/bf16/lockstep/bucket:1000/omp:1"), Error);
+}
+
+TEST_CASE("patterns") {
+  const std::string id = "byte_gpt_tiny/adamw/host/stage2/threads:4/bf16/lockstep/bucket:4096/omp:1";
+  for (const char* pattern : {"*", "byte_gpt_tiny/*", "*stage2*", "threads:4", "*bf1?/*", "byte*omp:1", "stage2/threads"}) {
+    CHECK_MESSAGE(matches(pattern, id), pattern);
+  }
+  for (const char* pattern : {"stage3", "*stage1*", "host", "?", "*omp:2", "byte_gpt_tiny/*/x"}) {
+    const bool substring = std::string(pattern) == "host";
+    CHECK_MESSAGE(matches(pattern, id) == substring, pattern);
+  }
+  VerifyOptions options;
+  options.patterns = {"byte_gpt"};  // the workload, not every id that begins so
+  for (const CaseSpec& spec : selected_cases(options)) CHECK(spec.workload == "byte_gpt");
+}
+
+TEST_CASE("verdicts: what proves little is mistrusted, what differs fails") {
+  CHECK(judged(good_result()) == Status::pass);
+  CHECK(judged(good_result(), Digest{9, 9}) == Status::fail);  // not the undistributed trajectory
+  CaseResult r = good_result();
+  r.candidate_hash = Digest{3, 4};
+  CHECK(judged(r) == Status::fail);
+  r = good_result();
+  r.tallies.push_back({Phase::clip, BufferId::grad, "reference", 10, 1});
+  CHECK(judged(r) == Status::fail);
+  r = good_result();
+  r.divergence = Divergence{};
+  CHECK(judged(r) == Status::fail);
+  r = good_result();
+  r.tallies.clear();
+  CHECK(judged(r) == Status::mistrusted);
+  r = good_result();
+  r.moved_elements = 10;  // an optimizer under which most weights stand still
+  CHECK(judged(r) == Status::mistrusted);
+  r = good_result();
+  r.clipped_steps = 0;
+  CHECK(judged(r) == Status::mistrusted);
+  r = good_result();
+  r.skipped_steps = 0;
+  CHECK(judged(r) == Status::mistrusted);
+  r = good_result();
+  judge(r, tiny(DType::bf16), Digest{1, 2}, Status::hung, "rank 2 did not arrive");
+  CHECK(r.status == Status::hung);
+  CHECK(r.reason == "rank 2 did not arrive");
+}
+
+TEST_CASE("a report survives the way through JSON") {
+  RunReport report;
+  CaseResult r = good_result();
+  r.spec = *parse_case_id("byte_gpt_tiny/adamw/host-fused/stage1/mpi:3/fp16/free/bucket:65536/omp:2");
+  r.status = Status::fail;
+  r.reason = "a \"quoted\" reason\nwith a line break";
+  r.divergence = Divergence{3, Phase::update, 2, "master", "differs", 5, 1029, 2047, "a.b", "[1, 2]", "0x0 (0)",
+                            "0x1 (1e-45)", 7, 100};
+  report.cases = {r, good_result()};
+  const std::vector<CaseResult> back = cases_from_json(to_json(report));
+  REQUIRE(back.size() == 2);
+  CHECK(back[0].spec.id() == r.spec.id());
+  CHECK(back[0].status == Status::fail);
+  CHECK(back[0].reason == r.reason);
+  CHECK(back[0].candidate_hash == r.candidate_hash);
+  REQUIRE(back[0].divergence.has_value());
+  CHECK(back[0].divergence->last_global_index == 2047);
+  CHECK(back[0].divergence->candidate_value == "0x1 (1e-45)");
+  CHECK(back[0].tallies.size() == 1);
+  CHECK(back[0].tallies[0].compared == 100);
+  CHECK(to_json(report).find("\"schema\": \"zeroproof-report/1\"") != std::string::npos);
+  CHECK_THROWS_AS(cases_from_json("{\"cases\": [{}]}"), Error);
+  CHECK_THROWS_AS(cases_from_json("not json"), Error);
+}
+
+TEST_CASE("exit codes: the worst status wins, and nothing judged is not success") {
+  const auto code = [](std::initializer_list<Status> statuses, bool strict = false) {
+    RunReport report;
+    for (const Status status : statuses) {
+      report.cases.push_back(good_result());
+      report.cases.back().status = status;
+    }
+    return exit_code(report, strict);
+  };
+  CHECK(code({}) == 4);
+  CHECK(code({Status::skipped}) == 4);
+  CHECK(code({Status::pass, Status::skipped}) == 0);
+  CHECK(code({Status::pass, Status::mistrusted}) == 0);
+  CHECK(code({Status::pass, Status::mistrusted}, true) == 1);
+  CHECK(code({Status::pass, Status::fail}) == 1);
+  CHECK(code({Status::fail, Status::hung}) == 5);
+  CHECK(code({Status::hung, Status::crashed}) == 6);
+  CHECK(code({Status::crashed, Status::error}) == 9);
+}
+
+TEST_CASE("no table of the text report is wider than 100 columns, and colour is only written when asked for") {
+  RunReport report;
+  CaseResult r = good_result();
+  r.spec = *parse_case_id("byte_gpt/adamw/host-fused/stage2/threads:4096/fp16/lockstep/bucket:262144/omp:0");
+  r.status = Status::pass;
+  r.tallies = {{Phase::gather, BufferId::unscaled_grad, "reference", 9'999'999'999, 0},
+               {Phase::gather, BufferId::unscaled_grad, "undistributed", 9'999'999'999, 0}};
+  r.timing = {10, 10, 1 << 30, 1 << 30, 20};
+  report.cases = {r};
+  report.traces = {{"byte_gpt", DType::fp16, 973488, 16, 64,
+                    {{5.5, 1.25, 0.5F, 12, false}, {5.4, std::numeric_limits<double>::quiet_NaN(), 1.0F, 20, true}},
+                    Digest{1, 2}}};
+  const std::string text = to_text(report, false);
+  CHECK(text.find('\033') == std::string::npos);
+  CHECK(to_text(report, true).find('\033') != std::string::npos);
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    CHECK_MESSAGE(end - begin <= 100, text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+TEST_CASE("no phase after unscale may write the counters of a skipped step") {
+  CHECK(may_write(Phase::update, BufferId::applied_steps));
+  for (const Phase phase : all_phases) {
+    if (phase != Phase::update) CHECK_FALSE(may_write(phase, BufferId::applied_steps));
+    if (phase != Phase::update) CHECK_FALSE(may_write(phase, BufferId::master));
+    if (phase != Phase::update) CHECK_FALSE(may_write(phase, BufferId::exp_avg));
+    if (phase != Phase::gather) CHECK_FALSE(may_write(phase, BufferId::param_full));
+    if (phase != Phase::unscale) CHECK_FALSE(may_write(phase, BufferId::loss_scaler));
+  }
+}
