@@ -54,11 +54,16 @@ std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup, bool whole) {
   return plans;
 }
 
-BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, const PhaseOps& ops)
-    : setup_(setup), plans_(plans), ops_(ops), all_pieces_(host::PieceLoop(setup.layout->pieces({{0, setup.layout->padded_numel()}}))) {}
+BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
+                           const PhaseOps& ops)
+    : setup_(setup),
+      plans_(plans),
+      ops_(ops),
+      all_pieces_(host::PieceLoop(setup.layout->pieces({{0, setup.layout->padded_numel()}}))) {}
 
 BucketReduce::Values BucketReduce::take_buffer(std::int64_t numel) {
-  const auto fits = std::find_if(pool_.begin(), pool_.end(), [&](const Values& b) { return b->numel() == numel; });
+  const auto fits =
+      std::find_if(pool_.begin(), pool_.end(), [&](const Values& b) { return b->numel() == numel; });
   if (fits == pool_.end()) return std::make_unique<GuardedBuffer>(numel, DType::fp32);
   Values buffer = std::move(*fits);
   pool_.erase(fits);
@@ -92,8 +97,8 @@ TensorView BucketReduce::checked_leaf(LeafSource& leaves, std::int64_t micro_bat
   const TensorView leaf = leaves.leaf(micro_batch);
   ZP_CHECK(leaf.dtype == setup_.leaf_dtype && leaf.numel == setup_.layout->padded_numel(),
            ErrorCode::invalid_argument,
-           "the leaf of micro-batch " + std::to_string(micro_batch) + " has " + std::to_string(leaf.numel) + " " +
-               std::string(name(leaf.dtype)) + " elements",
+           "the leaf of micro-batch " + std::to_string(micro_batch) + " has " + std::to_string(leaf.numel) +
+               " " + std::string(name(leaf.dtype)) + " elements",
            "the layout has " + std::to_string(setup_.layout->padded_numel()) + " and expects " +
                std::string(name(setup_.leaf_dtype)),
            "pass the flat gradient buffer, padding included");
@@ -136,7 +141,8 @@ void BucketReduce::reduce_contiguous(LeafSource& leaves, Span<float> grad_sum) {
   stack.entries().clear();
 }
 
-void BucketReduce::exchange_nodes(const BucketPlan& plan, std::vector<Stack::Entry>& mine, Span<float> grad_sum) {
+void BucketReduce::exchange_nodes(const BucketPlan& plan, std::vector<Stack::Entry>& mine,
+                                  Span<float> grad_sum) {
   const auto world = static_cast<std::size_t>(setup_.comm->world_size());
   const FlatRange own = plan.slices[static_cast<std::size_t>(setup_.comm->rank())];
 
@@ -193,7 +199,8 @@ void BucketReduce::reduce_strided(LeafSource& leaves, Span<float> grad_sum) {
   }
 }
 
-void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t first, const TensorView& leaf, Stack& stack) {
+void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t first, const TensorView& leaf,
+                                   Stack& stack) {
   const auto world = static_cast<std::size_t>(setup_.comm->world_size());
   const FlatRange own = plan.slices[static_cast<std::size_t>(setup_.comm->rank())];
   const auto own_bytes = static_cast<std::size_t>(own.numel() * num_bytes(setup_.leaf_dtype));
@@ -220,7 +227,8 @@ void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t first, c
 void BucketReduce::store(const BucketPlan& plan, Values sum, Span<float> grad_sum) {
   plan.pieces.run(setup_.exec, [&](const Exec&, const Piece& piece) {
     const auto from = part(sum->as<float>(), piece.local_begin, piece.numel);
-    std::copy(from.begin(), from.end(), part(grad_sum, plan.local_begin + piece.local_begin, piece.numel).begin());
+    std::copy(from.begin(), from.end(),
+              part(grad_sum, plan.local_begin + piece.local_begin, piece.numel).begin());
   });
   give_buffer(std::move(sum));
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Gradient reduction of the production path: leaves in, canonical tree sums out (R11), one collective per bucket.
+// Gradient reduction of the production path: leaves in, canonical tree sums out (R11), one collective per
+// bucket.
 
 #include <cstdint>
 #include <memory>
@@ -15,21 +16,22 @@ namespace zeroproof::cuda {
 
 /// One bucket as this rank sees it.
 struct BucketPlan {
-  FlatRange range;                 ///< the bucket in the global numbering
-  std::vector<FlatRange> slices;   ///< [world_size] who owns what of it
-  host::PieceLoop pieces;          ///< tensors inside this rank's slice; local indices count from the slice's start
-  std::int64_t local_begin = 0;    ///< where this rank's slice starts in its gradient buffer
+  FlatRange range;                ///< the bucket in the global numbering
+  std::vector<FlatRange> slices;  ///< [world_size] who owns what of it
+  host::PieceLoop pieces;  ///< tensors inside this rank's slice; local indices count from the slice's start
+  std::int64_t local_begin = 0;  ///< where this rank's slice starts in its gradient buffer
 };
 
-/// Plans for all buckets. `whole` says that gradient buffers cover the full flat range (stage 0) instead of the shard.
+/// Plans for all buckets. `whole` says that gradient buffers cover the full flat range (stage 0) instead of
+/// the shard.
 std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup, bool whole);
 
 class BucketReduce {
  public:
   BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, const PhaseOps& ops);
 
-  /// Contiguous assignment, one reduction for the whole step (stages 0 and 1): the sums of this rank's slices go to
-  /// grad_sum at each plan's local_begin.
+  /// Contiguous assignment, one reduction for the whole step (stages 0 and 1): the sums of this rank's slices
+  /// go to grad_sum at each plan's local_begin.
   void reduce_contiguous(LeafSource& leaves, Span<float> grad_sum);
 
   /// Strided assignment, one reduction per micro-step (stage 2); the stack lives on the slices.

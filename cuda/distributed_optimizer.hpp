@@ -14,8 +14,9 @@ enum class StepForm {
 };
 
 /// One rank of the production optimizer: flat buckets, stages 0, 1 and 2, host kernels.
-/// Errors: invalid_argument if the setup is incomplete, the stage is not 0..2, a hyper-parameter leaves rule R5, or
-/// layout, shard map and communicator do not fit each other; unavailable for StepForm::device without a device.
+/// Errors: invalid_argument if the setup is incomplete, the stage is not 0..2, a hyper-parameter leaves rule
+/// R5, or layout, shard map and communicator do not fit each other; unavailable for StepForm::device without
+/// a device.
 std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const OptimizerSetup& setup,
                                                                  StepForm form = StepForm::phases);
 

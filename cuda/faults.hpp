@@ -9,11 +9,11 @@ namespace zeroproof::cuda {
 
 /// A wrong optimizer on purpose, modelled on a bug that happened in a public library.
 struct Fault {
-  std::string_view id;          ///< "Z49-double-unscale"
+  std::string_view id;           ///< "Z49-double-unscale"
   std::string_view fault_class;  ///< family: elementwise math, reduction, sharding, clipping, scaling, ...
-  Phase phase;                  ///< where the first difference must be found
-  std::string_view summary;     ///< what it does
-  std::string_view source;      ///< "owner/repository#number", or "" for our own
+  Phase phase;                   ///< where the first difference must be found
+  std::string_view summary;      ///< what it does
+  std::string_view source;       ///< "owner/repository#number", or "" for our own
 };
 
 /// Every fault that can be planted, in all builds.

@@ -13,7 +13,9 @@ void require(bool ok, const std::string& problem, const char* why, const char* r
   ZP_CHECK(ok, ErrorCode::invalid_argument, problem, why, remedy);
 }
 
-bool is_tensor_dtype(DType dtype) { return dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16; }
+bool is_tensor_dtype(DType dtype) {
+  return dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16;
+}
 
 }  // namespace
 
@@ -26,12 +28,12 @@ const OptimizerSetup& checked(const OptimizerSetup& setup) {
   require(setup.micro_batches >= 1, "micro_batches is " + std::to_string(setup.micro_batches),
           "a step needs at least one gradient", "use 1 or more");
   require(setup.shards->padded_numel() == setup.layout->padded_numel(),
-          "the shard map covers " + std::to_string(setup.shards->padded_numel()) + " elements but the layout has " +
-              std::to_string(setup.layout->padded_numel()),
+          "the shard map covers " + std::to_string(setup.shards->padded_numel()) +
+              " elements but the layout has " + std::to_string(setup.layout->padded_numel()),
           "elements without an owner would never be updated", "build the shard map from this layout");
   require(setup.shards->world_size() == setup.comm->world_size(),
-          "the shard map is for " + std::to_string(setup.shards->world_size()) + " ranks but the communicator has " +
-              std::to_string(setup.comm->world_size()),
+          "the shard map is for " + std::to_string(setup.shards->world_size()) +
+              " ranks but the communicator has " + std::to_string(setup.comm->world_size()),
           "some elements would have no owner, or two", "build the shard map for this world size");
   require(is_tensor_dtype(setup.param_dtype) && is_tensor_dtype(setup.leaf_dtype),
           "parameters are " + std::string(name(setup.param_dtype)) + " and leaves " +
@@ -45,9 +47,9 @@ const OptimizerSetup& checked(const OptimizerSetup& setup) {
 void require_state(const OptimizerSetup& setup, const FullState& state) {
   const auto numel = static_cast<std::size_t>(setup.layout->padded_numel());
   require(state.master.size() == numel && state.exp_avg.size() == numel && state.exp_avg_sq.size() == numel,
-          "the state has " + std::to_string(state.master.size()) + ", " + std::to_string(state.exp_avg.size()) +
-              " and " + std::to_string(state.exp_avg_sq.size()) + " elements but the layout has " +
-              std::to_string(numel),
+          "the state has " + std::to_string(state.master.size()) + ", " +
+              std::to_string(state.exp_avg.size()) + " and " + std::to_string(state.exp_avg_sq.size()) +
+              " elements but the layout has " + std::to_string(numel),
           "moments would be lost or read past their end", "pass flat buffers, padding included");
   require(state.applied_steps >= 0, "applied_steps is " + std::to_string(state.applied_steps),
           "bias correction counts applied steps", "use 0 or more");

@@ -21,24 +21,25 @@
 namespace zeroproof::cuda {
 
 const PhaseOps& host_ops() {
-  static constexpr PhaseOps ops = {host::widen_bf16,   host::widen_fp16, host::add_nodes,
+  static constexpr PhaseOps ops = {host::widen_bf16,   host::widen_fp16,           host::add_nodes,
                                    host::unscale,      host::grad_norm_accumulate, host::clip,
-                                   host::adamw_update, host::cast_to_bf16, host::cast_to_fp16};
+                                   host::adamw_update, host::cast_to_bf16,         host::cast_to_fp16};
   return ops;
 }
 
 const PhaseOps& device_ops() {
   const device::DeviceInfo& info = device::device_info();
   ZP_CHECK(info.answers, ErrorCode::unavailable, "no CUDA device can run the device twins: " + info.detail,
-           "the case asks for them", "use --twin host, or run on a machine with a device of compute capability 8.0");
+           "the case asks for them",
+           "use --twin host, or run on a machine with a device of compute capability 8.0");
 #if defined(ZP_HAVE_CUDA)
-  static constexpr PhaseOps ops = {device::widen_bf16,   device::widen_fp16, device::add_nodes,
+  static constexpr PhaseOps ops = {device::widen_bf16,   device::widen_fp16,           device::add_nodes,
                                    device::unscale,      device::grad_norm_accumulate, device::clip,
-                                   device::adamw_update, device::cast_to_bf16, device::cast_to_fp16};
+                                   device::adamw_update, device::cast_to_bf16,         device::cast_to_fp16};
   return ops;
 #else
-  fail(ErrorCode::internal, "a device answers in a program without device code", "there is nothing to run on it",
-       "report this with the output of doctor");
+  fail(ErrorCode::internal, "a device answers in a program without device code",
+       "there is nothing to run on it", "report this with the output of doctor");
 #endif
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The elementwise twins the production optimizer calls, as one table: host and device have the same signatures.
+// The elementwise twins the production optimizer calls, as one table: host and device have the same
+// signatures.
 
 #include "common/contracts/adam.hpp"
 #include "common/contracts/cast.hpp"

@@ -74,7 +74,8 @@ void ProductionOptimizer::load_state(const FullState& state) {
   require_state(setup_, state);
   pieces_.run(setup_.exec, [&](const Exec&, const Piece& piece) {
     const auto copy = [&](Span<const float> full, const GuardedBuffer& local) {
-      const auto values = full.subspan(static_cast<std::size_t>(piece.global_begin), static_cast<std::size_t>(piece.numel));
+      const auto values =
+          full.subspan(static_cast<std::size_t>(piece.global_begin), static_cast<std::size_t>(piece.numel));
       std::copy(values.begin(), values.end(), part(local, piece).begin());
     };
     copy(state.master, master_);
@@ -90,21 +91,30 @@ void ProductionOptimizer::load_state(const FullState& state) {
 
 void ProductionOptimizer::run_phase(Phase phase, LeafSource& leaves) {
   switch (phase) {
-    case Phase::prepare: return prepare();
-    case Phase::reduce: return reduce(leaves);
-    case Phase::unscale: return unscale();
-    case Phase::norm: return norm();
-    case Phase::clip: return clip();
-    case Phase::update: return form_ == StepForm::fused ? update_fused() : update();
-    case Phase::cast: return form_ == StepForm::fused ? void() : cast();
-    case Phase::gather: return gather();
+    case Phase::prepare:
+      return prepare();
+    case Phase::reduce:
+      return reduce(leaves);
+    case Phase::unscale:
+      return unscale();
+    case Phase::norm:
+      return norm();
+    case Phase::clip:
+      return clip();
+    case Phase::update:
+      return form_ == StepForm::fused ? update_fused() : update();
+    case Phase::cast:
+      return form_ == StepForm::fused ? void() : cast();
+    case Phase::gather:
+      return gather();
   }
 }
 
 void ProductionOptimizer::prepare() {
   found_inf_ = 0;
   const std::int64_t divisor = ZP_FAULT(setup_.exec, "Z60-sum-instead-of-mean") ? 1 : setup_.micro_batches;
-  scalars_ = host::step_scalars(setup_.hyper, static_cast<std::int64_t>(applied_steps_) + 1, scaler_.log2_scale, divisor);
+  scalars_ = host::step_scalars(setup_.hyper, static_cast<std::int64_t>(applied_steps_) + 1,
+                                scaler_.log2_scale, divisor);
 }
 
 void ProductionOptimizer::reduce(LeafSource& leaves) {
@@ -193,7 +203,7 @@ void ProductionOptimizer::update() {
       std::ranges::fill(part(exp_avg_, piece), 0.0F);
     }
     ops_.adamw_update(exec, scalars_, part(grad_, piece), part(master_, piece), part(exp_avg_, piece),
-                       part(exp_avg_sq_, piece));
+                      part(exp_avg_sq_, piece));
   });
   ++applied_steps_;
 }
@@ -229,7 +239,8 @@ void ProductionOptimizer::cast() {
 void ProductionOptimizer::gather() {
   const auto rank = static_cast<std::size_t>(setup_.comm->rank());
   if (setup_.stage == 0) {
-    if (param_full_.numel() > 0) std::memcpy(param_full_.data(), param_shard_.data(), bytes(param_full_.view()).size());
+    if (param_full_.numel() > 0)
+      std::memcpy(param_full_.data(), param_shard_.data(), bytes(param_full_.view()).size());
     return;
   }
   for (const BucketPlan& plan : plans_) {

@@ -13,7 +13,8 @@
 
 namespace zeroproof::cuda {
 
-/// One rank of the production optimizer. Phases are in production_optimizer.cpp, what taps see in production_views.cpp.
+/// One rank of the production optimizer. Phases are in production_optimizer.cpp, what taps see in
+/// production_views.cpp.
 class ProductionOptimizer final : public DistributedOptimizer {
  public:
   ProductionOptimizer(const OptimizerSetup& setup, StepForm form);
@@ -41,11 +42,13 @@ class ProductionOptimizer final : public DistributedOptimizer {
   void cast();
   void gather();
   void add_limbs(const NormLimbs& limbs);
-  ExposedBuffer sharded(BufferId id, const GuardedBuffer& buffer) const { return {id, buffer.view(), ranges_}; }
+  ExposedBuffer sharded(BufferId id, const GuardedBuffer& buffer) const {
+    return {id, buffer.view(), ranges_};
+  }
 
   const OptimizerSetup setup_;
   const StepForm form_;
-  const PhaseOps& ops_;  // host or device twins
+  const PhaseOps& ops_;                  // host or device twins
   const std::vector<FlatRange> ranges_;  // what this rank keeps state for
   const host::PieceLoop pieces_;
   const std::vector<BucketPlan> plans_;

@@ -13,7 +13,8 @@ std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
   switch (phase) {
     case Phase::prepare:
       return {{BufferId::step_scalars, {&scalars_, DType::u32, sizeof(scalars_) / 4}, {}}};
-    case Phase::reduce: return {sharded(BufferId::grad_sum, grad_)};
+    case Phase::reduce:
+      return {sharded(BufferId::grad_sum, grad_)};
     case Phase::unscale:
       if (phases) buffers.push_back(sharded(BufferId::unscaled_grad, grad_));
       buffers.push_back({BufferId::found_inf, {&found_inf_, DType::u32, 1}, {}});
@@ -27,9 +28,12 @@ std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
       if (phases) buffers.push_back(sharded(BufferId::grad, grad_));
       return buffers;
     case Phase::update:
-      return {sharded(BufferId::exp_avg, exp_avg_), sharded(BufferId::exp_avg_sq, exp_avg_sq_),
-              sharded(BufferId::master, master_), {BufferId::applied_steps, {&applied_steps_, DType::u64, 1}, {}}};
-    case Phase::cast: return {sharded(BufferId::param_shard, param_shard_)};
+      return {sharded(BufferId::exp_avg, exp_avg_),
+              sharded(BufferId::exp_avg_sq, exp_avg_sq_),
+              sharded(BufferId::master, master_),
+              {BufferId::applied_steps, {&applied_steps_, DType::u64, 1}, {}}};
+    case Phase::cast:
+      return {sharded(BufferId::param_shard, param_shard_)};
     case Phase::gather:
       return {{BufferId::param_full, param_full_.view(), {{0, setup_.layout->padded_numel()}}}};
   }
@@ -40,8 +44,9 @@ std::vector<ExposedBuffer> ProductionOptimizer::storage() {
   std::vector<ExposedBuffer> buffers;
   for (const Phase phase : all_phases) {
     for (ExposedBuffer& buffer : exposed(phase)) {
-      const bool seen = std::ranges::any_of(
-          buffers, [&](const ExposedBuffer& other) { return other.view.data == buffer.view.data && other.view.numel > 0; });
+      const bool seen = std::ranges::any_of(buffers, [&](const ExposedBuffer& other) {
+        return other.view.data == buffer.view.data && other.view.numel > 0;
+      });
       if (!seen) buffers.push_back(std::move(buffer));
     }
   }

@@ -37,8 +37,12 @@ std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& 
       case DType::fp32:
         std::ranges::copy(part(elements<float>(leaf), begin, piece.numel), target.begin());
         break;
-      case DType::bf16: widen_bf16({}, part(elements<bf16>(leaf), begin, piece.numel), target); break;
-      case DType::fp16: widen_fp16({}, part(elements<fp16>(leaf), begin, piece.numel), target); break;
+      case DType::bf16:
+        widen_bf16({}, part(elements<bf16>(leaf), begin, piece.numel), target);
+        break;
+      case DType::fp16:
+        widen_fp16({}, part(elements<fp16>(leaf), begin, piece.numel), target);
+        break;
       default:
         fail(ErrorCode::invalid_argument, "a leaf has dtype " + std::string(name(leaf.dtype)),
              "gradients are fp32, bf16 or fp16", "choose one of these");
@@ -68,9 +72,15 @@ void unpack(Span<const std::byte> packed, const std::vector<FlatRange>& ranges, 
 ParamBuffer::ParamBuffer(DType dtype, std::int64_t numel) : dtype_(dtype) {
   const std::size_t size = static_cast<std::size_t>(numel);
   switch (dtype) {
-    case DType::fp32: fp32_ = nan_buffer(numel); break;
-    case DType::bf16: bf16_.assign(size, bf16{nan_bits_16}); break;
-    case DType::fp16: fp16_.assign(size, fp16{nan_bits_16}); break;
+    case DType::fp32:
+      fp32_ = nan_buffer(numel);
+      break;
+    case DType::bf16:
+      bf16_.assign(size, bf16{nan_bits_16});
+      break;
+    case DType::fp16:
+      fp16_.assign(size, fp16{nan_bits_16});
+      break;
     default:
       fail(ErrorCode::invalid_argument, "the parameter dtype is " + std::string(name(dtype)),
            "parameters are fp32, bf16 or fp16", "choose one of these");
@@ -82,9 +92,14 @@ void ParamBuffer::round_from(Span<const float> master, const std::vector<Piece>&
     const std::int64_t begin = piece.local_begin;
     const Span<const float> source = part(master, begin, piece.numel);
     switch (dtype_) {
-      case DType::bf16: cast_to_bf16({}, source, part(Span<bf16>(bf16_), begin, piece.numel)); break;
-      case DType::fp16: cast_to_fp16({}, source, part(Span<fp16>(fp16_), begin, piece.numel)); break;
-      default: std::ranges::copy(source, part(Span<float>(fp32_), begin, piece.numel).begin());
+      case DType::bf16:
+        cast_to_bf16({}, source, part(Span<bf16>(bf16_), begin, piece.numel));
+        break;
+      case DType::fp16:
+        cast_to_fp16({}, source, part(Span<fp16>(fp16_), begin, piece.numel));
+        break;
+      default:
+        std::ranges::copy(source, part(Span<float>(fp32_), begin, piece.numel).begin());
     }
   }
 }
@@ -96,9 +111,12 @@ TensorView ParamBuffer::view() const {
     return TensorView{const_cast<Element*>(values.data()), dtype_, static_cast<std::int64_t>(values.size())};
   };
   switch (dtype_) {
-    case DType::bf16: return view_of(bf16_);
-    case DType::fp16: return view_of(fp16_);
-    default: return view_of(fp32_);
+    case DType::bf16:
+      return view_of(bf16_);
+    case DType::fp16:
+      return view_of(fp16_);
+    default:
+      return view_of(fp32_);
   }
 }
 

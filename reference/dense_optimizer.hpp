@@ -1,5 +1,6 @@
 #pragma once
-// The undistributed optimizer: one process, no shards, no communication. What every stage must equal, bit for bit.
+// The undistributed optimizer: one process, no shards, no communication. What every stage must equal, bit for
+// bit.
 
 #include <vector>
 
@@ -16,19 +17,21 @@ struct DenseSetup {
   LossScalerConfig scaler;
 };
 
-/// Every value of one step, after the step. Vectors of [padded_numel] cover the flat layout; padding stays NaN.
+/// Every value of one step, after the step. Vectors of [padded_numel] cover the flat layout; padding stays
+/// NaN.
 struct DenseStep {
   StepScalars scalars{};
   int log2_loss_scale = 0;  ///< the scale the leaves were made with
   bool found_inf = false;
-  double grad_norm = 0;     ///< NaN if the step was skipped
-  float clip_coef = 0;      ///< NaN if the step was skipped
+  double grad_norm = 0;                              ///< NaN if the step was skipped
+  float clip_coef = 0;                               ///< NaN if the step was skipped
   std::vector<float> grad_sum, unscaled_grad, grad;  ///< grad keeps its last value when the step was skipped
 };
 
 class DenseOptimizer {
  public:
-  /// Errors: invalid_argument if the layout is missing, micro_batches < 1, or hyper-parameters leave R5's ranges.
+  /// Errors: invalid_argument if the layout is missing, micro_batches < 1, or hyper-parameters leave R5's
+  /// ranges.
   DenseOptimizer(const DenseSetup& setup, const FullState& initial);
 
   /// One training step; returns false if it was skipped.

@@ -73,14 +73,22 @@ void ShardedOptimizer::run_phase(Phase phase, LeafSource& leaves) {
            "phase " + std::string(name(phase)) + " runs on a step with an overflow",
            "no bit of the state may change (R6)", "go on with prepare of the next step");
   switch (phase) {
-    case Phase::prepare: return prepare();
-    case Phase::reduce: return reduce(leaves);
-    case Phase::unscale: return unscale();
-    case Phase::norm: return norm();
-    case Phase::clip: return clip();
-    case Phase::update: return update();
-    case Phase::cast: return cast();
-    case Phase::gather: return gather();
+    case Phase::prepare:
+      return prepare();
+    case Phase::reduce:
+      return reduce(leaves);
+    case Phase::unscale:
+      return unscale();
+    case Phase::norm:
+      return norm();
+    case Phase::clip:
+      return clip();
+    case Phase::update:
+      return update();
+    case Phase::cast:
+      return cast();
+    case Phase::gather:
+      return gather();
   }
 }
 

@@ -20,15 +20,22 @@ TensorView scalar_view(T& value, DType dtype) {
 /// Which buffers a phase writes, in the order in which it does.
 std::vector<BufferId> written_by(Phase phase) {
   switch (phase) {
-    case Phase::prepare: return {BufferId::step_scalars};
-    case Phase::reduce: return {BufferId::grad_sum};
-    case Phase::unscale: return {BufferId::unscaled_grad, BufferId::found_inf, BufferId::loss_scaler};
-    case Phase::norm: return {BufferId::norm_limbs, BufferId::grad_norm};
-    case Phase::clip: return {BufferId::clip_coef, BufferId::grad};
+    case Phase::prepare:
+      return {BufferId::step_scalars};
+    case Phase::reduce:
+      return {BufferId::grad_sum};
+    case Phase::unscale:
+      return {BufferId::unscaled_grad, BufferId::found_inf, BufferId::loss_scaler};
+    case Phase::norm:
+      return {BufferId::norm_limbs, BufferId::grad_norm};
+    case Phase::clip:
+      return {BufferId::clip_coef, BufferId::grad};
     case Phase::update:
       return {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::master, BufferId::applied_steps};
-    case Phase::cast: return {BufferId::param_shard};
-    case Phase::gather: return {BufferId::param_full};
+    case Phase::cast:
+      return {BufferId::param_shard};
+    case Phase::gather:
+      return {BufferId::param_full};
   }
   return {};
 }
@@ -37,21 +44,36 @@ std::vector<BufferId> written_by(Phase phase) {
 
 ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
   switch (id) {
-    case BufferId::step_scalars: return {id, scalar_view(scalars_, DType::u32), {}};
-    case BufferId::applied_steps: return {id, scalar_view(applied_steps_, DType::u64), {}};
-    case BufferId::found_inf: return {id, scalar_view(found_inf_, DType::u32), {}};
-    case BufferId::loss_scaler: return {id, scalar_view(scaler_, DType::u32), {}};
-    case BufferId::norm_limbs: return {id, scalar_view(limbs_, DType::u64), {}};
-    case BufferId::grad_norm: return {id, scalar_view(grad_norm_, DType::fp64), {}};
-    case BufferId::clip_coef: return {id, scalar_view(clip_coef_, DType::fp32), {}};
-    case BufferId::grad_sum: return {id, array_view(grad_sum_), ranges_};
-    case BufferId::unscaled_grad: return {id, array_view(unscaled_grad_), ranges_};
-    case BufferId::grad: return {id, array_view(grad_), ranges_};
-    case BufferId::exp_avg: return {id, array_view(exp_avg_), ranges_};
-    case BufferId::exp_avg_sq: return {id, array_view(exp_avg_sq_), ranges_};
-    case BufferId::master: return {id, array_view(master_), ranges_};
-    case BufferId::param_shard: return {id, param_shard_.view(), ranges_};
-    case BufferId::param_full: return {id, param_full_.view(), {{0, setup_.layout->padded_numel()}}};
+    case BufferId::step_scalars:
+      return {id, scalar_view(scalars_, DType::u32), {}};
+    case BufferId::applied_steps:
+      return {id, scalar_view(applied_steps_, DType::u64), {}};
+    case BufferId::found_inf:
+      return {id, scalar_view(found_inf_, DType::u32), {}};
+    case BufferId::loss_scaler:
+      return {id, scalar_view(scaler_, DType::u32), {}};
+    case BufferId::norm_limbs:
+      return {id, scalar_view(limbs_, DType::u64), {}};
+    case BufferId::grad_norm:
+      return {id, scalar_view(grad_norm_, DType::fp64), {}};
+    case BufferId::clip_coef:
+      return {id, scalar_view(clip_coef_, DType::fp32), {}};
+    case BufferId::grad_sum:
+      return {id, array_view(grad_sum_), ranges_};
+    case BufferId::unscaled_grad:
+      return {id, array_view(unscaled_grad_), ranges_};
+    case BufferId::grad:
+      return {id, array_view(grad_), ranges_};
+    case BufferId::exp_avg:
+      return {id, array_view(exp_avg_), ranges_};
+    case BufferId::exp_avg_sq:
+      return {id, array_view(exp_avg_sq_), ranges_};
+    case BufferId::master:
+      return {id, array_view(master_), ranges_};
+    case BufferId::param_shard:
+      return {id, param_shard_.view(), ranges_};
+    case BufferId::param_full:
+      return {id, param_full_.view(), {{0, setup_.layout->padded_numel()}}};
   }
   fail(ErrorCode::internal, "a buffer has no name", "taps ask for named buffers only",
        "report this as a defect");

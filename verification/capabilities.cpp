@@ -45,11 +45,15 @@ std::vector<Capability> capabilities() {
       {"fp environment", problem.empty(), problem.empty() ? "nearest even, subnormals kept" : problem},
       {"instruction sets", true, instruction_sets()},
       {"threads", true, std::to_string(available_cores()) + " cores"},
-      {"mpi", mpi_built(), mpi_built() ? "ranks as processes through " ZP_MPIEXEC : "not in this build: multi-process checks are off"},
-      {"cuda build", device.built, device.built ? "device twins are compiled in" : "not in this build: device twins are off"},
+      {"mpi", mpi_built(),
+       mpi_built() ? "ranks as processes through " ZP_MPIEXEC
+                   : "not in this build: multi-process checks are off"},
+      {"cuda build", device.built,
+       device.built ? "device twins are compiled in" : "not in this build: device twins are off"},
       {"cuda device", device.answers, device.detail},
       {"planted faults", cuda::faults_built(),
-       cuda::faults_built() ? "this program can run wrong optimizers on purpose" : "not in this program; build/zeroproof-faults has them"},
+       cuda::faults_built() ? "this program can run wrong optimizers on purpose"
+                            : "not in this program; build/zeroproof-faults has them"},
   };
 }
 

@@ -12,7 +12,8 @@ struct Capability {
   std::string detail;
 };
 
-/// compiler, instruction sets, threads, mpi, cuda build, cuda device, planted faults, floating-point environment.
+/// compiler, instruction sets, threads, mpi, cuda build, cuda device, planted faults, floating-point
+/// environment.
 std::vector<Capability> capabilities();
 
 /// True if a CUDA device can run the device twins.

@@ -10,8 +10,8 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<std::string_view, num_statuses> status_names = {"pass",  "fail",    "mistrusted", "skipped",
-                                                                     "error", "crashed", "hung"};
+constexpr std::array<std::string_view, num_statuses> status_names = {
+    "pass", "fail", "mistrusted", "skipped", "error", "crashed", "hung"};
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts(1);
@@ -48,9 +48,12 @@ std::string_view name(Status status) { return status_names[static_cast<std::size
 
 std::string_view name(Twin twin) {
   switch (twin) {
-    case Twin::host: return "host";
-    case Twin::host_fused: return "host-fused";
-    case Twin::device: return "device";
+    case Twin::host:
+      return "host";
+    case Twin::host_fused:
+      return "host-fused";
+    case Twin::device:
+      return "device";
   }
   return "?";
 }
@@ -62,11 +65,13 @@ std::string WorldSpec::id() const {
 
 WorldSpec parse_world(const std::string& text) {
   if (text == "self") return {};
-  for (const auto& [prefix, kind] : {std::pair{"threads:", WorldSpec::Kind::threads}, std::pair{"mpi:", WorldSpec::Kind::mpi}}) {
+  for (const auto& [prefix, kind] :
+       {std::pair{"threads:", WorldSpec::Kind::threads}, std::pair{"mpi:", WorldSpec::Kind::mpi}}) {
     if (text.rfind(prefix, 0) != 0) continue;
     const auto size = number_after(text, prefix);
-    ZP_CHECK(size && *size >= 1 && *size <= 4096, ErrorCode::config, "world '" + text + "' has no usable size",
-             "it is a number of ranks", "use 1 to 4096, as in " + std::string(prefix) + "4");
+    ZP_CHECK(size && *size >= 1 && *size <= 4096, ErrorCode::config,
+             "world '" + text + "' has no usable size", "it is a number of ranks",
+             "use 1 to 4096, as in " + std::string(prefix) + "4");
     return {kind, static_cast<int>(*size)};
   }
   fail(ErrorCode::config, "world '" + text + "' does not exist", "it says how ranks are run",
@@ -74,8 +79,8 @@ WorldSpec parse_world(const std::string& text) {
 }
 
 std::string CaseSpec::id() const {
-  return workload + "/adamw/" + std::string(name(twin)) + "/stage" + std::to_string(stage) + "/" + world.id() + "/" +
-         std::string(name(dtype)) + "/" + (mode == Mode::lockstep ? "lockstep" : "free") +
+  return workload + "/adamw/" + std::string(name(twin)) + "/stage" + std::to_string(stage) + "/" +
+         world.id() + "/" + std::string(name(dtype)) + "/" + (mode == Mode::lockstep ? "lockstep" : "free") +
          "/bucket:" + std::to_string(bucket_numel) + "/omp:" + std::to_string(omp_threads);
 }
 
@@ -86,7 +91,8 @@ std::optional<CaseSpec> parse_case_id(const std::string& id) {
   const auto stage = number_after(parts[3], "stage");
   const auto bucket = number_after(parts[7], "bucket:");
   const auto threads = number_after(parts[8], "omp:");
-  if (!twin || !stage || !bucket || !threads || (parts[6] != "lockstep" && parts[6] != "free")) return std::nullopt;
+  if (!twin || !stage || !bucket || !threads || (parts[6] != "lockstep" && parts[6] != "free"))
+    return std::nullopt;
   CaseSpec spec;
   spec.workload = parts[0];
   spec.twin = *twin;
@@ -133,10 +139,13 @@ std::string_view exactness_class(BufferId buffer) {
     case BufferId::applied_steps:
     case BufferId::found_inf:
     case BufferId::loss_scaler:
-    case BufferId::norm_limbs: return "integer";
+    case BufferId::norm_limbs:
+      return "integer";
     case BufferId::grad_sum:
-    case BufferId::grad_norm: return "ordered";
-    default: return "bitwise";
+    case BufferId::grad_norm:
+      return "ordered";
+    default:
+      return "bitwise";
   }
 }
 

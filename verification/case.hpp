@@ -16,8 +16,8 @@ enum class Status : std::uint8_t { pass, fail, mistrusted, skipped, error, crash
 inline constexpr int num_statuses = 7;
 std::string_view name(Status status);
 
-/// Lock-step: before every phase the candidate's inputs are the reference's. Free: both run on, the first difference is
-/// the report.
+/// Lock-step: before every phase the candidate's inputs are the reference's. Free: both run on, the first
+/// difference is the report.
 enum class Mode : std::uint8_t { lockstep, free };
 
 /// Candidates: the host twins phase by phase, the fused host step, the device twins.
@@ -49,7 +49,8 @@ struct CaseSpec {
   std::string id() const;
 };
 
-/// The case an id names, or nothing if the text is not a complete id. Errors (ErrorCode::config): values no case has.
+/// The case an id names, or nothing if the text is not a complete id. Errors (ErrorCode::config): values no
+/// case has.
 std::optional<CaseSpec> parse_case_id(const std::string& id);
 
 /// Shell-style match with * and ?; a pattern without them also matches every id that contains it.
@@ -59,7 +60,8 @@ bool matches(const std::string& pattern, const std::string& id);
 struct PhaseTally {
   Phase phase = Phase::prepare;
   BufferId buffer = BufferId::step_scalars;
-  std::string against = "reference";  ///< "reference" (the twin), or "undistributed" (stages against the dense truth)
+  std::string against =
+      "reference";  ///< "reference" (the twin), or "undistributed" (stages against the dense truth)
   std::int64_t compared = 0;
   std::int64_t differing = 0;
 };
@@ -73,7 +75,7 @@ struct Divergence {
   Phase phase = Phase::prepare;
   int rank = 0;
   std::string buffer;
-  std::string what;               ///< "differs from the reference", "was written in a phase that may not write it", ...
+  std::string what;  ///< "differs from the reference", "was written in a phase that may not write it", ...
   std::int64_t shard_index = -1;  ///< first element, in the rank's buffer; -1 where no element is meant
   std::int64_t global_index = -1;
   std::int64_t last_global_index = -1;
@@ -81,7 +83,7 @@ struct Divergence {
   std::string coordinates;
   std::string reference_value;  ///< bits and value
   std::string candidate_value;
-  std::int64_t differing = 0;   ///< elements, in this buffer on this rank in this step
+  std::int64_t differing = 0;  ///< elements, in this buffer on this rank in this step
   std::int64_t compared = 0;
 };
 

@@ -39,15 +39,19 @@ void merge_tallies(const std::vector<PhaseTally>& from, std::vector<PhaseTally>&
 RankPair::MakeOptimizer candidate_factory(Twin twin) {
   switch (twin) {
     case Twin::host:
-      return [](const OptimizerSetup& s) { return cuda::make_distributed_optimizer(s, cuda::StepForm::phases); };
+      return
+          [](const OptimizerSetup& s) { return cuda::make_distributed_optimizer(s, cuda::StepForm::phases); };
     case Twin::host_fused:
-      return [](const OptimizerSetup& s) { return cuda::make_distributed_optimizer(s, cuda::StepForm::fused); };
-    case Twin::device: break;
+      return
+          [](const OptimizerSetup& s) { return cuda::make_distributed_optimizer(s, cuda::StepForm::fused); };
+    case Twin::device:
+      break;
   }
   return [](const OptimizerSetup& s) { return cuda::make_distributed_optimizer(s, cuda::StepForm::device); };
 }
 
-CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world, std::string fault)
+CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world,
+                 std::string fault)
     : experiment_(experiment),
       spec_(spec),
       world_(std::move(world)),
@@ -56,9 +60,8 @@ CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique
       ranks_(static_cast<std::size_t>(world_->size())) {
   try {
     world_->run([&](int rank, const RankPair::Communicators& comms) {
-      ranks_[static_cast<std::size_t>(rank)] =
-          std::make_unique<RankPair>(experiment_, spec_, shards_, comms, threads_per_rank(spec_), fault_,
-                                     candidate_factory(spec_.twin));
+      ranks_[static_cast<std::size_t>(rank)] = std::make_unique<RankPair>(
+          experiment_, spec_, shards_, comms, threads_per_rank(spec_), fault_, candidate_factory(spec_.twin));
     });
   } catch (const std::exception& error) {
     record_error(error);
@@ -98,9 +101,9 @@ std::vector<RankReport> CaseRun::reports() const {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     if (!ranks_[r]) continue;
     const RankPair& rank = *ranks_[r];
-    reports[r] = {rank.tallies(),        rank.divergence(),    rank.timing(),  rank.reference_hash(),
-                  rank.candidate_hash(), rank.skipped_steps(), rank.clipped_steps(), rank.growths(),
-                  rank.moved_elements()};
+    reports[r] = {rank.tallies(),        rank.divergence(),     rank.timing(),
+                  rank.reference_hash(), rank.candidate_hash(), rank.skipped_steps(),
+                  rank.clipped_steps(),  rank.growths(),        rank.moved_elements()};
   }
   return reports;
 }

@@ -15,15 +15,16 @@ RankPair::MakeOptimizer candidate_factory(Twin twin);
 class CaseRun {
  public:
   /// fault: identifier of a planted fault for the candidate, "" for none.
-  CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world, std::string fault);
+  CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world,
+          std::string fault);
 
   const CaseSpec& spec() const { return spec_; }
 
   /// Runs one step on all ranks of this process. After an error or a stop, further steps do nothing.
   void run_step(std::int64_t step, LeafCache& leaves, const reference::DenseOptimizer* truth);
 
-  /// Verdict over all steps so far. `truth_hash`: trajectory of the undistributed optimizer, if this process has it.
-  /// Collective over the processes of the case; complete where rank 0 lives.
+  /// Verdict over all steps so far. `truth_hash`: trajectory of the undistributed optimizer, if this process
+  /// has it. Collective over the processes of the case; complete where rank 0 lives.
   CaseResult result(const std::optional<Digest>& truth_hash, const std::string& replay);
 
   /// Ends the case with a status and the reason for it; further steps do nothing.

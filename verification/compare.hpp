@@ -1,5 +1,6 @@
 #pragma once
-// Bitwise comparison of two buffers under the NaN rule (R9): all NaNs are one value, and a NaN against a number differs.
+// Bitwise comparison of two buffers under the NaN rule (R9): all NaNs are one value, and a NaN against a
+// number differs.
 
 #include <cstdint>
 #include <optional>
@@ -28,12 +29,14 @@ struct Comparison {
 
 /// Compares elements [begin, begin + numel) of two views of one dtype.
 /// Errors: invalid_argument if the dtypes differ or the range lies outside a view.
-Comparison compare(const TensorView& reference, const TensorView& candidate, std::int64_t begin, std::int64_t numel);
+Comparison compare(const TensorView& reference, const TensorView& candidate, std::int64_t begin,
+                   std::int64_t numel);
 
 /// The bits of one element, zero-extended.
 std::uint64_t element_bits(const TensorView& view, std::int64_t index);
 
-/// "0x3f8ccccd (1.1)": bits and, for float types, the value with enough digits to tell it from its neighbours.
+/// "0x3f8ccccd (1.1)": bits and, for float types, the value with enough digits to tell it from its
+/// neighbours.
 std::string show_bits(DType dtype, std::uint64_t bits);
 
 /// True if the bits are a NaN of the dtype.

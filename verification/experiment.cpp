@@ -11,16 +11,23 @@
 namespace zeroproof::verification {
 namespace {
 
-workload::ByteGptShape shape_of(const ModelConfig& m) { return {m.layers, m.width, m.heads, m.hidden, m.context}; }
+workload::ByteGptShape shape_of(const ModelConfig& m) {
+  return {m.layers, m.width, m.heads, m.hidden, m.context};
+}
 
 void widen(const TensorView& params, std::vector<float>& target) {
   const auto numel = static_cast<std::size_t>(params.numel);
   target.resize(numel);
   for (std::size_t i = 0; i < numel; ++i) {
     switch (params.dtype) {
-      case DType::bf16: target[i] = to_float(static_cast<const bf16*>(params.data)[i]); break;
-      case DType::fp16: target[i] = to_float(static_cast<const fp16*>(params.data)[i]); break;
-      default: target[i] = static_cast<const float*>(params.data)[i];
+      case DType::bf16:
+        target[i] = to_float(static_cast<const bf16*>(params.data)[i]);
+        break;
+      case DType::fp16:
+        target[i] = to_float(static_cast<const fp16*>(params.data)[i]);
+        break;
+      default:
+        target[i] = static_cast<const float*>(params.data)[i];
     }
   }
 }
@@ -35,8 +42,8 @@ const std::vector<std::string>& workload_names() {
 RunConfig workload_defaults(const std::string& workload) {
   if (workload == "byte_gpt") return main_config();
   if (workload == "byte_gpt_tiny") return tiny_config();
-  fail(ErrorCode::config, "workload '" + workload + "' does not exist", "the first part of a case id names one",
-       "did you mean " + nearest(workload, workload_names()) + "?");
+  fail(ErrorCode::config, "workload '" + workload + "' does not exist",
+       "the first part of a case id names one", "did you mean " + nearest(workload, workload_names()) + "?");
 }
 
 workload::Text load_text(const RunConfig& config) {
@@ -81,8 +88,8 @@ FullState Experiment::initial_state() const {
   return state;
 }
 
-double Experiment::leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params, int log2_loss_scale,
-                        const TensorView& leaf) const {
+double Experiment::leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params,
+                        int log2_loss_scale, const TensorView& leaf) const {
   const Span<const std::uint8_t> tokens = workload::micro_batch_tokens(
       text_, config_.seed, step - 1, micro_batch, config_.micro_batches, config_.model.context);
   std::vector<float> wide;

@@ -36,8 +36,8 @@ class Experiment {
   FullState initial_state() const;
 
   /// Loss and leaf gradient of one micro-batch.
-  /// Shapes   params: [padded_numel] in the parameter dtype. leaf: [padded_numel] in the leaf dtype; padding is not
-  ///          written. Units: leaf is 2^log2_loss_scale * gradient. Returns the loss in nats per byte.
+  /// Shapes   params: [padded_numel] in the parameter dtype. leaf: [padded_numel] in the leaf dtype; padding
+  ///          is not written. Units: leaf is 2^log2_loss_scale * gradient. Returns the loss in nats per byte.
   double leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params, int log2_loss_scale,
               const TensorView& leaf) const;
 

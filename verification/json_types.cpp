@@ -26,7 +26,9 @@ std::vector<Status> all_statuses() {
   return all;
 }
 
-Json hash_or_null(const std::optional<Digest>& digest) { return digest ? Json(to_hex(*digest)) : Json(nullptr); }
+Json hash_or_null(const std::optional<Digest>& digest) {
+  return digest ? Json(to_hex(*digest)) : Json(nullptr);
+}
 
 std::optional<Digest> hash_from(const Json& json) {
   if (json.is_null()) return std::nullopt;
@@ -37,8 +39,9 @@ std::optional<Digest> hash_from(const Json& json) {
 }
 
 PhaseTally tally_from(const Json& json) {
-  return {from_name<Phase>(json.at("phase"), all_phases), from_name<BufferId>(json.at("buffer"), all_buffers()),
-          json.at("against"), json.at("compared"), json.at("differing")};
+  return {from_name<Phase>(json.at("phase"), all_phases),
+          from_name<BufferId>(json.at("buffer"), all_buffers()), json.at("against"), json.at("compared"),
+          json.at("differing")};
 }
 
 Divergence divergence_from(const Json& json) {
@@ -78,12 +81,9 @@ Json divergence_or_null(const std::optional<Divergence>& d) { return d ? to_json
 }  // namespace
 
 Json to_json_value(const PhaseTally& tally) {
-  return {{"phase", name(tally.phase)},
-          {"buffer", name(tally.buffer)},
-          {"against", tally.against},
-          {"compared", tally.compared},
-          {"differing", tally.differing},
-          {"class", exactness_class(tally.buffer)}};
+  return {{"phase", name(tally.phase)},   {"buffer", name(tally.buffer)},
+          {"against", tally.against},     {"compared", tally.compared},
+          {"differing", tally.differing}, {"class", exactness_class(tally.buffer)}};
 }
 
 Json to_json_value(const Divergence& d) {
@@ -132,8 +132,9 @@ Json to_json_value(const CaseResult& r) {
 CaseResult case_result_from(const Json& json) {
   CaseResult r;
   const auto spec = parse_case_id(json.at("id"));
-  ZP_CHECK(spec.has_value(), ErrorCode::io, "a report has the case id '" + json.at("id").get<std::string>() + "'",
-           "it is not complete", "use a report written by this program");
+  ZP_CHECK(spec.has_value(), ErrorCode::io,
+           "a report has the case id '" + json.at("id").get<std::string>() + "'", "it is not complete",
+           "use a report written by this program");
   r.spec = *spec;
   r.status = from_name<Status>(json.at("status"), all_statuses());
   r.reason = json.at("reason");

@@ -13,7 +13,8 @@ const LeafCache::Leaf& LeafCache::leaf(std::int64_t step, std::int64_t micro_bat
   }
   std::call_once(entry->once, [&] {
     entry->leaf.values = GuardedBuffer(experiment_.layout().padded_numel(), experiment_.leaf_dtype());
-    entry->leaf.loss = experiment_.leaf(step, micro_batch, params, log2_loss_scale, entry->leaf.values.view());
+    entry->leaf.loss =
+        experiment_.leaf(step, micro_batch, params, log2_loss_scale, entry->leaf.values.view());
     entry->leaf.digest = parameters_digest(entry->leaf.values.view());
   });
   return entry->leaf;

@@ -1,6 +1,7 @@
 #pragma once
 // Leaf gradients, computed once per set of bits that go in. A leaf is a pure function of (step, micro-batch,
-// parameters, loss scale), so cases whose parameters agree in every bit share it; one whose parameters differ gets its own.
+// parameters, loss scale), so cases whose parameters agree in every bit share it; one whose parameters differ
+// gets its own.
 
 #include <map>
 #include <memory>
@@ -20,16 +21,18 @@ class LeafCache {
   struct Leaf {
     GuardedBuffer values;  ///< [padded_numel] in the leaf dtype, NaN in padding
     double loss = 0;
-    Digest digest;         ///< of all bytes, as computed
+    Digest digest;  ///< of all bytes, as computed
   };
 
   /// Digest under which parameters are known to the cache.
-  static Digest parameters_digest(const TensorView& params) { return raw_digest(params.data, params.num_bytes()); }
+  static Digest parameters_digest(const TensorView& params) {
+    return raw_digest(params.data, params.num_bytes());
+  }
 
-  /// The leaf for these inputs, computed now if nobody has yet. Several threads may call at once. The leaf stays valid
-  /// until forget().
-  const Leaf& leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params, const Digest& params_digest,
-                   int log2_loss_scale);
+  /// The leaf for these inputs, computed now if nobody has yet. Several threads may call at once. The leaf
+  /// stays valid until forget().
+  const Leaf& leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params,
+                   const Digest& params_digest, int log2_loss_scale);
 
   /// True if no leaf has changed since it was computed: inputs are not to be edited.
   bool unchanged();

@@ -97,7 +97,8 @@ int run_command(const std::vector<std::string>& words, const std::string& output
   const int error = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ZP_CHECK(error == 0, ErrorCode::unavailable, words[0] + " cannot be started: " + std::strerror(error),
-           "MPI cases run under it", "install openmpi-bin, or leave MPI worlds out with --world self,threads:4");
+           "MPI cases run under it",
+           "install openmpi-bin, or leave MPI worlds out with --world self,threads:4");
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -123,7 +124,8 @@ std::string last_words(const std::string& output) {
   return text.substr(0, 1200);
 }
 
-CaseResult failed(const VerifyOptions& options, const CaseSpec& spec, Status status, const std::string& reason) {
+CaseResult failed(const VerifyOptions& options, const CaseSpec& spec, Status status,
+                  const std::string& reason) {
   CaseResult result;
   result.spec = spec;
   result.status = status;
@@ -149,6 +151,14 @@ std::vector<CaseResult> run_job(const VerifyOptions& options, int size, const st
   const std::string json = report.content();
   std::vector<CaseResult> results;
   if (!json.empty()) results = cases_from_json(json);
+  // mpirun ends with 128 + signal when a process died of one; the ranks that were left saw only that it was
+  // missing.
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  for (CaseResult& result : results) {
+    if (result.status != Status::error || code <= 128) continue;
+    result.status = Status::crashed;
+    result.reason += " (a process of the MPI job died of signal " + std::to_string(code - 128) + ")";
+  }
   for (const CaseSpec& spec : cases) {
     const bool there = std::any_of(results.begin(), results.end(),
                                    [&](const CaseResult& result) { return result.spec.id() == spec.id(); });
@@ -174,8 +184,8 @@ int mpi_job_rank() { return std::max(0, from_environment({"OMPI_COMM_WORLD_RANK"
 std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(const VerifyOptions& options) {
   return [&options](const CaseSpec& spec) -> std::unique_ptr<World> {
     ZP_CHECK(spec.world.size == mpi_job_size(), ErrorCode::config,
-             "case " + spec.id() + " wants " + std::to_string(spec.world.size) + " ranks but the MPI job has " +
-                 std::to_string(mpi_job_size()),
+             "case " + spec.id() + " wants " + std::to_string(spec.world.size) +
+                 " ranks but the MPI job has " + std::to_string(mpi_job_size()),
              "every rank is one process", "start it with mpirun -n " + std::to_string(spec.world.size));
     return make_mpi_world(config_of(options, spec.workload).comm_timeout_s);
   };
@@ -186,9 +196,10 @@ std::vector<CaseResult> run_mpi_jobs(const VerifyOptions& options, const std::ve
   std::vector<CaseResult> results;
   if (!mpi_built()) {
     for (const CaseSpec& spec : cases) {
-      results.push_back(failed(options, spec, Status::skipped,
-                               "this build has no MPI (multi-process checks are off); install libopenmpi-dev and "
-                               "openmpi-bin and build again"));
+      results.push_back(
+          failed(options, spec, Status::skipped,
+                 "this build has no MPI (multi-process checks are off); install libopenmpi-dev and "
+                 "openmpi-bin and build again"));
     }
     return results;
   }

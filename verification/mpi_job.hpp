@@ -18,12 +18,12 @@ int mpi_job_size();
 /// Rank of this process, 0 outside a job.
 int mpi_job_rank();
 
-/// Makes the worlds of MPI cases inside a job. Errors: unavailable without MPI; config if a case's world has another
-/// size than the job.
+/// Makes the worlds of MPI cases inside a job. Errors: unavailable without MPI; config if a case's world has
+/// another size than the job.
 std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(const VerifyOptions& options);
 
-/// Starts one job per world size and returns the results of all cases. A job that fails gives crashed, hung or error
-/// results that name the rank where it can be known; without MPI the cases are skipped.
+/// Starts one job per world size and returns the results of all cases. A job that fails gives crashed, hung
+/// or error results that name the rank where it can be known; without MPI the cases are skipped.
 /// The jobs train on `text`, handed over in a file, so that they see the bytes this process saw.
 std::vector<CaseResult> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
                                      const workload::Text& text);

@@ -34,7 +34,8 @@ class MpiWorld final : public World {
     try {
       work(harness_->rank(), {reference_.get(), candidate_.get(), harness_.get()});
     } catch (const std::exception& error) {
-      for (Communicator* comm : {reference_.get(), candidate_.get(), harness_.get()}) comm->abort(error.what());
+      for (Communicator* comm : {reference_.get(), candidate_.get(), harness_.get()})
+        comm->abort(error.what());
       throw;
     }
   }

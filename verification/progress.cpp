@@ -24,7 +24,9 @@ bool is_terminal(int file_descriptor) {
 bool wants_colour(int file_descriptor) { return is_terminal(file_descriptor) && !set("NO_COLOR"); }
 
 ProgressBar::ProgressBar()
-    : visible_(is_terminal(STDERR_FILENO) && !set("CI")), begin_(std::chrono::steady_clock::now()), last_(begin_) {}
+    : visible_(is_terminal(STDERR_FILENO) && !set("CI")),
+      begin_(std::chrono::steady_clock::now()),
+      last_(begin_) {}
 
 ProgressBar::~ProgressBar() {
   if (drawn_) std::fputs("\r\033[K", stderr);

@@ -24,9 +24,9 @@ void RankPair::note(Divergence divergence) {
   divergence_ = std::move(divergence);
 }
 
-void RankPair::note_difference(std::int64_t step, Phase phase, const ExposedBuffer& buffer, const std::string& what,
-                               const Comparison& comparison, const TensorView& reference,
-                               const TensorView& candidate) {
+void RankPair::note_difference(std::int64_t step, Phase phase, const ExposedBuffer& buffer,
+                               const std::string& what, const Comparison& comparison,
+                               const TensorView& reference, const TensorView& candidate) {
   if (!comparison.first || divergence_) return;
   Divergence d;
   d.step = step;
@@ -66,7 +66,8 @@ Comparison RankPair::compare_buffers(const ExposedBuffer& reference, const Expos
   return result;
 }
 
-void RankPair::compare_phase(std::int64_t step, Phase phase, const Buffers& reference, const Buffers& candidate) {
+void RankPair::compare_phase(std::int64_t step, Phase phase, const Buffers& reference,
+                             const Buffers& candidate) {
   for (const auto& [id, theirs] : candidate) {
     const auto ours = reference.find(id);
     ZP_CHECK(ours != reference.end(), ErrorCode::internal,
@@ -76,7 +77,8 @@ void RankPair::compare_phase(std::int64_t step, Phase phase, const Buffers& refe
     PhaseTally& sum = tally(phase, id, "reference");
     sum.compared += result.compared;
     sum.differing += result.differing;
-    note_difference(step, phase, theirs, "differs from the reference", result, ours->second.view, theirs.view);
+    note_difference(step, phase, theirs, "differs from the reference", result, ours->second.view,
+                    theirs.view);
   }
 }
 
@@ -84,19 +86,28 @@ void RankPair::compare_with_truth(std::int64_t step, Phase phase, const Buffers&
                                   const reference::DenseOptimizer& truth) {
   const reference::DenseStep& last = truth.last_step();
   const auto view = [](const std::vector<float>& values) {
-    return TensorView{const_cast<float*>(values.data()), DType::fp32, static_cast<std::int64_t>(values.size())};
+    return TensorView{const_cast<float*>(values.data()), DType::fp32,
+                      static_cast<std::int64_t>(values.size())};
   };
   const auto full = [&](BufferId id) -> TensorView {
     switch (id) {
-      case BufferId::grad_sum: return view(last.grad_sum);
-      case BufferId::unscaled_grad: return view(last.unscaled_grad);
-      case BufferId::grad: return view(last.grad);
-      case BufferId::exp_avg: return view(truth.exp_avg());
-      case BufferId::exp_avg_sq: return view(truth.exp_avg_sq());
-      case BufferId::master: return view(truth.master());
+      case BufferId::grad_sum:
+        return view(last.grad_sum);
+      case BufferId::unscaled_grad:
+        return view(last.unscaled_grad);
+      case BufferId::grad:
+        return view(last.grad);
+      case BufferId::exp_avg:
+        return view(truth.exp_avg());
+      case BufferId::exp_avg_sq:
+        return view(truth.exp_avg_sq());
+      case BufferId::master:
+        return view(truth.master());
       case BufferId::param_shard:
-      case BufferId::param_full: return truth.param();
-      default: return {};
+      case BufferId::param_full:
+        return truth.param();
+      default:
+        return {};
     }
   };
   for (const auto& [id, ours] : reference) {
@@ -114,8 +125,8 @@ void RankPair::compare_with_truth(std::int64_t step, Phase phase, const Buffers&
     PhaseTally& sum = tally(phase, id, "undistributed");
     sum.compared += result.compared;
     sum.differing += result.differing;
-    note_difference(step, phase, ours, "of the reference differs from the undistributed optimizer", result, whole,
-                    ours.view);
+    note_difference(step, phase, ours, "of the reference differs from the undistributed optimizer", result,
+                    whole, ours.view);
   }
 }
 

@@ -13,7 +13,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 template <class T>
 T read(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id) {
@@ -34,8 +36,9 @@ std::map<BufferId, ExposedBuffer> by_id(std::vector<ExposedBuffer> buffers) {
 /// Bytes the phases unscale to cast read and write per element.
 std::int64_t bytes_per_element(Twin twin, DType param_dtype) {
   const std::int64_t param = num_bytes(param_dtype);
-  if (twin == Twin::host_fused) return 4 + (4 + 24 + param);  // read G; read G, read and write master and moments
-  return 8 + 4 + 8 + 28 + (4 + param);                        // unscale, norm, clip, update, cast
+  if (twin == Twin::host_fused)
+    return 4 + (4 + 24 + param);        // read G; read G, read and write master and moments
+  return 8 + 4 + 8 + 28 + (4 + param);  // unscale, norm, clip, update, cast
 }
 
 }  // namespace
@@ -160,8 +163,8 @@ void RankPair::run_step(std::int64_t step, LeafCache& leaves, const reference::D
       candidate_grad = collector_.collect(by_id(candidate_->exposed(phase)).at(BufferId::grad_sum).view);
     }
     if (phase != Phase::unscale) continue;
-    // In a free run the sides (or, with a broken candidate, its ranks) may disagree about skipping: all ranks must
-    // learn of it together, or the next collective would wait for ranks that never come.
+    // In a free run the sides (or, with a broken candidate, its ranks) may disagree about skipping: all ranks
+    // must learn of it together, or the next collective would wait for ranks that never come.
     std::uint64_t disagree = reference_->skipped() != candidate_->skipped() ? 1 : 0;
     comms_.harness->all_reduce({&disagree, 1}, IntegerReduce::bitwise_or);
     if (disagree != 0) {
@@ -180,7 +183,8 @@ void RankPair::run_step(std::int64_t step, LeafCache& leaves, const reference::D
 
 void RankPair::hash_step(std::int64_t step, const Scales& scales, const GuardedBuffer& reference_grad,
                          const GuardedBuffer& candidate_grad) {
-  const auto add = [&](DistributedOptimizer& side, int log2_scale, const GuardedBuffer& grad, TrajectoryHash& hash) {
+  const auto add = [&](DistributedOptimizer& side, int log2_scale, const GuardedBuffer& grad,
+                       TrajectoryHash& hash) {
     const Buffers update = by_id(side.exposed(Phase::update));
     const GuardedBuffer master = collector_.collect(update.at(BufferId::master).view);
     const GuardedBuffer exp_avg = collector_.collect(update.at(BufferId::exp_avg).view);
@@ -194,7 +198,8 @@ void RankPair::hash_step(std::int64_t step, const Scales& scales, const GuardedB
     s.clip_coef = read<float>(by_id(side.exposed(Phase::clip)), BufferId::clip_coef);
     s.log2_loss_scale = log2_scale;
     const TensorView param = by_id(side.exposed(Phase::gather)).at(BufferId::param_full).view;
-    hash.add_step(s, experiment_.layout(), {grad.view(), master.view(), exp_avg.view(), exp_avg_sq.view(), param});
+    hash.add_step(s, experiment_.layout(),
+                  {grad.view(), master.view(), exp_avg.view(), exp_avg_sq.view(), param});
   };
   add(*reference_, scales.reference, reference_grad, reference_hash_);
   add(*candidate_, scales.candidate, candidate_grad, candidate_hash_);

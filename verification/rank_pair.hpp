@@ -103,7 +103,8 @@ class RankPair {
   void count(const Buffers& reference, Phase phase);
   void note(Divergence divergence);
   void note_difference(std::int64_t step, Phase phase, const ExposedBuffer& buffer, const std::string& what,
-                       const Comparison& comparison, const TensorView& reference, const TensorView& candidate);
+                       const Comparison& comparison, const TensorView& reference,
+                       const TensorView& candidate);
   std::vector<Piece> pieces_of(const ExposedBuffer& buffer) const;
   PhaseTally& tally(Phase phase, BufferId buffer, const char* against);
   /// Exponents of the loss scales the leaves of this step were made with.

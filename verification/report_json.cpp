@@ -40,15 +40,16 @@ std::string to_json(const RunReport& report) {
   for (const Capability& c : report.capabilities) {
     capabilities[c.name] = {{"available", c.available}, {"detail", c.detail}};
   }
-  Json json = {{"schema", "zeroproof-report/1"},
-               {"version", ZP_VERSION},
-               {"contract", contract_version},
-               {"summary", std::move(summary)},
-               {"capabilities", std::move(capabilities)},
-               {"input", {{"kind", report.input.kind}, {"path", report.input.path}, {"bytes", report.input.bytes}}},
-               {"seconds", report.seconds},
-               {"training", Json::array()},
-               {"cases", Json::array()}};
+  Json json = {
+      {"schema", "zeroproof-report/1"},
+      {"version", ZP_VERSION},
+      {"contract", contract_version},
+      {"summary", std::move(summary)},
+      {"capabilities", std::move(capabilities)},
+      {"input", {{"kind", report.input.kind}, {"path", report.input.path}, {"bytes", report.input.bytes}}},
+      {"seconds", report.seconds},
+      {"training", Json::array()},
+      {"cases", Json::array()}};
   for (const TrainingTrace& trace : report.traces) json["training"].push_back(trace_value(trace));
   for (const CaseResult& result : report.cases) json["cases"].push_back(to_json_value(result));
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -18,10 +18,13 @@ struct Paint {
   }
   std::string status(Status status, const std::string& text) const {
     switch (status) {
-      case Status::pass: return (*this)("32", text);
+      case Status::pass:
+        return (*this)("32", text);
       case Status::mistrusted:
-      case Status::skipped: return (*this)("33", text);
-      default: return (*this)("31", text);
+      case Status::skipped:
+        return (*this)("33", text);
+      default:
+        return (*this)("31", text);
     }
   }
 };
@@ -37,7 +40,8 @@ std::string grouped(std::int64_t value) {
 std::string bar(double value, double low, double high, int width) {
   const double fraction = high > low ? (value - low) / (high - low) : 1.0;
   const int filled = std::clamp(static_cast<int>(std::lround(fraction * width)), 0, width);
-  return std::string(static_cast<std::size_t>(filled), '#') + std::string(static_cast<std::size_t>(width - filled), '.');
+  return std::string(static_cast<std::size_t>(filled), '#') +
+         std::string(static_cast<std::size_t>(width - filled), '.');
 }
 
 void add_training(std::string& out, const TrainingTrace& trace) {
@@ -54,7 +58,8 @@ void add_training(std::string& out, const TrainingTrace& trace) {
   for (const TrainingStep& step : trace.steps) {
     ++number;
     const std::string scale = trace.dtype == DType::fp16 ? "2^" + std::to_string(step.log2_loss_scale) : "-";
-    out += fmt::format("  {:>4}  {:>6.4f}  {}", number, step.loss, bar(step.loss, low - 0.05 * (high - low), high, 30));
+    out += fmt::format("  {:>4}  {:>6.4f}  {}", number, step.loss,
+                       bar(step.loss, low - 0.05 * (high - low), high, 30));
     out += step.skipped ? fmt::format("  {:>9}  {:>6}  {:>9}", "overflow", "skip", scale)
                         : fmt::format("  {:>9.4f}  {:>6.4f}  {:>9}", step.grad_norm,
                                       static_cast<double>(step.clip_coef), scale);
@@ -100,35 +105,38 @@ void add_cases(std::string& out, const std::vector<CaseResult>& cases, const Pai
   for (const CaseResult& result : cases) {
     const StepTiming& t = result.timing;
     const std::string mode = result.spec.mode == Mode::lockstep ? "lockstep" : "free";
-    out += fmt::format("{:<10}  {:<5}  {:<10}  {:<5}  {:<8}  {}  {:>11} {:>5}  {:>9} {:>5}\n", name(result.spec.twin),
-                       result.spec.stage, result.spec.world.id(), name(result.spec.dtype), mode,
+    out += fmt::format("{:<10}  {:<5}  {:<10}  {:<5}  {:<8}  {}  {:>11} {:>5}  {:>9} {:>5}\n",
+                       name(result.spec.twin), result.spec.stage, result.spec.world.id(),
+                       name(result.spec.dtype), mode,
                        paint.status(result.status, fmt::format("{:<10}", name(result.status))),
                        milliseconds(t.reference_seconds, t.steps), milliseconds(t.candidate_seconds, t.steps),
                        bandwidth(t.reference_seconds, t.reference_bytes, t.steps),
                        bandwidth(t.candidate_seconds, t.candidate_bytes, t.steps));
   }
-  out += "times: phases unscale to cast on rank 0; ranks share this machine; GB/s counts the bytes each needs\n";
+  out +=
+      "times: phases unscale to cast on rank 0; ranks share this machine; GB/s counts the bytes each needs\n";
 }
 
 void add_failure(std::string& out, const CaseResult& result, const Paint& paint) {
   std::string title(name(result.status));
-  std::transform(title.begin(), title.end(), title.begin(), [](char c) { return static_cast<char>(std::toupper(c)); });
+  std::transform(title.begin(), title.end(), title.begin(),
+                 [](char c) { return static_cast<char>(std::toupper(c)); });
   out += "\n" + paint.status(result.status, title) + " " + result.spec.id() + "\n";
   if (result.divergence) {
     const Divergence& d = *result.divergence;
-    out += fmt::format("  first at  step {}  phase {}  rank {}  buffer {}: {}\n", d.step, name(d.phase), d.rank,
-                       d.buffer, d.what);
+    out += fmt::format("  first at  step {}  phase {}  rank {}  buffer {}: {}\n", d.step, name(d.phase),
+                       d.rank, d.buffer, d.what);
     if (!d.parameter.empty()) {
-      out += fmt::format("  element   {}{}  shard index {}  global index {} (last differing: {})\n", d.parameter,
-                         d.coordinates, d.shard_index, d.global_index, d.last_global_index);
+      out += fmt::format("  element   {}{}  shard index {}  global index {} (last differing: {})\n",
+                         d.parameter, d.coordinates, d.shard_index, d.global_index, d.last_global_index);
     }
     if (!d.candidate_value.empty()) {
       out += fmt::format("  values    got {}  want {}\n", d.candidate_value,
                          d.reference_value.empty() ? "NaN" : d.reference_value);
     }
     if (d.compared > 0) {
-      out += fmt::format("  extent    {} of {} elements of this buffer on this rank differ\n", grouped(d.differing),
-                         grouped(d.compared));
+      out += fmt::format("  extent    {} of {} elements of this buffer on this rank differ\n",
+                         grouped(d.differing), grouped(d.compared));
     }
     std::string equal;
     for (const PhaseTally& tally : result.tallies) {
@@ -170,7 +178,8 @@ std::string to_text(const RunReport& report, bool colour) {
   const Paint paint{colour};
   std::string out = fmt::format("zeroproof {}  numeric contract {}\n", ZP_VERSION, contract_version);
   if (report.input.bytes > 0) {
-    out += fmt::format("text: {} ({}, {} bytes)\n", report.input.path, report.input.kind, grouped(report.input.bytes));
+    out += fmt::format("text: {} ({}, {} bytes)\n", report.input.path, report.input.kind,
+                       grouped(report.input.bytes));
   }
   for (const TrainingTrace& trace : report.traces) add_training(out, trace);
   add_phases(out, report.cases, paint);
@@ -180,7 +189,8 @@ std::string to_text(const RunReport& report, bool colour) {
     if (result.status == Status::pass) continue;
     if (++shown <= 8) add_failure(out, result, paint);
   }
-  if (shown > 8) out += fmt::format("\n... and {} more that did not pass; the JSON report has them all\n", shown - 8);
+  if (shown > 8)
+    out += fmt::format("\n... and {} more that did not pass; the JSON report has them all\n", shown - 8);
   add_hashes(out, report.cases, paint);
   std::string summary;
   for (int i = 0; i < num_statuses; ++i) {

@@ -61,9 +61,11 @@ class Truth {
     step.skipped = last.found_inf;
     trace_.steps.push_back(step);
     const auto view = [](const std::vector<float>& values) {
-      return TensorView{const_cast<float*>(values.data()), DType::fp32, static_cast<std::int64_t>(values.size())};
+      return TensorView{const_cast<float*>(values.data()), DType::fp32,
+                        static_cast<std::int64_t>(values.size())};
     };
-    hash_.add_step({number, last.scalars, scale, last.found_inf, last.grad_norm, last.clip_coef}, experiment_.layout(),
+    hash_.add_step({number, last.scalars, scale, last.found_inf, last.grad_norm, last.clip_coef},
+                   experiment_.layout(),
                    {view(last.grad_sum), view(optimizer_.master()), view(optimizer_.exp_avg()),
                     view(optimizer_.exp_avg_sq()), optimizer_.param()});
   }
@@ -79,7 +81,8 @@ using MakeWorld = std::function<std::unique_ptr<World>(const CaseSpec&)>;
 
 /// All cases of one workload and dtype, interleaved step by step so that they share each step's leaves.
 void run_group(const VerifyOptions& options, const std::vector<CaseSpec>& cases, const Experiment& experiment,
-               const MakeWorld& make_world, bool with_truth, RunReport& report, const ProgressSink& progress) {
+               const MakeWorld& make_world, bool with_truth, RunReport& report,
+               const ProgressSink& progress) {
   LeafCache leaves(experiment);
   std::unique_ptr<Truth> truth;
   if (with_truth) truth = std::make_unique<Truth>(experiment, leaves);
@@ -91,8 +94,8 @@ void run_group(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
   const double ticks = static_cast<double>(steps) * (1.0 + static_cast<double>(runs.size()));
   double done = 0;
   const auto tick = [&](std::int64_t step) {
-    progress(++done / ticks, experiment.workload() + " " + std::string(name(experiment.param_dtype())) + " step " +
-                                 std::to_string(step) + "/" + std::to_string(steps));
+    progress(++done / ticks, experiment.workload() + " " + std::string(name(experiment.param_dtype())) +
+                                 " step " + std::to_string(step) + "/" + std::to_string(steps));
   };
   bool edited = false;
   for (std::int64_t step = 1; step <= steps && !edited; ++step) {
@@ -104,7 +107,8 @@ void run_group(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
       if (edited) {
         // Nothing that comes after could be trusted: the leaves are everybody's input.
         const std::string guilty = run->spec().id();
-        for (const auto& other : runs) other->end(Status::error, "ended early because " + guilty + " edited a leaf");
+        for (const auto& other : runs)
+          other->end(Status::error, "ended early because " + guilty + " edited a leaf");
         run->end(Status::fail, "edited a leaf gradient in step " + std::to_string(step) +
                                    " (inputs belong to the caller); copy before changing");
         break;
@@ -122,7 +126,8 @@ void run_group(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
 }
 
 void run_groups(const VerifyOptions& options, std::vector<CaseSpec> cases, const workload::Text& text,
-                const MakeWorld& make_world, bool with_truth, RunReport& report, const ProgressSink& progress) {
+                const MakeWorld& make_world, bool with_truth, RunReport& report,
+                const ProgressSink& progress) {
   const std::size_t total = cases.size();
   std::size_t before = 0;
   while (!cases.empty()) {
@@ -134,10 +139,12 @@ void run_groups(const VerifyOptions& options, std::vector<CaseSpec> cases, const
     }
     const RunConfig config = config_of(options, first.workload);
     const Experiment experiment(first.workload, config, first.dtype, text);
-    run_group(options, group, experiment, make_world, with_truth, report, [&](double fraction, const std::string& what) {
-      progress((static_cast<double>(before) + fraction * static_cast<double>(group.size())) / static_cast<double>(total),
-               what);
-    });
+    run_group(options, group, experiment, make_world, with_truth, report,
+              [&](double fraction, const std::string& what) {
+                progress((static_cast<double>(before) + fraction * static_cast<double>(group.size())) /
+                             static_cast<double>(total),
+                         what);
+              });
     before += group.size();
     cases = std::move(rest);
   }
@@ -166,7 +173,8 @@ workload::Text common_text(const VerifyOptions& options, const std::vector<CaseS
 
 }  // namespace
 
-RunReport run_cases(const VerifyOptions& options, const std::vector<CaseSpec>& cases, const ProgressSink& progress) {
+RunReport run_cases(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
+                    const ProgressSink& progress) {
   const auto begin = std::chrono::steady_clock::now();
   RunReport report;
   report.capabilities = capabilities();
@@ -178,7 +186,8 @@ RunReport run_cases(const VerifyOptions& options, const std::vector<CaseSpec>& c
   for (const CaseSpec& spec : cases) (spec.world.kind == WorldSpec::Kind::mpi ? mpi : local).push_back(spec);
 
   if (inside_mpi_job()) {
-    ZP_CHECK(local.empty(), ErrorCode::config, "a case of world " + (local.empty() ? "" : local.front().world.id()) +
+    ZP_CHECK(local.empty(), ErrorCode::config,
+             "a case of world " + (local.empty() ? "" : local.front().world.id()) +
                  " was asked for inside an MPI job",
              "every process would run it again", "add --world mpi:" + std::to_string(mpi_job_size()));
     run_groups(options, mpi, text, make_mpi_world_factory(options), false, report, progress);
@@ -191,7 +200,8 @@ RunReport run_cases(const VerifyOptions& options, const std::vector<CaseSpec>& c
                [&](double fraction, const std::string& what) { progress(fraction * share, what); });
     if (!mpi.empty()) progress(share, "mpi cases");
     for (CaseResult& result : run_mpi_jobs(options, mpi, text)) {
-      result.replay = replay_line(options, result.spec);  // the job's own line names the file it got its text from
+      result.replay =
+          replay_line(options, result.spec);  // the job's own line names the file it got its text from
       compare_with_traces(result, report.traces);
       report.cases.push_back(std::move(result));
     }

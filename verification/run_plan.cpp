@@ -25,8 +25,9 @@ std::vector<TwinMode> twin_modes(const VerifyOptions& options) {
 }
 
 std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                             "0123456789_-./:=,+") == std::string::npos;
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_-./:=,+") == std::string::npos;
   if (plain) return word;
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -53,7 +54,8 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
         for (const int stage : config.stages) {
           for (const std::int64_t bucket : config.bucket_numels) {
             for (const int threads : config.omp_threads) {
-              cases.push_back({workload, twin.twin, stage, parse_world(world), dtype, twin.mode, bucket, threads});
+              cases.push_back(
+                  {workload, twin.twin, stage, parse_world(world), dtype, twin.mode, bucket, threads});
             }
           }
         }

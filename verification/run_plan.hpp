@@ -18,13 +18,14 @@ struct TwinMode {
 };
 
 struct VerifyOptions {
-  std::vector<std::string> patterns;    ///< case ids or patterns; none: every case of the main job
-  std::vector<Twin> twins;              ///< none: host, host-fused, and device where one answers
-  std::vector<Mode> modes;              ///< none: the twin's own (phases: lock-step; fused: free)
-  std::string config_file;              ///< TOML, applied over the workload's defaults
+  std::vector<std::string> patterns;  ///< case ids or patterns; none: every case of the main job
+  std::vector<Twin> twins;            ///< none: host, host-fused, and device where one answers
+  std::vector<Mode> modes;            ///< none: the twin's own (phases: lock-step; fused: free)
+  std::string config_file;            ///< TOML, applied over the workload's defaults
   std::function<void(RunConfig&)> overrides = [](RunConfig&) {};  ///< command-line settings, applied last
-  std::string fault;                    ///< identifier of a planted fault
-  std::vector<std::string> replay_flags;  ///< settings a replay line must repeat: flag, value, flag, value, ...
+  std::string fault;                                              ///< identifier of a planted fault
+  std::vector<std::string>
+      replay_flags;  ///< settings a replay line must repeat: flag, value, flag, value, ...
 };
 
 /// Settings of a workload after configuration file and command line. Errors: ErrorCode::config.
@@ -33,8 +34,8 @@ RunConfig config_of(const VerifyOptions& options, const std::string& workload);
 /// All cases of a workload: the product of twins, worlds, stages, dtypes, buckets and threads.
 std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& workload);
 
-/// The cases the patterns select. Errors (ErrorCode::config): a pattern that is no case id and matches nothing is not
-/// an error here; the list is then empty.
+/// The cases the patterns select. Errors (ErrorCode::config): a pattern that is no case id and matches
+/// nothing is not an error here; the list is then empty.
 std::vector<CaseSpec> selected_cases(const VerifyOptions& options);
 
 /// The shell line that runs one case again.

@@ -44,8 +44,8 @@ struct RunReport {
   std::int64_t count(Status status) const;
 };
 
-/// interfaces: 0 all passed, 1 something failed (or, with strict, is mistrusted), 5 hung, 6 crashed, 9 error, 4 nothing
-/// judged. The worst one wins.
+/// interfaces: 0 all passed, 1 something failed (or, with strict, is mistrusted), 5 hung, 6 crashed, 9 error,
+/// 4 nothing judged. The worst one wins.
 int exit_code(const RunReport& report, bool strict);
 
 /// The report as JSON, schema "zeroproof-report/1", with a line break at the end.

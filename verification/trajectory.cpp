@@ -10,7 +10,8 @@ namespace {
 
 std::vector<FlatRange> owned(const FlatLayout& layout, const ShardMap& shards, int stage, int rank) {
   if (stage > 0) return shards.shard(rank);
-  // State is replicated: rank 0's copy stands for all (every copy is compared with the reference on its own rank).
+  // State is replicated: rank 0's copy stands for all (every copy is compared with the reference on its own
+  // rank).
   if (rank == 0 && layout.padded_numel() > 0) return {{0, layout.padded_numel()}};
   return {};
 }
@@ -34,7 +35,8 @@ GuardedBuffer StateCollector::collect(const TensorView& mine) {
   send[0] = {static_cast<const std::byte*>(mine.data), static_cast<std::size_t>(mine_numel * width)};
   if (root) {
     for (std::size_t r = 0; r < world; ++r) {
-      incoming[r].resize(static_cast<std::size_t>(total(owned(layout_, shards_, stage_, static_cast<int>(r))) * width));
+      incoming[r].resize(
+          static_cast<std::size_t>(total(owned(layout_, shards_, stage_, static_cast<int>(r))) * width));
       receive[r] = incoming[r];
     }
   }
@@ -54,7 +56,8 @@ GuardedBuffer StateCollector::collect(const TensorView& mine) {
 
 TrajectoryHash::TrajectoryHash() { hasher_.add(std::uint64_t{contract_version}); }
 
-void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout, const std::array<TensorView, 5>& state) {
+void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout,
+                              const std::array<TensorView, 5>& state) {
   hasher_.add(static_cast<std::uint64_t>(s.step));
   StepScalars words = s.scalars;
   hasher_.add(TensorView{&words, DType::u32, sizeof(words) / 4});
@@ -65,8 +68,8 @@ void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout, const 
   hasher_.add(TensorView{&coef, DType::fp32, 1});
   for (const TensorSlot& slot : layout.tensors()) {
     for (const TensorView& view : state) {
-      hasher_.add(TensorView{static_cast<std::byte*>(view.data) + slot.begin * num_bytes(view.dtype), view.dtype,
-                             slot.numel});
+      hasher_.add(TensorView{static_cast<std::byte*>(view.data) + slot.begin * num_bytes(view.dtype),
+                             view.dtype, slot.numel});
     }
   }
 }

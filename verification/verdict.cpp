@@ -53,6 +53,8 @@ void judge(CaseResult& result, const Experiment& experiment, const std::optional
   if (!error.empty()) {
     result.status = error_status;
     result.reason = error;
+    result.reference_hash.reset();  // of half a run: nothing to compare it with
+    result.candidate_hash.reset();
     return;
   }
   result.status = Status::fail;

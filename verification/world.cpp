@@ -8,9 +8,7 @@ namespace {
 class SelfWorld final : public World {
  public:
   int size() const override { return 1; }
-  void run(const RankWork& work) override {
-    work(0, {comms_[0].get(), comms_[1].get(), comms_[2].get()});
-  }
+  void run(const RankWork& work) override { work(0, {comms_[0].get(), comms_[1].get(), comms_[2].get()}); }
   std::vector<RankReport> collect(std::vector<RankReport> local) override { return local; }
 
  private:

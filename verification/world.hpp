@@ -25,12 +25,12 @@ class World {
   virtual ~World() = default;
   virtual int size() const = 0;
 
-  /// Runs the work for every rank that lives in this process. If it throws for a rank, the others are told and the
-  /// first error is rethrown.
+  /// Runs the work for every rank that lives in this process. If it throws for a rank, the others are told
+  /// and the first error is rethrown.
   virtual void run(const RankWork& work) = 0;
 
-  /// Reports of all ranks of the case, from those of this process (others are empty). Complete on the process that has
-  /// rank 0.
+  /// Reports of all ranks of the case, from those of this process (others are empty). Complete on the process
+  /// that has rank 0.
   virtual std::vector<RankReport> collect(std::vector<RankReport> local) = 0;
 };
 

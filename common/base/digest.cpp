@@ -50,13 +50,17 @@ Hasher& Hasher::operator=(Hasher&&) noexcept = default;
 
 void Hasher::add(const TensorView& view) {
   switch (view.dtype) {
-    case DType::fp32: return add_floats<std::uint32_t>(state_->xxh, view, 0x7FFFFFFFU, 0x7F800000U);
-    case DType::bf16: return add_floats<std::uint16_t>(state_->xxh, view, 0x7FFF, 0x7F80);
-    case DType::fp16: return add_floats<std::uint16_t>(state_->xxh, view, 0x7FFF, 0x7C00);
+    case DType::fp32:
+      return add_floats<std::uint32_t>(state_->xxh, view, 0x7FFFFFFFU, 0x7F800000U);
+    case DType::bf16:
+      return add_floats<std::uint16_t>(state_->xxh, view, 0x7FFF, 0x7F80);
+    case DType::fp16:
+      return add_floats<std::uint16_t>(state_->xxh, view, 0x7FFF, 0x7C00);
     case DType::fp64:
       return add_floats<std::uint64_t>(state_->xxh, view, 0x7FFFFFFFFFFFFFFFU, 0x7FF0000000000000U);
     case DType::u32:
-    case DType::u64: break;
+    case DType::u64:
+      break;
   }
   if (view.numel > 0) XXH3_128bits_update(state_->xxh, view.data, static_cast<std::size_t>(view.num_bytes()));
 }

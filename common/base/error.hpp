@@ -1,5 +1,5 @@
 #pragma once
-// Errors of the whole project: one sentence, "problem (why it matters) remedy".
+// Errors of the whole project: one sentence, "problem (why it matters); remedy".
 
 #include <stdexcept>
 #include <string>
@@ -26,14 +26,14 @@ class Error : public std::runtime_error {
   ErrorCode code_;
 };
 
-/// Throws Error("problem (why) remedy").
+/// Throws Error("problem (why); remedy").
 [[noreturn]] void fail(ErrorCode code, const std::string& problem, const std::string& why,
                        const std::string& remedy);
 
 }  // namespace zeroproof
 
 /// Checks a condition; the three texts are only built when it does not hold.
-#define ZP_CHECK(condition, code, problem, why, remedy)        \
-  do {                                                         \
+#define ZP_CHECK(condition, code, problem, why, remedy)              \
+  do {                                                               \
     if (!(condition)) ::zeroproof::fail(code, problem, why, remedy); \
   } while (0)

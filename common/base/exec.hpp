@@ -10,8 +10,8 @@ namespace zeroproof {
 enum class Isa : std::uint8_t { best, x86_64, x86_64_v3, x86_64_v4 };
 
 struct Exec {
-  int num_threads = 1;         ///< worker threads of the host twins, >= 1
-  Isa isa = Isa::best;         ///< forced instruction set (tests), or the best this machine has
+  int num_threads = 1;          ///< worker threads of the host twins, >= 1
+  Isa isa = Isa::best;          ///< forced instruction set (tests), or the best this machine has
   std::string_view fault = {};  ///< identifier of a planted fault; only read in builds made for it
 };
 

@@ -6,18 +6,27 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "common/base/span.hpp"
 
 namespace zeroproof {
 
-/// Every byte is 0xFF at birth, which is a NaN in every float format here; 64 bytes of a pattern stand before and after.
-/// 64-byte aligned.
+/// Every byte is 0xFF at birth, which is a NaN in every float format here; 64 bytes of a pattern stand before
+/// and after. 64-byte aligned.
 class GuardedBuffer {
  public:
   static constexpr std::size_t guard_bytes = 64;
 
   GuardedBuffer() = default;
+  GuardedBuffer(GuardedBuffer&& other) noexcept
+      : numel_(std::exchange(other.numel_, 0)), dtype_(other.dtype_), memory_(std::move(other.memory_)) {}
+  GuardedBuffer& operator=(GuardedBuffer&& other) noexcept {
+    numel_ = std::exchange(other.numel_, 0);
+    dtype_ = other.dtype_;
+    memory_ = std::move(other.memory_);
+    return *this;
+  }
   GuardedBuffer(std::int64_t numel, DType dtype)
       : numel_(numel), dtype_(dtype), memory_(static_cast<std::byte*>(allocate(payload_bytes()))) {
     std::memset(memory_.get(), guard_pattern, guard_bytes);
@@ -52,11 +61,11 @@ class GuardedBuffer {
  private:
   static constexpr unsigned char guard_pattern = 0xA5;
   struct Free {
-    void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{64}); }
+    void operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{64}); }
   };
 
   static void* allocate(std::size_t payload) {
-    return ::operator new(payload + 2 * guard_bytes, std::align_val_t{64});
+    return ::operator new (payload + 2 * guard_bytes, std::align_val_t{64});
   }
   std::size_t payload_bytes() const { return static_cast<std::size_t>(numel_ * num_bytes(dtype_)); }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -18,8 +19,8 @@ namespace zeroproof {
 void parallel_for(int num_threads, std::int64_t count, const std::function<void(std::int64_t)>& body) {
   ZP_CHECK(num_threads >= 1, ErrorCode::invalid_argument, "num_threads is " + std::to_string(num_threads),
            "somebody has to do the work", "use 1 or more");
-  ZP_CHECK(count >= 0, ErrorCode::invalid_argument, "count is " + std::to_string(count), "it is a number of items",
-           "use 0 or more");
+  ZP_CHECK(count >= 0, ErrorCode::invalid_argument, "count is " + std::to_string(count),
+           "it is a number of items", "use 0 or more");
   std::atomic<std::int64_t> next{0};
   std::mutex mutex;
   std::exception_ptr error;
@@ -38,7 +39,13 @@ void parallel_for(int num_threads, std::int64_t count, const std::function<void(
     }
   };
   std::vector<std::thread> threads;
-  for (std::int64_t t = 1; t < std::min<std::int64_t>(num_threads, count); ++t) threads.emplace_back(work);
+  for (std::int64_t t = 1; t < std::min<std::int64_t>(num_threads, count); ++t) {
+    try {
+      threads.emplace_back(work);
+    } catch (const std::system_error&) {
+      break;  // no more threads to be had: the ones there are do the work
+    }
+  }
   work();
   for (std::thread& thread : threads) thread.join();
   if (error) std::rethrow_exception(error);

@@ -15,9 +15,10 @@ enum class IntegerReduce : std::uint8_t { sum, max, bitwise_or };
 /// A group of ranks. Every call is collective: all ranks make the same calls in the same order.
 ///
 /// Before data moves, the ranks compare a descriptor of the call (operation, counts, sequence number). Any
-/// disagreement, a rank that died, or one that does not arrive within the time limit becomes the same Error on every
-/// rank that is left, naming the rank and the calls (ErrorCode::comm, or ErrorCode::timeout for an absent rank).
-/// After an error the communicator stays broken: every further call throws the same Error at once.
+/// disagreement, a rank that died, or one that does not arrive within the time limit becomes the same Error
+/// on every rank that is left, naming the rank and the calls (ErrorCode::comm, or ErrorCode::timeout for an
+/// absent rank). After an error the communicator stays broken: every further call throws the same Error at
+/// once.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -27,12 +28,12 @@ class Communicator {
   virtual std::string name() const = 0;  ///< "self", "threads:4", "mpi:2"
 
   /// Sends send[d] to rank d and receives from rank s into recv[s].
-  /// Shapes   send, recv: world_size spans each; send[d] on rank s has as many bytes as recv[s] on rank d; any may be
-  ///          empty. No buffer overlaps another. The rank's own part is copied as well.
+  /// Shapes   send, recv: world_size spans each; send[d] on rank s has as many bytes as recv[s] on rank d;
+  ///          any may be empty. No buffer overlaps another. The rank's own part is copied as well.
   virtual void all_to_all(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv) = 0;
 
-  /// Every rank's `mine` arrives in recv[rank] of all ranks. The lengths may differ between ranks and may be 0.
-  /// `mine` may be exactly recv[rank()], which then is not copied.
+  /// Every rank's `mine` arrives in recv[rank] of all ranks. The lengths may differ between ranks and may be
+  /// 0. `mine` may be exactly recv[rank()], which then is not copied.
   virtual void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) = 0;
 
   /// Bytes of root's data arrive in data of all ranks; the length is the same everywhere.

@@ -9,7 +9,8 @@ namespace zeroproof {
 /// AdamW update of one piece of a shard, in place.
 ///
 /// Shapes   grad, master, exp_avg, exp_avg_sq: [numel], the same global range, numel >= 0. No two overlap.
-/// Units    grad: unscaled and clipped (d loss / d parameter, mean over micro-batches). step_size: parameter units.
+/// Units    grad: unscaled and clipped (d loss / d parameter, mean over micro-batches). step_size: parameter
+///          units.
 /// Order    one fp32 rounding per operation, for every element (R6):
 ///            a1 = beta1 * exp_avg;     a2 = one_minus_beta1 * grad;               exp_avg    = a1 + a2
 ///            h = grad * grad;          b1 = beta2 * exp_avg_sq;

@@ -9,8 +9,10 @@ namespace zeroproof {
 
 /// Clip coefficient from the global norm.
 ///
-/// Order    in fp64: s = grad_norm + 1e-6; q = max_norm / s; clip_coef = fp32(q < 1 ? q : 1); NaN if grad_norm is NaN.
-/// Exact    bitwise. No max_norm, or max_norm = 0: clipping is off and the coefficient is 1, whatever the norm.
+/// Order    in fp64: s = grad_norm + 1e-6; q = max_norm / s; clip_coef = fp32(q < 1 ? q : 1); NaN if
+///          grad_norm is NaN.
+/// Exact    bitwise. No max_norm, or max_norm = 0: clipping is off and the coefficient is 1, whatever the
+///          norm.
 /// Errors   invalid_argument if max_norm is negative, NaN or infinite.
 /// Contract R12. The 1e-6 is added to the norm, as torch.nn.utils.clip_grad_norm_ does.
 using ClipCoefFn = float(double grad_norm, std::optional<double> max_norm);

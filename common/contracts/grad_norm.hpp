@@ -22,16 +22,16 @@ struct NormLimbs {
 
 /// Adds the chunk sums of a piece of one tensor to the limbs.
 ///
-/// Shapes   grad: [numel], numel >= 0, starting at a chunk boundary of its tensor; the last chunk may be short
-///          (what is missing counts +0).
+/// Shapes   grad: [numel], numel >= 0, starting at a chunk boundary of its tensor; the last chunk may be
+///          short (what is missing counts +0).
 /// Order    the 32 lanes and the halving tree of R12 inside a chunk; integers across chunks.
 /// Exact    bitwise: the represented value and the two counts. Carries may be left in the upper halves of the
 ///          limbs until grad_norm_normalise.
 /// Contract R12.
 using GradNormAccumulateFn = void(const Exec&, Span<const float> grad, NormLimbs& limbs);
 
-/// Moves carries up so that every limb but the last is below 2^32. Bitwise. Two implementations may hold the same value
-/// with different carries before this, so limbs are compared only after it.
+/// Moves carries up so that every limb but the last is below 2^32. Bitwise. Two implementations may hold the
+/// same value with different carries before this, so limbs are compared only after it.
 using GradNormNormaliseFn = void(NormLimbs& limbs);
 
 /// Global norm from limbs that hold all ranks' chunks (normalised or not).

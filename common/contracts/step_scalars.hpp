@@ -5,7 +5,8 @@
 
 namespace zeroproof {
 
-/// Hyper-parameters of AdamW as they are after the configuration was read: beta1 and beta2 are already fp32 (R5).
+/// Hyper-parameters of AdamW as they are after the configuration was read: beta1 and beta2 are already fp32
+/// (R5).
 struct AdamwHyper {
   double lr = 1e-3;
   float beta1 = 0.9F;
@@ -27,7 +28,7 @@ struct StepScalars {
   float step_size;
   float eps;
   float lr_weight_decay;
-  std::uint32_t has_decay;  ///< 1 unless lr * weight_decay is exactly 0 in fp64: then the decay is not evaluated (R6)
+  std::uint32_t has_decay;  ///< 0 if lr * weight_decay is 0 in fp64: the decay is then not evaluated (R6)
 };
 
 /// Scalars of the step that would be applied as number t.
@@ -37,6 +38,7 @@ struct StepScalars {
 /// Order    all in fp64, as written in R5; pow by repeated squaring from the right.
 /// Exact    bitwise.
 /// Errors   invalid_argument when one of the ranges of R5 is left.
-using StepScalarsFn = StepScalars(const AdamwHyper&, std::int64_t t, int log2_loss_scale, std::int64_t divisor);
+using StepScalarsFn = StepScalars(const AdamwHyper&, std::int64_t t, int log2_loss_scale,
+                                  std::int64_t divisor);
 
 }  // namespace zeroproof

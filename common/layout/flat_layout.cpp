@@ -22,8 +22,8 @@ std::int64_t ParamSpec::numel() const {
   std::int64_t product = 1;
   for (const std::int64_t dim : shape) {
     ZP_CHECK(dim >= 0, ErrorCode::invalid_argument,
-             "parameter " + name + " has dimension " + std::to_string(dim),
-             "a shape counts elements", "give dimensions of 0 or more");
+             "parameter " + name + " has dimension " + std::to_string(dim), "a shape counts elements",
+             "give dimensions of 0 or more");
     if (empty) continue;
     ZP_CHECK(product <= max_numel / dim, ErrorCode::invalid_argument, "parameter " + name + " is too large",
              "element indices are 64-bit and byte offsets must fit too", "split the parameter");
@@ -51,17 +51,14 @@ FlatLayout::FlatLayout(const std::vector<ParamSpec>& params) {
 }
 
 std::int64_t FlatLayout::tensor_at(std::int64_t global_index) const {
-  // Empty tensors share their begin with the next one; upper_bound then lands behind all of them, so step back
-  // over the empty ones to the tensor that really holds the index.
-  auto after = std::upper_bound(tensors_.begin(), tensors_.end(), global_index,
-                                [](std::int64_t index, const TensorSlot& slot) { return index < slot.begin; });
-  while (after != tensors_.begin()) {
-    --after;
-    if (after->numel == 0) continue;
-    const std::int64_t inside = global_index - after->begin;
-    return inside < after->numel ? after - tensors_.begin() : -1;
-  }
-  return -1;
+  // upper_bound lands behind every tensor that starts here. Of those, empty ones come first, so the one
+  // before it is the tensor that really holds the index, or one that ends before it.
+  const auto after =
+      std::upper_bound(tensors_.begin(), tensors_.end(), global_index,
+                       [](std::int64_t index, const TensorSlot& slot) { return index < slot.begin; });
+  if (after == tensors_.begin()) return -1;
+  const auto slot = after - 1;
+  return global_index - slot->begin < slot->numel ? slot - tensors_.begin() : -1;
 }
 
 std::string FlatLayout::coordinates(std::int64_t global_index) const {

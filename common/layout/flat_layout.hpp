@@ -45,13 +45,15 @@ struct Piece {
 
 class FlatLayout {
  public:
-  /// Registration order is kept. Errors: invalid_argument for a negative dimension, a repeated or empty name, or
-  /// more elements than int64 can count.
+  /// Registration order is kept. Errors: invalid_argument for a negative dimension, a repeated or empty name,
+  /// or more elements than 2^63 / 16.
   explicit FlatLayout(const std::vector<ParamSpec>& params);
 
   const std::vector<TensorSlot>& tensors() const { return tensors_; }
-  std::int64_t numel() const { return numel_; }                ///< elements of all tensors
-  std::int64_t padded_numel() const { return padded_numel_; }  ///< with padding, a multiple of layout_alignment
+  std::int64_t numel() const { return numel_; }  ///< elements of all tensors
+  std::int64_t padded_numel() const {
+    return padded_numel_;
+  }  ///< with padding, a multiple of layout_alignment
 
   /// Tensor that holds a global index, or -1 for padding.
   std::int64_t tensor_at(std::int64_t global_index) const;
@@ -59,7 +61,8 @@ class FlatLayout {
   /// Coordinates of a global index inside its tensor, "[3, 17]"; "padding" outside every tensor.
   std::string coordinates(std::int64_t global_index) const;
 
-  /// The pieces of the tensors that lie in the ranges, in order; local indices run through the ranges in order.
+  /// The pieces of the tensors that lie in the ranges, in order; local indices run through the ranges in
+  /// order.
   std::vector<Piece> pieces(const std::vector<FlatRange>& ranges) const;
 
  private:

@@ -25,7 +25,12 @@ ShardMap::ShardMap(std::int64_t padded_numel, int world_size, std::int64_t bucke
 }
 
 FlatRange ShardMap::slice(std::size_t bucket, int rank) const {
-  const FlatRange& range = buckets_.at(bucket);
+  ZP_CHECK(bucket < buckets_.size() && rank >= 0 && rank < world_size_, ErrorCode::invalid_argument,
+           "bucket " + std::to_string(bucket) + " of rank " + std::to_string(rank) + " does not exist",
+           "there are " + std::to_string(buckets_.size()) + " buckets and " + std::to_string(world_size_) +
+               " ranks",
+           "count both from 0");
+  const FlatRange& range = buckets_[bucket];
   const std::int64_t chunks = range.numel() / layout_alignment;
   const std::int64_t first = chunks * rank / world_size_;
   const std::int64_t last = chunks * (rank + 1) / world_size_;

@@ -13,7 +13,8 @@ namespace zeroproof {
 class ShardMap {
  public:
   /// Units    padded_numel, bucket_numel: elements, multiples of layout_alignment; bucket_numel >= 1024.
-  /// Errors   invalid_argument if world_size < 1, or a count is negative or not a multiple of layout_alignment.
+  /// Errors   invalid_argument if world_size < 1, or a count is negative or not a multiple of
+  ///          layout_alignment.
   ShardMap(std::int64_t padded_numel, int world_size, std::int64_t bucket_numel);
 
   int world_size() const { return world_size_; }
@@ -22,7 +23,8 @@ class ShardMap {
   /// Buckets in increasing order; together they cover [0, padded_numel) once.
   const std::vector<FlatRange>& buckets() const { return buckets_; }
 
-  /// The slice of one bucket that a rank owns, possibly empty.
+  /// The slice of one bucket that a rank owns, possibly empty. Slices of a bucket differ by at most
+  /// layout_alignment elements. Errors: invalid_argument if there is no such bucket or rank.
   FlatRange slice(std::size_t bucket, int rank) const;
 
   /// Everything a rank owns, in increasing order, neighbours merged, no empty range.

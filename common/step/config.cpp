@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <sstream>
@@ -38,29 +37,32 @@ void validate_optimizer(const AdamwHyper& o) {
   require(1.0 - static_cast<double>(o.beta2) <= 0.5, "optimizer.beta2 is " + text(o.beta2),
           "rule R5 needs 1 - beta2 <= 1/2", "use 0.5 or more");
   require(std::isfinite(o.eps) && static_cast<float>(o.eps) >= 0x1p-126F, "optimizer.eps is " + text(o.eps),
-          "the update divides by sqrt(v) + eps, and v can be 0", "use a normal positive fp32 number such as 1e-8");
-  require(std::isfinite(o.weight_decay) && o.weight_decay >= 0, "optimizer.weight_decay is " + text(o.weight_decay),
-          "it pulls every parameter towards zero", "use a finite number of 0 or more");
+          "the update divides by sqrt(v) + eps, and v can be 0",
+          "use a normal positive fp32 number such as 1e-8");
+  require(std::isfinite(o.weight_decay) && o.weight_decay >= 0,
+          "optimizer.weight_decay is " + text(o.weight_decay), "it pulls every parameter towards zero",
+          "use a finite number of 0 or more");
   require(!o.max_norm || (std::isfinite(*o.max_norm) && *o.max_norm >= 0),
-          "optimizer.max_norm is " + text(o.max_norm.value_or(0)), "a negative limit would turn every gradient around",
-          "use a positive number, or 0 for no clipping");
+          "optimizer.max_norm is " + text(o.max_norm.value_or(0)),
+          "a negative limit would turn every gradient around", "use a positive number, or 0 for no clipping");
 }
 
 void validate_model(const ModelConfig& m) {
-  for (const auto& [key, value] : {std::pair{"layers", m.layers}, std::pair{"width", m.width},
-                                   std::pair{"heads", m.heads}, std::pair{"hidden", m.hidden},
-                                   std::pair{"context", m.context}}) {
+  for (const auto& [key, value] :
+       {std::pair{"layers", m.layers}, std::pair{"width", m.width}, std::pair{"heads", m.heads},
+        std::pair{"hidden", m.hidden}, std::pair{"context", m.context}}) {
     require(value >= 1 && value <= 65536, std::string("model.") + key + " is " + std::to_string(value),
             "every dimension of the model counts something", "use a value from 1 to 65536");
   }
-  require(m.width % m.heads == 0,
-          "model.width " + std::to_string(m.width) + " does not divide by model.heads " + std::to_string(m.heads),
-          "every head has width / heads channels", "change one of the two");
+  require(
+      m.width % m.heads == 0,
+      "model.width " + std::to_string(m.width) + " does not divide by model.heads " + std::to_string(m.heads),
+      "every head has width / heads channels", "change one of the two");
 }
 
 void validate_scaler(const LossScalerConfig& s, std::int64_t micro_batches) {
-  for (const auto& [key, value] : {std::pair{"growth_interval", s.growth_interval},
-                                   std::pair{"hysteresis", s.hysteresis}}) {
+  for (const auto& [key, value] :
+       {std::pair{"growth_interval", s.growth_interval}, std::pair{"hysteresis", s.hysteresis}}) {
     require(value >= 1, std::string("loss_scaler.") + key + " is " + std::to_string(value), "it counts steps",
             "use 1 or more");
   }
@@ -73,7 +75,8 @@ void validate_scaler(const LossScalerConfig& s, std::int64_t micro_batches) {
               std::to_string(s.log2_min) + " to 2^" + std::to_string(s.log2_max),
           "the scale never leaves that range", "move min_loss_scale, max_loss_scale or the initial value");
   require(s.log2_min >= -126, "loss_scaler.min_loss_scale is 2^" + std::to_string(s.log2_min),
-          "its product with the number of micro-batches must stay a normal fp32 number, rule R5", "use 2^-126 or more");
+          "its product with the number of micro-batches must stay a normal fp32 number, rule R5",
+          "use 2^-126 or more");
   require(std::ldexp(static_cast<double>(micro_batches), s.log2_max) <= 0x1p126,
           "loss_scaler.max_loss_scale is 2^" + std::to_string(s.log2_max),
           "times " + std::to_string(micro_batches) + " micro-batches it exceeds 2^126, rule R5",
@@ -86,8 +89,9 @@ RunConfig main_config() {
   RunConfig config;
   config.optimizer.lr = 2e-3;
   config.optimizer.beta2 = 0.95F;
-  // The scale starts above what fp16 leaves of this model can hold, so the first two steps overflow by arithmetic. The
-  // second one uses up the hysteresis, and 2^12 is then low enough for the three growths of the remaining steps.
+  // The scale starts above what fp16 leaves of this model can hold, so the first two steps overflow by
+  // arithmetic. The second one uses up the hysteresis, and 2^12 is then low enough for the three growths of
+  // the remaining steps.
   config.scaler.kind = LossScalerKind::dynamic;
   config.scaler.log2_initial = 20;
   config.scaler.log2_backoff = 8;
@@ -107,19 +111,23 @@ RunConfig tiny_config() {
   config.model = {2, 15, 3, 37, 13};
   config.optimizer.lr = 1e-2;
   config.optimizer.max_norm = 0.7;  // binds on some steps only
-  config.scaler.hysteresis = 1;  // one skipped step, then growths after every third
+  config.scaler.hysteresis = 1;     // one skipped step, then growths after every third
   config.scaler.growth_interval = 3;
   return config;
 }
 
 void apply_toml_file(RunConfig& config, const std::string& path) {
-  std::error_code ignored;
-  const bool folder = std::filesystem::is_directory(path, ignored);
   std::ifstream file(path, std::ios::binary);
-  require(file.good() && !folder, "configuration file " + path + " cannot be read",
-          folder ? "it is a directory" : "the run needs its settings", "name a file you may read");
+  require(file.good(), "configuration file " + path + " cannot be read", "the run needs its settings",
+          "check the path and its permissions");
   std::ostringstream content;
-  content << file.rdbuf();
+  try {
+    if (file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
+  } catch (const std::ios_base::failure&) {  // libstdc++ throws for a directory, whatever the exception mask
+    file.setstate(std::ios::badbit);
+  }
+  require(!file.bad() && content.good(), "configuration file " + path + " cannot be read",
+          "reading it failed midway", "name a file you may read, not a directory");
   apply_toml(config, content.str(), path);
 }
 
@@ -136,13 +144,13 @@ void validate(const RunConfig& config) {
   for (const int stage : config.stages) {
     require(stage >= 0 && stage <= 3, "ZeRO stage " + std::to_string(stage) + " does not exist",
             "the stages are 0, 1, 2 and 3", "use 0, 1 or 2");
-    require(stage <= 2, "ZeRO stage 3 is not part of this version", "only stages 0, 1 and 2 have two implementations",
-            "use 0, 1 or 2");
+    require(stage <= 2, "ZeRO stage 3 is not part of this version",
+            "only stages 0, 1 and 2 have two implementations", "use 0, 1 or 2");
   }
   for (const std::int64_t bucket : config.bucket_numels) {
     require(bucket >= layout_alignment && bucket % layout_alignment == 0,
-            "run.bucket_numels has " + std::to_string(bucket), "buckets are cut at multiples of 1024 elements",
-            "use a positive multiple of 1024");
+            "run.bucket_numels has " + std::to_string(bucket),
+            "buckets are cut at multiples of 1024 elements", "use a positive multiple of 1024");
   }
   for (const int threads : config.omp_threads) {
     require(threads >= 0 && threads <= 1024, "run.omp_threads has " + std::to_string(threads),
@@ -160,8 +168,8 @@ DType parse_param_dtype(const std::string& text) {
   for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     if (name(dtype) == text) return dtype;
   }
-  fail(ErrorCode::config, "parameter dtype '" + text + "' does not exist", "it decides the cast of every step",
-       "use bf16, fp16 or fp32");
+  fail(ErrorCode::config, "parameter dtype '" + text + "' does not exist",
+       "it decides the cast of every step", "use bf16, fp16 or fp32");
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& choices) {
@@ -183,9 +191,9 @@ std::string nearest(std::string_view word, const std::vector<std::string>& choic
   for (const std::string& choice : choices) {
     if (word.size() >= 3 && choice.rfind(word, 0) == 0) return choice;
   }
-  const auto best = std::min_element(choices.begin(), choices.end(), [&](const std::string& a, const std::string& b) {
-    return distance(a) < distance(b);
-  });
+  const auto best =
+      std::min_element(choices.begin(), choices.end(),
+                       [&](const std::string& a, const std::string& b) { return distance(a) < distance(b); });
   return best == choices.end() ? "" : *best;
 }
 

@@ -20,34 +20,37 @@ struct ModelConfig {
   int context = 64;  ///< tokens of one micro-batch
 };
 
-/// Moments and counter before the first step: all zero, or generic values by which a lost or reset state shows.
+/// Moments and counter before the first step: all zero, or generic values by which a lost or reset state
+/// shows.
 enum class InitialState : std::uint8_t { zero, seeded };
 
 struct RunConfig {
   std::uint64_t seed = 1;
   std::int64_t steps = 20;
-  std::int64_t micro_batches = 16;                             ///< M, over all ranks
+  std::int64_t micro_batches = 16;  ///< M, over all ranks
   std::vector<int> stages = {0, 1, 2};
   std::vector<std::string> worlds = {"self", "threads:4", "mpi:2"};
   std::vector<DType> dtypes = {DType::bf16, DType::fp16};
-  std::vector<std::int64_t> bucket_numels = {262144};          ///< elements, multiples of 1024
-  std::vector<int> omp_threads = {0};                          ///< per rank; 0: cores of this machine / ranks
+  std::vector<std::int64_t> bucket_numels = {262144};  ///< elements, multiples of 1024
+  std::vector<int> omp_threads = {0};                  ///< per rank; 0: cores of this machine / ranks
   InitialState initial_state = InitialState::zero;
-  std::string text;                                            ///< file to train on; "": the project's own text
+  std::string text;  ///< file to train on; "": the project's own text
   double comm_timeout_s = 60;
   ModelConfig model;
   AdamwHyper optimizer;
-  LossScalerConfig scaler;                                     ///< used with fp16; bf16 and fp32 run without one
+  LossScalerConfig scaler;  ///< used with fp16; bf16 and fp32 run without one
 };
 
 /// Defaults of the main job (workload byte_gpt): the values of common/step/defaults.toml.
 RunConfig main_config();
 
-/// Defaults of the small workload (byte_gpt_tiny): odd sizes, 6 steps, one of them skipped, non-zero first state.
+/// Defaults of the small workload (byte_gpt_tiny): odd sizes, 6 steps, one of them skipped, non-zero first
+/// state.
 RunConfig tiny_config();
 
-/// Overwrites what the TOML text sets. Errors (ErrorCode::config): malformed TOML, an unknown key (with the nearest
-/// valid one), a value of the wrong type or out of range; all with file, line and key.
+/// Overwrites what the TOML text sets. Errors (ErrorCode::config), all with file, line and key: malformed
+/// TOML, an unknown key (with the nearest valid one), a value of the wrong type. Whether values make sense
+/// together is asked by validate(), which knows no file.
 void apply_toml(RunConfig& config, std::string_view text, const std::string& file_name);
 
 /// The same from a file. Errors: also when the file cannot be read.
@@ -59,8 +62,8 @@ void validate(const RunConfig& config);
 /// fp32, bf16 or fp16. Errors: ErrorCode::config.
 DType parse_param_dtype(const std::string& text);
 
-/// The member of `choices` that starts with `word` (3 characters or more), or else the one with the smallest edit
-/// distance to it; "" if there are none.
+/// The member of `choices` that starts with `word` (3 characters or more), or else the one with the smallest
+/// edit distance to it; "" if there are none.
 std::string nearest(std::string_view word, const std::vector<std::string>& choices);
 
 }  // namespace zeroproof

@@ -49,13 +49,15 @@ struct Value {
     }
     return value;
   }
-  int small(int low = -2147483647, int high = 2147483647) const { return static_cast<int>(integer(low, high)); }
+  int small(int low = -2147483647, int high = 2147483647) const {
+    return static_cast<int>(integer(low, high));
+  }
   double number() const {
     if (node.is_integer()) {
       const auto value = as<std::int64_t>("a number");
       constexpr std::int64_t safe = std::int64_t{1} << 62;  // beyond, the way back could overflow
-      const bool exact = value <= safe && value >= -safe &&
-                         static_cast<std::int64_t>(static_cast<double>(value)) == value;
+      const bool exact =
+          value <= safe && value >= -safe && static_cast<std::int64_t>(static_cast<double>(value)) == value;
       if (!exact) reject("a number that fp64 holds exactly");
       return static_cast<double>(value);
     }
@@ -114,21 +116,21 @@ DType param_dtype(const Value& v) {
 std::vector<std::pair<std::string, Setter>> run_keys() {
   const auto small = [](const Value& v) { return v.small(); };
   return {
-      {"run.seed", [](RunConfig& c, const Value& v) { c.seed = static_cast<std::uint64_t>(v.integer(0, INT64_MAX)); }},
+      {"run.seed",
+       [](RunConfig& c, const Value& v) { c.seed = static_cast<std::uint64_t>(v.integer(0, INT64_MAX)); }},
       {"run.steps", [](RunConfig& c, const Value& v) { c.steps = v.integer(INT64_MIN, INT64_MAX); }},
-      {"run.micro_batches", [](RunConfig& c, const Value& v) { c.micro_batches = v.integer(INT64_MIN, INT64_MAX); }},
+      {"run.micro_batches",
+       [](RunConfig& c, const Value& v) { c.micro_batches = v.integer(INT64_MIN, INT64_MAX); }},
       {"run.stages", [small](RunConfig& c, const Value& v) { c.stages = v.list<int>(small); }},
       {"run.worlds",
        [](RunConfig& c, const Value& v) {
          c.worlds = v.list<std::string>([](const Value& item) { return item.string(); });
        }},
-      {"run.dtypes",
-       [](RunConfig& c, const Value& v) {
-         c.dtypes = v.list<DType>(param_dtype);
-       }},
+      {"run.dtypes", [](RunConfig& c, const Value& v) { c.dtypes = v.list<DType>(param_dtype); }},
       {"run.bucket_numels",
        [](RunConfig& c, const Value& v) {
-         c.bucket_numels = v.list<std::int64_t>([](const Value& i) { return i.integer(INT64_MIN, INT64_MAX); });
+         c.bucket_numels =
+             v.list<std::int64_t>([](const Value& i) { return i.integer(INT64_MIN, INT64_MAX); });
        }},
       {"run.omp_threads", [small](RunConfig& c, const Value& v) { c.omp_threads = v.list<int>(small); }},
       {"run.initial_state", [](RunConfig& c, const Value& v) { c.initial_state = initial_state(v); }},
@@ -146,11 +148,14 @@ std::vector<std::pair<std::string, Setter>> training_keys() {
       {"model.context", [](RunConfig& c, const Value& v) { c.model.context = v.small(); }},
       {"optimizer.lr", [](RunConfig& c, const Value& v) { c.optimizer.lr = v.number(); }},
       // R5: the betas become fp32 here, once.
-      {"optimizer.beta1", [](RunConfig& c, const Value& v) { c.optimizer.beta1 = static_cast<float>(v.number()); }},
-      {"optimizer.beta2", [](RunConfig& c, const Value& v) { c.optimizer.beta2 = static_cast<float>(v.number()); }},
+      {"optimizer.beta1",
+       [](RunConfig& c, const Value& v) { c.optimizer.beta1 = static_cast<float>(v.number()); }},
+      {"optimizer.beta2",
+       [](RunConfig& c, const Value& v) { c.optimizer.beta2 = static_cast<float>(v.number()); }},
       {"optimizer.eps", [](RunConfig& c, const Value& v) { c.optimizer.eps = v.number(); }},
       {"optimizer.weight_decay", [](RunConfig& c, const Value& v) { c.optimizer.weight_decay = v.number(); }},
-      {"optimizer.bias_correction", [](RunConfig& c, const Value& v) { c.optimizer.bias_correction = v.boolean(); }},
+      {"optimizer.bias_correction",
+       [](RunConfig& c, const Value& v) { c.optimizer.bias_correction = v.boolean(); }},
       {"optimizer.max_norm", [](RunConfig& c, const Value& v) { c.optimizer.max_norm = v.number(); }},
       {"loss_scaler.kind", [](RunConfig& c, const Value& v) { c.scaler.kind = scaler_kind(v); }},
       {"loss_scaler.initial_loss_scale",
@@ -169,7 +174,8 @@ std::vector<std::pair<std::string, Setter>> training_keys() {
        [](RunConfig& c, const Value& v) { c.scaler.log2_min = v.exponent_of_power_of_two(); }},
       {"loss_scaler.max_loss_scale",
        [](RunConfig& c, const Value& v) { c.scaler.log2_max = v.exponent_of_power_of_two(); }},
-      {"loss_scaler.growth_interval", [](RunConfig& c, const Value& v) { c.scaler.growth_interval = v.small(); }},
+      {"loss_scaler.growth_interval",
+       [](RunConfig& c, const Value& v) { c.scaler.growth_interval = v.small(); }},
       {"loss_scaler.hysteresis", [](RunConfig& c, const Value& v) { c.scaler.hysteresis = v.small(); }},
       {"loss_scaler.hysteresis_refill", [](RunConfig& c, const Value& v) { c.scaler.refill = refill(v); }},
   };
@@ -180,8 +186,8 @@ toml::table parse(std::string_view text, const std::string& file_name) {
     return toml::parse(text, file_name);
   } catch (const toml::parse_error& error) {
     fail(ErrorCode::config,
-         file_name + ":" + std::to_string(error.source().begin.line) + ": not valid TOML: " +
-             std::string(error.description()),
+         file_name + ":" + std::to_string(error.source().begin.line) +
+             ": not valid TOML: " + std::string(error.description()),
          "the settings cannot be read", "mend that line; common/step/defaults.toml is an example");
   }
 }

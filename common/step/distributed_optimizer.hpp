@@ -15,13 +15,16 @@
 
 namespace zeroproof {
 
-/// Gives the leaf gradient of a micro-batch: the gradient of the loss of that micro-batch alone, times the loss scale.
+/// Gives the leaf gradient of a micro-batch: the gradient of the loss of that micro-batch alone, times the
+/// loss scale.
 class LeafSource {
  public:
   virtual ~LeafSource() = default;
 
-  /// Shapes   [padded_numel] in the leaf dtype (fp32, bf16 or fp16); padding holds anything, NaN when poisoned.
-  /// The view stays valid until the next call on this source. Micro-batches are counted in data order, 0 <= j < M.
+  /// Shapes   [padded_numel] in the leaf dtype (fp32, bf16 or fp16); padding holds anything, NaN when
+  ///          poisoned.
+  /// The view stays valid until the next call on this source. Micro-batches are counted in data order, 0 <= j
+  /// < M.
   virtual TensorView leaf(std::int64_t micro_batch) = 0;
 };
 
@@ -29,10 +32,10 @@ struct OptimizerSetup {
   const FlatLayout* layout = nullptr;
   const ShardMap* shards = nullptr;
   Communicator* comm = nullptr;
-  int stage = 0;                      ///< 0: state replicated; 1: state sharded; 2: gradients sharded too
-  DType param_dtype = DType::bf16;    ///< fp32, bf16 or fp16
-  DType leaf_dtype = DType::fp32;     ///< fp32, bf16 or fp16
-  std::int64_t micro_batches = 1;     ///< M, over all ranks
+  int stage = 0;                    ///< 0: state replicated; 1: state sharded; 2: gradients sharded too
+  DType param_dtype = DType::bf16;  ///< fp32, bf16 or fp16
+  DType leaf_dtype = DType::fp32;   ///< fp32, bf16 or fp16
+  std::int64_t micro_batches = 1;   ///< M, over all ranks
   AdamwHyper hyper;
   LossScalerConfig scaler;
   Exec exec;
@@ -47,8 +50,8 @@ struct FullState {
   LossScalerState scaler;
 };
 
-/// One buffer as a tap sees it. Sharded buffers name the global ranges their elements come from, in order; for
-/// scalars `ranges` is empty.
+/// One buffer as a tap sees it. Sharded buffers name the global ranges their elements come from, in order;
+/// for scalars `ranges` is empty.
 struct ExposedBuffer {
   BufferId id;
   TensorView view;
@@ -66,22 +69,24 @@ class DistributedOptimizer {
  public:
   virtual ~DistributedOptimizer() = default;
 
-  /// Sets master, moments, counters and scaler from the undistributed state, and makes param_shard and param_full
-  /// from master. Call once before the first step, on all ranks: it may be collective.
+  /// Sets master, moments, counters and scaler from the undistributed state, and makes param_shard and
+  /// param_full from master. Call once before the first step, on all ranks: it may be collective.
   virtual void load_state(const FullState& state) = 0;
 
-  /// Runs one phase. Phases run in the order of all_phases; after an overflow the phases of skipped_on_overflow must
-  /// not be called. `leaves` is read in Phase::reduce only.
+  /// Runs one phase. Phases run in the order of all_phases; after an overflow the phases of
+  /// skipped_on_overflow must not be called. `leaves` is read in Phase::reduce only.
   virtual void run_phase(Phase phase, LeafSource& leaves) = 0;
 
-  /// True between unscale and the next prepare if found_inf was set on any rank. grad_norm and clip_coef are then NaN.
+  /// True between unscale and the next prepare if found_inf was set on any rank. grad_norm and clip_coef are
+  /// then NaN.
   virtual bool skipped() const = 0;
 
-  /// Buffers written by a phase, valid until the next phase runs. Views are writable: lock-step comparison overwrites
-  /// them with the reference's values. Empty for a phase that does nothing here (fused builds).
+  /// Buffers written by a phase, valid until the next phase runs. Views are writable: lock-step comparison
+  /// overwrites them with the reference's values. Empty for a phase that does nothing here (fused builds).
   virtual std::vector<ExposedBuffer> exposed(Phase phase) = 0;
 
-  /// Every buffer that exists, once per piece of memory (a buffer reused for several ids appears under the first).
+  /// Every buffer that exists, once per piece of memory (a buffer reused for several ids appears under the
+  /// first).
   virtual std::vector<ExposedBuffer> storage() = 0;
 
   /// Name of a buffer whose red zone was overwritten, "" if none (or if the implementation has no red zones).

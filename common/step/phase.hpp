@@ -9,8 +9,9 @@ namespace zeroproof {
 
 enum class Phase : std::uint8_t { prepare, reduce, unscale, norm, clip, update, cast, gather };
 
-inline constexpr std::array<Phase, 8> all_phases = {Phase::prepare, Phase::reduce, Phase::unscale, Phase::norm,
-                                                    Phase::clip,    Phase::update, Phase::cast,    Phase::gather};
+inline constexpr std::array<Phase, 8> all_phases = {Phase::prepare, Phase::reduce, Phase::unscale,
+                                                    Phase::norm,    Phase::clip,   Phase::update,
+                                                    Phase::cast,    Phase::gather};
 
 enum class BufferId : std::uint8_t {
   step_scalars,   ///< StepScalars, as 10 words [u32]

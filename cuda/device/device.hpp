@@ -6,9 +6,9 @@
 namespace zeroproof::cuda::device {
 
 struct DeviceInfo {
-  bool built = false;      ///< device code was compiled into this program
-  bool answers = false;    ///< a device can run it
-  std::string detail;      ///< device name, or why there is none
+  bool built = false;    ///< device code was compiled into this program
+  bool answers = false;  ///< a device can run it
+  std::string detail;    ///< device name, or why there is none
 };
 
 /// Asks the CUDA runtime once per process.

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "cuda/host/adam.hpp"
 #include "cuda/fault.hpp"
+#include "cuda/host/adam.hpp"
 
 #if defined(ZP_WITH_FAULTS)
 namespace zeroproof::cuda::host {
@@ -21,8 +21,8 @@ inline bool faulty_adamw(const Exec& exec, const StepScalars& c, Span<const floa
     exp_avg[i] = c.beta1 * exp_avg[i] + c.one_minus_beta1 * grad[i];
     exp_avg_sq[i] = c.beta2 * exp_avg_sq[i] + c.one_minus_beta2 * (grad[i] * grad[i]);
     const float root = std::sqrt(exp_avg_sq[i]);
-    const float denominator = eps_inside ? (root + c.eps) / c.sqrt_bias_correction2
-                                         : root / c.sqrt_bias_correction2 + c.eps;
+    const float denominator =
+        eps_inside ? (root + c.eps) / c.sqrt_bias_correction2 : root / c.sqrt_bias_correction2 + c.eps;
     const float update = c.step_size * (exp_avg[i] / denominator);
     if (decay_after) {
       const float moved = master[i] - update;

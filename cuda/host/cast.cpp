@@ -8,8 +8,8 @@
 namespace zeroproof::cuda::host {
 namespace {
 
-// bf16 and fp16 are structs around one std::uint16_t, so the kernels may look at the bits. (Not by &data()->bits:
-// an empty span may have no data.)
+// bf16 and fp16 are structs around one std::uint16_t, so the kernels may look at the bits. (Not by
+// &data()->bits: an empty span may have no data.)
 static_assert(sizeof(bf16) == 2 && sizeof(fp16) == 2);
 
 template <class Half>
@@ -39,13 +39,15 @@ std::size_t first_stored(const Exec& exec, std::size_t numel) {
 void cast_to_bf16(const Exec& exec, Span<const float> source, Span<bf16> target) {
   require_same_numel("cast_to_bf16", "source", source.size(), "target", target.size());
   const std::size_t skip = first_stored(exec, source.size());
-  run(exec, source.data() + skip, bits_of(target) + skip, source.size() - skip, simd_kernels(exec.isa).to_bf16);
+  run(exec, source.data() + skip, bits_of(target) + skip, source.size() - skip,
+      simd_kernels(exec.isa).to_bf16);
 }
 
 void cast_to_fp16(const Exec& exec, Span<const float> source, Span<fp16> target) {
   require_same_numel("cast_to_fp16", "source", source.size(), "target", target.size());
   const std::size_t skip = first_stored(exec, source.size());
-  run(exec, source.data() + skip, bits_of(target) + skip, source.size() - skip, simd_kernels(exec.isa).to_fp16);
+  run(exec, source.data() + skip, bits_of(target) + skip, source.size() - skip,
+      simd_kernels(exec.isa).to_fp16);
 }
 
 void widen_bf16(const Exec& exec, Span<const bf16> source, Span<float> target) {

@@ -34,16 +34,18 @@ void fused_update(const Exec& exec, const StepScalars& scalars, float clip_coef,
   require_same_numel("fused_update", "grad_sum", grad_sum.size(), "master", master.size());
   require_same_numel("fused_update", "grad_sum", grad_sum.size(), "exp_avg", exp_avg.size());
   require_same_numel("fused_update", "grad_sum", grad_sum.size(), "exp_avg_sq", exp_avg_sq.size());
-  require_same_numel("fused_update", "grad_sum", grad_sum.size(), "param", static_cast<std::size_t>(param.numel));
+  require_same_numel("fused_update", "grad_sum", grad_sum.size(), "param",
+                     static_cast<std::size_t>(param.numel));
   const int kind = param.dtype == DType::fp32 ? 0 : param.dtype == DType::bf16 ? 1 : 2;
   ZP_CHECK(kind != 2 || param.dtype == DType::fp16, ErrorCode::invalid_argument,
            "fused_update: param is " + std::string(name(param.dtype)), "there is no cast to it",
            "use fp32, bf16 or fp16 parameters");
   const SimdKernels& kernels = simd_kernels(exec.isa);
   parallel_blocks(exec, numel(grad_sum), [&](std::int64_t begin, std::int64_t end) {
-    kernels.fused_update(scalars, clip_coef, grad_sum.data() + begin, master.data() + begin, exp_avg.data() + begin,
-                         exp_avg_sq.data() + begin,
-                         static_cast<std::byte*>(param.data) + begin * num_bytes(param.dtype), kind, end - begin);
+    kernels.fused_update(scalars, clip_coef, grad_sum.data() + begin, master.data() + begin,
+                         exp_avg.data() + begin, exp_avg_sq.data() + begin,
+                         static_cast<std::byte*>(param.data) + begin * num_bytes(param.dtype), kind,
+                         end - begin);
   });
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The seven phases in two passes over memory. Same roundings in the same order, so the same bits; the clipped gradient
-// only ever lives in registers.
+// The seven phases in two passes over memory. Same roundings in the same order, so the same bits; the clipped
+// gradient only ever lives in registers.
 
 #include "common/base/exec.hpp"
 #include "common/base/span.hpp"

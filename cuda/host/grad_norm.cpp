@@ -15,7 +15,8 @@ namespace zeroproof::cuda::host {
 void deposit(double chunk_value, NormLimbs& limbs) {
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(chunk_value);
   const std::uint64_t fraction = bits & 0xFFFFFFFFFFFFFULL;
-  const int exponent = static_cast<int>(bits >> 52 & 0x7FFU);  // the sign is always +: these are sums of squares
+  const int exponent =
+      static_cast<int>(bits >> 52 & 0x7FFU);  // the sign is always +: these are sums of squares
   if (exponent == 0x7FF) {
     ++(fraction != 0 ? limbs.nan_count : limbs.inf_count);
     return;

@@ -28,25 +28,30 @@ Isa choose() {
 
 std::string_view name(Isa isa) {
   switch (isa) {
-    case Isa::best: return "best";
-    case Isa::x86_64: return "x86-64";
-    case Isa::x86_64_v3: return "x86-64-v3";
-    case Isa::x86_64_v4: return "x86-64-v4";
+    case Isa::best:
+      return "best";
+    case Isa::x86_64:
+      return "x86-64";
+    case Isa::x86_64_v3:
+      return "x86-64-v3";
+    case Isa::x86_64_v4:
+      return "x86-64-v4";
   }
   return "?";
 }
 
 bool isa_supported(Isa isa) {
 #if defined(ZP_ISA_VARIANTS)
-  // Only what the compiler can use at these levels is asked for; the names of the levels themselves are not known
-  // to __builtin_cpu_supports of g++ 11.
+  // Only what the compiler can use at these levels is asked for; the names of the levels themselves are not
+  // known to __builtin_cpu_supports of g++ 11.
   if (isa == Isa::x86_64_v4) {
-    return isa_supported(Isa::x86_64_v3) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
+    return isa_supported(Isa::x86_64_v3) && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   }
   if (isa == Isa::x86_64_v3) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") &&
            __builtin_cpu_supports("fma");  // every processor with AVX2 and FMA has F16C, LZCNT and MOVBE
   }
 #endif

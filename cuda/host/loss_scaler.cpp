@@ -9,7 +9,8 @@ namespace {
 
 void check(const LossScalerConfig& config) {
   const auto at_least_one = [](int value, const char* name) {
-    ZP_CHECK(value >= 1, ErrorCode::invalid_argument, std::string("loss scaler: ") + name + " is " + std::to_string(value),
+    ZP_CHECK(value >= 1, ErrorCode::invalid_argument,
+             std::string("loss scaler: ") + name + " is " + std::to_string(value),
              "the scale would never move, or move the wrong way", "use 1 or more");
   };
   at_least_one(config.growth_interval, "growth_interval");
@@ -31,7 +32,8 @@ LossScalerState loss_scaler_init(const LossScalerConfig& config) {
   return {scales ? config.log2_initial : 0, 0, config.hysteresis};
 }
 
-LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossScalerState& state, bool found_inf) {
+LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossScalerState& state,
+                                   bool found_inf) {
   check(config);
   if (config.kind != LossScalerKind::dynamic) return state;
   LossScalerState next = state;

@@ -14,14 +14,16 @@ namespace zeroproof::cuda::host {
 inline constexpr std::int64_t block_numel = 16384;
 
 /// Calls body(begin, end) for every block of [0, numel), on exec.num_threads threads. Every worker checks its
-/// floating-point environment first (R3); if one is wrong nothing is computed on that worker and the call throws.
+/// floating-point environment first (R3); if one is wrong nothing is computed on that worker and the call
+/// throws.
 template <class Body>
 void parallel_blocks(const Exec& exec, std::int64_t numel, const Body& body) {
   const std::int64_t blocks = (numel + block_numel - 1) / block_numel;
   const int threads = static_cast<int>(std::min<std::int64_t>(std::max(exec.num_threads, 1), blocks));
   if (threads <= 1) {
     require_fp_environment("host worker 0");
-    for (std::int64_t begin = 0; begin < numel; begin += block_numel) body(begin, std::min(begin + block_numel, numel));
+    for (std::int64_t begin = 0; begin < numel; begin += block_numel)
+      body(begin, std::min(begin + block_numel, numel));
     return;
   }
   bool wrong = false;
@@ -34,9 +36,10 @@ void parallel_blocks(const Exec& exec, std::int64_t numel, const Body& body) {
       if (ok) body(block * block_numel, std::min((block + 1) * block_numel, numel));
     }
   }
-  ZP_CHECK(!wrong, ErrorCode::fp_environment, "a host worker thread has a changed floating-point environment",
-           "an OpenMP pool keeps the state its threads had when a library changed it, and rule R3 forbids that",
-           "look for a library built with -Ofast or -ffast-math in this process");
+  ZP_CHECK(
+      !wrong, ErrorCode::fp_environment, "a host worker thread has a changed floating-point environment",
+      "an OpenMP pool keeps the state its threads had when a library changed it, and rule R3 forbids that",
+      "look for a library built with -Ofast or -ffast-math in this process");
 }
 
 }  // namespace zeroproof::cuda::host

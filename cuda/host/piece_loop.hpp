@@ -1,5 +1,6 @@
 #pragma once
-// One parallel region over all the pieces of a shard, instead of one for each: a model has many small tensors.
+// One parallel region over all the pieces of a shard, instead of one for each: a model has many small
+// tensors.
 
 #include <algorithm>
 #include <exception>
@@ -10,8 +11,8 @@
 
 namespace zeroproof::cuda::host {
 
-/// The pieces of a shard, cut into blocks of at most block_numel elements. Blocks start at chunk boundaries of their
-/// tensor, because pieces do.
+/// The pieces of a shard, cut into blocks of at most block_numel elements. Blocks start at chunk boundaries
+/// of their tensor, because pieces do.
 class PieceLoop {
  public:
   explicit PieceLoop(const std::vector<Piece>& pieces) {
@@ -34,8 +35,8 @@ class PieceLoop {
     return loop;
   }
 
-  /// Calls body(serial_exec, block) for every block, on exec.num_threads threads; serial_exec is exec with one thread.
-  /// The first exception is rethrown when all threads have ended.
+  /// Calls body(serial_exec, block) for every block, on exec.num_threads threads; serial_exec is exec with
+  /// one thread. The first exception is rethrown when all threads have ended.
   template <class Body>
   void run(const Exec& exec, const Body& body) const {
     Exec serial = exec;

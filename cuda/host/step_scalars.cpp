@@ -24,27 +24,30 @@ void check_ranges(const AdamwHyper& hyper, std::int64_t t, int log2_loss_scale, 
           "count applied steps from 1");
   require(divisor >= 1 && divisor < std::int64_t{1} << 53, "divisor is " + std::to_string(divisor),
           "the mean divides by it and fp64 must hold it", "use a value from 1 to 2^53 - 1");
-  require(log2_loss_scale >= -1000 && log2_loss_scale <= 1000, "loss scale is 2^" + std::to_string(log2_loss_scale),
-          "fp64 must hold it", "lower the initial or maximal loss scale");
+  require(log2_loss_scale >= -1000 && log2_loss_scale <= 1000,
+          "loss scale is 2^" + std::to_string(log2_loss_scale), "fp64 must hold it",
+          "lower the initial or maximal loss scale");
   const double scaled = std::ldexp(static_cast<double>(divisor), log2_loss_scale);
   require(scaled >= 0x1p-126 && scaled <= 0x1p126, "loss scale * divisor is " + text(scaled),
           "its reciprocal must be a normal fp32 number", "keep it between 2^-126 and 2^126");
   require(std::isfinite(hyper.eps) && static_cast<float>(hyper.eps) >= 0x1p-126F, "eps is " + text(hyper.eps),
-          "the update divides by sqrt(v) + eps and v can be zero", "use a normal positive fp32 number such as 1e-8");
+          "the update divides by sqrt(v) + eps and v can be zero",
+          "use a normal positive fp32 number such as 1e-8");
   const double rest1 = 1.0 - static_cast<double>(hyper.beta1);
   const double rest2 = 1.0 - static_cast<double>(hyper.beta2);
   require(rest1 >= 0x1p-23 && rest1 <= 1.0, "beta1 is " + text(hyper.beta1),
           "1 - beta1 is the weight of the new gradient", "use a value in [0, 1) with 1 - beta1 >= 2^-23");
   require(rest2 >= 0x1p-23 && rest2 <= 0.5, "beta2 is " + text(hyper.beta2),
-          "1 - beta2 is the weight of the new squared gradient", "use a value in [0.5, 1) with 1 - beta2 >= 2^-23");
+          "1 - beta2 is the weight of the new squared gradient",
+          "use a value in [0.5, 1) with 1 - beta2 >= 2^-23");
   require(std::isfinite(hyper.lr) && hyper.lr >= 0, "lr is " + text(hyper.lr), "it scales every update",
           "use a finite number of 0 or more");
   require(std::isfinite(hyper.weight_decay) && hyper.weight_decay >= 0,
           "weight_decay is " + text(hyper.weight_decay), "it pulls every parameter towards zero",
           "use a finite number of 0 or more");
   require(!hyper.max_norm || (std::isfinite(*hyper.max_norm) && *hyper.max_norm >= 0),
-          "max_norm is " + text(hyper.max_norm.value_or(0)), "a negative limit would turn every gradient around",
-          "use a positive number, or 0 for no clipping");
+          "max_norm is " + text(hyper.max_norm.value_or(0)),
+          "a negative limit would turn every gradient around", "use a positive number, or 0 for no clipping");
 }
 
 /// base^exponent, bits from the right (R5).

@@ -48,7 +48,9 @@ TEST_CASE("host twins refuse buffers of different lengths") {
   std::vector<bf16> halves(4);
   std::vector<fp16> half_precision(4);
   const StepScalars scalars = host::step_scalars({}, 1, 0, 1);
-  const auto refused = [](const std::function<void()>& call) { expect_error(ErrorCode::invalid_argument, call); };
+  const auto refused = [](const std::function<void()>& call) {
+    expect_error(ErrorCode::invalid_argument, call);
+  };
   refused([&] { host::cast_to_bf16(exec, three, halves); });
   refused([&] { host::cast_to_fp16(exec, three, half_precision); });
   refused([&] { host::widen_bf16(exec, halves, three); });

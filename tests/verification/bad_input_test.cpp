@@ -115,9 +115,11 @@ TEST_CASE("the command line itself") {
 TEST_CASE("a failure names its place, and its replay line fails the same way") {
   const TemporaryFolder folder;
   const std::string report = folder.file("report.json");
-  const CliResult failing = run_cli("verify 'byte_gpt_tiny/*/host/stage1/self/bf16/*' --steps 2 --fault "
-                                    "Z01-decay-after-update --report " + quoted("text,json:" + report),
-                                    "zeroproof-faults");
+  const CliResult failing = run_cli(
+      "verify 'byte_gpt_tiny/*/host/stage1/self/bf16/*' --steps 2 --fault "
+      "Z01-decay-after-update --report " +
+          quoted("text,json:" + report),
+      "zeroproof-faults");
   CHECK(failing.exit_code == 1);
   CHECK(failing.out.find("phase update") != std::string::npos);
   const auto json = nlohmann::json::parse(read_file(report));
@@ -137,7 +139,8 @@ TEST_CASE("a strict run counts mistrusted cases as failed") {
   // Without clipping and overflow the run proves less: allowed, but said.
   const TemporaryFolder folder;
   const std::string config = folder.write("loose.toml", "[optimizer]\nmax_norm = 1e9\n");
-  const std::string flags = "verify byte_gpt_tiny --world self --stage 1 --dtype bf16 --config " + quoted(config);
+  const std::string flags =
+      "verify byte_gpt_tiny --world self --stage 1 --dtype bf16 --config " + quoted(config);
   const CliResult lenient = run_cli(flags);
   CHECK(lenient.exit_code == 0);
   CHECK(lenient.out.find("clipping is on but never bound") != std::string::npos);

@@ -61,7 +61,8 @@ TEST_CASE("an id names its case completely, and back") {
 
 TEST_CASE("patterns") {
   const std::string id = "byte_gpt_tiny/adamw/host/stage2/threads:4/bf16/lockstep/bucket:4096/omp:1";
-  for (const char* pattern : {"*", "byte_gpt_tiny/*", "*stage2*", "threads:4", "*bf1?/*", "byte*omp:1", "stage2/threads"}) {
+  for (const char* pattern :
+       {"*", "byte_gpt_tiny/*", "*stage2*", "threads:4", "*bf1?/*", "byte*omp:1", "stage2/threads"}) {
     CHECK_MESSAGE(matches(pattern, id), pattern);
   }
   for (const char* pattern : {"stage3", "*stage1*", "host", "?", "*omp:2", "byte_gpt_tiny/*/x"}) {
@@ -109,8 +110,8 @@ TEST_CASE("a report survives the way through JSON") {
   r.spec = *parse_case_id("byte_gpt_tiny/adamw/host-fused/stage1/mpi:3/fp16/free/bucket:65536/omp:2");
   r.status = Status::fail;
   r.reason = "a \"quoted\" reason\nwith a line break";
-  r.divergence = Divergence{3, Phase::update, 2, "master", "differs", 5, 1029, 2047, "a.b", "[1, 2]", "0x0 (0)",
-                            "0x1 (1e-45)", 7, 100};
+  r.divergence = Divergence{3,    Phase::update, 2,        "master",  "differs",     5, 1029,
+                            2047, "a.b",         "[1, 2]", "0x0 (0)", "0x1 (1e-45)", 7, 100};
   report.cases = {r, good_result()};
   const std::vector<CaseResult> back = cases_from_json(to_json(report));
   REQUIRE(back.size() == 2);
@@ -148,7 +149,8 @@ TEST_CASE("exit codes: the worst status wins, and nothing judged is not success"
   CHECK(code({Status::crashed, Status::error}) == 9);
 }
 
-TEST_CASE("no table of the text report is wider than 100 columns, and colour is only written when asked for") {
+TEST_CASE(
+    "no table of the text report is wider than 100 columns, and colour is only written when asked for") {
   RunReport report;
   CaseResult r = good_result();
   r.spec = *parse_case_id("byte_gpt/adamw/host-fused/stage2/threads:4096/fp16/lockstep/bucket:262144/omp:0");
@@ -157,9 +159,14 @@ TEST_CASE("no table of the text report is wider than 100 columns, and colour is 
                {Phase::gather, BufferId::unscaled_grad, "undistributed", 9'999'999'999, 0}};
   r.timing = {10, 10, 1 << 30, 1 << 30, 20};
   report.cases = {r};
-  report.traces = {{"byte_gpt", DType::fp16, 973488, 16, 64,
-                    {{5.5, 1.25, 0.5F, 12, false}, {5.4, std::numeric_limits<double>::quiet_NaN(), 1.0F, 20, true}},
-                    Digest{1, 2}}};
+  report.traces = {
+      {"byte_gpt",
+       DType::fp16,
+       973488,
+       16,
+       64,
+       {{5.5, 1.25, 0.5F, 12, false}, {5.4, std::numeric_limits<double>::quiet_NaN(), 1.0F, 20, true}},
+       Digest{1, 2}}};
   const std::string text = to_text(report, false);
   CHECK(text.find('\033') == std::string::npos);
   CHECK(to_text(report, true).find('\033') != std::string::npos);

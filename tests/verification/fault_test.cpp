@@ -43,10 +43,11 @@ struct Expected {
   std::int64_t last_global;
 };
 
-// Element ranges by reasoning, not by looking: a shard of stage 2 with 3 ranks and buckets of 4 chunks has chunk 0 of
-// each bucket on rank 0, so its last element is element 1023 of the last such chunk that a tensor reaches (41983); stage 0
-// holds everything (to 43775, the last element of the head); rank 0 of 8 holds 5 of 43 chunks, in which the
-// position embedding ends at 4290. Byte 10, the line feed, is the first byte of the text that has a gradient.
+// Element ranges by reasoning, not by looking: a shard of stage 2 with 3 ranks and buckets of 4 chunks has
+// chunk 0 of each bucket on rank 0, so its last element is element 1023 of the last such chunk that a tensor
+// reaches (41983); stage 0 holds everything (to 43775, the last element of the head); rank 0 of 8 holds 5 of
+// 43 chunks, in which the position embedding ends at 4290. Byte 10, the line feed, is the first byte of the
+// text that has a gradient.
 const Expected expectations[] = {
     {"do-nothing", stage2, 2, 0, "exp_avg", "token_embedding.weight", 0, 41983},
     {"Z01-decay-after-update", stage2, 2, 0, "master", "token_embedding.weight", 0, 41983},

@@ -12,8 +12,9 @@ namespace {
 using namespace zeroproof::tests;
 using Json = nlohmann::json;
 
-/// Trajectories on sample_text.txt under contract version 1. A commit that changes one changes bits: it raises the
-/// contract's version, says so in the changelog under Numerics, and updates these in the same commit.
+/// Trajectories on sample_text.txt under contract version 1. A commit that changes one changes bits: it
+/// raises the contract's version, says so in the changelog under Numerics, and updates these in the same
+/// commit.
 const std::map<std::string, std::string> pinned = {{"fp16", "58179c39ad06f7e5c70692e5ce70d957"},
                                                    {"bf16", "8650eb667832fa0e4517e112e7d52d74"},
                                                    {"fp32", "e9627af71bf2625736e49f3616f8ac56"}};
@@ -34,8 +35,8 @@ Json run_matrix(const std::string& flags) {
   const std::string report = folder.file("report.json");
   const CliResult result =
       run_cli("verify byte_gpt_tiny --world " + worlds() + " --text " + quoted(ZP_SAMPLE_TEXT) +
-              " --stage 0,1,2 --bucket 4096,65536 --threads 1,2 " + flags +
-              " --report text," + quoted("json:" + report));
+              " --stage 0,1,2 --bucket 4096,65536 --threads 1,2 " + flags + " --report text," +
+              quoted("json:" + report));
   CAPTURE(result.out);
   CAPTURE(result.err);
   CHECK(result.exit_code == 0);
@@ -58,7 +59,8 @@ void check_one_hash(const Json& report, std::size_t expected_cases) {
   for (const auto& [dtype, set] : hashes) {
     CHECK(set.size() == 1);
     CHECK(*set.begin() == pinned.at(dtype));
-    MESSAGE("trajectory byte_gpt_tiny " << dtype << " " << *set.begin() << ": " << expected_cases << " cases");
+    MESSAGE("trajectory byte_gpt_tiny " << dtype << " " << *set.begin() << ": " << expected_cases
+                                        << " cases");
   }
 }
 

@@ -14,7 +14,9 @@ constexpr std::int64_t staging = 1024;
 
 inline std::uint32_t bits_of(float value) { return __builtin_bit_cast(std::uint32_t, value); }
 inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
-inline float mixed(float x, float y, std::uint32_t mask) { return float_of(bits_of(x) ^ (bits_of(y) & mask)); }
+inline float mixed(float x, float y, std::uint32_t mask) {
+  return float_of(bits_of(x) ^ (bits_of(y) & mask));
+}
 inline std::uint16_t high_half(float x) { return static_cast<std::uint16_t>(bits_of(x) >> 16); }
 
 std::uint32_t read(const float* a, std::int64_t numel) {
@@ -68,7 +70,8 @@ inline void stream(const std::uint16_t* from, std::uint16_t* to, std::int64_t nu
   }
 #elif defined(__SSE2__)
   for (std::int64_t i = 0; i < numel; i += 8) {
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
   }
 #else
   __builtin_memcpy(to, from, static_cast<std::size_t>(numel) * 2);
@@ -104,6 +107,7 @@ void step_streamed(std::uint32_t mask, const float* g, float* p, float* m, float
 }  // namespace
 
 extern const LimitLoops loops;
-const LimitLoops loops = {read, in_place, add, narrow, narrow_streamed, adam, step, step_streamed, not_finite};
+const LimitLoops loops = {read, in_place, add,           narrow,    narrow_streamed,
+                          adam, step,     step_streamed, not_finite};
 
 }  // namespace zeroproof::verification::bench::ZP_ISA_NAMESPACE

@@ -4,10 +4,11 @@
 
 namespace zeroproof::verification::bench {
 
-static_assert(work_block % 32 == 0);  // streamed stores need ranges that start on a cache line
+static_assert(work_block % 1024 == 0);  // what the streamed limit loops ask for
 
 WorkerTeam::WorkerTeam(int num_threads) : num_threads_(num_threads) {
-  for (int thread = 1; thread < num_threads; ++thread) threads_.emplace_back([this, thread] { work(thread); });
+  for (int thread = 1; thread < num_threads; ++thread)
+    threads_.emplace_back([this, thread] { work(thread); });
 }
 
 WorkerTeam::~WorkerTeam() {

@@ -23,8 +23,8 @@ class WorkerTeam {
   WorkerTeam(const WorkerTeam&) = delete;
   WorkerTeam& operator=(const WorkerTeam&) = delete;
 
-  /// Cuts [0, numel) into one range per thread, at multiples of work_block, and calls body for each range that is
-  /// not empty. Returns when all have ended. body must not throw.
+  /// Cuts [0, numel) into one range per thread, at multiples of work_block, and calls body for each range
+  /// that is not empty. Returns when all have ended. body must not throw.
   void run(std::int64_t numel, const Body& body);
 
  private:

@@ -13,7 +13,8 @@ Number number(const std::string& text, const std::string& flag) {
   Number value{};
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   ZP_CHECK(error == std::errc{} && rest == text.data() + text.size() && !text.empty(), ErrorCode::config,
-           flag + " is '" + text + "'", "that is not a number it can use", "write digits, as in " + flag + " 4");
+           flag + " is '" + text + "'", "that is not a number it can use",
+           "write digits, as in " + flag + " 4");
   return value;
 }
 
@@ -59,7 +60,8 @@ void apply(const CaseFlags& flags, RunConfig& config) {
   if (!flags.micro_batches.empty()) {
     config.micro_batches = number<std::int64_t>(flags.micro_batches, "--micro-batches");
   }
-  if (!flags.comm_timeout.empty()) config.comm_timeout_s = number<double>(flags.comm_timeout, "--comm-timeout");
+  if (!flags.comm_timeout.empty())
+    config.comm_timeout_s = number<double>(flags.comm_timeout, "--comm-timeout");
   if (!flags.worlds.empty()) config.worlds = flags.worlds;
   if (!flags.stages.empty()) config.stages = numbers<int>(flags.stages, "--stage");
   if (!flags.buckets.empty()) config.bucket_numels = numbers<std::int64_t>(flags.buckets, "--bucket");
@@ -73,9 +75,10 @@ void apply(const CaseFlags& flags, RunConfig& config) {
 std::vector<std::string> replay_flags(const CaseFlags& flags) {
   std::vector<std::string> words;
   for (const auto& [flag, value] :
-       {std::pair{"--config", &flags.config_file}, std::pair{"--text", &flags.text}, std::pair{"--seed", &flags.seed},
-        std::pair{"--steps", &flags.steps}, std::pair{"--micro-batches", &flags.micro_batches},
-        std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--fault", &flags.fault}}) {
+       {std::pair{"--config", &flags.config_file}, std::pair{"--text", &flags.text},
+        std::pair{"--seed", &flags.seed}, std::pair{"--steps", &flags.steps},
+        std::pair{"--micro-batches", &flags.micro_batches}, std::pair{"--comm-timeout", &flags.comm_timeout},
+        std::pair{"--fault", &flags.fault}}) {
     if (value->empty()) continue;
     words.emplace_back(flag);
     words.push_back(*value);
@@ -87,9 +90,10 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
 
 std::shared_ptr<CaseFlags> add_case_flags(CLI::App& command) {
   auto flags = std::make_shared<CaseFlags>();
-  command.add_option("pattern", flags->patterns,
-                     "case ids, or patterns with * and ?; a word without them matches any id that contains it "
-                     "(default: all cases of byte_gpt)");
+  command.add_option(
+      "pattern", flags->patterns,
+      "case ids, or patterns with * and ?; a word without them matches any id that contains it "
+      "(default: all cases of byte_gpt)");
   const auto list = [&](const char* flag, std::vector<std::string>& target, const char* help) {
     command.add_option(flag, target, help)->delimiter(',');
   };

@@ -7,7 +7,8 @@
 
 namespace zeroproof::verification {
 
-/// Each adds one subcommand; when the user chose it, `chosen` becomes the function that runs it and gives the exit code.
+/// Each adds one subcommand; when the user chose it, `chosen` becomes the function that runs it and gives the
+/// exit code.
 void add_verify(CLI::App& app, std::function<int()>& chosen);
 void add_list(CLI::App& app, std::function<int()>& chosen);
 void add_doctor(CLI::App& app, std::function<int()>& chosen);

@@ -14,7 +14,8 @@ std::string version_text() {
 }
 
 void add_doctor(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* command = app.add_subcommand("doctor", "say what this build on this machine can check, and why not");
+  CLI::App* command =
+      app.add_subcommand("doctor", "say what this build on this machine can check, and why not");
   command->callback([&chosen] {
     chosen = [] {
       const bool colour = wants_colour(STDOUT_FILENO);
@@ -22,7 +23,8 @@ void add_doctor(CLI::App& app, std::function<int()>& chosen) {
       for (const Capability& c : capabilities()) {
         const char* state = c.available ? "ok" : "OFF";
         const char* paint = !colour ? "" : c.available ? "\033[32m" : "\033[33m";
-        std::printf("%-17s %s%-5s%s  %s\n", c.name.c_str(), paint, state, colour ? "\033[0m" : "", c.detail.c_str());
+        std::printf("%-17s %s%-5s%s  %s\n", c.name.c_str(), paint, state, colour ? "\033[0m" : "",
+                    c.detail.c_str());
       }
       return 0;
     };

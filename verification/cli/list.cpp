@@ -11,8 +11,9 @@ namespace {
 int list(const CaseFlags& flags, bool faults) {
   if (faults) {
     for (const cuda::Fault& fault : cuda::fault_catalogue()) {
-      std::printf("%-32s %-16s %-8s %s\n", std::string(fault.id).c_str(), std::string(fault.fault_class).c_str(),
-                  std::string(name(fault.phase)).c_str(), std::string(fault.summary).c_str());
+      std::printf("%-32s %-16s %-8s %s\n", std::string(fault.id).c_str(),
+                  std::string(fault.fault_class).c_str(), std::string(name(fault.phase)).c_str(),
+                  std::string(fault.summary).c_str());
     }
     return 0;
   }
@@ -26,7 +27,8 @@ int list(const CaseFlags& flags, bool faults) {
 }  // namespace
 
 void add_list(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* command = app.add_subcommand("list", "print the ids of the cases a verify with the same flags would run");
+  CLI::App* command =
+      app.add_subcommand("list", "print the ids of the cases a verify with the same flags would run");
   const std::shared_ptr<CaseFlags> flags = add_case_flags(*command);
   const auto faults = std::make_shared<bool>(false);
   command->add_flag("--faults", *faults, "print the faults that can be planted instead");

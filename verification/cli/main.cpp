@@ -22,18 +22,24 @@ int code_of(const Error& error) {
   switch (error.code()) {
     case ErrorCode::invalid_argument:
     case ErrorCode::config:
-    case ErrorCode::io: return 2;
-    case ErrorCode::unavailable: return 3;
-    case ErrorCode::timeout: return 5;
-    case ErrorCode::comm: return 6;
+    case ErrorCode::io:
+      return 2;
+    case ErrorCode::unavailable:
+      return 3;
+    case ErrorCode::timeout:
+      return 5;
+    case ErrorCode::comm:
+      return 6;
     case ErrorCode::fp_environment:
-    case ErrorCode::internal: break;
+    case ErrorCode::internal:
+      break;
   }
   return 9;
 }
 
-/// OpenMP reads its wait policy before main begins, and its default is to spin. Ranks share the cores of one machine
-/// here, so a spinning worker steals the time of the one it waits for: start again with workers that sleep.
+/// OpenMP reads its wait policy before main begins, and its default is to spin. Ranks share the cores of one
+/// machine here, so a spinning worker steals the time of the one it waits for: start again with workers that
+/// sleep.
 void make_idle_workers_sleep(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
   ::setenv("OMP_WAIT_POLICY", "passive", 1);
@@ -55,7 +61,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     return app.exit(version);
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "zeroproof: %s (the command line was not understood); see zeroproof --help\n", error.what());
+    std::fprintf(stderr, "zeroproof: %s (the command line was not understood); see zeroproof --help\n",
+                 error.what());
     return 2;
   }
   return chosen();
@@ -73,14 +80,16 @@ int main(int argc, char** argv) {
       if (mpi) mpi->set_exit_code(code);
       return code;
     } catch (const Error& error) {
-      const std::string who =
-          verification::inside_mpi_job() ? " [rank " + std::to_string(verification::mpi_job_rank()) + "]" : "";
+      const std::string who = verification::inside_mpi_job()
+                                  ? " [rank " + std::to_string(verification::mpi_job_rank()) + "]"
+                                  : "";
       std::fprintf(stderr, "zeroproof%s: %s\n", who.c_str(), error.what());
       if (mpi) mpi->set_exit_code(code_of(error));
       return code_of(error);
     }
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "zeroproof: %s (an error nobody foresaw); report it with the command line\n", error.what());
+    std::fprintf(stderr, "zeroproof: %s (an error nobody foresaw); report it with the command line\n",
+                 error.what());
     return 9;
   }
 }

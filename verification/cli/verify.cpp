@@ -7,6 +7,7 @@
 #include "common/base/error.hpp"
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
+#include "verification/experiment.hpp"
 #include "verification/mpi_job.hpp"
 #include "verification/progress.hpp"
 #include "verification/run.hpp"
@@ -52,18 +53,20 @@ ReportTargets parse_targets(const std::vector<std::string>& values) {
   return targets;
 }
 
-/// Fails before hours of work rather than after: the folder of a report must exist or be creatable, and be writable.
+/// Fails before hours of work rather than after: the folder of a report must exist or be creatable, and be
+/// writable.
 void check_target(const std::string& file) {
   const std::filesystem::path path(file);
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   std::error_code error;
   std::filesystem::path existing = folder;
-  while (!std::filesystem::exists(existing, error) && existing.has_parent_path()) existing = existing.parent_path();
+  while (!std::filesystem::exists(existing, error) && existing.has_parent_path())
+    existing = existing.parent_path();
   if (existing.empty()) existing = ".";
-  const bool usable = std::filesystem::is_directory(existing, error) && ::access(existing.c_str(), W_OK) == 0 &&
-                      !std::filesystem::is_directory(path, error);
-  ZP_CHECK(usable, ErrorCode::config, "report file " + file + " cannot be written", "the results would be lost",
-           "name a file in a folder you may write to");
+  const bool usable = std::filesystem::is_directory(existing, error) &&
+                      ::access(existing.c_str(), W_OK) == 0 && !std::filesystem::is_directory(path, error);
+  ZP_CHECK(usable, ErrorCode::config, "report file " + file + " cannot be written",
+           "the results would be lost", "name a file in a folder you may write to");
 }
 
 void write_file(const std::string& file, const std::string& content) {
@@ -73,8 +76,8 @@ void write_file(const std::string& file, const std::string& content) {
   std::ofstream stream(path, std::ios::binary | std::ios::trunc);
   stream << content;
   stream.close();
-  ZP_CHECK(stream.good(), ErrorCode::io, "report file " + file + " could not be written", "the results are lost",
-           "check the folder and the free space, and run again");
+  ZP_CHECK(stream.good(), ErrorCode::io, "report file " + file + " could not be written",
+           "the results are lost", "check the folder and the free space, and run again");
 }
 
 int verify(const CaseFlags& flags, const std::vector<std::string>& reports, bool strict) {
@@ -82,8 +85,14 @@ int verify(const CaseFlags& flags, const std::vector<std::string>& reports, bool
   const VerifyOptions options = options_from(flags);
   const std::vector<CaseSpec> cases = selected_cases(options);
   if (cases.empty()) {
-    std::fprintf(stderr,
-                 "zeroproof: no case matches (nothing would be judged); build/zeroproof list shows the case ids\n");
+    const std::string& pattern = options.patterns.front();
+    const bool one_word = pattern.find_first_of("*?/") == std::string::npos;
+    const std::string meant = one_word ? "did you mean " + nearest(pattern, workload_names()) + "? " : "";
+    std::fprintf(
+        stderr,
+        "zeroproof: no case matches '%s' (nothing would be judged); %sbuild/zeroproof list shows the "
+        "case ids\n",
+        pattern.c_str(), meant.c_str());
     return 4;
   }
   const bool root = mpi_job_rank() == 0;
@@ -99,7 +108,8 @@ int verify(const CaseFlags& flags, const std::vector<std::string>& reports, bool
   }
   if (root) {
     for (const std::string& file : targets.json_files) write_file(file, to_json(report));
-    if (targets.text) std::fputs(to_text(report, wants_colour(STDOUT_FILENO) && !inside_mpi_job()).c_str(), stdout);
+    if (targets.text)
+      std::fputs(to_text(report, wants_colour(STDOUT_FILENO) && !inside_mpi_job()).c_str(), stdout);
     if (targets.text) {
       for (const std::string& file : targets.json_files) std::printf("report: %s\n", file.c_str());
     }
@@ -110,7 +120,8 @@ int verify(const CaseFlags& flags, const std::vector<std::string>& reports, bool
 }  // namespace
 
 void add_verify(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* command = app.add_subcommand("verify", "run cases and compare production with the reference, phase by phase");
+  CLI::App* command =
+      app.add_subcommand("verify", "run cases and compare production with the reference, phase by phase");
   const std::shared_ptr<CaseFlags> flags = add_case_flags(*command);
   const auto reports = std::make_shared<std::vector<std::string>>();
   const auto strict = std::make_shared<bool>(false);

@@ -1,5 +1,5 @@
-// Compiled once per instruction set, with ZP_ISA_NAMESPACE naming the variant. Every loop body is written so that the
-// compiler's vector body and its scalar tail are the same operations (R17).
+// Compiled once per instruction set, with ZP_ISA_NAMESPACE naming the variant. Every loop body is written so
+// that the compiler's vector body and its scalar tail are the same operations (R17).
 
 #include "cuda/host/simd/kernels.hpp"
 
@@ -18,7 +18,9 @@ constexpr int lanes = 32;
 inline std::uint32_t bits_of(float value) { return __builtin_bit_cast(std::uint32_t, value); }
 inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-inline std::uint32_t not_finite(float value) { return (bits_of(value) & 0x7F800000U) == 0x7F800000U ? 1U : 0U; }
+inline std::uint32_t not_finite(float value) {
+  return (bits_of(value) & 0x7F800000U) == 0x7F800000U ? 1U : 0U;
+}
 
 void add(const float* left, const float* right, float* sum, std::int64_t numel) {
 #pragma omp simd
@@ -49,8 +51,8 @@ inline double fold(double* lane) {
   return lane[0];
 }
 
-/// Adds the squares of `numel` <= 1024 values to the lanes; `scaled` multiplies by inv_scale first. Lanes are walked in
-/// groups of 8, so that one group's sums stay in registers on every instruction set.
+/// Adds the squares of `numel` <= 1024 values to the lanes; `scaled` multiplies by inv_scale first. Lanes are
+/// walked in groups of 8, so that one group's sums stay in registers on every instruction set.
 template <bool scaled>
 inline std::uint32_t square_lanes(float inv_scale, const float* source, std::int64_t numel, double* lane) {
   std::uint32_t found = 0;
@@ -119,8 +121,8 @@ inline float adamw_element(const StepScalars& c, float g, float p, float& m, flo
 }
 
 template <bool decay>
-inline void adamw_loop(const StepScalars c, const float* grad, float* master, float* exp_avg, float* exp_avg_sq,
-                       std::int64_t numel) {
+inline void adamw_loop(const StepScalars c, const float* grad, float* master, float* exp_avg,
+                       float* exp_avg_sq, std::int64_t numel) {
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) {
     float m = exp_avg[i];
@@ -180,7 +182,8 @@ void to_bf16(const float* source, std::uint16_t* target, std::int64_t numel) {
 
 void to_fp16(const float* source, std::uint16_t* target, std::int64_t numel) {
   std::int64_t i = 0;
-#if defined(__F16C__)  // rounds to nearest even by the immediate operand, keeps subnormals whatever MXCSR says
+#if defined( \
+    __F16C__)  // rounds to nearest even by the immediate operand, keeps subnormals whatever MXCSR says
   for (; i + 8 <= numel; i += 8) {
     const __m128i half = _mm256_cvtps_ph(_mm256_loadu_ps(source + i), _MM_FROUND_TO_NEAREST_INT);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(target + i), half);
@@ -206,8 +209,8 @@ void from_fp16(const std::uint16_t* source, float* target, std::int64_t numel) {
 }
 
 template <bool decay, int kind>
-inline void fused_loop(const StepScalars c, float clip_coef, const float* grad_sum, float* master, float* exp_avg,
-                       float* exp_avg_sq, std::uint16_t* param, std::int64_t numel) {
+inline void fused_loop(const StepScalars c, float clip_coef, const float* grad_sum, float* master,
+                       float* exp_avg, float* exp_avg_sq, std::uint16_t* param, std::int64_t numel) {
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) {
     const float g1 = grad_sum[i] * c.inv_scale;
@@ -227,14 +230,16 @@ template <bool decay>
 void fused_kind(const StepScalars& c, float clip_coef, const float* grad_sum, float* master, float* exp_avg,
                 float* exp_avg_sq, void* param, int kind, std::int64_t numel) {
   auto* half = static_cast<std::uint16_t*>(param);
-  if (kind == 1) return fused_loop<decay, 1>(c, clip_coef, grad_sum, master, exp_avg, exp_avg_sq, half, numel);
-  if (kind == 2) return fused_loop<decay, 2>(c, clip_coef, grad_sum, master, exp_avg, exp_avg_sq, half, numel);
+  if (kind == 1)
+    return fused_loop<decay, 1>(c, clip_coef, grad_sum, master, exp_avg, exp_avg_sq, half, numel);
+  if (kind == 2)
+    return fused_loop<decay, 2>(c, clip_coef, grad_sum, master, exp_avg, exp_avg_sq, half, numel);
   fused_loop<decay, 0>(c, clip_coef, grad_sum, master, exp_avg, exp_avg_sq, nullptr, numel);
   if (param != master) __builtin_memcpy(param, master, static_cast<std::size_t>(numel) * sizeof(float));
 }
 
-void fused_update(const StepScalars& scalars, float clip_coef, const float* grad_sum, float* master, float* exp_avg,
-                  float* exp_avg_sq, void* param, int kind, std::int64_t numel) {
+void fused_update(const StepScalars& scalars, float clip_coef, const float* grad_sum, float* master,
+                  float* exp_avg, float* exp_avg_sq, void* param, int kind, std::int64_t numel) {
   if (scalars.has_decay != 0) {
     fused_kind<true>(scalars, clip_coef, grad_sum, master, exp_avg, exp_avg_sq, param, kind, numel);
   } else {

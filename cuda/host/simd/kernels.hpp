@@ -1,7 +1,7 @@
 #pragma once
-// The loops of the host twins over raw memory. kernels.cpp is compiled once per instruction set; this table is how the
-// rest of the program reaches the variants. Only plain pointers and plain structs here: an inline function compiled
-// for AVX-512 and merged by the linker into baseline code would crash older machines.
+// The loops of the host twins over raw memory. kernels.cpp is compiled once per instruction set; this table
+// is how the rest of the program reaches the variants. Only plain pointers and plain structs here: an inline
+// function compiled for AVX-512 and merged by the linker into baseline code would crash older machines.
 
 #include <cstdint>
 
@@ -17,10 +17,11 @@ struct SimdKernels {
   void (*scale)(float factor, const float* source, float* target, std::int64_t numel);
   /// sums[c] = chunk value of R12 for the chunk that starts at source + 1024 c; the last one may be short.
   void (*chunk_sums)(const float* source, std::int64_t numel, double* sums);
-  /// The same over source[i] * inv_scale, each product rounded to fp32; returns non-zero if one is not finite.
+  /// The same over source[i] * inv_scale, each product rounded to fp32; returns non-zero if one is not
+  /// finite.
   std::uint32_t (*unscale_chunk_sums)(float inv_scale, const float* source, std::int64_t numel, double* sums);
-  void (*adamw)(const StepScalars& scalars, const float* grad, float* master, float* exp_avg, float* exp_avg_sq,
-                std::int64_t numel);
+  void (*adamw)(const StepScalars& scalars, const float* grad, float* master, float* exp_avg,
+                float* exp_avg_sq, std::int64_t numel);
   void (*to_bf16)(const float* source, std::uint16_t* target, std::int64_t numel);
   void (*to_fp16)(const float* source, std::uint16_t* target, std::int64_t numel);
   void (*from_bf16)(const std::uint16_t* source, float* target, std::int64_t numel);

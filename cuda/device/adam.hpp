@@ -1,0 +1,9 @@
+#pragma once
+
+#include "common/contracts/adam.hpp"
+
+namespace zeroproof::cuda::device {
+
+AdamwUpdateFn adamw_update;
+
+}  // namespace zeroproof::cuda::device

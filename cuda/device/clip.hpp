@@ -1,0 +1,9 @@
+#pragma once
+
+#include "common/contracts/clip.hpp"
+
+namespace zeroproof::cuda::device {
+
+ClipFn clip;
+
+}  // namespace zeroproof::cuda::device

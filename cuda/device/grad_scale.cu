@@ -1,0 +1,53 @@
+#include "cuda/device/grad_scale.hpp"
+
+#include "cuda/device/elementwise.cuh"
+#include "cuda/device/numels.hpp"
+#include "cuda/device/stage.hpp"
+
+namespace zeroproof::cuda::device {
+
+namespace {
+
+struct Unscale {
+  static constexpr int pack_numel = 4;
+  const float* grad_sum;  // [numel], may be unscaled_grad
+  float* unscaled_grad;
+  unsigned* found_inf;  // one word for the whole launch
+  float inv_scale;
+  unsigned found = 0;  // what this thread has seen
+
+  __device__ float product(float g) {
+    const float unscaled = g * inv_scale;
+    found |= is_finite(unscaled) ? 0U : 1U;
+    return unscaled;
+  }
+
+  __device__ void one(std::int64_t i) { unscaled_grad[i] = product(grad_sum[i]); }
+
+  __device__ void pack(std::int64_t i) {
+    Pack<float> g = load_pack(grad_sum + i);
+    for (int k = 0; k < pack_numel; ++k) g.v[k] = product(g.v[k]);
+    store_pack(unscaled_grad + i, g);
+  }
+
+  __device__ void finish() const {
+    if (found != 0U) atomicOr(found_inf, 1U);  // an OR of flags does not depend on its order (R14)
+  }
+};
+
+}  // namespace
+
+bool unscale(const Exec&, float inv_scale, Span<const float> grad_sum, Span<float> unscaled_grad) {
+  require_same_numel("grad_sum", grad_sum, "unscaled_grad", unscaled_grad);
+  if (grad_sum.empty()) return false;
+  unsigned found_inf = 0;
+  const Span<unsigned> flag(&found_inf, 1);
+  Stage stage;
+  const Unscale operation{stage.upload(grad_sum), stage.output(unscaled_grad), stage.upload(flag), inv_scale};
+  run_elementwise(operation, numel(grad_sum), operation.grad_sum, operation.unscaled_grad);
+  stage.download(unscaled_grad);
+  stage.download(flag);
+  return found_inf != 0;
+}
+
+}  // namespace zeroproof::cuda::device

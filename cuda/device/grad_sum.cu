@@ -1,0 +1,42 @@
+#include "cuda/device/grad_sum.hpp"
+
+#include "cuda/device/elementwise.cuh"
+#include "cuda/device/numels.hpp"
+#include "cuda/device/stage.hpp"
+
+namespace zeroproof::cuda::device {
+
+namespace {
+
+struct AddNodes {
+  static constexpr int pack_numel = 4;
+  const float* left;  // [numel]; either operand may be sum: a thread reads an element before it writes it
+  const float* right;
+  float* sum;
+
+  __device__ void one(std::int64_t i) const { sum[i] = left[i] + right[i]; }
+
+  __device__ void pack(std::int64_t i) const {
+    const Pack<float> l = load_pack(left + i);
+    const Pack<float> r = load_pack(right + i);
+    Pack<float> s;
+    for (int k = 0; k < pack_numel; ++k) s.v[k] = l.v[k] + r.v[k];
+    store_pack(sum + i, s);
+  }
+
+  __device__ void finish() const {}
+};
+
+}  // namespace
+
+void add_nodes(const Exec&, Span<const float> left, Span<const float> right, Span<float> sum) {
+  require_same_numel("left", left, "right", right);
+  require_same_numel("left", left, "sum", sum);
+  if (sum.empty()) return;
+  Stage stage;
+  const AddNodes operation{stage.upload(left), stage.upload(right), stage.output(sum)};
+  run_elementwise(operation, numel(sum), operation.left, operation.right, operation.sum);
+  stage.download(sum);
+}
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,39 @@
+#pragma once
+// Arithmetic of one element is written in headers that a plain C++ compiler accepts too: bits that a GPU is
+// supposed to compute can then be compared on a machine that has none.
+
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+#define ZP_HOST_DEVICE __host__ __device__
+#else
+#define ZP_HOST_DEVICE
+#endif
+
+namespace zeroproof::cuda::device {
+
+// std::bit_cast is a constexpr host function, which device code may not call.
+
+ZP_HOST_DEVICE inline std::uint32_t bits_of(float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+ZP_HOST_DEVICE inline std::uint64_t bits_of(double value) {
+  std::uint64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+ZP_HOST_DEVICE inline float float_of(std::uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// Neither NaN nor infinite, judged from the bits: no compiler flag can assume that away.
+ZP_HOST_DEVICE inline bool is_finite(float value) { return (bits_of(value) & 0x7F800000U) != 0x7F800000U; }
+
+}  // namespace zeroproof::cuda::device

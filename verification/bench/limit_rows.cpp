@@ -1,0 +1,60 @@
+#include <string>
+
+#include "cuda/host/isa.hpp"
+#include "verification/bench/limit_loops.hpp"
+#include "verification/bench/suite.hpp"
+
+namespace zeroproof::verification::bench {
+namespace {
+
+/// A value the compiler cannot see through: with it every in-place loop writes back the bits it read.
+constexpr std::uint32_t keep_bits = 0;
+
+struct Adder {
+  std::vector<Row>& rows;
+  Data& data;
+  WorkerTeam& team;
+  std::string isa;
+
+  void operator()(const std::string& shape, const char* variant, double num_bytes,
+                  WorkerTeam::Body body) const {
+    const auto run = [&team = team, numel = data.numel, loop = std::move(body)] { team.run(numel, loop); };
+    rows.push_back({"limit " + shape + " " + isa + variant, num_bytes, data.numel, run, {}, shape});
+  }
+};
+
+void add_shapes(const Adder& add, const LimitLoops& loops, Data& data) {
+  const float* g = data.grad_sum.data();
+  float* work = data.work_grad.data();
+  float* p = data.threads.master.data();
+  float* m = data.threads.exp_avg.data();
+  float* v = data.threads.exp_avg_sq.data();
+  std::uint16_t* half = data.half.data();
+  const LimitLoops* l = &loops;
+  add("R", "", 4, [=](std::int64_t b, std::int64_t e) {
+    volatile std::uint32_t used = l->read(g + b, e - b);
+    static_cast<void>(used);
+  });
+  add("RW", "", 8, [=](std::int64_t b, std::int64_t e) { l->in_place(keep_bits, work + b, e - b); });
+  add("2R1W", "", 12, [=](std::int64_t b, std::int64_t e) { l->add(keep_bits, work + b, g + b, e - b); });
+  add("R4W2", "", 6, [=](std::int64_t b, std::int64_t e) { l->narrow(g + b, half + b, e - b); });
+  add("R4W2", " nt", 6, [=](std::int64_t b, std::int64_t e) { l->narrow_streamed(g + b, half + b, e - b); });
+  add("4R3W", "", 28,
+      [=](std::int64_t b, std::int64_t e) { l->adam(keep_bits, g + b, p + b, m + b, v + b, e - b); });
+  add("4R3W+W2", "", 30, [=](std::int64_t b, std::int64_t e) {
+    l->step(keep_bits, g + b, p + b, m + b, v + b, half + b, e - b);
+  });
+  add("4R3W+W2", " nt", 30, [=](std::int64_t b, std::int64_t e) {
+    l->step_streamed(keep_bits, g + b, p + b, m + b, v + b, half + b, e - b);
+  });
+}
+
+}  // namespace
+
+void add_limit_rows(std::vector<Row>& rows, Data& data, WorkerTeam& team) {
+  for (const Isa isa : cuda::host::supported_isas()) {
+    add_shapes({rows, data, team, std::string(cuda::host::name(isa))}, limit_loops(isa), data);
+  }
+}
+
+}  // namespace zeroproof::verification::bench

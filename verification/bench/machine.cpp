@@ -1,0 +1,43 @@
+#include "verification/bench/machine.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "common/base/parallel_for.hpp"
+#include "cuda/host/isa.hpp"
+
+namespace zeroproof::verification::bench {
+namespace {
+
+/// The text after "key...:" in a file of such lines, "" if there is none.
+std::string value_of(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.compare(0, key.size(), key) != 0) continue;
+    const std::size_t colon = line.find(':');
+    const std::size_t text = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
+    return text == std::string::npos ? "" : line.substr(text);
+  }
+  return "";
+}
+
+}  // namespace
+
+Machine this_machine() {
+  Machine machine;
+  machine.cpu = value_of("/proc/cpuinfo", "model name");
+  if (machine.cpu.empty()) machine.cpu = "unknown";
+  machine.cores = available_cores();
+  machine.isa = std::string(cuda::host::name(cuda::host::best_isa()));
+  machine.page_bytes = ::sysconf(_SC_PAGESIZE);
+  const double anonymous = std::atof(value_of("/proc/self/smaps_rollup", "Anonymous").c_str());
+  const double huge = std::atof(value_of("/proc/self/smaps_rollup", "AnonHugePages").c_str());
+  machine.huge_page_share = anonymous > 0 ? huge / anonymous : 0;
+  double averages[1] = {};
+  if (::getloadavg(averages, 1) == 1) machine.load = averages[0];
+  return machine;
+}
+
+}  // namespace zeroproof::verification::bench

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "verification/bench/machine.hpp"
+#include "verification/bench/options.hpp"
+#include "verification/bench/suite.hpp"
+
+namespace zeroproof::verification::bench {
+
+struct Report {
+  Options options;
+  Machine machine;
+  std::int64_t numel = 0;
+  std::vector<Row> rows;
+  std::vector<Check> checks;
+  StepResults step;
+
+  bool ok() const;
+  /// Involuntary context switches of all samples.
+  long switches() const;
+  /// True if the switches are too many to be the kernel's own housekeeping: more than one in twenty samples.
+  bool busy() const;
+  /// Speed-up of the fused step if zero_grad is taken out of the seven passes: the fused step leaves the
+  /// gradient sum for the next backward to overwrite, and a training loop that does the same saves that pass
+  /// anyway. Median over rounds.
+  double speed_up_without_zero() const;
+};
+
+/// The table, at most 100 columns wide.
+std::string to_text(const Report& report);
+
+/// Schema "zeroproof-bench/1".
+std::string to_json(const Report& report);
+
+}  // namespace zeroproof::verification::bench
