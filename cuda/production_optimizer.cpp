@@ -5,7 +5,9 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <string>
 
+#include "common/base/error.hpp"
 #include "cuda/fault.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/fused_step.hpp"
@@ -84,12 +86,19 @@ void ProductionOptimizer::load_state(const FullState& state) {
   });
   applied_steps_ = static_cast<std::uint64_t>(state.applied_steps);
   scaler_ = state.scaler;
+  found_inf_ = 0;
   cast();
   gather();
   loaded_ = true;
 }
 
 void ProductionOptimizer::run_phase(Phase phase, LeafSource& leaves) {
+  ZP_CHECK(loaded_, ErrorCode::invalid_argument,
+           "no state was loaded before phase " + std::string(name(phase)),
+           "masters and moments are still poisoned", "call load_state first");
+  ZP_CHECK(found_inf_ == 0 || !skipped_on_overflow(phase), ErrorCode::invalid_argument,
+           "phase " + std::string(name(phase)) + " was called in a skipped step",
+           "an overflow must leave every bit of the state alone", "begin the next step with prepare");
   switch (phase) {
     case Phase::prepare:
       return prepare();

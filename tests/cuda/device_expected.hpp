@@ -1,13 +1,15 @@
 #pragma once
-// Buffers at chosen places in memory, inputs, and the expected results of the device twins: plain loops, volatile
-// temporaries so that no compiler joins two operations, and library functions instead of bit tricks.
+// Buffers at chosen places in memory, inputs, and the expected results of the device twins: plain loops, with
+// volatile temporaries so that no compiler joins two operations, and library functions instead of bit tricks.
 
 #include <doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "common/base/span.hpp"
