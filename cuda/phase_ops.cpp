@@ -1,22 +1,19 @@
 #include "cuda/phase_ops.hpp"
 
 #include "common/base/error.hpp"
+#include "cuda/device/adam.hpp"
+#include "cuda/device/cast.hpp"
+#include "cuda/device/clip.hpp"
 #include "cuda/device/device.hpp"
+#include "cuda/device/grad_norm.hpp"
+#include "cuda/device/grad_scale.hpp"
+#include "cuda/device/grad_sum.hpp"
 #include "cuda/host/adam.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/host/grad_sum.hpp"
-
-#if defined(ZP_HAVE_CUDA)
-#include "cuda/device/adam.hpp"
-#include "cuda/device/cast.hpp"
-#include "cuda/device/clip.hpp"
-#include "cuda/device/grad_norm.hpp"
-#include "cuda/device/grad_scale.hpp"
-#include "cuda/device/grad_sum.hpp"
-#endif
 
 namespace zeroproof::cuda {
 
@@ -32,15 +29,10 @@ const PhaseOps& device_ops() {
   ZP_CHECK(info.answers, ErrorCode::unavailable, "no CUDA device can run the device twins: " + info.detail,
            "the case asks for them",
            "use --twin host, or run on a machine with a device of compute capability 8.0");
-#if defined(ZP_HAVE_CUDA)
   static constexpr PhaseOps ops = {device::widen_bf16,   device::widen_fp16,           device::add_nodes,
                                    device::unscale,      device::grad_norm_accumulate, device::clip,
                                    device::adamw_update, device::cast_to_bf16,         device::cast_to_fp16};
   return ops;
-#else
-  fail(ErrorCode::internal, "a device answers in a program without device code",
-       "there is nothing to run on it", "report this with the output of doctor");
-#endif
 }
 
 }  // namespace zeroproof::cuda

@@ -14,7 +14,7 @@ long Report::switches() const {
   return sum;
 }
 
-bool Report::busy() const { return switches() * 20 > static_cast<long>(rows.size()) * options.rounds; }
+bool Report::busy() const { return switches() * 2 > static_cast<long>(rows.size()) * options.rounds; }
 
 double Report::speed_up_without_zero() const {
   const Row* fused = find(rows, "fused step");

@@ -20,7 +20,8 @@ struct Report {
   bool ok() const;
   /// Involuntary context switches of all samples.
   long switches() const;
-  /// True if the switches are too many to be the kernel's own housekeeping: more than one in twenty samples.
+  /// True if others wanted the cores: more than one switch in two samples. (On an idle machine there is about
+  /// one in six, when a worker wakes up on the core of the thread that called it.)
   bool busy() const;
   /// Speed-up of the fused step if zero_grad is taken out of the seven passes: the fused step leaves the
   /// gradient sum for the next backward to overwrite, and a training loop that does the same saves that pass
