@@ -34,7 +34,7 @@ struct NormDeposit {
 
 /// A chunk value as 32-bit digits. It is a sum of squares: never negative, never subnormal, below 2^266.
 ZP_HOST_DEVICE inline NormDeposit norm_deposit(double chunk_value) {
-  const std::uint64_t bits = bits_of(chunk_value) & 0x7FFFFFFFFFFFFFFFULL;  // a NaN may carry a sign
+  const std::uint64_t bits = bits_of(chunk_value);  // only a NaN can have its sign bit set
   const std::uint64_t infinity = 0x7FF0000000000000ULL;
   if (bits > infinity) return {norm_nan_count, {1, 0, 0}};
   if (bits == infinity) return {norm_inf_count, {1, 0, 0}};

@@ -1,4 +1,4 @@
-// Device twins that cannot work say why in one sentence, also in a program without device code. None is needed.
+// Device twins that cannot work say why in one sentence, also in a program without device code.
 
 #include <doctest.h>
 

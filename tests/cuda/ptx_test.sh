@@ -46,7 +46,7 @@ for file in "$source"/cuda/device/*.cu; do
     for instruction in $(expected "$name"); do
       grep -qF "$instruction" "$ptx" || problem="$problem no $instruction"
     done
-    [ -n "$(expected "$name")" ] || [ "$kernels" -eq 0 ] || problem="$problem a kernel this test does not know"
+    [ -n "$(expected "$name")" ] || [ "$kernels" -eq 0 ] || problem="$problem unknown kernel: add it here"
     if [ -n "$problem" ]; then
       printf 'FAILED: %s.cu %s: %s\n' "$name" "$arch" "$problem"
       failed=1
