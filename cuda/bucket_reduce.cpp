@@ -94,6 +94,7 @@ BucketReduce::Stack BucketReduce::make_stack(const host::PieceLoop& pieces) {
 }
 
 TensorView BucketReduce::checked_leaf(LeafSource& leaves, std::int64_t micro_batch) const {
+  if (ZP_FAULT(setup_.exec, "leaf-computed-twice")) leaves.leaf(micro_batch);
   const TensorView leaf = leaves.leaf(micro_batch);
   ZP_CHECK(leaf.dtype == setup_.leaf_dtype && leaf.numel == setup_.layout->padded_numel(),
            ErrorCode::invalid_argument,

@@ -5,7 +5,7 @@
 namespace zeroproof::cuda {
 namespace {
 
-constexpr std::array<Fault, 18> catalogue = {{
+constexpr std::array<Fault, 22> catalogue = {{
     {"do-nothing", "elementwise math", Phase::update, "the update leaves master and moments as they are", ""},
     {"Z01-decay-after-update", "elementwise math", Phase::update,
      "weight decay reads the parameter after the update moved it", "huggingface/transformers#14539"},
@@ -40,6 +40,11 @@ constexpr std::array<Fault, 18> catalogue = {{
      "a skipped step advances the step counter", "huggingface/accelerate#4242"},
     {"Z116-no-master", "precision", Phase::cast, "master is rebuilt from the 16-bit parameters",
      "NVIDIA/apex#1728"},
+    {"fused-clip-forgotten", "clipping", Phase::update, "the fused step leaves the clip coefficient out", ""},
+    {"fused-cast-of-old-master", "precision", Phase::cast, "the fused step casts master before it is updated",
+     ""},
+    {"buffer-hidden", "memory", Phase::cast, "the optimizer does not expose param_shard", ""},
+    {"leaf-computed-twice", "reduction", Phase::reduce, "a rank computes its micro-batches twice", ""},
     {"leaf-edited", "memory", Phase::reduce, "the reduction writes into the caller's leaf gradient", ""},
 }};
 

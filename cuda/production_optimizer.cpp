@@ -219,9 +219,14 @@ void ProductionOptimizer::update() {
 
 void ProductionOptimizer::update_fused() {
   pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-    host::fused_update(exec, scalars_, clip_coef_, part(grad_, piece), part(master_, piece),
-                       part(exp_avg_, piece), part(exp_avg_sq_, piece),
-                       part_of(param_shard_.view(), piece.local_begin, piece.numel));
+    const TensorView param = part_of(param_shard_.view(), piece.local_begin, piece.numel);
+    const auto* before = static_cast<const std::byte*>(param.data);
+    const bool keep = ZP_FAULT(exec, "fused-cast-of-old-master");
+    const std::vector<std::byte> stale(before, before + (keep ? param.num_bytes() : 0));
+    const float coef = ZP_FAULT(exec, "fused-clip-forgotten") ? 1.0F : clip_coef_;
+    host::fused_update(exec, scalars_, coef, part(grad_, piece), part(master_, piece), part(exp_avg_, piece),
+                       part(exp_avg_sq_, piece), param);
+    std::ranges::copy(stale, static_cast<std::byte*>(param.data));
   });
   ++applied_steps_;
 }

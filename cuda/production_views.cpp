@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cuda/fault.hpp"
 #include "cuda/production_optimizer.hpp"
 
 namespace zeroproof::cuda {
@@ -33,6 +34,7 @@ std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
               sharded(BufferId::master, master_),
               {BufferId::applied_steps, {&applied_steps_, DType::u64, 1}, {}}};
     case Phase::cast:
+      if (ZP_FAULT(setup_.exec, "buffer-hidden")) return {};
       return {sharded(BufferId::param_shard, param_shard_)};
     case Phase::gather:
       return {{BufferId::param_full, param_full_.view(), {{0, setup_.layout->padded_numel()}}}};

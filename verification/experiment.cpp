@@ -41,7 +41,11 @@ const std::vector<std::string>& workload_names() {
 
 RunConfig workload_defaults(const std::string& workload) {
   if (workload == "byte_gpt") return main_config();
-  if (workload == "byte_gpt_tiny") return tiny_config();
+  if (workload == "byte_gpt_tiny") {
+    RunConfig config = tiny_config();
+    config.text = source_dir() + "/verification/workload/sample_text.txt";  // its trajectory is pinned
+    return config;
+  }
   fail(ErrorCode::config, "workload '" + workload + "' does not exist",
        "the first part of a case id names one", "did you mean " + nearest(workload, workload_names()) + "?");
 }
@@ -107,7 +111,21 @@ double Experiment::leaf(std::int64_t step, std::int64_t micro_batch, const Tenso
       }
     }
   }
+  if (step == config_.overflow_step && micro_batch == config_.micro_batches / 2) plant_infinity(leaf);
   return loss;
+}
+
+void Experiment::plant_infinity(const TensorView& leaf) const {
+  for (auto slot = layout_.tensors().rbegin(); slot != layout_.tensors().rend(); ++slot) {
+    if (slot->numel == 0) continue;
+    const std::int64_t last = slot->begin + slot->numel - 1;
+    if (leaf.dtype == DType::fp16) {
+      static_cast<fp16*>(leaf.data)[last] = to_fp16(std::numeric_limits<float>::infinity());
+    } else {
+      static_cast<float*>(leaf.data)[last] = std::numeric_limits<float>::infinity();
+    }
+    return;
+  }
 }
 
 }  // namespace zeroproof::verification

@@ -42,6 +42,9 @@ class Experiment {
               const TensorView& leaf) const;
 
  private:
+  /// Makes the last element of the last tensor infinite.
+  void plant_infinity(const TensorView& leaf) const;
+
   std::string workload_;
   RunConfig config_;
   DType dtype_;

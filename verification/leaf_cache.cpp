@@ -1,5 +1,10 @@
 #include "verification/leaf_cache.hpp"
 
+#include <algorithm>
+#include <cstring>
+
+#include "common/base/error.hpp"
+
 namespace zeroproof::verification {
 
 const LeafCache::Leaf& LeafCache::leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params,
@@ -20,18 +25,45 @@ const LeafCache::Leaf& LeafCache::leaf(std::int64_t step, std::int64_t micro_bat
   return entry->leaf;
 }
 
-bool LeafCache::unchanged() {
-  const std::lock_guard lock(mutex_);
-  for (const auto& [key, entry] : entries_) {
-    if (parameters_digest(entry->leaf.values.view()) != entry->leaf.digest) return false;
-    if (!entry->leaf.values.guards_intact()) return false;
-  }
-  return true;
-}
-
 void LeafCache::forget() {
   const std::lock_guard lock(mutex_);
   entries_.clear();
+}
+
+TensorView StrictLeaves::leaf(std::int64_t micro_batch) {
+  ZP_CHECK(!finished_, ErrorCode::internal, "a leaf was asked for outside the reduce phase",
+           "gradients are only there while they are reduced", "keep what later phases need");
+  expire();
+  const LeafCache::Leaf& leaf = cached(micro_batch);
+  if (copy_.numel() == 0) copy_ = GuardedBuffer(leaf.values.numel(), leaf.values.dtype());
+  if (copy_.numel() > 0) {
+    std::memcpy(copy_.data(), leaf.values.data(), static_cast<std::size_t>(copy_.view().num_bytes()));
+  }
+  digest_of_copy_ = leaf.digest;
+  asked_.push_back(micro_batch);
+  return copy_.view();
+}
+
+void StrictLeaves::expire() {
+  if (asked_.empty()) return;
+  const bool edited = LeafCache::parameters_digest(copy_.view()) != digest_of_copy_ || !copy_.guards_intact();
+  if (edited && problem_.empty()) {
+    problem_ =
+        "edited the leaf of micro-batch " + std::to_string(asked_.back()) + ", which belongs to the caller";
+  }
+  copy_.poison();
+}
+
+std::string StrictLeaves::finish(std::vector<std::int64_t> expected) {
+  expire();
+  finished_ = true;
+  std::sort(asked_.begin(), asked_.end());
+  std::sort(expected.begin(), expected.end());
+  if (problem_.empty() && asked_ != expected) {
+    problem_ = "asked for " + std::to_string(asked_.size()) + " leaves; it has to compute " +
+               std::to_string(expected.size()) + ", each once, and no other rank's";
+  }
+  return problem_;
 }
 
 }  // namespace zeroproof::verification

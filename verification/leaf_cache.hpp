@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "common/base/digest.hpp"
 #include "common/base/guarded_buffer.hpp"
@@ -34,9 +36,6 @@ class LeafCache {
   const Leaf& leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params,
                    const Digest& params_digest, int log2_loss_scale);
 
-  /// True if no leaf has changed since it was computed: inputs are not to be edited.
-  bool unchanged();
-
   void forget();
 
  private:
@@ -51,8 +50,8 @@ class LeafCache {
   std::map<Key, std::unique_ptr<Entry>> entries_;
 };
 
-/// The leaves of one step for one side of a case.
-class CachedLeaves final : public LeafSource {
+/// The leaves of one step for the reference.
+class CachedLeaves : public LeafSource {
  public:
   CachedLeaves(LeafCache& cache, std::int64_t step, const TensorView& params, int log2_loss_scale)
       : cache_(cache),
@@ -61,8 +60,11 @@ class CachedLeaves final : public LeafSource {
         digest_(LeafCache::parameters_digest(params)),
         log2_loss_scale_(log2_loss_scale) {}
 
-  TensorView leaf(std::int64_t micro_batch) override {
-    return cache_.leaf(step_, micro_batch, params_, digest_, log2_loss_scale_).values.view();
+  TensorView leaf(std::int64_t micro_batch) override { return cached(micro_batch).values.view(); }
+
+ protected:
+  const LeafCache::Leaf& cached(std::int64_t micro_batch) {
+    return cache_.leaf(step_, micro_batch, params_, digest_, log2_loss_scale_);
   }
 
  private:
@@ -71,6 +73,28 @@ class CachedLeaves final : public LeafSource {
   TensorView params_;
   Digest digest_;
   int log2_loss_scale_;
+};
+
+/// The leaves of one step for a candidate, no more generous than LeafSource promises: a view is a copy that
+/// turns into NaN at the next call, it must not be edited, and a rank gets just the micro-batches it has to
+/// compute (R11).
+class StrictLeaves final : public CachedLeaves {
+ public:
+  using CachedLeaves::CachedLeaves;
+
+  TensorView leaf(std::int64_t micro_batch) override;
+
+  /// Ends the reduce phase: the last view expires. Returns what the candidate did wrong, "" if nothing.
+  std::string finish(std::vector<std::int64_t> expected);
+
+ private:
+  void expire();
+
+  GuardedBuffer copy_;
+  Digest digest_of_copy_;
+  std::vector<std::int64_t> asked_;
+  bool finished_ = false;
+  std::string problem_;
 };
 
 }  // namespace zeroproof::verification

@@ -41,6 +41,9 @@ constexpr std::pair<const char*, const char*> mpi_environment[] = {
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
 };
 
+/// Set for the jobs this program starts.
+constexpr const char* child_mark = "ZP_MPI_CHILD";
+
 /// A file in the temporary folder that disappears with this object.
 class TemporaryFile {
  public:
@@ -85,6 +88,7 @@ std::string own_path() {
 /// Runs a command with its output in a file; returns the wait status.
 int run_command(const std::vector<std::string>& words, const std::string& output) {
   for (const auto& [variable, value] : mpi_environment) ::setenv(variable, value, 0);
+  ::setenv(child_mark, "1", 1);
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -114,7 +118,9 @@ std::string last_words(const std::string& output) {
       line += c;
       continue;
     }
-    const bool frame = line.find_first_not_of("- ") == std::string::npos;
+    const bool frame = line.find_first_not_of("- ") == std::string::npos ||
+                       line.find("MPI_ABORT") != std::string::npos || line.find("You may or may not") == 0 ||
+                       line.find("exactly when Open MPI") == 0 || line.find("with errorcode") == 0;
     if (!frame && std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
     line.clear();
   }
@@ -177,6 +183,8 @@ std::vector<CaseResult> run_job(const VerifyOptions& options, int size, const st
 
 bool inside_mpi_job() { return mpi_job_size() > 0; }
 
+bool started_by_zeroproof() { return std::getenv(child_mark) != nullptr; }
+
 int mpi_job_size() { return std::max(0, from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})); }
 
 int mpi_job_rank() { return std::max(0, from_environment({"OMPI_COMM_WORLD_RANK", "PMI_RANK"})); }
@@ -192,7 +200,7 @@ std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(co
 }
 
 std::vector<CaseResult> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
-                                     const workload::Text& text) {
+                                     const Texts& texts) {
   std::vector<CaseResult> results;
   if (!mpi_built()) {
     for (const CaseSpec& spec : cases) {
@@ -203,13 +211,15 @@ std::vector<CaseResult> run_mpi_jobs(const VerifyOptions& options, const std::ve
     }
     return results;
   }
-  std::set<int> sizes;
-  for (const CaseSpec& spec : cases) sizes.insert(spec.world.size);
-  for (const int size : sizes) {
+  std::set<std::pair<int, std::string>> jobs;  // one per world size and workload
+  for (const CaseSpec& spec : cases) jobs.insert({spec.world.size, spec.workload});
+  for (const auto& [size, workload] : jobs) {
     std::vector<CaseSpec> job;
-    std::copy_if(cases.begin(), cases.end(), std::back_inserter(job),
-                 [&](const CaseSpec& spec) { return spec.world.size == size; });
-    for (CaseResult& result : run_job(options, size, job, text)) results.push_back(std::move(result));
+    for (const CaseSpec& spec : cases) {
+      if (spec.world.size == size && spec.workload == workload) job.push_back(spec);
+    }
+    for (CaseResult& result : run_job(options, size, job, texts.at(workload)))
+      results.push_back(std::move(result));
   }
   return results;
 }

@@ -2,12 +2,20 @@
 // Cases whose ranks are processes: started through mpirun, or run inside a job that already exists.
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "verification/run_plan.hpp"
 #include "verification/world.hpp"
 
 namespace zeroproof::verification {
+
+/// Text by workload.
+using Texts = std::map<std::string, workload::Text>;
+
+/// True if this process belongs to a job that run_mpi_jobs started, not to one of the user's own.
+bool started_by_zeroproof();
 
 /// True if this process was started by an MPI launcher.
 bool inside_mpi_job();
@@ -24,8 +32,8 @@ std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(co
 
 /// Starts one job per world size and returns the results of all cases. A job that fails gives crashed, hung
 /// or error results that name the rank where it can be known; without MPI the cases are skipped.
-/// The jobs train on `text`, handed over in a file, so that they see the bytes this process saw.
+/// The jobs train on these texts, handed over in files, so that they see the bytes this process saw.
 std::vector<CaseResult> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
-                                     const workload::Text& text);
+                                     const Texts& texts);
 
 }  // namespace zeroproof::verification

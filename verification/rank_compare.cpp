@@ -24,6 +24,16 @@ void RankPair::note(Divergence divergence) {
   divergence_ = std::move(divergence);
 }
 
+void RankPair::note_problem(std::int64_t step, Phase phase, const char* buffer, const std::string& what) {
+  if (what.empty()) return;
+  Divergence d;
+  d.step = step;
+  d.phase = phase;
+  d.buffer = buffer;
+  d.what = what;
+  note(std::move(d));
+}
+
 void RankPair::note_difference(std::int64_t step, Phase phase, const ExposedBuffer& buffer,
                                const std::string& what, const Comparison& comparison,
                                const TensorView& reference, const TensorView& candidate) {
@@ -68,6 +78,14 @@ Comparison RankPair::compare_buffers(const ExposedBuffer& reference, const Expos
 
 void RankPair::compare_phase(std::int64_t step, Phase phase, const Buffers& reference,
                              const Buffers& candidate) {
+  for (const auto& [id, ours] : reference) {
+    // The fused step keeps g1 and g in registers; nobody else may hide a buffer from its judge.
+    const bool optional =
+        spec_.twin == Twin::host_fused && (id == BufferId::unscaled_grad || id == BufferId::grad);
+    if (!optional && candidate.find(id) == candidate.end()) {
+      note_problem(step, phase, std::string(name(id)).c_str(), "is not exposed, so nothing could judge it");
+    }
+  }
   for (const auto& [id, theirs] : candidate) {
     const auto ours = reference.find(id);
     ZP_CHECK(ours != reference.end(), ErrorCode::internal,

@@ -28,7 +28,9 @@ std::map<BufferId, ExposedBuffer> by_id(std::vector<ExposedBuffer> buffers) {
   std::map<BufferId, ExposedBuffer> map;
   for (ExposedBuffer& buffer : buffers) {
     const BufferId id = buffer.id;
-    map.emplace(id, std::move(buffer));
+    const bool first = map.emplace(id, std::move(buffer)).second;
+    ZP_CHECK(first, ErrorCode::internal, std::string(name(id)) + " is exposed twice in one phase",
+             "only one of the two would be compared", "expose every buffer once");
   }
   return map;
 }
@@ -152,7 +154,7 @@ void RankPair::run_step(std::int64_t step, LeafCache& leaves, const reference::D
   };
   const Scales before{reference_->loss_scaler().log2_scale, candidate_->loss_scaler().log2_scale};
   CachedLeaves for_reference(leaves, step, params(*reference_), before.reference);
-  CachedLeaves for_candidate(leaves, step, params(*candidate_), before.candidate);
+  StrictLeaves for_candidate(leaves, step, params(*candidate_), before.candidate);
   GuardedBuffer reference_grad;
   GuardedBuffer candidate_grad;
   for (const Phase phase : all_phases) {
@@ -161,11 +163,20 @@ void RankPair::run_step(std::int64_t step, LeafCache& leaves, const reference::D
     if (phase == Phase::reduce) {
       reference_grad = collector_.collect(by_id(reference_->exposed(phase)).at(BufferId::grad_sum).view);
       candidate_grad = collector_.collect(by_id(candidate_->exposed(phase)).at(BufferId::grad_sum).view);
+      note_problem(step, phase, "leaf", for_candidate.finish(own_micro_batches()));
+    }
+    if (phase == Phase::prepare && candidate_->skipped()) {
+      note_problem(step, phase, "found_inf", "says that this step is skipped before it began");
     }
     if (phase != Phase::unscale) continue;
     // In a free run the sides (or, with a broken candidate, its ranks) may disagree about skipping: all ranks
     // must learn of it together, or the next collective would wait for ranks that never come.
     std::uint64_t disagree = reference_->skipped() != candidate_->skipped() ? 1 : 0;
+    if (disagree != 0) {
+      note_problem(step, phase, "found_inf",
+                   candidate_->skipped() ? "makes the candidate skip a step that the reference applies"
+                                         : "lets the candidate apply a step that the reference skips");
+    }
     comms_.harness->all_reduce({&disagree, 1}, IntegerReduce::bitwise_or);
     if (disagree != 0) {
       stopped_ = true;
@@ -173,12 +184,33 @@ void RankPair::run_step(std::int64_t step, LeafCache& leaves, const reference::D
     }
   }
   if (reference_->skipped()) {
+    check_skipped_scalars(step);
     ++skipped_steps_;
   } else {
     ++timing_.steps;
   }
   if (reference_->loss_scaler().log2_scale > before.reference) ++growths_;
   hash_step(step, before, reference_grad, candidate_grad);
+}
+
+std::vector<std::int64_t> RankPair::own_micro_batches() const {
+  const std::int64_t count = experiment_.config().micro_batches;
+  const std::int64_t rank = comms_.harness->rank();
+  const std::int64_t world = comms_.harness->world_size();
+  std::vector<std::int64_t> own;
+  for (std::int64_t j = 0; j < count; ++j) {
+    const bool contiguous = j >= count * rank / world && j < count * (rank + 1) / world;
+    if (spec_.stage == 2 ? j % world == rank : contiguous) own.push_back(j);
+  }
+  return own;
+}
+
+void RankPair::check_skipped_scalars(std::int64_t step) {
+  const double norm = read<double>(by_id(candidate_->exposed(Phase::norm)), BufferId::grad_norm);
+  const float coef = read<float>(by_id(candidate_->exposed(Phase::clip)), BufferId::clip_coef);
+  if (norm == norm || coef == coef) {
+    note_problem(step, Phase::unscale, "grad_norm", "or clip_coef is a number although the step was skipped");
+  }
 }
 
 void RankPair::hash_step(std::int64_t step, const Scales& scales, const GuardedBuffer& reference_grad,

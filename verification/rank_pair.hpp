@@ -102,6 +102,11 @@ class RankPair {
   void remember_storage();
   void count(const Buffers& reference, Phase phase);
   void note(Divergence divergence);
+  /// Notes something that is wrong although no element is; nothing if `what` is empty.
+  void note_problem(std::int64_t step, Phase phase, const char* buffer, const std::string& what);
+  void check_skipped_scalars(std::int64_t step);
+  /// The micro-batches this rank computes (R11), written here once more, apart from both optimizers.
+  std::vector<std::int64_t> own_micro_batches() const;
   void note_difference(std::int64_t step, Phase phase, const ExposedBuffer& buffer, const std::string& what,
                        const Comparison& comparison, const TensorView& reference,
                        const TensorView& candidate);

@@ -58,7 +58,10 @@ void judge(CaseResult& result, const Experiment& experiment, const std::optional
     return;
   }
   result.status = Status::fail;
-  if (differing(result) > 0) {
+  if (result.steps < experiment.config().steps) {
+    result.reason = "only " + std::to_string(result.steps) + " of " +
+                    std::to_string(experiment.config().steps) + " steps could be compared";
+  } else if (differing(result) > 0) {
     result.reason = std::to_string(differing(result)) + " elements differ";
   } else if (result.reference_hash != result.candidate_hash) {
     result.reason = "the trajectory hashes of reference and candidate differ";

@@ -10,7 +10,7 @@ target_compile_options(zp_fp_flags INTERFACE
 # Unsafe flags handed in from outside would silently void every promise of this project.
 foreach(flags IN ITEMS "${CMAKE_CXX_FLAGS}" "${CMAKE_C_FLAGS}" "${CMAKE_CUDA_FLAGS}" "${CMAKE_EXE_LINKER_FLAGS}"
                        "${CMAKE_CXX_FLAGS_${CMAKE_BUILD_TYPE}}")
-  if(flags MATCHES "-Ofast|-ffast-math|use_fast_math|-funsafe-math|-ffp-contract=fast")
+  if(flags MATCHES "-Ofast|-ffast-math|use_fast_math|-funsafe-math|-ffp-contract=fast|-freciprocal-math|-fassociative-math|-ffinite-math|-fno-signed-zeros")
     message(FATAL_ERROR "The compiler flags contain ${CMAKE_MATCH_0} (results would no longer follow the numeric "
       "contract); remove it from CFLAGS, CXXFLAGS or the cache.")
   endif()

@@ -34,7 +34,8 @@ struct RunConfig {
   std::vector<std::int64_t> bucket_numels = {262144};  ///< elements, multiples of 1024
   std::vector<int> omp_threads = {0};                  ///< per rank; 0: cores of this machine / ranks
   InitialState initial_state = InitialState::zero;
-  std::string text;  ///< file to train on; "": the project's own text
+  std::int64_t overflow_step = 0;  ///< in this step one element of one leaf is made infinite; 0: never
+  std::string text;                ///< file to train on; "": the project's own text
   double comm_timeout_s = 60;
   ModelConfig model;
   AdamwHyper optimizer;

@@ -134,6 +134,8 @@ std::vector<std::pair<std::string, Setter>> run_keys() {
        }},
       {"run.omp_threads", [small](RunConfig& c, const Value& v) { c.omp_threads = v.list<int>(small); }},
       {"run.initial_state", [](RunConfig& c, const Value& v) { c.initial_state = initial_state(v); }},
+      {"run.overflow_step",
+       [](RunConfig& c, const Value& v) { c.overflow_step = v.integer(INT64_MIN, INT64_MAX); }},
       {"run.text", [](RunConfig& c, const Value& v) { c.text = v.string(); }},
       {"run.comm_timeout_s", [](RunConfig& c, const Value& v) { c.comm_timeout_s = v.number(); }},
   };

@@ -41,10 +41,13 @@ void fused_update(const Exec& exec, const StepScalars& scalars, float clip_coef,
            "fused_update: param is " + std::string(name(param.dtype)), "there is no cast to it",
            "use fp32, bf16 or fp16 parameters");
   const SimdKernels& kernels = simd_kernels(exec.isa);
+  // Parameters of a small shard are gathered while they are still cached; those of a large one would only push out
+  // state that is about to be read.
+  const bool stream = param.num_bytes() >= std::int64_t{16} << 20;
   parallel_blocks(exec, numel(grad_sum), [&](std::int64_t begin, std::int64_t end) {
     kernels.fused_update(scalars, clip_coef, grad_sum.data() + begin, master.data() + begin,
                          exp_avg.data() + begin, exp_avg_sq.data() + begin,
-                         static_cast<std::byte*>(param.data) + begin * num_bytes(param.dtype), kind,
+                         static_cast<std::byte*>(param.data) + begin * num_bytes(param.dtype), kind, stream,
                          end - begin);
   });
 }

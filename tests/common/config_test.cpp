@@ -35,11 +35,11 @@ auto members(const LossScalerConfig& s) {
   return std::tuple(kind, initial, growth, backoff, min, max, interval, hysteresis, refill);
 }
 auto members(const RunConfig& c) {
-  const auto& [seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads, state, text, timeout,
-               model, optimizer, scaler] = c;
-  return std::tuple_cat(
-      std::tuple(seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads, state, text, timeout),
-      members(model), members(optimizer), members(scaler));
+  const auto& [seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads, state, overflow, text,
+               timeout, model, optimizer, scaler] = c;
+  return std::tuple_cat(std::tuple(seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads,
+                                   state, overflow, text, timeout),
+                        members(model), members(optimizer), members(scaler));
 }
 
 bool same(const RunConfig& a, const RunConfig& b) { return members(a) == members(b); }
@@ -57,6 +57,7 @@ RunConfig every_field_changed() {
   c.omp_threads.push_back(3);
   c.text += "elsewhere";
   c.initial_state = c.initial_state == InitialState::zero ? InitialState::seeded : InitialState::zero;
+  c.overflow_step += 1;
   ModelConfig& m = c.model;
   for (int* value : {&m.layers, &m.width, &m.heads, &m.hidden, &m.context}) ++*value;
   AdamwHyper& o = c.optimizer;

@@ -1,3 +1,4 @@
+#include <cstring>
 #include <string>
 
 #include "cuda/host/isa.hpp"
@@ -52,6 +53,11 @@ void add_shapes(const Adder& add, const LimitLoops& loops, Data& data) {
 }  // namespace
 
 void add_limit_rows(std::vector<Row>& rows, Data& data, WorkerTeam& team) {
+  // Nobody reads this gradient: the rows that need its values restore them first.
+  Adder{rows, data, team, "memset"}(
+      "W", "", 4, [work = data.work_grad.data()](std::int64_t b, std::int64_t e) {
+        std::memset(work + b, 0, static_cast<std::size_t>(e - b) * sizeof(float));
+      });
   for (const Isa isa : cuda::host::supported_isas()) {
     add_shapes({rows, data, team, std::string(cuda::host::name(isa))}, limit_loops(isa), data);
   }

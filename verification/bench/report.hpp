@@ -29,7 +29,8 @@ struct Report {
   double speed_up_without_zero() const;
 };
 
-/// The table, at most 100 columns wide.
+/// The table, at most 100 columns wide. Goals are judged by ratios within rounds, because the memory of a
+/// shared machine can change its speed between two samples.
 std::string to_text(const Report& report);
 
 /// Schema "zeroproof-bench/1".

@@ -41,12 +41,15 @@ std::string to_json(const Report& report) {
   Json compared = Json::array();
   for (const Comparison& c : comparisons()) {
     const Ratio ratio = ratio_of(report.rows, c);
-    compared.push_back({{"name", c.name},
-                        {"fast", c.fast},
-                        {"slow", c.slow},
-                        {"factor_best", ratio.best},
-                        {"factor_per_round", ratio.per_round},
-                        {c.at_least ? "goal_at_least" : "goal_at_most", c.goal}});
+    Json value = {{"name", c.name},
+                  {"fast", c.fast},
+                  {"slow", c.slow},
+                  {"factor_best", ratio.best},
+                  {"factor_per_round", ratio.per_round},
+                  {c.at_least ? "goal_at_least" : "goal_at_most", c.goal}};
+    const double bound = factor_at_limits(report.rows, c);
+    if (bound > 0) value["factor_at_limits"] = bound;
+    compared.push_back(std::move(value));
   }
   Json checks = Json::array();
   for (const Check& check : report.checks) checks.push_back({{"name", check.name}, {"ok", check.ok}});

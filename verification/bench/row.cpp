@@ -60,4 +60,13 @@ Ratio ratio_of(const std::vector<Row>& rows, const Comparison& comparison) {
   return ratio;
 }
 
+double factor_at_limits(const std::vector<Row>& rows, const Comparison& comparison) {
+  const Row* fast = find(rows, comparison.fast);
+  const Row* slow = find(rows, comparison.slow);
+  if (fast == nullptr || slow == nullptr) return 0;
+  const double fast_ratio = ratio_to_limit(rows, *fast).per_round;
+  if (fast_ratio <= 0) return 0;
+  return ratio_of(rows, comparison).per_round * ratio_to_limit(rows, *slow).per_round / fast_ratio;
+}
+
 }  // namespace zeroproof::verification::bench

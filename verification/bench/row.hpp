@@ -58,4 +58,7 @@ Ratio ratio_to_limit(const std::vector<Row>& rows, const Row& row);
 /// slow / fast per element: fastest samples, and the median over rounds.
 Ratio ratio_of(const std::vector<Row>& rows, const Comparison& comparison);
 
+/// What slow / fast would be if both ran at their limits, median over rounds; 0 if one has none.
+double factor_at_limits(const std::vector<Row>& rows, const Comparison& comparison);
+
 }  // namespace zeroproof::verification::bench

@@ -88,9 +88,13 @@ void add_step_rows(std::vector<Row>& rows, Data& data, WorkerTeam& team, int num
                   {},
                   {},
                   {"R", "4R3W+W2"}});
-  rows.push_back({"seven passes", 62, data.numel,
+  rows.push_back({"seven passes",
+                  62,
+                  data.numel,
                   [exec, &data, &team, &results] { seven_passes(exec, data, team, results); },
-                  restore_gradient});
+                  restore_gradient,
+                  {},
+                  {"RW", "R", "R", "RW", "4R3W", "R4W2", "W"}});
 }
 
 }  // namespace zeroproof::verification::bench

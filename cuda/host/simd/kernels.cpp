@@ -5,8 +5,12 @@
 
 #include <cmath>
 
-#if defined(__F16C__)
+#if defined(__F16C__) || defined(__AVX512F__)
 #include <immintrin.h>
+// g++ 12 takes the deliberately undefined operands inside its own AVX-512 header for mistakes.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #endif
 
 namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
@@ -51,40 +55,44 @@ inline double fold(double* lane) {
   return lane[0];
 }
 
-/// Adds the squares of `numel` <= 1024 values to the lanes; `scaled` multiplies by inv_scale first. Lanes are
-/// walked in groups of 8, so that one group's sums stay in registers on every instruction set.
+/// Sums the squares of `numel` <= 1024 values into the 32 lanes of R12; `scaled` multiplies by inv_scale first.
 template <bool scaled>
-inline std::uint32_t square_lanes(float inv_scale, const float* source, std::int64_t numel, double* lane) {
-  std::uint32_t found = 0;
+inline void square_lanes(float inv_scale, const float* source, std::int64_t numel, double* lane) {
+  constexpr int group_lanes =
+      16;  // a cache line of values; their sums fit the registers of every instruction set
   const std::int64_t rows = numel / lanes;
-  for (int group = 0; group < lanes; group += 8) {
-    double sum[8] = {};
+  for (int group = 0; group < lanes; group += group_lanes) {
+    double sum[group_lanes] = {};
     for (std::int64_t row = 0; row < rows; ++row) {
       const float* x = source + row * lanes + group;
-      for (int l = 0; l < 8; ++l) {
+#pragma omp simd
+      for (int l = 0; l < group_lanes; ++l) {
         const float value = scaled ? x[l] * inv_scale : x[l];
-        if (scaled) found |= not_finite(value);
-        sum[l] += static_cast<double>(value) * static_cast<double>(value);
+        const double square = static_cast<double>(value) * static_cast<double>(value);
+        sum[l] = sum[l] + square;
       }
     }
-    for (int l = 0; l < 8; ++l) lane[group + l] = sum[l];
+    for (int l = 0; l < group_lanes; ++l) lane[group + l] = sum[l];
   }
   for (std::int64_t i = rows * lanes; i < numel; ++i) {
     const float value = scaled ? source[i] * inv_scale : source[i];
-    if (scaled) found |= not_finite(value);
-    lane[i - rows * lanes] += static_cast<double>(value) * static_cast<double>(value);
+    const double square = static_cast<double>(value) * static_cast<double>(value);
+    lane[i - rows * lanes] = lane[i - rows * lanes] + square;
   }
-  return found;
 }
 
+/// Returns non-zero if a chunk value is not finite. Squares of finite fp32 values cannot overflow a sum of 1024 in fp64,
+/// so that is the case exactly if one of the (scaled) values is not finite.
 template <bool scaled>
 inline std::uint32_t all_chunks(float inv_scale, const float* source, std::int64_t numel, double* sums) {
   std::uint32_t found = 0;
   for (std::int64_t begin = 0; begin < numel; begin += chunk) {
     double lane[lanes];
-    const std::int64_t count = numel - begin < chunk ? numel - begin : chunk;
-    found |= square_lanes<scaled>(inv_scale, source + begin, count, lane);
-    sums[begin / chunk] = fold(lane);
+    square_lanes<scaled>(inv_scale, source + begin, numel - begin < chunk ? numel - begin : chunk, lane);
+    const double value = fold(lane);
+    sums[begin / chunk] = value;
+    const std::uint64_t bits = __builtin_bit_cast(std::uint64_t, value);
+    if ((bits & 0x7FF0000000000000U) == 0x7FF0000000000000U) found = 1;
   }
   return found;
 }
@@ -208,43 +216,67 @@ void from_fp16(const std::uint16_t* source, float* target, std::int64_t numel) {
   for (; i < numel; ++i) target[i] = from_fp16_bits(source[i]);
 }
 
-template <bool decay, int kind>
+template <bool decay>
 inline void fused_loop(const StepScalars c, float clip_coef, const float* grad_sum, float* master,
-                       float* exp_avg, float* exp_avg_sq, std::uint16_t* param, std::int64_t numel) {
+                       float* exp_avg, float* exp_avg_sq, std::int64_t numel) {
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) {
     const float g1 = grad_sum[i] * c.inv_scale;
     const float g = g1 * clip_coef;
     float m = exp_avg[i];
     float v = exp_avg_sq[i];
-    const float p = adamw_element<decay>(c, g, master[i], m, v);
+    master[i] = adamw_element<decay>(c, g, master[i], m, v);
     exp_avg[i] = m;
     exp_avg_sq[i] = v;
-    master[i] = p;
-    if (kind == 1) param[i] = bf16_bits(p);
-    if (kind == 2) param[i] = fp16_bits(p);
   }
 }
 
-template <bool decay>
-void fused_kind(const StepScalars& c, float clip_coef, const float* grad_sum, float* master, float* exp_avg,
-                float* exp_avg_sq, void* param, int kind, std::int64_t numel) {
-  auto* half = static_cast<std::uint16_t*>(param);
-  if (kind == 1)
-    return fused_loop<decay, 1>(c, clip_coef, grad_sum, master, exp_avg, exp_avg_sq, half, numel);
-  if (kind == 2)
-    return fused_loop<decay, 2>(c, clip_coef, grad_sum, master, exp_avg, exp_avg_sq, half, numel);
-  fused_loop<decay, 0>(c, clip_coef, grad_sum, master, exp_avg, exp_avg_sq, nullptr, numel);
-  if (param != master) __builtin_memcpy(param, master, static_cast<std::size_t>(numel) * sizeof(float));
+/// to_bf16 past the caches, for a target that nobody reads soon; the bits are the same.
+void stream_bf16(const float* source, std::uint16_t* target, std::int64_t numel) {
+  std::int64_t i = 0;
+#if defined(__AVX512F__)
+  while (i < numel && (reinterpret_cast<std::uintptr_t>(target + i) & 63U) != 0) ++i;
+  to_bf16(source, target, i);
+  const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
+  const __m512i infinity = _mm512_set1_epi32(0x7F800000);
+  const auto rounded = [&](const float* from) {
+    const __m512i bits = _mm512_loadu_si512(from);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), odd);
+    const __mmask16 nan = _mm512_cmpgt_epi32_mask(_mm512_and_si512(bits, magnitude), infinity);
+    return _mm512_cvtepi32_epi16(
+        _mm512_mask_mov_epi32(_mm512_srli_epi32(sum, 16), nan, _mm512_set1_epi32(0x7FFF)));
+  };
+  for (; i + 32 <= numel; i += 32) {
+    const __m512i both =
+        _mm512_inserti64x4(_mm512_castsi256_si512(rounded(source + i)), rounded(source + i + 16), 1);
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(target + i), both);
+  }
+#endif
+  to_bf16(source + i, target + i, numel - i);
 }
 
+/// The cast of a block reads master while it is still in the first-level cache.
 void fused_update(const StepScalars& scalars, float clip_coef, const float* grad_sum, float* master,
-                  float* exp_avg, float* exp_avg_sq, void* param, int kind, std::int64_t numel) {
-  if (scalars.has_decay != 0) {
-    fused_kind<true>(scalars, clip_coef, grad_sum, master, exp_avg, exp_avg_sq, param, kind, numel);
-  } else {
-    fused_kind<false>(scalars, clip_coef, grad_sum, master, exp_avg, exp_avg_sq, param, kind, numel);
+                  float* exp_avg, float* exp_avg_sq, void* param, int kind, bool stream, std::int64_t numel) {
+  constexpr std::int64_t block = 1024;
+  for (std::int64_t begin = 0; begin < numel; begin += block) {
+    const std::int64_t count = numel - begin < block ? numel - begin : block;
+    float* p = master + begin;
+    if (scalars.has_decay != 0) {
+      fused_loop<true>(scalars, clip_coef, grad_sum + begin, p, exp_avg + begin, exp_avg_sq + begin, count);
+    } else {
+      fused_loop<false>(scalars, clip_coef, grad_sum + begin, p, exp_avg + begin, exp_avg_sq + begin, count);
+    }
+    if (kind == 1) (stream ? stream_bf16 : to_bf16)(p, static_cast<std::uint16_t*>(param) + begin, count);
+    if (kind == 2) to_fp16(p, static_cast<std::uint16_t*>(param) + begin, count);
+    if (kind == 0)
+      __builtin_memcpy(static_cast<float*>(param) + begin, p,
+                       static_cast<std::size_t>(count) * sizeof(float));
   }
+#if defined(__AVX512F__)
+  if (stream) _mm_sfence();  // streamed stores are ordered with nothing else
+#endif
 }
 
 }  // namespace

@@ -26,9 +26,11 @@ struct SimdKernels {
   void (*to_fp16)(const float* source, std::uint16_t* target, std::int64_t numel);
   void (*from_bf16)(const std::uint16_t* source, float* target, std::int64_t numel);
   void (*from_fp16)(const std::uint16_t* source, float* target, std::int64_t numel);
-  /// Unscale, clip, update and cast in one pass over memory. `kind`: 0 fp32, 1 bf16, 2 fp16 parameters.
+  /// Unscale, clip, update and cast in one pass over memory. `kind`: 0 fp32, 1 bf16, 2 fp16 parameters. `stream`:
+  /// parameters are written past the caches where the instruction set can.
   void (*fused_update)(const StepScalars& scalars, float clip_coef, const float* grad_sum, float* master,
-                       float* exp_avg, float* exp_avg_sq, void* param, int kind, std::int64_t numel);
+                       float* exp_avg, float* exp_avg_sq, void* param, int kind, bool stream,
+                       std::int64_t numel);
 };
 
 /// The table of one instruction set; Isa::best is resolved. Errors: as best_isa().
