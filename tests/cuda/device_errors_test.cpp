@@ -15,27 +15,15 @@
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_sum.hpp"
+#include "tests/cuda/expect_error.hpp"
 
 namespace {
 
 using namespace zeroproof;
+using tests::expect_error;
 namespace device = zeroproof::cuda::device;
 
 const Exec exec;
-
-/// Runs the call, expects an Error of the code, and checks the grammar "problem (why); remedy".
-void expect_error(ErrorCode code, const std::function<void()>& call) {
-  try {
-    call();
-    FAIL_CHECK("no error was reported");
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    CAPTURE(text);
-    CHECK(error.code() == code);
-    CHECK(text.find(" (") != std::string::npos);
-    CHECK(text.find("); ") != std::string::npos);
-  }
-}
 
 /// Every device twin with two operands or more, on sizes a and b.
 void expect_error_of_every_twin(ErrorCode code, std::size_t a, std::size_t b) {

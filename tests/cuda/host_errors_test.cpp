@@ -19,25 +19,13 @@
 #include "cuda/host/isa.hpp"
 #include "cuda/host/loss_scaler.hpp"
 #include "cuda/host/step_scalars.hpp"
+#include "tests/cuda/expect_error.hpp"
 
 namespace {
 
 using namespace zeroproof;
+using tests::expect_error;
 namespace host = zeroproof::cuda::host;
-
-/// Runs the call, expects an Error of the code, and checks the grammar "problem (why); remedy".
-void expect_error(ErrorCode code, const std::function<void()>& call) {
-  try {
-    call();
-    FAIL_CHECK("no error was reported");
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    CAPTURE(text);
-    CHECK(error.code() == code);
-    CHECK(text.find(" (") != std::string::npos);
-    CHECK(text.find("); ") != std::string::npos);
-  }
-}
 
 const Exec exec{};
 

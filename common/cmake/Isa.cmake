@@ -1,0 +1,26 @@
+# zp_isa_objects(<prefix> <out-objects> LAYERS <layer>... SOURCE <file> [OPTIONS <flag>...]): compiles one source file
+# once per instruction set, with ZP_ISA_NAMESPACE naming the variant, and returns the objects. Targets that use the
+# variants get ${zp_isa_definitions}. Elsewhere than on x86-64 there is the baseline only, under its usual name.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(zp_isa_variants x86_64 x86_64_v3 x86_64_v4)
+  set(zp_isa_flags_x86_64 -march=x86-64)
+  set(zp_isa_flags_x86_64_v3 -march=x86-64-v3)
+  set(zp_isa_flags_x86_64_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+  set(zp_isa_definitions ZP_ISA_VARIANTS)
+else()
+  set(zp_isa_variants x86_64)
+endif()
+
+function(zp_isa_objects prefix out)
+  cmake_parse_arguments(arg "" "SOURCE" "LAYERS;OPTIONS" ${ARGN})
+  set(objects "")
+  foreach(variant IN LISTS zp_isa_variants)
+    add_library(${prefix}_${variant} OBJECT ${arg_SOURCE})
+    zp_layer_target(${prefix}_${variant} ${arg_LAYERS})
+    target_compile_definitions(${prefix}_${variant} PRIVATE ZP_ISA_NAMESPACE=${variant})
+    # -O3 in every build type: a loop that is not vectorised would test nothing about vector code.
+    target_compile_options(${prefix}_${variant} PRIVATE ${zp_isa_flags_${variant}} -O3 ${arg_OPTIONS})
+    list(APPEND objects $<TARGET_OBJECTS:${prefix}_${variant}>)
+  endforeach()
+  set(${out} ${objects} PARENT_SCOPE)
+endfunction()
