@@ -5,7 +5,7 @@
 namespace zeroproof::cuda {
 namespace {
 
-constexpr std::array<Fault, 22> catalogue = {{
+constexpr std::array<Fault, 25> catalogue = {{
     {"do-nothing", "elementwise math", Phase::update, "the update leaves master and moments as they are", ""},
     {"Z01-decay-after-update", "elementwise math", Phase::update,
      "weight decay reads the parameter after the update moved it", "huggingface/transformers#14539"},
@@ -43,6 +43,11 @@ constexpr std::array<Fault, 22> catalogue = {{
     {"fused-clip-forgotten", "clipping", Phase::update, "the fused step leaves the clip coefficient out", ""},
     {"fused-cast-of-old-master", "precision", Phase::cast, "the fused step casts master before it is updated",
      ""},
+    {"skip-keeps-norm", "clipping", Phase::unscale,
+     "a skipped step still reports the norm of the step before", ""},
+    {"found-inf-not-cleared", "scaling", Phase::prepare,
+     "the flag of a skipped step stays set in the next one", ""},
+    {"skip-ignored", "scaling", Phase::unscale, "found_inf is set but the step is not skipped", ""},
     {"buffer-hidden", "memory", Phase::cast, "the optimizer does not expose param_shard", ""},
     {"leaf-computed-twice", "reduction", Phase::reduce, "a rank computes its micro-batches twice", ""},
     {"leaf-edited", "memory", Phase::reduce, "the reduction writes into the caller's leaf gradient", ""},

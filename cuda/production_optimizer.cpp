@@ -120,7 +120,7 @@ void ProductionOptimizer::run_phase(Phase phase, LeafSource& leaves) {
 }
 
 void ProductionOptimizer::prepare() {
-  found_inf_ = 0;
+  if (!ZP_FAULT(setup_.exec, "found-inf-not-cleared")) found_inf_ = 0;
   const std::int64_t divisor = ZP_FAULT(setup_.exec, "Z60-sum-instead-of-mean") ? 1 : setup_.micro_batches;
   scalars_ = host::step_scalars(setup_.hyper, static_cast<std::int64_t>(applied_steps_) + 1,
                                 scaler_.log2_scale, divisor);
@@ -165,8 +165,10 @@ void ProductionOptimizer::unscale() {
     scaler_.hysteresis_left = std::min(scaler_.hysteresis_left, before.hysteresis_left);
   }
   if (found_inf_ == 0) return;
-  grad_norm_ = std::numeric_limits<double>::quiet_NaN();
-  clip_coef_ = std::numeric_limits<float>::quiet_NaN();
+  if (!ZP_FAULT(setup_.exec, "skip-keeps-norm")) {
+    grad_norm_ = std::numeric_limits<double>::quiet_NaN();
+    clip_coef_ = std::numeric_limits<float>::quiet_NaN();
+  }
   if (ZP_FAULT(setup_.exec, "Z106-counter-advances-on-skip")) ++applied_steps_;
 }
 

@@ -9,6 +9,7 @@
 #include "common/contracts/grad_norm.hpp"
 #include "cuda/bucket_reduce.hpp"
 #include "cuda/distributed_optimizer.hpp"
+#include "cuda/fault.hpp"
 #include "cuda/phase_ops.hpp"
 
 namespace zeroproof::cuda {
@@ -24,7 +25,7 @@ class ProductionOptimizer final : public DistributedOptimizer {
 
   void load_state(const FullState& state) override;
   void run_phase(Phase phase, LeafSource& leaves) override;
-  bool skipped() const override { return found_inf_ != 0; }
+  bool skipped() const override { return found_inf_ != 0 && !ZP_FAULT(setup_.exec, "skip-ignored"); }
   std::vector<ExposedBuffer> exposed(Phase phase) override;
   std::vector<ExposedBuffer> storage() override;
   std::string damaged_guard() const override;

@@ -93,6 +93,9 @@ TEST_CASE("verdicts: what proves little is mistrusted, what differs fails") {
   r.moved_elements = 10;  // an optimizer under which most weights stand still
   CHECK(judged(r) == Status::mistrusted);
   r = good_result();
+  r.steps = 5;  // of 6: whatever ended the run early, it was not judged to its end
+  CHECK(judged(r) == Status::fail);
+  r = good_result();
   r.clipped_steps = 0;
   CHECK(judged(r) == Status::mistrusted);
   r = good_result();
