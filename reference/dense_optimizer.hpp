@@ -13,7 +13,7 @@ struct DenseSetup {
   const FlatLayout* layout = nullptr;
   DType param_dtype = DType::bf16;
   std::int64_t micro_batches = 1;  ///< M
-  AdamwHyper hyper;
+  OptimizerHyper hyper;
   LossScalerConfig scaler;
 };
 

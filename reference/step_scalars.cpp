@@ -35,7 +35,7 @@ void check_finite_and_not_negative(const char* what, double value) {
 }
 
 /// Every condition is written so that a NaN leaves the range.
-void check_hyper(const AdamwHyper& hyper) {
+void check_hyper(const OptimizerHyper& hyper) {
   const double one_minus_beta1 = 1 - double{hyper.beta1};
   const double one_minus_beta2 = 1 - double{hyper.beta2};
   check_range(two_to_minus_23 <= one_minus_beta1 && one_minus_beta1 <= 1, "beta1 is " + text(hyper.beta1),
@@ -63,7 +63,7 @@ double scale_times_divisor(int log2_loss_scale, std::int64_t divisor) {
 
 }  // namespace
 
-StepScalars step_scalars(const AdamwHyper& hyper, std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
+StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
   check_range(t >= 1, "t is " + std::to_string(t), "it counts the step about to be applied",
               "the first step has t = 1");
   check_hyper(hyper);

@@ -58,6 +58,10 @@ void Hasher::add(const TensorView& view) {
       return add_floats<std::uint16_t>(state_->xxh, view, 0x7FFF, 0x7C00);
     case DType::fp64:
       return add_floats<std::uint64_t>(state_->xxh, view, 0x7FFFFFFFFFFFFFFFU, 0x7FF0000000000000U);
+    case DType::e4m3:
+      return add_floats<std::uint8_t>(state_->xxh, view, 0x7F, 0x7E);
+    case DType::e5m2:
+      return add_floats<std::uint8_t>(state_->xxh, view, 0x7F, 0x7C);
     case DType::u32:
     case DType::u64:
       break;

@@ -17,10 +17,25 @@ struct fp16 {
   std::uint16_t bits;
 };
 
-enum class DType : std::uint8_t { fp32, bf16, fp16, fp64, u32, u64 };
+/// 8-bit floating point, finite flavour: 1 sign, 4 exponent, 3 fraction bits, bias 7. No infinities; the largest value
+/// is 448; NaN is 0x7F or 0xFF.
+struct e4m3 {
+  std::uint8_t bits;
+};
+
+/// 8-bit floating point: 1 sign, 5 exponent, 2 fraction bits, bias 15. Infinities at 0x7C and 0xFC; the largest finite
+/// value is 57344.
+struct e5m2 {
+  std::uint8_t bits;
+};
+
+enum class DType : std::uint8_t { fp32, bf16, fp16, fp64, u32, u64, e4m3, e5m2 };
 
 constexpr std::int64_t num_bytes(DType dtype) {
   switch (dtype) {
+    case DType::e4m3:
+    case DType::e5m2:
+      return 1;
     case DType::bf16:
     case DType::fp16:
       return 2;
@@ -48,6 +63,10 @@ constexpr std::string_view name(DType dtype) {
       return "u32";
     case DType::u64:
       return "u64";
+    case DType::e4m3:
+      return "e4m3";
+    case DType::e5m2:
+      return "e5m2";
   }
   return "?";
 }

@@ -14,6 +14,7 @@ enum class ErrorCode {
   timeout,           ///< a rank did not arrive within the time limit (exit 5)
   fp_environment,    ///< rounding mode or flush-to-zero is not what the contract needs
   unavailable,       ///< this build or machine cannot do what was asked (exit 3)
+  nonfinite,         ///< a gradient is not finite and the run was told to stop then (exit 1)
   internal,          ///< a defect of zeroproof itself (exit 9)
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Bit-level conversions of the 16-bit formats, for workloads, reports and checks. Not a twin: the twins of
+// Bit-level conversions of the 16-bit and 8-bit formats, for workloads, reports and checks. Not a twin: the twins of
 // contracts/cast.hpp have their own code, and these functions are proved by exhaustion in tests/common.
 
 #include <bit>
@@ -22,6 +22,18 @@ inline float to_float(fp16 value) {
   // Subnormal or zero: fraction * 2^-24, a product that fp32 represents exactly.
   const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
+}
+
+/// Exact.
+inline float to_float(e5m2 value) { return to_float(fp16{static_cast<std::uint16_t>(value.bits << 8)}); }
+
+/// Exact: (-1)^sign * 2^(exponent - 7) * 1.fraction, or fraction * 2^-9 below 2^-6.
+inline float to_float(e4m3 value) {
+  const std::uint32_t sign = std::uint32_t{value.bits} >> 7 << 31;
+  const std::uint32_t magnitude = value.bits & 0x7FU;
+  if (magnitude == 0x7FU) return std::bit_cast<float>(sign | 0x7FC00000U);
+  if (magnitude >= 8) return std::bit_cast<float>(sign | ((magnitude << 20) + (120U << 23)));
+  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-9F));
 }
 
 /// To nearest, ties to even; NaN becomes the canonical NaN.

@@ -6,23 +6,42 @@
 
 namespace zeroproof {
 
-/// AdamW update of one piece of a shard, in place.
+struct AdamOptions {
+  bool amsgrad = false;   ///< divide by the largest second moment so far
+  bool maximize = false;  ///< ascend: the sign of grad is flipped first
+};
+
+/// AdamW update of one piece of a shard, in place: decay is decoupled from the gradient.
 ///
-/// Shapes   grad, master, exp_avg, exp_avg_sq: [numel], the same global range, numel >= 0. No two overlap.
-/// Units    grad: unscaled and clipped (d loss / d parameter, mean over micro-batches). step_size: parameter
-///          units.
-/// Order    one fp32 rounding per operation, for every element (R6):
-///            a1 = beta1 * exp_avg;     a2 = one_minus_beta1 * grad;               exp_avg    = a1 + a2
-///            h = grad * grad;          b1 = beta2 * exp_avg_sq;
+/// Shapes   grad, master, exp_avg, exp_avg_sq: [numel], the same global range, numel >= 0.
+///          max_exp_avg_sq: [numel] with amsgrad, otherwise empty. No two overlap.
+/// Units    grad: unscaled and clipped (d loss / d parameter, mean over micro-batches or tokens). step_size:
+///          parameter units.
+/// Order    one fp32 rounding per operation, for every element (R6); g is grad, or with maximize grad with its
+///          sign bit flipped:
+///            a1 = beta1 * exp_avg;     a2 = one_minus_beta1 * g;                  exp_avg    = a1 + a2
+///            h = g * g;                b1 = beta2 * exp_avg_sq;
 ///                                      b2 = one_minus_beta2 * h;                  exp_avg_sq = b1 + b2
-///            s = sqrt(exp_avg_sq);     r = s / sqrt_bias_correction2;             d = r + eps
+///            amsgrad: max_exp_avg_sq = (max_exp_avg_sq >= exp_avg_sq) ? max_exp_avg_sq : exp_avg_sq
+///            s = sqrt(exp_avg_sq), with amsgrad sqrt(max_exp_avg_sq); r = s / sqrt_bias_correction2; d = r + eps
 ///            q = exp_avg / d;          a = step_size * q
 ///            has_decay: w = lr_weight_decay * master, u = a + w; else u = a;      master = master - u
 /// Exact    bitwise across reference, host and device.
-/// Special  NaN and infinities in grad propagate; skipping such steps is the caller's job (found_inf).
+/// Special  NaN and infinities in grad propagate; skipping such steps is the caller's job (found_inf). A NaN
+///          second moment replaces the maximum, and a NaN maximum is replaced.
 /// Errors   invalid_argument if the numels differ.
 /// Source   [AdamW:alg2]; eps outside the root as in [Adam:alg1].
-using AdamwUpdateFn = void(const Exec&, const StepScalars&, Span<const float> grad, Span<float> master,
-                           Span<float> exp_avg, Span<float> exp_avg_sq);
+using AdamwUpdateFn = void(const Exec&, const AdamOptions&, const StepScalars&, Span<const float> grad,
+                           Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
+                           Span<float> max_exp_avg_sq);
+
+/// Adam update of one piece of a shard, in place: decay is part of the gradient (L2).
+///
+/// Shapes, Units, Exact, Special, Errors as AdamwUpdateFn.
+/// Order    as AdamwUpdateFn, except that the decay enters before the moments and nowhere else:
+///            has_decay: w = weight_decay * master; g = g + w        (after the sign flip of maximize)
+///            ... moments, denominator, q and a from this g ...;     master = master - a
+/// Source   [Adam:alg1].
+using AdamUpdateFn = AdamwUpdateFn;
 
 }  // namespace zeroproof

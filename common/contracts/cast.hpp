@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "common/base/exec.hpp"
 #include "common/base/span.hpp"
 
@@ -15,12 +17,49 @@ namespace zeroproof {
 using CastToBf16Fn = void(const Exec&, Span<const float> source, Span<bf16> target);
 using CastToFp16Fn = void(const Exec&, Span<const float> source, Span<fp16> target);
 
-/// A 16-bit format to fp32; always exact.
+/// fp32 to an 8-bit format.
+///
+/// Shapes   source, target: [numel], numel >= 0; the buffers do not overlap.
+/// Order    one rounding per element, to nearest, ties to even.
+/// Exact    bitwise. Subnormals are kept; everything larger than the largest finite value, infinity included,
+///          becomes that value with its sign (saturation: 448 for e4m3, 57344 for e5m2); NaN stays NaN. -0 stays
+///          -0.
+/// Errors   invalid_argument if the numels differ.
+/// Contract R8. Source: the E4M3 (finite, "fn") and E5M2 formats of [FP8:formats].
+using CastToE4m3Fn = void(const Exec&, Span<const float> source, Span<e4m3> target);
+using CastToE5m2Fn = void(const Exec&, Span<const float> source, Span<e5m2> target);
+
+/// A 16-bit or 8-bit format to fp32; always exact. e5m2 has infinities (they are widened, though no cast makes
+/// them), e4m3 has none; both have NaN.
 ///
 /// Shapes   source, target: [numel], numel >= 0; the buffers do not overlap.
 /// Errors   invalid_argument if the numels differ.
 /// Contract R8.
 using WidenBf16Fn = void(const Exec&, Span<const bf16> source, Span<float> target);
 using WidenFp16Fn = void(const Exec&, Span<const fp16> source, Span<float> target);
+using WidenE4m3Fn = void(const Exec&, Span<const e4m3> source, Span<float> target);
+using WidenE5m2Fn = void(const Exec&, Span<const e5m2> source, Span<float> target);
+
+/// Which random words a stochastic rounding takes (R15).
+struct RoundingDraw {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;         ///< the tensor's applied-step count; its low 32 bits enter the counter
+  std::uint64_t first_index = 0;  ///< global flat index of source[0]
+};
+
+/// Stream number of stochastic rounding in R15; other uses of the generator have other numbers.
+inline constexpr std::uint32_t stochastic_rounding_stream = 0x53520001;
+
+/// fp32 to bf16, rounded up or down at random, so that the expected value is the value itself.
+///
+/// Shapes   source, target: [numel], numel >= 0; the buffers do not overlap.
+/// Order    for element i with bits b: w = the word of global index first_index + i (R15);
+///          target bits = (b + (w >> 16)) >> 16, the addition in 32 bits. Zero low half of b: exact, unchanged.
+/// Exact    drawn: bitwise, given the draw.
+/// Special  NaN becomes NaN; infinities stay. A value above the largest finite bf16 may become infinity.
+/// Errors   invalid_argument if the numels differ.
+/// Contract R8, R15. Source: [SR:unbiased].
+using StochasticCastToBf16Fn = void(const Exec&, const RoundingDraw&, Span<const float> source,
+                                    Span<bf16> target);
 
 }  // namespace zeroproof

@@ -25,4 +25,13 @@ using ClipCoefFn = float(double grad_norm, std::optional<double> max_norm);
 /// Contract R6.
 using ClipFn = void(const Exec&, float clip_coef, Span<const float> unscaled_grad, Span<float> grad);
 
+/// Clips every element to [-clip_value, clip_value], in place: x > clip_value becomes clip_value, x < -clip_value
+/// becomes -clip_value, everything else (NaN, -0, the limits themselves) keeps its bits.
+///
+/// Shapes   grad: [numel], numel >= 0.
+/// Exact    bitwise; no rounding.
+/// Errors   invalid_argument unless clip_value is finite and > 0.
+/// Contract R6.
+using ClipValueFn = void(const Exec&, float clip_value, Span<float> grad);
+
 }  // namespace zeroproof

@@ -30,6 +30,29 @@ struct NormLimbs {
 /// Contract R12.
 using GradNormAccumulateFn = void(const Exec&, Span<const float> grad, NormLimbs& limbs);
 
+/// The form `exact`: adds the exact square of every element to the limbs.
+///
+/// Shapes   grad: [numel], numel >= 0, any piece of any tensor, cut anywhere.
+/// Order    none: integers. A NaN adds 1 to nan_count, an infinity of either sign 1 to inf_count, a zero nothing.
+/// Exact    bitwise: the represented value and the two counts. At most 2^32 - 1 deposits may go into limbs between
+///          two normalisations; an implementation normalises in between when there are more.
+/// Contract R12. Finished by grad_norm_finish.
+using GradNormExactAccumulateFn = void(const Exec&, Span<const float> grad, NormLimbs& limbs);
+
+/// The 1-norm: adds the exact absolute value of every element to the limbs. Otherwise as
+/// GradNormExactAccumulateFn.
+///
+/// Contract R12. Finished by grad_abs_finish.
+using GradAbsAccumulateFn = void(const Exec&, Span<const float> grad, NormLimbs& limbs);
+
+/// The infinity norm: raises amax to the largest of the elements' magnitudes as integers: bits & 0x7FFFFFFF, and
+/// 0x7FFFFFFF for a NaN.
+///
+/// Shapes   grad: [numel], numel >= 0. amax starts at 0; ranks combine theirs by integer maximum.
+/// Exact    bitwise.
+/// Contract R12, R14.
+using GradMaxAccumulateFn = void(const Exec&, Span<const float> grad, std::uint32_t& amax);
+
 /// Moves carries up so that every limb but the last is below 2^32. Bitwise. Two implementations may hold the
 /// same value with different carries before this, so limbs are compared only after it.
 using GradNormNormaliseFn = void(NormLimbs& limbs);
@@ -40,5 +63,32 @@ using GradNormNormaliseFn = void(NormLimbs& limbs);
 /// Exact    bitwise.
 /// Contract R12.
 using GradNormFinishFn = double(const NormLimbs& limbs);
+
+/// 1-norm from limbs that hold all ranks' absolute values (normalised or not).
+///
+/// Returns  NaN if nan_count > 0, else +inf if inf_count > 0, else the sum rounded once to fp64 (no square root).
+/// Exact    bitwise.
+/// Contract R12.
+using GradAbsFinishFn = double(const NormLimbs& limbs);
+
+/// Infinity norm: the fp32 value with the bits amax, widened to fp64 (0x7FFFFFFF and everything else above infinity
+/// is NaN). No root is taken.
+///
+/// Exact    bitwise.
+/// Contract R12.
+using GradMaxFinishFn = double(std::uint32_t amax);
+
+/// Norm of one buffer for any other p: (sum |x|^p)^(1/p) in fp64.
+///
+/// Shapes   grad: [numel], numel >= 0; an empty one has norm +0.
+/// Units    p: finite, p > 0. (1, 2 and infinity have forms of their own, but are legal here.)
+/// Order    free, except that every |x| is divided by the largest magnitude first, so that no power overflows:
+///          N = amax * (sum (|x| / amax)^p)^(1/p).
+/// Exact    bounded: relative error at most 1.01 * ((numel + 50) / p + 8) * 2^-53 for numel < 2^40 and a finite
+///          result (derived in papers/summation.md, [Norm:p]). A step that promises bits refuses this form.
+/// Special  any NaN: NaN; else any infinity: +inf; all zeros: +0.
+/// Errors   invalid_argument unless p is finite and > 0.
+/// Contract R12.
+using GradNormPFn = double(const Exec&, Span<const float> grad, double p);
 
 }  // namespace zeroproof

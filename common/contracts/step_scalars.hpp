@@ -5,16 +5,31 @@
 
 namespace zeroproof {
 
-/// Hyper-parameters of AdamW as they are after the configuration was read: beta1 and beta2 are already fp32
-/// (R5).
-struct AdamwHyper {
+/// Named update rules (R6). adamw: decoupled decay; adam: decay added to the gradient (L2); sgd: with a
+/// momentum buffer; sgd_ema: moves by an exponential moving average of the gradient, with no bias correction.
+enum class UpdateRule : std::uint8_t { adamw, adam, sgd, sgd_ema };
+
+/// Forms of the global norm (R12). A run uses one of them and never mixes.
+enum class NormForm : std::uint8_t { chunk1024, exact, inf, one };
+
+/// Hyper-parameters as they are after the configuration was read: beta1 and beta2 are already fp32 (R5).
+struct OptimizerHyper {
+  UpdateRule rule = UpdateRule::adamw;
   double lr = 1e-3;
-  float beta1 = 0.9F;
+  float beta1 = 0.9F;  ///< adamw, adam, and the moving average of sgd_ema
   float beta2 = 0.999F;
   double eps = 1e-8;
   double weight_decay = 0.01;
-  bool bias_correction = true;
+  bool bias_correction = true;  ///< adamw, adam
+  bool amsgrad = false;         ///< adamw, adam: the denominator never shrinks
+  bool maximize = false;        ///< every rule: ascend
+  double momentum = 0;          ///< sgd; 0: no buffer
+  double dampening = 0;         ///< sgd
+  bool nesterov = false;        ///< sgd
+  NormForm norm = NormForm::chunk1024;
   std::optional<double> max_norm = 1.0;
+  std::optional<double>
+      clip_value;  ///< every element of the clipped gradient lies in [-clip_value, clip_value]
 };
 
 /// Everything the kernels of one step need, each value rounded once from fp64 to fp32 (R5).
@@ -28,17 +43,26 @@ struct StepScalars {
   float step_size;
   float eps;
   float lr_weight_decay;
-  std::uint32_t has_decay;  ///< 0 if lr * weight_decay is 0 in fp64: the decay is then not evaluated (R6)
+  float weight_decay;
+  float lr;
+  float momentum;
+  float one_minus_dampening;
+  std::uint32_t
+      has_decay;  ///< 0 if the decay coefficient of the rule is 0 in fp64: the term is not evaluated (R6)
+  std::uint32_t is_first;  ///< 1 if t = 1: the momentum buffer of sgd starts as the gradient itself
 };
+
+inline constexpr int num_step_scalar_words = 15;
 
 /// Scalars of the step that would be applied as number t.
 ///
 /// Units    t: applied steps, counting this one, t >= 1. loss_scale = 2^log2_loss_scale. divisor: number of
-///          micro-batches (mean), or tokens.
+///          micro-batches (mean), or tokens (never 0: the caller passes max(1, tokens)).
 /// Order    all in fp64, as written in R5; pow by repeated squaring from the right.
 /// Exact    bitwise.
-/// Errors   invalid_argument when one of the ranges of R5 is left.
-using StepScalarsFn = StepScalars(const AdamwHyper&, std::int64_t t, int log2_loss_scale,
+/// Errors   invalid_argument when one of the ranges of R5 is left, or when options do not belong together (R5).
+/// Source   [Adam:alg1], [AdamW:alg2].
+using StepScalarsFn = StepScalars(const OptimizerHyper&, std::int64_t t, int log2_loss_scale,
                                   std::int64_t divisor);
 
 }  // namespace zeroproof

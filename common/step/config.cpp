@@ -23,7 +23,7 @@ std::string text(double value) {
   return buffer;
 }
 
-void validate_optimizer(const AdamwHyper& o) {
+void validate_optimizer(const OptimizerHyper& o) {
   require(std::isfinite(o.lr) && o.lr >= 0, "optimizer.lr is " + text(o.lr), "it scales every update",
           "use a finite number of 0 or more");
   for (const auto& [key, beta] : {std::pair{"beta1", o.beta1}, std::pair{"beta2", o.beta2}}) {

@@ -38,7 +38,7 @@ struct RunConfig {
   std::string text;                ///< file to train on; "": the project's own text
   double comm_timeout_s = 60;
   ModelConfig model;
-  AdamwHyper optimizer;
+  OptimizerHyper optimizer;
   LossScalerConfig scaler;  ///< used with fp16; bf16 and fp32 run without one
 };
 

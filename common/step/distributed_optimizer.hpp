@@ -26,7 +26,26 @@ class LeafSource {
   /// The view stays valid until the next call on this source. Micro-batches are counted in data order, 0 <= j
   /// < M.
   virtual TensorView leaf(std::int64_t micro_batch) = 0;
+
+  /// Tokens the loss of a micro-batch sums over; asked for in Phase::prepare when the divisor counts tokens.
+  virtual std::int64_t num_tokens(std::int64_t micro_batch) const;
+
+  /// False if this micro-batch gives the tensor no gradient; its elements of the leaf are then +0. Asked for in
+  /// Phase::prepare under missing_grad = skip.
+  virtual bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const;
 };
+
+/// What the gradient sum is divided by: the number of micro-batches, or the tokens of all of them.
+enum class LossReduction : std::uint8_t { mean, tokens };
+
+/// What a step does when an unscaled gradient is not finite (R6).
+enum class OnNonfinite : std::uint8_t { skip, error, propagate };
+
+/// What a step does with a tensor no micro-batch gives a gradient to (R6).
+enum class MissingGrad : std::uint8_t { zero, skip };
+
+/// How master becomes the parameter (R8).
+enum class ParamRounding : std::uint8_t { nearest, stochastic };
 
 struct OptimizerSetup {
   const FlatLayout* layout = nullptr;
@@ -36,16 +55,25 @@ struct OptimizerSetup {
   DType param_dtype = DType::bf16;  ///< fp32, bf16 or fp16
   DType leaf_dtype = DType::fp32;   ///< fp32, bf16 or fp16
   std::int64_t micro_batches = 1;   ///< M, over all ranks
-  AdamwHyper hyper;
+  OptimizerHyper hyper;
   LossScalerConfig scaler;
+  LossReduction loss_reduction = LossReduction::mean;
+  OnNonfinite on_nonfinite = OnNonfinite::skip;
+  MissingGrad missing_grad = MissingGrad::zero;
+  ParamRounding param_rounding = ParamRounding::nearest;  ///< stochastic: bf16 parameters only
+  std::uint64_t seed = 1;                                 ///< of the draws of stochastic rounding
   Exec exec;
 };
 
-/// Everything that survives a step, undistributed, in flat order. Padding is ignored.
+/// Everything that survives a step, undistributed, in flat order. Padding is ignored. State that the rule does not
+/// have is ignored too and may be empty; state that it has must be there.
 struct FullState {
-  Span<const float> master;      // [padded_numel]
-  Span<const float> exp_avg;     // [padded_numel]
-  Span<const float> exp_avg_sq;  // [padded_numel]
+  Span<const float> master;                // [padded_numel]
+  Span<const float> exp_avg;               // [padded_numel], adamw, adam, sgd_ema
+  Span<const float> exp_avg_sq;            // [padded_numel], adamw, adam
+  Span<const float> max_exp_avg_sq;        // [padded_numel], with amsgrad
+  Span<const float> momentum_buffer;       // [padded_numel], sgd with momentum
+  Span<const std::uint64_t> tensor_steps;  // [num_tensors], under missing_grad = skip
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
 };
@@ -77,8 +105,8 @@ class DistributedOptimizer {
   /// skipped_on_overflow must not be called. `leaves` is read in Phase::reduce only.
   virtual void run_phase(Phase phase, LeafSource& leaves) = 0;
 
-  /// True between unscale and the next prepare if found_inf was set on any rank. grad_norm and clip_coef are
-  /// then NaN.
+  /// True between unscale and the next prepare if found_inf was set on any rank and the policy is to skip.
+  /// grad_norm and clip_coef are then NaN. (With the policy error, unscale throws ErrorCode::nonfinite instead.)
   virtual bool skipped() const = 0;
 
   /// Buffers written by a phase, valid until the next phase runs. Views are writable: lock-step comparison

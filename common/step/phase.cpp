@@ -10,9 +10,10 @@ std::string_view name(Phase phase) {
 
 std::string_view name(BufferId buffer) {
   constexpr std::array<std::string_view, num_buffer_ids> names = {
-      "step_scalars", "applied_steps", "grad_sum",  "unscaled_grad", "found_inf",
-      "loss_scaler",  "norm_limbs",    "grad_norm", "clip_coef",     "grad",
-      "exp_avg",      "exp_avg_sq",    "master",    "param_shard",   "param_full"};
+      "step_scalars", "applied_steps", "grad_sum",    "unscaled_grad",  "found_inf",
+      "loss_scaler",  "norm_limbs",    "grad_amax",   "grad_norm",      "clip_coef",
+      "grad",         "exp_avg",       "exp_avg_sq",  "max_exp_avg_sq", "momentum_buffer",
+      "master",       "tensor_steps",  "param_shard", "param_full"};
   return names[static_cast<std::size_t>(buffer)];
 }
 

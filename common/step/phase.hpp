@@ -14,29 +14,33 @@ inline constexpr std::array<Phase, 8> all_phases = {Phase::prepare, Phase::reduc
                                                     Phase::cast,    Phase::gather};
 
 enum class BufferId : std::uint8_t {
-  step_scalars,   ///< StepScalars, as 10 words [u32]
+  step_scalars,   ///< StepScalars, 15 words [u32]; under missing_grad = skip one set per tensor
   applied_steps,  ///< t of the last applied step [u64]
   grad_sum,       ///< G: canonical tree sum of the leaves [shard_numel]
   unscaled_grad,  ///< g1 = G * inv_scale [shard_numel]
   found_inf,      ///< OR over all ranks [u32]
   loss_scaler,    ///< LossScalerState, 3 words [u32]
-  norm_limbs,     ///< all ranks' limbs, normalised, then nan_count, inf_count [23 u64]
+  norm_limbs,     ///< all ranks' limbs, normalised, then nan_count, inf_count [23 u64]; not with the form inf
+  grad_amax,      ///< largest magnitude as bits [u32]; only with the form inf
   grad_norm,      ///< N [fp64]
   clip_coef,      ///< [fp32]
   grad,           ///< g = g1 * clip_coef [shard_numel]
-  exp_avg,        ///< [shard_numel]
-  exp_avg_sq,     ///< [shard_numel]
-  master,         ///< [shard_numel]
-  param_shard,    ///< RNE(master) in the parameter dtype [shard_numel]
-  param_full,     ///< parameters the model sees [padded_numel]
+  exp_avg,        ///< [shard_numel], adamw, adam, sgd_ema
+  exp_avg_sq,     ///< [shard_numel], adamw, adam
+  max_exp_avg_sq,   ///< [shard_numel], with amsgrad
+  momentum_buffer,  ///< [shard_numel], sgd with momentum
+  master,           ///< [shard_numel]
+  tensor_steps,     ///< applied updates of every tensor [num_tensors u64], under missing_grad = skip
+  param_shard,      ///< master rounded to the parameter dtype [shard_numel]
+  param_full,       ///< parameters the model sees [padded_numel]
 };
 
-inline constexpr int num_buffer_ids = 15;
+inline constexpr int num_buffer_ids = 19;
 
 std::string_view name(Phase phase);
 std::string_view name(BufferId buffer);
 
 /// True for the phases that are not entered on a step with found_inf: norm, clip, update, cast, gather.
-bool skipped_on_overflow(Phase phase);
+bool skipped_on_overflow(Phase phase);  // under on_nonfinite = skip
 
 }  // namespace zeroproof

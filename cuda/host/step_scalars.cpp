@@ -19,7 +19,7 @@ void require(bool ok, const std::string& problem, const char* why, const char* r
   ZP_CHECK(ok, ErrorCode::invalid_argument, problem, why, remedy);
 }
 
-void check_ranges(const AdamwHyper& hyper, std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
+void check_ranges(const OptimizerHyper& hyper, std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
   require(t >= 1, "step number t is " + std::to_string(t), "the bias correction divides by 1 - beta^t",
           "count applied steps from 1");
   require(divisor >= 1 && divisor < std::int64_t{1} << 53, "divisor is " + std::to_string(divisor),
@@ -63,7 +63,7 @@ double power(double base, std::int64_t exponent) {
 
 }  // namespace
 
-StepScalars step_scalars(const AdamwHyper& hyper, std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
+StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
   check_ranges(hyper, t, log2_loss_scale, divisor);
   const double beta1 = hyper.beta1;
   const double beta2 = hyper.beta2;

@@ -26,7 +26,7 @@ auto members(const ModelConfig& m) {
   const auto& [layers, width, heads, hidden, context] = m;
   return std::tuple(layers, width, heads, hidden, context);
 }
-auto members(const AdamwHyper& o) {
+auto members(const OptimizerHyper& o) {
   const auto& [lr, beta1, beta2, eps, weight_decay, bias_correction, max_norm] = o;
   return std::tuple(lr, beta1, beta2, eps, weight_decay, bias_correction, max_norm);
 }
@@ -60,7 +60,7 @@ RunConfig every_field_changed() {
   c.overflow_step += 1;
   ModelConfig& m = c.model;
   for (int* value : {&m.layers, &m.width, &m.heads, &m.hidden, &m.context}) ++*value;
-  AdamwHyper& o = c.optimizer;
+  OptimizerHyper& o = c.optimizer;
   for (double* value : {&o.lr, &o.eps, &o.weight_decay}) *value += 1;
   for (float* value : {&o.beta1, &o.beta2}) *value += 1;
   o.max_norm = -3.0;

@@ -91,8 +91,8 @@ struct AllLeaves {
   std::vector<TensorView> views;
 };
 
-AdamwHyper usual_hyper() {
-  AdamwHyper hyper;
+OptimizerHyper usual_hyper() {
+  OptimizerHyper hyper;
   hyper.lr = 0.05;
   hyper.weight_decay = 0.1;
   hyper.max_norm = 2.0;

@@ -7,8 +7,8 @@ using namespace zeroproof::tests;
 
 namespace {
 
-AdamwHyper dyadic() {
-  AdamwHyper hyper;
+OptimizerHyper dyadic() {
+  OptimizerHyper hyper;
   hyper.lr = 0.25;
   hyper.beta1 = 0.5F;
   hyper.beta2 = 0.75F;
@@ -20,7 +20,7 @@ AdamwHyper dyadic() {
 /// True if changing one hyper-parameter of a valid set leaves the ranges of R5.
 template <class Change>
 bool is_out_of_range(Change change) {
-  AdamwHyper hyper = dyadic();
+  OptimizerHyper hyper = dyadic();
   change(hyper);
   try {
     reference::step_scalars(hyper, 1, 0, 1);
@@ -52,14 +52,14 @@ TEST_CASE("step scalars: by hand") {
   CHECK(second.sqrt_bias_correction2 == fp32(std::sqrt(0.4375)));  // 1 - 9/16
   CHECK(second.step_size == fp32(0.25 / 0.75));                    // 1 - 1/4
 
-  AdamwHyper plain = dyadic();
+  OptimizerHyper plain = dyadic();
   plain.bias_correction = false;
   CHECK(reference::step_scalars(plain, 1, 0, 1).sqrt_bias_correction2 == 1.0F);
   CHECK(reference::step_scalars(plain, 1, 0, 1).step_size == 0.25F);
 }
 
 TEST_CASE("step scalars: one rounding from fp64, not a chain of fp32 operations") {
-  AdamwHyper hyper;  // beta1 = fp32(0.9), beta2 = fp32(0.999)
+  OptimizerHyper hyper;  // beta1 = fp32(0.9), beta2 = fp32(0.999)
   const StepScalars s = reference::step_scalars(hyper, 3, 16, 3);
   const double beta1 = double{0.9F};
   const double beta2 = double{0.999F};
@@ -79,7 +79,7 @@ TEST_CASE("step scalars: one rounding from fp64, not a chain of fp32 operations"
 TEST_CASE("step scalars: the power squares from the right") {
   // One of the rare cases in which the order shows in fp32: b^23 = ((b * b^2) * b^4) * b^16. Squaring from
   // the left, multiplying 23 times and std::pow all give 0x1.da4838p-1.
-  AdamwHyper hyper;
+  OptimizerHyper hyper;
   hyper.beta2 = 0x1.d653f4p-1F;
   const double b = hyper.beta2;
   const double b2 = b * b;
@@ -95,7 +95,7 @@ TEST_CASE("step scalars: the power squares from the right") {
 }
 
 TEST_CASE("step scalars: decay is off only if the fp64 product is 0") {
-  AdamwHyper hyper = dyadic();
+  OptimizerHyper hyper = dyadic();
   hyper.weight_decay = 0;
   CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 0);
   hyper = dyadic();
@@ -115,15 +115,15 @@ TEST_CASE("step scalars: the edges of every range are inside") {
   CHECK(inv_scale(126, 1) == 0x1p-126F);
   CHECK(inv_scale(126 - 52, std::int64_t{1} << 52) == 0x1p-126F);
   CHECK(inv_scale(0, (std::int64_t{1} << 53) - 1) == 0x1p-53F);  // rounds up to the power of two
-  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.beta1 = 0; }));
-  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.beta1 = 1 - 0x1p-23F; }));
-  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.beta2 = 0.5F; }));
-  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.beta2 = 1 - 0x1p-23F; }));
-  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.eps = 0x1p-126; }));
-  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.eps = 0x1p-126 - 0x1p-151; }));  // fp32 rounds it up
-  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.lr = h.weight_decay = 0; }));
-  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.max_norm = 0; }));
-  CHECK_FALSE(is_out_of_range([](AdamwHyper& h) { h.max_norm.reset(); }));
+  CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.beta1 = 0; }));
+  CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.beta1 = 1 - 0x1p-23F; }));
+  CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.beta2 = 0.5F; }));
+  CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.beta2 = 1 - 0x1p-23F; }));
+  CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.eps = 0x1p-126; }));
+  CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.eps = 0x1p-126 - 0x1p-151; }));  // fp32 rounds it up
+  CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.lr = h.weight_decay = 0; }));
+  CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.max_norm = 0; }));
+  CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.max_norm.reset(); }));
 }
 
 TEST_CASE("step scalars: every range error") {
@@ -135,20 +135,20 @@ TEST_CASE("step scalars: every range error") {
   ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 1, 126, 2));
   ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 1, std::numeric_limits<int>::min(), 1));
   ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 1, std::numeric_limits<int>::max(), 1));
-  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta1 = 1; }));
-  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta1 = 1 - 0x1p-24F; }));
-  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta1 = -0.25F; }));
-  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta1 = nan32; }));
-  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta2 = 1 - 0x1p-24F; }));
-  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta2 = 0.5F - 0x1p-25F; }));
-  CHECK(is_out_of_range([](AdamwHyper& h) { h.beta2 = nan32; }));
-  CHECK(is_out_of_range([](AdamwHyper& h) { h.eps = 0; }));
-  CHECK(is_out_of_range([](AdamwHyper& h) { h.eps = 0x1p-127; }));
-  CHECK(is_out_of_range([](AdamwHyper& h) { h.eps = nan64; }));
-  CHECK(is_out_of_range([](AdamwHyper& h) { h.eps = -1; }));
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta1 = 1; }));
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta1 = 1 - 0x1p-24F; }));
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta1 = -0.25F; }));
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta1 = nan32; }));
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta2 = 1 - 0x1p-24F; }));
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta2 = 0.5F - 0x1p-25F; }));
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta2 = nan32; }));
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.eps = 0; }));
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.eps = 0x1p-127; }));
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.eps = nan64; }));
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.eps = -1; }));
   for (const double bad : {-1.0, inf64, nan64}) {
-    CHECK(is_out_of_range([=](AdamwHyper& h) { h.lr = bad; }));
-    CHECK(is_out_of_range([=](AdamwHyper& h) { h.weight_decay = bad; }));
-    CHECK(is_out_of_range([=](AdamwHyper& h) { h.max_norm = bad; }));
+    CHECK(is_out_of_range([=](OptimizerHyper& h) { h.lr = bad; }));
+    CHECK(is_out_of_range([=](OptimizerHyper& h) { h.weight_decay = bad; }));
+    CHECK(is_out_of_range([=](OptimizerHyper& h) { h.max_norm = bad; }));
   }
 }

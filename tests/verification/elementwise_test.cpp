@@ -157,7 +157,7 @@ bool scalars_agree(const Twin& twin, const ScalarCase& c) {
   const oracle_hyper& h = c.hyper;
   oracle_scalars expected{};
   const bool allowed = oracle_step_scalars(&h, c.t, c.log2_loss_scale, c.divisor, &expected) != 0;
-  AdamwHyper hyper{h.lr, h.beta1, h.beta2, h.eps, h.weight_decay, h.bias_correction != 0, std::nullopt};
+  OptimizerHyper hyper{h.lr, h.beta1, h.beta2, h.eps, h.weight_decay, h.bias_correction != 0, std::nullopt};
   if (h.has_max_norm != 0) hyper.max_norm = h.max_norm;
   try {
     const StepScalars actual = twin.step_scalars(hyper, c.t, c.log2_loss_scale, c.divisor);

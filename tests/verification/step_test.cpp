@@ -116,7 +116,7 @@ struct Config {
 /// Four steps, the second one overflowing; every rank's gathered parameters must be those of the dense optimizer.
 void run(const Config& c) {
   const State state = first_state();
-  AdamwHyper hyper;
+  OptimizerHyper hyper;
   hyper.max_norm = 1.0;
   reference::DenseOptimizer dense({&odd_layout(), c.param, c.micro_batches, hyper, scaler()}, state.full(3));
   const ShardMap shards(odd_layout().padded_numel(), c.world, 2048);

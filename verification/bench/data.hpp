@@ -23,7 +23,7 @@ struct Data {
 
   std::int64_t numel;
   std::int64_t slice_numel;  ///< elements of the one-thread rows: an eighth, but at least one block
-  AdamwHyper hyper;
+  OptimizerHyper hyper;
   StepScalars scalars;
 
   HugeBuffer<float> grad_sum;      // [numel], never written after the start
