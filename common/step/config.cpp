@@ -42,6 +42,23 @@ void validate_optimizer(const OptimizerHyper& o) {
   require(std::isfinite(o.weight_decay) && o.weight_decay >= 0,
           "optimizer.weight_decay is " + text(o.weight_decay), "it pulls every parameter towards zero",
           "use a finite number of 0 or more");
+  for (const auto& [key, value] : {std::pair{"momentum", o.momentum}, std::pair{"dampening", o.dampening}}) {
+    require(value >= 0 && value <= 1, std::string("optimizer.") + key + " is " + text(value),
+            "it is a weight of the momentum buffer's sum", "use a value in [0, 1]");
+  }
+  require(o.rule == UpdateRule::sgd || (o.momentum == 0 && o.dampening == 0),
+          "optimizer.momentum or dampening is set with the rule " + std::string(name(o.rule)),
+          "only sgd has a momentum buffer", "set optimizer.rule to \"sgd\", or leave both at 0");
+  require(!o.nesterov || (o.rule == UpdateRule::sgd && o.momentum > 0 && o.dampening == 0),
+          "optimizer.nesterov is true", "it looks ahead along a momentum buffer that is not dampened",
+          "use the rule sgd with momentum above 0 and dampening 0");
+  require(!o.amsgrad || o.rule == UpdateRule::adamw || o.rule == UpdateRule::adam,
+          "optimizer.amsgrad is true with the rule " + std::string(name(o.rule)),
+          "that rule has no second moment to take the maximum of", "use adamw or adam");
+  require(!o.clip_value || (std::isfinite(*o.clip_value) && static_cast<float>(*o.clip_value) > 0 &&
+                            std::isfinite(static_cast<float>(*o.clip_value))),
+          "optimizer.clip_value is " + text(o.clip_value.value_or(0)),
+          "every element is clipped to plus or minus this", "use a positive fp32 number, or leave it out");
   require(!o.max_norm || (std::isfinite(*o.max_norm) && *o.max_norm >= 0),
           "optimizer.max_norm is " + text(o.max_norm.value_or(0)),
           "a negative limit would turn every gradient around", "use a positive number, or 0 for no clipping");
@@ -60,7 +77,7 @@ void validate_model(const ModelConfig& m) {
       "every head has width / heads channels", "change one of the two");
 }
 
-void validate_scaler(const LossScalerConfig& s, std::int64_t micro_batches) {
+void validate_scaler(const LossScalerConfig& s, std::int64_t divisor, bool tokens) {
   for (const auto& [key, value] :
        {std::pair{"growth_interval", s.growth_interval}, std::pair{"hysteresis", s.hysteresis}}) {
     require(value >= 1, std::string("loss_scaler.") + key + " is " + std::to_string(value), "it counts steps",
@@ -75,11 +92,12 @@ void validate_scaler(const LossScalerConfig& s, std::int64_t micro_batches) {
               std::to_string(s.log2_min) + " to 2^" + std::to_string(s.log2_max),
           "the scale never leaves that range", "move min_loss_scale, max_loss_scale or the initial value");
   require(s.log2_min >= -126, "loss_scaler.min_loss_scale is 2^" + std::to_string(s.log2_min),
-          "its product with the number of micro-batches must stay a normal fp32 number, rule R5",
+          "its product with the divisor of the gradient sum must stay a normal fp32 number, rule R5",
           "use 2^-126 or more");
-  require(std::ldexp(static_cast<double>(micro_batches), s.log2_max) <= 0x1p126,
+  require(std::ldexp(static_cast<double>(divisor), s.log2_max) <= 0x1p126,
           "loss_scaler.max_loss_scale is 2^" + std::to_string(s.log2_max),
-          "times " + std::to_string(micro_batches) + " micro-batches it exceeds 2^126, rule R5",
+          "times " + std::to_string(divisor) + (tokens ? " tokens" : " micro-batches") +
+              " it exceeds 2^126, rule R5",
           "lower max_loss_scale");
 }
 
@@ -165,9 +183,16 @@ void validate(const RunConfig& config) {
   require(config.comm_timeout_s > 0 && config.comm_timeout_s <= 86400,
           "run.comm_timeout_s is " + text(config.comm_timeout_s), "ranks wait that long for each other",
           "use more than 0 and at most 86400 seconds");
+  for (const DType dtype : config.dtypes) {
+    require(config.param_rounding == ParamRounding::nearest || dtype == DType::bf16,
+            "run.param_rounding is \"stochastic\" with " + std::string(name(dtype)) + " parameters",
+            "stochastic rounding is defined for bf16 only",
+            "set run.dtypes to [\"bf16\"], or round to nearest");
+  }
   validate_model(config.model);
   validate_optimizer(config.optimizer);
-  validate_scaler(config.scaler, config.micro_batches);
+  const bool tokens = config.loss_reduction == LossReduction::tokens;
+  validate_scaler(config.scaler, config.micro_batches * (tokens ? config.model.context : 1), tokens);
 }
 
 DType parse_param_dtype(const std::string& text) {

@@ -9,6 +9,7 @@
 #include "common/base/dtype.hpp"
 #include "common/contracts/loss_scaler.hpp"
 #include "common/contracts/step_scalars.hpp"
+#include "common/step/policy.hpp"
 
 namespace zeroproof {
 
@@ -35,7 +36,12 @@ struct RunConfig {
   std::vector<int> omp_threads = {0};                  ///< per rank; 0: cores of this machine / ranks
   InitialState initial_state = InitialState::zero;
   std::int64_t overflow_step = 0;  ///< in this step one element of one leaf is made infinite; 0: never
-  std::string text;                ///< file to train on; "": the project's own text
+  bool idle_tensors = false;       ///< some tensors get no gradient in some steps, or from some micro-batches
+  LossReduction loss_reduction = LossReduction::mean;
+  OnNonfinite on_nonfinite = OnNonfinite::skip;
+  MissingGrad missing_grad = MissingGrad::zero;
+  ParamRounding param_rounding = ParamRounding::nearest;  ///< stochastic: bf16 parameters only
+  std::string text;                                       ///< file to train on; "": the project's own text
   double comm_timeout_s = 60;
   ModelConfig model;
   OptimizerHyper optimizer;

@@ -83,6 +83,20 @@ struct Value {
 
 using Setter = std::function<void(RunConfig&, const Value&)>;
 
+/// One of the names of an enumeration.
+template <class Choice>
+Choice choice(const Value& v) {
+  const std::string text = v.string();
+  const auto names = names_of(Choice{});
+  std::string expected;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == text) return static_cast<Choice>(i);
+    expected += i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
+    expected.append("\"").append(names[i]).append("\"");
+  }
+  v.reject(expected);
+}
+
 LossScalerKind scaler_kind(const Value& v) {
   const std::string text = v.string();
   if (text == "dynamic") return LossScalerKind::dynamic;
@@ -136,6 +150,13 @@ std::vector<std::pair<std::string, Setter>> run_keys() {
       {"run.initial_state", [](RunConfig& c, const Value& v) { c.initial_state = initial_state(v); }},
       {"run.overflow_step",
        [](RunConfig& c, const Value& v) { c.overflow_step = v.integer(INT64_MIN, INT64_MAX); }},
+      {"run.idle_tensors", [](RunConfig& c, const Value& v) { c.idle_tensors = v.boolean(); }},
+      {"run.loss_reduction",
+       [](RunConfig& c, const Value& v) { c.loss_reduction = choice<LossReduction>(v); }},
+      {"run.on_nonfinite", [](RunConfig& c, const Value& v) { c.on_nonfinite = choice<OnNonfinite>(v); }},
+      {"run.missing_grad", [](RunConfig& c, const Value& v) { c.missing_grad = choice<MissingGrad>(v); }},
+      {"run.param_rounding",
+       [](RunConfig& c, const Value& v) { c.param_rounding = choice<ParamRounding>(v); }},
       {"run.text", [](RunConfig& c, const Value& v) { c.text = v.string(); }},
       {"run.comm_timeout_s", [](RunConfig& c, const Value& v) { c.comm_timeout_s = v.number(); }},
   };
@@ -158,6 +179,19 @@ std::vector<std::pair<std::string, Setter>> training_keys() {
       {"optimizer.weight_decay", [](RunConfig& c, const Value& v) { c.optimizer.weight_decay = v.number(); }},
       {"optimizer.bias_correction",
        [](RunConfig& c, const Value& v) { c.optimizer.bias_correction = v.boolean(); }},
+      {"optimizer.rule", [](RunConfig& c, const Value& v) { c.optimizer.rule = choice<UpdateRule>(v); }},
+      {"optimizer.amsgrad", [](RunConfig& c, const Value& v) { c.optimizer.amsgrad = v.boolean(); }},
+      {"optimizer.maximize", [](RunConfig& c, const Value& v) { c.optimizer.maximize = v.boolean(); }},
+      {"optimizer.momentum", [](RunConfig& c, const Value& v) { c.optimizer.momentum = v.number(); }},
+      {"optimizer.dampening", [](RunConfig& c, const Value& v) { c.optimizer.dampening = v.number(); }},
+      {"optimizer.nesterov", [](RunConfig& c, const Value& v) { c.optimizer.nesterov = v.boolean(); }},
+      {"optimizer.norm", [](RunConfig& c, const Value& v) { c.optimizer.norm = choice<NormForm>(v); }},
+      {"optimizer.clip_value",
+       [](RunConfig& c, const Value& v) {
+         // TOML has no word for "absent", so 0 stands for it here as it does for max_norm.
+         const double value = v.number();
+         c.optimizer.clip_value = value == 0 ? std::nullopt : std::optional(value);
+       }},
       {"optimizer.max_norm", [](RunConfig& c, const Value& v) { c.optimizer.max_norm = v.number(); }},
       {"loss_scaler.kind", [](RunConfig& c, const Value& v) { c.scaler.kind = scaler_kind(v); }},
       {"loss_scaler.initial_loss_scale",

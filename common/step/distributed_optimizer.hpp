@@ -12,6 +12,7 @@
 #include "common/contracts/step_scalars.hpp"
 #include "common/layout/shard_map.hpp"
 #include "common/step/phase.hpp"
+#include "common/step/policy.hpp"
 
 namespace zeroproof {
 
@@ -34,18 +35,6 @@ class LeafSource {
   /// Phase::prepare under missing_grad = skip.
   virtual bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const;
 };
-
-/// What the gradient sum is divided by: the number of micro-batches, or the tokens of all of them.
-enum class LossReduction : std::uint8_t { mean, tokens };
-
-/// What a step does when an unscaled gradient is not finite (R6).
-enum class OnNonfinite : std::uint8_t { skip, error, propagate };
-
-/// What a step does with a tensor no micro-batch gives a gradient to (R6).
-enum class MissingGrad : std::uint8_t { zero, skip };
-
-/// How master becomes the parameter (R8).
-enum class ParamRounding : std::uint8_t { nearest, stochastic };
 
 struct OptimizerSetup {
   const FlatLayout* layout = nullptr;

@@ -62,6 +62,39 @@ std::string judged(const std::string& toml) {
 
 }  // namespace
 
+TEST_CASE("config: options that do not belong together") {
+  const std::pair<const char*, const char*> refused[] = {
+      {"[optimizer]\nmomentum = 0.9", "only sgd has a momentum buffer"},
+      {"[optimizer]\nrule = \"sgd_ema\"\ndampening = 0.5", "only sgd has a momentum buffer"},
+      {"[optimizer]\nrule = \"sgd\"\nmomentum = 1.5", "weight of the momentum"},
+      {"[optimizer]\nrule = \"sgd\"\nmomentum = nan", "weight of the momentum"},
+      {"[optimizer]\nrule = \"sgd\"\nnesterov = true", "momentum above 0"},
+      {"[optimizer]\nrule = \"sgd\"\nnesterov = true\nmomentum = 0.9\ndampening = 0.1", "dampening 0"},
+      {"[optimizer]\nnesterov = true", "momentum above 0"},
+      {"[optimizer]\nrule = \"sgd\"\namsgrad = true", "no second moment"},
+      {"[optimizer]\nclip_value = -1", "clip_value is -1"},
+      {"[optimizer]\nclip_value = 1e-60", "positive fp32 number"},
+      {"[optimizer]\nclip_value = 1e60", "positive fp32 number"},
+      {"[run]\nparam_rounding = \"stochastic\"\ndtypes = [\"bf16\", \"fp16\"]", "defined for bf16 only"},
+  };
+  for (const auto& [toml, part] : refused) {
+    const std::string text = judged(toml);
+    CAPTURE(toml);
+    CAPTURE(text);
+    CHECK(has(text, part));
+  }
+  for (const char* toml :
+       {"[optimizer]\nrule = \"sgd\"\nnesterov = true\nmomentum = 0.9",
+        "[optimizer]\nrule = \"adam\"\namsgrad = true",
+        "[optimizer]\nrule = \"sgd\"\nmomentum = 1\ndampening = 1", "[optimizer]\nclip_value = 0",
+        "[run]\nparam_rounding = \"stochastic\"\ndtypes = [\"bf16\"]"}) {
+    CAPTURE(toml);
+    CHECK(judged(toml).empty());
+  }
+  check_refused(in_line_3("optimizer.rule", "\"lion\""), 3, "\"adamw\", \"adam\", \"sgd\" or \"sgd_ema\"");
+  check_refused(in_line_3("run.loss_reduction", "\"sum\""), 3, "\"mean\" or \"tokens\"");
+}
+
 TEST_CASE("config: malformed TOML and repeated keys are refused with file and line") {
   const std::pair<int, std::vector<std::string>> by_line[] = {
       {1, {"[run\nsteps = 1", "= 3", "steps", "[]", "[run]]"}},

@@ -27,19 +27,22 @@ auto members(const ModelConfig& m) {
   return std::tuple(layers, width, heads, hidden, context);
 }
 auto members(const OptimizerHyper& o) {
-  const auto& [lr, beta1, beta2, eps, weight_decay, bias_correction, max_norm] = o;
-  return std::tuple(lr, beta1, beta2, eps, weight_decay, bias_correction, max_norm);
+  const auto& [rule, lr, beta1, beta2, eps, weight_decay, bias_correction, amsgrad, maximize, momentum,
+               dampening, nesterov, norm, max_norm, clip_value] = o;
+  return std::tuple(rule, lr, beta1, beta2, eps, weight_decay, bias_correction, amsgrad, maximize, momentum,
+                    dampening, nesterov, norm, max_norm, clip_value);
 }
 auto members(const LossScalerConfig& s) {
   const auto& [kind, initial, growth, backoff, min, max, interval, hysteresis, refill] = s;
   return std::tuple(kind, initial, growth, backoff, min, max, interval, hysteresis, refill);
 }
 auto members(const RunConfig& c) {
-  const auto& [seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads, state, overflow, text,
-               timeout, model, optimizer, scaler] = c;
-  return std::tuple_cat(std::tuple(seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads,
-                                   state, overflow, text, timeout),
-                        members(model), members(optimizer), members(scaler));
+  const auto& [seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads, state, overflow, idle,
+               reduction, nonfinite, missing, rounding, text, timeout, model, optimizer, scaler] = c;
+  return std::tuple_cat(
+      std::tuple(seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads, state, overflow, idle,
+                 reduction, nonfinite, missing, rounding, text, timeout),
+      members(model), members(optimizer), members(scaler));
 }
 
 bool same(const RunConfig& a, const RunConfig& b) { return members(a) == members(b); }
@@ -58,13 +61,22 @@ RunConfig every_field_changed() {
   c.text += "elsewhere";
   c.initial_state = c.initial_state == InitialState::zero ? InitialState::seeded : InitialState::zero;
   c.overflow_step += 1;
+  c.idle_tensors = !c.idle_tensors;
+  c.loss_reduction = LossReduction::tokens;
+  c.on_nonfinite = OnNonfinite::propagate;
+  c.missing_grad = MissingGrad::skip;
+  c.param_rounding = ParamRounding::stochastic;
   ModelConfig& m = c.model;
   for (int* value : {&m.layers, &m.width, &m.heads, &m.hidden, &m.context}) ++*value;
   OptimizerHyper& o = c.optimizer;
   for (double* value : {&o.lr, &o.eps, &o.weight_decay}) *value += 1;
   for (float* value : {&o.beta1, &o.beta2}) *value += 1;
   o.max_norm = -3.0;
-  o.bias_correction = !o.bias_correction;
+  o.clip_value = 7.0;
+  o.rule = UpdateRule::sgd_ema;
+  o.norm = NormForm::one;
+  for (double* value : {&o.momentum, &o.dampening}) *value += 0.5;
+  for (bool* value : {&o.bias_correction, &o.amsgrad, &o.maximize, &o.nesterov}) *value = !*value;
   LossScalerConfig& s = c.scaler;
   s.kind = s.kind == LossScalerKind::none ? LossScalerKind::constant : LossScalerKind::none;
   s.refill = s.refill == HysteresisRefill::growth ? HysteresisRefill::good_step : HysteresisRefill::growth;

@@ -137,6 +137,19 @@ TEST_CASE("digest: one NaN per float format, everything else by its bits") {
   CHECK(digest_of<std::uint16_t>({0x7C01}, DType::fp16) == digest_of<std::uint16_t>({0x7C02}, DType::fp16));
 }
 
+TEST_CASE("digest: the 8-bit formats have one NaN too, and e5m2 keeps its infinities") {
+  std::uint8_t all[256];
+  std::uint8_t canonical_e4m3[256];
+  std::uint8_t canonical_e5m2[256];
+  for (int i = 0; i < 256; ++i) {
+    all[i] = static_cast<std::uint8_t>(i);
+    canonical_e4m3[i] = (i & 0x7F) == 0x7F ? 0x7F : all[i];
+    canonical_e5m2[i] = (i & 0x7F) > 0x7C ? 0x7F : all[i];
+  }
+  CHECK(digest_of_parts(TensorView{all, DType::e4m3, 256}) == raw_digest(canonical_e4m3, 256));
+  CHECK(digest_of_parts(TensorView{all, DType::e5m2, 256}) == raw_digest(canonical_e5m2, 256));
+}
+
 TEST_CASE("digest: adding in parts is adding at once, and digest() does not end it") {
   std::mt19937_64 random(2);
   Values<std::uint32_t> v(10000, 0x7F800000, 50, random);

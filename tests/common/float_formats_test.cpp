@@ -209,3 +209,32 @@ TEST_CASE("float formats: values by hand") {
   CHECK(to_float(fp16{0x7BFF}) == 65504.0F);
   CHECK(to_float(bf16{0x0001}) == 0x1p-133F);
 }
+
+TEST_CASE("float formats: all 256 patterns of the 8-bit formats widen to their value") {
+  // By definition: (-1)^sign * 2^(max(exponent, 1) - bias) * (hidden bit + fraction).
+  const auto defined = [](int bits, int exponent_bits, int fraction_bits) {
+    const int bias = (1 << (exponent_bits - 1)) - 1;
+    const int exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
+    const int fraction = (bits & ((1 << fraction_bits) - 1)) + (exponent > 0 ? 1 << fraction_bits : 0);
+    const double magnitude = std::ldexp(fraction, std::max(exponent, 1) - bias - fraction_bits);
+    return bits >> 7 != 0 ? -magnitude : magnitude;
+  };
+  const auto same = [](float got, double expected) {
+    return static_cast<double>(got) == expected && std::signbit(got) == std::signbit(expected);
+  };
+  for (int bits = 0; bits < 256; ++bits) {
+    CAPTURE(bits);
+    const float from_e4m3 = to_float(e4m3{static_cast<std::uint8_t>(bits)});
+    CHECK(((bits & 0x7F) == 0x7F ? std::isnan(from_e4m3) : same(from_e4m3, defined(bits, 4, 3))));
+    const float from_e5m2 = to_float(e5m2{static_cast<std::uint8_t>(bits)});
+    if ((bits & 0x7F) > 0x7C) {
+      CHECK(std::isnan(from_e5m2));
+    } else if ((bits & 0x7F) == 0x7C) {
+      CHECK((std::isinf(from_e5m2) && std::signbit(from_e5m2) == (bits > 127)));
+    } else {
+      CHECK(same(from_e5m2, defined(bits, 5, 2)));
+    }
+  }
+  CHECK(to_float(e4m3{0x7E}) == 448.0F);
+  CHECK(to_float(e5m2{0x7B}) == 57344.0F);
+}

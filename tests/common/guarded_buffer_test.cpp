@@ -12,7 +12,8 @@ using namespace zeroproof;
 
 namespace {
 
-constexpr DType all_dtypes[] = {DType::fp32, DType::bf16, DType::fp16, DType::fp64, DType::u32, DType::u64};
+constexpr DType all_dtypes[] = {DType::fp32, DType::bf16, DType::fp16, DType::fp64,
+                                DType::u32,  DType::u64,  DType::e4m3, DType::e5m2};
 
 bool is_nan(const TensorView& view, std::int64_t i) {
   switch (view.dtype) {
@@ -24,6 +25,10 @@ bool is_nan(const TensorView& view, std::int64_t i) {
       return std::isnan(to_float(static_cast<const bf16*>(view.data)[i]));
     case DType::fp16:
       return std::isnan(to_float(static_cast<const fp16*>(view.data)[i]));
+    case DType::e4m3:
+      return std::isnan(to_float(static_cast<const e4m3*>(view.data)[i]));
+    case DType::e5m2:
+      return std::isnan(to_float(static_cast<const e5m2*>(view.data)[i]));
     case DType::u32:
       return static_cast<const std::uint32_t*>(view.data)[i] == UINT32_MAX;
     case DType::u64:

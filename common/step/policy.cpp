@@ -1,0 +1,24 @@
+#include "common/step/policy.hpp"
+
+#include <array>
+
+namespace zeroproof {
+namespace {
+
+constexpr std::array<std::string_view, 4> rules = {"adamw", "adam", "sgd", "sgd_ema"};
+constexpr std::array<std::string_view, 4> norms = {"chunk1024", "exact", "inf", "one"};
+constexpr std::array<std::string_view, 2> reductions = {"mean", "tokens"};
+constexpr std::array<std::string_view, 3> nonfinite = {"skip", "error", "propagate"};
+constexpr std::array<std::string_view, 2> missing = {"zero", "skip"};
+constexpr std::array<std::string_view, 2> roundings = {"nearest", "stochastic"};
+
+}  // namespace
+
+Span<const std::string_view> names_of(UpdateRule) { return rules; }
+Span<const std::string_view> names_of(NormForm) { return norms; }
+Span<const std::string_view> names_of(LossReduction) { return reductions; }
+Span<const std::string_view> names_of(OnNonfinite) { return nonfinite; }
+Span<const std::string_view> names_of(MissingGrad) { return missing; }
+Span<const std::string_view> names_of(ParamRounding) { return roundings; }
+
+}  // namespace zeroproof
