@@ -5,6 +5,7 @@
 #include "common/base/error.hpp"
 #include "cuda/host/loss_scaler.hpp"
 #include "cuda/host/step_scalars.hpp"
+#include "cuda/rule_state.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -39,6 +40,9 @@ const OptimizerSetup& checked(const OptimizerSetup& setup) {
           "parameters are " + std::string(name(setup.param_dtype)) + " and leaves " +
               std::string(name(setup.leaf_dtype)),
           "only fp32, bf16 and fp16 hold gradients and parameters", "choose one of them");
+  require(setup.param_rounding == ParamRounding::nearest || setup.param_dtype == DType::bf16,
+          "stochastic rounding was asked for with " + std::string(name(setup.param_dtype)) + " parameters",
+          "it is defined for bf16 only", "use bf16 parameters, or round to nearest");
   // Both throw for values outside their ranges, before the first step instead of in the middle of it.
   host::step_scalars(setup.hyper, 1, host::loss_scaler_init(setup.scaler).log2_scale, setup.micro_batches);
   return setup;
@@ -46,11 +50,19 @@ const OptimizerSetup& checked(const OptimizerSetup& setup) {
 
 void require_state(const OptimizerSetup& setup, const FullState& state) {
   const auto numel = static_cast<std::size_t>(setup.layout->padded_numel());
-  require(state.master.size() == numel && state.exp_avg.size() == numel && state.exp_avg_sq.size() == numel,
-          "the state has " + std::to_string(state.master.size()) + ", " +
-              std::to_string(state.exp_avg.size()) + " and " + std::to_string(state.exp_avg_sq.size()) +
-              " elements but the layout has " + std::to_string(numel),
-          "moments would be lost or read past their end", "pass flat buffers, padding included");
+  const auto require_numel = [&](std::string_view buffer, std::size_t size, std::size_t expected) {
+    require(size == expected,
+            "the state's " + std::string(buffer) + " has " + std::to_string(size) + " elements, not " +
+                std::to_string(expected),
+            "state would be lost or read past its end", "pass flat buffers, padding included");
+  };
+  require_numel("master", state.master.size(), numel);
+  for (const StateBuffer& buffer : state_buffers) {
+    if (keeps(setup.hyper, buffer.id)) require_numel(name(buffer.id), (state.*buffer.full).size(), numel);
+  }
+  if (setup.missing_grad == MissingGrad::skip) {
+    require_numel("tensor_steps", state.tensor_steps.size(), setup.layout->tensors().size());
+  }
   require(state.applied_steps >= 0, "applied_steps is " + std::to_string(state.applied_steps),
           "bias correction counts applied steps", "use 0 or more");
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -11,10 +10,7 @@
 #include "cuda/fault.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/fused_step.hpp"
-#include "cuda/host/grad_norm.hpp"
-#include "cuda/host/limb_deposit.hpp"
 #include "cuda/host/loss_scaler.hpp"
-#include "cuda/host/step_scalars.hpp"
 #include "cuda/optimizer_checks.hpp"
 
 namespace zeroproof::cuda {
@@ -66,25 +62,27 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, StepForm f
       plans_(plan_buckets(setup_, setup_.stage == 0)),
       reduce_(setup_, plans_, ops_),
       grad_(total(ranges_), DType::fp32),
-      exp_avg_(total(ranges_), DType::fp32),
-      exp_avg_sq_(total(ranges_), DType::fp32),
       master_(total(ranges_), DType::fp32),
       param_shard_(total(ranges_), setup_.param_dtype),
-      param_full_(setup_.layout->padded_numel(), setup_.param_dtype) {}
+      param_full_(setup_.layout->padded_numel(), setup_.param_dtype),
+      state_(setup_.hyper, total(ranges_)),
+      steps_(setup_),
+      global_norm_(setup_.hyper.norm) {}
 
 void ProductionOptimizer::load_state(const FullState& state) {
   require_state(setup_, state);
   pieces_.run(setup_.exec, [&](const Exec&, const Piece& piece) {
-    const auto copy = [&](Span<const float> full, const GuardedBuffer& local) {
+    const auto copy = [&](Span<const float> full, Span<float> local) {
       const auto values =
           full.subspan(static_cast<std::size_t>(piece.global_begin), static_cast<std::size_t>(piece.numel));
-      std::copy(values.begin(), values.end(), part(local, piece).begin());
+      std::copy(values.begin(), values.end(), local.begin());
     };
-    copy(state.master, master_);
-    copy(state.exp_avg, exp_avg_);
-    copy(state.exp_avg_sq, exp_avg_sq_);
+    copy(state.master, part(master_, piece));
+    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+      if (state_.kept(i)) copy(state.*state_buffers[i].full, state_.part(i, piece));
+    }
   });
-  applied_steps_ = static_cast<std::uint64_t>(state.applied_steps);
+  steps_.load(state);
   scaler_ = state.scaler;
   found_inf_ = 0;
   cast();
@@ -96,12 +94,12 @@ void ProductionOptimizer::run_phase(Phase phase, LeafSource& leaves) {
   ZP_CHECK(loaded_, ErrorCode::invalid_argument,
            "no state was loaded before phase " + std::string(name(phase)),
            "masters and moments are still poisoned", "call load_state first");
-  ZP_CHECK(found_inf_ == 0 || !skipped_on_overflow(phase), ErrorCode::invalid_argument,
+  ZP_CHECK(!skipped() || !skipped_on_overflow(phase), ErrorCode::invalid_argument,
            "phase " + std::string(name(phase)) + " was called in a skipped step",
            "an overflow must leave every bit of the state alone", "begin the next step with prepare");
   switch (phase) {
     case Phase::prepare:
-      return prepare();
+      return prepare(leaves);
     case Phase::reduce:
       return reduce(leaves);
     case Phase::unscale:
@@ -119,11 +117,9 @@ void ProductionOptimizer::run_phase(Phase phase, LeafSource& leaves) {
   }
 }
 
-void ProductionOptimizer::prepare() {
+void ProductionOptimizer::prepare(LeafSource& leaves) {
   if (!ZP_FAULT(setup_.exec, "found-inf-not-cleared")) found_inf_ = 0;
-  const std::int64_t divisor = ZP_FAULT(setup_.exec, "Z60-sum-instead-of-mean") ? 1 : setup_.micro_batches;
-  scalars_ = host::step_scalars(setup_.hyper, static_cast<std::int64_t>(applied_steps_) + 1,
-                                scaler_.log2_scale, divisor);
+  steps_.prepare(leaves, scaler_.log2_scale);
 }
 
 void ProductionOptimizer::reduce(LeafSource& leaves) {
@@ -141,59 +137,49 @@ void ProductionOptimizer::reduce(LeafSource& leaves) {
 
 void ProductionOptimizer::unscale() {
   std::atomic<bool> found{false};
-  limbs_ = NormLimbs{};
+  global_norm_.clear();
   pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
     const auto grad = part(grad_, piece);
-    bool here = false;
-    if (form_ == StepForm::fused) {
-      NormLimbs limbs;
-      here = host::fused_finite_and_norm(exec, scalars_.inv_scale, grad, limbs);
-      add_limbs(limbs);
-    } else {
-      here = ops_.unscale(exec, scalars_.inv_scale, grad, grad);
-    }
+    const bool here = form_ == StepForm::fused ? fused_unscale(exec, steps_.inv_scale(), grad, global_norm_)
+                                               : ops_.unscale(exec, steps_.inv_scale(), grad, grad);
     if (here) found = true;
   });
   std::uint64_t flag = found ? 1 : 0;
+  if (ZP_FAULT(setup_.exec, "Z59-overflow-unchecked-in-bf16") && setup_.param_dtype == DType::bf16) flag = 0;
   if (!ZP_FAULT(setup_.exec, "Z53-found-inf-not-global")) {
     setup_.comm->all_reduce({&flag, 1}, IntegerReduce::bitwise_or);
   }
+  ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
+           "step " + std::to_string(steps_.applied_steps() + 1) + " has a gradient that is not finite",
+           "the run was told to stop then (on_nonfinite = error), and no state has changed",
+           "look at the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
   found_inf_ = static_cast<std::uint32_t>(flag);
   const LossScalerState before = scaler_;
   scaler_ = host::loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
   if (ZP_FAULT(setup_.exec, "Z58-hysteresis-not-refilled")) {
     scaler_.hysteresis_left = std::min(scaler_.hysteresis_left, before.hysteresis_left);
   }
-  if (found_inf_ == 0) return;
+  if (!skipped()) return;
   if (!ZP_FAULT(setup_.exec, "skip-keeps-norm")) {
     grad_norm_ = std::numeric_limits<double>::quiet_NaN();
     clip_coef_ = std::numeric_limits<float>::quiet_NaN();
   }
-  if (ZP_FAULT(setup_.exec, "Z106-counter-advances-on-skip")) ++applied_steps_;
-}
-
-void ProductionOptimizer::add_limbs(const NormLimbs& limbs) {
-  const std::lock_guard lock(limbs_mutex_);
-  host::merge(limbs, limbs_);
+  if (ZP_FAULT(setup_.exec, "Z106-counter-advances-on-skip"))
+    steps_.set_applied_steps(steps_.applied_steps() + 1);
 }
 
 void ProductionOptimizer::norm() {
-  if (form_ != StepForm::fused) {
-    pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-      NormLimbs limbs;
-      ops_.grad_norm_accumulate(exec, part(grad_, piece), limbs);
-      add_limbs(limbs);
-    });
-  }
-  host::grad_norm_normalise(limbs_);
-  if (setup_.stage > 0 || ZP_FAULT(setup_.exec, "Z33-replicated-counted-per-rank")) {
-    static_assert(sizeof(NormLimbs) == 23 * sizeof(std::uint64_t));
-    auto words = std::bit_cast<std::array<std::uint64_t, 23>>(limbs_);
-    setup_.comm->all_reduce(words, IntegerReduce::sum);
-    limbs_ = std::bit_cast<NormLimbs>(words);
-    host::grad_norm_normalise(limbs_);
-  }
-  grad_norm_ = host::grad_norm_finish(limbs_);
+  // The fused form found the chunks' sums together with found_inf; the other norm forms take a pass of their own.
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    if (form_ == StepForm::fused) {
+      fused_norm(exec, steps_.inv_scale(), part(grad_, piece), global_norm_);
+    } else {
+      global_norm_.add(ops_, exec, part(grad_, piece));
+    }
+  });
+  // In stage 0 every rank has counted every element.
+  const bool sharded = setup_.stage > 0 || ZP_FAULT(setup_.exec, "Z33-replicated-counted-per-rank");
+  grad_norm_ = global_norm_.finish(sharded ? setup_.comm : nullptr);
 }
 
 void ProductionOptimizer::clip() {
@@ -201,6 +187,9 @@ void ProductionOptimizer::clip() {
   if (form_ == StepForm::fused) return;
   pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
     ops_.clip(exec, clip_coef_, part(grad_, piece), part(grad_, piece));
+    if (setup_.hyper.clip_value) {
+      ops_.clip_value(exec, static_cast<float>(*setup_.hyper.clip_value), part(grad_, piece));
+    }
   });
 }
 
@@ -210,46 +199,53 @@ void ProductionOptimizer::update() {
         piece.local_begin >= setup_.layout->numel() / setup_.comm->world_size()) {
       return;
     }
-    if (ZP_FAULT(exec, "Z20-state-zeroed-each-step")) {
-      std::ranges::fill(part(exp_avg_, piece), 0.0F);
-    }
-    ops_.adamw_update(exec, scalars_, part(grad_, piece), part(master_, piece), part(exp_avg_, piece),
-                      part(exp_avg_sq_, piece));
+    if (ZP_FAULT(exec, "Z20-state-zeroed-each-step")) std::ranges::fill(state_.part(0, piece), 0.0F);
+    if (!steps_.updated(piece)) return;
+    state_.update(ops_, exec, setup_.hyper, steps_.scalars(piece), piece, part(grad_, piece),
+                  part(master_, piece));
   });
-  ++applied_steps_;
+  steps_.advance();
 }
 
 void ProductionOptimizer::update_fused() {
   pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    if (!steps_.updated(piece)) return;
     const TensorView param = part_of(param_shard_.view(), piece.local_begin, piece.numel);
     const auto* before = static_cast<const std::byte*>(param.data);
     const bool keep = ZP_FAULT(exec, "fused-cast-of-old-master");
     const std::vector<std::byte> stale(before, before + (keep ? param.num_bytes() : 0));
     const float coef = ZP_FAULT(exec, "fused-clip-forgotten") ? 1.0F : clip_coef_;
-    host::fused_update(exec, scalars_, coef, part(grad_, piece), part(master_, piece), part(exp_avg_, piece),
-                       part(exp_avg_sq_, piece), param);
+    state_.update_fused(exec, setup_.hyper, steps_.scalars(piece), coef, piece, part(grad_, piece),
+                        part(master_, piece), param);
     std::ranges::copy(stale, static_cast<std::byte*>(param.data));
   });
-  ++applied_steps_;
+  steps_.advance();
+}
+
+void ProductionOptimizer::cast_piece(const Exec& exec, const Piece& piece) {
+  const auto begin = static_cast<std::size_t>(piece.local_begin);
+  const auto count = static_cast<std::size_t>(piece.numel);
+  const auto master = part(master_, piece);
+  if (setup_.param_dtype == DType::fp32) {
+    std::ranges::copy(master, part(param_shard_, piece).begin());
+  } else if (setup_.param_dtype == DType::fp16) {
+    const auto param = param_shard_.as<fp16>().subspan(begin, count);
+    ops_.cast_to_fp16(exec, master, param);
+    if (ZP_FAULT(exec, "Z116-no-master") && loaded_) ops_.widen_fp16(exec, param, master);
+  } else {
+    const auto param = param_shard_.as<bf16>().subspan(begin, count);
+    if (setup_.param_rounding == ParamRounding::stochastic) {
+      const auto first = static_cast<std::uint64_t>(piece.global_begin);
+      ops_.stochastic_cast_to_bf16(exec, {setup_.seed, steps_.applied(piece), first}, master, param);
+    } else {
+      ops_.cast_to_bf16(exec, master, param);
+    }
+    if (ZP_FAULT(exec, "Z116-no-master") && loaded_) ops_.widen_bf16(exec, param, master);
+  }
 }
 
 void ProductionOptimizer::cast() {
-  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-    const auto begin = static_cast<std::size_t>(piece.local_begin);
-    const auto count = static_cast<std::size_t>(piece.numel);
-    const auto master = part(master_, piece);
-    if (setup_.param_dtype == DType::bf16) {
-      const auto param = param_shard_.as<bf16>().subspan(begin, count);
-      ops_.cast_to_bf16(exec, master, param);
-      if (ZP_FAULT(exec, "Z116-no-master") && loaded_) ops_.widen_bf16(exec, param, master);
-    } else if (setup_.param_dtype == DType::fp16) {
-      const auto param = param_shard_.as<fp16>().subspan(begin, count);
-      ops_.cast_to_fp16(exec, master, param);
-      if (ZP_FAULT(exec, "Z116-no-master") && loaded_) ops_.widen_fp16(exec, param, master);
-    } else {
-      std::ranges::copy(master, part(param_shard_, piece).begin());
-    }
-  });
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) { cast_piece(exec, piece); });
 }
 
 void ProductionOptimizer::gather() {

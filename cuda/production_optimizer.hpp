@@ -1,16 +1,17 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "common/base/guarded_buffer.hpp"
-#include "common/contracts/grad_norm.hpp"
 #include "cuda/bucket_reduce.hpp"
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/fault.hpp"
+#include "cuda/global_norm.hpp"
 #include "cuda/phase_ops.hpp"
+#include "cuda/rule_state.hpp"
+#include "cuda/tensor_steps.hpp"
 
 namespace zeroproof::cuda {
 
@@ -25,15 +26,18 @@ class ProductionOptimizer final : public DistributedOptimizer {
 
   void load_state(const FullState& state) override;
   void run_phase(Phase phase, LeafSource& leaves) override;
-  bool skipped() const override { return found_inf_ != 0 && !ZP_FAULT(setup_.exec, "skip-ignored"); }
+  bool skipped() const override {
+    return found_inf_ != 0 && setup_.on_nonfinite != OnNonfinite::propagate &&
+           !ZP_FAULT(setup_.exec, "skip-ignored");
+  }
   std::vector<ExposedBuffer> exposed(Phase phase) override;
   std::vector<ExposedBuffer> storage() override;
   std::string damaged_guard() const override;
   LossScalerState loss_scaler() const override { return scaler_; }
-  std::int64_t applied_steps() const override { return static_cast<std::int64_t>(applied_steps_); }
+  std::int64_t applied_steps() const override { return static_cast<std::int64_t>(steps_.applied_steps()); }
 
  private:
-  void prepare();
+  void prepare(LeafSource& leaves);
   void reduce(LeafSource& leaves);
   void unscale();
   void norm();
@@ -42,7 +46,7 @@ class ProductionOptimizer final : public DistributedOptimizer {
   void update_fused();
   void cast();
   void gather();
-  void add_limbs(const NormLimbs& limbs);
+  void cast_piece(const Exec& exec, const Piece& piece);
   ExposedBuffer sharded(BufferId id, const GuardedBuffer& buffer) const {
     return {id, buffer.view(), ranges_};
   }
@@ -55,12 +59,11 @@ class ProductionOptimizer final : public DistributedOptimizer {
   const std::vector<BucketPlan> plans_;
   BucketReduce reduce_;
   GuardedBuffer grad_;  // G, then g1, then g (phases); G only (fused)
-  GuardedBuffer exp_avg_, exp_avg_sq_, master_, param_shard_, param_full_;
-  StepScalars scalars_{};
+  GuardedBuffer master_, param_shard_, param_full_;
+  RuleState state_;
+  TensorSteps steps_;
+  GlobalNorm global_norm_;
   LossScalerState scaler_;
-  NormLimbs limbs_;
-  std::mutex limbs_mutex_;
-  std::uint64_t applied_steps_ = 0;
   std::uint32_t found_inf_ = 0;
   bool loaded_ = false;
   double grad_norm_ = 0;

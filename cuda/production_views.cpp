@@ -13,7 +13,7 @@ std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
   std::vector<ExposedBuffer> buffers;
   switch (phase) {
     case Phase::prepare:
-      return {{BufferId::step_scalars, {&scalars_, DType::u32, sizeof(scalars_) / 4}, {}}};
+      return {{BufferId::step_scalars, steps_.scalars_view(), {}}};
     case Phase::reduce:
       return {sharded(BufferId::grad_sum, grad_)};
     case Phase::unscale:
@@ -22,17 +22,19 @@ std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
       buffers.push_back({BufferId::loss_scaler, {&scaler_, DType::u32, sizeof(scaler_) / 4}, {}});
       return buffers;
     case Phase::norm:
-      return {{BufferId::norm_limbs, {&limbs_, DType::u64, sizeof(limbs_) / 8}, {}},
-              {BufferId::grad_norm, {&grad_norm_, DType::fp64, 1}, {}}};
+      return {global_norm_.exposed(), {BufferId::grad_norm, {&grad_norm_, DType::fp64, 1}, {}}};
     case Phase::clip:
       buffers.push_back({BufferId::clip_coef, {&clip_coef_, DType::fp32, 1}, {}});
       if (phases) buffers.push_back(sharded(BufferId::grad, grad_));
       return buffers;
     case Phase::update:
-      return {sharded(BufferId::exp_avg, exp_avg_),
-              sharded(BufferId::exp_avg_sq, exp_avg_sq_),
-              sharded(BufferId::master, master_),
-              {BufferId::applied_steps, {&applied_steps_, DType::u64, 1}, {}}};
+      for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+        if (state_.kept(i)) buffers.push_back(sharded(state_buffers[i].id, state_[i]));
+      }
+      buffers.push_back(sharded(BufferId::master, master_));
+      buffers.push_back({BufferId::applied_steps, steps_.applied_steps_view(), {}});
+      if (steps_.per_tensor()) buffers.push_back({BufferId::tensor_steps, steps_.tensor_steps_view(), {}});
+      return buffers;
     case Phase::cast:
       if (ZP_FAULT(setup_.exec, "buffer-hidden")) return {};
       return {sharded(BufferId::param_shard, param_shard_)};
@@ -57,10 +59,12 @@ std::vector<ExposedBuffer> ProductionOptimizer::storage() {
 
 std::string ProductionOptimizer::damaged_guard() const {
   const std::pair<const char*, const GuardedBuffer*> all[] = {
-      {"grad", &grad_},     {"exp_avg", &exp_avg_},         {"exp_avg_sq", &exp_avg_sq_},
-      {"master", &master_}, {"param_shard", &param_shard_}, {"param_full", &param_full_}};
+      {"grad", &grad_}, {"master", &master_}, {"param_shard", &param_shard_}, {"param_full", &param_full_}};
   for (const auto& [name, buffer] : all) {
     if (!buffer->guards_intact()) return name;
+  }
+  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+    if (!state_[i].guards_intact()) return std::string(name(state_buffers[i].id));
   }
   return {};
 }

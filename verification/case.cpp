@@ -6,6 +6,7 @@
 #include "common/base/error.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "common/step/config.hpp"
+#include "verification/recipes.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -79,14 +80,14 @@ WorldSpec parse_world(const std::string& text) {
 }
 
 std::string CaseSpec::id() const {
-  return workload + "/adamw/" + std::string(name(twin)) + "/stage" + std::to_string(stage) + "/" +
+  return workload + "/" + recipe + "/" + std::string(name(twin)) + "/stage" + std::to_string(stage) + "/" +
          world.id() + "/" + std::string(name(dtype)) + "/" + (mode == Mode::lockstep ? "lockstep" : "free") +
          "/bucket:" + std::to_string(bucket_numel) + "/omp:" + std::to_string(omp_threads);
 }
 
 std::optional<CaseSpec> parse_case_id(const std::string& id) {
   const std::vector<std::string> parts = split(id, '/');
-  if (parts.size() != 9 || parts[1] != "adamw") return std::nullopt;
+  if (parts.size() != 9 || !is_recipe(parts[1])) return std::nullopt;
   const auto twin = parse_twin(parts[2]);
   const auto stage = number_after(parts[3], "stage");
   const auto bucket = number_after(parts[7], "bucket:");
@@ -95,6 +96,7 @@ std::optional<CaseSpec> parse_case_id(const std::string& id) {
     return std::nullopt;
   CaseSpec spec;
   spec.workload = parts[0];
+  spec.recipe = parts[1];
   spec.twin = *twin;
   spec.stage = static_cast<int>(*stage);
   spec.world = parse_world(parts[4]);
@@ -140,6 +142,8 @@ std::string_view exactness_class(BufferId buffer) {
     case BufferId::found_inf:
     case BufferId::loss_scaler:
     case BufferId::norm_limbs:
+    case BufferId::grad_amax:
+    case BufferId::tensor_steps:
       return "integer";
     case BufferId::grad_sum:
     case BufferId::grad_norm:

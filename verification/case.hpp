@@ -37,6 +37,7 @@ WorldSpec parse_world(const std::string& text);
 
 struct CaseSpec {
   std::string workload = "byte_gpt";
+  std::string recipe = "adamw";  ///< a variation of the step (recipes.hpp)
   Twin twin = Twin::host;
   int stage = 0;
   WorldSpec world;

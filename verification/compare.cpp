@@ -29,6 +29,10 @@ NanRule<std::uint64_t> nan_rule(DType dtype) {
       return {0x7FFF, 0x7C00};
     case DType::fp64:
       return {0x7FFFFFFFFFFFFFFFU, 0x7FF0000000000000U};
+    case DType::e4m3:
+      return {0x7F, 0x7E};
+    case DType::e5m2:
+      return {0x7F, 0x7C};
     case DType::u32:
     case DType::u64:
       break;
@@ -77,6 +81,8 @@ Comparison compare(const TensorView& reference, const TensorView& candidate, std
            "the comparison would read past the end", "expose buffers of the same range");
   const NanRule<std::uint64_t> rule = nan_rule(reference.dtype);
   switch (num_bytes(reference.dtype)) {
+    case 1:
+      return compare_elements<std::uint8_t>(reference.data, candidate.data, begin, numel, rule);
     case 2:
       return compare_elements<std::uint16_t>(reference.data, candidate.data, begin, numel, rule);
     case 4:
@@ -88,6 +94,8 @@ Comparison compare(const TensorView& reference, const TensorView& candidate, std
 
 std::uint64_t element_bits(const TensorView& view, std::int64_t index) {
   switch (num_bytes(view.dtype)) {
+    case 1:
+      return static_cast<const std::uint8_t*>(view.data)[index];
     case 2:
       return static_cast<const std::uint16_t*>(view.data)[index];
     case 4:
@@ -108,6 +116,13 @@ std::string show_bits(DType dtype, std::uint64_t bits) {
     case DType::bf16:
       std::snprintf(buffer, sizeof(buffer), "0x%04x (%.4g)", half, static_cast<double>(to_float(bf16{half})));
       break;
+    case DType::e4m3:
+    case DType::e5m2: {
+      const auto byte = static_cast<std::uint8_t>(bits);
+      const float value = dtype == DType::e4m3 ? to_float(e4m3{byte}) : to_float(e5m2{byte});
+      std::snprintf(buffer, sizeof(buffer), "0x%02x (%.4g)", byte, static_cast<double>(value));
+      break;
+    }
     case DType::fp16:
       std::snprintf(buffer, sizeof(buffer), "0x%04x (%.5g)", half, static_cast<double>(to_float(fp16{half})));
       break;

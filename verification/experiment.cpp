@@ -1,5 +1,6 @@
 #include "verification/experiment.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -65,19 +66,23 @@ Experiment::Experiment(std::string workload, const RunConfig& config, DType dtyp
       layout_(workload::byte_gpt_params(shape_)) {
   const auto numel = static_cast<std::size_t>(layout_.padded_numel());
   master_.assign(numel, std::numeric_limits<float>::quiet_NaN());
-  exp_avg_ = master_;
-  exp_avg_sq_ = master_;
+  exp_avg_ = exp_avg_sq_ = max_exp_avg_sq_ = momentum_buffer_ = master_;
   workload::init_parameters(shape_, layout_, config_.seed, master_);
   const bool seeded = config_.initial_state == InitialState::seeded;
   const Philox first(config_.seed, 2);
   const Philox second(config_.seed, 3);
+  const Philox third(config_.seed, 4);
   for (const Piece& piece : layout_.pieces({{0, layout_.padded_numel()}})) {
     for (std::int64_t i = piece.global_begin; i < piece.global_begin + piece.numel; ++i) {
       const auto index = static_cast<std::size_t>(i);
       exp_avg_[index] = seeded ? first.bell(index) * 1e-3F : 0.0F;
       exp_avg_sq_[index] = seeded ? second.uniform(index) * 1e-5F : 0.0F;
+      // Above some of the second moments to come and below others.
+      max_exp_avg_sq_[index] = seeded ? third.uniform(index) * 1e-4F : 0.0F;
+      momentum_buffer_[index] = seeded ? third.bell(index) * 1e-3F : 0.0F;
     }
   }
+  for (std::size_t i = 0; i < layout_.tensors().size(); ++i) tensor_steps_.push_back(seeded ? 1 + i % 7 : 0);
 }
 
 LossScalerConfig Experiment::scaler() const {
@@ -85,22 +90,69 @@ LossScalerConfig Experiment::scaler() const {
   return {};
 }
 
+OptimizerSetup Experiment::setup() const {
+  OptimizerSetup setup;
+  setup.layout = &layout_;
+  setup.param_dtype = dtype_;
+  setup.leaf_dtype = leaf_dtype();
+  setup.micro_batches = config_.micro_batches;
+  setup.hyper = config_.optimizer;
+  setup.scaler = scaler();
+  setup.loss_reduction = config_.loss_reduction;
+  setup.on_nonfinite = config_.on_nonfinite;
+  setup.missing_grad = config_.missing_grad;
+  setup.param_rounding = config_.param_rounding;
+  setup.seed = config_.seed;
+  return setup;
+}
+
+std::int64_t Experiment::num_tokens(std::int64_t micro_batch) const {
+  const std::int64_t context = config_.model.context;
+  return config_.loss_reduction == LossReduction::tokens
+             ? std::max<std::int64_t>(context - 3 * (micro_batch % 4), 1)
+             : context;
+}
+
+bool Experiment::has_grad(std::int64_t step, std::int64_t micro_batch, std::int64_t tensor) const {
+  if (!config_.idle_tensors) return true;
+  if (tensor % 3 == 1) return step % 2 == 1;
+  return tensor % 3 != 2 || micro_batch % 2 == 0;
+}
+
 FullState Experiment::initial_state() const {
   const LossScalerConfig scaler = this->scaler();
-  FullState state{master_, exp_avg_, exp_avg_sq_, config_.initial_state == InitialState::seeded ? 7 : 0, {}};
+  FullState state;
+  state.master = master_;
+  state.exp_avg = exp_avg_;
+  state.exp_avg_sq = exp_avg_sq_;
+  state.max_exp_avg_sq = max_exp_avg_sq_;
+  state.momentum_buffer = momentum_buffer_;
+  state.tensor_steps = tensor_steps_;
+  state.applied_steps = config_.initial_state == InitialState::seeded ? 7 : 0;
   state.scaler = {scaler.kind == LossScalerKind::none ? 0 : scaler.log2_initial, 0, scaler.hysteresis};
   return state;
 }
 
 double Experiment::leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params,
                         int log2_loss_scale, const TensorView& leaf) const {
-  const Span<const std::uint8_t> tokens = workload::micro_batch_tokens(
+  Span<const std::uint8_t> tokens = workload::micro_batch_tokens(
       text_, config_.seed, step - 1, micro_batch, config_.micro_batches, config_.model.context);
+  float scale = std::ldexp(1.0F, log2_loss_scale);
+  if (config_.loss_reduction == LossReduction::tokens) {
+    // One more byte than tokens: the last one is only predicted. The model takes the mean; the sum is wanted here.
+    const std::int64_t count = num_tokens(micro_batch);
+    tokens = tokens.first(static_cast<std::size_t>(count) + 1);
+    scale *= static_cast<float>(count);
+  }
   std::vector<float> wide;
   widen(params, wide);
   std::vector<float> grad(wide.size());
-  const double loss = workload::byte_gpt_loss_and_grad<float>(shape_, layout_, wide, tokens,
-                                                              std::ldexp(1.0F, log2_loss_scale), grad);
+  const double loss = workload::byte_gpt_loss_and_grad<float>(shape_, layout_, wide, tokens, scale, grad);
+  for (const Piece& piece : layout_.pieces({{0, layout_.padded_numel()}})) {
+    if (!has_grad(step, micro_batch, piece.tensor)) {
+      std::fill_n(grad.begin() + piece.global_begin, piece.numel, 0.0F);
+    }
+  }
   for (const Piece& piece : layout_.pieces({{0, layout_.padded_numel()}})) {
     for (std::int64_t i = piece.global_begin; i < piece.global_begin + piece.numel; ++i) {
       const float value = grad[static_cast<std::size_t>(i)];

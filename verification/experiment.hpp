@@ -23,6 +23,9 @@ class Experiment {
   /// Errors: ErrorCode::config if the settings or the text cannot be used.
   Experiment(std::string workload, const RunConfig& config, DType dtype, workload::Text text);
 
+  /// Everything an optimizer of this experiment needs, except its place in a world.
+  OptimizerSetup setup() const;
+
   const std::string& workload() const { return workload_; }
   const RunConfig& config() const { return config_; }
   const FlatLayout& layout() const { return layout_; }
@@ -38,8 +41,16 @@ class Experiment {
   /// Loss and leaf gradient of one micro-batch.
   /// Shapes   params: [padded_numel] in the parameter dtype. leaf: [padded_numel] in the leaf dtype; padding
   ///          is not written. Units: leaf is 2^log2_loss_scale * gradient. Returns the loss in nats per byte.
+  /// With loss_reduction = tokens it is the gradient of the sum over num_tokens, not of their mean.
   double leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params, int log2_loss_scale,
               const TensorView& leaf) const;
+
+  /// Tokens of a micro-batch; with loss_reduction = tokens they differ from one to the next.
+  std::int64_t num_tokens(std::int64_t micro_batch) const;
+
+  /// Whether a micro-batch gives a tensor a gradient. With idle_tensors every third tensor rests in even steps, and
+  /// every third one gets its gradient from even micro-batches only.
+  bool has_grad(std::int64_t step, std::int64_t micro_batch, std::int64_t tensor) const;
 
  private:
   /// Makes the last element of the last tensor infinite.
@@ -51,7 +62,8 @@ class Experiment {
   workload::Text text_;
   workload::ByteGptShape shape_;
   FlatLayout layout_;
-  std::vector<float> master_, exp_avg_, exp_avg_sq_;  // [padded_numel], NaN in padding
+  std::vector<float> master_, exp_avg_, exp_avg_sq_, max_exp_avg_sq_, momentum_buffer_;  // [padded_numel]
+  std::vector<std::uint64_t> tensor_steps_;                                              // [num_tensors]
 };
 
 /// The text a run trains on: config.text, or the project's own files. Errors: ErrorCode::config.

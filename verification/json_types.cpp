@@ -105,7 +105,7 @@ Json to_json_value(const Divergence& d) {
 
 Json to_json_value(const CaseResult& r) {
   Json json = {{"id", r.spec.id()},
-               {"op", "adamw"},
+               {"recipe", r.spec.recipe},
                {"twin", name(r.spec.twin)},
                {"world", r.spec.world.id()},
                {"stage", r.spec.stage},

@@ -38,6 +38,8 @@ class LeafCache {
 
   void forget();
 
+  const Experiment& experiment() const { return experiment_; }
+
  private:
   using Key = std::tuple<std::int64_t, std::int64_t, Digest, int>;
   struct Entry {
@@ -61,6 +63,12 @@ class CachedLeaves : public LeafSource {
         log2_loss_scale_(log2_loss_scale) {}
 
   TensorView leaf(std::int64_t micro_batch) override { return cached(micro_batch).values.view(); }
+  std::int64_t num_tokens(std::int64_t micro_batch) const override {
+    return cache_.experiment().num_tokens(micro_batch);
+  }
+  bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const override {
+    return cache_.experiment().has_grad(step_, micro_batch, tensor);
+  }
 
  protected:
   const LeafCache::Leaf& cached(std::int64_t micro_batch) {

@@ -36,12 +36,15 @@ std::map<BufferId, ExposedBuffer> by_id(std::vector<ExposedBuffer> buffers) {
 }
 
 /// Bytes the phases unscale to cast read and write per element.
-std::int64_t bytes_per_element(Twin twin, DType param_dtype) {
+std::int64_t bytes_per_element(Twin twin, DType param_dtype, int state_buffers) {
   const std::int64_t param = num_bytes(param_dtype);
-  if (twin == Twin::host_fused)
-    return 4 + (4 + 24 + param);        // read G; read G, read and write master and moments
-  return 8 + 4 + 8 + 28 + (4 + param);  // unscale, norm, clip, update, cast
+  const std::int64_t update = 8 * (1 + state_buffers);            // master and state are read and written
+  if (twin == Twin::host_fused) return 4 + (4 + update + param);  // read G; read G, update, write param
+  return 8 + 4 + 8 + (4 + update) + (4 + param);                  // unscale, norm, clip, update, cast
 }
+
+constexpr BufferId state_ids[] = {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq,
+                                  BufferId::momentum_buffer};
 
 }  // namespace
 
@@ -52,15 +55,9 @@ RankPair::RankPair(const Experiment& experiment, const CaseSpec& spec, const Sha
       spec_(spec),
       comms_(comms),
       collector_(experiment.layout(), shards, spec.stage, *comms.harness) {
-  OptimizerSetup setup;
-  setup.layout = &experiment.layout();
+  OptimizerSetup setup = experiment.setup();
   setup.shards = &shards;
   setup.stage = spec.stage;
-  setup.param_dtype = experiment.param_dtype();
-  setup.leaf_dtype = experiment.leaf_dtype();
-  setup.micro_batches = experiment.config().micro_batches;
-  setup.hyper = experiment.config().optimizer;
-  setup.scaler = experiment.scaler();
   setup.comm = comms.reference;
   reference_ = reference::make_distributed_optimizer(setup);
   setup.comm = comms.candidate;
@@ -71,11 +68,12 @@ RankPair::RankPair(const Experiment& experiment, const CaseSpec& spec, const Sha
   candidate_->load_state(experiment.initial_state());
   storage_ = candidate_->storage();
   std::int64_t numel = 0;
-  for (const Piece& piece : pieces_of(by_id(reference_->exposed(Phase::update)).at(BufferId::master))) {
-    numel += piece.numel;
-  }
-  timing_.reference_bytes = numel * bytes_per_element(Twin::host, experiment.param_dtype());
-  timing_.candidate_bytes = numel * bytes_per_element(spec.twin, experiment.param_dtype());
+  const Buffers update = by_id(reference_->exposed(Phase::update));
+  for (const Piece& piece : pieces_of(update.at(BufferId::master))) numel += piece.numel;
+  int states = 0;
+  for (const BufferId id : state_ids) states += update.count(id) > 0 ? 1 : 0;
+  timing_.reference_bytes = numel * bytes_per_element(Twin::host, experiment.param_dtype(), states);
+  timing_.candidate_bytes = numel * bytes_per_element(spec.twin, experiment.param_dtype(), states);
   compare_loaded_state();
 }
 
@@ -218,20 +216,28 @@ void RankPair::hash_step(std::int64_t step, const Scales& scales, const GuardedB
   const auto add = [&](DistributedOptimizer& side, int log2_scale, const GuardedBuffer& grad,
                        TrajectoryHash& hash) {
     const Buffers update = by_id(side.exposed(Phase::update));
-    const GuardedBuffer master = collector_.collect(update.at(BufferId::master).view);
-    const GuardedBuffer exp_avg = collector_.collect(update.at(BufferId::exp_avg).view);
-    const GuardedBuffer exp_avg_sq = collector_.collect(update.at(BufferId::exp_avg_sq).view);
+    std::vector<GuardedBuffer> collected;
+    collected.push_back(collector_.collect(update.at(BufferId::master).view));
+    for (const BufferId id : state_ids) {
+      // A candidate that hides state is reported by compare_phase; its hash is then simply another one.
+      if (update.count(id) > 0) collected.push_back(collector_.collect(update.at(id).view));
+    }
     if (comms_.harness->rank() != 0) return;
     TrajectoryHash::Scalars s;
     s.step = step;
-    s.scalars = read<StepScalars>(by_id(side.exposed(Phase::prepare)), BufferId::step_scalars);
-    s.found_inf = side.skipped();
+    const Buffers prepared = by_id(side.exposed(Phase::prepare));
+    s.step_scalars = prepared.at(BufferId::step_scalars).view;
+    if (update.count(BufferId::tensor_steps) > 0) s.tensor_steps = update.at(BufferId::tensor_steps).view;
+    s.found_inf = read<std::uint32_t>(by_id(side.exposed(Phase::unscale)), BufferId::found_inf) != 0;
+    s.skipped = side.skipped();
     s.grad_norm = read<double>(by_id(side.exposed(Phase::norm)), BufferId::grad_norm);
     s.clip_coef = read<float>(by_id(side.exposed(Phase::clip)), BufferId::clip_coef);
     s.log2_loss_scale = log2_scale;
     const TensorView param = by_id(side.exposed(Phase::gather)).at(BufferId::param_full).view;
-    hash.add_step(s, experiment_.layout(),
-                  {grad.view(), master.view(), exp_avg.view(), exp_avg_sq.view(), param});
+    std::vector<TensorView> views = {grad.view()};
+    for (const GuardedBuffer& buffer : collected) views.push_back(buffer.view());
+    views.push_back(param);
+    hash.add_step(s, experiment_.layout(), views);
   };
   add(*reference_, scales.reference, reference_grad, reference_hash_);
   add(*candidate_, scales.candidate, candidate_grad, candidate_hash_);

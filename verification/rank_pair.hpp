@@ -39,15 +39,17 @@ class TrajectoryHash {
 
   struct Scalars {
     std::int64_t step = 0;
-    StepScalars scalars{};
+    TensorView step_scalars;  ///< 15 words, or 15 for every tensor
     int log2_loss_scale = 0;
     bool found_inf = false;
+    bool skipped = false;
     double grad_norm = 0;
     float clip_coef = 0;
+    TensorView tensor_steps;  ///< under missing_grad = skip, else empty
   };
 
-  /// state: G, master, exp_avg, exp_avg_sq, param, each [padded_numel].
-  void add_step(const Scalars& scalars, const FlatLayout& layout, const std::array<TensorView, 5>& state);
+  /// buffers: G, master, the rule's state in the order of R6, param; each [padded_numel].
+  void add_step(const Scalars& scalars, const FlatLayout& layout, const std::vector<TensorView>& buffers);
 
   Digest digest() const { return hasher_.digest(); }
 

@@ -20,6 +20,7 @@ Json trace_value(const TrainingTrace& trace) {
                      {"skipped", step.skipped}});
   }
   return {{"workload", trace.workload},
+          {"recipe", trace.recipe},
           {"dtype", name(trace.dtype)},
           {"parameters", trace.parameters},
           {"micro_batches", trace.micro_batches},

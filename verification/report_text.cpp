@@ -5,29 +5,11 @@
 #include <fmt/format.h>
 
 #include "verification/contract_version.hpp"
+#include "verification/paint.hpp"
 #include "verification/run_report.hpp"
 
 namespace zeroproof::verification {
 namespace {
-
-/// Colour codes, or nothing where colour is not wanted.
-struct Paint {
-  bool on;
-  std::string operator()(const char* code, const std::string& text) const {
-    return on ? "\033[" + std::string(code) + "m" + text + "\033[0m" : text;
-  }
-  std::string status(Status status, const std::string& text) const {
-    switch (status) {
-      case Status::pass:
-        return (*this)("32", text);
-      case Status::mistrusted:
-      case Status::skipped:
-        return (*this)("33", text);
-      default:
-        return (*this)("31", text);
-    }
-  }
-};
 
 std::string grouped(std::int64_t value) {
   std::string digits = std::to_string(value);
@@ -45,8 +27,9 @@ std::string bar(double value, double low, double high, int width) {
 }
 
 void add_training(std::string& out, const TrainingTrace& trace) {
-  out += fmt::format("\n{} {}: {} parameters, {} micro-batches of {} bytes per step\n", trace.workload,
-                     name(trace.dtype), grouped(trace.parameters), trace.micro_batches, trace.context);
+  out += fmt::format("\n{} {} {}: {} parameters, {} micro-batches of {} bytes per step\n", trace.workload,
+                     trace.recipe, name(trace.dtype), grouped(trace.parameters), trace.micro_batches,
+                     trace.context);
   out += "  step    loss  (nats per byte)                 grad norm    clip  loss scale\n";
   double low = 1e300;
   double high = -1e300;
@@ -154,16 +137,18 @@ void add_failure(std::string& out, const CaseResult& result, const Paint& paint)
 }
 
 void add_hashes(std::string& out, const std::vector<CaseResult>& cases, const Paint& paint) {
-  std::map<std::pair<std::string, DType>, std::map<Digest, int>> hashes;
+  std::map<std::tuple<std::string, std::string, DType>, std::map<Digest, int>> hashes;
   for (const CaseResult& result : cases) {
     if (result.status == Status::skipped) continue;
-    if (result.candidate_hash) ++hashes[{result.spec.workload, result.spec.dtype}][*result.candidate_hash];
+    const CaseSpec& spec = result.spec;
+    if (result.candidate_hash) ++hashes[{spec.workload, spec.recipe, spec.dtype}][*result.candidate_hash];
   }
   if (!hashes.empty()) out += "\n";
   for (const auto& [key, counts] : hashes) {
     const bool one = counts.size() == 1;
     for (const auto& [digest, count] : counts) {
-      out += fmt::format("trajectory {} {}  {}  {}{}\n", key.first, name(key.second), to_hex(digest),
+      const auto& [workload, recipe, dtype] = key;
+      out += fmt::format("trajectory {} {:<16} {}  {}  {}{}\n", workload, recipe, name(dtype), to_hex(digest),
                          count == 1 ? "1 case" : std::to_string(count) + " cases",
                          !one         ? paint("31", ", NOT ALL EQUAL")
                          : count == 1 ? ""

@@ -4,6 +4,7 @@
 
 #include "verification/capabilities.hpp"
 #include "verification/experiment.hpp"
+#include "verification/recipes.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -34,12 +35,37 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-}  // namespace
-
-RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
+RunConfig unchecked_config(const VerifyOptions& options, const std::string& workload) {
   RunConfig config = workload_defaults(workload);
   if (!options.config_file.empty()) apply_toml_file(config, options.config_file);
   options.overrides(config);
+  return config;
+}
+
+/// The recipes whose cases a workload has when none are named: the configured step, and all others where steps are
+/// cheap.
+std::vector<std::string> recipes_of(const VerifyOptions& options, const std::string& workload,
+                                    const RunConfig& config) {
+  if (!options.recipes.empty()) return options.recipes;
+  std::vector<std::string> names = {configured_recipe(config)};
+  if (workload != "byte_gpt_tiny") return names;
+  for (const Recipe& recipe : recipes()) {
+    if (recipe.name != names.front()) names.emplace_back(recipe.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
+  RunConfig config = under_recipe(unchecked_config(options, spec.workload), spec.recipe);
+  config.dtypes = {spec.dtype};
+  validate(config);
+  return config;
+}
+
+RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
+  const RunConfig config = unchecked_config(options, workload);
   validate(config);
   for (const std::string& world : config.worlds) parse_world(world);
   return config;
@@ -48,18 +74,23 @@ RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
 std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& workload) {
   const RunConfig config = config_of(options, workload);
   std::vector<CaseSpec> cases;
-  for (const DType dtype : config.dtypes) {
-    for (const TwinMode& twin : twin_modes(options)) {
-      for (const std::string& world : config.worlds) {
-        for (const int stage : config.stages) {
-          for (const std::int64_t bucket : config.bucket_numels) {
-            for (const int threads : config.omp_threads) {
-              cases.push_back(
-                  {workload, twin.twin, stage, parse_world(world), dtype, twin.mode, bucket, threads});
-            }
+  const auto add_steps = [&](const std::string& recipe, DType dtype, const TwinMode& twin) {
+    for (const std::string& world : config.worlds) {
+      for (const int stage : config.stages) {
+        for (const std::int64_t bucket : config.bucket_numels) {
+          for (const int threads : config.omp_threads) {
+            cases.push_back(
+                {workload, recipe, twin.twin, stage, parse_world(world), dtype, twin.mode, bucket, threads});
           }
         }
       }
+    }
+  };
+  for (const std::string& recipe : recipes_of(options, workload, config)) {
+    under_recipe(config, recipe);  // throws for a recipe that does not exist
+    for (const DType dtype : config.dtypes) {
+      if (!recipe_allows(recipe, dtype)) continue;
+      for (const TwinMode& twin : twin_modes(options)) add_steps(recipe, dtype, twin);
     }
   }
   return cases;

@@ -19,6 +19,7 @@ struct TwinMode {
 
 struct VerifyOptions {
   std::vector<std::string> patterns;  ///< case ids or patterns; none: every case of the main job
+  std::vector<std::string> recipes;   ///< none: as configured, and for byte_gpt_tiny every other one too
   std::vector<Twin> twins;            ///< none: host, host-fused, and device where one answers
   std::vector<Mode> modes;            ///< none: the twin's own (phases: lock-step; fused: free)
   std::string config_file;            ///< TOML, applied over the workload's defaults
@@ -31,7 +32,10 @@ struct VerifyOptions {
 /// Settings of a workload after configuration file and command line. Errors: ErrorCode::config.
 RunConfig config_of(const VerifyOptions& options, const std::string& workload);
 
-/// All cases of a workload: the product of twins, worlds, stages, dtypes, buckets and threads.
+/// The same under a case's recipe and for its dtype.
+RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec);
+
+/// All cases of a workload: the product of recipes, twins, worlds, stages, dtypes, buckets and threads.
 std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& workload);
 
 /// The cases the patterns select. Errors (ErrorCode::config): a pattern that is no case id and matches

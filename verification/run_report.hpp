@@ -21,6 +21,7 @@ struct TrainingStep {
 
 struct TrainingTrace {
   std::string workload;
+  std::string recipe = "adamw";
   DType dtype = DType::bf16;
   std::int64_t parameters = 0;
   std::int64_t micro_batches = 0;

@@ -57,17 +57,17 @@ GuardedBuffer StateCollector::collect(const TensorView& mine) {
 TrajectoryHash::TrajectoryHash() { hasher_.add(std::uint64_t{contract_version}); }
 
 void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout,
-                              const std::array<TensorView, 5>& state) {
+                              const std::vector<TensorView>& buffers) {
   hasher_.add(static_cast<std::uint64_t>(s.step));
-  StepScalars words = s.scalars;
-  hasher_.add(TensorView{&words, DType::u32, sizeof(words) / 4});
+  hasher_.add(s.step_scalars);
   hasher_.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(s.log2_loss_scale)));
   hasher_.add(std::uint64_t{s.found_inf ? 1U : 0U});
-  hasher_.add(s.found_inf ? std::numeric_limits<double>::quiet_NaN() : s.grad_norm);
-  float coef = s.found_inf ? std::numeric_limits<float>::quiet_NaN() : s.clip_coef;
+  hasher_.add(s.skipped ? std::numeric_limits<double>::quiet_NaN() : s.grad_norm);
+  float coef = s.skipped ? std::numeric_limits<float>::quiet_NaN() : s.clip_coef;
   hasher_.add(TensorView{&coef, DType::fp32, 1});
+  if (s.tensor_steps.numel > 0) hasher_.add(s.tensor_steps);
   for (const TensorSlot& slot : layout.tensors()) {
-    for (const TensorView& view : state) {
+    for (const TensorView& view : buffers) {
       hasher_.add(TensorView{static_cast<std::byte*>(view.data) + slot.begin * num_bytes(view.dtype),
                              view.dtype, slot.numel});
     }

@@ -27,7 +27,8 @@ std::string reason_to_mistrust(const CaseResult& result, const Experiment& exper
   }
   const std::optional<double>& max_norm = experiment.config().optimizer.max_norm;
   if (max_norm && *max_norm > 0 && result.clipped_steps == 0) return "clipping is on but never bound";
-  if (experiment.scaler().kind == LossScalerKind::dynamic && result.skipped_steps == 0) {
+  const bool skips = experiment.config().on_nonfinite == OnNonfinite::skip;
+  if (skips && experiment.scaler().kind == LossScalerKind::dynamic && result.skipped_steps == 0) {
     return "the dynamic loss scaler never met an overflow";
   }
   return {};

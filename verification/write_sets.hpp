@@ -16,15 +16,16 @@ constexpr bool may_write(Phase phase, BufferId storage) {
       return storage == B::grad_sum;
     case Phase::unscale:
       return storage == B::grad_sum || storage == B::unscaled_grad || storage == B::found_inf ||
-             storage == B::loss_scaler || storage == B::norm_limbs || storage == B::grad_norm ||
-             storage == B::clip_coef;
+             storage == B::loss_scaler || storage == B::norm_limbs || storage == B::grad_amax ||
+             storage == B::grad_norm || storage == B::clip_coef;
     case Phase::norm:
-      return storage == B::norm_limbs || storage == B::grad_norm;
+      return storage == B::norm_limbs || storage == B::grad_amax || storage == B::grad_norm;
     case Phase::clip:
       return storage == B::clip_coef || storage == B::grad_sum || storage == B::grad;
     case Phase::update:
-      return storage == B::exp_avg || storage == B::exp_avg_sq || storage == B::master ||
-             storage == B::applied_steps || storage == B::param_shard;
+      return storage == B::exp_avg || storage == B::exp_avg_sq || storage == B::max_exp_avg_sq ||
+             storage == B::momentum_buffer || storage == B::master || storage == B::applied_steps ||
+             storage == B::tensor_steps || storage == B::param_shard;
     case Phase::cast:
       return storage == B::param_shard;
     case Phase::gather:

@@ -97,6 +97,8 @@ std::shared_ptr<CaseFlags> add_case_flags(CLI::App& command) {
   const auto list = [&](const char* flag, std::vector<std::string>& target, const char* help) {
     command.add_option(flag, target, help)->delimiter(',');
   };
+  list("--recipe", flags->recipes,
+       "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes)");
   list("--twin", flags->twins, "host, host-fused, device (default: all that run here)");
   list("--mode", flags->modes, "lockstep, free (default: host lockstep, host-fused free)");
   list("--world", flags->worlds, "self, threads:N, mpi:N");
@@ -118,6 +120,7 @@ VerifyOptions options_from(const CaseFlags& flags) {
   check_fault(flags.fault);
   VerifyOptions options;
   options.patterns = flags.patterns;
+  options.recipes = flags.recipes;
   for (const std::string& twin : flags.twins) options.twins.push_back(parse_twin(twin));
   for (const std::string& mode : flags.modes) options.modes.push_back(parse_mode(mode));
   options.config_file = flags.config_file;

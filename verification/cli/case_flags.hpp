@@ -12,7 +12,7 @@ namespace zeroproof::verification {
 /// Texts as the user typed them; turned into VerifyOptions only after parsing, so that every error has one
 /// form.
 struct CaseFlags {
-  std::vector<std::string> patterns, twins, modes, worlds, dtypes, stages, buckets, threads;
+  std::vector<std::string> patterns, recipes, twins, modes, worlds, dtypes, stages, buckets, threads;
   std::string config_file, text, fault, seed, steps, micro_batches, comm_timeout;
 };
 

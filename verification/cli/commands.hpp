@@ -12,6 +12,7 @@ namespace zeroproof::verification {
 void add_verify(CLI::App& app, std::function<int()>& chosen);
 void add_list(CLI::App& app, std::function<int()>& chosen);
 void add_doctor(CLI::App& app, std::function<int()>& chosen);
+void add_faults(CLI::App& app, std::function<int()>& chosen);
 
 /// "zeroproof 0.1.0, numeric contract 1".
 std::string version_text();

@@ -4,11 +4,18 @@
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/experiment.hpp"
+#include "verification/recipes.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-int list(const CaseFlags& flags, bool faults) {
+int list(const CaseFlags& flags, bool faults, bool with_recipes) {
+  if (with_recipes) {
+    for (const Recipe& recipe : recipes()) {
+      std::printf("%-18s %s\n", std::string(recipe.name).c_str(), std::string(recipe.summary).c_str());
+    }
+    return 0;
+  }
   if (faults) {
     for (const cuda::Fault& fault : cuda::fault_catalogue()) {
       std::printf("%-32s %-16s %-8s %s\n", std::string(fault.id).c_str(),
@@ -31,8 +38,12 @@ void add_list(CLI::App& app, std::function<int()>& chosen) {
       app.add_subcommand("list", "print the ids of the cases a verify with the same flags would run");
   const std::shared_ptr<CaseFlags> flags = add_case_flags(*command);
   const auto faults = std::make_shared<bool>(false);
+  const auto with_recipes = std::make_shared<bool>(false);
+  command->add_flag("--recipes", *with_recipes, "print the variations of the step instead");
   command->add_flag("--faults", *faults, "print the faults that can be planted instead");
-  command->callback([flags, faults, &chosen] { chosen = [flags, faults] { return list(*flags, *faults); }; });
+  command->callback([flags, faults, with_recipes, &chosen] {
+    chosen = [flags, faults, with_recipes] { return list(*flags, *faults, *with_recipes); };
+  });
 }
 
 }  // namespace zeroproof::verification

@@ -54,6 +54,7 @@ int run(int argc, char** argv) {
   verification::add_verify(app, chosen);
   verification::add_list(app, chosen);
   verification::add_doctor(app, chosen);
+  verification::add_faults(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

@@ -87,14 +87,19 @@ void backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens, Real loss
     block_backward(pass, block, activations.blocks[static_cast<std::size_t>(block)], grads, dx);
   }
   token_embedding_backward<Real>(dx, tokens, grads.matrix(token_embedding));
-  std::copy_n(dx.data, dx.rows * dx.columns, grads.vector(position_embedding));
+  const Matrix<Real> d_positions = grads.matrix(position_embedding);
+  std::fill_n(std::copy_n(dx.data, dx.rows * dx.columns, d_positions.data),
+              (d_positions.rows - dx.rows) * dx.columns, Real{0});
 }
 
-void check_tokens(const ByteGptShape& shape, Span<const std::uint8_t> tokens) {
-  ZP_CHECK(numel(tokens) == shape.context + 1, ErrorCode::invalid_argument,
-           "a micro-batch has " + std::to_string(tokens.size()) + " tokens but the model needs " +
+/// The shape with as many positions as this micro-batch fills.
+ByteGptShape filled(ByteGptShape shape, Span<const std::uint8_t> tokens) {
+  ZP_CHECK(numel(tokens) >= 2 && numel(tokens) <= shape.context + 1, ErrorCode::invalid_argument,
+           "a micro-batch has " + std::to_string(tokens.size()) + " tokens but the model takes 2 to " +
                std::to_string(shape.context + 1),
-           "each position predicts the byte after it", "pass context + 1 bytes");
+           "each position predicts the byte after it", "pass at most context + 1 bytes");
+  shape.context = static_cast<int>(numel(tokens)) - 1;
+  return shape;
 }
 
 }  // namespace
@@ -105,9 +110,9 @@ double byte_gpt_loss_and_grad(const ByteGptShape& shape, const FlatLayout& layou
                               Span<Real> flat_grad, InstructionSet set) {
   check_layout(shape, layout, numel(flat_params));
   check_layout(shape, layout, numel(flat_grad));
-  check_tokens(shape, tokens);
-  const Pass<Real> pass{set, shape, Tensors<const Real>(layout, flat_params)};
-  Activations<Real> activations(shape);
+  const ByteGptShape used = filled(shape, tokens);
+  const Pass<Real> pass{set, used, Tensors<const Real>(layout, flat_params)};
+  Activations<Real> activations(used);
   const double loss = forward(pass, tokens, activations);
   backward(pass, tokens, loss_scale, activations, Tensors<Real>(layout, flat_grad));
   return loss;
@@ -117,9 +122,9 @@ template <class Real>
 double byte_gpt_loss(const ByteGptShape& shape, const FlatLayout& layout, Span<const Real> flat_params,
                      Span<const std::uint8_t> tokens, InstructionSet set) {
   check_layout(shape, layout, numel(flat_params));
-  check_tokens(shape, tokens);
-  Activations<Real> activations(shape);
-  return forward(Pass<Real>{set, shape, Tensors<const Real>(layout, flat_params)}, tokens, activations);
+  const ByteGptShape used = filled(shape, tokens);
+  Activations<Real> activations(used);
+  return forward(Pass<Real>{set, used, Tensors<const Real>(layout, flat_params)}, tokens, activations);
 }
 
 #define ZP_INSTANTIATE(Real)                                                                          \

@@ -52,9 +52,8 @@ void init_parameters(const ByteGptShape& shape, const FlatLayout& layout, std::u
 
 /// Mean cross-entropy over the positions of one micro-batch, in nats, and its gradient times loss_scale.
 ///
-/// Shapes   flat_params, flat_grad: [padded_numel], must not overlap; tokens: [context + 1], byte i + 1 is
-/// the
-///          target of position i. Every element of every tensor of flat_grad is written; padding is neither
+/// Shapes   flat_params, flat_grad: [padded_numel], must not overlap; tokens: [2 to context + 1], byte i + 1
+///          is the target of position i. Every element of every tensor of flat_grad is written; padding is neither
 ///          read nor written.
 /// Units    the returned loss is unscaled; flat_grad is loss_scale * d loss / d parameter. The scale enters
 /// at
@@ -63,7 +62,7 @@ void init_parameters(const ByteGptShape& shape, const FlatLayout& layout, std::u
 /// is
 ///          local: any number of threads may call at once.
 /// Special  NaN and infinity propagate.
-/// Errors   Error(invalid_argument) as init_parameters, and if tokens has another length.
+/// Errors   Error(invalid_argument) as init_parameters, and if there are fewer than 2 or more than context + 1 tokens.
 template <class Real>
 double byte_gpt_loss_and_grad(const ByteGptShape& shape, const FlatLayout& layout,
                               Span<const Real> flat_params, Span<const std::uint8_t> tokens, Real loss_scale,

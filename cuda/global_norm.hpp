@@ -1,0 +1,42 @@
+#pragma once
+// The global norm in the form the run uses (R12), over pieces, threads and ranks.
+
+#include <mutex>
+#include <vector>
+
+#include "common/comm/communicator.hpp"
+#include "common/contracts/grad_norm.hpp"
+#include "common/step/distributed_optimizer.hpp"
+#include "common/step/phase.hpp"
+#include "cuda/phase_ops.hpp"
+
+namespace zeroproof::cuda {
+
+class GlobalNorm {
+ public:
+  explicit GlobalNorm(NormForm form) : form_(form) {}
+
+  void clear();
+
+  /// Adds one piece of the unscaled gradient. Several threads may call at once.
+  void add(const PhaseOps& ops, const Exec& exec, Span<const float> unscaled_grad);
+
+  /// Adds what a fused pass found. Several threads may call at once.
+  void add(const NormLimbs& limbs);
+  void add(std::uint32_t amax);
+
+  /// Combines the ranks, unless `comm` is null, and returns N.
+  double finish(Communicator* comm);
+
+  NormForm form() const { return form_; }
+  /// The integers the norm is made from: limbs, or the largest magnitude with the form inf.
+  ExposedBuffer exposed() const;
+
+ private:
+  const NormForm form_;
+  NormLimbs limbs_;
+  std::uint32_t amax_ = 0;
+  std::mutex mutex_;
+};
+
+}  // namespace zeroproof::cuda

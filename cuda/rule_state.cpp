@@ -1,0 +1,52 @@
+#include "cuda/rule_state.hpp"
+
+#include <algorithm>
+
+#include "cuda/fault.hpp"
+
+namespace zeroproof::cuda {
+
+bool keeps(const OptimizerHyper& hyper, BufferId id) {
+  const bool adam = hyper.rule == UpdateRule::adamw || hyper.rule == UpdateRule::adam;
+  switch (id) {
+    case BufferId::exp_avg:
+      return adam || hyper.rule == UpdateRule::sgd_ema;
+    case BufferId::exp_avg_sq:
+      return adam;
+    case BufferId::max_exp_avg_sq:
+      return adam && hyper.amsgrad;
+    case BufferId::momentum_buffer:
+      return hyper.rule == UpdateRule::sgd && hyper.momentum != 0;
+    default:
+      return false;
+  }
+}
+
+RuleState::RuleState(const OptimizerHyper& hyper, std::int64_t shard_numel) {
+  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+    kept_[i] = keeps(hyper, state_buffers[i].id);
+    buffers_[i] = GuardedBuffer(kept_[i] ? shard_numel : 0, DType::fp32);
+  }
+}
+
+void RuleState::update(const PhaseOps& ops, const Exec& exec, const OptimizerHyper& hyper,
+                       const StepScalars& scalars, const Piece& piece, Span<const float> grad,
+                       Span<float> master) const {
+  const Span<float> exp_avg = part(0, piece);
+  switch (hyper.rule) {
+    case UpdateRule::adamw:
+      return ops.adamw_update(exec, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, exp_avg,
+                              part(1, piece), part(2, piece));
+    case UpdateRule::adam:
+      return (ZP_FAULT(exec, "Z04-decoupled-for-l2") ? ops.adamw_update : ops.adam_update)(
+          exec, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, exp_avg, part(1, piece),
+          part(2, piece));
+    case UpdateRule::sgd:
+      return ops.sgd_update(exec, {hyper.momentum != 0, hyper.nesterov, hyper.maximize}, scalars, grad,
+                            master, part(3, piece));
+    case UpdateRule::sgd_ema:
+      return ops.sgd_ema_update(exec, {hyper.maximize}, scalars, grad, master, exp_avg);
+  }
+}
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,105 @@
+#include "cuda/tensor_steps.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "common/base/error.hpp"
+#include "cuda/fault.hpp"
+#include "cuda/host/step_scalars.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+template <class T>
+TensorView view_of(const std::vector<T>& values, DType dtype) {
+  // A view has no const; lock-step may write, because it owns the run.
+  return {const_cast<T*>(values.data()), dtype,
+          static_cast<std::int64_t>(values.size() * sizeof(T)) / num_bytes(dtype)};
+}
+
+}  // namespace
+
+TensorSteps::TensorSteps(const OptimizerSetup& setup) : setup_(setup) {
+  const std::size_t tensors = setup.layout->tensors().size();
+  if (per_tensor()) tensor_steps_.assign(tensors, 0);
+  has_grad_.assign((tensors + 63) / 64, ~std::uint64_t{0});
+  scalars_.resize(per_tensor() ? tensors : 1);
+}
+
+void TensorSteps::load(const FullState& state) {
+  applied_steps_ = static_cast<std::uint64_t>(state.applied_steps);
+  if (per_tensor()) tensor_steps_.assign(state.tensor_steps.begin(), state.tensor_steps.end());
+}
+
+std::vector<std::int64_t> TensorSteps::own_micro_batches() const {
+  const std::int64_t rank = setup_.comm->rank();
+  const std::int64_t world = setup_.comm->world_size();
+  const bool strided = setup_.stage == 2;
+  std::int64_t j = strided ? rank : setup_.micro_batches * rank / world;
+  const std::int64_t end = strided ? setup_.micro_batches : setup_.micro_batches * (rank + 1) / world;
+  std::vector<std::int64_t> own;
+  for (; j < end; j += strided ? world : 1) own.push_back(j);
+  return own;
+}
+
+std::int64_t TensorSteps::divisor(const LeafSource& leaves) const {
+  if (setup_.loss_reduction == LossReduction::mean) return setup_.micro_batches;
+  std::uint64_t tokens = 0;
+  for (const std::int64_t j : own_micro_batches()) {
+    const std::int64_t count = leaves.num_tokens(j);
+    ZP_CHECK(count >= 0, ErrorCode::invalid_argument,
+             "micro-batch " + std::to_string(j) + " has " + std::to_string(count) + " tokens",
+             "the gradient is divided by the tokens of all of them", "count from 0 upwards");
+    tokens += static_cast<std::uint64_t>(count);
+  }
+  setup_.comm->all_reduce({&tokens, 1}, IntegerReduce::sum);
+  if (ZP_FAULT(setup_.exec, "Z62-mean-of-means")) {
+    return static_cast<std::int64_t>(tokens) / setup_.micro_batches * setup_.micro_batches;
+  }
+  return std::max<std::int64_t>(static_cast<std::int64_t>(tokens), 1);
+}
+
+void TensorSteps::find_gradients(const LeafSource& leaves) {
+  std::ranges::fill(has_grad_, std::uint64_t{0});
+  const auto tensors = static_cast<std::int64_t>(setup_.layout->tensors().size());
+  for (const std::int64_t j : own_micro_batches()) {
+    for (std::int64_t i = 0; i < tensors; ++i) {
+      if (leaves.has_grad(j, i)) has_grad_[static_cast<std::size_t>(i) / 64] |= std::uint64_t{1} << (i % 64);
+    }
+  }
+  setup_.comm->all_reduce(has_grad_, IntegerReduce::bitwise_or);
+  if (ZP_FAULT(setup_.exec, "Z74-zero-instead-of-none")) std::ranges::fill(has_grad_, ~std::uint64_t{0});
+}
+
+void TensorSteps::prepare(LeafSource& leaves, int log2_loss_scale) {
+  std::int64_t by = divisor(leaves);
+  if (ZP_FAULT(setup_.exec, "Z60-sum-instead-of-mean")) by = 1;
+  const auto next = static_cast<std::int64_t>(applied_steps_) + 1;
+  if (!per_tensor()) {
+    scalars_[0] = host::step_scalars(setup_.hyper, next, log2_loss_scale, by);
+    return;
+  }
+  find_gradients(leaves);
+  for (std::size_t i = 0; i < scalars_.size(); ++i) {
+    const auto t = static_cast<std::int64_t>(tensor_steps_[i]) + 1;
+    scalars_[i] = host::step_scalars(
+        setup_.hyper, ZP_FAULT(setup_.exec, "Z25-one-counter-for-all") ? next : t, log2_loss_scale, by);
+  }
+}
+
+void TensorSteps::advance() {
+  ++applied_steps_;
+  for (std::size_t i = 0; i < tensor_steps_.size(); ++i) {
+    tensor_steps_[i] += has_grad(static_cast<std::int64_t>(i)) ? 1 : 0;
+  }
+}
+
+TensorView TensorSteps::scalars_view() const { return view_of(scalars_, DType::u32); }
+
+TensorView TensorSteps::applied_steps_view() const {
+  return {const_cast<std::uint64_t*>(&applied_steps_), DType::u64, 1};
+}
+
+TensorView TensorSteps::tensor_steps_view() const { return view_of(tensor_steps_, DType::u64); }
+
+}  // namespace zeroproof::cuda

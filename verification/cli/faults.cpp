@@ -1,0 +1,37 @@
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "verification/cli/commands.hpp"
+#include "verification/fault_plan.hpp"
+#include "verification/progress.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+int faults(const std::vector<std::string>& patterns, bool json) {
+  FaultReport report;
+  {
+    ProgressBar bar;
+    report =
+        run_faults(patterns, [&](double fraction, const std::string& what) { bar.show(fraction, what); });
+  }
+  std::fputs((json ? to_json(report) : to_text(report, wants_colour(STDOUT_FILENO))).c_str(), stdout);
+  return exit_code(report);
+}
+
+}  // namespace
+
+void add_faults(CLI::App& app, std::function<int()>& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "faults",
+      "plant real bugs into production and say which are caught, and how exactly (zeroproof-faults only)");
+  const auto patterns = std::make_shared<std::vector<std::string>>();
+  const auto json = std::make_shared<bool>(false);
+  command->add_option("pattern", *patterns, "fault ids, or patterns with * and ? (default: every fault)");
+  command->add_flag("--json", *json, "print JSON instead of the table");
+  command->callback(
+      [patterns, json, &chosen] { chosen = [patterns, json] { return faults(*patterns, *json); }; });
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,79 @@
+#pragma once
+// Which case must catch which planted fault, and where: the harness is judged by what it finds.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/span.hpp"
+#include "cuda/faults.hpp"
+#include "verification/run.hpp"
+
+namespace zeroproof::verification {
+
+/// Where a fault must be found. Places are derived from what the fault does, never copied from a run.
+struct FaultCase {
+  std::string_view fault;
+  std::string_view case_id;
+  std::int64_t step;  ///< counted from 1; 0 is the state after it was loaded
+  int rank;
+  std::string_view buffer;
+  std::string_view parameter;  ///< of the first element that differs; "" where the buffer is no tensor
+  std::int64_t first_global;   ///< -1 where the buffer is no tensor, -2 where it is not predicted
+  std::int64_t last_global;    ///< the same
+};
+
+/// One row for every fault of the catalogue.
+Span<const FaultCase> fault_plan();
+
+/// The row of a fault. Errors: internal if there is none.
+const FaultCase& plan_of(std::string_view fault);
+
+/// How well one fault was found.
+struct FaultFinding {
+  const cuda::Fault* fault = nullptr;
+  const FaultCase* expected = nullptr;
+  bool caught = false;      ///< the case failed
+  bool attributed = false;  ///< the first difference has the right phase, buffer and parameter
+  bool exact = false;       ///< and the right step, rank and element range
+  std::optional<Divergence> divergence;
+  std::string reason;  ///< of the case
+};
+
+/// A case of the plan without a fault, and how many of the faults it lists it caught.
+struct ControlFinding {
+  std::string_view case_id;
+  Status status = Status::error;  ///< without a fault; anything but pass is a false alarm
+  std::string reason;
+  int listed = 0;
+  int killed = 0;
+
+  /// A case that kills nothing it lists proves nothing by passing.
+  bool mistrusted() const { return listed > 0 && killed == 0; }
+};
+
+struct FaultReport {
+  std::vector<FaultFinding> faults;
+  std::vector<ControlFinding> controls;
+
+  int survivors() const;
+  int false_alarms() const;
+};
+
+/// Plants every fault whose id matches one of the patterns (none: all), and runs the cases that list them without a
+/// fault too. Errors: unavailable in a program without planted faults; config if nothing matches.
+FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressSink& progress);
+
+/// The table for people, at most 100 columns wide.
+std::string to_text(const FaultReport& report, bool colour);
+
+/// Schema "zeroproof-faults/1".
+std::string to_json(const FaultReport& report);
+
+/// 0 if every fault was caught and attributed and no control failed, else 1.
+int exit_code(const FaultReport& report);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,101 @@
+#include <algorithm>
+
+#include "common/base/error.hpp"
+#include "verification/fault_plan.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+CaseResult run_one(std::string_view id, std::string_view fault) {
+  VerifyOptions options;
+  options.patterns = {std::string(id)};
+  options.fault = fault;
+  // A fault may leave a rank waiting; the ranks are threads of this process and arrive at once otherwise.
+  options.overrides = [](RunConfig& config) { config.comm_timeout_s = 10; };
+  RunReport report = run_cases(options, selected_cases(options), [](double, const std::string&) {});
+  return std::move(report.cases.front());
+}
+
+FaultFinding judge_fault(const cuda::Fault& fault) {
+  const FaultCase& expected = plan_of(fault.id);
+  const CaseResult result = run_one(expected.case_id, fault.id);
+  FaultFinding finding{
+      &fault, &expected, result.status == Status::fail, false, false, result.divergence, result.reason};
+  if (!finding.caught || !result.divergence) return finding;
+  const Divergence& d = *result.divergence;
+  const auto predicted = [](std::int64_t value) { return value != -2; };
+  finding.attributed = d.phase == fault.phase && d.buffer == expected.buffer &&
+                       (expected.parameter.empty() || d.parameter == expected.parameter);
+  finding.exact = finding.attributed && d.step == expected.step && d.rank == expected.rank &&
+                  (!predicted(expected.first_global) || d.global_index == expected.first_global) &&
+                  (!predicted(expected.last_global) || d.last_global_index == expected.last_global);
+  return finding;
+}
+
+}  // namespace
+
+const FaultCase& plan_of(std::string_view fault) {
+  const auto row = std::ranges::find(fault_plan(), fault, &FaultCase::fault);
+  ZP_CHECK(row != fault_plan().end(), ErrorCode::internal,
+           "no case of the fault plan lists " + std::string(fault), "nothing would have to catch it",
+           "add a row to verification/fault_plan.cpp");
+  return *row;
+}
+
+int FaultReport::survivors() const {
+  return static_cast<int>(std::ranges::count_if(faults, [](const FaultFinding& f) { return !f.caught; }));
+}
+
+int FaultReport::false_alarms() const {
+  return static_cast<int>(
+      std::ranges::count_if(controls, [](const ControlFinding& c) { return c.status != Status::pass; }));
+}
+
+FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressSink& progress) {
+  ZP_CHECK(cuda::faults_built(), ErrorCode::unavailable, "this program has no planted faults",
+           "wrong optimizers are kept out of it", "use build/zeroproof-faults, which ./tests/run builds");
+  std::vector<const cuda::Fault*> chosen;
+  std::vector<std::string> ids;
+  for (const cuda::Fault& fault : cuda::fault_catalogue()) {
+    ids.emplace_back(fault.id);
+    const bool wanted = patterns.empty() || std::ranges::any_of(patterns, [&](const std::string& pattern) {
+                          return matches(pattern, std::string(fault.id));
+                        });
+    if (wanted) chosen.push_back(&fault);
+  }
+  ZP_CHECK(!chosen.empty(), ErrorCode::config, "no fault matches '" + patterns.front() + "'",
+           "there is nothing to plant", "did you mean " + nearest(patterns.front(), ids) + "?");
+
+  FaultReport report;
+  const double total = 2.0 * static_cast<double>(chosen.size());
+  for (const cuda::Fault* fault : chosen) {
+    progress(static_cast<double>(report.faults.size()) / total, std::string(fault->id));
+    report.faults.push_back(judge_fault(*fault));
+    const FaultFinding& finding = report.faults.back();
+    const std::string_view id = finding.expected->case_id;
+    auto control = std::ranges::find(report.controls, id, &ControlFinding::case_id);
+    if (control == report.controls.end()) {
+      control = report.controls.insert(control, ControlFinding{id, Status::error, "", 0, 0});
+    }
+    ++control->listed;
+    control->killed += finding.caught ? 1 : 0;
+  }
+  for (std::size_t i = 0; i < report.controls.size(); ++i) {
+    ControlFinding& control = report.controls[i];
+    progress(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(report.controls.size()),
+             "no fault: " + std::string(control.case_id));
+    const CaseResult result = run_one(control.case_id, "");
+    control.status = result.status;
+    control.reason = result.reason;
+  }
+  progress(1.0, "done");
+  return report;
+}
+
+int exit_code(const FaultReport& report) {
+  const bool good =
+      std::ranges::all_of(report.faults, &FaultFinding::attributed) && report.false_alarms() == 0;
+  return good ? 0 : 1;
+}
+
+}  // namespace zeroproof::verification
