@@ -5,5 +5,6 @@
 namespace zeroproof::reference {
 
 AdamwUpdateFn adamw_update;
+AdamUpdateFn adam_update;
 
 }  // namespace zeroproof::reference

@@ -26,4 +26,17 @@ inline void check_same_numel(const char* operation, const char* first, std::size
            "they are walked together, element by element", "pass views of the same length");
 }
 
+/// Throws invalid_argument unless a buffer that only some settings have is [numel] with them and empty without.
+inline void check_optional_buffer(const char* operation, const char* buffer, bool needed,
+                                  std::size_t buffer_numel, std::size_t numel) {
+  if (needed) {
+    check_same_numel(operation, "grad", numel, buffer, buffer_numel);
+    return;
+  }
+  ZP_CHECK(buffer_numel == 0, ErrorCode::invalid_argument,
+           std::string(operation) + ": " + buffer + " has " + std::to_string(buffer_numel) + " elements",
+           "these options do not use one, so somebody expects another rule",
+           "pass an empty view, or the options");
+}
+
 }  // namespace zeroproof::reference

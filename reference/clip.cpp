@@ -25,4 +25,12 @@ void clip(const Exec&, float clip_coef, Span<const float> unscaled_grad, Span<fl
   as_array(grad) = as_array(unscaled_grad) * clip_coef;
 }
 
+void clip_value(const Exec&, float clip_value, Span<float> grad) {
+  const float c = clip_value;
+  ZP_CHECK(std::isfinite(c) && c > 0, ErrorCode::invalid_argument, "clip_value is " + text(c),
+           "it bounds every element of the gradient", "use a finite value above 0");
+  MutableArray g = as_array(grad);
+  g = (g > c).select(c, (g < -c).select(-c, g));  // written comparisons: a NaN passes both (R4)
+}
+
 }  // namespace zeroproof::reference

@@ -6,5 +6,6 @@ namespace zeroproof::reference {
 
 ClipCoefFn clip_coef;
 ClipFn clip;
+ClipValueFn clip_value;
 
 }  // namespace zeroproof::reference

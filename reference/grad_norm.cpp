@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "reference/blocks.hpp"
+#include "reference/checks.hpp"
 
 namespace zeroproof::reference {
 namespace {
@@ -14,6 +15,8 @@ constexpr int num_lanes = 32;
 constexpr int num_limbs = 21;
 constexpr int lowest_weight = -352;  // limb 0 counts units of 2^-352
 constexpr std::uint64_t digit_mask = 0xFFFFFFFFU;
+constexpr std::uint32_t magnitude_mask = 0x7FFFFFFFU;
+constexpr std::uint32_t infinity_bits = 0x7F800000U;
 
 static_assert(block_numel == norm_chunk_numel, "one block is one chunk of the norm");
 
@@ -32,7 +35,8 @@ double chunk_sum(ConstArray grad) {
   return a[0];
 }
 
-/// Adds m * 2^(e - 1075), exactly: m shifted to the grid of the limbs and cut into three 32-bit digits.
+/// Adds a value >= 0, which is m * 2^(e - 1075), exactly: m shifted to the grid of the limbs and cut into three
+/// 32-bit digits.
 void deposit(double sum, NormLimbs& limbs) {
   if (std::isnan(sum)) {
     limbs.nan_count += 1;
@@ -44,7 +48,7 @@ void deposit(double sum, NormLimbs& limbs) {
   }
   if (sum == 0) return;
 
-  // A sum of squares has no sign, and the smallest square, 2^-298, is a normal fp64.
+  // Nothing here has a sign, and the smallest square, 2^-298, is a normal fp64.
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(sum);
   const int e = static_cast<int>(bits >> 52);
   const std::uint64_t m = (bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
@@ -58,6 +62,15 @@ void deposit(double sum, NormLimbs& limbs) {
   limbs.limbs[first] += low & digit_mask;
   limbs.limbs[first + 1] += high & digit_mask;
   limbs.limbs[first + 2] += high >> 32;
+}
+
+/// Deposits term(x) for every element. Limbs take 2^32 - 1 deposits between two normalisations; a block has 1024.
+template <class Term>
+void deposit_each(Span<const float> grad, NormLimbs& limbs, Term term) {
+  for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {
+    grad_norm_normalise(limbs);
+    for (const float x : part(grad, begin, count)) deposit(term(double{x}), limbs);
+  });
 }
 
 /// Bit `position` of the integer that normalised limbs stand for; the last limb may have more than 32 bits.
@@ -97,6 +110,22 @@ void grad_norm_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs)
   });
 }
 
+void grad_norm_exact_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
+  deposit_each(grad, limbs, [](double x) { return x * x; });  // 48 bits: exact in fp64
+}
+
+void grad_abs_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
+  deposit_each(grad, limbs, [](double x) { return std::fabs(x); });
+}
+
+void grad_max_accumulate(const Exec&, Span<const float> grad, std::uint32_t& amax) {
+  for (const float x : grad) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x) & magnitude_mask;
+    // Magnitudes are ordered like their bits; every NaN counts as the largest of them (R9).
+    amax = std::max(amax, magnitude > infinity_bits ? magnitude_mask : magnitude);
+  }
+}
+
 void grad_norm_normalise(NormLimbs& limbs) {
   for (std::size_t i = 0; i + 1 < limbs.limbs.size(); ++i) {
     limbs.limbs[i + 1] += limbs.limbs[i] >> 32;
@@ -104,12 +133,34 @@ void grad_norm_normalise(NormLimbs& limbs) {
   }
 }
 
-double grad_norm_finish(const NormLimbs& limbs) {
+// The root of NaN is NaN and that of infinity is infinity.
+double grad_norm_finish(const NormLimbs& limbs) { return std::sqrt(grad_abs_finish(limbs)); }
+
+double grad_abs_finish(const NormLimbs& limbs) {
   if (limbs.nan_count > 0) return std::numeric_limits<double>::quiet_NaN();
   if (limbs.inf_count > 0) return std::numeric_limits<double>::infinity();
   NormLimbs normalised = limbs;
   grad_norm_normalise(normalised);
-  return std::sqrt(rounded_once(normalised));
+  return rounded_once(normalised);
+}
+
+double grad_max_finish(std::uint32_t amax) {
+  if (amax > infinity_bits) return std::numeric_limits<double>::quiet_NaN();
+  return double{std::bit_cast<float>(amax)};
+}
+
+double grad_norm_p(const Exec&, Span<const float> grad, double p) {
+  ZP_CHECK(std::isfinite(p) && p > 0, ErrorCode::invalid_argument, "the order of a p-norm is " + text(p),
+           "only a finite p above 0 has this form", "use such a p; 'inf' is a form of its own");
+  std::uint32_t largest = 0;
+  grad_max_accumulate({}, grad, largest);
+  const double amax = grad_max_finish(largest);
+  if (!std::isfinite(amax) || amax == 0) return amax;
+
+  // Every quotient lies in [0, 1] and the largest is 1, so no power overflows and the sum is never 0.
+  double sum = 0;
+  for (const float x : grad) sum += std::pow(std::fabs(double{x}) / amax, p);
+  return amax * std::pow(sum, 1 / p);
 }
 
 }  // namespace zeroproof::reference

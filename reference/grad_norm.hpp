@@ -5,7 +5,13 @@
 namespace zeroproof::reference {
 
 GradNormAccumulateFn grad_norm_accumulate;
+GradNormExactAccumulateFn grad_norm_exact_accumulate;
+GradAbsAccumulateFn grad_abs_accumulate;
+GradMaxAccumulateFn grad_max_accumulate;
 GradNormNormaliseFn grad_norm_normalise;
 GradNormFinishFn grad_norm_finish;
+GradAbsFinishFn grad_abs_finish;
+GradMaxFinishFn grad_max_finish;
+GradNormPFn grad_norm_p;
 
 }  // namespace zeroproof::reference

@@ -34,6 +34,11 @@ void check_finite_and_not_negative(const char* what, double value) {
               "rule R5 covers finite values of 0 or more", "choose one of those");
 }
 
+void check_fraction(const char* what, double value) {
+  check_range(0 <= value && value <= 1, std::string(what) + " is " + text(value), "rule R5 covers 0 to 1",
+              "choose a value from 0 to 1");
+}
+
 /// Every condition is written so that a NaN leaves the range.
 void check_hyper(const OptimizerHyper& hyper) {
   const double one_minus_beta1 = 1 - double{hyper.beta1};
@@ -46,7 +51,37 @@ void check_hyper(const OptimizerHyper& hyper) {
               "in fp32 it must be 2^-126 or more, so that the denominator is never 0", "choose a larger eps");
   check_finite_and_not_negative("lr", hyper.lr);
   check_finite_and_not_negative("weight_decay", hyper.weight_decay);
+  check_fraction("momentum", hyper.momentum);
+  check_fraction("dampening", hyper.dampening);
   if (hyper.max_norm) check_finite_and_not_negative("max_norm", *hyper.max_norm);
+  if (hyper.clip_value) {
+    const double c = fp32(*hyper.clip_value);
+    check_range(std::isfinite(*hyper.clip_value) && std::isfinite(c) && c > 0,
+                "clip_value is " + text(*hyper.clip_value), "in fp32 it must be finite and above 0",
+                "choose such a value, or none");
+  }
+}
+
+/// Options that do not belong together: one of them would silently do nothing.
+void check_options(const OptimizerHyper& hyper) {
+  const bool is_sgd = hyper.rule == UpdateRule::sgd;
+  const bool is_adaptive = hyper.rule == UpdateRule::adamw || hyper.rule == UpdateRule::adam;
+  check_range(is_sgd || hyper.momentum == 0,
+              "momentum is " + text(hyper.momentum) + " and the rule is not sgd",
+              "only sgd has a momentum buffer", "use the rule sgd, or momentum 0");
+  check_range(is_sgd || hyper.dampening == 0,
+              "dampening is " + text(hyper.dampening) + " and the rule is not sgd",
+              "only sgd has a momentum buffer", "use the rule sgd, or dampening 0");
+  check_range(!hyper.nesterov || (is_sgd && hyper.momentum > 0 && hyper.dampening == 0),
+              "nesterov is on without the rule sgd, momentum above 0 and dampening 0",
+              "it is a form of undampened momentum", "set these, or switch nesterov off");
+  check_range(!hyper.amsgrad || is_adaptive, "amsgrad is on and the rule is neither adamw nor adam",
+              "the other rules have no second moment", "use adamw or adam, or switch amsgrad off");
+}
+
+/// The coefficient whose being 0 switches the decay off.
+double decay_coefficient(const OptimizerHyper& hyper) {
+  return hyper.rule == UpdateRule::adamw ? hyper.lr * hyper.weight_decay : hyper.weight_decay;
 }
 
 /// S * divisor, exact in fp64: the divisor has at most 53 bits and S is a power of two.
@@ -63,18 +98,19 @@ double scale_times_divisor(int log2_loss_scale, std::int64_t divisor) {
 
 }  // namespace
 
-StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
+StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_loss_scale,
+                         std::int64_t divisor) {
   check_range(t >= 1, "t is " + std::to_string(t), "it counts the step about to be applied",
               "the first step has t = 1");
   check_hyper(hyper);
+  check_options(hyper);
   const double scale = scale_times_divisor(log2_loss_scale, divisor);
 
-  // The betas were rounded to fp32 when the configuration was read, so 1 - beta is exact (for beta >= 2^-30).
+  // The betas were rounded to fp32 when the configuration was read, so 1 - beta is exact (R5).
   const double beta1 = hyper.beta1;
   const double beta2 = hyper.beta2;
   const double bias_correction1 = 1 - power(beta1, t);
   const double bias_correction2 = 1 - power(beta2, t);
-  const double lr_weight_decay = hyper.lr * hyper.weight_decay;
 
   StepScalars scalars;
   scalars.inv_scale = fp32(1 / scale);
@@ -85,8 +121,14 @@ StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_l
   scalars.sqrt_bias_correction2 = hyper.bias_correction ? fp32(std::sqrt(bias_correction2)) : 1.0F;
   scalars.step_size = hyper.bias_correction ? fp32(hyper.lr / bias_correction1) : fp32(hyper.lr);
   scalars.eps = fp32(hyper.eps);
-  scalars.lr_weight_decay = fp32(lr_weight_decay);
-  scalars.has_decay = lr_weight_decay != 0 ? 1 : 0;  // judged in fp64: the fp32 value may already be 0
+  scalars.lr_weight_decay = fp32(hyper.lr * hyper.weight_decay);
+  scalars.weight_decay = fp32(hyper.weight_decay);
+  scalars.lr = fp32(hyper.lr);
+  scalars.momentum = fp32(hyper.momentum);
+  scalars.one_minus_dampening = fp32(1 - hyper.dampening);
+  scalars.has_decay =
+      decay_coefficient(hyper) != 0 ? 1 : 0;  // judged in fp64: the fp32 value may already be 0
+  scalars.is_first = t == 1 ? 1 : 0;
   return scalars;
 }
 

@@ -90,3 +90,25 @@ TEST_CASE("clip: always the product") {
   CHECK(bits(grad) == bits(unscaled));
   ZP_CHECK_INVALID(reference::clip({}, 1.0F, unscaled, Span<float>(grad).first(4)));
 }
+
+TEST_CASE("clip_value: every element, written comparisons") {
+  // 11 elements: a vector body and a tail.
+  std::vector<float> grad = {3, -3, 2, -2, 1.5F, 0, -0.0F, nan32, inf32, -inf32, 0x1p-149F};
+  reference::clip_value({}, 2, grad);
+  CHECK(bits(grad) == bits(std::vector<float>{2, -2, 2, -2, 1.5F, 0, -0.0F, nan32, 2, -2, 0x1p-149F}));
+
+  for (const std::int64_t numel : {0, 1, 7, 1024, 1025}) {
+    grad = random_values(numel, 3, 4);
+    std::vector<float> expected = grad;
+    for (float& x : expected) x = x > 1.25F ? 1.25F : x < -1.25F ? -1.25F : x;
+    reference::clip_value({}, 1.25F, grad);
+    CHECK(bits(grad) == bits(expected));
+  }
+  grad = {1, -1, 0};
+  reference::clip_value({}, 0x1p-149F, grad);
+  CHECK(bits(grad) == bits(std::vector<float>{0x1p-149F, -0x1p-149F, 0}));
+  for (const float bad : {0.0F, -0.0F, -1.0F, inf32, nan32}) {
+    ZP_CHECK_INVALID(reference::clip_value({}, bad, grad));
+    ZP_CHECK_INVALID(reference::clip_value({}, bad, {}));
+  }
+}

@@ -1,5 +1,7 @@
 #include "reference/step_scalars.hpp"
 
+#include <array>
+
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;
@@ -45,10 +47,16 @@ TEST_CASE("step scalars: by hand") {
   CHECK(s.step_size == 0.5F);              // (1/4) / (1 - 1/2)
   CHECK(s.eps == 0.5F);
   CHECK(s.lr_weight_decay == 0.125F);
+  CHECK(s.weight_decay == 0.5F);
+  CHECK(s.lr == 0.25F);
+  CHECK(s.momentum == 0);
+  CHECK(s.one_minus_dampening == 1);
   CHECK(s.has_decay == 1);
+  CHECK(s.is_first == 1);
 
   const StepScalars second = reference::step_scalars(dyadic(), 2, -1, 3);
   CHECK(second.inv_scale == fp32(1 / 1.5));
+  CHECK(second.is_first == 0);
   CHECK(second.sqrt_bias_correction2 == fp32(std::sqrt(0.4375)));  // 1 - 9/16
   CHECK(second.step_size == fp32(0.25 / 0.75));                    // 1 - 1/4
 
@@ -56,6 +64,49 @@ TEST_CASE("step scalars: by hand") {
   plain.bias_correction = false;
   CHECK(reference::step_scalars(plain, 1, 0, 1).sqrt_bias_correction2 == 1.0F);
   CHECK(reference::step_scalars(plain, 1, 0, 1).step_size == 0.25F);
+
+  OptimizerHyper sgd = dyadic();
+  sgd.rule = UpdateRule::sgd;
+  sgd.momentum = 0.875;
+  sgd.dampening = 0.75;
+  const StepScalars m = reference::step_scalars(sgd, 1, 0, 1);
+  CHECK(m.momentum == 0.875F);
+  CHECK(m.one_minus_dampening == 0.25F);
+}
+
+TEST_CASE("step scalars: the words in their order") {
+  OptimizerHyper hyper = dyadic();
+  hyper.rule = UpdateRule::sgd;
+  hyper.lr = 0.125;
+  hyper.eps = 2;
+  hyper.weight_decay = 4;
+  hyper.momentum = 0.875;
+  hyper.dampening = 0.625;
+  const auto words = std::bit_cast<std::array<std::uint32_t, num_step_scalar_words>>(
+      reference::step_scalars(hyper, 1, -2, 1));
+  const std::vector<float> values = {4, 0.5F, 0.5F, 0.75F,  0.25F,  0.5F,  0.25F,
+                                     2, 0.5F, 4,    0.125F, 0.875F, 0.375F};
+  for (std::size_t i = 0; i < values.size(); ++i) CHECK(words[i] == bits(values[i]));
+  CHECK(words[13] == 1);
+  CHECK(words[14] == 1);
+}
+
+TEST_CASE("step scalars: every word is rounded from fp64, once") {
+  OptimizerHyper hyper;
+  hyper.rule = UpdateRule::sgd;
+  hyper.momentum = 0.9;
+  hyper.dampening = 0.1;
+  const StepScalars s = reference::step_scalars(hyper, 2, 0, 1);
+  CHECK(bits(s.momentum) == bits(0.9F));
+  CHECK(bits(s.one_minus_dampening) == bits(fp32(1 - 0.1)));
+  CHECK(bits(s.lr) == bits(1e-3F));
+  CHECK(bits(s.weight_decay) == bits(0.01F));
+  // Too large for fp32 is infinity, like any other value.
+  hyper.lr = 1e39;
+  CHECK(bits(reference::step_scalars(hyper, 2, 0, 1).lr) == bits(inf32));
+  // 1 - dampening in fp32 would be 1 - 2^-24 = 1 - fp32(2^-25 + 2^-50): a tie that fp64 does not have.
+  hyper.dampening = 0x1p-25 + 0x1p-50;
+  CHECK(bits(reference::step_scalars(hyper, 2, 0, 1).one_minus_dampening) == bits(1 - 0x1p-24F));
 }
 
 TEST_CASE("step scalars: one rounding from fp64, not a chain of fp32 operations") {
@@ -107,6 +158,20 @@ TEST_CASE("step scalars: decay is off only if the fp64 product is 0") {
   CHECK(bits(reference::step_scalars(hyper, 1, 0, 1).lr_weight_decay) == bits(0.0F));
 }
 
+TEST_CASE("step scalars: the other rules decay by weight_decay alone") {
+  for (const UpdateRule rule : {UpdateRule::adam, UpdateRule::sgd, UpdateRule::sgd_ema}) {
+    OptimizerHyper hyper = dyadic();
+    hyper.rule = rule;
+    CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 1);
+    hyper.lr = 0;  // switches adamw's decay off, not theirs
+    CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 1);
+    hyper.weight_decay = 1e-60;
+    CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 1);
+    hyper.weight_decay = -0.0;
+    CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 0);
+  }
+}
+
 TEST_CASE("step scalars: the edges of every range are inside") {
   const auto inv_scale = [](int log2_scale, std::int64_t divisor) {
     return reference::step_scalars(dyadic(), 1, log2_scale, divisor).inv_scale;
@@ -123,7 +188,17 @@ TEST_CASE("step scalars: the edges of every range are inside") {
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.eps = 0x1p-126 - 0x1p-151; }));  // fp32 rounds it up
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.lr = h.weight_decay = 0; }));
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.max_norm = 0; }));
+  CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.max_norm = -0.0; }));
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.max_norm.reset(); }));
+  CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.clip_value = 0x1p-149; }));
+  CHECK_FALSE(
+      is_out_of_range([](OptimizerHyper& h) { h.clip_value = double{std::numeric_limits<float>::max()}; }));
+  for (const double edge : {0.0, -0.0, 1.0}) {
+    CHECK_FALSE(is_out_of_range([=](OptimizerHyper& h) {
+      h.rule = UpdateRule::sgd;
+      h.momentum = h.dampening = edge;
+    }));
+  }
 }
 
 TEST_CASE("step scalars: every range error") {
@@ -150,5 +225,44 @@ TEST_CASE("step scalars: every range error") {
     CHECK(is_out_of_range([=](OptimizerHyper& h) { h.lr = bad; }));
     CHECK(is_out_of_range([=](OptimizerHyper& h) { h.weight_decay = bad; }));
     CHECK(is_out_of_range([=](OptimizerHyper& h) { h.max_norm = bad; }));
+  }
+  for (const double bad : {-0.125, 1.0 + 0x1p-52, inf64, nan64}) {
+    CHECK(is_out_of_range([=](OptimizerHyper& h) {
+      h.rule = UpdateRule::sgd;
+      h.momentum = bad;
+    }));
+    CHECK(is_out_of_range([=](OptimizerHyper& h) {
+      h.rule = UpdateRule::sgd;
+      h.dampening = bad;
+    }));
+  }
+  // 2^-150 is a tie to 0 in fp32, and 1e39 infinity.
+  for (const double bad : {0.0, -1.0, 0x1p-150, 1e39, inf64, nan64}) {
+    CHECK(is_out_of_range([=](OptimizerHyper& h) { h.clip_value = bad; }));
+  }
+}
+
+TEST_CASE("step scalars: options that do not belong together") {
+  const auto refused = [](UpdateRule rule, double momentum, double dampening, bool nesterov, bool amsgrad) {
+    return is_out_of_range([=](OptimizerHyper& h) {
+      h.rule = rule;
+      h.momentum = momentum;
+      h.dampening = dampening;
+      h.nesterov = nesterov;
+      h.amsgrad = amsgrad;
+      h.maximize = true;  // belongs to every rule
+    });
+  };
+  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd, UpdateRule::sgd_ema}) {
+    const bool is_sgd = rule == UpdateRule::sgd;
+    const bool is_adaptive = rule == UpdateRule::adamw || rule == UpdateRule::adam;
+    CHECK(refused(rule, 0, 0, false, false) == false);
+    CHECK(refused(rule, 0.5, 0, false, false) == !is_sgd);
+    CHECK(refused(rule, 0, 0.5, false, false) == !is_sgd);
+    CHECK(refused(rule, 0.5, 0.5, false, false) == !is_sgd);
+    CHECK(refused(rule, 0.5, 0, true, false) == !is_sgd);
+    CHECK(refused(rule, 0, 0, true, false));      // nesterov without momentum
+    CHECK(refused(rule, 0.5, 0.5, true, false));  // nesterov with dampening
+    CHECK(refused(rule, 0, 0, false, true) == !is_adaptive);
   }
 }
