@@ -9,56 +9,108 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-struct AdamwUpdate {
+template <Decay decay, bool amsgrad>
+struct Update {
   static constexpr int pack_numel = 4;
   StepScalars scalars;
-  const float* grad;  // [numel], like the three below
+  std::uint32_t sign_mask;  // the sign bit, to ascend
+  const float* grad;        // [numel], like the three below
   float* master;
   float* exp_avg;
   float* exp_avg_sq;
+  float* max_exp_avg_sq;  // [numel] with amsgrad, else null
 
-  __device__ void one(std::int64_t i) const {
-    const AdamState next = adamw_element(scalars, grad[i], {master[i], exp_avg[i], exp_avg_sq[i]});
-    master[i] = next.master;
-    exp_avg[i] = next.exp_avg;
-    exp_avg_sq[i] = next.exp_avg_sq;
+  ZP_DEVICE AdamState next(float g, const AdamState& old) const {
+    return adam_element<decay, amsgrad>(scalars, flip_sign(g, sign_mask), old);
   }
 
-  __device__ void pack(std::int64_t i) const {
+  ZP_DEVICE void one(std::int64_t i) const {
+    const float largest = amsgrad ? max_exp_avg_sq[i] : 0.0F;
+    const AdamState state = next(grad[i], {master[i], exp_avg[i], exp_avg_sq[i], largest});
+    master[i] = state.master;
+    exp_avg[i] = state.exp_avg;
+    exp_avg_sq[i] = state.exp_avg_sq;
+    if (amsgrad) max_exp_avg_sq[i] = state.max_exp_avg_sq;
+  }
+
+  ZP_DEVICE void pack(std::int64_t i) const {
     const Pack<float> g = load_pack(grad + i);
     Pack<float> w = load_pack(master + i);
     Pack<float> m = load_pack(exp_avg + i);
     Pack<float> v = load_pack(exp_avg_sq + i);
+    Pack<float> largest{};
+    if (amsgrad) largest = load_pack(max_exp_avg_sq + i);
+    ZP_UNROLL
     for (int k = 0; k < pack_numel; ++k) {
-      const AdamState next = adamw_element(scalars, g.v[k], {w.v[k], m.v[k], v.v[k]});
-      w.v[k] = next.master;
-      m.v[k] = next.exp_avg;
-      v.v[k] = next.exp_avg_sq;
+      const AdamState state = next(g.v[k], {w.v[k], m.v[k], v.v[k], largest.v[k]});
+      w.v[k] = state.master;
+      m.v[k] = state.exp_avg;
+      v.v[k] = state.exp_avg_sq;
+      largest.v[k] = state.max_exp_avg_sq;
     }
     store_pack(master + i, w);
     store_pack(exp_avg + i, m);
     store_pack(exp_avg_sq + i, v);
+    if (amsgrad) store_pack(max_exp_avg_sq + i, largest);
   }
-
-  __device__ void finish() const {}
 };
+
+/// The five operands of one call.
+struct Operands {
+  Span<const float> grad;
+  Span<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq;
+};
+
+template <Decay decay, bool amsgrad>
+void run(std::uint32_t sign_mask, const StepScalars& scalars, const Operands& host) {
+  Stage stage;
+  Update<decay, amsgrad> update{scalars,
+                                sign_mask,
+                                stage.upload(host.grad),
+                                stage.upload(host.master),
+                                stage.upload(host.exp_avg),
+                                stage.upload(host.exp_avg_sq),
+                                nullptr};
+  if constexpr (amsgrad) {
+    update.max_exp_avg_sq = stage.upload(host.max_exp_avg_sq);
+    run_elementwise(update, numel(host.grad), update.grad, update.master, update.exp_avg, update.exp_avg_sq,
+                    update.max_exp_avg_sq);
+    stage.download(host.max_exp_avg_sq);
+  } else {
+    run_elementwise(update, numel(host.grad), update.grad, update.master, update.exp_avg, update.exp_avg_sq);
+  }
+  stage.download(host.master);
+  stage.download(host.exp_avg);
+  stage.download(host.exp_avg_sq);
+}
+
+template <Decay decay>
+void check_and_run(const AdamOptions& options, const StepScalars& scalars, const Operands& host) {
+  require_same_numel("grad", host.grad, "master", host.master);
+  require_same_numel("grad", host.grad, "exp_avg", host.exp_avg);
+  require_same_numel("grad", host.grad, "exp_avg_sq", host.exp_avg_sq);
+  require_numel_if(options.amsgrad, "amsgrad", "grad", host.grad, "max_exp_avg_sq", host.max_exp_avg_sq);
+  if (host.grad.empty()) return;
+  const std::uint32_t sign_mask = options.maximize ? sign_bit : 0U;
+  if (options.amsgrad) {
+    run<decay, true>(sign_mask, scalars, host);
+  } else {
+    run<decay, false>(sign_mask, scalars, host);
+  }
+}
 
 }  // namespace
 
-void adamw_update(const Exec&, const StepScalars& scalars, Span<const float> grad, Span<float> master,
-                  Span<float> exp_avg, Span<float> exp_avg_sq) {
-  require_same_numel("grad", grad, "master", master);
-  require_same_numel("grad", grad, "exp_avg", exp_avg);
-  require_same_numel("grad", grad, "exp_avg_sq", exp_avg_sq);
-  if (grad.empty()) return;
-  Stage stage;
-  const AdamwUpdate operation{scalars, stage.upload(grad), stage.upload(master), stage.upload(exp_avg),
-                              stage.upload(exp_avg_sq)};
-  run_elementwise(operation, numel(grad), operation.grad, operation.master, operation.exp_avg,
-                  operation.exp_avg_sq);
-  stage.download(master);
-  stage.download(exp_avg);
-  stage.download(exp_avg_sq);
+void adamw_update(const Exec&, const AdamOptions& options, const StepScalars& scalars, Span<const float> grad,
+                  Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
+                  Span<float> max_exp_avg_sq) {
+  check_and_run<Decay::decoupled>(options, scalars, {grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq});
+}
+
+void adam_update(const Exec&, const AdamOptions& options, const StepScalars& scalars, Span<const float> grad,
+                 Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
+                 Span<float> max_exp_avg_sq) {
+  check_and_run<Decay::in_gradient>(options, scalars, {grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq});
 }
 
 }  // namespace zeroproof::cuda::device

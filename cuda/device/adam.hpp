@@ -5,5 +5,6 @@
 namespace zeroproof::cuda::device {
 
 AdamwUpdateFn adamw_update;
+AdamUpdateFn adam_update;
 
 }  // namespace zeroproof::cuda::device

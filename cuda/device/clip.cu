@@ -1,5 +1,7 @@
 #include "cuda/device/clip.hpp"
 
+#include <string>
+
 #include "cuda/device/elementwise.cuh"
 #include "cuda/device/numels.hpp"
 #include "cuda/device/stage.hpp"
@@ -14,15 +16,35 @@ struct Clip {
   float* grad;
   float clip_coef;
 
-  __device__ void one(std::int64_t i) const { grad[i] = unscaled_grad[i] * clip_coef; }
+  ZP_DEVICE void one(std::int64_t i) const { grad[i] = unscaled_grad[i] * clip_coef; }
 
-  __device__ void pack(std::int64_t i) const {
+  ZP_DEVICE void pack(std::int64_t i) const {
     Pack<float> g = load_pack(unscaled_grad + i);
+    ZP_UNROLL
     for (int k = 0; k < pack_numel; ++k) g.v[k] = g.v[k] * clip_coef;
     store_pack(grad + i, g);
   }
+};
 
-  __device__ void finish() const {}
+struct ClipValue {
+  static constexpr int pack_numel = 4;
+  float* grad;  // [numel]
+  float clip_value;
+
+  // Comparisons, not a minimum and a maximum: those would replace a NaN (R4).
+  ZP_DEVICE float clipped(float g) const {
+    if (g > clip_value) return clip_value;
+    return g < -clip_value ? -clip_value : g;
+  }
+
+  ZP_DEVICE void one(std::int64_t i) const { grad[i] = clipped(grad[i]); }
+
+  ZP_DEVICE void pack(std::int64_t i) const {
+    Pack<float> g = load_pack(grad + i);
+    ZP_UNROLL
+    for (int k = 0; k < pack_numel; ++k) g.v[k] = clipped(g.v[k]);
+    store_pack(grad + i, g);
+  }
 };
 
 }  // namespace
@@ -33,6 +55,18 @@ void clip(const Exec&, float clip_coef, Span<const float> unscaled_grad, Span<fl
   Stage stage;
   const Clip operation{stage.upload(unscaled_grad), stage.output(grad), clip_coef};
   run_elementwise(operation, numel(grad), operation.unscaled_grad, operation.grad);
+  stage.download(grad);
+}
+
+void clip_value(const Exec&, float clip_value, Span<float> grad) {
+  ZP_CHECK(is_finite(clip_value) && clip_value > 0.0F, ErrorCode::invalid_argument,
+           "clip_value is " + std::to_string(clip_value),
+           "the interval [-clip_value, clip_value] would be empty, one point or unbounded",
+           "pass a finite number above 0");
+  if (grad.empty()) return;
+  Stage stage;
+  const ClipValue operation{stage.upload(grad), clip_value};
+  run_elementwise(operation, numel(grad), operation.grad);
   stage.download(grad);
 }
 

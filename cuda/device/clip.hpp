@@ -5,5 +5,6 @@
 namespace zeroproof::cuda::device {
 
 ClipFn clip;
+ClipValueFn clip_value;
 
 }  // namespace zeroproof::cuda::device

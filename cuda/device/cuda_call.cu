@@ -1,9 +1,9 @@
 #include "cuda/device/cuda_call.hpp"
 
-#include <algorithm>
 #include <string>
 
 #include "common/base/error.hpp"
+#include "cuda/device/runtime.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -43,15 +43,37 @@ void check_cuda(cudaError_t status, const char* what) {
        "please report it with what compute-sanitizer prints for the same command");
 }
 
-int grid_blocks(std::int64_t work_items) {
-  constexpr std::int64_t blocks_per_multiprocessor = 8;  // 2048 threads, all that one holds
+void* device_allocate(std::int64_t num_bytes) {
+  void* data = nullptr;
+  check_cuda(cudaMalloc(&data, static_cast<std::size_t>(num_bytes)), "allocating device memory");
+  return data;
+}
+
+void device_release(void* data) noexcept {
+  if (cudaFree(data) != cudaSuccess) static_cast<void>(cudaGetLastError());
+}
+
+void copy_to_device(void* device, const void* host, std::int64_t num_bytes) {
+  check_cuda(cudaMemcpy(device, host, static_cast<std::size_t>(num_bytes), cudaMemcpyHostToDevice),
+             "copying to the device");
+}
+
+void copy_to_host(void* host, const void* device, std::int64_t num_bytes) {
+  check_cuda(cudaMemcpy(host, device, static_cast<std::size_t>(num_bytes), cudaMemcpyDeviceToHost),
+             "running a kernel and copying from the device");
+}
+
+void fill_device(void* device, unsigned char byte, std::int64_t num_bytes) {
+  check_cuda(cudaMemset(device, byte, static_cast<std::size_t>(num_bytes)), "filling device memory");
+}
+
+int num_multiprocessors() {
   int device = 0;
-  int multiprocessors = 0;
+  int count = 0;
   check_cuda(cudaGetDevice(&device), "asking for the current device");
-  check_cuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+  check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
              "counting multiprocessors");
-  const std::int64_t wanted = (work_items + block_threads - 1) / block_threads;
-  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, blocks_per_multiprocessor * multiprocessors));
+  return count;
 }
 
 }  // namespace zeroproof::cuda::device

@@ -3,18 +3,22 @@
 //   pack_numel   elements it takes at once
 //   one(i)       element i
 //   pack(i)      elements [i, i + pack_numel), every operand 16-byte aligned: the same arithmetic (R17)
-//   finish()     called once per thread after its last element
+// and, where it collects something on the way,
+//   start()      called by every thread of the block before its first element
+//   finish()     called by every thread of the block after its last element
 // Each thread works on its own copy of the operation.
 
 #include <algorithm>
 
 #include "cuda/device/launch.hpp"
 #include "cuda/device/pack.cuh"
+#include "cuda/device/runtime.hpp"
 
 namespace zeroproof::cuda::device {
 
 template <class Operation>
-__global__ void __launch_bounds__(block_threads) elementwise_kernel(Operation operation, PackSplit split) {
+ZP_KERNEL elementwise_kernel(Operation operation, PackSplit split) {
+  if constexpr (requires { operation.start(); }) operation.start();
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t p = thread; p < split.num_packs; p += stride) {
@@ -22,7 +26,7 @@ __global__ void __launch_bounds__(block_threads) elementwise_kernel(Operation op
   }
   for (std::int64_t i = thread; i < split.head; i += stride) operation.one(i);
   for (std::int64_t i = split.tail() + thread; i < split.numel; i += stride) operation.one(i);
-  operation.finish();
+  if constexpr (requires { operation.finish(); }) operation.finish();
 }
 
 /// Runs the operation on elements [0, numel), numel > 0. operands: every device pointer it reads or writes.

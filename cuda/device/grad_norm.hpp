@@ -5,5 +5,9 @@
 namespace zeroproof::cuda::device {
 
 GradNormAccumulateFn grad_norm_accumulate;
+GradNormExactAccumulateFn grad_norm_exact_accumulate;
+GradAbsAccumulateFn grad_abs_accumulate;
+GradMaxAccumulateFn grad_max_accumulate;
+GradNormPFn grad_norm_p;
 
 }  // namespace zeroproof::cuda::device

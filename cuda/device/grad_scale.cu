@@ -16,21 +16,22 @@ struct Unscale {
   float inv_scale;
   unsigned found = 0;  // what this thread has seen
 
-  __device__ float product(float g) {
+  ZP_DEVICE float product(float g) {
     const float unscaled = g * inv_scale;
     found |= is_finite(unscaled) ? 0U : 1U;
     return unscaled;
   }
 
-  __device__ void one(std::int64_t i) { unscaled_grad[i] = product(grad_sum[i]); }
+  ZP_DEVICE void one(std::int64_t i) { unscaled_grad[i] = product(grad_sum[i]); }
 
-  __device__ void pack(std::int64_t i) {
+  ZP_DEVICE void pack(std::int64_t i) {
     Pack<float> g = load_pack(grad_sum + i);
+    ZP_UNROLL
     for (int k = 0; k < pack_numel; ++k) g.v[k] = product(g.v[k]);
     store_pack(unscaled_grad + i, g);
   }
 
-  __device__ void finish() const {
+  ZP_DEVICE void finish() const {
     if (found != 0U) atomicOr(found_inf, 1U);  // an OR of flags does not depend on its order (R14)
   }
 };

@@ -14,17 +14,16 @@ struct AddNodes {
   const float* right;
   float* sum;
 
-  __device__ void one(std::int64_t i) const { sum[i] = left[i] + right[i]; }
+  ZP_DEVICE void one(std::int64_t i) const { sum[i] = left[i] + right[i]; }
 
-  __device__ void pack(std::int64_t i) const {
+  ZP_DEVICE void pack(std::int64_t i) const {
     const Pack<float> l = load_pack(left + i);
     const Pack<float> r = load_pack(right + i);
     Pack<float> s;
+    ZP_UNROLL
     for (int k = 0; k < pack_numel; ++k) s.v[k] = l.v[k] + r.v[k];
     store_pack(sum + i, s);
   }
-
-  __device__ void finish() const {}
 };
 
 }  // namespace

@@ -1,9 +1,25 @@
 #pragma once
-// The one place that launches kernels; only nvcc can compile this header.
+// The one place that knows what a kernel is. nvcc makes CUDA kernels; every other compiler makes functions that
+// cuda/sim executes thread by thread on the processor. Kernels therefore use nothing but
+//   ZP_KERNEL name(...)             instead of __global__ void; a template, or in an unnamed namespace
+//   ZP_DEVICE                       instead of __device__
+//   ZP_SHARED_ARRAY(T, name, N)     instead of __shared__ T name[N]; N is a constant, what it holds is undefined
+//   ZP_UNROLL                       instead of #pragma unroll
+//   launch(kernel, grid, block, arguments...)  instead of <<<>>>
+//   threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, __syncthreads, __shfl_down_sync of a whole warp, and atomicAdd,
+//   atomicMax and atomicOr of integers.
+
+#ifdef __CUDACC__
 
 #include <utility>
 
 #include "cuda/device/cuda_call.hpp"
+#include "cuda/device/runtime.hpp"
+
+#define ZP_KERNEL __global__ void __launch_bounds__(::zeroproof::cuda::device::block_threads)
+#define ZP_DEVICE __device__
+#define ZP_SHARED_ARRAY(T, name, N) __shared__ T name[N]
+#define ZP_UNROLL _Pragma("unroll")
 
 namespace zeroproof::cuda::device {
 
@@ -15,3 +31,9 @@ void launch(void (*kernel)(Parameters...), int grid, int block, Arguments&&... a
 }
 
 }  // namespace zeroproof::cuda::device
+
+#else
+
+#include "cuda/sim/kernel_language.hpp"
+
+#endif

@@ -8,6 +8,7 @@
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_sum.hpp"
+#include "cuda/device/sgd.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -25,16 +26,34 @@ const DeviceInfo& device_info() {
   return info;
 }
 
-void cast_to_bf16(const Exec&, Span<const float>, Span<bf16>) { no_device(); }
-void cast_to_fp16(const Exec&, Span<const float>, Span<fp16>) { no_device(); }
-void widen_bf16(const Exec&, Span<const bf16>, Span<float>) { no_device(); }
-void widen_fp16(const Exec&, Span<const fp16>, Span<float>) { no_device(); }
-void add_nodes(const Exec&, Span<const float>, Span<const float>, Span<float>) { no_device(); }
-bool unscale(const Exec&, float, Span<const float>, Span<float>) { no_device(); }
-void grad_norm_accumulate(const Exec&, Span<const float>, NormLimbs&) { no_device(); }
-void clip(const Exec&, float, Span<const float>, Span<float>) { no_device(); }
-void adamw_update(const Exec&, const StepScalars&, Span<const float>, Span<float>, Span<float>, Span<float>) {
+using In = Span<const float>;
+using InOut = Span<float>;
+
+void cast_to_bf16(const Exec&, In, Span<bf16>) { no_device(); }
+void cast_to_fp16(const Exec&, In, Span<fp16>) { no_device(); }
+void cast_to_e4m3(const Exec&, In, Span<e4m3>) { no_device(); }
+void cast_to_e5m2(const Exec&, In, Span<e5m2>) { no_device(); }
+void stochastic_cast_to_bf16(const Exec&, const RoundingDraw&, In, Span<bf16>) { no_device(); }
+void widen_bf16(const Exec&, Span<const bf16>, InOut) { no_device(); }
+void widen_fp16(const Exec&, Span<const fp16>, InOut) { no_device(); }
+void widen_e4m3(const Exec&, Span<const e4m3>, InOut) { no_device(); }
+void widen_e5m2(const Exec&, Span<const e5m2>, InOut) { no_device(); }
+void add_nodes(const Exec&, In, In, InOut) { no_device(); }
+bool unscale(const Exec&, float, In, InOut) { no_device(); }
+void grad_norm_accumulate(const Exec&, In, NormLimbs&) { no_device(); }
+void grad_norm_exact_accumulate(const Exec&, In, NormLimbs&) { no_device(); }
+void grad_abs_accumulate(const Exec&, In, NormLimbs&) { no_device(); }
+void grad_max_accumulate(const Exec&, In, std::uint32_t&) { no_device(); }
+double grad_norm_p(const Exec&, In, double) { no_device(); }
+void clip(const Exec&, float, In, InOut) { no_device(); }
+void clip_value(const Exec&, float, InOut) { no_device(); }
+void adamw_update(const Exec&, const AdamOptions&, const StepScalars&, In, InOut, InOut, InOut, InOut) {
   no_device();
 }
+void adam_update(const Exec&, const AdamOptions&, const StepScalars&, In, InOut, InOut, InOut, InOut) {
+  no_device();
+}
+void sgd_update(const Exec&, const SgdOptions&, const StepScalars&, In, InOut, InOut) { no_device(); }
+void sgd_ema_update(const Exec&, const SgdEmaOptions&, const StepScalars&, In, InOut, InOut) { no_device(); }
 
 }  // namespace zeroproof::cuda::device

@@ -1,5 +1,5 @@
 #pragma once
-// The parts of R12 that need no other thread: the sum of one lane, and what a chunk value adds to the limbs.
+// The parts of R12 that need no other thread: the sum of one lane, and what a value adds to the limbs.
 
 #include "common/contracts/grad_norm.hpp"
 #include "cuda/device/host_device.cuh"
@@ -32,9 +32,10 @@ struct NormDeposit {
   std::uint64_t digits[3];
 };
 
-/// A chunk value as 32-bit digits. It is a sum of squares: never negative, never subnormal, below 2^266.
-ZP_HOST_DEVICE inline NormDeposit norm_deposit(double chunk_value) {
-  const std::uint64_t bits = bits_of(chunk_value);  // only a NaN can have its sign bit set
+/// A value as 32-bit digits: a chunk value, or the square or the magnitude of one element (both are exact in fp64).
+/// It is never negative, never subnormal, at least 2^-298 and below 2^266.
+ZP_HOST_DEVICE inline NormDeposit norm_deposit(double value) {
+  const std::uint64_t bits = bits_of(value);  // only a NaN can have its sign bit set
   const std::uint64_t infinity = 0x7FF0000000000000ULL;
   if (bits > infinity) return {norm_nan_count, {1, 0, 0}};
   if (bits == infinity) return {norm_inf_count, {1, 0, 0}};

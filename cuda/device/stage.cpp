@@ -3,19 +3,15 @@
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "cuda/device/cuda_call.hpp"
+#include "cuda/device/runtime.hpp"
 
 namespace zeroproof::cuda::device {
 
-DeviceBuffer::DeviceBuffer(std::int64_t num_bytes) {
-  void* data = nullptr;
-  check_cuda(cudaMalloc(&data, static_cast<std::size_t>(num_bytes)), "allocating device memory");
-  data_ = static_cast<unsigned char*>(data);
-}
+DeviceBuffer::DeviceBuffer(std::int64_t num_bytes)
+    : data_(static_cast<unsigned char*>(device_allocate(num_bytes))) {}
 
 DeviceBuffer::~DeviceBuffer() {
-  // Nothing can be thrown here; an error that lasts is reported by the next checked call.
-  if (data_ != nullptr && cudaFree(data_) != cudaSuccess) static_cast<void>(cudaGetLastError());
+  if (data_ != nullptr) device_release(data_);
 }
 
 unsigned char* Stage::find(const void* host) const {
@@ -26,7 +22,7 @@ unsigned char* Stage::find(const void* host) const {
 }
 
 unsigned char* Stage::allocate(const void* host, std::int64_t num_bytes) {
-  constexpr std::int64_t alignment = 16;  // cudaMalloc aligns to at least 256 bytes
+  constexpr std::int64_t alignment = 16;  // device memory is aligned to at least 256 bytes
   const std::int64_t offset = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(host) % alignment);
   DeviceBuffer buffer(num_bytes + offset);
   unsigned char* device = buffer.data() + offset;
@@ -38,8 +34,7 @@ unsigned char* Stage::upload_bytes(const void* host, std::int64_t num_bytes) {
   unsigned char* device = find(host);
   if (device != nullptr) return device;
   device = allocate(host, num_bytes);
-  check_cuda(cudaMemcpy(device, host, static_cast<std::size_t>(num_bytes), cudaMemcpyHostToDevice),
-             "copying to the device");
+  copy_to_device(device, host, num_bytes);
   return device;
 }
 
@@ -47,7 +42,7 @@ unsigned char* Stage::output_bytes(const void* host, std::int64_t num_bytes) {
   unsigned char* device = find(host);
   if (device != nullptr) return device;
   device = allocate(host, num_bytes);
-  check_cuda(cudaMemset(device, 0xFF, static_cast<std::size_t>(num_bytes)), "filling device memory");
+  fill_device(device, 0xFF, num_bytes);
   return device;
 }
 
@@ -55,8 +50,7 @@ void Stage::download_bytes(void* host, std::int64_t num_bytes) const {
   const unsigned char* device = find(host);
   ZP_CHECK(device != nullptr, ErrorCode::internal, "a result was asked for that is not on the device",
            "there is nothing to copy", "call output() for the same span first");
-  check_cuda(cudaMemcpy(host, device, static_cast<std::size_t>(num_bytes), cudaMemcpyDeviceToHost),
-             "running a kernel and copying from the device");
+  copy_to_host(host, device, num_bytes);
 }
 
 }  // namespace zeroproof::cuda::device

@@ -1,0 +1,82 @@
+// The forms `exact` and `one`: every element is a deposit of its own.
+
+#include <algorithm>
+
+#include "cuda/device/elementwise.cuh"
+#include "cuda/device/grad_norm.hpp"
+#include "cuda/device/norm_pieces.hpp"
+#include "cuda/device/norm_sums.cuh"
+#include "cuda/device/stage.hpp"
+
+namespace zeroproof::cuda::device {
+
+namespace {
+
+enum class Term { square, magnitude };
+
+/// Gradients next to each other mostly have similar exponents. A thread therefore adds up what goes to the same
+/// limbs and passes it on only when the limbs change.
+template <Term term>
+struct AddTerms {
+  static constexpr int pack_numel = 4;
+  const float* grad;  // [numel]
+  Sum* sums;          // [norm_num_sums], of the launch
+  Sum* block_sums = nullptr;
+  NormDeposit kept{0, {0, 0, 0}};
+
+  ZP_DEVICE void start() { block_sums = start_block_sums(); }
+
+  ZP_DEVICE void add(float g) {
+    if (g == 0.0F) return;
+    const double x = static_cast<double>(g);
+    const NormDeposit deposit = norm_deposit(term == Term::square ? x * x : fabs(x));
+    if (deposit.first != kept.first) {
+      add_to_block_sums(kept, block_sums);
+      kept = deposit;
+      return;
+    }
+    ZP_UNROLL
+    for (int i = 0; i < 3; ++i) kept.digits[i] += deposit.digits[i];
+  }
+
+  ZP_DEVICE void one(std::int64_t i) { add(grad[i]); }
+
+  ZP_DEVICE void pack(std::int64_t i) {
+    const Pack<float> g = load_pack(grad + i);
+    ZP_UNROLL
+    for (int k = 0; k < pack_numel; ++k) add(g.v[k]);
+  }
+
+  ZP_DEVICE void finish() {
+    add_to_block_sums(kept, block_sums);
+    finish_block_sums(block_sums, sums);
+  }
+};
+
+template <Term term>
+void accumulate(Span<const float> grad, NormLimbs& limbs) {
+  if (grad.empty()) return;
+  Stage stage;
+  const float* device_grad = stage.upload(grad);
+  for_each_norm_piece(numel(grad), norm_piece_numel, [&](std::int64_t first, std::int64_t piece_numel) {
+    NormSums sums{};
+    const Span<Sum> host_sums(sums);
+    Stage sums_stage;
+    const AddTerms<term> operation{device_grad + first, sums_stage.upload(host_sums)};
+    run_elementwise(operation, piece_numel, operation.grad);
+    sums_stage.download(host_sums);
+    add_norm_sums(sums, limbs);
+  });
+}
+
+}  // namespace
+
+void grad_norm_exact_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
+  accumulate<Term::square>(grad, limbs);
+}
+
+void grad_abs_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
+  accumulate<Term::magnitude>(grad, limbs);
+}
+
+}  // namespace zeroproof::cuda::device

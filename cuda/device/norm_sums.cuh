@@ -1,0 +1,60 @@
+#pragma once
+// The limbs and counts of R12 on the device: integers in the shared memory of a block, added once per block to
+// those of the launch. Nothing but integers leaves a thread, so no order matters (R10).
+
+#include <array>
+
+#include "cuda/device/launch.hpp"
+#include "cuda/device/norm_chunk.cuh"
+
+namespace zeroproof::cuda::device {
+
+using Sum = unsigned long long;                   ///< the type that 64-bit atomics take
+using NormSums = std::array<Sum, norm_num_sums>;  ///< limbs, nan_count, inf_count
+
+/// Block sums, all zero. Every thread of the block calls this, in one place of the kernel.
+ZP_DEVICE inline Sum* start_block_sums() {
+  ZP_SHARED_ARRAY(Sum, block_sums, norm_num_sums);
+  if (threadIdx.x < norm_num_sums) block_sums[threadIdx.x] = 0;
+  __syncthreads();
+  return block_sums;
+}
+
+ZP_DEVICE inline void add_to_block_sums(const NormDeposit& deposit, Sum* block_sums) {
+  ZP_UNROLL
+  for (int i = 0; i < 3; ++i) {
+    if (deposit.digits[i] != 0) atomicAdd(&block_sums[deposit.first + i], Sum{deposit.digits[i]});
+  }
+}
+
+/// Every thread of the block calls this after its last deposit. sums: [norm_num_sums], of the launch.
+ZP_DEVICE inline void finish_block_sums(const Sum* block_sums, Sum* sums) {
+  __syncthreads();
+  if (threadIdx.x < norm_num_sums && block_sums[threadIdx.x] != 0) {
+    atomicAdd(&sums[threadIdx.x], block_sums[threadIdx.x]);
+  }
+}
+
+/// Moves carries up, as GradNormNormaliseFn says. sums: a limb array; the last limb keeps what does not fit.
+template <class Limbs>
+void carry_up(Limbs& limbs) {
+  for (int i = 0; i + 1 < norm_num_limbs; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    limbs[at + 1] += limbs[at] >> 32;
+    limbs[at] &= 0xFFFFFFFFU;
+  }
+}
+
+/// Adds the sums of a launch of at most 2^32 - 1 deposits to the limbs. Both sides are normalised first: limbs may
+/// come in with the carries of as many deposits as are allowed.
+inline void add_norm_sums(NormSums sums, NormLimbs& limbs) {
+  static_assert(std::tuple_size_v<decltype(NormLimbs::limbs)> == norm_num_limbs);
+  carry_up(sums);
+  carry_up(limbs.limbs);
+  for (std::size_t i = 0; i < limbs.limbs.size(); ++i) limbs.limbs[i] += sums[i];
+  carry_up(limbs.limbs);
+  limbs.nan_count += sums[norm_nan_count];
+  limbs.inf_count += sums[norm_inf_count];
+}
+
+}  // namespace zeroproof::cuda::device
