@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "common/base/float_formats.hpp"
-#include "cuda/fault.hpp"
 #include "cuda/host/grad_sum.hpp"
 
 namespace zeroproof::cuda {
@@ -20,21 +18,6 @@ Span<T> part(Span<T> span, std::int64_t begin, std::int64_t numel) {
 Span<const std::byte> bytes_of(const TensorView& view, std::int64_t begin, std::int64_t numel) {
   const std::int64_t width = num_bytes(view.dtype);
   return {static_cast<const std::byte*>(view.data) + begin * width, static_cast<std::size_t>(numel * width)};
-}
-
-/// Writes into the caller's gradient if that fault is planted.
-void plant_edited_leaf([[maybe_unused]] const Exec& exec, [[maybe_unused]] const TensorView& leaf) {
-#if defined(ZP_WITH_FAULTS)
-  if (ZP_FAULT(exec, "leaf-edited") && leaf.numel > 0) *static_cast<std::byte*>(leaf.data) ^= std::byte{1};
-#endif
-}
-
-/// Z70 rounds what the accumulator holds to bf16; otherwise nothing.
-void plant_narrow_accumulator([[maybe_unused]] const Exec& exec, [[maybe_unused]] Span<float> values) {
-#if defined(ZP_WITH_FAULTS)
-  if (!ZP_FAULT(exec, "Z70-bf16-accumulator")) return;
-  for (float& value : values) value = to_float(to_bf16(value));
-#endif
 }
 
 }  // namespace
@@ -82,19 +65,13 @@ BucketReduce::Stack BucketReduce::make_stack(const host::PieceLoop& pieces) {
     pieces.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
       const auto left = part(below->as<float>(), piece.local_begin, piece.numel);
       const auto right = part(top->as<float>(), piece.local_begin, piece.numel);
-      if (ZP_FAULT(exec, "Z64-accumulator-overwritten")) {
-        std::copy(right.begin(), right.end(), left.begin());
-      } else {
-        ops_.add_nodes(exec, left, right, left);
-      }
-      plant_narrow_accumulator(exec, left);
+      ops_.add_nodes(exec, left, right, left);
     });
     give_buffer(std::move(top));
   });
 }
 
 TensorView BucketReduce::checked_leaf(LeafSource& leaves, std::int64_t micro_batch) const {
-  if (ZP_FAULT(setup_.exec, "leaf-computed-twice")) leaves.leaf(micro_batch);
   const TensorView leaf = leaves.leaf(micro_batch);
   ZP_CHECK(leaf.dtype == setup_.leaf_dtype && leaf.numel == setup_.layout->padded_numel(),
            ErrorCode::invalid_argument,
@@ -135,7 +112,6 @@ void BucketReduce::reduce_contiguous(LeafSource& leaves, Span<float> grad_sum) {
     Values values = take_buffer(setup_.layout->padded_numel());
     widen(leaf, values->as<float>(), all_pieces_);
     stack.push({0, j}, std::move(values));
-    plant_edited_leaf(setup_.exec, leaf);
   }
   for (const BucketPlan& plan : plans_) exchange_nodes(plan, stack.entries(), grad_sum);
   for (auto& entry : stack.entries()) give_buffer(std::move(entry.values));
@@ -192,7 +168,6 @@ void BucketReduce::reduce_strided(LeafSource& leaves, Span<float> grad_sum) {
     TensorView leaf;  // a rank without a micro-batch sends nothing, never zeros
     if (mine < setup_.micro_batches) leaf = checked_leaf(leaves, mine);
     for (std::size_t b = 0; b < plans_.size(); ++b) exchange_leaves(plans_[b], first, leaf, stacks[b]);
-    plant_edited_leaf(setup_.exec, leaf);
   }
   for (std::size_t b = 0; b < plans_.size(); ++b) {
     if (plans_[b].slices[static_cast<std::size_t>(setup_.comm->rank())].numel() == 0) continue;

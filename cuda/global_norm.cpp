@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 
+#include "cuda/host/fused_step.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/limb_deposit.hpp"
 
@@ -25,6 +26,31 @@ void GlobalNorm::add(const PhaseOps& ops, const Exec& exec, Span<const float> un
   if (form_ == NormForm::exact) ops.grad_norm_exact_accumulate(exec, unscaled_grad, limbs);
   if (form_ == NormForm::one) ops.grad_abs_accumulate(exec, unscaled_grad, limbs);
   host::grad_norm_normalise(limbs);  // so that limbs of many pieces cannot run over
+  add(limbs);
+}
+
+bool GlobalNorm::fused_unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum) {
+  if (form_ == NormForm::chunk1024) {
+    NormLimbs limbs;
+    const bool found = host::fused_finite_and_norm(exec, inv_scale, grad_sum, limbs);
+    add(limbs);
+    return found;
+  }
+  if (form_ == NormForm::inf) {
+    std::uint32_t amax = 0;
+    host::fused_norm_max(exec, inv_scale, grad_sum, amax);
+    add(amax);
+    return amax >= 0x7F800000U;  // the bits of infinity; a NaN lies above
+  }
+  return host::fused_finite(exec, inv_scale, grad_sum);
+}
+
+void GlobalNorm::fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum) {
+  if (form_ != NormForm::exact && form_ != NormForm::one) return;
+  NormLimbs limbs;
+  (form_ == NormForm::exact ? host::fused_norm_exact : host::fused_norm_abs)(exec, inv_scale, grad_sum,
+                                                                             limbs);
+  host::grad_norm_normalise(limbs);
   add(limbs);
 }
 

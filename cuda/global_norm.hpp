@@ -21,9 +21,10 @@ class GlobalNorm {
   /// Adds one piece of the unscaled gradient. Several threads may call at once.
   void add(const PhaseOps& ops, const Exec& exec, Span<const float> unscaled_grad);
 
-  /// Adds what a fused pass found. Several threads may call at once.
-  void add(const NormLimbs& limbs);
-  void add(std::uint32_t amax);
+  /// The fused forms of unscale and norm: they read one piece of the gradient sum, multiply in registers and store
+  /// nothing. fused_unscale returns found_inf of the piece and adds what it can on the way; fused_norm adds the rest.
+  bool fused_unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum);
+  void fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum);
 
   /// Combines the ranks, unless `comm` is null, and returns N.
   double finish(Communicator* comm);
@@ -33,6 +34,10 @@ class GlobalNorm {
   ExposedBuffer exposed() const;
 
  private:
+  friend class Saboteur;  // only in builds with planted faults
+  void add(const NormLimbs& limbs);
+  void add(std::uint32_t amax);
+
   const NormForm form_;
   NormLimbs limbs_;
   std::uint32_t amax_ = 0;

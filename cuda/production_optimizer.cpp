@@ -7,7 +7,6 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "cuda/fault.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/loss_scaler.hpp"
@@ -48,6 +47,9 @@ host::PieceLoop loop_over(const std::vector<Piece>& pieces, StepForm form) {
 
 OptimizerSetup adapted(OptimizerSetup setup, StepForm form) {
   if (form == StepForm::device) setup.exec.num_threads = 1;  // the device has threads of its own
+#if defined(ZP_WITH_FAULTS)
+  setup = Saboteur::believed(setup);
+#endif
   return setup;
 }
 
@@ -86,7 +88,9 @@ void ProductionOptimizer::load_state(const FullState& state) {
   scaler_ = state.scaler;
   found_inf_ = 0;
   cast();
-  gather();
+  static_cast<void>(ZP_SABOTAGE(before(Phase::gather)));
+  if (!ZP_SABOTAGE(instead_of_gather_after_load())) gather();
+  static_cast<void>(ZP_SABOTAGE(after(Phase::gather, nullptr)) || ZP_SABOTAGE(after_load(state)));
   loaded_ = true;
 }
 
@@ -97,11 +101,21 @@ void ProductionOptimizer::run_phase(Phase phase, LeafSource& leaves) {
   ZP_CHECK(!skipped() || !skipped_on_overflow(phase), ErrorCode::invalid_argument,
            "phase " + std::string(name(phase)) + " was called in a skipped step",
            "an overflow must leave every bit of the state alone", "begin the next step with prepare");
+  static_cast<void>(ZP_SABOTAGE(before(phase)));
+  execute(phase, leaves);
+  static_cast<void>(ZP_SABOTAGE(after(phase, &leaves)));
+}
+
+void ProductionOptimizer::execute(Phase phase, LeafSource& leaves) {
   switch (phase) {
     case Phase::prepare:
       return prepare(leaves);
     case Phase::reduce:
+#if defined(ZP_WITH_FAULTS)
+      return reduce(saboteur_->leaves(leaves));
+#else
       return reduce(leaves);
+#endif
     case Phase::unscale:
       return unscale();
     case Phase::norm:
@@ -118,7 +132,7 @@ void ProductionOptimizer::run_phase(Phase phase, LeafSource& leaves) {
 }
 
 void ProductionOptimizer::prepare(LeafSource& leaves) {
-  if (!ZP_FAULT(setup_.exec, "found-inf-not-cleared")) found_inf_ = 0;
+  found_inf_ = 0;
   steps_.prepare(leaves, scaler_.log2_scale);
 }
 
@@ -140,46 +154,34 @@ void ProductionOptimizer::unscale() {
   global_norm_.clear();
   pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
     const auto grad = part(grad_, piece);
-    const bool here = form_ == StepForm::fused ? fused_unscale(exec, steps_.inv_scale(), grad, global_norm_)
+    const bool here = form_ == StepForm::fused ? global_norm_.fused_unscale(exec, steps_.inv_scale(), grad)
                                                : ops_.unscale(exec, steps_.inv_scale(), grad, grad);
     if (here) found = true;
   });
   std::uint64_t flag = found ? 1 : 0;
-  if (ZP_FAULT(setup_.exec, "Z59-overflow-unchecked-in-bf16") && setup_.param_dtype == DType::bf16) flag = 0;
-  if (!ZP_FAULT(setup_.exec, "Z53-found-inf-not-global")) {
-    setup_.comm->all_reduce({&flag, 1}, IntegerReduce::bitwise_or);
-  }
+  setup_.comm->all_reduce({&flag, 1}, IntegerReduce::bitwise_or);
   ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
            "step " + std::to_string(steps_.applied_steps() + 1) + " has a gradient that is not finite",
            "the run was told to stop then (on_nonfinite = error), and no state has changed",
            "look at the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
   found_inf_ = static_cast<std::uint32_t>(flag);
-  const LossScalerState before = scaler_;
   scaler_ = host::loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
-  if (ZP_FAULT(setup_.exec, "Z58-hysteresis-not-refilled")) {
-    scaler_.hysteresis_left = std::min(scaler_.hysteresis_left, before.hysteresis_left);
-  }
   if (!skipped()) return;
-  if (!ZP_FAULT(setup_.exec, "skip-keeps-norm")) {
-    grad_norm_ = std::numeric_limits<double>::quiet_NaN();
-    clip_coef_ = std::numeric_limits<float>::quiet_NaN();
-  }
-  if (ZP_FAULT(setup_.exec, "Z106-counter-advances-on-skip"))
-    steps_.set_applied_steps(steps_.applied_steps() + 1);
+  grad_norm_ = std::numeric_limits<double>::quiet_NaN();
+  clip_coef_ = std::numeric_limits<float>::quiet_NaN();
 }
 
 void ProductionOptimizer::norm() {
   // The fused form found the chunks' sums together with found_inf; the other norm forms take a pass of their own.
   pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
     if (form_ == StepForm::fused) {
-      fused_norm(exec, steps_.inv_scale(), part(grad_, piece), global_norm_);
+      global_norm_.fused_norm(exec, steps_.inv_scale(), part(grad_, piece));
     } else {
       global_norm_.add(ops_, exec, part(grad_, piece));
     }
   });
   // In stage 0 every rank has counted every element.
-  const bool sharded = setup_.stage > 0 || ZP_FAULT(setup_.exec, "Z33-replicated-counted-per-rank");
-  grad_norm_ = global_norm_.finish(sharded ? setup_.comm : nullptr);
+  grad_norm_ = global_norm_.finish(setup_.stage > 0 ? setup_.comm : nullptr);
 }
 
 void ProductionOptimizer::clip() {
@@ -195,12 +197,7 @@ void ProductionOptimizer::clip() {
 
 void ProductionOptimizer::update() {
   pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-    if (ZP_FAULT(exec, "Z78-shard-from-unpadded-count") &&
-        piece.local_begin >= setup_.layout->numel() / setup_.comm->world_size()) {
-      return;
-    }
-    if (ZP_FAULT(exec, "Z20-state-zeroed-each-step")) std::ranges::fill(state_.part(0, piece), 0.0F);
-    if (!steps_.updated(piece)) return;
+    if (!steps_.updated(piece) || ZP_SABOTAGE(instead_of_update(exec, piece))) return;
     state_.update(ops_, exec, setup_.hyper, steps_.scalars(piece), piece, part(grad_, piece),
                   part(master_, piece));
   });
@@ -211,15 +208,16 @@ void ProductionOptimizer::update_fused() {
   pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
     if (!steps_.updated(piece)) return;
     const TensorView param = part_of(param_shard_.view(), piece.local_begin, piece.numel);
-    const auto* before = static_cast<const std::byte*>(param.data);
-    const bool keep = ZP_FAULT(exec, "fused-cast-of-old-master");
-    const std::vector<std::byte> stale(before, before + (keep ? param.num_bytes() : 0));
-    const float coef = ZP_FAULT(exec, "fused-clip-forgotten") ? 1.0F : clip_coef_;
-    state_.update_fused(exec, setup_.hyper, steps_.scalars(piece), coef, piece, part(grad_, piece),
-                        part(master_, piece), param);
-    std::ranges::copy(stale, static_cast<std::byte*>(param.data));
+    host::FusedOptions options = host::fused_options(setup_.hyper);
+    if (setup_.param_rounding == ParamRounding::stochastic) options.draw = draw(piece, 1);
+    host::fused_update(exec, options, steps_.scalars(piece), clip_coef_, part(grad_, piece),
+                       state_.fused(piece, part(master_, piece)), param);
   });
   steps_.advance();
+}
+
+RoundingDraw ProductionOptimizer::draw(const Piece& piece, std::uint64_t updates_ahead) const {
+  return {setup_.seed, steps_.applied(piece) + updates_ahead, static_cast<std::uint64_t>(piece.global_begin)};
 }
 
 void ProductionOptimizer::cast_piece(const Exec& exec, const Piece& piece) {
@@ -231,16 +229,13 @@ void ProductionOptimizer::cast_piece(const Exec& exec, const Piece& piece) {
   } else if (setup_.param_dtype == DType::fp16) {
     const auto param = param_shard_.as<fp16>().subspan(begin, count);
     ops_.cast_to_fp16(exec, master, param);
-    if (ZP_FAULT(exec, "Z116-no-master") && loaded_) ops_.widen_fp16(exec, param, master);
   } else {
     const auto param = param_shard_.as<bf16>().subspan(begin, count);
     if (setup_.param_rounding == ParamRounding::stochastic) {
-      const auto first = static_cast<std::uint64_t>(piece.global_begin);
-      ops_.stochastic_cast_to_bf16(exec, {setup_.seed, steps_.applied(piece), first}, master, param);
+      ops_.stochastic_cast_to_bf16(exec, draw(piece, 0), master, param);
     } else {
       ops_.cast_to_bf16(exec, master, param);
     }
-    if (ZP_FAULT(exec, "Z116-no-master") && loaded_) ops_.widen_bf16(exec, param, master);
   }
 }
 
@@ -261,16 +256,7 @@ void ProductionOptimizer::gather() {
       receive.push_back(bytes(part_of(param_full_.view(), slice.begin, slice.numel())));
     }
     const TensorView mine = part_of(param_shard_.view(), plan.local_begin, plan.slices[rank].numel());
-    std::vector<std::byte> stale;
-    const bool keep_stale = ZP_FAULT(setup_.exec, "Z84-last-bucket-not-gathered") && &plan == &plans_.back();
-    const auto whole = bytes(part_of(param_full_.view(), plan.range.begin, plan.range.numel()));
-    if (keep_stale) stale.assign(whole.begin(), whole.end());
     setup_.comm->all_gather(bytes(mine), receive);
-    if (keep_stale) std::ranges::copy(stale, whole.begin());
-    if (ZP_FAULT(setup_.exec, "Z91-transport-corrupts-a-line") && rank + 1 == plan.slices.size() &&
-        receive[0].size() >= 128) {
-      for (std::byte& value : receive[0].first(128)) value ^= std::byte{1};
-    }
   }
 }
 

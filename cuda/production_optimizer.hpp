@@ -7,7 +7,10 @@
 #include "common/base/guarded_buffer.hpp"
 #include "cuda/bucket_reduce.hpp"
 #include "cuda/distributed_optimizer.hpp"
-#include "cuda/fault.hpp"
+#include "cuda/faults/fault.hpp"
+#if defined(ZP_WITH_FAULTS)
+#include "cuda/faults/saboteur.hpp"
+#endif
 #include "cuda/global_norm.hpp"
 #include "cuda/phase_ops.hpp"
 #include "cuda/rule_state.hpp"
@@ -27,8 +30,7 @@ class ProductionOptimizer final : public DistributedOptimizer {
   void load_state(const FullState& state) override;
   void run_phase(Phase phase, LeafSource& leaves) override;
   bool skipped() const override {
-    return found_inf_ != 0 && setup_.on_nonfinite != OnNonfinite::propagate &&
-           !ZP_FAULT(setup_.exec, "skip-ignored");
+    return found_inf_ != 0 && setup_.on_nonfinite != OnNonfinite::propagate && !ZP_SABOTAGE(ignores_skip());
   }
   std::vector<ExposedBuffer> exposed(Phase phase) override;
   std::vector<ExposedBuffer> storage() override;
@@ -37,6 +39,7 @@ class ProductionOptimizer final : public DistributedOptimizer {
   std::int64_t applied_steps() const override { return static_cast<std::int64_t>(steps_.applied_steps()); }
 
  private:
+  void execute(Phase phase, LeafSource& leaves);
   void prepare(LeafSource& leaves);
   void reduce(LeafSource& leaves);
   void unscale();
@@ -46,6 +49,8 @@ class ProductionOptimizer final : public DistributedOptimizer {
   void update_fused();
   void cast();
   void gather();
+  /// Random words of a piece's stochastic rounding, `updates_ahead` of the updates that have been counted.
+  RoundingDraw draw(const Piece& piece, std::uint64_t updates_ahead) const;
   void cast_piece(const Exec& exec, const Piece& piece);
   ExposedBuffer sharded(BufferId id, const GuardedBuffer& buffer) const {
     return {id, buffer.view(), ranges_};
@@ -66,6 +71,10 @@ class ProductionOptimizer final : public DistributedOptimizer {
   LossScalerState scaler_;
   std::uint32_t found_inf_ = 0;
   bool loaded_ = false;
+#if defined(ZP_WITH_FAULTS)
+  friend class Saboteur;
+  std::unique_ptr<Saboteur> saboteur_ = std::make_unique<Saboteur>(*this);
+#endif
   double grad_norm_ = 0;
   float clip_coef_ = 1;
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cuda/fault.hpp"
 #include "cuda/production_optimizer.hpp"
 
 namespace zeroproof::cuda {
@@ -36,7 +35,7 @@ std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
       if (steps_.per_tensor()) buffers.push_back({BufferId::tensor_steps, steps_.tensor_steps_view(), {}});
       return buffers;
     case Phase::cast:
-      if (ZP_FAULT(setup_.exec, "buffer-hidden")) return {};
+      if (ZP_SABOTAGE(hides(phase))) return {};
       return {sharded(BufferId::param_shard, param_shard_)};
     case Phase::gather:
       return {{BufferId::param_full, param_full_.view(), {{0, setup_.layout->padded_numel()}}}};

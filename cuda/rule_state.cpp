@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "cuda/fault.hpp"
-
 namespace zeroproof::cuda {
 
 bool keeps(const OptimizerHyper& hyper, BufferId id) {
@@ -38,9 +36,8 @@ void RuleState::update(const PhaseOps& ops, const Exec& exec, const OptimizerHyp
       return ops.adamw_update(exec, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, exp_avg,
                               part(1, piece), part(2, piece));
     case UpdateRule::adam:
-      return (ZP_FAULT(exec, "Z04-decoupled-for-l2") ? ops.adamw_update : ops.adam_update)(
-          exec, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, exp_avg, part(1, piece),
-          part(2, piece));
+      return ops.adam_update(exec, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, exp_avg,
+                             part(1, piece), part(2, piece));
     case UpdateRule::sgd:
       return ops.sgd_update(exec, {hyper.momentum != 0, hyper.nesterov, hyper.maximize}, scalars, grad,
                             master, part(3, piece));

@@ -6,6 +6,7 @@
 #include "common/base/guarded_buffer.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "common/step/distributed_optimizer.hpp"
+#include "cuda/host/fused_step.hpp"
 #include "cuda/phase_ops.hpp"
 
 namespace zeroproof::cuda {
@@ -45,6 +46,11 @@ class RuleState {
   /// The rule's update of one piece (R6).
   void update(const PhaseOps& ops, const Exec& exec, const OptimizerHyper& hyper, const StepScalars& scalars,
               const Piece& piece, Span<const float> grad, Span<float> master) const;
+
+  /// The same piece as the fused step takes it.
+  host::FusedState fused(const Piece& piece, Span<float> master) const {
+    return {master, part(0, piece), part(1, piece), part(2, piece), part(3, piece)};
+  }
 
  private:
   std::array<bool, state_buffers.size()> kept_{};

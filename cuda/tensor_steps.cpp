@@ -4,7 +4,6 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "cuda/fault.hpp"
 #include "cuda/host/step_scalars.hpp"
 
 namespace zeroproof::cuda {
@@ -53,9 +52,6 @@ std::int64_t TensorSteps::divisor(const LeafSource& leaves) const {
     tokens += static_cast<std::uint64_t>(count);
   }
   setup_.comm->all_reduce({&tokens, 1}, IntegerReduce::sum);
-  if (ZP_FAULT(setup_.exec, "Z62-mean-of-means")) {
-    return static_cast<std::int64_t>(tokens) / setup_.micro_batches * setup_.micro_batches;
-  }
   return std::max<std::int64_t>(static_cast<std::int64_t>(tokens), 1);
 }
 
@@ -68,12 +64,10 @@ void TensorSteps::find_gradients(const LeafSource& leaves) {
     }
   }
   setup_.comm->all_reduce(has_grad_, IntegerReduce::bitwise_or);
-  if (ZP_FAULT(setup_.exec, "Z74-zero-instead-of-none")) std::ranges::fill(has_grad_, ~std::uint64_t{0});
 }
 
 void TensorSteps::prepare(LeafSource& leaves, int log2_loss_scale) {
-  std::int64_t by = divisor(leaves);
-  if (ZP_FAULT(setup_.exec, "Z60-sum-instead-of-mean")) by = 1;
+  const std::int64_t by = divisor(leaves);
   const auto next = static_cast<std::int64_t>(applied_steps_) + 1;
   if (!per_tensor()) {
     scalars_[0] = host::step_scalars(setup_.hyper, next, log2_loss_scale, by);
@@ -82,8 +76,7 @@ void TensorSteps::prepare(LeafSource& leaves, int log2_loss_scale) {
   find_gradients(leaves);
   for (std::size_t i = 0; i < scalars_.size(); ++i) {
     const auto t = static_cast<std::int64_t>(tensor_steps_[i]) + 1;
-    scalars_[i] = host::step_scalars(
-        setup_.hyper, ZP_FAULT(setup_.exec, "Z25-one-counter-for-all") ? next : t, log2_loss_scale, by);
+    scalars_[i] = host::step_scalars(setup_.hyper, t, log2_loss_scale, by);
   }
 }
 

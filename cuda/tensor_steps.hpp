@@ -45,6 +45,7 @@ class TensorSteps {
   TensorView tensor_steps_view() const;
 
  private:
+  friend class Saboteur;  // only in builds with planted faults
   bool has_grad(std::int64_t tensor) const {
     return (has_grad_[static_cast<std::size_t>(tensor) / 64] >> (tensor % 64) & 1) != 0;
   }

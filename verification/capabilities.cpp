@@ -3,7 +3,7 @@
 #include "common/base/fpenv.hpp"
 #include "common/base/parallel_for.hpp"
 #include "cuda/device/device.hpp"
-#include "cuda/faults.hpp"
+#include "cuda/faults/catalogue.hpp"
 #include "cuda/host/isa.hpp"
 
 namespace zeroproof::verification {

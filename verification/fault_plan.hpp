@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/span.hpp"
-#include "cuda/faults.hpp"
+#include "cuda/faults/catalogue.hpp"
 #include "verification/run.hpp"
 
 namespace zeroproof::verification {

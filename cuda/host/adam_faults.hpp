@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "cuda/fault.hpp"
+#include "cuda/faults/fault.hpp"
 #include "cuda/host/adam.hpp"
 
 #if defined(ZP_WITH_FAULTS)

@@ -1,6 +1,6 @@
 #include "cuda/host/cast.hpp"
 
-#include "cuda/fault.hpp"
+#include "cuda/faults/fault.hpp"
 #include "cuda/host/check.hpp"
 #include "cuda/host/parallel_blocks.hpp"
 #include "cuda/host/simd/kernels.hpp"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string>
 
-#include "cuda/fault.hpp"
+#include "cuda/faults/fault.hpp"
 #include "cuda/host/check.hpp"
 #include "cuda/host/parallel_blocks.hpp"
 #include "cuda/host/simd/kernels.hpp"

@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "common/base/error.hpp"
-#include "cuda/faults.hpp"
+#include "cuda/faults/catalogue.hpp"
 
 namespace zeroproof::verification {
 namespace {

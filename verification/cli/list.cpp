@@ -1,6 +1,6 @@
 #include <cstdio>
 
-#include "cuda/faults.hpp"
+#include "cuda/faults/catalogue.hpp"
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/experiment.hpp"

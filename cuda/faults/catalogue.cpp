@@ -1,4 +1,4 @@
-#include "cuda/faults.hpp"
+#include "cuda/faults/catalogue.hpp"
 
 #include <array>
 
