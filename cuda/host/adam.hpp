@@ -5,5 +5,6 @@
 namespace zeroproof::cuda::host {
 
 AdamwUpdateFn adamw_update;
+AdamUpdateFn adam_update;
 
 }  // namespace zeroproof::cuda::host

@@ -6,7 +6,12 @@ namespace zeroproof::cuda::host {
 
 CastToBf16Fn cast_to_bf16;
 CastToFp16Fn cast_to_fp16;
+CastToE4m3Fn cast_to_e4m3;
+CastToE5m2Fn cast_to_e5m2;
+StochasticCastToBf16Fn stochastic_cast_to_bf16;
 WidenBf16Fn widen_bf16;
 WidenFp16Fn widen_fp16;
+WidenE4m3Fn widen_e4m3;
+WidenE5m2Fn widen_e5m2;
 
 }  // namespace zeroproof::cuda::host

@@ -29,4 +29,15 @@ void clip(const Exec& exec, float clip_coef, Span<const float> unscaled_grad, Sp
   });
 }
 
+void clip_value(const Exec& exec, float clip_value, Span<float> grad) {
+  ZP_CHECK(std::isfinite(clip_value) && clip_value > 0, ErrorCode::invalid_argument,
+           "clip_value is " + std::to_string(clip_value),
+           "every element is to lie between -clip_value and clip_value",
+           "use a positive finite number, or leave clipping by value out");
+  const SimdKernels& kernels = simd_kernels(exec.isa);
+  parallel_blocks(exec, numel(grad), [&](std::int64_t begin, std::int64_t end) {
+    kernels.clip_value(clip_value, grad.data() + begin, end - begin);
+  });
+}
+
 }  // namespace zeroproof::cuda::host

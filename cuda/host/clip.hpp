@@ -6,5 +6,6 @@ namespace zeroproof::cuda::host {
 
 ClipCoefFn clip_coef;
 ClipFn clip;
+ClipValueFn clip_value;
 
 }  // namespace zeroproof::cuda::host

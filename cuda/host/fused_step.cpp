@@ -1,15 +1,68 @@
 #include "cuda/host/fused_step.hpp"
 
 #include <array>
+#include <atomic>
+#include <cmath>
 #include <mutex>
 #include <string>
 
 #include "cuda/host/check.hpp"
 #include "cuda/host/limb_deposit.hpp"
-#include "cuda/host/parallel_blocks.hpp"
-#include "cuda/host/simd/kernels.hpp"
+#include "cuda/host/norm_forms.hpp"
+#include "cuda/host/run_update.hpp"
 
 namespace zeroproof::cuda::host {
+namespace {
+
+void check_state(const FusedOptions& options, std::size_t numel, const FusedState& state) {
+  const bool adam = options.rule == UpdateRule::adamw || options.rule == UpdateRule::adam;
+  const bool ema = options.rule == UpdateRule::sgd_ema;
+  const bool momentum = options.rule == UpdateRule::sgd && options.momentum;
+  const char* op = "fused_update";
+  require_same_numel(op, "grad_sum", numel, "master", state.master.size());
+  require_optional_numel(op, numel, "exp_avg", state.exp_avg.size(), adam || ema,
+                         "a rule with a moving average");
+  require_optional_numel(op, numel, "exp_avg_sq", state.exp_avg_sq.size(), adam,
+                         "a rule with a second moment");
+  require_optional_numel(op, numel, "max_exp_avg_sq", state.max_exp_avg_sq.size(), adam && options.amsgrad,
+                         "amsgrad");
+  require_optional_numel(op, numel, "momentum_buffer", state.momentum_buffer.size(), momentum, "momentum");
+  ZP_CHECK(momentum || !options.nesterov, ErrorCode::invalid_argument,
+           "fused_update: nesterov is on without momentum", "it looks ahead along the momentum buffer",
+           "turn momentum on or nesterov off");
+}
+
+ParamKind kind_of(const FusedOptions& options, DType dtype) {
+  ZP_CHECK(!options.draw || dtype == DType::bf16, ErrorCode::invalid_argument,
+           "fused_update: stochastic rounding to " + std::string(name(dtype)), "only bf16 has such a cast",
+           "use bf16 parameters, or round to nearest");
+  if (options.draw) return ParamKind::stochastic_bf16;
+  if (dtype == DType::fp32) return ParamKind::fp32;
+  if (dtype == DType::bf16) return ParamKind::bf16;
+  ZP_CHECK(dtype == DType::fp16, ErrorCode::invalid_argument,
+           "fused_update: param is " + std::string(name(dtype)), "there is no cast to it",
+           "use fp32, bf16 or fp16 parameters");
+  return ParamKind::fp16;
+}
+
+GradientChain chain_of(const FusedOptions& options, float inv_scale, float clip_coef) {
+  GradientChain chain{.unscale = inv_scale, .clip_coef = clip_coef};
+  if (options.maximize) chain.sign_flip = 0x80000000U;
+  if (!options.clip_value) return chain;
+  ZP_CHECK(std::isfinite(*options.clip_value) && *options.clip_value > 0, ErrorCode::invalid_argument,
+           "fused_update: clip_value is " + std::to_string(*options.clip_value),
+           "every element is to lie between -clip_value and clip_value",
+           "use a positive finite number, or none");
+  chain.clip_limit = *options.clip_value;
+  return chain;
+}
+
+Draw draw_of(const std::optional<RoundingDraw>& draw) {
+  if (!draw) return {};
+  return {draw->seed, static_cast<std::uint32_t>(draw->step), draw->first_index};
+}
+
+}  // namespace
 
 bool fused_finite_and_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs) {
   const SimdKernels& kernels = simd_kernels(exec.isa);
@@ -29,26 +82,60 @@ bool fused_finite_and_norm(const Exec& exec, float inv_scale, Span<const float> 
   return found_inf;
 }
 
-void fused_update(const Exec& exec, const StepScalars& scalars, float clip_coef, Span<const float> grad_sum,
-                  Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq, const TensorView& param) {
-  require_same_numel("fused_update", "grad_sum", grad_sum.size(), "master", master.size());
-  require_same_numel("fused_update", "grad_sum", grad_sum.size(), "exp_avg", exp_avg.size());
-  require_same_numel("fused_update", "grad_sum", grad_sum.size(), "exp_avg_sq", exp_avg_sq.size());
+bool fused_finite(const Exec& exec, float inv_scale, Span<const float> grad_sum) {
+  const SimdKernels& kernels = simd_kernels(exec.isa);
+  std::atomic<std::uint32_t> found{0};
+  parallel_blocks(exec, numel(grad_sum), [&](std::int64_t begin, std::int64_t end) {
+    found |= kernels.any_not_finite(inv_scale, grad_sum.data() + begin, end - begin);
+  });
+  return found != 0;
+}
+
+void fused_norm_exact(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs) {
+  accumulate_exact(exec, ExactTerm::square, inv_scale, grad_sum, limbs);
+}
+
+void fused_norm_abs(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs) {
+  accumulate_exact(exec, ExactTerm::magnitude, inv_scale, grad_sum, limbs);
+}
+
+void fused_norm_max(const Exec& exec, float inv_scale, Span<const float> grad_sum, std::uint32_t& amax) {
+  accumulate_max(exec, inv_scale, grad_sum, amax);
+}
+
+FusedOptions fused_options(const OptimizerHyper& hyper) {
+  FusedOptions options;
+  options.rule = hyper.rule;
+  options.amsgrad = hyper.amsgrad;
+  options.maximize = hyper.maximize;
+  options.momentum = hyper.rule == UpdateRule::sgd && hyper.momentum != 0;
+  options.nesterov = hyper.nesterov;
+  if (hyper.clip_value) options.clip_value = static_cast<float>(*hyper.clip_value);
+  return options;
+}
+
+void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars, float clip_coef,
+                  Span<const float> grad_sum, const FusedState& state, const TensorView& param) {
+  check_state(options, grad_sum.size(), state);
   require_same_numel("fused_update", "grad_sum", grad_sum.size(), "param",
                      static_cast<std::size_t>(param.numel));
-  const int kind = param.dtype == DType::fp32 ? 0 : param.dtype == DType::bf16 ? 1 : 2;
-  ZP_CHECK(kind != 2 || param.dtype == DType::fp16, ErrorCode::invalid_argument,
-           "fused_update: param is " + std::string(name(param.dtype)), "there is no cast to it",
-           "use fp32, bf16 or fp16 parameters");
+  const ParamKind kind = kind_of(options, param.dtype);
+  const GradientChain chain = chain_of(options, scalars.inv_scale, clip_coef);
+  const UpdateForm form{options.rule, options.amsgrad, options.momentum, options.nesterov};
+  const UpdateBuffers buffers{
+      grad_sum.data(),         state.master.data(),         state.exp_avg.data(),
+      state.exp_avg_sq.data(), state.max_exp_avg_sq.data(), state.momentum_buffer.data()};
+  const Draw draw = draw_of(options.draw);
   const SimdKernels& kernels = simd_kernels(exec.isa);
   // Parameters of a small shard are gathered while they are still cached; those of a large one would only push out
   // state that is about to be read.
   const bool stream = param.num_bytes() >= std::int64_t{16} << 20;
   parallel_blocks(exec, numel(grad_sum), [&](std::int64_t begin, std::int64_t end) {
-    kernels.fused_update(scalars, clip_coef, grad_sum.data() + begin, master.data() + begin,
-                         exp_avg.data() + begin, exp_avg_sq.data() + begin,
-                         static_cast<std::byte*>(param.data) + begin * num_bytes(param.dtype), kind, stream,
-                         end - begin);
+    const ParamTarget target{static_cast<std::byte*>(param.data) + begin * num_bytes(param.dtype),
+                             kind,
+                             stream,
+                             {draw.seed, draw.step, draw.index + static_cast<std::uint64_t>(begin)}};
+    kernels.fused_update(form, chain, scalars, from_element(buffers, begin), target, end - begin);
   });
 }
 

@@ -1,26 +1,70 @@
 #pragma once
-// The seven phases in two passes over memory. Same roundings in the same order, so the same bits; the clipped
-// gradient only ever lives in registers.
+// The step in two passes over memory. Same roundings in the same order as the phases, so the same bits (R17); the
+// unscaled and the clipped gradient only ever live in registers, and the gradient sum keeps its bits.
+//
+// First pass, by the form of the norm (R12):
+//   chunk1024        fused_finite_and_norm finds found_inf and the limbs in one pass.
+//   exact, one, inf  fused_finite finds found_inf; the norm takes a pass of its own over the gradient sum, only if the
+//                    step is not skipped: fused_norm_exact, fused_norm_abs, fused_norm_max. (inf needs fused_norm_max
+//                    alone: found_inf is amax >= 0x7F800000.)
+// Second pass: fused_update, for every rule and option.
+
+#include <optional>
 
 #include "common/base/exec.hpp"
 #include "common/base/span.hpp"
+#include "common/contracts/cast.hpp"
 #include "common/contracts/grad_norm.hpp"
 #include "common/contracts/step_scalars.hpp"
 
 namespace zeroproof::cuda::host {
 
-/// First pass: reads grad_sum once and finds found_inf and the norm's limbs of grad_sum * inv_scale.
+/// Reads grad_sum once and finds found_inf and the chunk1024 limbs of grad_sum * inv_scale.
 ///
-/// Shapes   grad_sum: [numel], starting at a chunk boundary of its tensor. limbs: added to.
+/// Shapes   grad_sum: [numel], starting at a chunk boundary of its tensor. limbs: added to; after found_inf they hold
+///          the counts of values that are not finite, as R12 asks of a step that goes on.
 /// Returns  found_inf of this piece.
 bool fused_finite_and_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs);
 
-/// Second pass: unscale, clip, AdamW and cast.
+/// found_inf of this piece: true if any grad_sum * inv_scale is NaN or infinite (judged after the product).
+bool fused_finite(const Exec& exec, float inv_scale, Span<const float> grad_sum);
+
+/// The accumulating operations of contracts/grad_norm.hpp over grad_sum * inv_scale, each product rounded to fp32.
+/// Pieces may be cut anywhere.
+void fused_norm_exact(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs);
+void fused_norm_abs(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs);
+void fused_norm_max(const Exec& exec, float inv_scale, Span<const float> grad_sum, std::uint32_t& amax);
+
+/// What the second pass does besides what the step scalars say.
+struct FusedOptions {
+  UpdateRule rule = UpdateRule::adamw;
+  bool amsgrad = false;
+  bool maximize = false;
+  bool momentum = false;  ///< sgd: there is a momentum buffer
+  bool nesterov = false;
+  std::optional<float> clip_value;   ///< already rounded to fp32
+  std::optional<RoundingDraw> draw;  ///< stochastic rounding; first_index belongs to grad_sum[0]. bf16 only
+};
+
+/// The options of a run. `draw` stays empty: step and first index belong to the call.
+FusedOptions fused_options(const OptimizerHyper& hyper);
+
+/// State of one piece. Buffers the rule does not have are empty (contracts/adam.hpp, sgd.hpp).
+struct FusedState {
+  Span<float> master;
+  Span<float> exp_avg = {};          ///< adamw, adam, sgd_ema
+  Span<float> exp_avg_sq = {};       ///< adamw, adam
+  Span<float> max_exp_avg_sq = {};   ///< with amsgrad
+  Span<float> momentum_buffer = {};  ///< sgd with momentum
+};
+
+/// Unscale, clip, clip by value, update and cast.
 ///
-/// Shapes   grad_sum, master, exp_avg, exp_avg_sq, param: [numel] of the same global range; no two overlap.
-///          param holds fp32, bf16 or fp16.
-/// Errors   invalid_argument if the numels differ or param has another dtype.
-void fused_update(const Exec& exec, const StepScalars& scalars, float clip_coef, Span<const float> grad_sum,
-                  Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq, const TensorView& param);
+/// Shapes   grad_sum, the buffers of state, param: [numel] of the same global range; no two overlap.
+///          param holds fp32, bf16 or fp16; with options.draw, bf16.
+/// Errors   invalid_argument if the numels differ, a buffer is missing or not needed, param has another dtype,
+///          clip_value is not finite and > 0, or nesterov is on without momentum.
+void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars, float clip_coef,
+                  Span<const float> grad_sum, const FusedState& state, const TensorView& param);
 
 }  // namespace zeroproof::cuda::host

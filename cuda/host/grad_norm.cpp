@@ -64,7 +64,8 @@ void grad_norm_normalise(NormLimbs& limbs) {
   limbs.limbs.back() += carry;
 }
 
-double grad_norm_finish(const NormLimbs& limbs) {
+/// The sum itself, rounded once: the 1-norm, and the square of the 2-norm.
+double grad_abs_finish(const NormLimbs& limbs) {
   if (limbs.nan_count > 0) return std::numeric_limits<double>::quiet_NaN();
   if (limbs.inf_count > 0) return std::numeric_limits<double>::infinity();
   NormLimbs digits = limbs;
@@ -85,8 +86,9 @@ double grad_norm_finish(const NormLimbs& limbs) {
   const std::uint64_t tail = head & 0x7FFU;
   head >>= 11;
   const bool up = tail > 0x400U || (tail == 0x400U && (sticky || (head & 1U) != 0));
-  const double sum = std::ldexp(static_cast<double>(head + (up ? 1 : 0)), 32 * top + width - 53 - 352);
-  return std::sqrt(sum);
+  return std::ldexp(static_cast<double>(head + (up ? 1 : 0)), 32 * top + width - 53 - 352);
 }
+
+double grad_norm_finish(const NormLimbs& limbs) { return std::sqrt(grad_abs_finish(limbs)); }
 
 }  // namespace zeroproof::cuda::host

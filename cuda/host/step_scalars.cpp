@@ -19,6 +19,12 @@ void require(bool ok, const std::string& problem, const char* why, const char* r
   ZP_CHECK(ok, ErrorCode::invalid_argument, problem, why, remedy);
 }
 
+/// Positive and finite, also after rounding to fp32.
+bool is_limit(double value) {
+  const float limit = static_cast<float>(value);
+  return std::isfinite(value) && std::isfinite(limit) && limit > 0;
+}
+
 void check_ranges(const OptimizerHyper& hyper, std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
   require(t >= 1, "step number t is " + std::to_string(t), "the bias correction divides by 1 - beta^t",
           "count applied steps from 1");
@@ -45,9 +51,33 @@ void check_ranges(const OptimizerHyper& hyper, std::int64_t t, int log2_loss_sca
   require(std::isfinite(hyper.weight_decay) && hyper.weight_decay >= 0,
           "weight_decay is " + text(hyper.weight_decay), "it pulls every parameter towards zero",
           "use a finite number of 0 or more");
+  const auto is_fraction = [](double value) { return value >= 0 && value <= 1; };
+  require(is_fraction(hyper.momentum), "momentum is " + text(hyper.momentum),
+          "it is the part of the buffer that is kept", "use a value from 0 to 1");
+  require(is_fraction(hyper.dampening), "dampening is " + text(hyper.dampening),
+          "1 - dampening is the weight of the new gradient", "use a value from 0 to 1");
   require(!hyper.max_norm || (std::isfinite(*hyper.max_norm) && *hyper.max_norm >= 0),
           "max_norm is " + text(hyper.max_norm.value_or(0)),
           "a negative limit would turn every gradient around", "use a positive number, or 0 for no clipping");
+  require(!hyper.clip_value || is_limit(*hyper.clip_value),
+          "clip_value is " + text(hyper.clip_value.value_or(0)),
+          "every element is to lie between -clip_value and clip_value in fp32",
+          "use a positive number that fp32 holds, or leave clipping by value out");
+}
+
+/// Options that would silently do nothing, or something else than their name says.
+void check_options(const OptimizerHyper& hyper) {
+  const bool is_sgd = hyper.rule == UpdateRule::sgd;
+  const bool is_adam = hyper.rule == UpdateRule::adamw || hyper.rule == UpdateRule::adam;
+  require(is_sgd || (hyper.momentum == 0 && hyper.dampening == 0),
+          "momentum is " + text(hyper.momentum) + " and dampening " + text(hyper.dampening) +
+              " without the rule sgd",
+          "no other rule has a momentum buffer", "use the rule sgd, or set both to 0");
+  require(!hyper.nesterov || (is_sgd && hyper.momentum > 0 && hyper.dampening == 0),
+          "nesterov is on without the rule sgd, a momentum above 0 and a dampening of 0",
+          "it looks ahead along an undamped momentum buffer", "change these settings or turn nesterov off");
+  require(!hyper.amsgrad || is_adam, "amsgrad is on for a rule without a second moment",
+          "it keeps the largest second moment", "use the rule adamw or adam, or turn amsgrad off");
 }
 
 /// base^exponent, bits from the right (R5).
@@ -61,13 +91,19 @@ double power(double base, std::int64_t exponent) {
   }
 }
 
+/// The coefficient by which the rule pulls parameters towards zero.
+double decay_coefficient(const OptimizerHyper& hyper) {
+  return hyper.rule == UpdateRule::adamw ? hyper.lr * hyper.weight_decay : hyper.weight_decay;
+}
+
 }  // namespace
 
-StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
+StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_loss_scale,
+                         std::int64_t divisor) {
   check_ranges(hyper, t, log2_loss_scale, divisor);
+  check_options(hyper);
   const double beta1 = hyper.beta1;
   const double beta2 = hyper.beta2;
-  const double decay = hyper.lr * hyper.weight_decay;
   StepScalars scalars{};
   scalars.inv_scale = static_cast<float>(1.0 / std::ldexp(static_cast<double>(divisor), log2_loss_scale));
   scalars.beta1 = hyper.beta1;
@@ -81,8 +117,13 @@ StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_l
     scalars.step_size = static_cast<float>(hyper.lr / (1.0 - power(beta1, t)));
   }
   scalars.eps = static_cast<float>(hyper.eps);
-  scalars.lr_weight_decay = static_cast<float>(decay);
-  scalars.has_decay = decay != 0.0 ? 1 : 0;
+  scalars.lr_weight_decay = static_cast<float>(hyper.lr * hyper.weight_decay);
+  scalars.weight_decay = static_cast<float>(hyper.weight_decay);
+  scalars.lr = static_cast<float>(hyper.lr);
+  scalars.momentum = static_cast<float>(hyper.momentum);
+  scalars.one_minus_dampening = static_cast<float>(1.0 - hyper.dampening);
+  scalars.has_decay = decay_coefficient(hyper) != 0.0 ? 1 : 0;
+  scalars.is_first = t == 1 ? 1 : 0;
   return scalars;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The loops of the host twins over raw memory. kernels.cpp is compiled once per instruction set; this table
+// The loops of the host twins over raw memory. The *_kernels.cpp files are compiled once per instruction set; this table
 // is how the rest of the program reaches the variants. Only plain pointers and plain structs here: an inline
 // function compiled for AVX-512 and merged by the linker into baseline code would crash older machines.
 
@@ -10,27 +10,93 @@
 
 namespace zeroproof::cuda::host {
 
+/// What happens to a gradient on its way into an update rule (R6), every line always evaluated. The neutral values,
+/// which are the defaults, change no bit: so one loop serves the update phase and the fused pass.
+struct GradientChain {
+  float unscale = 1.0F;
+  float clip_coef = 1.0F;
+  float clip_limit = __builtin_inff();  ///< no value lies above infinity
+  std::uint32_t sign_flip = 0;          ///< 0x80000000 with maximize
+};
+
+struct UpdateForm {
+  UpdateRule rule = UpdateRule::adamw;
+  bool amsgrad = false;   ///< adamw, adam
+  bool momentum = false;  ///< sgd
+  bool nesterov = false;  ///< sgd
+};
+
+/// Buffers the form does not have are not looked at.
+struct UpdateBuffers {
+  const float* grad = nullptr;
+  float* master = nullptr;
+  float* exp_avg = nullptr;
+  float* exp_avg_sq = nullptr;
+  float* max_exp_avg_sq = nullptr;
+  float* momentum_buffer = nullptr;
+};
+
+enum class ParamKind : std::uint8_t { fp32, bf16, fp16, stochastic_bf16 };
+
+/// Where a draw starts (R15): index is that of the first element.
+struct Draw {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::uint64_t index = 0;
+};
+
+struct ParamTarget {
+  void* data = nullptr;
+  ParamKind kind = ParamKind::fp32;
+  bool stream = false;  ///< written past the caches where the instruction set can
+  Draw draw = {};       ///< stochastic_bf16
+};
+
 struct SimdKernels {
   void (*add)(const float* left, const float* right, float* sum, std::int64_t numel);
   /// Returns non-zero if any product is not finite.
   std::uint32_t (*unscale)(float inv_scale, const float* source, float* target, std::int64_t numel);
+  /// The same without a target.
+  std::uint32_t (*any_not_finite)(float inv_scale, const float* source, std::int64_t numel);
   void (*scale)(float factor, const float* source, float* target, std::int64_t numel);
+  void (*clip_value)(float limit, float* values, std::int64_t numel);
+
   /// sums[c] = chunk value of R12 for the chunk that starts at source + 1024 c; the last one may be short.
   void (*chunk_sums)(const float* source, std::int64_t numel, double* sums);
   /// The same over source[i] * inv_scale, each product rounded to fp32; returns non-zero if one is not
   /// finite.
   std::uint32_t (*unscale_chunk_sums)(float inv_scale, const float* source, std::int64_t numel, double* sums);
-  void (*adamw)(const StepScalars& scalars, const float* grad, float* master, float* exp_avg,
-                float* exp_avg_sq, std::int64_t numel);
+  /// Largest magnitude of source[i] * factor as bits; a NaN has bits above infinity.
+  std::uint32_t (*largest_magnitude)(float factor, const float* source, std::int64_t numel);
+  /// The same, and the smallest that is not zero (0x7FFFFFFF if all are).
+  void (*magnitude_range)(float factor, const float* source, std::int64_t numel, std::uint32_t* smallest,
+                          std::uint32_t* largest);
+  /// Splits every square (or magnitude) of source[i] * factor with levels - 1 shifters and adds up the parts of each
+  /// level: sums[levels]. No rounding if the shifters were chosen for the values, see exact_sum.cpp. 1 <= levels <= 3.
+  void (*split_squares)(float factor, const float* source, std::int64_t numel, int levels,
+                        const double* shifters, double* sums);
+  void (*split_magnitudes)(float factor, const float* source, std::int64_t numel, int levels,
+                           const double* shifters, double* sums);
+  /// Sum of (|x| / largest)^power in fp64, power >= 1; the order is the same for every instruction set.
+  double (*power_sum)(double largest, int power, const float* source, std::int64_t numel);
+
   void (*to_bf16)(const float* source, std::uint16_t* target, std::int64_t numel);
+  void (*to_bf16_streamed)(const float* source, std::uint16_t* target, std::int64_t numel);
   void (*to_fp16)(const float* source, std::uint16_t* target, std::int64_t numel);
+  void (*to_e4m3)(const float* source, std::uint8_t* target, std::int64_t numel);
+  void (*to_e5m2)(const float* source, std::uint8_t* target, std::int64_t numel);
   void (*from_bf16)(const std::uint16_t* source, float* target, std::int64_t numel);
   void (*from_fp16)(const std::uint16_t* source, float* target, std::int64_t numel);
-  /// Unscale, clip, update and cast in one pass over memory. `kind`: 0 fp32, 1 bf16, 2 fp16 parameters. `stream`:
-  /// parameters are written past the caches where the instruction set can.
-  void (*fused_update)(const StepScalars& scalars, float clip_coef, const float* grad_sum, float* master,
-                       float* exp_avg, float* exp_avg_sq, void* param, int kind, bool stream,
-                       std::int64_t numel);
+  void (*from_e4m3)(const std::uint8_t* source, float* target, std::int64_t numel);
+  void (*from_e5m2)(const std::uint8_t* source, float* target, std::int64_t numel);
+  void (*to_bf16_stochastic)(const Draw& draw, const float* source, std::uint16_t* target,
+                             std::int64_t numel);
+
+  void (*update)(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
+                 const UpdateBuffers& buffers, std::int64_t numel);
+  /// The same and the cast of master, in one pass over memory.
+  void (*fused_update)(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
+                       const UpdateBuffers& buffers, const ParamTarget& param, std::int64_t numel);
 };
 
 /// The table of one instruction set; Isa::best is resolved. Errors: as best_isa().

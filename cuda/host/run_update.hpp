@@ -1,0 +1,26 @@
+#pragma once
+
+#include "cuda/host/parallel_blocks.hpp"
+#include "cuda/host/simd/kernels.hpp"
+
+namespace zeroproof::cuda::host {
+
+/// The buffers from element `begin` on; those that are not there stay null.
+inline UpdateBuffers from_element(const UpdateBuffers& at, std::int64_t begin) {
+  const auto moved = [begin](float* buffer) { return buffer == nullptr ? nullptr : buffer + begin; };
+  return {at.grad + begin,      moved(at.master),         moved(at.exp_avg),
+          moved(at.exp_avg_sq), moved(at.max_exp_avg_sq), moved(at.momentum_buffer)};
+}
+
+/// The update phase of one rule: a gradient that is already unscaled and clipped.
+inline void run_update(const Exec& exec, const UpdateForm& form, bool maximize, const StepScalars& scalars,
+                       const UpdateBuffers& buffers, std::int64_t numel) {
+  const SimdKernels& kernels = simd_kernels(exec.isa);
+  GradientChain chain;
+  if (maximize) chain.sign_flip = 0x80000000U;
+  parallel_blocks(exec, numel, [&](std::int64_t begin, std::int64_t end) {
+    kernels.update(form, chain, scalars, from_element(buffers, begin), end - begin);
+  });
+}
+
+}  // namespace zeroproof::cuda::host

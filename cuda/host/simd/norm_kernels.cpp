@@ -1,0 +1,208 @@
+// Norms (R12): chunk sums in their fixed order, and the sums of the other forms, which are exact or integer.
+
+#include "cuda/host/simd/variant.hpp"
+
+namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
+namespace {
+
+constexpr std::int64_t chunk = 1024;
+constexpr int lanes = 32;
+constexpr int line = 16;  // values of a cache line; 16 sums fit the registers of every instruction set
+
+/// Halving tree over the 32 lanes.
+inline double fold(double* lane) {
+  for (int width = lanes / 2; width >= 1; width /= 2) {
+    for (int l = 0; l < width; ++l) lane[l] += lane[l + width];
+  }
+  return lane[0];
+}
+
+/// Asks for what is two chunks further on: the processor's own prefetching stops at every page of 4 KiB, which is a
+/// chunk. An address behind the buffer does no harm; it is an integer here because no pointer may go there.
+inline void prefetch_ahead(const float* x) {
+  __builtin_prefetch(
+      reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) + 2 * chunk * sizeof(float)));
+}
+
+/// Sums the squares of `numel` <= 1024 values into the 32 lanes of R12; `scaled` multiplies by inv_scale first.
+template <bool scaled>
+inline void square_lanes(float inv_scale, const float* source, std::int64_t numel, double* lane) {
+  const std::int64_t rows = numel / lanes;
+  for (int group = 0; group < lanes; group += line) {
+    double sum[line] = {};
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const float* x = source + row * lanes + group;
+      prefetch_ahead(x);
+#pragma omp simd
+      for (int l = 0; l < line; ++l) {
+        const float value = scaled ? x[l] * inv_scale : x[l];
+        const double square = static_cast<double>(value) * static_cast<double>(value);
+        sum[l] = sum[l] + square;
+      }
+    }
+    for (int l = 0; l < line; ++l) lane[group + l] = sum[l];
+  }
+  for (std::int64_t i = rows * lanes; i < numel; ++i) {
+    const float value = scaled ? source[i] * inv_scale : source[i];
+    const double square = static_cast<double>(value) * static_cast<double>(value);
+    lane[i - rows * lanes] = lane[i - rows * lanes] + square;
+  }
+}
+
+/// Returns non-zero if a chunk value is not finite. Squares of finite fp32 values cannot overflow a sum of 1024 in fp64,
+/// so that is the case exactly if one of the (scaled) values is not finite.
+template <bool scaled>
+inline std::uint32_t all_chunks(float inv_scale, const float* source, std::int64_t numel, double* sums) {
+  std::uint32_t found = 0;
+  for (std::int64_t begin = 0; begin < numel; begin += chunk) {
+    double lane[lanes];
+    square_lanes<scaled>(inv_scale, source + begin, numel - begin < chunk ? numel - begin : chunk, lane);
+    const double value = fold(lane);
+    sums[begin / chunk] = value;
+    const std::uint64_t bits = __builtin_bit_cast(std::uint64_t, value);
+    if ((bits & 0x7FF0000000000000U) == 0x7FF0000000000000U) found = 1;
+  }
+  return found;
+}
+
+// Magnitudes are below 2^31, so they compare as signed integers, which the baseline has instructions for.
+inline std::int32_t magnitude(float value) { return static_cast<std::int32_t>(bits_of(value) & 0x7FFFFFFFU); }
+
+/// One element of split_sums. Each shifter pushes the low bits of `rest` out, so `part` is its head in multiples of the
+/// shifter's last place; what is left goes on to the next level, without rounding.
+template <bool square, int levels>
+inline void split_element(float value, const double* shifters, double* const* sums, int lane) {
+  const double wide = static_cast<double>(value);
+  double rest = square ? wide * wide : __builtin_fabs(wide);
+  for (int level = 0; level + 1 < levels; ++level) {
+    const double part = (rest + shifters[level]) - shifters[level];
+    sums[level][lane] = sums[level][lane] + part;
+    rest = rest - part;
+  }
+  sums[levels - 1][lane] = sums[levels - 1][lane] + rest;
+}
+
+template <bool square, int levels>
+inline void split_sums(float factor, const float* source, std::int64_t numel, const double* shifters,
+                       double* sums) {
+  const double shift0 = levels > 1 ? shifters[0] : 0.0;
+  const double shift1 = levels > 2 ? shifters[1] : 0.0;
+  const double shift[2] = {shift0, shift1};
+  double lane0[line] = {}, lane1[line] = {}, lane2[line] = {};
+  double* const lane[3] = {lane0, lane1, lane2};
+  const std::int64_t whole = numel / line * line;
+  for (std::int64_t i = 0; i < whole; i += line) {
+#pragma omp simd
+    for (int l = 0; l < line; ++l) split_element<square, levels>(source[i + l] * factor, shift, lane, l);
+  }
+  for (std::int64_t i = whole; i < numel; ++i) {
+    split_element<square, levels>(source[i] * factor, shift, lane, static_cast<int>(i - whole));
+  }
+  for (int level = 0; level < levels; ++level) {
+    double total = 0;
+    for (int l = 0; l < line; ++l) total += lane[level][l];
+    sums[level] = total;
+  }
+}
+
+template <bool square>
+inline void split_any(float factor, const float* source, std::int64_t numel, int levels,
+                      const double* shifters, double* sums) {
+  if (levels == 1) return split_sums<square, 1>(factor, source, numel, shifters, sums);
+  if (levels == 2) return split_sums<square, 2>(factor, source, numel, shifters, sums);
+  split_sums<square, 3>(factor, source, numel, shifters, sums);
+}
+
+}  // namespace
+
+void chunk_sums(const float* source, std::int64_t numel, double* sums) {
+  all_chunks<false>(1.0F, source, numel, sums);
+}
+
+std::uint32_t unscale_chunk_sums(float inv_scale, const float* source, std::int64_t numel, double* sums) {
+  return all_chunks<true>(inv_scale, source, numel, sums);
+}
+
+std::uint32_t largest_magnitude(float factor, const float* source, std::int64_t numel) {
+  std::int32_t most[line] = {};
+  const std::int64_t whole = numel / line * line;
+  for (std::int64_t i = 0; i < whole; i += line) {
+    prefetch_ahead(source + i);
+#pragma omp simd
+    for (int l = 0; l < line; ++l) {
+      const std::int32_t here = magnitude(source[i + l] * factor);
+      most[l] = here > most[l] ? here : most[l];
+    }
+  }
+  for (std::int64_t i = whole; i < numel; ++i) {
+    const std::int32_t here = magnitude(source[i] * factor);
+    most[0] = here > most[0] ? here : most[0];
+  }
+  for (int l = 1; l < line; ++l) most[0] = most[l] > most[0] ? most[l] : most[0];
+  return static_cast<std::uint32_t>(most[0]);
+}
+
+void magnitude_range(float factor, const float* source, std::int64_t numel, std::uint32_t* smallest,
+                     std::uint32_t* largest) {
+  std::int32_t most[line] = {}, least[line];
+  for (std::int32_t& value : least) value = 0x7FFFFFFF;
+  const std::int64_t whole = numel / line * line;
+  const auto take = [&](float value, int l) {
+    const std::int32_t here = magnitude(value);
+    const std::int32_t there = here == 0 ? 0x7FFFFFFF : here;
+    most[l] = here > most[l] ? here : most[l];
+    least[l] = there < least[l] ? there : least[l];
+  };
+  for (std::int64_t i = 0; i < whole; i += line) {
+    prefetch_ahead(source + i);
+#pragma omp simd
+    for (int l = 0; l < line; ++l) take(source[i + l] * factor, l);
+  }
+  for (std::int64_t i = whole; i < numel; ++i) take(source[i] * factor, 0);
+  for (int l = 1; l < line; ++l) {
+    most[0] = most[l] > most[0] ? most[l] : most[0];
+    least[0] = least[l] < least[0] ? least[l] : least[0];
+  }
+  *smallest = static_cast<std::uint32_t>(least[0]);
+  *largest = static_cast<std::uint32_t>(most[0]);
+}
+
+void split_squares(float factor, const float* source, std::int64_t numel, int levels, const double* shifters,
+                   double* sums) {
+  split_any<true>(factor, source, numel, levels, shifters, sums);
+}
+
+void split_magnitudes(float factor, const float* source, std::int64_t numel, int levels,
+                      const double* shifters, double* sums) {
+  split_any<false>(factor, source, numel, levels, shifters, sums);
+}
+
+double power_sum(double largest, int power, const float* source, std::int64_t numel) {
+  constexpr std::int64_t block = 256;
+  double lane[line] = {};
+  for (std::int64_t begin = 0; begin < numel; begin += block) {
+    const std::int64_t count = numel - begin < block ? numel - begin : block;
+    double base[block], result[block] = {};
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) {
+      base[i] = __builtin_fabs(static_cast<double>(source[begin + i])) / largest;
+      result[i] = 1.0;
+    }
+    for (int rest = power; rest != 0; rest >>= 1) {
+      if ((rest & 1) != 0) {
+#pragma omp simd
+        for (std::int64_t i = 0; i < count; ++i) result[i] = result[i] * base[i];
+      }
+#pragma omp simd
+      for (std::int64_t i = 0; i < count; ++i) base[i] = base[i] * base[i];
+    }
+    for (std::int64_t i = 0; i < block; i += line) {  // what lies behind count is +0
+      for (int l = 0; l < line; ++l) lane[l] = lane[l] + result[i + l];
+    }
+  }
+  double total = 0;
+  for (const double sum : lane) total += sum;
+  return total;
+}
+
+}  // namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE

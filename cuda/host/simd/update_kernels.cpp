@@ -1,0 +1,201 @@
+// The update rules of R6. One loop per rule and combination of options; the gradient passes through the same chain in
+// all of them.
+
+#include <cmath>
+
+#include "cuda/host/simd/variant.hpp"
+
+namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
+namespace {
+
+/// unscale, clip, clip by value, maximize.
+inline float chained(const GradientChain& chain, float grad) {
+  const float g1 = grad * chain.unscale;
+  const float g = g1 * chain.clip_coef;
+  const float low = g < -chain.clip_limit ? -chain.clip_limit : g;
+  const float clipped = g > chain.clip_limit ? chain.clip_limit : low;
+  return float_of(bits_of(clipped) ^ chain.sign_flip);
+}
+
+enum class Decay { none, coupled, decoupled };
+
+template <Decay decay>
+inline float with_decay(const StepScalars& c, float g, float p) {
+  if (decay != Decay::coupled) return g;
+  const float w = c.weight_decay * p;
+  return g + w;
+}
+
+inline float moving_average(float beta, float rest, float old, float value) {
+  const float a1 = beta * old;
+  const float a2 = rest * value;
+  return a1 + a2;
+}
+
+template <Decay decay, bool amsgrad>
+void adam_loop(const GradientChain& shared_chain, const StepScalars& scalars, const UpdateBuffers& at,
+               std::int64_t numel) {
+  const GradientChain chain = shared_chain;  // copies, which no store through a float pointer can change
+  const StepScalars c = scalars;
+  const float* grad = at.grad;
+  float *master = at.master, *exp_avg = at.exp_avg, *exp_avg_sq = at.exp_avg_sq;
+  float* max_exp_avg_sq = at.max_exp_avg_sq;
+#pragma omp simd
+  for (std::int64_t i = 0; i < numel; ++i) {
+    const float p = master[i];
+    const float g = with_decay<decay>(c, chained(chain, grad[i]), p);
+    const float m = moving_average(c.beta1, c.one_minus_beta1, exp_avg[i], g);
+    const float h = g * g;
+    const float v = moving_average(c.beta2, c.one_minus_beta2, exp_avg_sq[i], h);
+    exp_avg[i] = m;
+    exp_avg_sq[i] = v;
+    float x = v;
+    if (amsgrad) {
+      const float most = max_exp_avg_sq[i];
+      x = most >= v ? most : v;
+      max_exp_avg_sq[i] = x;
+    }
+    const float s = std::sqrt(x);
+    const float r = s / c.sqrt_bias_correction2;
+    const float d = r + c.eps;
+    const float q = m / d;
+    const float a = c.step_size * q;
+    float u = a;
+    if (decay == Decay::decoupled) {
+      const float w = c.lr_weight_decay * p;
+      u = a + w;
+    }
+    master[i] = p - u;
+  }
+}
+
+enum class Momentum { none, first, running };
+
+template <bool decay, Momentum momentum, bool nesterov>
+void sgd_loop(const GradientChain& shared_chain, const StepScalars& scalars, const UpdateBuffers& at,
+              std::int64_t numel) {
+  const GradientChain chain = shared_chain;
+  const StepScalars c = scalars;
+  const float* grad = at.grad;
+  float *master = at.master, *momentum_buffer = at.momentum_buffer;
+#pragma omp simd
+  for (std::int64_t i = 0; i < numel; ++i) {
+    const float p = master[i];
+    const float g = with_decay < decay ? Decay::coupled : Decay::none > (c, chained(chain, grad[i]), p);
+    float e = g;
+    if (momentum != Momentum::none) {
+      float buffer = g;
+      if (momentum == Momentum::running) {
+        buffer = moving_average(c.momentum, c.one_minus_dampening, momentum_buffer[i], g);
+      }
+      momentum_buffer[i] = buffer;
+      e = buffer;
+      if (nesterov) {
+        const float h = c.momentum * buffer;
+        e = g + h;
+      }
+    }
+    const float s = c.lr * e;
+    master[i] = p - s;
+  }
+}
+
+template <bool decay>
+void sgd_ema_loop(const GradientChain& shared_chain, const StepScalars& scalars, const UpdateBuffers& at,
+                  std::int64_t numel) {
+  const GradientChain chain = shared_chain;
+  const StepScalars c = scalars;
+  const float* grad = at.grad;
+  float *master = at.master, *exp_avg = at.exp_avg;
+#pragma omp simd
+  for (std::int64_t i = 0; i < numel; ++i) {
+    const float p = master[i];
+    const float g = with_decay < decay ? Decay::coupled : Decay::none > (c, chained(chain, grad[i]), p);
+    const float m = moving_average(c.beta1, c.one_minus_beta1, exp_avg[i], g);
+    exp_avg[i] = m;
+    const float s = c.lr * m;
+    master[i] = p - s;
+  }
+}
+
+using Loop = void(const GradientChain&, const StepScalars&, const UpdateBuffers&, std::int64_t);
+
+template <bool decay>
+Loop* sgd_loop_of(const UpdateForm& form, bool first) {
+  if (!form.momentum) return sgd_loop<decay, Momentum::none, false>;
+  if (first) {
+    return form.nesterov ? sgd_loop<decay, Momentum::first, true> : sgd_loop<decay, Momentum::first, false>;
+  }
+  return form.nesterov ? sgd_loop<decay, Momentum::running, true> : sgd_loop<decay, Momentum::running, false>;
+}
+
+template <Decay decay>
+Loop* adam_loop_of(bool amsgrad) {
+  return amsgrad ? adam_loop<decay, true> : adam_loop<decay, false>;
+}
+
+Loop* loop_of(const UpdateForm& form, const StepScalars& scalars) {
+  const bool decay = scalars.has_decay != 0;
+  switch (form.rule) {
+    case UpdateRule::adamw:
+      return decay ? adam_loop_of<Decay::decoupled>(form.amsgrad) : adam_loop_of<Decay::none>(form.amsgrad);
+    case UpdateRule::adam:
+      return decay ? adam_loop_of<Decay::coupled>(form.amsgrad) : adam_loop_of<Decay::none>(form.amsgrad);
+    case UpdateRule::sgd:
+      return decay ? sgd_loop_of<true>(form, scalars.is_first != 0)
+                   : sgd_loop_of<false>(form, scalars.is_first != 0);
+    case UpdateRule::sgd_ema:
+      break;
+  }
+  return decay ? sgd_ema_loop<true> : sgd_ema_loop<false>;
+}
+
+/// Buffers that are not there stay null.
+UpdateBuffers behind(const UpdateBuffers& at, std::int64_t begin) {
+  const auto moved = [begin](float* buffer) { return buffer == nullptr ? nullptr : buffer + begin; };
+  return {at.grad + begin,      moved(at.master),         moved(at.exp_avg),
+          moved(at.exp_avg_sq), moved(at.max_exp_avg_sq), moved(at.momentum_buffer)};
+}
+
+void cast_block(const ParamTarget& param, std::int64_t begin, const float* master, std::int64_t count) {
+  auto* halves = static_cast<std::uint16_t*>(param.data) + begin;
+  switch (param.kind) {
+    case ParamKind::fp32:
+      __builtin_memcpy(static_cast<float*>(param.data) + begin, master,
+                       static_cast<std::size_t>(count) * sizeof(float));
+      return;
+    case ParamKind::bf16:
+      return param.stream ? to_bf16_streamed(master, halves, count) : to_bf16(master, halves, count);
+    case ParamKind::fp16:
+      return to_fp16(master, halves, count);
+    case ParamKind::stochastic_bf16: {
+      const Draw draw = {param.draw.seed, param.draw.step,
+                         param.draw.index + static_cast<std::uint64_t>(begin)};
+      return to_bf16_stochastic(draw, master, halves, count);
+    }
+  }
+}
+
+}  // namespace
+
+void update(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
+            const UpdateBuffers& buffers, std::int64_t numel) {
+  loop_of(form, scalars)(chain, scalars, buffers, numel);
+}
+
+/// The cast of a block reads master while it is still in the first-level cache.
+void fused_update(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
+                  const UpdateBuffers& buffers, const ParamTarget& param, std::int64_t numel) {
+  constexpr std::int64_t block = 1024;
+  Loop* const loop = loop_of(form, scalars);
+  for (std::int64_t begin = 0; begin < numel; begin += block) {
+    const std::int64_t count = numel - begin < block ? numel - begin : block;
+    loop(chain, scalars, behind(buffers, begin), count);
+    cast_block(param, begin, buffers.master + begin, count);
+  }
+#if defined(__AVX512F__)
+  if (param.stream) _mm_sfence();  // streamed stores are ordered with nothing else
+#endif
+}
+
+}  // namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE

@@ -1,0 +1,54 @@
+#pragma once
+// What the files compiled once per instruction set share. Everything lives in ZP_ISA_NAMESPACE, so that no function of
+// one variant can be merged with that of another.
+
+#include <cstdint>
+
+#include "cuda/host/simd/kernels.hpp"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+// g++ 12 takes the deliberately undefined operands inside its own AVX-512 header for mistakes.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#endif
+
+namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
+
+inline std::uint32_t bits_of(float value) { return __builtin_bit_cast(std::uint32_t, value); }
+inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
+// norm_kernels.cpp
+void chunk_sums(const float* source, std::int64_t numel, double* sums);
+std::uint32_t unscale_chunk_sums(float inv_scale, const float* source, std::int64_t numel, double* sums);
+std::uint32_t largest_magnitude(float factor, const float* source, std::int64_t numel);
+void magnitude_range(float factor, const float* source, std::int64_t numel, std::uint32_t* smallest,
+                     std::uint32_t* largest);
+void split_squares(float factor, const float* source, std::int64_t numel, int levels, const double* shifters,
+                   double* sums);
+void split_magnitudes(float factor, const float* source, std::int64_t numel, int levels,
+                      const double* shifters, double* sums);
+double power_sum(double largest, int power, const float* source, std::int64_t numel);
+
+// cast_kernels.cpp
+void to_bf16(const float* source, std::uint16_t* target, std::int64_t numel);
+void to_bf16_streamed(const float* source, std::uint16_t* target, std::int64_t numel);
+void to_fp16(const float* source, std::uint16_t* target, std::int64_t numel);
+void to_e4m3(const float* source, std::uint8_t* target, std::int64_t numel);
+void to_e5m2(const float* source, std::uint8_t* target, std::int64_t numel);
+void from_bf16(const std::uint16_t* source, float* target, std::int64_t numel);
+void from_fp16(const std::uint16_t* source, float* target, std::int64_t numel);
+void from_e4m3(const std::uint8_t* source, float* target, std::int64_t numel);
+void from_e5m2(const std::uint8_t* source, float* target, std::int64_t numel);
+
+// stochastic_kernels.cpp
+void to_bf16_stochastic(const Draw& draw, const float* source, std::uint16_t* target, std::int64_t numel);
+
+// update_kernels.cpp
+void update(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
+            const UpdateBuffers& buffers, std::int64_t numel);
+void fused_update(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
+                  const UpdateBuffers& buffers, const ParamTarget& param, std::int64_t numel);
+
+}  // namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE

@@ -1,0 +1,296 @@
+// The forms exact, one and inf and the p-norm of the host twin: values redone by hand, and a literal sum of integers.
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "common/base/philox.hpp"
+#include "cuda/host/fused_step.hpp"
+#include "cuda/host/grad_norm.hpp"
+#include "cuda/host/grad_scale.hpp"
+#include "cuda/host/isa.hpp"
+#include "tests/cuda/expect_error.hpp"
+
+namespace {
+
+using namespace zeroproof;
+namespace host = zeroproof::cuda::host;
+
+constexpr float inf = std::numeric_limits<float>::infinity();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+/// Adds mantissa * 2^exponent, one bit after the other, in units of 2^-352.
+void add_literally(std::uint64_t mantissa, int exponent, NormLimbs& limbs) {
+  for (int bit = 0; bit < 64; ++bit) {
+    if ((mantissa >> bit & 1U) == 0) continue;
+    const int place = bit + exponent + 352;
+    limbs.limbs[static_cast<std::size_t>(place / 32)] += 1ULL << (place % 32);
+  }
+}
+
+/// The limbs of the contract's sentence, element by element; power is 1 or 2. Normalised.
+NormLimbs literal(const std::vector<float>& values, int power) {
+  NormLimbs limbs;
+  for (const float value : values) {
+    if (std::isnan(value)) {
+      ++limbs.nan_count;
+    } else if (std::isinf(value)) {
+      ++limbs.inf_count;
+    } else {
+      int exponent = 0;
+      const auto mantissa = static_cast<std::uint64_t>(
+          std::ldexp(std::frexp(std::fabs(static_cast<double>(value)), &exponent), 24));
+      if (power == 2) {
+        add_literally(mantissa * mantissa, 2 * (exponent - 24), limbs);
+      } else {
+        add_literally(mantissa, exponent - 24, limbs);
+      }
+    }
+    host::grad_norm_normalise(limbs);
+  }
+  return limbs;
+}
+
+NormLimbs normalised(NormLimbs limbs) {
+  host::grad_norm_normalise(limbs);
+  return limbs;
+}
+
+NormLimbs exact(const Exec& exec, const std::vector<float>& values) {
+  NormLimbs limbs;
+  host::grad_norm_exact_accumulate(exec, values, limbs);
+  return normalised(limbs);
+}
+
+NormLimbs magnitudes(const Exec& exec, const std::vector<float>& values) {
+  NormLimbs limbs;
+  host::grad_abs_accumulate(exec, values, limbs);
+  return normalised(limbs);
+}
+
+/// Values whose exponent fields spread over `spread` binades below `top`, every eighth a zero; mantissas random.
+std::vector<float> spread_values(std::size_t numel, int top, int spread, std::uint64_t seed) {
+  const Philox philox(seed);
+  std::vector<float> values(numel);
+  for (std::size_t i = 0; i < numel; ++i) {
+    const std::uint32_t word = philox.word(i);
+    const auto below = static_cast<int>(philox.below(i + (1U << 20), static_cast<std::uint64_t>(spread) + 1));
+    const auto exponent = static_cast<std::uint32_t>(std::max(top - below, 0));
+    values[i] = std::bit_cast<float>((word & 0x807FFFFFU) | exponent << 23);
+    if (i % 8 == 7) values[i] = word % 2 == 0 ? 0.0F : -0.0F;
+  }
+  return values;
+}
+
+std::vector<Exec> execs() {
+  std::vector<Exec> all;
+  for (const Isa isa : host::supported_isas()) all.push_back({1, isa, {}});
+  all.push_back({3, Isa::best, {}});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("exact and one: limbs by hand") {
+  for (const Exec& exec : execs()) {
+    // 3^2 + (-4)^2 = 25 = 2^352 * 25 units: limb 11 has weight 1.
+    NormLimbs want;
+    want.limbs[11] = 25;
+    CHECK(exact(exec, {3.0F, -0.0F, -4.0F}) == want);
+    want.limbs[11] = 7;
+    CHECK(magnitudes(exec, {3.0F, 0.0F, -4.0F}) == want);
+    CHECK(host::grad_norm_finish(exact(exec, {3.0F, -4.0F})) == 5.0);
+    CHECK(host::grad_abs_finish(magnitudes(exec, {3.0F, -4.0F})) == 7.0);
+    // The smallest square: (2^-149)^2 = 2^-298 = 2^54 units = 2^22 in limb 1.
+    want = {};
+    want.limbs[1] = 1U << 22;
+    CHECK(exact(exec, {0x1p-149F}) == want);
+    // 2^-149 = 2^203 units = 2^11 in limb 6.
+    want = {};
+    want.limbs[6] = 1U << 11;
+    CHECK(magnitudes(exec, {-0x1p-149F}) == want);
+    // Nothing is lost beside the largest value there is: (2^127)^2 = 2^606 units, limb 18, bit 30.
+    want = {};
+    want.limbs[1] = 1U << 22;
+    want.limbs[18] = 1U << 30;
+    CHECK(exact(exec, {0x1p127F, 0x1p-149F}) == want);
+    want = {};
+    want.nan_count = 2;
+    want.inf_count = 3;
+    want.limbs[11] = 4;
+    CHECK(exact(exec, {not_a_number, inf, -inf, 2.0F, -not_a_number, inf}) == want);
+    want.limbs[11] = 2;
+    CHECK(magnitudes(exec, {not_a_number, inf, -inf, 2.0F, -not_a_number, inf}) == want);
+    CHECK(exact(exec, {}) == NormLimbs{});
+    CHECK(magnitudes(exec, {0.0F, -0.0F}) == NormLimbs{});
+  }
+}
+
+TEST_CASE("finishing the 1-norm rounds once and takes no root") {
+  NormLimbs limbs;
+  limbs.limbs[11] = 1;
+  limbs.limbs[12] = 1U << 21;  // 2^53 + 1: a tie, to even
+  CHECK(host::grad_abs_finish(limbs) == 0x1p53);
+  limbs.limbs[10] = 1;  // a little more than the tie
+  CHECK(host::grad_abs_finish(limbs) == 0x1p53 + 2);
+  CHECK(host::grad_abs_finish({}) == 0.0);
+  limbs.inf_count = 1;
+  CHECK(host::grad_abs_finish(limbs) == std::numeric_limits<double>::infinity());
+  limbs.nan_count = 1;
+  CHECK(std::isnan(host::grad_abs_finish(limbs)));
+}
+
+TEST_CASE("exact and one: the same integers as a literal sum, whatever the spread of exponents") {
+  // Spreads around every number of levels the vector sums can take, and those they cannot.
+  for (const int spread : {0, 1, 18, 19, 20, 21, 40, 41, 42, 43, 62, 63, 64, 107, 108, 253}) {
+    for (const int top : {254, 127, 60, 20, 1, 0}) {
+      const std::vector<float> values = spread_values(1531, top, spread, static_cast<std::uint64_t>(spread));
+      const NormLimbs squares = literal(values, 2);
+      const NormLimbs sums = literal(values, 1);
+      for (const Exec& exec : execs()) {
+        CAPTURE(spread);
+        CAPTURE(top);
+        CHECK(exact(exec, values) == squares);
+        CHECK(magnitudes(exec, values) == sums);
+      }
+    }
+  }
+}
+
+TEST_CASE("exact and one: whole blocks of the largest mantissas of one binade and of the ends of a window") {
+  for (const int distance : {0, 1, 19, 20, 41, 42, 63, 64}) {
+    std::vector<float> values(1024, std::bit_cast<float>(std::uint32_t{200} << 23 | 0x7FFFFFU));
+    for (std::size_t i = 0; i < values.size(); i += 2) {
+      values[i] = std::bit_cast<float>(static_cast<std::uint32_t>(200 - distance) << 23 | 0x7FFFFFU);
+    }
+    for (const Exec& exec : execs()) {
+      CAPTURE(distance);
+      CHECK(exact(exec, values) == literal(values, 2));
+      CHECK(magnitudes(exec, values) == literal(values, 1));
+    }
+  }
+}
+
+TEST_CASE("exact and one: cut anywhere, added to what is there, several blocks and threads") {
+  std::vector<float> values = spread_values(3 * 16384 + 77, 130, 30, 9);
+  values[20000] = -inf;
+  values[40000] = not_a_number;
+  for (const Exec& exec : execs()) {
+    const NormLimbs squares = exact(exec, values);
+    CHECK(squares.nan_count == 1);
+    CHECK(squares.inf_count == 1);
+    for (const std::size_t cut :
+         {std::size_t{1}, std::size_t{1023}, std::size_t{16385}, std::size_t{40001}}) {
+      const Span<const float> all = values;
+      NormLimbs pieces;
+      host::grad_norm_exact_accumulate(exec, all.subspan(cut), pieces);
+      host::grad_norm_exact_accumulate(exec, all.first(cut), pieces);
+      CHECK(normalised(pieces) == squares);
+    }
+  }
+  // Limbs that are as full as 2^32 - 1 deposits leave them still have room.
+  NormLimbs full;
+  full.limbs[11] = 0xFFFFFFFFULL * 0xFFFFFFFFULL;
+  host::grad_norm_exact_accumulate({}, std::vector<float>(16384, 0x1.fffffep11F), full);
+  host::grad_norm_normalise(full);
+  NormLimbs want = literal(std::vector<float>(16384, 0x1.fffffep11F), 2);
+  want.limbs[11] += 1;  // (2^32 - 1)^2 = 2^64 - 2^33 + 1
+  want.limbs[12] += 0xFFFFFFFEU;
+  host::grad_norm_normalise(want);
+  CHECK(full == want);
+}
+
+TEST_CASE("inf: the largest magnitude as an integer") {
+  for (const Exec& exec : execs()) {
+    const auto amax = [&](const std::vector<float>& values, std::uint32_t start = 0) {
+      host::grad_max_accumulate(exec, values, start);
+      return start;
+    };
+    CHECK(amax({}) == 0);
+    CHECK(amax({0.0F, -0.0F}) == 0);
+    CHECK(amax({1.0F, -1.5F, 0.25F}) == 0x3FC00000U);
+    CHECK(amax({1.0F}, 0x40000000U) == 0x40000000U);
+    CHECK(amax({-0x1p-149F}) == 1);
+    CHECK(amax({3.0F, -inf}) == 0x7F800000U);
+    CHECK(amax({inf, std::bit_cast<float>(0xFF800001U), 1.0F}) == 0x7FFFFFFFU);
+    std::vector<float> many(40000, -1.0F);
+    for (const std::size_t at :
+         {std::size_t{0}, std::size_t{16383}, std::size_t{16384}, std::size_t{39999}}) {
+      many[at] = -2.0F;
+      CHECK(amax(many) == 0x40000000U);
+      many[at] = not_a_number;
+      CHECK(amax(many) == 0x7FFFFFFFU);
+      many[at] = -1.0F;
+    }
+  }
+  CHECK(host::grad_max_finish(0) == 0.0);
+  CHECK(host::grad_max_finish(1) == 0x1p-149);
+  CHECK(host::grad_max_finish(0x3FC00000U) == 1.5);
+  CHECK(host::grad_max_finish(0x7F800000U) == std::numeric_limits<double>::infinity());
+  CHECK(std::isnan(host::grad_max_finish(0x7F800001U)));
+  CHECK(std::isnan(host::grad_max_finish(0x7FFFFFFFU)));
+}
+
+TEST_CASE("the forms over grad_sum * inv_scale: the product is rounded to fp32 first, grad_sum stays") {
+  std::vector<float> sums = spread_values(3001, 140, 25, 4);
+  const float inv_scale = 1.0F / 3.0F;
+  const std::vector<float> before = sums;
+  for (const Exec& exec : execs()) {
+    std::vector<float> grad(sums.size());
+    CHECK_FALSE(host::unscale(exec, inv_scale, sums, grad));
+    NormLimbs squares, absolutes;
+    std::uint32_t amax = 0, want_amax = 0;
+    host::fused_norm_exact(exec, inv_scale, sums, squares);
+    host::fused_norm_abs(exec, inv_scale, sums, absolutes);
+    host::fused_norm_max(exec, inv_scale, sums, amax);
+    host::grad_max_accumulate(exec, grad, want_amax);
+    CHECK(normalised(squares) == literal(grad, 2));
+    CHECK(normalised(absolutes) == literal(grad, 1));
+    CHECK(amax == want_amax);
+    CHECK_FALSE(host::fused_finite(exec, inv_scale, sums));
+    CHECK(host::fused_finite(exec, 0x1p126F, sums));  // finite before the product only
+    CHECK(host::fused_finite(exec, 1.0F, std::vector<float>{1.0F, not_a_number}));
+    CHECK(host::fused_finite(exec, 0.0F, std::vector<float>{1.0F, inf}));
+    CHECK_FALSE(host::fused_finite(exec, 1.0F, {}));
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      REQUIRE(std::bit_cast<std::uint32_t>(sums[i]) == std::bit_cast<std::uint32_t>(before[i]));
+    }
+  }
+}
+
+TEST_CASE("the p-norm: by hand, special values, and within its bound") {
+  for (const Exec& exec : execs()) {
+    const auto near = [](double got, double want, double p, double numel) {
+      const double bound = 1.01 * ((numel + 50) / p + 8) * 0x1p-53;
+      CHECK(std::fabs(got - want) <= bound * want);
+    };
+    near(host::grad_norm_p(exec, std::vector<float>{3.0F, -4.0F}, 2), 5, 2, 2);
+    near(host::grad_norm_p(exec, std::vector<float>{3.0F, 4.0F, -5.0F}, 3), 6, 3, 3);  // 27 + 64 + 125 = 216
+    near(host::grad_norm_p(exec, std::vector<float>{4.0F, -9.0F, 16.0F}, 0.5), 81, 0.5, 3);
+    near(host::grad_norm_p(exec, std::vector<float>{1.0F, -2.0F, 0.0F}, 1), 3, 1, 3);
+    near(host::grad_norm_p(exec, std::vector<float>(40000, 2.0F), 4), 2 * std::sqrt(std::sqrt(40000.0)), 4,
+         40000);
+    near(host::grad_norm_p(exec, std::vector<float>(40000, 2.0F), 2.5), 2 * std::pow(40000.0, 0.4), 2.5,
+         40000);
+    near(host::grad_norm_p(exec, std::vector<float>{0x1p127F, 0x1p127F}, 1000.5),
+         0x1p127 * std::exp2(1 / 1000.5), 1000.5, 2);
+    near(host::grad_norm_p(exec, std::vector<float>{0x1p-149F, 0x1p-149F}, 64),
+         0x1p-149 * std::exp2(1 / 64.0), 64, 2);
+    CHECK(host::grad_norm_p(exec, {}, 3) == 0.0);
+    CHECK(host::grad_norm_p(exec, std::vector<float>{-0.0F, 0.0F}, 3) == 0.0);
+    CHECK_FALSE(std::signbit(host::grad_norm_p(exec, std::vector<float>{-0.0F}, 2.5)));
+    CHECK(host::grad_norm_p(exec, std::vector<float>{-inf, 1.0F}, 2.5) ==
+          std::numeric_limits<double>::infinity());
+    CHECK(std::isnan(host::grad_norm_p(exec, std::vector<float>{inf, not_a_number}, 3)));
+    for (const double p :
+         {0.0, -0.0, -1.0, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+          std::numeric_limits<double>::quiet_NaN()}) {
+      tests::expect_error(ErrorCode::invalid_argument, [&] { host::grad_norm_p(exec, {}, p); });
+    }
+  }
+}
