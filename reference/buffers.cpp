@@ -104,6 +104,21 @@ void ParamBuffer::round_from(Span<const float> master, const std::vector<Piece>&
   }
 }
 
+void ParamBuffer::round_at_random(Span<const float> master, const std::vector<Piece>& pieces,
+                                  std::uint64_t seed,
+                                  const std::function<std::uint64_t(std::int64_t)>& step_of_tensor) {
+  ZP_CHECK(dtype_ == DType::bf16, ErrorCode::invalid_argument,
+           "parameters of " + std::string(name(dtype_)) + " are to be rounded stochastically",
+           "only the rounding to bf16 has a stochastic form", "use bf16, or param_rounding nearest");
+  for (const Piece& piece : pieces) {
+    const std::int64_t begin = piece.local_begin;
+    const RoundingDraw draw{seed, step_of_tensor(piece.tensor),
+                            static_cast<std::uint64_t>(piece.global_begin)};
+    stochastic_cast_to_bf16({}, draw, part(master, begin, piece.numel),
+                            part(Span<bf16>(bf16_), begin, piece.numel));
+  }
+}
+
 TensorView ParamBuffer::view() const {
   // A view has no const; taps may write, because the owner of the buffer let them.
   const auto view_of = [&](const auto& values) {

@@ -6,57 +6,96 @@
 
 #include "common/step/distributed_optimizer.hpp"
 #include "reference/buffers.hpp"
+#include "reference/rule.hpp"
+#include "reference/step_counts.hpp"
 
 namespace zeroproof::reference {
 
+/// The settings of OptimizerSetup that have a meaning without ranks, with the same names and defaults.
 struct DenseSetup {
   const FlatLayout* layout = nullptr;
   DType param_dtype = DType::bf16;
   std::int64_t micro_batches = 1;  ///< M
   OptimizerHyper hyper;
   LossScalerConfig scaler;
+  LossReduction loss_reduction = LossReduction::mean;
+  OnNonfinite on_nonfinite = OnNonfinite::skip;
+  MissingGrad missing_grad = MissingGrad::zero;
+  ParamRounding param_rounding = ParamRounding::nearest;
+  std::uint64_t seed = 1;
 };
+
+/// What a step has to know of its micro-batches besides their leaves; the settings say what is read.
+struct MicroBatchFacts {
+  std::vector<std::int64_t> num_tokens;     ///< [M], with loss_reduction = tokens
+  std::vector<std::vector<bool>> has_grad;  ///< [M][num_tensors], with missing_grad = skip
+};
+
+/// Asks a leaf source for what the settings read, for all M micro-batches.
+MicroBatchFacts facts_of(const DenseSetup& setup, const LeafSource& leaves);
 
 /// Every value of one step, after the step. Vectors of [padded_numel] cover the flat layout; padding stays
 /// NaN.
 struct DenseStep {
-  StepScalars scalars{};
-  int log2_loss_scale = 0;  ///< the scale the leaves were made with
-  bool found_inf = false;
-  double grad_norm = 0;                              ///< NaN if the step was skipped
-  float clip_coef = 0;                               ///< NaN if the step was skipped
+  std::vector<StepScalars> scalars;  ///< one set; with missing_grad = skip one for every tensor
+  int log2_loss_scale = 0;           ///< the scale the leaves were made with
+  bool found_inf = false;            ///< whatever the policy makes of it
+  bool skipped = false;              ///< found_inf, and the policy is to skip
+  double grad_norm = 0;              ///< NaN if the step was skipped
+  float clip_coef = 0;               ///< NaN if the step was skipped
   std::vector<float> grad_sum, unscaled_grad, grad;  ///< grad keeps its last value when the step was skipped
 };
 
 class DenseOptimizer {
  public:
-  /// Errors: invalid_argument if the layout is missing, micro_batches < 1, or hyper-parameters leave R5's
-  /// ranges.
+  /// Errors: invalid_argument if the layout is missing, micro_batches < 1, hyper-parameters leave R5's ranges, the
+  /// initial state lacks a buffer of the rule, or parameters other than bf16 are to be rounded stochastically.
   DenseOptimizer(const DenseSetup& setup, const FullState& initial);
 
   /// One training step; returns false if it was skipped.
   /// leaves: micro_batches views of [padded_numel], all in one of fp32, bf16, fp16 (R11).
-  bool step(const std::vector<TensorView>& leaves);
+  /// Errors: invalid_argument if leaves or facts do not fit; nonfinite if a gradient is not finite and the policy is
+  /// to stop then: nothing but gradient buffers has changed, the loss scaler neither.
+  bool step(const std::vector<TensorView>& leaves, const MicroBatchFacts& facts = {});
 
   const DenseStep& last_step() const { return last_; }
   const std::vector<float>& master() const { return master_; }
-  const std::vector<float>& exp_avg() const { return exp_avg_; }
-  const std::vector<float>& exp_avg_sq() const { return exp_avg_sq_; }
+
+  /// One of state_buffers(hyper), [padded_numel].
+  const std::vector<float>& state(BufferId id) const { return state_.at(id); }
 
   /// Parameters the model sees, [padded_numel] in the parameter dtype.
   TensorView param() const;
 
-  std::int64_t applied_steps() const { return applied_steps_; }
+  /// What a rank's buffer is a part of, [padded_numel], as it is after the step: grad_sum, unscaled_grad, grad, master,
+  /// the rule's state, param_shard and param_full (both param()). For every other id the view's data is nullptr.
+  TensorView buffer(BufferId id) const;
+
+  std::int64_t applied_steps() const { return static_cast<std::int64_t>(counts_.applied_steps); }
+
+  /// Applied updates of every tensor, [num_tensors]; empty without missing_grad = skip.
+  const std::vector<std::uint64_t>& tensor_steps() const { return counts_.tensor_steps; }
+
   LossScalerState loss_scaler() const { return scaler_; }
 
  private:
+  std::int64_t divisor(const MicroBatchFacts& facts) const;
+  std::vector<bool> tensors_with_grad(const MicroBatchFacts& facts) const;
   void sum_gradients(const std::vector<TensorView>& leaves);
+  void unscale_gradients();
+  void clip_gradients();
+  void update(const std::vector<bool>& has_grad);
+  void round_parameters();
+  const StepScalars& scalars_of(const Piece& piece) const {
+    return last_.scalars[counts_.slot(piece.tensor)];
+  }
 
   DenseSetup setup_;
   std::vector<Piece> pieces_;  // one per tensor that has elements
-  std::vector<float> master_, exp_avg_, exp_avg_sq_;
+  std::vector<float> master_;
+  RuleState state_;
   ParamBuffer param_;
-  std::int64_t applied_steps_ = 0;
+  StepCounts counts_;
   LossScalerState scaler_;
   DenseStep last_;
 };

@@ -23,6 +23,9 @@ void check_setup(const OptimizerSetup& setup) {
   check(setup.leaf_dtype == DType::fp32 || setup.leaf_dtype == DType::bf16 || setup.leaf_dtype == DType::fp16,
         "the leaf dtype is " + std::string(name(setup.leaf_dtype)), "gradients are fp32, bf16 or fp16",
         "choose one of these");
+  check(setup.param_rounding == ParamRounding::nearest || setup.param_dtype == DType::bf16,
+        "parameters of " + std::string(name(setup.param_dtype)) + " are to be rounded stochastically",
+        "only the rounding to bf16 has a stochastic form", "use bf16, or param_rounding nearest");
   check(setup.shards->padded_numel() == setup.layout->padded_numel(),
         "the shard map covers " + std::to_string(setup.shards->padded_numel()) +
             " elements and the layout has " + std::to_string(setup.layout->padded_numel()),

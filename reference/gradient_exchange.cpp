@@ -8,6 +8,7 @@
 #include "reference/buffers.hpp"
 #include "reference/grad_sum.hpp"
 #include "reference/gradient_stack.hpp"
+#include "reference/micro_batches.hpp"
 
 namespace zeroproof::reference {
 namespace {
@@ -35,17 +36,6 @@ TensorView leaf_of(const OptimizerSetup& setup, LeafSource& leaves, std::int64_t
                std::string(name(setup.leaf_dtype)),
            "make leaf source and setup agree");
   return leaf;
-}
-
-/// Micro-batches of one rank in the contiguous assignment: [first, last).
-struct MicroBatches {
-  std::int64_t first;
-  std::int64_t last;
-};
-
-MicroBatches contiguous(const OptimizerSetup& setup, int rank) {
-  const std::int64_t world_size = setup.comm->world_size();
-  return {setup.micro_batches * rank / world_size, setup.micro_batches * (rank + 1) / world_size};
 }
 
 /// The sender's nodes follow from its micro-batches alone, so messages carry values and nothing else.

@@ -7,12 +7,13 @@
 
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
-#include "reference/adam.hpp"
+#include "reference/blocks.hpp"
 #include "reference/clip.hpp"
 #include "reference/grad_norm.hpp"
 #include "reference/grad_scale.hpp"
 #include "reference/gradient_exchange.hpp"
 #include "reference/loss_scaler.hpp"
+#include "reference/micro_batches.hpp"
 #include "reference/step_scalars.hpp"
 
 namespace zeroproof::reference {
@@ -24,44 +25,51 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerSetup& setup) : setup_(setup) 
   pieces_ = setup.layout->pieces(ranges_);
 
   scaler_ = loss_scaler_init(setup.scaler);
-  // The result is not needed yet, but a hyper-parameter out of range should not wait for the first step.
-  step_scalars(setup.hyper, 1, scaler_.log2_scale, setup.micro_batches);
+  // The values are not needed yet, but a hyper-parameter out of range should not wait for the first step.
+  const bool by_tokens = setup.loss_reduction == LossReduction::tokens;
+  const StepScalars scalars =
+      step_scalars(setup.hyper, 1, scaler_.log2_scale, by_tokens ? 1 : setup.micro_batches);
+  counts_.per_tensor = setup.missing_grad == MissingGrad::skip;
+  counts_.tensor_steps.resize(counts_.per_tensor ? setup.layout->tensors().size() : 0);
+  has_grad_.resize(counts_.tensor_steps.size(), true);
+  scalars_.assign(counts_.per_tensor ? counts_.tensor_steps.size() : 1, scalars);
 
   const std::int64_t numel = setup.stage == 0 ? padded_numel : setup.shards->shard_numel(setup.comm->rank());
-  for (std::vector<float>* values :
-       {&grad_sum_, &unscaled_grad_, &grad_, &exp_avg_, &exp_avg_sq_, &master_}) {
+  for (std::vector<float>* values : {&grad_sum_, &unscaled_grad_, &grad_, &master_}) {
     *values = nan_buffer(numel);
   }
+  state_ = make_rule_state(setup.hyper, numel);
   param_shard_ = ParamBuffer(setup.param_dtype, numel);
   param_full_ = ParamBuffer(setup.param_dtype, padded_numel);
 }
 
 void ShardedOptimizer::load_state(const FullState& state) {
   const std::int64_t padded_numel = setup_.layout->padded_numel();
-  for (const Span<const float> view : {state.master, state.exp_avg, state.exp_avg_sq}) {
-    ZP_CHECK(numel(view) == padded_numel, ErrorCode::invalid_argument,
-             "a loaded state has " + std::to_string(view.size()) + " elements",
-             "the layout has " + std::to_string(padded_numel) + " with padding", "pass [padded_numel]");
-  }
-  ZP_CHECK(state.applied_steps >= 0, ErrorCode::invalid_argument,
-           "applied_steps is " + std::to_string(state.applied_steps), "it counts steps", "pass 0 or more");
+  check_loaded(state, setup_.hyper, padded_numel);
+  // In place, because taps may hold views of what is there.
+  const StepCounts counts = loaded_counts(state, setup_.missing_grad, *setup_.layout);
+  counts_.applied_steps = counts.applied_steps;
+  std::ranges::copy(counts.tensor_steps, counts_.tensor_steps.begin());
 
-  for (const Piece& piece : pieces_) {
-    const auto load = [&](Span<const float> full, std::vector<float>& shard) {
-      const std::size_t begin = static_cast<std::size_t>(piece.global_begin);
-      std::ranges::copy(full.subspan(begin, static_cast<std::size_t>(piece.numel)), at(shard, piece).begin());
-    };
-    load(state.master, master_);
-    load(state.exp_avg, exp_avg_);
-    load(state.exp_avg_sq, exp_avg_sq_);
-  }
-  applied_steps_ = static_cast<std::uint64_t>(state.applied_steps);
+  const auto load = [&](BufferId id, std::vector<float>& shard) {
+    for (const Piece& piece : pieces_) {
+      std::ranges::copy(part(loaded(state, id), piece.global_begin, piece.numel), at(shard, piece).begin());
+    }
+  };
+  load(BufferId::master, master_);
+  for (auto& [id, shard] : state_) load(id, shard);
   scaler_ = state.scaler;
   found_inf_ = 0;
-  param_shard_.round_from(master_, pieces_);
+  round(param_shard_, master_, pieces_);
   // The whole master is at hand, so nobody has to be asked: loading is not a collective call.
-  param_full_.round_from(state.master, setup_.layout->pieces({{0, padded_numel}}));
+  round(param_full_, state.master, setup_.layout->pieces({{0, padded_numel}}));
   loaded_ = true;
+}
+
+void ShardedOptimizer::round(ParamBuffer& param, Span<const float> master,
+                             const std::vector<Piece>& pieces) const {
+  if (setup_.param_rounding == ParamRounding::nearest) return param.round_from(master, pieces);
+  param.round_at_random(master, pieces, setup_.seed, [&](std::int64_t tensor) { return counts_.of(tensor); });
 }
 
 void ShardedOptimizer::run_phase(Phase phase, LeafSource& leaves) {
@@ -69,12 +77,13 @@ void ShardedOptimizer::run_phase(Phase phase, LeafSource& leaves) {
   ZP_CHECK(loaded_, ErrorCode::invalid_argument,
            "phase " + std::string(name(phase)) + " runs before load_state",
            "there is nothing to optimise yet", "call load_state once before the first step");
-  ZP_CHECK(!(skipped() && skipped_on_overflow(phase)), ErrorCode::invalid_argument,
+  const bool must_stop = found_inf_ != 0 && setup_.on_nonfinite != OnNonfinite::propagate;
+  ZP_CHECK(!(must_stop && skipped_on_overflow(phase)), ErrorCode::invalid_argument,
            "phase " + std::string(name(phase)) + " runs on a step with an overflow",
            "no bit of the state may change (R6)", "go on with prepare of the next step");
   switch (phase) {
     case Phase::prepare:
-      return prepare();
+      return prepare(leaves);
     case Phase::reduce:
       return reduce(leaves);
     case Phase::unscale:
@@ -92,9 +101,11 @@ void ShardedOptimizer::run_phase(Phase phase, LeafSource& leaves) {
   }
 }
 
-void ShardedOptimizer::prepare() {
+void ShardedOptimizer::prepare(const LeafSource& leaves) {
   found_inf_ = 0;
-  scalars_ = step_scalars(setup_.hyper, applied_steps() + 1, scaler_.log2_scale, setup_.micro_batches);
+  const std::int64_t divisor = divisor_of_step(setup_, leaves);
+  if (counts_.per_tensor) has_grad_ = tensors_with_grad(setup_, leaves);
+  std::ranges::copy(scalars_of_step(setup_.hyper, counts_, scaler_.log2_scale, divisor), scalars_.begin());
 }
 
 void ShardedOptimizer::reduce(LeafSource& leaves) {
@@ -111,15 +122,20 @@ void ShardedOptimizer::unscale() {
   bool found = false;
   for (const Piece& piece : pieces_) {
     const bool found_here =
-        reference::unscale({}, scalars_.inv_scale, at(grad_sum_, piece), at(unscaled_grad_, piece));
+        reference::unscale({}, scalars_of(piece).inv_scale, at(grad_sum_, piece), at(unscaled_grad_, piece));
     found = found || found_here;
   }
   // Stage 0 would not have to ask, but then one broken rank would skip alone.
   std::uint64_t flag = found ? 1 : 0;
   setup_.comm->all_reduce({&flag, 1}, IntegerReduce::bitwise_or);
   found_inf_ = flag != 0 ? 1 : 0;
+  // All ranks have the same flag here, so all of them throw, and none has changed anything that survives a step.
+  ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
+           "step " + std::to_string(applied_steps() + 1) + " has a gradient that is not finite",
+           "the run was told to stop then (on_nonfinite = error)",
+           "look for the cause in the leaves, lower the loss scale, or use on_nonfinite = skip");
 
-  scaler_ = loss_scaler_update(setup_.scaler, scaler_, skipped());
+  scaler_ = loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
   if (skipped()) {
     grad_norm_ = std::numeric_limits<double>::quiet_NaN();
     clip_coef_ = std::numeric_limits<float>::quiet_NaN();
@@ -127,34 +143,43 @@ void ShardedOptimizer::unscale() {
 }
 
 void ShardedOptimizer::norm() {
-  limbs_ = NormLimbs{};
-  for (const Piece& piece : pieces_) grad_norm_accumulate({}, at(unscaled_grad_, piece), limbs_);
-  grad_norm_normalise(limbs_);
+  const NormForm form = setup_.hyper.norm;
+  norm_ = PartialNorm{};
+  for (const Piece& piece : pieces_) accumulate(form, at(unscaled_grad_, piece), norm_);
+  grad_norm_normalise(norm_.limbs);
   if (setup_.stage != 0) {  // in stage 0 every rank has counted everything
-    auto words = std::bit_cast<std::array<std::uint64_t, 23>>(limbs_);
-    setup_.comm->all_reduce(words, IntegerReduce::sum);
-    limbs_ = std::bit_cast<NormLimbs>(words);
-    grad_norm_normalise(limbs_);
+    auto limbs = std::bit_cast<std::array<std::uint64_t, 23>>(norm_.limbs);
+    std::uint64_t amax = norm_.amax;
+    if (form == NormForm::inf) {
+      setup_.comm->all_reduce({&amax, 1}, IntegerReduce::max);
+    } else {
+      setup_.comm->all_reduce(limbs, IntegerReduce::sum);
+    }
+    norm_ = {std::bit_cast<NormLimbs>(limbs), static_cast<std::uint32_t>(amax)};
+    grad_norm_normalise(norm_.limbs);
   }
-  grad_norm_ = grad_norm_finish(limbs_);
+  grad_norm_ = finish(form, norm_);
 }
 
 void ShardedOptimizer::clip() {
   clip_coef_ = clip_coef(grad_norm_, setup_.hyper.max_norm);
   for (const Piece& piece : pieces_) {
     reference::clip({}, clip_coef_, at(unscaled_grad_, piece), at(grad_, piece));
+    if (setup_.hyper.clip_value) {
+      clip_value({}, static_cast<float>(*setup_.hyper.clip_value), at(grad_, piece));
+    }
   }
 }
 
 void ShardedOptimizer::update() {
   for (const Piece& piece : pieces_) {
-    adamw_update({}, scalars_, at(grad_, piece), at(master_, piece), at(exp_avg_, piece),
-                 at(exp_avg_sq_, piece));
+    const bool rests = counts_.per_tensor && !has_grad_[static_cast<std::size_t>(piece.tensor)];
+    if (!rests) update_piece(setup_.hyper, scalars_of(piece), piece, grad_, master_, state_);
   }
-  applied_steps_ += 1;
+  counts_.count_step(has_grad_);
 }
 
-void ShardedOptimizer::cast() { param_shard_.round_from(master_, pieces_); }
+void ShardedOptimizer::cast() { round(param_shard_, master_, pieces_); }
 
 void ShardedOptimizer::gather() {
   if (setup_.stage == 0) {

@@ -5,9 +5,11 @@
 #include <limits>
 #include <vector>
 
-#include "common/contracts/grad_norm.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "reference/buffers.hpp"
+#include "reference/norm_form.hpp"
+#include "reference/rule.hpp"
+#include "reference/step_counts.hpp"
 
 namespace zeroproof::reference {
 
@@ -20,14 +22,14 @@ class ShardedOptimizer final : public DistributedOptimizer {
 
   void load_state(const FullState& state) override;
   void run_phase(Phase phase, LeafSource& leaves) override;
-  bool skipped() const override { return found_inf_ != 0; }
+  bool skipped() const override { return found_inf_ != 0 && setup_.on_nonfinite == OnNonfinite::skip; }
   std::vector<ExposedBuffer> exposed(Phase phase) override;
   std::vector<ExposedBuffer> storage() override;
   LossScalerState loss_scaler() const override { return scaler_; }
-  std::int64_t applied_steps() const override { return static_cast<std::int64_t>(applied_steps_); }
+  std::int64_t applied_steps() const override { return static_cast<std::int64_t>(counts_.applied_steps); }
 
  private:
-  void prepare();
+  void prepare(const LeafSource& leaves);
   void reduce(LeafSource& leaves);
   void unscale();
   void norm();
@@ -35,6 +37,13 @@ class ShardedOptimizer final : public DistributedOptimizer {
   void update();
   void cast();
   void gather();
+
+  const StepScalars& scalars_of(const Piece& piece) const { return scalars_[counts_.slot(piece.tensor)]; }
+  /// Master to parameters, by the draws of the steps counted so far.
+  void round(ParamBuffer& param, Span<const float> master, const std::vector<Piece>& pieces) const;
+
+  /// False for a buffer that these settings do not have.
+  bool exists(BufferId id) const;
   ExposedBuffer buffer(BufferId id);
 
   OptimizerSetup setup_;
@@ -42,16 +51,18 @@ class ShardedOptimizer final : public DistributedOptimizer {
   std::vector<Piece> pieces_;      // the tensor elements in ranges_; all arithmetic walks these
   bool loaded_ = false;
 
-  // One member for every BufferId.
-  StepScalars scalars_{};
-  std::uint64_t applied_steps_ = 0;
+  std::vector<bool> has_grad_;  // by tensor, in this step; only with missing_grad = skip
+
+  // One member for every BufferId; norm_ has two, state_ those of the rule, counts_ the step counts.
+  std::vector<StepScalars> scalars_;  // one set, or one for every tensor
+  StepCounts counts_;
   std::uint32_t found_inf_ = 0;
   LossScalerState scaler_;
-  NormLimbs limbs_;
+  PartialNorm norm_;
   double grad_norm_ = std::numeric_limits<double>::quiet_NaN();
   float clip_coef_ = std::numeric_limits<float>::quiet_NaN();
-  std::vector<float> grad_sum_, unscaled_grad_, grad_;
-  std::vector<float> exp_avg_, exp_avg_sq_, master_;
+  std::vector<float> grad_sum_, unscaled_grad_, grad_, master_;
+  RuleState state_;
   ParamBuffer param_shard_, param_full_;
 };
 

@@ -31,11 +31,6 @@ class Comparison {
     }
   }
 
-  void buffer(BufferId id, const std::vector<float>& dense) {
-    buffer(id, TensorView{const_cast<float*>(dense.data()), DType::fp32,
-                          static_cast<std::int64_t>(dense.size())});
-  }
-
   template <class T>
   void scalar(BufferId id, const T& dense) {
     const T mine = read<T>(stored(optimizer_, id).view);
@@ -52,6 +47,15 @@ class Comparison {
            (index < 0 ? "padding" : layout_.coordinates(index)) + ")";
   }
 
+  /// Words of a buffer that is no tensor, against as many.
+  template <class T>
+  void words(BufferId id, const std::vector<T>& dense) {
+    const TensorView mine = stored(optimizer_, id).view;
+    const std::size_t bytes = dense.size() * sizeof(T);
+    expect(mine.num_bytes() == static_cast<std::int64_t>(bytes), id, 0);
+    if (text.empty() && bytes > 0) expect(std::memcmp(mine.data, dense.data(), bytes) == 0, id, 0);
+  }
+
   std::string text;  ///< the first difference
 
  private:
@@ -59,22 +63,19 @@ class Comparison {
   DistributedOptimizer& optimizer_;
 };
 
-void compare(Comparison& comparison, const reference::DenseOptimizer& dense) {
+void compare(Comparison& comparison, const OptimizerHyper& hyper, const reference::DenseOptimizer& dense) {
   const reference::DenseStep& step = dense.last_step();
-  comparison.scalar(BufferId::step_scalars, step.scalars);
-  comparison.buffer(BufferId::grad_sum, step.grad_sum);
-  comparison.buffer(BufferId::unscaled_grad, step.unscaled_grad);
+  comparison.words(BufferId::step_scalars, step.scalars);
   comparison.scalar(BufferId::found_inf, std::uint32_t{step.found_inf ? 1U : 0U});
   comparison.scalar(BufferId::loss_scaler, dense.loss_scaler());
   comparison.scalar(BufferId::grad_norm, step.grad_norm);
   comparison.scalar(BufferId::clip_coef, step.clip_coef);
-  comparison.buffer(BufferId::grad, step.grad);
-  comparison.buffer(BufferId::master, dense.master());
-  comparison.buffer(BufferId::exp_avg, dense.exp_avg());
-  comparison.buffer(BufferId::exp_avg_sq, dense.exp_avg_sq());
   comparison.scalar(BufferId::applied_steps, static_cast<std::uint64_t>(dense.applied_steps()));
-  comparison.buffer(BufferId::param_shard, dense.param());
-  comparison.buffer(BufferId::param_full, dense.param());
+  if (!dense.tensor_steps().empty()) comparison.words(BufferId::tensor_steps, dense.tensor_steps());
+  std::vector<BufferId> tensors = reference::state_buffers(hyper);
+  tensors.insert(tensors.end(), {BufferId::grad_sum, BufferId::unscaled_grad, BufferId::grad,
+                                 BufferId::master, BufferId::param_shard, BufferId::param_full});
+  for (const BufferId id : tensors) comparison.buffer(id, dense.buffer(id));
 }
 
 /// Copies of all leaves of a step, as the dense optimizer takes them.
@@ -91,61 +92,229 @@ struct AllLeaves {
   std::vector<TensorView> views;
 };
 
-OptimizerHyper usual_hyper() {
+OptimizerHyper usual_hyper(UpdateRule rule = UpdateRule::adamw) {
   OptimizerHyper hyper;
+  hyper.rule = rule;
   hyper.lr = 0.05;
   hyper.weight_decay = 0.1;
   hyper.max_norm = 2.0;
   return hyper;
 }
 
-/// Four steps of both on one rank; "" if every buffer of every step agrees.
-std::string run_rank(const Case& c, Communicator& comm) {
-  const FlatLayout layout = odd_layout();
-  const ShardMap shards(layout.padded_numel(), c.world_size, c.bucket_numel);
-  const InitialState initial(layout);
-  const reference::DenseSetup dense_setup{&layout, c.param_dtype, c.micro_batches, usual_hyper(),
-                                          lively_scaler()};
-  reference::DenseOptimizer dense(dense_setup, initial.view());
+/// Both optimizers with the same settings and the same leaves, on one rank.
+class Pair {
+ public:
+  Pair(const Case& c, const Settings& settings, Communicator& comm)
+      : c_(c),
+        settings_(settings),
+        layout_(odd_layout()),
+        shards_(layout_.padded_numel(), c.world_size, c.bucket_numel),
+        leaves_(layout_, c.leaf_dtype) {
+    const InitialState initial(layout_);
+    dense_setup_.layout = &layout_;
+    dense_setup_.param_dtype = c.param_dtype;
+    dense_setup_.micro_batches = c.micro_batches;
+    apply(settings, dense_setup_);
+    dense_ = std::make_unique<reference::DenseOptimizer>(dense_setup_, initial.view());
 
-  OptimizerSetup setup;
-  setup.layout = &layout;
-  setup.shards = &shards;
-  setup.comm = &comm;
-  setup.stage = c.stage;
-  setup.param_dtype = c.param_dtype;
-  setup.leaf_dtype = c.leaf_dtype;
-  setup.micro_batches = c.micro_batches;
-  setup.hyper = usual_hyper();
-  setup.scaler = lively_scaler();
-  const std::unique_ptr<DistributedOptimizer> optimizer = reference::make_distributed_optimizer(setup);
-  optimizer->load_state(initial.view());
-
-  RandomLeaves leaves(layout, c.leaf_dtype);
-  leaves.micro_batches = c.micro_batches;
-  for (int step = 1; step <= num_steps; ++step) {
-    leaves.step = step;
-    leaves.overflow = step == overflow_step;
-    leaves.log2_scale = dense.loss_scaler().log2_scale;
-    const bool dense_applied = dense.step(AllLeaves(leaves, c.micro_batches).views);
-    const bool applied = optimizer->step(leaves);
-    Comparison comparison(layout, *optimizer);
-    comparison.expect(applied == dense_applied && applied == (step != overflow_step), BufferId::found_inf, 0);
-    compare(comparison, dense);
-    if (!comparison.text.empty()) return "step " + std::to_string(step) + ": " + comparison.text;
+    OptimizerSetup setup;
+    setup.layout = &layout_;
+    setup.shards = &shards_;
+    setup.comm = &comm;
+    setup.stage = c.stage;
+    setup.param_dtype = c.param_dtype;
+    setup.leaf_dtype = c.leaf_dtype;
+    setup.micro_batches = c.micro_batches;
+    apply(settings, setup);
+    optimizer_ = reference::make_distributed_optimizer(setup);
+    optimizer_->load_state(initial.view());
+    leaves_.micro_batches = c.micro_batches;
+    leaves_.gaps = settings.missing_grad == MissingGrad::skip;
   }
-  return "";
-}
 
-void check_case(const Case& c) {
-  std::vector<std::string> differences(static_cast<std::size_t>(c.world_size));
+  /// What differs after loading, or "".
+  std::string compare_loaded() {
+    Comparison comparison(layout_, *optimizer_);
+    for (const BufferId id : reference::state_buffers(settings_.hyper))
+      comparison.buffer(id, dense_->buffer(id));
+    comparison.buffer(BufferId::master, dense_->buffer(BufferId::master));
+    comparison.buffer(BufferId::param_shard, dense_->param());
+    comparison.buffer(BufferId::param_full, dense_->param());
+    return comparison.text.empty() ? "" : "loaded: " + comparison.text;
+  }
+
+  /// One step of both; what differs after it, or "".
+  std::string step(std::int64_t step) {
+    leaves_.step = step;
+    leaves_.overflow = step == overflow_step;
+    leaves_.log2_scale = dense_->loss_scaler().log2_scale;
+    const bool dense_applied = dense_step();
+    const bool applied = optimizer_->step(leaves_);
+    Comparison comparison(layout_, *optimizer_);
+    const bool expected = step != overflow_step || settings_.on_nonfinite != OnNonfinite::skip;
+    comparison.expect(applied == dense_applied && applied == expected, BufferId::found_inf, 0);
+    compare(comparison, settings_.hyper, *dense_);
+    return comparison.text.empty() ? "" : "step " + std::to_string(step) + ": " + comparison.text;
+  }
+
+  /// The step with the overflow under the policy error: both throw and keep everything. "" or what is wrong.
+  std::string failing_step() {
+    leaves_.step = overflow_step;
+    leaves_.overflow = true;
+    leaves_.log2_scale = dense_->loss_scaler().log2_scale;
+    const LossScalerState scaler = dense_->loss_scaler();
+    const std::string dense_message = message_of([&] { dense_step(); });
+    const std::string message = message_of([&] { optimizer_->step(leaves_); });
+    if (message != dense_message) return "messages differ: " + message + " | " + dense_message;
+    // load_state said 5 applied steps, and one was taken.
+    if (message.rfind("step 7 has a gradient", 0) != 0) return "message: " + message;
+    if (optimizer_->skipped()) return "skipped() is true";
+    if (!(optimizer_->loss_scaler() == scaler && dense_->loss_scaler() == scaler))
+      return "the loss scaler moved";
+    if (optimizer_->applied_steps() != 6 || dense_->applied_steps() != 6) return "the step was counted";
+    for (const Phase phase : {Phase::norm, Phase::clip, Phase::update, Phase::cast, Phase::gather}) {
+      if (message_of([&] { optimizer_->run_phase(phase, leaves_); }).empty()) return "a later phase ran";
+    }
+    Comparison comparison(layout_, *optimizer_);
+    comparison.buffer(BufferId::master, dense_->buffer(BufferId::master));
+    comparison.buffer(BufferId::exp_avg, dense_->buffer(BufferId::exp_avg));
+    comparison.buffer(BufferId::param_full, dense_->param());
+    return comparison.text;
+  }
+
+  /// Bits of master, state and parameters of this rank.
+  std::vector<std::uint32_t> fingerprint() {
+    std::vector<std::uint32_t> result;
+    std::vector<BufferId> ids = reference::state_buffers(settings_.hyper);
+    ids.insert(ids.end(), {BufferId::master, BufferId::param_shard, BufferId::param_full});
+    for (const BufferId id : ids) {
+      const TensorView view = stored(*optimizer_, id).view;
+      for (std::int64_t i = 0; i < view.numel; ++i) result.push_back(element_bits(view, i));
+    }
+    return result;
+  }
+
+ private:
+  bool dense_step() {
+    return dense_->step(AllLeaves(leaves_, c_.micro_batches).views,
+                        reference::facts_of(dense_setup_, leaves_));
+  }
+
+  /// Text of the Error a call throws, "" if it throws none.
+  template <class Call>
+  static std::string message_of(Call call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  Case c_;
+  Settings settings_;
+  FlatLayout layout_;
+  ShardMap shards_;
+  RandomLeaves leaves_;
+  reference::DenseSetup dense_setup_;
+  std::unique_ptr<reference::DenseOptimizer> dense_;
+  std::unique_ptr<DistributedOptimizer> optimizer_;
+};
+
+/// Calls work(pair) on every rank; it returns "" or what is wrong.
+template <class Work>
+void check_ranks(const Case& c, const Settings& settings, const std::string& what, Work work) {
+  std::vector<std::string> problems(static_cast<std::size_t>(c.world_size));
   ThreadWorld world(c.world_size);
   run_ranks(world, [&](Communicator& comm) {
-    differences[static_cast<std::size_t>(comm.rank())] = run_rank(c, comm);
+    Pair pair(c, settings, comm);
+    problems[static_cast<std::size_t>(comm.rank())] = work(pair);
   });
-  for (const std::string& difference : differences) {
-    INFO(to_string(c));
-    CHECK(difference == "");
+  for (const std::string& problem : problems) {
+    INFO(what, " ", to_string(c));
+    CHECK(problem == "");
+  }
+}
+
+/// Four steps of both; every buffer of every step agrees.
+void check_case(const Case& c, const Settings& settings, const std::string& what = "") {
+  check_ranks(c, settings, what, [](Pair& pair) {
+    std::string problem = pair.compare_loaded();
+    for (int step = 1; step <= num_steps && problem.empty(); ++step) problem = pair.step(step);
+    return problem;
+  });
+}
+
+struct Named {
+  std::string name;
+  Settings settings;
+};
+
+/// Every rule and every setting, alone and together.
+std::vector<Named> all_settings() {
+  std::vector<Named> all;
+  const auto add = [&](const std::string& name, UpdateRule rule) -> Settings& {
+    all.push_back({name, {}});
+    all.back().settings.hyper = usual_hyper(rule);
+    return all.back().settings;
+  };
+  add("adam", UpdateRule::adam);
+  add("adamw without decay", UpdateRule::adamw).hyper.weight_decay = 0;
+  add("adam amsgrad", UpdateRule::adam).hyper.amsgrad = true;
+  OptimizerHyper& amsgrad = add("adamw amsgrad maximize", UpdateRule::adamw).hyper;
+  amsgrad.amsgrad = amsgrad.maximize = true;
+  add("adamw without bias correction", UpdateRule::adamw).hyper.bias_correction = false;
+  add("sgd", UpdateRule::sgd);
+  OptimizerHyper& dampened = add("sgd dampened momentum", UpdateRule::sgd).hyper;
+  dampened.momentum = 0.9;
+  dampened.dampening = 0.25;
+  OptimizerHyper& nesterov = add("sgd nesterov maximize", UpdateRule::sgd).hyper;
+  nesterov.momentum = 0.9;
+  nesterov.nesterov = nesterov.maximize = true;
+  add("sgd_ema", UpdateRule::sgd_ema);
+  add("sgd_ema maximize", UpdateRule::sgd_ema).hyper.maximize = true;
+  for (const NormForm form : {NormForm::exact, NormForm::inf, NormForm::one}) {
+    add("norm form " + std::to_string(static_cast<int>(form)), UpdateRule::adamw).hyper.norm = form;
+  }
+  OptimizerHyper& by_value = add("clip by value alone", UpdateRule::sgd).hyper;
+  by_value.max_norm.reset();
+  by_value.clip_value = 0.75;
+  add("clip by both", UpdateRule::adamw).hyper.clip_value = 0.01;
+  add("tokens", UpdateRule::adamw).loss_reduction = LossReduction::tokens;
+  for (const NormForm form : {NormForm::chunk1024, NormForm::exact, NormForm::inf, NormForm::one}) {
+    Settings& propagate = add("propagate " + std::to_string(static_cast<int>(form)), UpdateRule::adam);
+    propagate.on_nonfinite = OnNonfinite::propagate;
+    propagate.hyper.norm = form;
+  }
+  add("adamw with gaps", UpdateRule::adamw).missing_grad = MissingGrad::skip;
+  Settings& resting = add("sgd momentum with gaps", UpdateRule::sgd);
+  resting.missing_grad = MissingGrad::skip;
+  resting.hyper.momentum = 0.9;
+  add("stochastic", UpdateRule::adamw).param_rounding = ParamRounding::stochastic;
+  Settings& everything = add("everything", UpdateRule::sgd);
+  everything.hyper.momentum = 0.5;
+  everything.hyper.nesterov = true;
+  everything.hyper.norm = NormForm::one;
+  everything.hyper.max_norm = 300;
+  everything.hyper.clip_value = 0.02;
+  everything.loss_reduction = LossReduction::tokens;
+  everything.on_nonfinite = OnNonfinite::propagate;
+  everything.missing_grad = MissingGrad::skip;
+  everything.param_rounding = ParamRounding::stochastic;
+  return all;
+}
+
+void check_all_settings(int stage) {
+  std::size_t turn = 0;
+  for (const Named& named : all_settings()) {
+    for (const int world_size : {1, 3, 8}) {
+      const std::int64_t bucket_numel = std::array<std::int64_t, 3>{1024, 4096, 1 << 20}[turn % 3];
+      const std::int64_t micro_batches = std::array<std::int64_t, 4>{4, 1, 3, 7}[turn % 4];
+      const DType leaf = std::array<DType, 3>{DType::fp32, DType::bf16, DType::fp16}[turn % 3];
+      check_case({stage, world_size, bucket_numel, micro_batches, leaf, DType::bf16}, named.settings,
+                 named.name);
+      ++turn;
+    }
   }
 }
 
@@ -160,7 +329,7 @@ void check_stage(int stage) {
       for (const std::int64_t micro_batches : {1, 3, 8}) {
         for (int i = 0; i < 2; ++i) {
           const auto [leaf, param] = dtypes[pair++ % dtypes.size()];
-          check_case({stage, world_size, bucket_numel, micro_batches, leaf, param});
+          check_case({stage, world_size, bucket_numel, micro_batches, leaf, param}, {usual_hyper()});
         }
       }
     }
@@ -172,3 +341,31 @@ void check_stage(int stage) {
 TEST_CASE("distributed: stage 0 equals the dense optimizer") { check_stage(0); }
 TEST_CASE("distributed: stage 1 equals the dense optimizer") { check_stage(1); }
 TEST_CASE("distributed: stage 2 equals the dense optimizer") { check_stage(2); }
+
+TEST_CASE("distributed: every rule and setting in stage 0 equals the dense optimizer") {
+  check_all_settings(0);
+}
+TEST_CASE("distributed: every rule and setting in stage 1 equals the dense optimizer") {
+  check_all_settings(1);
+}
+TEST_CASE("distributed: every rule and setting in stage 2 equals the dense optimizer") {
+  check_all_settings(2);
+}
+
+TEST_CASE("distributed: an overflow under the policy error stops every rank and changes nothing") {
+  Settings settings{usual_hyper()};
+  settings.on_nonfinite = OnNonfinite::error;
+  for (int stage = 0; stage <= 2; ++stage) {
+    for (const int world_size : {1, 3, 8}) {
+      check_ranks({stage, world_size, 1 << 20, 4}, settings, "error", [](Pair& pair) {
+        std::string problem = pair.step(1);
+        const std::vector<std::uint32_t> before = pair.fingerprint();
+        if (problem.empty()) problem = pair.failing_step();
+        if (problem.empty() && pair.fingerprint() != before) problem = "the failing step changed something";
+        // The ranks are still together: the same step can be tried with other leaves.
+        if (problem.empty()) problem = pair.step(3);
+        return problem;
+      });
+    }
+  }
+}

@@ -21,6 +21,15 @@ inline FlatLayout odd_layout() {
   return FlatLayout({{"a", {37}}, {"nothing", {0, 5}}, {"b", {3, 700}}, {"one", {}}, {"c", {1025}}});
 }
 
+/// What the optimizers may be told to do, apart from where it runs.
+struct Settings {
+  OptimizerHyper hyper;
+  LossReduction loss_reduction = LossReduction::mean;
+  OnNonfinite on_nonfinite = OnNonfinite::skip;
+  MissingGrad missing_grad = MissingGrad::zero;
+  ParamRounding param_rounding = ParamRounding::nearest;
+};
+
 /// Everything a case varies.
 struct Case {
   int stage = 1;
@@ -48,7 +57,8 @@ inline LossScalerConfig lively_scaler() {
   return scaler;
 }
 
-/// Leaves that depend on (step, micro-batch, element) only; padding is NaN.
+/// Leaves that depend on (step, micro-batch, element) only; padding is NaN. With `gaps`, a tensor gets its gradient from
+/// one micro-batch of a step alone, and from none in every third step.
 class RandomLeaves final : public LeafSource {
  public:
   RandomLeaves(const FlatLayout& layout, DType dtype) : pieces_(layout.pieces({{0, layout.padded_numel()}})) {
@@ -61,6 +71,16 @@ class RandomLeaves final : public LeafSource {
   int log2_scale = 0;
   bool overflow = false;  ///< one element of the last micro-batch is infinite
   std::int64_t micro_batches = 1;
+  bool gaps = false;
+
+  std::int64_t num_tokens(std::int64_t micro_batch) const override {
+    constexpr std::array<std::int64_t, 4> tokens = {1, 7, 2, 6};
+    return tokens[static_cast<std::size_t>((micro_batch + step) % 4)];
+  }
+
+  bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const override {
+    return !gaps || ((step + tensor) % 3 != 0 && micro_batch == (step + tensor) % micro_batches);
+  }
 
   TensorView leaf(std::int64_t micro_batch) override {
     const std::uint64_t seed = static_cast<std::uint64_t>(1000 * step + micro_batch);
@@ -69,6 +89,7 @@ class RandomLeaves final : public LeafSource {
       for (std::int64_t i = piece.local_begin; i < piece.local_begin + piece.numel; ++i) {
         const std::size_t at = static_cast<std::size_t>(i);
         values_[at] = i % 11 == 3 ? -0.0F : std::ldexp(random[at], log2_scale);
+        if (!has_grad(micro_batch, piece.tensor)) values_[at] = 0.0F;
       }
     }
     const Piece& last = pieces_.back();
@@ -85,21 +106,43 @@ class RandomLeaves final : public LeafSource {
   reference::ParamBuffer buffer_;
 };
 
-/// Memory behind a FullState.
+/// Memory behind a FullState with everything a rule could ask for.
 struct InitialState {
   explicit InitialState(const FlatLayout& layout)
       : master(random_values(layout.padded_numel(), 71, 4)),
         exp_avg(random_values(layout.padded_numel(), 72, 8)),
-        exp_avg_sq(random_values(layout.padded_numel(), 73, 8)) {
+        exp_avg_sq(random_values(layout.padded_numel(), 73, 8)),
+        max_exp_avg_sq(random_values(layout.padded_numel(), 74, 8)),
+        momentum_buffer(random_values(layout.padded_numel(), 75, 4)) {
     for (float& value : exp_avg_sq) value = std::abs(value);
+    for (float& value : max_exp_avg_sq) value = std::abs(value);
+    for (std::uint64_t tensor = 0; tensor < layout.tensors().size(); ++tensor)
+      tensor_steps.push_back(tensor % 4);
     scaler.log2_scale = 3;
   }
 
-  FullState view() const { return {master, exp_avg, exp_avg_sq, 5, scaler}; }
+  FullState view() const {
+    return {master,          exp_avg,      exp_avg_sq,    max_exp_avg_sq,
+            momentum_buffer, tensor_steps, applied_steps, scaler};
+  }
 
-  std::vector<float> master, exp_avg, exp_avg_sq;
+  std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;
+  std::vector<std::uint64_t> tensor_steps;
+  std::int64_t applied_steps = 5;
   LossScalerState scaler;
 };
+
+/// Settings of both optimizers at once: DenseSetup and OptimizerSetup name them alike.
+template <class Setup>
+void apply(const Settings& settings, Setup& setup) {
+  setup.hyper = settings.hyper;
+  setup.loss_reduction = settings.loss_reduction;
+  setup.on_nonfinite = settings.on_nonfinite;
+  setup.missing_grad = settings.missing_grad;
+  setup.param_rounding = settings.param_rounding;
+  setup.seed = 0x123456789ABCDEFU;
+  setup.scaler = lively_scaler();
+}
 
 /// A buffer by its id, as storage() lists it.
 inline ExposedBuffer stored(DistributedOptimizer& optimizer, BufferId id) {

@@ -104,6 +104,9 @@ TEST_CASE("clip_value: every element, written comparisons") {
     reference::clip_value({}, 1.25F, grad);
     CHECK(bits(grad) == bits(expected));
   }
+  grad.assign(11, nan32);  // in the body and in the tail
+  reference::clip_value({}, 2, grad);
+  CHECK(bits(grad) == bits(std::vector<float>(11, nan32)));
   grad = {1, -1, 0};
   reference::clip_value({}, 0x1p-149F, grad);
   CHECK(bits(grad) == bits(std::vector<float>{0x1p-149F, -0x1p-149F, 0}));

@@ -53,6 +53,18 @@ TEST_CASE("rank: what is refused") {
   refuses([](Alone& rank) { rank.shards = ShardMap(rank.layout.padded_numel(), 2, 1024); });
   refuses([](Alone& rank) { rank.shards = ShardMap(1024, 1, 1024); });
   refuses([](Alone& rank) { rank.initial.exp_avg.pop_back(); });
+  refuses([](Alone& rank) { rank.initial.applied_steps = -1; });
+  refuses([](Alone& rank) { rank.initial.applied_steps = std::numeric_limits<std::int64_t>::max(); });
+  refuses([](Alone& rank) { rank.setup.hyper.momentum = 0.5; });  // the rule is adamw
+  refuses([](Alone& rank) { rank.setup.hyper.rule = static_cast<UpdateRule>(99); });
+  refuses([](Alone& rank) {
+    rank.setup.param_rounding = ParamRounding::stochastic;
+    rank.setup.param_dtype = DType::fp16;
+  });
+  refuses([](Alone& rank) {
+    rank.setup.missing_grad = MissingGrad::skip;
+    rank.initial.tensor_steps.pop_back();
+  });
 
   Alone rank(1);
   rank.optimizer = reference::make_distributed_optimizer(rank.setup);
@@ -61,6 +73,117 @@ TEST_CASE("rank: what is refused") {
   rank.run(Phase::prepare);
   rank.leaves = RandomLeaves(rank.layout, DType::bf16);  // the setup says fp32
   ZP_CHECK_INVALID(rank.run(Phase::reduce));
+}
+
+TEST_CASE("rank: state that the rule has must be there, and other state is not looked at") {
+  const auto load = [](UpdateRule rule, bool amsgrad, double momentum, BufferId missing) {
+    Alone rank(1);
+    rank.setup.hyper.rule = rule;
+    rank.setup.hyper.amsgrad = amsgrad;
+    rank.setup.hyper.momentum = momentum;
+    rank.optimizer = reference::make_distributed_optimizer(rank.setup);
+    FullState state = rank.initial.view();
+    if (missing == BufferId::exp_avg) state.exp_avg = {};
+    if (missing == BufferId::exp_avg_sq) state.exp_avg_sq = {};
+    if (missing == BufferId::max_exp_avg_sq) state.max_exp_avg_sq = {};
+    if (missing == BufferId::momentum_buffer) state.momentum_buffer = {};
+    state.tensor_steps = {};
+    try {
+      rank.optimizer->load_state(state);
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::invalid_argument);
+      CHECK(std::string(error.what()).rfind("the loaded state has no " + std::string(name(missing)), 0) == 0);
+      return false;
+    }
+    return rank.optimizer->step(rank.leaves);
+  };
+  using enum BufferId;
+  using enum UpdateRule;
+  for (const UpdateRule rule : {adamw, adam}) {
+    CHECK_FALSE(load(rule, false, 0, exp_avg));
+    CHECK_FALSE(load(rule, false, 0, exp_avg_sq));
+    CHECK(load(rule, false, 0, max_exp_avg_sq));
+    CHECK(load(rule, false, 0, momentum_buffer));
+    CHECK_FALSE(load(rule, true, 0, max_exp_avg_sq));
+  }
+  for (const BufferId missing : {exp_avg, exp_avg_sq, max_exp_avg_sq}) {
+    CHECK(load(sgd, false, 0, missing));
+    CHECK(load(sgd, false, 0.5, missing));
+    CHECK(load(sgd_ema, false, 0, missing) == (missing != exp_avg));
+  }
+  CHECK(load(sgd, false, 0, momentum_buffer));
+  CHECK_FALSE(load(sgd, false, 0.5, momentum_buffer));
+}
+
+TEST_CASE("rank: token counts that are none") {
+  struct Tokens final : LeafSource {
+    explicit Tokens(std::int64_t count) : count_(count) {}
+    TensorView leaf(std::int64_t) override { return {}; }
+    std::int64_t num_tokens(std::int64_t) const override { return count_; }
+    std::int64_t count_;
+  };
+  struct NoCount final : LeafSource {
+    TensorView leaf(std::int64_t) override { return {}; }
+  } no_count;
+  for (int stage = 0; stage <= 2; ++stage) {
+    Alone rank(stage);
+    rank.setup.loss_reduction = LossReduction::tokens;
+    rank.setup.micro_batches = 2;
+    rank.make();
+    const auto prepare = [&](LeafSource& leaves) { rank.optimizer->run_phase(Phase::prepare, leaves); };
+    const auto with = [&](std::int64_t count) {
+      Tokens leaves(count);
+      prepare(leaves);
+      return read<StepScalars>(rank.view(BufferId::step_scalars)).inv_scale;
+    };
+    CHECK(with(8) == 0x1p-7F);  // S = 8, 16 tokens
+    CHECK(with(0) == 0x1p-3F);
+    ZP_CHECK_INVALID(with(-1));
+    ZP_CHECK_INVALID(with(std::int64_t{1} << 53));
+    ZP_CHECK_INVALID(with(std::int64_t{1} << 52));  // the sum is 2^53
+    ZP_CHECK_INVALID(with(std::numeric_limits<std::int64_t>::max()));
+    ZP_CHECK_INVALID(prepare(no_count));
+  }
+}
+
+TEST_CASE("ranks: every rank learns of all tokens and all gradients") {
+  // 5 ranks, 3 micro-batches: two ranks compute nothing. Only micro-batch 1 gives tensor 3 its gradient.
+  struct Source final : LeafSource {
+    TensorView leaf(std::int64_t) override { return {}; }
+    std::int64_t num_tokens(std::int64_t micro_batch) const override { return micro_batch + 1; }
+    bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const override {
+      return tensor == 3 && micro_batch == 1;
+    }
+  };
+  for (int stage = 0; stage <= 2; ++stage) {
+    std::vector<float> inv_scale(5);
+    ThreadWorld world(5);
+    run_ranks(world, [&](Communicator& comm) {
+      const FlatLayout layout = odd_layout();
+      const ShardMap shards(layout.padded_numel(), 5, 1024);
+      const InitialState initial(layout);
+      OptimizerSetup setup;
+      setup.layout = &layout;
+      setup.shards = &shards;
+      setup.comm = &comm;
+      setup.stage = stage;
+      setup.micro_batches = 3;
+      setup.loss_reduction = LossReduction::tokens;
+      setup.missing_grad = MissingGrad::skip;
+      setup.scaler = lively_scaler();
+      const auto optimizer = reference::make_distributed_optimizer(setup);
+      optimizer->load_state(initial.view());
+      Source leaves;
+      optimizer->run_phase(Phase::prepare, leaves);
+      const StepScalars first = read<StepScalars>(stored(*optimizer, BufferId::step_scalars).view);
+      const auto rank = static_cast<std::size_t>(comm.rank());
+      inv_scale[rank] = first.inv_scale;
+      optimizer->run_phase(Phase::update, leaves);  // counts the tensors that have a gradient
+      const auto steps = read<std::array<std::uint64_t, 5>>(stored(*optimizer, BufferId::tensor_steps).view);
+      if (steps != std::array<std::uint64_t, 5>{0, 1, 2, 4, 0}) inv_scale[rank] = -1;
+    });
+    CHECK(inv_scale == std::vector<float>(5, static_cast<float>(1.0 / (8 * 6))));
+  }
 }
 
 TEST_CASE("rank: a layout without elements runs") {
@@ -73,14 +196,53 @@ TEST_CASE("rank: a layout without elements runs") {
     setup.shards = &shards;
     setup.comm = comm.get();
     setup.stage = stage;
-    const auto optimizer = reference::make_distributed_optimizer(setup);
-    optimizer->load_state({});
     struct NoLeaf final : LeafSource {
       TensorView leaf(std::int64_t) override { return {}; }
+      std::int64_t num_tokens(std::int64_t) const override { return 0; }
     } leaves;
+    for (const NormForm form : {NormForm::chunk1024, NormForm::exact, NormForm::inf, NormForm::one}) {
+      setup.hyper.norm = form;
+      setup.missing_grad = MissingGrad::zero;
+      const auto optimizer = reference::make_distributed_optimizer(setup);
+      optimizer->load_state({});
+      CHECK(optimizer->step(leaves));
+      CHECK(read<double>(stored(*optimizer, BufferId::grad_norm).view) == 0);
+      CHECK(optimizer->applied_steps() == 1);
+
+      setup.missing_grad = MissingGrad::skip;
+      setup.loss_reduction = LossReduction::tokens;
+      setup.param_rounding = ParamRounding::stochastic;
+      const auto counting = reference::make_distributed_optimizer(setup);
+      const std::vector<std::uint64_t> steps = {7};
+      FullState state;
+      state.tensor_steps = steps;
+      counting->load_state(state);
+      CHECK(counting->step(leaves));
+      CHECK(read<std::uint64_t>(stored(*counting, BufferId::tensor_steps).view) ==
+            8);  // an empty tensor counts too
+    }
+  }
+}
+
+TEST_CASE("rank: a layout without tensors runs") {
+  const FlatLayout layout(std::vector<ParamSpec>{});
+  const ShardMap shards(0, 1, 1024);
+  const auto comm = make_self_communicator();
+  struct NoLeaf final : LeafSource {
+    TensorView leaf(std::int64_t) override { return {}; }
+  } leaves;
+  for (int stage = 0; stage <= 2; ++stage) {
+    OptimizerSetup setup;
+    setup.layout = &layout;
+    setup.shards = &shards;
+    setup.comm = comm.get();
+    setup.stage = stage;
+    setup.missing_grad = MissingGrad::skip;
+    const auto optimizer = reference::make_distributed_optimizer(setup);
+    optimizer->load_state({});
     CHECK(optimizer->step(leaves));
-    CHECK(read<double>(stored(*optimizer, BufferId::grad_norm).view) == 0);
     CHECK(optimizer->applied_steps() == 1);
+    CHECK(stored(*optimizer, BufferId::step_scalars).view.numel == 0);
   }
 }
 

@@ -1,0 +1,36 @@
+#pragma once
+// Who has been updated how often (R6): one count for the run, and with missing_grad = skip one for every tensor.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/step/distributed_optimizer.hpp"
+
+namespace zeroproof::reference {
+
+/// Without counts of their own, all tensors have that of the run.
+struct StepCounts {
+  bool per_tensor = false;
+  std::uint64_t applied_steps = 0;
+  std::vector<std::uint64_t> tensor_steps;  ///< [num_tensors] if per_tensor, otherwise empty
+
+  /// Applied updates of a tensor.
+  std::uint64_t of(std::int64_t tensor) const {
+    return per_tensor ? tensor_steps[static_cast<std::size_t>(tensor)] : applied_steps;
+  }
+
+  /// Which of the sets that scalars_of_step returns belongs to a tensor.
+  std::size_t slot(std::int64_t tensor) const { return per_tensor ? static_cast<std::size_t>(tensor) : 0; }
+
+  /// A step has been applied. has_grad: [num_tensors], read if per_tensor.
+  void count_step(const std::vector<bool>& has_grad);
+};
+
+/// Errors: invalid_argument if a count is negative or too large, or per-tensor counts are needed and not [num_tensors].
+StepCounts loaded_counts(const FullState& state, MissingGrad missing_grad, const FlatLayout& layout);
+
+/// Scalars of the step about to be applied: one set, or one for every tensor with its own t (R5).
+std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const StepCounts& counts,
+                                         int log2_loss_scale, std::int64_t divisor);
+
+}  // namespace zeroproof::reference
