@@ -3,8 +3,11 @@
 
 #include <array>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <tuple>
 
 #include "common/comm/self.hpp"
 #include "common/comm/threads.hpp"
@@ -57,6 +60,16 @@ inline LossScalerConfig lively_scaler() {
   return scaler;
 }
 
+/// random_values, computed once for all ranks and cases of a test.
+inline const std::vector<float>& shared_random_values(std::int64_t numel, std::uint64_t seed, int spread) {
+  static std::mutex mutex;
+  static std::map<std::tuple<std::int64_t, std::uint64_t, int>, std::vector<float>> known;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::vector<float>& values = known[{numel, seed, spread}];
+  if (values.empty()) values = random_values(numel, seed, spread);
+  return values;
+}
+
 /// Leaves that depend on (step, micro-batch, element) only; padding is NaN. With `gaps`, a tensor gets its gradient from
 /// one micro-batch of a step alone, and from none in every third step.
 class RandomLeaves final : public LeafSource {
@@ -84,7 +97,8 @@ class RandomLeaves final : public LeafSource {
 
   TensorView leaf(std::int64_t micro_batch) override {
     const std::uint64_t seed = static_cast<std::uint64_t>(1000 * step + micro_batch);
-    const std::vector<float> random = random_values(static_cast<std::int64_t>(values_.size()), seed, 6);
+    const std::vector<float>& random =
+        shared_random_values(static_cast<std::int64_t>(values_.size()), seed, 6);
     for (const Piece& piece : pieces_) {
       for (std::int64_t i = piece.local_begin; i < piece.local_begin + piece.numel; ++i) {
         const std::size_t at = static_cast<std::size_t>(i);
@@ -109,11 +123,11 @@ class RandomLeaves final : public LeafSource {
 /// Memory behind a FullState with everything a rule could ask for.
 struct InitialState {
   explicit InitialState(const FlatLayout& layout)
-      : master(random_values(layout.padded_numel(), 71, 4)),
-        exp_avg(random_values(layout.padded_numel(), 72, 8)),
-        exp_avg_sq(random_values(layout.padded_numel(), 73, 8)),
-        max_exp_avg_sq(random_values(layout.padded_numel(), 74, 8)),
-        momentum_buffer(random_values(layout.padded_numel(), 75, 4)) {
+      : master(shared_random_values(layout.padded_numel(), 71, 4)),
+        exp_avg(shared_random_values(layout.padded_numel(), 72, 8)),
+        exp_avg_sq(shared_random_values(layout.padded_numel(), 73, 8)),
+        max_exp_avg_sq(shared_random_values(layout.padded_numel(), 74, 8)),
+        momentum_buffer(shared_random_values(layout.padded_numel(), 75, 4)) {
     for (float& value : exp_avg_sq) value = std::abs(value);
     for (float& value : max_exp_avg_sq) value = std::abs(value);
     for (std::uint64_t tensor = 0; tensor < layout.tensors().size(); ++tensor)
