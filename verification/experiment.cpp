@@ -57,8 +57,10 @@ workload::Text load_text(const RunConfig& config) {
                              : workload::read_text_file(config.text, needed);
 }
 
-Experiment::Experiment(std::string workload, const RunConfig& config, DType dtype, workload::Text text)
+Experiment::Experiment(std::string workload, const RunConfig& config, DType dtype, workload::Text text,
+                       std::string recipe)
     : workload_(std::move(workload)),
+      recipe_(std::move(recipe)),
       config_(config),
       dtype_(dtype),
       text_(std::move(text)),
@@ -129,7 +131,11 @@ FullState Experiment::initial_state() const {
   state.momentum_buffer = momentum_buffer_;
   state.tensor_steps = tensor_steps_;
   state.applied_steps = config_.initial_state == InitialState::seeded ? 7 : 0;
-  state.scaler = {scaler.kind == LossScalerKind::none ? 0 : scaler.log2_initial, 0, scaler.hysteresis};
+  // One good step short of a growth: a counter that is lost while loading shows.
+  const bool seeded = config_.initial_state == InitialState::seeded;
+  state.scaler = {scaler.kind == LossScalerKind::none ? 0 : scaler.log2_initial,
+                  seeded && scaler.kind == LossScalerKind::dynamic ? scaler.growth_interval - 1 : 0,
+                  scaler.hysteresis};
   return state;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A workload with its settings: the model, the data, the first state. Shared by all cases of one dtype.
+// A workload with its settings: the model, the data, the first state. Shared by all cases of one recipe and dtype.
 
 #include <string>
 #include <vector>
@@ -21,12 +21,14 @@ RunConfig workload_defaults(const std::string& workload);
 class Experiment {
  public:
   /// Errors: ErrorCode::config if the settings or the text cannot be used.
-  Experiment(std::string workload, const RunConfig& config, DType dtype, workload::Text text);
+  Experiment(std::string workload, const RunConfig& config, DType dtype, workload::Text text,
+             std::string recipe = "adamw");
 
   /// Everything an optimizer of this experiment needs, except its place in a world.
   OptimizerSetup setup() const;
 
   const std::string& workload() const { return workload_; }
+  const std::string& recipe() const { return recipe_; }
   const RunConfig& config() const { return config_; }
   const FlatLayout& layout() const { return layout_; }
   DType param_dtype() const { return dtype_; }
@@ -57,6 +59,7 @@ class Experiment {
   void plant_infinity(const TensorView& leaf) const;
 
   std::string workload_;
+  std::string recipe_;  // of which config is the outcome
   RunConfig config_;
   DType dtype_;
   workload::Text text_;

@@ -102,34 +102,8 @@ void RankPair::compare_phase(std::int64_t step, Phase phase, const Buffers& refe
 
 void RankPair::compare_with_truth(std::int64_t step, Phase phase, const Buffers& reference,
                                   const reference::DenseOptimizer& truth) {
-  const reference::DenseStep& last = truth.last_step();
-  const auto view = [](const std::vector<float>& values) {
-    return TensorView{const_cast<float*>(values.data()), DType::fp32,
-                      static_cast<std::int64_t>(values.size())};
-  };
-  const auto full = [&](BufferId id) -> TensorView {
-    switch (id) {
-      case BufferId::grad_sum:
-        return view(last.grad_sum);
-      case BufferId::unscaled_grad:
-        return view(last.unscaled_grad);
-      case BufferId::grad:
-        return view(last.grad);
-      case BufferId::exp_avg:
-        return view(truth.exp_avg());
-      case BufferId::exp_avg_sq:
-        return view(truth.exp_avg_sq());
-      case BufferId::master:
-        return view(truth.master());
-      case BufferId::param_shard:
-      case BufferId::param_full:
-        return truth.param();
-      default:
-        return {};
-    }
-  };
   for (const auto& [id, ours] : reference) {
-    const TensorView whole = full(id);
+    const TensorView whole = truth.buffer(id);
     if (whole.data == nullptr) continue;
     Comparison result;
     for (const Piece& piece : pieces_of(ours)) {

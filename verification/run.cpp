@@ -4,81 +4,25 @@
 #include <chrono>
 
 #include "common/base/error.hpp"
-#include "common/base/parallel_for.hpp"
 #include "verification/case_run.hpp"
 #include "verification/mpi_job.hpp"
+#include "verification/truth.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-/// The undistributed optimizer on its way through the steps, with its trace.
-class Truth {
- public:
-  Truth(const Experiment& experiment, LeafCache& leaves)
-      : experiment_(experiment),
-        leaves_(leaves),
-        optimizer_({&experiment.layout(), experiment.param_dtype(), experiment.config().micro_batches,
-                    experiment.config().optimizer, experiment.scaler()},
-                   experiment.initial_state()) {
-    trace_.workload = experiment.workload();
-    trace_.dtype = experiment.param_dtype();
-    trace_.parameters = experiment.layout().numel();
-    trace_.micro_batches = experiment.config().micro_batches;
-    trace_.context = experiment.config().model.context;
-  }
+Experiment experiment_of(const VerifyOptions& options, const CaseSpec& spec, const Texts& texts) {
+  return Experiment(spec.workload, config_of(options, spec), spec.dtype, texts.at(spec.workload),
+                    spec.recipe);
+}
 
-  void step(std::int64_t number) {
-    const std::int64_t count = experiment_.config().micro_batches;
-    const int scale = optimizer_.loss_scaler().log2_scale;
-    const Digest digest = LeafCache::parameters_digest(optimizer_.param());
-    std::vector<TensorView> views(static_cast<std::size_t>(count));
-    std::vector<double> losses(static_cast<std::size_t>(count));
-    parallel_for(available_cores(), count, [&](std::int64_t j) {
-      const LeafCache::Leaf& leaf = leaves_.leaf(number, j, optimizer_.param(), digest, scale);
-      views[static_cast<std::size_t>(j)] = leaf.values.view();
-      losses[static_cast<std::size_t>(j)] = leaf.loss;
-    });
-    optimizer_.step(views);
-    record(number, scale, losses);
-  }
-
-  const reference::DenseOptimizer& optimizer() const { return optimizer_; }
-  TrainingTrace trace() const {
-    TrainingTrace trace = trace_;
-    trace.hash = hash_.digest();
-    return trace;
-  }
-
- private:
-  void record(std::int64_t number, int scale, const std::vector<double>& losses) {
-    const reference::DenseStep& last = optimizer_.last_step();
-    TrainingStep step;
-    for (const double loss : losses) step.loss += loss / static_cast<double>(losses.size());
-    step.grad_norm = last.grad_norm;
-    step.clip_coef = last.clip_coef;
-    step.log2_loss_scale = scale;
-    step.skipped = last.found_inf;
-    trace_.steps.push_back(step);
-    const auto view = [](const std::vector<float>& values) {
-      return TensorView{const_cast<float*>(values.data()), DType::fp32,
-                        static_cast<std::int64_t>(values.size())};
-    };
-    hash_.add_step({number, last.scalars, scale, last.found_inf, last.grad_norm, last.clip_coef},
-                   experiment_.layout(),
-                   {view(last.grad_sum), view(optimizer_.master()), view(optimizer_.exp_avg()),
-                    view(optimizer_.exp_avg_sq()), optimizer_.param()});
-  }
-
-  const Experiment& experiment_;
-  LeafCache& leaves_;
-  reference::DenseOptimizer optimizer_;
-  TrajectoryHash hash_;
-  TrainingTrace trace_;
-};
+bool traces_case(const TrainingTrace& trace, const CaseSpec& spec) {
+  return trace.workload == spec.workload && trace.recipe == spec.recipe && trace.dtype == spec.dtype;
+}
 
 using MakeWorld = std::function<std::unique_ptr<World>(const CaseSpec&)>;
 
-/// All cases of one workload and dtype, interleaved step by step so that they share each step's leaves.
+/// All cases of one workload, recipe and dtype, interleaved step by step so that they share each step's leaves.
 void run_group(const VerifyOptions& options, const std::vector<CaseSpec>& cases, const Experiment& experiment,
                const MakeWorld& make_world, bool with_truth, RunReport& report,
                const ProgressSink& progress) {
@@ -93,8 +37,9 @@ void run_group(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
   const double ticks = static_cast<double>(steps) * (1.0 + static_cast<double>(runs.size()));
   double done = 0;
   const auto tick = [&](std::int64_t step) {
-    progress(++done / ticks, experiment.workload() + " " + std::string(name(experiment.param_dtype())) +
-                                 " step " + std::to_string(step) + "/" + std::to_string(steps));
+    progress(++done / ticks, experiment.workload() + " " + experiment.recipe() + " " +
+                                 std::string(name(experiment.param_dtype())) + " step " +
+                                 std::to_string(step) + "/" + std::to_string(steps));
   };
   for (std::int64_t step = 1; step <= steps; ++step) {
     if (truth) truth->step(step);
@@ -123,10 +68,11 @@ void run_groups(const VerifyOptions& options, std::vector<CaseSpec> cases, const
     std::vector<CaseSpec> group;
     std::vector<CaseSpec> rest;
     for (const CaseSpec& spec : cases) {
-      (spec.workload == first.workload && spec.dtype == first.dtype ? group : rest).push_back(spec);
+      const bool same =
+          spec.workload == first.workload && spec.recipe == first.recipe && spec.dtype == first.dtype;
+      (same ? group : rest).push_back(spec);
     }
-    const RunConfig config = config_of(options, first.workload);
-    const Experiment experiment(first.workload, config, first.dtype, texts.at(first.workload));
+    const Experiment experiment = experiment_of(options, first, texts);
     run_group(options, group, experiment, make_world, with_truth, report,
               [&](double fraction, const std::string& what) {
                 progress((static_cast<double>(before) + fraction * static_cast<double>(group.size())) /
@@ -141,7 +87,7 @@ void run_groups(const VerifyOptions& options, std::vector<CaseSpec> cases, const
 /// The MPI result must be the trajectory of the undistributed run of this process too.
 void compare_with_traces(CaseResult& result, const std::vector<TrainingTrace>& traces) {
   for (const TrainingTrace& trace : traces) {
-    if (trace.workload != result.spec.workload || trace.dtype != result.spec.dtype) continue;
+    if (!traces_case(trace, result.spec)) continue;
     if (!result.candidate_hash || !trace.hash || *result.candidate_hash == *trace.hash) continue;
     if (result.status != Status::pass && result.status != Status::mistrusted) continue;
     result.status = Status::fail;
@@ -162,13 +108,10 @@ Texts read_texts(const VerifyOptions& options, const std::vector<CaseSpec>& case
 void add_missing_truths(const VerifyOptions& options, const std::vector<CaseSpec>& mpi, const Texts& texts,
                         RunReport& report, const ProgressSink& progress) {
   for (const CaseSpec& spec : mpi) {
-    const bool there =
-        std::any_of(report.traces.begin(), report.traces.end(), [&](const TrainingTrace& trace) {
-          return trace.workload == spec.workload && trace.dtype == spec.dtype;
-        });
+    const bool there = std::any_of(report.traces.begin(), report.traces.end(),
+                                   [&](const TrainingTrace& trace) { return traces_case(trace, spec); });
     if (there) continue;
-    const Experiment experiment(spec.workload, config_of(options, spec.workload), spec.dtype,
-                                texts.at(spec.workload));
+    const Experiment experiment = experiment_of(options, spec, texts);
     run_group(options, {}, experiment, {}, true, report, progress);
   }
 }

@@ -24,6 +24,8 @@ int code_of(const Error& error) {
     case ErrorCode::config:
     case ErrorCode::io:
       return 2;
+    case ErrorCode::nonfinite:
+      return 1;
     case ErrorCode::unavailable:
       return 3;
     case ErrorCode::timeout:

@@ -1,0 +1,78 @@
+#include "verification/truth.hpp"
+
+#include "common/base/parallel_for.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+reference::DenseSetup dense_setup(const Experiment& experiment) {
+  const OptimizerSetup s = experiment.setup();
+  return {s.layout,         s.param_dtype,  s.micro_batches, s.hyper,          s.scaler,
+          s.loss_reduction, s.on_nonfinite, s.missing_grad,  s.param_rounding, s.seed};
+}
+
+template <class T>
+TensorView view_of(const std::vector<T>& values, DType dtype) {
+  return {const_cast<T*>(values.data()), dtype,
+          static_cast<std::int64_t>(values.size() * sizeof(T)) / num_bytes(dtype)};
+}
+
+}  // namespace
+
+Truth::Truth(const Experiment& experiment, LeafCache& leaves)
+    : experiment_(experiment),
+      leaves_(leaves),
+      setup_(dense_setup(experiment)),
+      optimizer_(setup_, experiment.initial_state()) {
+  trace_.workload = experiment.workload();
+  trace_.recipe = experiment.recipe();
+  trace_.dtype = experiment.param_dtype();
+  trace_.parameters = experiment.layout().numel();
+  trace_.micro_batches = experiment.config().micro_batches;
+  trace_.context = experiment.config().model.context;
+}
+
+void Truth::step(std::int64_t number) {
+  const std::int64_t count = experiment_.config().micro_batches;
+  const int scale = optimizer_.loss_scaler().log2_scale;
+  const Digest digest = LeafCache::parameters_digest(optimizer_.param());
+  std::vector<TensorView> views(static_cast<std::size_t>(count));
+  std::vector<double> losses(static_cast<std::size_t>(count));
+  parallel_for(available_cores(), count, [&](std::int64_t j) {
+    const LeafCache::Leaf& leaf = leaves_.leaf(number, j, optimizer_.param(), digest, scale);
+    views[static_cast<std::size_t>(j)] = leaf.values.view();
+    losses[static_cast<std::size_t>(j)] = leaf.loss;
+  });
+  const CachedLeaves source(leaves_, number, optimizer_.param(), scale);
+  optimizer_.step(views, reference::facts_of(setup_, source));
+  record(number, scale, losses);
+}
+
+TrainingTrace Truth::trace() const {
+  TrainingTrace trace = trace_;
+  trace.hash = hash_.digest();
+  return trace;
+}
+
+void Truth::record(std::int64_t number, int scale, const std::vector<double>& losses) {
+  const reference::DenseStep& last = optimizer_.last_step();
+  TrainingStep step;
+  for (const double loss : losses) step.loss += loss / static_cast<double>(losses.size());
+  step.grad_norm = last.grad_norm;
+  step.clip_coef = last.clip_coef;
+  step.log2_loss_scale = scale;
+  step.skipped = last.skipped;
+  trace_.steps.push_back(step);
+
+  std::vector<TensorView> buffers;
+  for (const BufferId id : {BufferId::grad_sum, BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
+                            BufferId::max_exp_avg_sq, BufferId::momentum_buffer, BufferId::param_full}) {
+    const TensorView view = optimizer_.buffer(id);
+    if (view.data != nullptr) buffers.push_back(view);
+  }
+  hash_.add_step({number, view_of(last.scalars, DType::u32), scale, last.found_inf, last.skipped,
+                  last.grad_norm, last.clip_coef, view_of(optimizer_.tensor_steps(), DType::u64)},
+                 experiment_.layout(), buffers);
+}
+
+}  // namespace zeroproof::verification
