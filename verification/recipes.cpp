@@ -36,7 +36,7 @@ constexpr std::array<Recipe, 14> all = {{
        sgd(c);
        c.optimizer.rule = UpdateRule::sgd_ema;
        c.optimizer.norm = NormForm::one;
-       c.optimizer.max_norm = 20;
+       c.optimizer.max_norm = 13;  // binds on some steps only
      }},
     {"sgd-plain", "no momentum buffer, infinity norm, no decay",
      [](RunConfig& c) {
@@ -73,8 +73,11 @@ constexpr std::array<Recipe, 14> all = {{
        c.scaler.hysteresis = 2;
        c.scaler.refill = HysteresisRefill::good_step;
      }},
-    {"adamw-tokens", "the sum over tokens is divided by their number",
-     [](RunConfig& c) { c.loss_reduction = LossReduction::tokens; }},
+    {"adamw-tokens", "the sum over tokens is divided by their number, from a fresh state",
+     [](RunConfig& c) {
+       c.loss_reduction = LossReduction::tokens;
+       fresh(c);
+     }},
     {"adamw-idle", "tensors without a gradient are left alone",
      [](RunConfig& c) {
        c.idle_tensors = true;
