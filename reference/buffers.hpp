@@ -46,8 +46,8 @@ class ParamBuffer {
   /// RNE(master) over the pieces, by local index; in fp32 the bits of master (R6, R8).
   void round_from(Span<const float> master, const std::vector<Piece>& pieces);
 
-  /// The same rounded at random (R8, R15), bf16 only. step_of_tensor: applied updates of a tensor, which number the
-  /// draw. Errors: invalid_argument in another dtype.
+  /// The same rounded at random (R8, R15), bf16 only. step_of_tensor: applied updates of a tensor, which
+  /// number the draw. Errors: invalid_argument in another dtype.
   void round_at_random(Span<const float> master, const std::vector<Piece>& pieces, std::uint64_t seed,
                        const std::function<std::uint64_t(std::int64_t tensor)>& step_of_tensor);
 

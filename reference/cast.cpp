@@ -13,8 +13,8 @@
 namespace zeroproof::reference {
 namespace {
 
-/// An 8-bit format without its sign. Magnitude code k stands for a multiple of 2^(exponent - fraction_bits): below
-/// 2^lowest_exponent that exponent is lowest_exponent (subnormals), above it is the value's own.
+/// An 8-bit format without its sign. Magnitude code k stands for a multiple of 2^(exponent - fraction_bits):
+/// below 2^lowest_exponent that exponent is lowest_exponent (subnormals), above it is the value's own.
 struct Fp8Format {
   int fraction_bits;
   int lowest_exponent;  // 1 - bias
@@ -47,8 +47,8 @@ std::uint8_t to_fp8(float value, const Fp8Format& format) {
   const int exponent = std::max(own_exponent, format.lowest_exponent);
   const int units = nearest_even(std::ldexp(magnitude, format.fraction_bits - exponent));
 
-  // Codes count the values from 0 on: 2^fraction_bits of them for each exponent. A value that was rounded up to the
-  // next power of two needs no care, because its units run into the next exponent's codes.
+  // Codes count the values from 0 on: 2^fraction_bits of them for each exponent. A value that was rounded up
+  // to the next power of two needs no care, because its units run into the next exponent's codes.
   const int code = ((exponent - format.lowest_exponent) << format.fraction_bits) + units;
   return static_cast<std::uint8_t>(sign | std::min(code, format.largest));
 }
@@ -112,8 +112,8 @@ void stochastic_cast_to_bf16(const Exec&, const RoundingDraw& draw, Span<const f
       target[i].bits = 0x7FFF;  // adding to its bits might make an infinity of it
       continue;
     }
-    // The lower half of b says how far the value lies on its way to the next bf16, in units of 2^-16 of the gap. The
-    // sum carries into the upper half for exactly that share of all draws.
+    // The lower half of b says how far the value lies on its way to the next bf16, in units of 2^-16 of the
+    // gap. The sum carries into the upper half for exactly that share of all draws.
     const std::uint32_t b = std::bit_cast<std::uint32_t>(source[i]);
     const std::uint32_t w = philox.word(draw.first_index + i);
     target[i].bits = static_cast<std::uint16_t>((b + (w >> 16)) >> 16);

@@ -26,7 +26,8 @@ inline void check_same_numel(const char* operation, const char* first, std::size
            "they are walked together, element by element", "pass views of the same length");
 }
 
-/// Throws invalid_argument unless a buffer that only some settings have is [numel] with them and empty without.
+/// Throws invalid_argument unless a buffer that only some settings have is [numel] with them and empty
+/// without.
 inline void check_optional_buffer(const char* operation, const char* buffer, bool needed,
                                   std::size_t buffer_numel, std::size_t numel) {
   if (needed) {

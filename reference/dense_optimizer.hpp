@@ -48,14 +48,15 @@ struct DenseStep {
 
 class DenseOptimizer {
  public:
-  /// Errors: invalid_argument if the layout is missing, micro_batches < 1, hyper-parameters leave R5's ranges, the
-  /// initial state lacks a buffer of the rule, or parameters other than bf16 are to be rounded stochastically.
+  /// Errors: invalid_argument if the layout is missing, micro_batches < 1, hyper-parameters leave R5's
+  /// ranges, the initial state lacks a buffer of the rule, or parameters other than bf16 are to be rounded
+  /// stochastically.
   DenseOptimizer(const DenseSetup& setup, const FullState& initial);
 
   /// One training step; returns false if it was skipped.
   /// leaves: micro_batches views of [padded_numel], all in one of fp32, bf16, fp16 (R11).
-  /// Errors: invalid_argument if leaves or facts do not fit; nonfinite if a gradient is not finite and the policy is
-  /// to stop then: nothing but gradient buffers has changed, the loss scaler neither.
+  /// Errors: invalid_argument if leaves or facts do not fit; nonfinite if a gradient is not finite and the
+  /// policy is to stop then: nothing but gradient buffers has changed, the loss scaler neither.
   bool step(const std::vector<TensorView>& leaves, const MicroBatchFacts& facts = {});
 
   const DenseStep& last_step() const { return last_; }
@@ -67,8 +68,9 @@ class DenseOptimizer {
   /// Parameters the model sees, [padded_numel] in the parameter dtype.
   TensorView param() const;
 
-  /// What a rank's buffer is a part of, [padded_numel], as it is after the step: grad_sum, unscaled_grad, grad, master,
-  /// the rule's state, param_shard and param_full (both param()). For every other id the view's data is nullptr.
+  /// What a rank's buffer is a part of, [padded_numel], as it is after the step: grad_sum, unscaled_grad,
+  /// grad, master, the rule's state, param_shard and param_full (both param()). For every other id the view's
+  /// data is nullptr.
   TensorView buffer(BufferId id) const;
 
   std::int64_t applied_steps() const { return static_cast<std::int64_t>(counts_.applied_steps); }

@@ -35,8 +35,8 @@ double chunk_sum(ConstArray grad) {
   return a[0];
 }
 
-/// Adds a value >= 0, which is m * 2^(e - 1075), exactly: m shifted to the grid of the limbs and cut into three
-/// 32-bit digits.
+/// Adds a value >= 0, which is m * 2^(e - 1075), exactly: m shifted to the grid of the limbs and cut into
+/// three 32-bit digits.
 void deposit(double sum, NormLimbs& limbs) {
   if (std::isnan(sum)) {
     limbs.nan_count += 1;
@@ -64,7 +64,8 @@ void deposit(double sum, NormLimbs& limbs) {
   limbs.limbs[first + 2] += high >> 32;
 }
 
-/// Deposits term(x) for every element. Limbs take 2^32 - 1 deposits between two normalisations; a block has 1024.
+/// Deposits term(x) for every element. Limbs take 2^32 - 1 deposits between two normalisations; a block has
+/// 1024.
 template <class Term>
 void deposit_each(Span<const float> grad, NormLimbs& limbs, Term term) {
   for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {

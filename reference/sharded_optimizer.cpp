@@ -129,7 +129,8 @@ void ShardedOptimizer::unscale() {
   std::uint64_t flag = found ? 1 : 0;
   setup_.comm->all_reduce({&flag, 1}, IntegerReduce::bitwise_or);
   found_inf_ = flag != 0 ? 1 : 0;
-  // All ranks have the same flag here, so all of them throw, and none has changed anything that survives a step.
+  // All ranks have the same flag here, so all of them throw, and none has changed anything that survives a
+  // step.
   ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
            "step " + std::to_string(applied_steps() + 1) + " has a gradient that is not finite",
            "the run was told to stop then (on_nonfinite = error)",

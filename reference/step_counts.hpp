@@ -1,5 +1,6 @@
 #pragma once
-// Who has been updated how often (R6): one count for the run, and with missing_grad = skip one for every tensor.
+// Who has been updated how often (R6): one count for the run, and with missing_grad = skip one for every
+// tensor.
 
 #include <cstdint>
 #include <vector>
@@ -26,7 +27,8 @@ struct StepCounts {
   void count_step(const std::vector<bool>& has_grad);
 };
 
-/// Errors: invalid_argument if a count is negative or too large, or per-tensor counts are needed and not [num_tensors].
+/// Errors: invalid_argument if a count is negative or too large, or per-tensor counts are needed and not
+/// [num_tensors].
 StepCounts loaded_counts(const FullState& state, MissingGrad missing_grad, const FlatLayout& layout);
 
 /// Scalars of the step about to be applied: one set, or one for every tensor with its own t (R5).

@@ -70,8 +70,8 @@ inline const std::vector<float>& shared_random_values(std::int64_t numel, std::u
   return values;
 }
 
-/// Leaves that depend on (step, micro-batch, element) only; padding is NaN. With `gaps`, a tensor gets its gradient from
-/// one micro-batch of a step alone, and from none in every third step.
+/// Leaves that depend on (step, micro-batch, element) only; padding is NaN. With `gaps`, a tensor gets its
+/// gradient from one micro-batch of a step alone, and from none in every third step.
 class RandomLeaves final : public LeafSource {
  public:
   RandomLeaves(const FlatLayout& layout, DType dtype) : pieces_(layout.pieces({{0, layout.padded_numel()}})) {

@@ -57,8 +57,8 @@ int nearest_code(float value) {
   return best | (std::signbit(value) ? 0x80 : 0);
 }
 
-/// Both signs of every finite value, of every midpoint between neighbours, and of the fp32 values next to them; and
-/// values far outside.
+/// Both signs of every finite value, of every midpoint between neighbours, and of the fp32 values next to
+/// them; and values far outside.
 template <class Format>
 std::vector<float> interesting() {
   std::vector<float> values;
@@ -97,8 +97,9 @@ std::int64_t num_wrong(const std::vector<float>& values) {
 }  // namespace
 
 TEST_CASE("e4m3: numbers to redo by hand") {
-  // 1.0 is 0x38 (exponent field 7, fraction 0); fractions are eighths. 1 + 1/16 is a tie to 1 (even), 1 + 3/16 one to
-  // 1 + 2/8. The smallest normal is 2^-6 (0x08), the smallest subnormal 2^-9 (0x01), and 2^-10 a tie to 0.
+  // 1.0 is 0x38 (exponent field 7, fraction 0); fractions are eighths. 1 + 1/16 is a tie to 1 (even), 1 +
+  // 3/16 one to 1 + 2/8. The smallest normal is 2^-6 (0x08), the smallest subnormal 2^-9 (0x01), and 2^-10 a
+  // tie to 0.
   CHECK(cast<e4m3>({1, 1.0625F, 1.1875F, -1, 0, -0.0F}) ==
         std::vector<int>{0x38, 0x38, 0x3A, 0xB8, 0x00, 0x80});
   CHECK(cast<e4m3>({0x1p-6F, 0x1p-9F, 0x1p-10F, 0x3p-10F, 0x1.01p-10F, 0x0.Fp-6F, -0x1p-11F}) ==
@@ -112,7 +113,8 @@ TEST_CASE("e4m3: numbers to redo by hand") {
 }
 
 TEST_CASE("e5m2: numbers to redo by hand") {
-  // 1.0 is 0x3C (exponent field 15, fraction 0); fractions are quarters. 1 + 1/8 is a tie to 1, 1 + 3/8 one to 1.5.
+  // 1.0 is 0x3C (exponent field 15, fraction 0); fractions are quarters. 1 + 1/8 is a tie to 1, 1 + 3/8 one
+  // to 1.5.
   CHECK(cast<e5m2>({1, 1.125F, 1.375F, -1, 0, -0.0F}) ==
         std::vector<int>{0x3C, 0x3C, 0x3E, 0xBC, 0x00, 0x80});
   CHECK(cast<e5m2>({0x1p-14F, 0x1p-16F, 0x1p-17F, 0x3p-17F, 0x7p-17F}) ==

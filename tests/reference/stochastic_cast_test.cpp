@@ -62,8 +62,8 @@ TEST_CASE("stochastic cast: exact values and specials do not move") {
 }
 
 TEST_CASE("stochastic cast: goes up for the right share of all draws") {
-  // 1 + 2^-9 lies a quarter of the gap 2^-7 above 1: one draw in four goes up. 40000 draws, the share has a standard
-  // deviation of 0.0022.
+  // 1 + 2^-9 lies a quarter of the gap 2^-7 above 1: one draw in four goes up. 40000 draws, the share has a
+  // standard deviation of 0.0022.
   const std::vector<float> source(40000, 1 + 0x1p-9F);
   std::int64_t up = 0;
   for (const std::uint16_t bits : rounded(source, {11, 1, 0})) {
