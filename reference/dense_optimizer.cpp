@@ -202,6 +202,14 @@ TensorView DenseOptimizer::buffer(BufferId id) const {
   };
   if (state_.contains(id)) return view(state_.at(id));
   switch (id) {
+    case BufferId::step_scalars: {
+      const auto words = static_cast<std::int64_t>(last_.scalars.size()) * num_step_scalar_words;
+      return {const_cast<StepScalars*>(last_.scalars.data()), DType::u32, words};
+    }
+    case BufferId::tensor_steps: {
+      const std::vector<std::uint64_t>& steps = counts_.tensor_steps;
+      return {const_cast<std::uint64_t*>(steps.data()), DType::u64, static_cast<std::int64_t>(steps.size())};
+    }
     case BufferId::grad_sum:
       return view(last_.grad_sum);
     case BufferId::unscaled_grad:

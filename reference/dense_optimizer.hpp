@@ -68,9 +68,9 @@ class DenseOptimizer {
   /// Parameters the model sees, [padded_numel] in the parameter dtype.
   TensorView param() const;
 
-  /// What a rank's buffer is a part of, [padded_numel], as it is after the step: grad_sum, unscaled_grad,
-  /// grad, master, the rule's state, param_shard and param_full (both param()). For every other id the view's
-  /// data is nullptr.
+  /// A buffer of the contract as it is after the step. [padded_numel]: grad_sum, unscaled_grad, grad, master,
+  /// the rule's state, param_shard and param_full (both param()). Words: step_scalars, and tensor_steps with
+  /// missing_grad = skip. For every other id the view's data is nullptr.
   TensorView buffer(BufferId id) const;
 
   std::int64_t applied_steps() const { return static_cast<std::int64_t>(counts_.applied_steps); }

@@ -80,8 +80,19 @@ TEST_CASE("dense: parameters in every format") {
 }
 
 TEST_CASE("dense: what its buffers are called") {
-  const ThreeElements model;
+  ThreeElements model;
+  model.setup.missing_grad = MissingGrad::skip;
+  model.tensor_steps = {4, 6};
   reference::DenseOptimizer optimizer(model.setup, model.state());
+  CHECK(step(optimizer, {{3, -20, 5}, {5, -4, -5}}, {{}, {{true, false}, {true, false}}}));
+  const TensorView scalars = optimizer.buffer(BufferId::step_scalars);
+  CHECK(scalars.data == optimizer.last_step().scalars.data());
+  CHECK(scalars.dtype == DType::u32);
+  CHECK(scalars.numel == 2 * num_step_scalar_words);
+  const TensorView steps = optimizer.buffer(BufferId::tensor_steps);
+  CHECK(read<std::array<std::uint64_t, 2>>(steps) == std::array<std::uint64_t, 2>{5, 6});
+  CHECK(steps.dtype == DType::u64);
+  CHECK(steps.numel == 2);
   CHECK(optimizer.buffer(BufferId::master).data == optimizer.master().data());
   CHECK(optimizer.buffer(BufferId::grad_sum).data == optimizer.last_step().grad_sum.data());
   CHECK(optimizer.buffer(BufferId::unscaled_grad).data == optimizer.last_step().unscaled_grad.data());
@@ -89,7 +100,7 @@ TEST_CASE("dense: what its buffers are called") {
   CHECK(optimizer.buffer(BufferId::exp_avg).data == optimizer.state(BufferId::exp_avg).data());
   CHECK(optimizer.buffer(BufferId::param_shard).data == optimizer.param().data);
   CHECK(optimizer.buffer(BufferId::param_full).numel == 2048);
-  for (const BufferId none : {BufferId::step_scalars, BufferId::grad_norm, BufferId::max_exp_avg_sq}) {
+  for (const BufferId none : {BufferId::norm_limbs, BufferId::grad_norm, BufferId::max_exp_avg_sq}) {
     CHECK(optimizer.buffer(none).data == nullptr);
   }
 }
