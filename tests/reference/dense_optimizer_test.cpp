@@ -132,6 +132,8 @@ TEST_CASE("dense: what is refused") {
   make(model);
   model.tensor_steps = {1};
   ZP_CHECK_INVALID(make(model));
+  model.tensor_steps = {1, 1, 1};
+  ZP_CHECK_INVALID(make(model));
   model.tensor_steps = {1, std::uint64_t{1} << 63};
   ZP_CHECK_INVALID(make(model));
   model.tensor_steps = {1, 1};

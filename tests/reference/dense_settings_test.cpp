@@ -1,5 +1,7 @@
 // Rules, divisors, policies, norm forms and roundings of the undistributed optimizer, by hand.
 
+#include "reference/adam.hpp"
+#include "reference/sgd.hpp"
 #include "tests/reference/dense_support.hpp"
 
 using namespace zeroproof;
@@ -44,6 +46,49 @@ TEST_CASE("dense: the other rules and the state they keep, by hand") {
   CHECK(three(adam.state(BufferId::max_exp_avg_sq)) == std::vector<float>{0.25F, 2.25F, 0});
   const std::vector<BufferId> expected = {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq};
   CHECK(reference::state_buffers(model.setup.hyper) == expected);
+}
+
+TEST_CASE("dense: every option reaches the rule") {
+  for (int flags = 0; flags < 64; ++flags) {
+    const UpdateRule rule = static_cast<UpdateRule>(flags % 4);
+    const bool maximize = (flags & 4) != 0;
+    const bool is_sgd = rule == UpdateRule::sgd;
+    const bool amsgrad = (flags & 8) != 0 && (rule == UpdateRule::adamw || rule == UpdateRule::adam);
+    const bool momentum = (flags & 16) != 0 && is_sgd;
+    const bool nesterov = (flags & 32) != 0 && momentum;
+    INFO("flags ", flags);
+    ThreeElements model;
+    model.setup.hyper.rule = rule;
+    model.setup.hyper.maximize = maximize;
+    model.setup.hyper.amsgrad = amsgrad;
+    model.setup.hyper.momentum = momentum ? 0.75 : 0;
+    model.setup.hyper.nesterov = nesterov;
+    reference::DenseOptimizer optimizer(model.setup, model.state());
+
+    // The twin itself, called for the same gradients; the second ones are smaller, which amsgrad notices.
+    std::vector<float> master = three(model.master);
+    std::vector<float> first(3);
+    std::vector<float> second(3);
+    std::vector<float> largest(amsgrad ? 3 : 0);
+    std::vector<float> buffer(momentum ? 3 : 0);
+    for (const float size : {8.0F, 1.0F}) {
+      CHECK(step(optimizer, {{3 * size, -20 * size, 5 * size}, {5 * size, -4 * size, 9 * size}}));
+      const std::vector<float> grad = three(optimizer.last_step().grad);
+      const StepScalars& s = optimizer.last_step().scalars[0];
+      if (rule == UpdateRule::adamw) {
+        reference::adamw_update({}, {amsgrad, maximize}, s, grad, master, first, second, largest);
+      } else if (rule == UpdateRule::adam) {
+        reference::adam_update({}, {amsgrad, maximize}, s, grad, master, first, second, largest);
+      } else if (is_sgd) {
+        reference::sgd_update({}, {momentum, nesterov, maximize}, s, grad, master, buffer);
+      } else {
+        reference::sgd_ema_update({}, {maximize}, s, grad, master, first);
+      }
+    }
+    CHECK(bits(three(optimizer.master())) == bits(master));
+    if (amsgrad) CHECK(bits(three(optimizer.state(BufferId::max_exp_avg_sq))) == bits(largest));
+    if (momentum) CHECK(bits(three(optimizer.state(BufferId::momentum_buffer))) == bits(buffer));
+  }
 }
 
 TEST_CASE("dense: the divisor counts tokens") {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "common/contracts/grad_norm.hpp"
+#include "reference/grad_norm.hpp"
 #include "tests/reference/distributed_support.hpp"
 
 using namespace zeroproof;
@@ -84,6 +84,35 @@ TEST_CASE("views: every phase shows what R6 says it writes, for every rule") {
         },
         norm_limbs, {momentum_buffer, tensor_steps});
     check([](OptimizerSetup& s) { s.hyper.rule = UpdateRule::sgd_ema; }, norm_limbs, {exp_avg});
+  }
+}
+
+TEST_CASE("views: every form of the norm leaves its own integers") {
+  for (const NormForm form : {NormForm::chunk1024, NormForm::exact, NormForm::one, NormForm::inf}) {
+    Alone rank(1);
+    rank.setup.hyper.norm = form;
+    rank.make();
+    rank.run_up_to(Phase::norm);
+    const auto* const values = static_cast<const float*>(rank.view(BufferId::unscaled_grad).data);
+    NormLimbs limbs;
+    std::uint32_t amax = 0;
+    for (const Piece& piece : rank.layout.pieces({{0, rank.layout.padded_numel()}})) {
+      const Span<const float> grad(values + piece.local_begin, static_cast<std::size_t>(piece.numel));
+      if (form == NormForm::chunk1024) reference::grad_norm_accumulate({}, grad, limbs);
+      if (form == NormForm::exact) reference::grad_norm_exact_accumulate({}, grad, limbs);
+      if (form == NormForm::one) reference::grad_abs_accumulate({}, grad, limbs);
+      if (form == NormForm::inf) reference::grad_max_accumulate({}, grad, amax);
+    }
+    reference::grad_norm_normalise(limbs);
+    const double norm = read<double>(rank.view(BufferId::grad_norm));
+    if (form == NormForm::inf) {
+      CHECK(read<std::uint32_t>(rank.view(BufferId::grad_amax)) == amax);
+      CHECK(norm == reference::grad_max_finish(amax));
+    } else {
+      CHECK(read<NormLimbs>(rank.view(BufferId::norm_limbs)) == limbs);
+      CHECK(norm ==
+            (form == NormForm::one ? reference::grad_abs_finish(limbs) : reference::grad_norm_finish(limbs)));
+    }
   }
 }
 
