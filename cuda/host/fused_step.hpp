@@ -42,8 +42,9 @@ struct FusedOptions {
   bool maximize = false;
   bool momentum = false;  ///< sgd: there is a momentum buffer
   bool nesterov = false;
-  std::optional<float> clip_value;   ///< already rounded to fp32
-  std::optional<RoundingDraw> draw;  ///< stochastic rounding; first_index belongs to grad_sum[0]. bf16 only
+  std::optional<float> clip_value = {};  ///< already rounded to fp32
+  std::optional<RoundingDraw> draw =
+      {};  ///< stochastic rounding; first_index belongs to grad_sum[0]. bf16 only
 };
 
 /// The options of a run. `draw` stays empty: step and first index belong to the call.

@@ -18,6 +18,7 @@
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/isa.hpp"
 #include "cuda/host/loss_scaler.hpp"
+#include "cuda/host/sgd.hpp"
 #include "cuda/host/step_scalars.hpp"
 #include "tests/cuda/expect_error.hpp"
 
@@ -41,26 +42,82 @@ TEST_CASE("host twins refuse buffers of different lengths") {
   };
   refused([&] { host::cast_to_bf16(exec, three, halves); });
   refused([&] { host::cast_to_fp16(exec, three, half_precision); });
+  std::vector<e4m3> bytes4(4);
+  std::vector<e5m2> bytes5(4);
+  refused([&] { host::cast_to_e4m3(exec, three, bytes4); });
+  refused([&] { host::cast_to_e5m2(exec, three, bytes5); });
+  refused([&] { host::widen_e4m3(exec, bytes4, three); });
+  refused([&] { host::widen_e5m2(exec, bytes5, three); });
+  refused([&] { host::stochastic_cast_to_bf16(exec, {}, three, halves); });
   refused([&] { host::widen_bf16(exec, halves, three); });
   refused([&] { host::widen_fp16(exec, half_precision, three); });
   refused([&] { host::unscale(exec, 1.0F, three, four); });
   refused([&] { host::clip(exec, 1.0F, three, four); });
   refused([&] { host::add_nodes(exec, three, four, four); });
   refused([&] { host::add_nodes(exec, four, four, three); });
-  refused([&] { host::adamw_update(exec, scalars, three, four, three, three); });
-  refused([&] { host::adamw_update(exec, scalars, three, three, four, three); });
-  refused([&] { host::adamw_update(exec, scalars, three, three, three, four); });
+  for (AdamwUpdateFn* update : {&host::adamw_update, &host::adam_update}) {
+    refused([&] { update(exec, {}, scalars, three, four, three, three, {}); });
+    refused([&] { update(exec, {}, scalars, three, three, four, three, {}); });
+    refused([&] { update(exec, {}, scalars, three, three, three, four, {}); });
+    refused([&] { update(exec, {true, false}, scalars, three, three, three, three, {}); });
+    refused([&] { update(exec, {true, false}, scalars, three, three, three, three, four); });
+    refused([&] { update(exec, {}, scalars, three, three, three, three, three); });
+  }
+  refused([&] { host::sgd_update(exec, {}, scalars, three, four, {}); });
+  refused([&] { host::sgd_update(exec, {true, false, false}, scalars, three, three, four); });
+  refused([&] { host::sgd_update(exec, {true, false, false}, scalars, three, three, {}); });
+  refused([&] { host::sgd_update(exec, {}, scalars, three, three, three); });
+  refused([&] { host::sgd_update(exec, {false, true, false}, scalars, three, three, {}); });
+  refused([&] { host::sgd_ema_update(exec, {}, scalars, three, four, three); });
+  refused([&] { host::sgd_ema_update(exec, {}, scalars, three, three, four); });
   refused([&] { host::grad_sum(exec, {}, three); });
   const std::vector<Span<const float>> leaves = {three, four};
   refused([&] { host::grad_sum(exec, leaves, three); });
   refused([&] { host::maximal_nodes(-1, 2); });
   refused([&] { host::maximal_nodes(3, 2); });
-  refused([&] {
-    host::fused_update(exec, scalars, 1.0F, three, three, three, three, {four.data(), DType::fp32, 4});
-  });
-  refused([&] {
-    host::fused_update(exec, scalars, 1.0F, three, three, three, three, {four.data(), DType::fp64, 3});
-  });
+}
+
+TEST_CASE("clip_value refuses what is no limit") {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> three(3);
+  for (const float bad : {0.0F, -0.0F, -1.0F, inf, -inf, std::numeric_limits<float>::quiet_NaN()}) {
+    expect_error(ErrorCode::invalid_argument, [&] { host::clip_value(exec, bad, three); });
+  }
+}
+
+TEST_CASE("the fused pass refuses state that does not fit its rule") {
+  std::vector<float> three(3), four(4), none;
+  std::vector<bf16> halves(3);
+  const StepScalars scalars = host::step_scalars({}, 1, 0, 1);
+  const TensorView param{halves.data(), DType::bf16, 3};
+  const auto run = [&](const host::FusedOptions& options, const host::FusedState& state,
+                       const TensorView& view) {
+    host::fused_update(exec, options, scalars, 1.0F, three, state, view);
+  };
+  const auto refused = [&](const host::FusedOptions& options, const host::FusedState& state,
+                           const TensorView& view) {
+    expect_error(ErrorCode::invalid_argument, [&] { run(options, state, view); });
+  };
+  const host::FusedState adam{three, three, three};
+  CHECK_NOTHROW(run({}, adam, param));
+  refused({}, {four, three, three}, param);
+  refused({}, {three, four, three}, param);
+  refused({}, {three, three, four}, param);
+  refused({}, {three, three, three, three}, param);
+  refused({}, {three, three, three, none, three}, param);
+  refused({}, adam, {four.data(), DType::fp32, 4});
+  refused({}, adam, {four.data(), DType::fp64, 3});
+  refused({}, adam, {four.data(), DType::e4m3, 3});
+  refused({.amsgrad = true}, adam, param);
+  refused({.nesterov = true}, adam, param);
+  refused({.clip_value = 0.0F}, adam, param);
+  refused({.draw = RoundingDraw{}}, adam, {four.data(), DType::fp16, 3});
+  refused({.rule = UpdateRule::sgd}, adam, param);
+  refused({.rule = UpdateRule::sgd, .momentum = true}, {three}, param);
+  refused({.rule = UpdateRule::sgd, .nesterov = true}, {three}, param);
+  refused({.rule = UpdateRule::sgd_ema}, {three}, param);
+  refused({.rule = UpdateRule::sgd_ema}, adam, param);
+  CHECK_NOTHROW(run({.rule = UpdateRule::sgd}, {three}, param));
 }
 
 TEST_CASE("the loss scaler refuses settings under which it could not move") {

@@ -1,0 +1,163 @@
+// Update rules of the host twin: values that can be redone on paper, chosen so that nothing is rounded.
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "cuda/host/adam.hpp"
+#include "cuda/host/isa.hpp"
+#include "cuda/host/sgd.hpp"
+
+namespace {
+
+using namespace zeroproof;
+namespace host = zeroproof::cuda::host;
+
+constexpr float inf = std::numeric_limits<float>::infinity();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+/// beta1 = beta2 = 1/2 and everything else easy: d = sqrt(v) + 1.
+StepScalars scalars() {
+  StepScalars c{};
+  c.beta1 = c.one_minus_beta1 = c.beta2 = c.one_minus_beta2 = 0.5F;
+  c.sqrt_bias_correction2 = 1;
+  c.step_size = 0.5F;
+  c.eps = 1;
+  c.lr_weight_decay = 0.25F;
+  c.weight_decay = 0.5F;
+  c.lr = 0.25F;
+  c.momentum = 0.5F;
+  c.one_minus_dampening = 0.75F;
+  c.has_decay = 1;
+  return c;
+}
+
+/// The same element everywhere in a buffer that has full vectors and a tail.
+struct Element {
+  float grad = 0, master = 0, exp_avg = 0, exp_avg_sq = 0, max_exp_avg_sq = 0;
+};
+
+bool same(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+bool all_are(const std::vector<float>& values, float want) {
+  bool all = true;
+  for (const float value : values) all = all && same(value, want);
+  return all;
+}
+
+template <class Update>
+void check_adam(Update update, const AdamOptions& options, const StepScalars& c, const Element& in,
+                const Element& want) {
+  constexpr std::size_t numel = 37;
+  for (const Isa isa : host::supported_isas()) {
+    const std::vector<float> grad(numel, in.grad);
+    std::vector<float> master(numel, in.master), exp_avg(numel, in.exp_avg), exp_avg_sq(numel, in.exp_avg_sq);
+    std::vector<float> most(options.amsgrad ? numel : 0, in.max_exp_avg_sq);
+    update(Exec{1, isa, {}}, options, c, grad, master, exp_avg, exp_avg_sq, most);
+    CAPTURE(host::name(isa));
+    CHECK(all_are(master, want.master));
+    CHECK(all_are(exp_avg, want.exp_avg));
+    CHECK(all_are(exp_avg_sq, want.exp_avg_sq));
+    if (options.amsgrad) CHECK(all_are(most, want.max_exp_avg_sq));
+    CHECK(all_are(grad, in.grad));
+  }
+}
+
+void check_sgd(const SgdOptions& options, const StepScalars& c, float grad, float master, float buffer,
+               float want_master, float want_buffer) {
+  constexpr std::size_t numel = 37;
+  for (const Isa isa : host::supported_isas()) {
+    std::vector<float> masters(numel, master), buffers(options.momentum ? numel : 0, buffer);
+    host::sgd_update({1, isa, {}}, options, c, std::vector<float>(numel, grad), masters, buffers);
+    CAPTURE(host::name(isa));
+    CHECK(all_are(masters, want_master));
+    CHECK(all_are(buffers, want_buffer));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("adamw: by hand, with amsgrad and maximize") {
+  const StepScalars c = scalars();
+  // m = 1 + 2 = 3; v = 1 + 8 = 9; q = 3 / 4; a = 3/8; w = 1; u = 11/8
+  check_adam(host::adamw_update, {}, c, {4, 4, 2, 2, 0}, {4, 2.625F, 3, 9, 0});
+  // ascend: m = 1 - 2 = -1; q = -1/4; a = -1/8; u = 7/8
+  check_adam(host::adamw_update, {false, true}, c, {4, 4, 2, 2, 0}, {4, 3.125F, -1, 9, 0});
+  // the maximum 25 stays: q = 3 / 6; a = 1/4; u = 5/4.  The maximum 1 is overtaken.
+  check_adam(host::adamw_update, {true, false}, c, {4, 4, 2, 2, 25}, {4, 2.75F, 3, 9, 25});
+  check_adam(host::adamw_update, {true, false}, c, {4, 4, 2, 2, 1}, {4, 2.625F, 3, 9, 9});
+}
+
+TEST_CASE("adam: the decay enters before the moments and nowhere else") {
+  StepScalars c = scalars();
+  // w = 2; g = 4; m = 3; v = 9; a = 3/8
+  check_adam(host::adam_update, {}, c, {2, 4, 2, 2, 0}, {2, 3.625F, 3, 9, 0});
+  // the sign flips before the decay is added: g = -2 + 2 = 0; m = 1; v = 1; a = 1/4
+  check_adam(host::adam_update, {false, true}, c, {2, 4, 2, 2, 0}, {2, 3.75F, 1, 1, 0});
+  check_adam(host::adam_update, {true, false}, c, {2, 4, 2, 2, 25}, {2, 3.75F, 3, 9, 25});
+  c.sqrt_bias_correction2 = 0.5F;  // r = 6; with eps = 2: q = 3 / 8; a = 3/16
+  c.eps = 2;
+  check_adam(host::adam_update, {}, c, {2, 4, 2, 2, 0}, {2, 3.8125F, 3, 9, 0});
+}
+
+TEST_CASE("adam, adamw: without decay the term is left out, not multiplied by zero") {
+  StepScalars c = scalars();
+  c.has_decay = 0;
+  c.weight_decay = c.lr_weight_decay = 0;
+  check_adam(host::adam_update, {}, c, {4, inf, 2, 2, 0}, {4, inf, 3, 9, 0});
+  check_adam(host::adamw_update, {}, c, {4, inf, 2, 2, 0}, {4, inf, 3, 9, 0});
+  c.has_decay = 1;
+  check_adam(host::adam_update, {}, c, {4, inf, 2, 2, 0}, {4, not_a_number, not_a_number, not_a_number, 0});
+}
+
+TEST_CASE("amsgrad: NaN replaces the maximum, and a NaN maximum is replaced") {
+  StepScalars c = scalars();
+  c.has_decay = 0;
+  check_adam(host::adamw_update, {true, false}, c, {not_a_number, 4, 2, 2, 25},
+             {0, not_a_number, not_a_number, not_a_number, not_a_number});
+  check_adam(host::adamw_update, {true, false}, c, {4, 4, 2, 2, not_a_number}, {4, 3.625F, 3, 9, 9});
+  check_adam(host::adamw_update, {true, false}, c, {0, 4, 2, 0, inf}, {0, 4, 1, 0, inf});
+}
+
+TEST_CASE("sgd: the four forms by hand") {
+  StepScalars c = scalars();
+  // g = 1 + 2 = 3
+  check_sgd({false, false, false}, c, 1, 4, 0, 3.25F, 0);
+  check_sgd({false, false, true}, c, 1, 4, 0, 3.75F, 0);        // g = -1 + 2
+  check_sgd({true, false, false}, c, 1, 4, 8, 2.4375F, 6.25F);  // 4 + 9/4; s = 25/16
+  check_sgd({true, true, false}, c, 1, 4, 8, 2.46875F, 6.25F);  // h = 25/8, e = 49/8, s = 49/32
+  c.is_first = 1;                                               // neither read nor dampened
+  check_sgd({true, false, false}, c, 1, 4, not_a_number, 3.25F, 3);
+  check_sgd({true, true, false}, c, 1, 4, not_a_number, 2.875F, 3);  // h = 3/2, e = 9/2, s = 9/8
+  check_sgd({false, false, false}, c, 1, 4, 0, 3.25F, 0);
+  c.has_decay = 0;
+  check_sgd({false, false, false}, c, 1, inf, 0, inf, 0);
+  check_sgd({true, false, true}, c, 0, 4, 0, 4, -0.0F);  // the buffer starts as the bits of g
+  check_sgd({true, false, false}, c, -0.0F, 4, 0, 4, -0.0F);
+}
+
+TEST_CASE("sgd_ema: by hand; is_first is not read") {
+  StepScalars c = scalars();
+  for (const std::uint32_t is_first : {0U, 1U}) {
+    c.is_first = is_first;
+    for (const Isa isa : host::supported_isas()) {
+      std::vector<float> master(37, 4.0F), exp_avg(37, 8.0F);
+      host::sgd_ema_update({1, isa, {}}, {}, c, std::vector<float>(37, 1.0F), master, exp_avg);
+      CHECK(all_are(exp_avg, 5.5F));   // 4 + 3/2
+      CHECK(all_are(master, 2.625F));  // s = 11/8
+      std::ranges::fill(master, 4.0F);
+      std::ranges::fill(exp_avg, 8.0F);
+      host::sgd_ema_update({1, isa, {}}, {true}, c, std::vector<float>(37, 1.0F), master, exp_avg);
+      CHECK(all_are(exp_avg, 4.5F));  // g = -1 + 2
+      CHECK(all_are(master, 2.875F));
+    }
+  }
+}
