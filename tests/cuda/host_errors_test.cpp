@@ -168,13 +168,24 @@ TEST_CASE("the production optimizer refuses setups that do not fit") {
   refused([](OptimizerSetup& s) { s.hyper.eps = 0; });
   refused([](OptimizerSetup& s) { s.hyper.beta2 = 1.0F; });
   refused([](OptimizerSetup& s) { s.hyper.max_norm = -1.0; });
+  refused([](OptimizerSetup& s) { s.hyper.clip_value = 0.0; });
+  refused([](OptimizerSetup& s) { s.hyper.momentum = 0.9; });
+  refused([](OptimizerSetup& s) { s.hyper.nesterov = true; });
   refused([](OptimizerSetup& s) { s.hyper.lr = std::numeric_limits<double>::quiet_NaN(); });
   refused([](OptimizerSetup& s) { s.scaler.growth_interval = 0; });
   const auto optimizer = cuda::make_distributed_optimizer(setup());
   const std::vector<float> full(static_cast<std::size_t>(layout.padded_numel()));
   const std::vector<float> shorter(full.size() - 1);
-  expect_error(ErrorCode::invalid_argument, [&] { optimizer->load_state({shorter, full, full, 0, {}}); });
-  expect_error(ErrorCode::invalid_argument, [&] { optimizer->load_state({full, full, full, -1, {}}); });
+  expect_error(ErrorCode::invalid_argument, [&] {
+    optimizer->load_state({shorter, full, full, {}, {}, {}, 0, {}});
+  });
+  expect_error(ErrorCode::invalid_argument, [&] {
+    optimizer->load_state({full, full, full, {}, {}, {}, -1, {}});
+  });
+  expect_error(ErrorCode::invalid_argument, [&] {
+    optimizer->load_state({full, full, {}, {}, {}, {}, 0, {}});
+  });
+  CHECK_NOTHROW(optimizer->load_state({full, full, full, {}, {}, {}, 0, {}}));
 }
 
 TEST_CASE("a changed floating-point environment is an error, not a result") {

@@ -37,9 +37,10 @@ void copy(WorkerTeam& team, const State& from, const State& to) {
   copy(team, from.exp_avg_sq, to.exp_avg_sq);
 }
 
-void touch(WorkerTeam& team, const HugeBuffer<std::uint16_t>& buffer) {
+template <class T>
+void touch(WorkerTeam& team, const HugeBuffer<T>& buffer) {
   team.run(numel(buffer.span()), [&](std::int64_t begin, std::int64_t end) {
-    std::memset(buffer.data() + begin, 0xFF, static_cast<std::size_t>(end - begin) * sizeof(std::uint16_t));
+    std::memset(buffer.data() + begin, 0xFF, static_cast<std::size_t>(end - begin) * sizeof(T));
   });
 }
 
@@ -53,6 +54,9 @@ Data::Data(std::int64_t count, WorkerTeam& team)
       grad_sum(count),
       work_grad(count),
       half(count),
+      bytes(count),
+      rules(count),
+      max_exp_avg_sq(count),
       threads(count),
       fused(count),
       seven(count),
@@ -66,7 +70,9 @@ Data::Data(std::int64_t count, WorkerTeam& team)
   fill(team, threads.exp_avg, 3, -0.01F, 0.01F);
   fill(team, threads.exp_avg_sq, 4, 1e-6F, 1e-4F);
   copy(team, grad_sum, work_grad);
-  for (const State* state : {&fused, &seven, &serial, &reference}) copy(team, threads, *state);
+  for (const State* state : {&rules, &fused, &seven, &serial, &reference}) copy(team, threads, *state);
+  copy(team, threads.exp_avg_sq, max_exp_avg_sq);
+  touch(team, bytes);
   for (const auto* buffer : {&half, &fused_param, &seven_param}) touch(team, *buffer);
 }
 

@@ -26,11 +26,14 @@ struct Data {
   OptimizerHyper hyper;
   StepScalars scalars;
 
-  HugeBuffer<float> grad_sum;      // [numel], never written after the start
-  HugeBuffer<float> work_grad;     // [numel], the gradient of the seven passes, which overwrite it
-  HugeBuffer<std::uint16_t> half;  // [numel], target of single casts
-  State threads;                   // [numel], adamw on all threads
-  State fused, seven;              // [numel]
+  HugeBuffer<float> grad_sum;        // [numel], never written after the start
+  HugeBuffer<float> work_grad;       // [numel], the gradient of the seven passes, which overwrite it
+  HugeBuffer<std::uint16_t> half;    // [numel], target of single casts
+  HugeBuffer<std::uint8_t> bytes;    // [numel], the same for 8-bit formats
+  State rules;                       // [numel], advanced by the rows of all other rules, one after another
+  HugeBuffer<float> max_exp_avg_sq;  // [numel], of rules
+  State threads;                     // [numel], adamw on all threads
+  State fused, seven;                // [numel]
   HugeBuffer<std::uint16_t> fused_param, seven_param;  // [numel], bf16
   State serial, reference;                             // [slice_numel], adamw on one thread
 };

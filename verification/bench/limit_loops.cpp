@@ -43,6 +43,36 @@ void narrow(const float* __restrict a, std::uint16_t* __restrict half, std::int6
   for (std::int64_t i = 0; i < numel; ++i) half[i] = high_half(a[i]);
 }
 
+void narrow8(const float* __restrict a, std::uint8_t* __restrict byte, std::int64_t numel) {
+  for (std::int64_t i = 0; i < numel; ++i) byte[i] = static_cast<std::uint8_t>(bits_of(a[i]) >> 24);
+}
+
+void widen8(const std::uint8_t* __restrict byte, float* __restrict a, std::int64_t numel) {
+  for (std::int64_t i = 0; i < numel; ++i) a[i] = float_of(std::uint32_t{byte[i]} << 24);
+}
+
+void widen16(const std::uint16_t* __restrict half, float* __restrict a, std::int64_t numel) {
+  for (std::int64_t i = 0; i < numel; ++i) a[i] = float_of(std::uint32_t{half[i]} << 16);
+}
+
+void momentum(std::uint32_t mask, const float* __restrict g, float* __restrict p, float* __restrict m,
+              std::int64_t numel) {
+  for (std::int64_t i = 0; i < numel; ++i) {
+    p[i] = mixed(p[i], g[i], mask);
+    m[i] = mixed(m[i], g[i], mask);
+  }
+}
+
+void amsgrad(std::uint32_t mask, const float* __restrict g, float* __restrict p, float* __restrict m,
+             float* __restrict v, float* __restrict x, std::int64_t numel) {
+  for (std::int64_t i = 0; i < numel; ++i) {
+    p[i] = mixed(p[i], g[i], mask);
+    m[i] = mixed(m[i], g[i], mask);
+    v[i] = mixed(v[i], g[i], mask);
+    x[i] = mixed(x[i], g[i], mask);
+  }
+}
+
 void adam(std::uint32_t mask, const float* __restrict g, float* __restrict p, float* __restrict m,
           float* __restrict v, std::int64_t numel) {
   for (std::int64_t i = 0; i < numel; ++i) {
@@ -62,19 +92,21 @@ void step(std::uint32_t mask, const float* __restrict g, float* __restrict p, fl
   }
 }
 
-/// Copies numel values, a multiple of 32, to a 64-byte aligned target without reading its lines first.
-inline void stream(const std::uint16_t* from, std::uint16_t* to, std::int64_t numel) {
+/// Copies num_bytes, a multiple of 64, to a 64-byte aligned target without reading its lines first.
+inline void stream(const void* from, void* to, std::int64_t num_bytes) {
+  const char* source = static_cast<const char*>(from);
+  char* target = static_cast<char*>(to);
 #if defined(__AVX512F__)
-  for (std::int64_t i = 0; i < numel; i += 32) {
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
+  for (std::int64_t i = 0; i < num_bytes; i += 64) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(target + i), _mm512_loadu_si512(source + i));
   }
 #elif defined(__SSE2__)
-  for (std::int64_t i = 0; i < numel; i += 8) {
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
-                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
+  for (std::int64_t i = 0; i < num_bytes; i += 16) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(target + i),
+                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
   }
 #else
-  __builtin_memcpy(to, from, static_cast<std::size_t>(numel) * 2);
+  __builtin_memcpy(target, source, static_cast<std::size_t>(num_bytes));
 #endif
 }
 
@@ -85,13 +117,29 @@ inline void stream_end() {
 #endif
 }
 
-void narrow_streamed(const float* a, std::uint16_t* half, std::int64_t numel) {
-  alignas(64) std::uint16_t stage[staging];
+/// Any loop that makes a target from a source, `staging` elements at a time.
+template <class Source, class Target>
+inline void staged(void (*loop)(const Source*, Target*, std::int64_t), const Source* source, Target* target,
+                   std::int64_t numel) {
+  alignas(64) Target stage[staging];
   for (std::int64_t begin = 0; begin < numel; begin += staging) {
-    narrow(a + begin, stage, staging);
-    stream(stage, half + begin, staging);
+    loop(source + begin, stage, staging);
+    stream(stage, target + begin, staging * static_cast<std::int64_t>(sizeof(Target)));
   }
   stream_end();
+}
+
+void narrow_streamed(const float* a, std::uint16_t* half, std::int64_t numel) {
+  staged(narrow, a, half, numel);
+}
+void narrow8_streamed(const float* a, std::uint8_t* byte, std::int64_t numel) {
+  staged(narrow8, a, byte, numel);
+}
+void widen8_streamed(const std::uint8_t* byte, float* a, std::int64_t numel) {
+  staged(widen8, byte, a, numel);
+}
+void widen16_streamed(const std::uint16_t* half, float* a, std::int64_t numel) {
+  staged(widen16, half, a, numel);
 }
 
 void step_streamed(std::uint32_t mask, const float* g, float* p, float* m, float* v, std::uint16_t* half,
@@ -99,7 +147,7 @@ void step_streamed(std::uint32_t mask, const float* g, float* p, float* m, float
   alignas(64) std::uint16_t stage[staging];
   for (std::int64_t begin = 0; begin < numel; begin += staging) {
     step(mask, g + begin, p + begin, m + begin, v + begin, stage, staging);
-    stream(stage, half + begin, staging);
+    stream(stage, half + begin, staging * 2);
   }
   stream_end();
 }
@@ -107,7 +155,9 @@ void step_streamed(std::uint32_t mask, const float* g, float* p, float* m, float
 }  // namespace
 
 extern const LimitLoops loops;
-const LimitLoops loops = {read, in_place, add,           narrow,    narrow_streamed,
-                          adam, step,     step_streamed, not_finite};
+const LimitLoops loops = {
+    read,   in_place,        add,       narrow,           narrow_streamed, narrow8, narrow8_streamed,
+    widen8, widen8_streamed, widen16,   widen16_streamed, momentum,        adam,    amsgrad,
+    step,   step_streamed,   not_finite};
 
 }  // namespace zeroproof::verification::bench::ZP_ISA_NAMESPACE

@@ -19,7 +19,16 @@ struct LimitLoops {
   void (*add)(std::uint32_t mask, float* a, const float* b, std::int64_t numel);                       // 12 B
   void (*narrow)(const float* a, std::uint16_t* half, std::int64_t numel);                             // 6 B
   void (*narrow_streamed)(const float* a, std::uint16_t* half, std::int64_t numel);                    // 6 B
+  void (*narrow8)(const float* a, std::uint8_t* byte, std::int64_t numel);                             // 5 B
+  void (*narrow8_streamed)(const float* a, std::uint8_t* byte, std::int64_t numel);                    // 5 B
+  void (*widen8)(const std::uint8_t* byte, float* a, std::int64_t numel);                              // 5 B
+  void (*widen8_streamed)(const std::uint8_t* byte, float* a, std::int64_t numel);                     // 5 B
+  void (*widen16)(const std::uint16_t* half, float* a, std::int64_t numel);                            // 6 B
+  void (*widen16_streamed)(const std::uint16_t* half, float* a, std::int64_t numel);                   // 6 B
+  void (*momentum)(std::uint32_t mask, const float* g, float* p, float* m, std::int64_t numel);        // 20 B
   void (*adam)(std::uint32_t mask, const float* g, float* p, float* m, float* v, std::int64_t numel);  // 28 B
+  void (*amsgrad)(std::uint32_t mask, const float* g, float* p, float* m, float* v, float* x,
+                  std::int64_t numel);  // 36 B
   void (*step)(std::uint32_t mask, const float* g, float* p, float* m, float* v, std::uint16_t* half,
                std::int64_t numel);  // 30 B
   void (*step_streamed)(std::uint32_t mask, const float* g, float* p, float* m, float* v, std::uint16_t* half,

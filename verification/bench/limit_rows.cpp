@@ -30,7 +30,9 @@ void add_shapes(const Adder& add, const LimitLoops& loops, Data& data) {
   float* p = data.threads.master.data();
   float* m = data.threads.exp_avg.data();
   float* v = data.threads.exp_avg_sq.data();
+  float* x = data.max_exp_avg_sq.data();
   std::uint16_t* half = data.half.data();
+  std::uint8_t* byte = data.bytes.data();
   const LimitLoops* l = &loops;
   add("R", "", 4, [=](std::int64_t b, std::int64_t e) {
     volatile std::uint32_t used = l->read(g + b, e - b);
@@ -40,6 +42,19 @@ void add_shapes(const Adder& add, const LimitLoops& loops, Data& data) {
   add("2R1W", "", 12, [=](std::int64_t b, std::int64_t e) { l->add(keep_bits, work + b, g + b, e - b); });
   add("R4W2", "", 6, [=](std::int64_t b, std::int64_t e) { l->narrow(g + b, half + b, e - b); });
   add("R4W2", " nt", 6, [=](std::int64_t b, std::int64_t e) { l->narrow_streamed(g + b, half + b, e - b); });
+  add("R4W1", "", 5, [=](std::int64_t b, std::int64_t e) { l->narrow8(g + b, byte + b, e - b); });
+  add("R4W1", " nt", 5, [=](std::int64_t b, std::int64_t e) { l->narrow8_streamed(g + b, byte + b, e - b); });
+  add("R1W4", "", 5, [=](std::int64_t b, std::int64_t e) { l->widen8(byte + b, work + b, e - b); });
+  add("R1W4", " nt", 5,
+      [=](std::int64_t b, std::int64_t e) { l->widen8_streamed(byte + b, work + b, e - b); });
+  add("R2W4", "", 6, [=](std::int64_t b, std::int64_t e) { l->widen16(half + b, work + b, e - b); });
+  add("R2W4", " nt", 6,
+      [=](std::int64_t b, std::int64_t e) { l->widen16_streamed(half + b, work + b, e - b); });
+  add("3R2W", "", 20,
+      [=](std::int64_t b, std::int64_t e) { l->momentum(keep_bits, g + b, p + b, m + b, e - b); });
+  add("5R4W", "", 36, [=](std::int64_t b, std::int64_t e) {
+    l->amsgrad(keep_bits, g + b, p + b, m + b, v + b, x + b, e - b);
+  });
   add("4R3W", "", 28,
       [=](std::int64_t b, std::int64_t e) { l->adam(keep_bits, g + b, p + b, m + b, v + b, e - b); });
   add("4R3W+W2", "", 30, [=](std::int64_t b, std::int64_t e) {

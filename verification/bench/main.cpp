@@ -43,6 +43,7 @@ int run(const Options& options) {
   Data data(options.numel(), team);
   Report report;
   add_twin_rows(report.rows, data, options.threads);
+  add_rule_rows(report.rows, data, options.threads);
   add_step_rows(report.rows, data, team, options.threads, report.step);
   add_reference_rows(report.rows, data);
   add_limit_rows(report.rows, data, team);

@@ -8,7 +8,8 @@ void add_reference_rows(std::vector<Row>& rows, Data& data) {
   const auto add = [&](const char* name, AdamwUpdateFn* update, const State& state) {
     const auto body = [update, &data, &state] {
       const Span<const float> grad = data.grad_sum.span().first(static_cast<std::size_t>(data.slice_numel));
-      update(Exec{}, data.scalars, grad, state.master.span(), state.exp_avg.span(), state.exp_avg_sq.span());
+      update(Exec{}, {}, data.scalars, grad, state.master.span(), state.exp_avg.span(),
+             state.exp_avg_sq.span(), {});
     };
     rows.push_back({name, 28, data.slice_numel, body});
   };

@@ -9,7 +9,7 @@
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/host/isa.hpp"
-#include "verification/bench/half_span.hpp"
+#include "verification/bench/format_span.hpp"
 #include "verification/bench/limit_loops.hpp"
 #include "verification/bench/suite.hpp"
 
@@ -30,9 +30,10 @@ void fused_step(const Exec& exec, const Data& data, StepResults& results) {
   const double norm = host::grad_norm_finish(limbs);
   note_norm(norm, results.fused_norm, results);
   const TensorView param{data.fused_param.data(), DType::bf16, data.numel};
-  host::fused_update(exec, data.scalars, host::clip_coef(norm, data.hyper.max_norm), grad_sum,
-                     data.fused.master.span(), data.fused.exp_avg.span(), data.fused.exp_avg_sq.span(),
-                     param);
+  const host::FusedState state{data.fused.master.span(), data.fused.exp_avg.span(),
+                               data.fused.exp_avg_sq.span()};
+  host::fused_update(exec, host::fused_options(data.hyper), data.scalars,
+                     host::clip_coef(norm, data.hyper.max_norm), grad_sum, state, param);
 }
 
 /// The finite check as a pass of its own, which is how many training loops do it.
@@ -60,9 +61,9 @@ void seven_passes(const Exec& exec, const Data& data, WorkerTeam& team, StepResu
   const double norm = host::grad_norm_finish(limbs);
   note_norm(norm, results.seven_norm, results);
   host::clip(exec, host::clip_coef(norm, data.hyper.max_norm), grad, grad);
-  host::adamw_update(exec, data.scalars, grad, data.seven.master.span(), data.seven.exp_avg.span(),
-                     data.seven.exp_avg_sq.span());
-  host::cast_to_bf16(exec, data.seven.master.span(), as_half<bf16>(data.seven_param));
+  host::adamw_update(exec, {}, data.scalars, grad, data.seven.master.span(), data.seven.exp_avg.span(),
+                     data.seven.exp_avg_sq.span(), {});
+  host::cast_to_bf16(exec, data.seven.master.span(), as_format<bf16>(data.seven_param));
   const auto start = std::chrono::steady_clock::now();
   zero(team, grad);
   results.zero_seconds.push_back(

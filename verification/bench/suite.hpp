@@ -24,6 +24,9 @@ void add_limit_rows(std::vector<Row>& rows, Data& data, WorkerTeam& team);
 /// Single operations.
 void add_twin_rows(std::vector<Row>& rows, Data& data, int num_threads);
 
+/// Update rules other than plain adamw, and the second pass of the fused step.
+void add_rule_rows(std::vector<Row>& rows, Data& data, int num_threads);
+
 /// The whole step in two passes and in seven.
 void add_step_rows(std::vector<Row>& rows, Data& data, WorkerTeam& team, int num_threads,
                    StepResults& results);
