@@ -1,6 +1,6 @@
 // The forms `exact` and `one`: every element is a deposit of its own.
 
-#include <algorithm>
+#include <cmath>
 
 #include "cuda/device/elementwise.cuh"
 #include "cuda/device/grad_norm.hpp"

@@ -10,6 +10,7 @@
 #include "common/base/error.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/launch.hpp"
+#include "cuda/device/runtime.hpp"
 #include "cuda/device/stage.hpp"
 
 namespace zeroproof::cuda::device {

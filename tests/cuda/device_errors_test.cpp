@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_sum.hpp"
+#include "cuda/device/sgd.hpp"
 #include "tests/cuda/expect_error.hpp"
 
 namespace {
@@ -25,39 +27,101 @@ namespace device = zeroproof::cuda::device;
 
 const Exec exec;
 
-/// Every device twin with two operands or more, on sizes a and b.
-void expect_error_of_every_twin(ErrorCode code, std::size_t a, std::size_t b) {
-  std::vector<float> x(a), y(b), z(b), w(b);
-  std::vector<bf16> brain(b);
-  std::vector<fp16> half(b);
+/// Every device twin with two operands or more; operand number `odd` has b elements, all others a.
+void expect_error_of_every_twin(ErrorCode code, std::size_t a, std::size_t b, std::size_t odd) {
+  const auto buffer = [&](std::size_t operand) { return std::vector<float>(operand == odd ? b : a); };
+  std::vector<float> x = buffer(0), y = buffer(1), z = buffer(2), w = buffer(3), v = buffer(4);
+  const std::size_t second = y.size();
+  std::vector<bf16> brain(second);
+  std::vector<fp16> half(second);
+  std::vector<e4m3> four(second);
+  std::vector<e5m2> five(second);
   const StepScalars scalars{};
-  expect_error(code, [&] { device::cast_to_bf16(exec, x, brain); });
-  expect_error(code, [&] { device::cast_to_fp16(exec, x, half); });
-  expect_error(code, [&] { device::widen_bf16(exec, brain, x); });
-  expect_error(code, [&] { device::widen_fp16(exec, half, x); });
-  expect_error(code, [&] { device::add_nodes(exec, x, y, z); });
-  expect_error(code, [&] { device::unscale(exec, 1.0F, x, y); });
-  expect_error(code, [&] { device::clip(exec, 1.0F, x, y); });
-  expect_error(code, [&] { device::adamw_update(exec, scalars, x, y, z, w); });
+  const Span<float> none;
+  if (odd < 2) {
+    expect_error(code, [&] { device::cast_to_bf16(exec, x, brain); });
+    expect_error(code, [&] { device::cast_to_fp16(exec, x, half); });
+    expect_error(code, [&] { device::cast_to_e4m3(exec, x, four); });
+    expect_error(code, [&] { device::cast_to_e5m2(exec, x, five); });
+    expect_error(code, [&] { device::stochastic_cast_to_bf16(exec, {}, x, brain); });
+    expect_error(code, [&] { device::widen_bf16(exec, brain, x); });
+    expect_error(code, [&] { device::widen_fp16(exec, half, x); });
+    expect_error(code, [&] { device::widen_e4m3(exec, four, x); });
+    expect_error(code, [&] { device::widen_e5m2(exec, five, x); });
+    expect_error(code, [&] { device::unscale(exec, 1.0F, x, y); });
+    expect_error(code, [&] { device::clip(exec, 1.0F, x, y); });
+    expect_error(code, [&] { device::sgd_update(exec, {}, scalars, x, y, none); });
+  }
+  if (odd < 3) {
+    expect_error(code, [&] { device::add_nodes(exec, x, y, z); });
+    expect_error(code, [&] { device::sgd_update(exec, {.momentum = true}, scalars, x, y, z); });
+    expect_error(code, [&] { device::sgd_ema_update(exec, {}, scalars, x, y, z); });
+  }
+  if (odd < 4) {
+    expect_error(code, [&] { device::adamw_update(exec, {}, scalars, x, y, z, w, none); });
+    expect_error(code, [&] { device::adam_update(exec, {}, scalars, x, y, z, w, none); });
+  }
+  expect_error(code, [&] { device::adamw_update(exec, {.amsgrad = true}, scalars, x, y, z, w, v); });
+  expect_error(code, [&] { device::adam_update(exec, {.amsgrad = true}, scalars, x, y, z, w, v); });
 }
 
 }  // namespace
 
 TEST_CASE("device errors: sizes that differ") {
   if (!device::device_info().built) return;
-  expect_error_of_every_twin(ErrorCode::invalid_argument, 3, 4);
-  expect_error_of_every_twin(ErrorCode::invalid_argument, 0, 1);
-  expect_error_of_every_twin(ErrorCode::invalid_argument, 1, 0);
+  for (std::size_t odd = 0; odd < 5; ++odd) {
+    CAPTURE(odd);
+    expect_error_of_every_twin(ErrorCode::invalid_argument, 3, 4, odd);
+    expect_error_of_every_twin(ErrorCode::invalid_argument, 0, 1, odd);
+    expect_error_of_every_twin(ErrorCode::invalid_argument, 1, 0, odd);
+  }
+}
+
+TEST_CASE("device errors: options and numbers that the contract forbids") {
+  if (!device::device_info().built) return;
+  constexpr ErrorCode code = ErrorCode::invalid_argument;
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const StepScalars scalars{};
+  for (const std::size_t numel : {std::size_t{0}, std::size_t{5}}) {
+    std::vector<float> x(numel), y(numel), z(numel), w(numel), one_more(1);
+    expect_error(code, [&] { device::sgd_update(exec, {.nesterov = true}, scalars, x, y, {}); });
+    expect_error(code, [&] { device::sgd_update(exec, {}, scalars, x, y, one_more); });
+    expect_error(code, [&] { device::adamw_update(exec, {}, scalars, x, y, z, w, one_more); });
+    expect_error(code, [&] { device::adam_update(exec, {}, scalars, x, y, z, w, one_more); });
+    for (const double bad : {0.0, -0.0, -1.0, inf, -inf, nan}) {
+      expect_error(code, [&] { device::clip_value(exec, static_cast<float>(bad), x); });
+      expect_error(code, [&] { device::grad_norm_p(exec, x, bad); });
+    }
+  }
 }
 
 TEST_CASE("device errors: an empty operand needs no device") {
   if (!device::device_info().built) return;
   std::vector<float> none;
+  std::vector<bf16> brain;
+  std::vector<e4m3> four;
   NormLimbs limbs;
+  std::uint32_t amax = 17;
+  const StepScalars scalars{};
   CHECK_NOTHROW(device::clip(exec, 1.0F, none, none));
+  CHECK_NOTHROW(device::clip_value(exec, 1.0F, none));
+  CHECK_NOTHROW(device::add_nodes(exec, none, none, none));
+  CHECK_NOTHROW(device::cast_to_e4m3(exec, none, four));
+  CHECK_NOTHROW(device::widen_e4m3(exec, four, none));
+  CHECK_NOTHROW(device::stochastic_cast_to_bf16(exec, {}, none, brain));
+  CHECK_NOTHROW(device::adamw_update(exec, {.amsgrad = true}, scalars, none, none, none, none, none));
+  CHECK_NOTHROW(device::adam_update(exec, {}, scalars, none, none, none, none, none));
+  CHECK_NOTHROW(device::sgd_update(exec, {.momentum = true}, scalars, none, none, none));
+  CHECK_NOTHROW(device::sgd_ema_update(exec, {}, scalars, none, none, none));
   CHECK_FALSE(device::unscale(exec, 1.0F, none, none));
   device::grad_norm_accumulate(exec, none, limbs);
+  device::grad_norm_exact_accumulate(exec, none, limbs);
+  device::grad_abs_accumulate(exec, none, limbs);
   CHECK(limbs == NormLimbs{});
+  device::grad_max_accumulate(exec, none, amax);
+  CHECK(amax == 17);
+  CHECK(device::grad_norm_p(exec, none, 2.5) == 0);
 }
 
 TEST_CASE("device errors: every twin says that there is no device") {
@@ -65,8 +129,15 @@ TEST_CASE("device errors: every twin says that there is no device") {
   CHECK_FALSE(info.detail.empty());
   std::printf("%s: %s\n", info.answers ? "device" : "no device", info.detail.c_str());
   if (info.answers) return;
-  expect_error_of_every_twin(ErrorCode::unavailable, 5, 5);
+  constexpr ErrorCode code = ErrorCode::unavailable;
+  expect_error_of_every_twin(code, 5, 5, 0);
   NormLimbs limbs;
-  const std::vector<float> grad(5);
-  expect_error(ErrorCode::unavailable, [&] { device::grad_norm_accumulate(exec, grad, limbs); });
+  std::uint32_t amax = 0;
+  std::vector<float> grad(5);
+  expect_error(code, [&] { device::clip_value(exec, 1.0F, grad); });
+  expect_error(code, [&] { device::grad_norm_accumulate(exec, grad, limbs); });
+  expect_error(code, [&] { device::grad_norm_exact_accumulate(exec, grad, limbs); });
+  expect_error(code, [&] { device::grad_abs_accumulate(exec, grad, limbs); });
+  expect_error(code, [&] { device::grad_max_accumulate(exec, grad, amax); });
+  expect_error(code, [&] { device::grad_norm_p(exec, grad, 3.0); });
 }

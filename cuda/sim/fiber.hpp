@@ -1,0 +1,75 @@
+#pragma once
+// A stack of its own for a function that stops in the middle: POSIX contexts, and what AddressSanitizer must be told.
+
+#include <ucontext.h>
+
+#include <cstddef>
+#include <memory>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ZP_SIM_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ZP_SIM_ASAN 1
+#endif
+#endif
+#ifdef ZP_SIM_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace zeroproof::cuda::sim {
+
+/// Runs a function that never returns, between resume() of the owner and yield() of the function. The owner is one
+/// and the same operating-system thread.
+class Fiber {
+ public:
+  explicit Fiber(void (*main)()) : stack_(new unsigned char[stack_bytes]) {
+    getcontext(&inside_);
+    inside_.uc_stack.ss_sp = stack_.get();
+    inside_.uc_stack.ss_size = stack_bytes;
+    inside_.uc_link = nullptr;
+    makecontext(&inside_, main, 0);
+  }
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  void resume() {
+    leave(&owner_stack_, stack_.get(), stack_bytes);
+    swapcontext(&owner_, &inside_);
+    arrive(owner_stack_);
+  }
+
+  void yield() {
+    leave(&inside_stack_, owner_bottom_, owner_bytes_);
+    swapcontext(&inside_, &owner_);
+    arrived();
+  }
+
+  /// The first thing that main calls.
+  void arrived() { arrive(inside_stack_, &owner_bottom_, &owner_bytes_); }
+
+ private:
+  static constexpr std::size_t stack_bytes = 256 * 1024;
+
+#ifdef ZP_SIM_ASAN
+  static void leave(void** saved, const void* bottom, std::size_t bytes) {
+    __sanitizer_start_switch_fiber(saved, bottom, bytes);
+  }
+  static void arrive(void* saved, const void** bottom = nullptr, std::size_t* bytes = nullptr) {
+    __sanitizer_finish_switch_fiber(saved, bottom, bytes);
+  }
+#else
+  static void leave(void**, const void*, std::size_t) {}
+  static void arrive(void*, const void** = nullptr, std::size_t* = nullptr) {}
+#endif
+
+  std::unique_ptr<unsigned char[]> stack_;
+  ucontext_t inside_{};
+  ucontext_t owner_{};
+  void* inside_stack_ = nullptr;
+  void* owner_stack_ = nullptr;
+  const void* owner_bottom_ = nullptr;
+  std::size_t owner_bytes_ = 0;
+};
+
+}  // namespace zeroproof::cuda::sim

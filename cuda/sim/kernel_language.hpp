@@ -1,0 +1,70 @@
+#pragma once
+// What a kernel may write, for compilers that know no CUDA: cuda/device/launch.hpp includes this header there, and
+// lists the same words. Everything else of CUDA is left out on purpose; a kernel that uses it does not compile here.
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "cuda/sim/simulator.hpp"
+
+#define ZP_KERNEL void
+#define ZP_DEVICE
+#define ZP_UNROLL
+#define ZP_SHARED_ARRAY(T, name, N) \
+  T(&name)[N] = *static_cast<T(*)[N]>(::zeroproof::cuda::sim::shared_memory(__COUNTER__, sizeof(T[N])))
+
+namespace zeroproof::cuda::device {
+
+using sim::blockDim;
+using sim::blockIdx;
+using sim::gridDim;
+using sim::threadIdx;
+
+/// The line is the caller's: a barrier in another line is another barrier.
+inline void __syncthreads(int line = __builtin_LINE()) { sim::wait_for_block(line); }
+
+/// Value of the lane `delta` above, or the own one where there is none. The whole warp takes part.
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int line = __builtin_LINE()) {
+  static_assert(std::is_arithmetic_v<T> && sizeof(T) <= sizeof(std::uint64_t));
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  bits = sim::exchange_down(mask, bits, delta, line);
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// Threads give way to each other only where they wait, so these need nothing to be indivisible. Integers only (R10).
+
+template <class T>
+T atomicAdd(T* at, std::type_identity_t<T> value) {
+  static_assert(std::is_integral_v<T>);
+  const T old = *at;
+  *at = old + value;
+  return old;
+}
+
+template <class T>
+T atomicMax(T* at, std::type_identity_t<T> value) {
+  static_assert(std::is_integral_v<T>);
+  const T old = *at;
+  *at = old < value ? value : old;
+  return old;
+}
+
+template <class T>
+T atomicOr(T* at, std::type_identity_t<T> value) {
+  static_assert(std::is_integral_v<T>);
+  const T old = *at;
+  *at = old | value;
+  return old;
+}
+
+/// Runs kernel(args...) to its end; every thread gets its own copies.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), int grid, int block, const Arguments&... args) {
+  sim::run(grid, block, [&] { kernel(args...); });
+}
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,68 @@
+// More elements than a 32-bit index reaches. On a real device only: the simulated one would take too long.
+
+#include <doctest.h>
+
+#include <cstdio>
+#include <limits>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "cuda/device/grad_norm.hpp"
+#include "cuda/device/grad_scale.hpp"
+#include "cuda/device/norm_pieces.hpp"
+#include "tests/cuda/device_expected_norm.hpp"
+#include "tests/cuda/device_layouts.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::device_test;
+namespace device = zeroproof::cuda::device;
+
+TEST_CASE("device: more elements than one launch may deposit go in pieces") {
+  std::vector<std::pair<std::int64_t, std::int64_t>> pieces;
+  const auto record = [&](std::int64_t first, std::int64_t numel) { pieces.emplace_back(first, numel); };
+  device::for_each_norm_piece(10, 4, record);
+  CHECK(pieces == std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 4}, {4, 4}, {8, 2}});
+  pieces.clear();
+  constexpr std::int64_t size = device::norm_piece_numel;
+  device::for_each_norm_piece(2 * size, size, record);
+  CHECK(pieces == std::vector<std::pair<std::int64_t, std::int64_t>>{{0, size}, {size, size}});
+  CHECK(size <= 0xFFFFFFFF);
+  CHECK(size % 16 == 0);
+}
+
+TEST_CASE("slow: device: more than 2^31 elements") {
+  if (!usable()) return;
+  constexpr std::int64_t numel = (std::int64_t{1} << 31) + 1029;
+  std::vector<float> grad;
+  try {
+    grad.assign(numel, 0x1p100F);
+  } catch (const std::bad_alloc&) {
+    std::printf("skipped: 8.6 GB of host memory are needed\n");
+    return;
+  }
+  NormLimbs chunks, squares, magnitudes, expected;
+  device::grad_norm_accumulate(exec, grad, chunks);
+  device::grad_norm_exact_accumulate(exec, grad, squares);  // in two pieces
+  device::grad_abs_accumulate(exec, grad, magnitudes);
+  expected_deposit(0x1p231, expected);
+  expected_deposit(1029 * 0x1p200, expected);
+  for (NormLimbs* limbs : {&chunks, &squares, &magnitudes, &expected}) normalise(*limbs);
+  CHECK(chunks == expected);
+  CHECK(squares == expected);
+  NormLimbs expected_magnitudes;
+  expected_deposit(0x1p131, expected_magnitudes);
+  expected_deposit(1029 * 0x1p100, expected_magnitudes);
+  normalise(expected_magnitudes);
+  CHECK(magnitudes == expected_magnitudes);
+
+  CHECK_FALSE(device::unscale(exec, 0.5F, grad, grad));
+  bool halved = true;
+  for (const float g : grad) halved = halved && g == 0x1p99F;
+  CHECK(halved);
+  grad.back() = std::numeric_limits<float>::infinity();
+  std::uint32_t amax = 0;
+  device::grad_max_accumulate(exec, grad, amax);
+  CHECK(amax == 0x7F800000);
+  CHECK(device::unscale(exec, 0.5F, grad, grad));
+}
