@@ -1,4 +1,4 @@
-/* Element-wise operations of the oracle.
+/* Element-wise operations of the oracle; the update rules are in oracle_update.c.
 
    Every fp32 operation is computed in double on exactly widened operands and cast to float once. That makes
    two roundings where the contract asks for one, so each operation needs its reason. Rounding twice can only
@@ -34,64 +34,9 @@
 #include "oracle.h"
 
 #include <float.h>
-#include <math.h>
 
 _Static_assert(FLT_EVAL_METHOD == 0, "an intermediate result with more precision would add roundings");
 _Static_assert(FLT_MANT_DIG == 24 && DBL_MANT_DIG == 53 && sizeof(float) == 4, "binary32 and binary64 (R1)");
-
-/* R5: from the right, one multiplication per written product. */
-static double power(double base, int64_t exponent) {
-  double result = 1.0;
-  for (;;) {
-    if (exponent % 2 == 1) result = result * base;
-    exponent = exponent / 2;
-    if (exponent == 0) return result;
-    base = base * base;
-  }
-}
-
-/* Negated comparisons, so that NaN is outside of every range. */
-static int in_range(double low, double value, double high) { return value >= low && value <= high; }
-
-static int ranges_hold(const oracle_hyper* hyper, int64_t t, double scale_times_divisor, int64_t divisor) {
-  const double beta1 = hyper->beta1;
-  const double beta2 = hyper->beta2;
-  const double eps = (double)(float)hyper->eps;
-  if (t < 1 || divisor < 1 || divisor >= (int64_t)1 << 53) return 0;
-  if (!in_range(ldexp(1, -126), scale_times_divisor, ldexp(1, 126))) return 0;
-  if (!(eps >= ldexp(1, -126))) return 0;
-  if (!in_range(ldexp(1, -23), 1 - beta2, 0.5)) return 0;
-  if (!in_range(ldexp(1, -23), 1 - beta1, 1)) return 0;
-  if (!in_range(0, hyper->lr, DBL_MAX) || !in_range(0, hyper->weight_decay, DBL_MAX)) return 0;
-  return !hyper->has_max_norm || in_range(0, hyper->max_norm, DBL_MAX);
-}
-
-int oracle_step_scalars(const oracle_hyper* hyper, int64_t t, int log2_loss_scale, int64_t divisor,
-                        oracle_scalars* scalars) {
-  /* Exact: a divisor below 2^53 times a power of two. Where ldexp leaves fp64, R5's range is left as well. */
-  const double scale_times_divisor = ldexp((double)divisor, log2_loss_scale);
-  const double beta1 = hyper->beta1;
-  const double beta2 = hyper->beta2;
-  const double decay = hyper->lr * hyper->weight_decay;
-  double root2 = 1.0;
-  double step_size = hyper->lr;
-  if (!ranges_hold(hyper, t, scale_times_divisor, divisor)) return 0;
-  if (hyper->bias_correction) {
-    root2 = sqrt(1.0 - power(beta2, t));
-    step_size = hyper->lr / (1.0 - power(beta1, t));
-  }
-  scalars->inv_scale = (float)(1.0 / scale_times_divisor);
-  scalars->beta1 = hyper->beta1;
-  scalars->one_minus_beta1 = (float)(1.0 - beta1);
-  scalars->beta2 = hyper->beta2;
-  scalars->one_minus_beta2 = (float)(1.0 - beta2);
-  scalars->sqrt_bias_correction2 = (float)root2;
-  scalars->step_size = (float)step_size;
-  scalars->eps = (float)hyper->eps;
-  scalars->lr_weight_decay = (float)decay;
-  scalars->has_decay = decay == 0 ? 0 : 1;
-  return 1;
-}
 
 int oracle_unscale(float inv_scale, const float* grad_sum, float* unscaled_grad, size_t numel) {
   const double scale = inv_scale;
@@ -110,7 +55,7 @@ int oracle_unscale(float inv_scale, const float* grad_sum, float* unscaled_grad,
 int oracle_clip_coef(double grad_norm, int has_max_norm, double max_norm, float* clip_coef) {
   double shifted;
   double quotient;
-  if (has_max_norm && !in_range(0, max_norm, DBL_MAX)) return 0;
+  if (has_max_norm && !(max_norm >= 0 && max_norm <= DBL_MAX)) return 0; /* NaN is outside */
   *clip_coef = 1;
   if (!has_max_norm || max_norm == 0) return 1; /* off, whatever the norm */
   shifted = grad_norm + 1e-6;
@@ -128,41 +73,15 @@ void oracle_clip(float clip_coef, const float* unscaled_grad, float* grad, size_
   }
 }
 
-/* R6, line by line; d is the double of the operation at hand. */
-void oracle_adamw(const oracle_scalars* scalars, const float* grad, float* master, float* exp_avg,
-                  float* exp_avg_sq, size_t numel) {
-  const double beta1 = scalars->beta1, one_minus_beta1 = scalars->one_minus_beta1;
-  const double beta2 = scalars->beta2, one_minus_beta2 = scalars->one_minus_beta2;
-  const double root2 = scalars->sqrt_bias_correction2, step_size = scalars->step_size, eps = scalars->eps;
-  const double lr_weight_decay = scalars->lr_weight_decay;
-  const uint32_t has_decay = scalars->has_decay;
-  double d;
-  float a1, a2, m, h, b1, b2, v, s, r, denominator, q, a, w, u;
+/* The two comparisons of R6, written out: NaN fails both and keeps its bits, and so does -0. */
+void oracle_clip_value(float clip_value, float* grad, size_t numel) {
   size_t i;
   for (i = 0; i < numel; ++i) {
-    const double g = grad[i];
-    const double p = master[i];
-    d = beta1 * exp_avg[i], a1 = (float)d;
-    d = one_minus_beta1 * g, a2 = (float)d;
-    d = (double)a1 + a2, m = (float)d;
-    d = g * g, h = (float)d;
-    d = beta2 * exp_avg_sq[i], b1 = (float)d;
-    d = one_minus_beta2 * h, b2 = (float)d;
-    d = (double)b1 + b2, v = (float)d;
-    d = sqrt(v), s = (float)d;
-    d = (double)s / root2, r = (float)d;
-    d = (double)r + eps, denominator = (float)d;
-    d = (double)m / denominator, q = (float)d;
-    d = step_size * q, a = (float)d;
-    u = a;
-    if (has_decay) {
-      d = lr_weight_decay * p, w = (float)d;
-      d = (double)a + w, u = (float)d;
+    if (grad[i] > clip_value) {
+      grad[i] = clip_value;
+    } else if (grad[i] < -clip_value) {
+      grad[i] = -clip_value;
     }
-    d = p - u;
-    master[i] = (float)d;
-    exp_avg[i] = m;
-    exp_avg_sq[i] = v;
   }
 }
 

@@ -11,19 +11,30 @@
 extern "C" {
 #endif
 
-/* R5. has_max_norm says whether max_norm is present at all. */
+/* R6, in the order of the contract's enumeration. */
+enum oracle_rule { oracle_rule_adamw, oracle_rule_adam, oracle_rule_sgd, oracle_rule_sgd_ema };
+
+/* R5. The has_ members say whether the value after them is present at all. */
 typedef struct {
+  int rule;
   double lr;
   float beta1;
   float beta2;
   double eps;
   double weight_decay;
   int bias_correction;
+  int amsgrad;
+  int maximize;
+  double momentum;
+  double dampening;
+  int nesterov;
   int has_max_norm;
   double max_norm;
+  int has_clip_value;
+  double clip_value;
 } oracle_hyper;
 
-/* R5, the ten words in the order of the table. */
+/* R5, the 15 words in the order of the table. */
 typedef struct {
   float inv_scale;
   float beta1;
@@ -34,10 +45,15 @@ typedef struct {
   float step_size;
   float eps;
   float lr_weight_decay;
+  float weight_decay;
+  float lr;
+  float momentum;
+  float one_minus_dampening;
   uint32_t has_decay;
+  uint32_t is_first;
 } oracle_scalars;
 
-/* R5. Returns 1, or 0 without writing if a range is left. */
+/* R5. Returns 1, or 0 without writing if a range is left or options do not belong together. */
 int oracle_step_scalars(const oracle_hyper* hyper, int64_t t, int log2_loss_scale, int64_t divisor,
                         oracle_scalars* scalars);
 
@@ -49,20 +65,54 @@ int oracle_clip_coef(double grad_norm, int has_max_norm, double max_norm, float*
 
 /* R6. */
 void oracle_clip(float clip_coef, const float* unscaled_grad, float* grad, size_t numel);
-void oracle_adamw(const oracle_scalars* scalars, const float* grad, float* master, float* exp_avg,
-                  float* exp_avg_sq, size_t numel);
+void oracle_clip_value(float clip_value, float* grad, size_t numel);
 
-/* R8. The 16-bit formats as bit patterns. */
+/* R6. decoupled: adamw, otherwise adam. max_exp_avg_sq is read and written with amsgrad only. */
+typedef struct {
+  int decoupled;
+  int amsgrad;
+  int maximize;
+} oracle_adam_options;
+void oracle_adam(const oracle_adam_options* options, const oracle_scalars* scalars, const float* grad,
+                 float* master, float* exp_avg, float* exp_avg_sq, float* max_exp_avg_sq, size_t numel);
+
+/* R6. momentum_buffer is touched with momentum only. */
+typedef struct {
+  int momentum;
+  int nesterov;
+  int maximize;
+} oracle_sgd_options;
+void oracle_sgd(const oracle_sgd_options* options, const oracle_scalars* scalars, const float* grad,
+                float* master, float* momentum_buffer, size_t numel);
+void oracle_sgd_ema(int maximize, const oracle_scalars* scalars, const float* grad, float* master,
+                    float* exp_avg, size_t numel);
+
+/* R4: the correctly rounded root of one value, with nothing but integers; value is positive and finite. */
+float oracle_sqrt(float value);
+
+/* R8. The narrow formats as bit patterns. */
 void oracle_cast_bf16(const float* source, uint16_t* target, size_t numel);
 void oracle_cast_fp16(const float* source, uint16_t* target, size_t numel);
 void oracle_widen_bf16(const uint16_t* source, float* target, size_t numel);
 void oracle_widen_fp16(const uint16_t* source, float* target, size_t numel);
+void oracle_cast_e4m3(const float* source, uint8_t* target, size_t numel);
+void oracle_cast_e5m2(const float* source, uint8_t* target, size_t numel);
+void oracle_widen_e4m3(const uint8_t* source, float* target, size_t numel);
+void oracle_widen_e5m2(const uint8_t* source, float* target, size_t numel);
+
+/* R15. One block of four words; the random word of one element; and the rounding that takes it (R8). */
+void oracle_philox(const uint32_t* counter, const uint32_t* key, uint32_t* block);
+uint32_t oracle_random_word(uint64_t seed, uint32_t stream, uint64_t t, uint64_t index);
+uint16_t oracle_round_with(float value, uint32_t word);
+void oracle_cast_stochastic(uint64_t seed, uint64_t t, uint64_t first_index, const float* source,
+                            uint16_t* target, size_t numel);
 
 /* R11. One node; and the whole tree over leaves[0..count-1], count >= 1, with scratch for count floats. */
 void oracle_add(const float* left, const float* right, float* sum, size_t numel);
 void oracle_tree(const float* const* leaves, size_t count, float* scratch, float* sum, size_t numel);
 
-/* R12. An exact sum: digit i has weight 2^(32 i - 1088), so that every fp64 value has a place in it. */
+/* R12, chunk1024. An exact sum: digit i has weight 2^(32 i - 1088), so that every fp64 value has a place in
+   it. */
 enum { oracle_digits = 68, oracle_limbs = 21 };
 typedef struct {
   uint32_t digit[oracle_digits];
@@ -77,8 +127,36 @@ void oracle_norm_add_limbs(oracle_sum* sum, const uint64_t* limbs);
 /* The normalised limbs of R12: every limb but the last below 2^32. */
 void oracle_norm_limbs(const oracle_sum* sum, uint64_t* limbs);
 double oracle_norm_finish(const oracle_sum* sum);
+/* The sum itself rounded once, without a root: how the form `one` finishes. */
+double oracle_norm_value(const oracle_sum* sum);
 /* All of the above for whole tensors. */
 double oracle_norm(const float* const* tensors, const size_t* numels, size_t count);
+
+/* R12, exact and one. A number written in bytes: byte i has weight 2^(8 i - 352). */
+enum { oracle_bytes = 96 };
+typedef struct {
+  unsigned char byte[oracle_bytes];
+  uint64_t nan_count;
+  uint64_t inf_count;
+} oracle_exact;
+
+void oracle_exact_clear(oracle_exact* sum);
+void oracle_exact_add_squares(oracle_exact* sum, const float* grad, size_t numel);
+void oracle_exact_add_magnitudes(oracle_exact* sum, const float* grad, size_t numel);
+void oracle_exact_limbs(const oracle_exact* sum, uint64_t* limbs);
+double oracle_exact_value(const oracle_exact* sum); /* form one */
+double oracle_exact_norm(const oracle_exact* sum);  /* form exact */
+
+/* R12, inf. */
+uint32_t oracle_max_bits(const float* grad, size_t numel, uint32_t amax);
+double oracle_max_finish(uint32_t amax);
+
+/* The p-norm of finite elements, not all zero, to about 2^-100 of itself: the unevaluated sum of two doubles. */
+typedef struct {
+  double high;
+  double low;
+} oracle_pair;
+oracle_pair oracle_norm_p(const float* grad, size_t numel, double p);
 
 #ifdef __cplusplus
 }

@@ -116,16 +116,31 @@ static double rounded_root(uint64_t mantissa, int exponent) {
   return ldexp((double)(uint64_t)root, exponent / 2);
 }
 
-double oracle_norm_finish(const oracle_sum* sum) {
-  int exponent, i;
-  uint64_t mantissa;
+static int is_zero(const oracle_sum* sum) {
   uint32_t any = 0;
+  int i;
+  for (i = 0; i < oracle_digits; ++i) any |= sum->digit[i];
+  return any == 0;
+}
+
+double oracle_norm_finish(const oracle_sum* sum) {
+  int exponent;
+  uint64_t mantissa;
   if (sum->nan_count > 0) return (double)NAN;
   if (sum->inf_count > 0) return (double)INFINITY;
-  for (i = 0; i < oracle_digits; ++i) any |= sum->digit[i];
-  if (any == 0) return 0;
+  if (is_zero(sum)) return 0;
   mantissa = round_to_53_bits(sum, &exponent);
   return rounded_root(mantissa, exponent);
+}
+
+double oracle_norm_value(const oracle_sum* sum) {
+  int exponent;
+  uint64_t mantissa;
+  if (sum->nan_count > 0) return (double)NAN;
+  if (sum->inf_count > 0) return (double)INFINITY;
+  if (is_zero(sum)) return 0;
+  mantissa = round_to_53_bits(sum, &exponent);
+  return ldexp((double)mantissa, exponent);
 }
 
 double oracle_norm(const float* const* tensors, const size_t* numels, size_t count) {
