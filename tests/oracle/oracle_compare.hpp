@@ -15,6 +15,7 @@
 namespace zeroproof::oracle {
 
 inline std::uint32_t load_bits(DType type, const void* data, std::int64_t i) {
+  if (num_bytes(type) == 1) return static_cast<const std::uint8_t*>(data)[i];
   if (num_bytes(type) == 2) return static_cast<const std::uint16_t*>(data)[i];
   return static_cast<const std::uint32_t*>(data)[i];
 }
@@ -22,6 +23,8 @@ inline std::uint32_t load_bits(DType type, const void* data, std::int64_t i) {
 inline bool is_nan(DType type, std::uint32_t bits) {
   if (type == DType::bf16) return (bits & 0x7FFFU) > 0x7F80U;
   if (type == DType::fp16) return (bits & 0x7FFFU) > 0x7C00U;
+  if (type == DType::e4m3) return (bits & 0x7FU) == 0x7FU;
+  if (type == DType::e5m2) return (bits & 0x7FU) > 0x7CU;
   return (bits & 0x7FFFFFFFU) > 0x7F800000U;
 }
 
@@ -93,22 +96,30 @@ class Workspace {
            std::all_of(first + size, bytes.data() + bytes.size(), is_canary);
   }
 
-  std::array<Bytes, 4> in_, out_;
+  std::array<Bytes, most_operands> in_, out_;
 };
 
-/// Writes elements first, first + 1, ... of a family to the inputs. 16-bit inputs take the low half of the
+/// Writes elements first, first + 1, ... of a family to the inputs. Narrow inputs take the low bits of the
 /// pattern.
 inline void fill_inputs(const Operation& op, Family family, std::uint64_t first, const Operands& o) {
+  const std::int64_t size = num_bytes(op.in_type);
   for (std::int64_t i = 0; i < o.numel; ++i) {
-    const Quad quad = make_quad(family, first + static_cast<std::uint64_t>(i));
+    const Element element = make_element(family, first + static_cast<std::uint64_t>(i));
     for (std::size_t k = 0; k < static_cast<std::size_t>(op.inputs); ++k) {
-      if (op.in_type == DType::fp32) {
-        std::memcpy(static_cast<std::byte*>(o.in[k]) + 4 * i, &quad[k], 4);
-      } else {
-        static_cast<std::uint16_t*>(o.in[k])[i] =
-            static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(quad[k]));
-      }
+      const auto bits = std::bit_cast<std::uint32_t>(element[k]);
+      void* target = static_cast<std::byte*>(o.in[k]) + size * i;
+      if (size == 4) std::memcpy(target, &bits, 4);
+      if (size == 2) *static_cast<std::uint16_t*>(target) = static_cast<std::uint16_t>(bits);
+      if (size == 1) *static_cast<std::uint8_t*>(target) = static_cast<std::uint8_t>(bits);
     }
+  }
+}
+
+/// Copies inputs to another layout.
+inline void copy_inputs(const Operation& op, const Operands& from, const Operands& to) {
+  const auto bytes = static_cast<std::size_t>(from.numel * num_bytes(op.in_type));
+  for (std::size_t k = 0; k < static_cast<std::size_t>(op.inputs) && bytes > 0; ++k) {
+    std::memcpy(to.in[k], from.in[k], bytes);
   }
 }
 
@@ -158,9 +169,8 @@ class Tally {
   static std::string describe(const Place& place, const Operands& expected, const Operands& actual,
                               std::int64_t i, bool expected_found, bool actual_found) {
     const Operation& op = *place.op;
-    std::string text = std::string(op.name) + ": " + place.twin->name +
-                       " differs from the oracle in family " + name(place.family) + " " +
-                       describe_scalars(place.set);
+    std::string text = op.name + ": " + place.twin->name + " differs from the oracle in family " +
+                       name(place.family) + ", " + op.describe(place.set);
     if (expected_found != actual_found) {
       text += std::string("\n  found_inf: oracle ") + (expected_found ? "1" : "0") + " twin " +
               (actual_found ? "1" : "0") + ", elements from " + std::to_string(place.first) + ", " +
@@ -171,7 +181,8 @@ class Tally {
             std::to_string(i) + " of " + std::to_string(expected.numel) + ")\n  inputs";
     const auto hex = [&](DType type, const void* data) {
       char word[16];
-      std::snprintf(word, sizeof word, num_bytes(type) == 2 ? " %04X" : " %08X", load_bits(type, data, i));
+      const int digits = static_cast<int>(2 * num_bytes(type));
+      std::snprintf(word, sizeof word, " %0*X", digits, load_bits(type, data, i));
       text += word;
     };
     for (std::size_t k = 0; k < static_cast<std::size_t>(op.inputs); ++k) hex(op.in_type, expected.in[k]);

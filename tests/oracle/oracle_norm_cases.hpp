@@ -35,7 +35,7 @@ inline float with_exponent(std::uint64_t index, std::uint32_t first, std::uint32
 /// Huge: squares near 2^256, where the sum reaches its highest limbs. Rare values sit in one element of
 /// 100003, so most pieces hold none.
 inline const DataFamily data_families[] = {
-    {"training", [](std::uint64_t i) { return training_quad(i)[0]; }},
+    {"training", [](std::uint64_t i) { return training_element(i)[0]; }},
     {"wide exponents", [](std::uint64_t i) { return with_exponent(i, 0, 255); }},
     {"medium exponents", [](std::uint64_t i) { return with_exponent(i, 100, 30); }},
     {"subnormal", [](std::uint64_t i) { return with_exponent(i, 0, 1); }},
@@ -47,13 +47,13 @@ inline const DataFamily data_families[] = {
     {"few values",
      [](std::uint64_t i) { return random_word(i, 3) % 5000 == 0 ? with_exponent(i, 0, 255) : 0.0F; }},
     {"with infinity",
-     [](std::uint64_t i) { return i % 100003 == 77 ? from_bits(0xFF800000) : training_quad(i)[0]; }},
+     [](std::uint64_t i) { return i % 100003 == 77 ? from_bits(0xFF800000) : training_element(i)[0]; }},
     {"with NaN",
-     [](std::uint64_t i) { return i % 100003 == 1030 ? from_bits(0xFFC00001) : training_quad(i)[0]; }},
+     [](std::uint64_t i) { return i % 100003 == 1030 ? from_bits(0xFFC00001) : training_element(i)[0]; }},
     {"with NaN and infinity",
      [](std::uint64_t i) {
        if (i % 100003 == 1030) return from_bits(0x7F800001);
-       return i % 50001 == 3 ? from_bits(0x7F800000) : training_quad(i)[0];
+       return i % 50001 == 3 ? from_bits(0x7F800000) : training_element(i)[0];
      }},
 };
 

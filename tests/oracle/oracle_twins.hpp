@@ -1,10 +1,18 @@
 #pragma once
-// Every implementation the oracle judges, as a table of functions: the reference, and the host twins once for
-// each instruction set this processor has.
+// Every implementation the oracle judges, as a table of functions: the reference, the host twins once for each
+// instruction set this processor has, and the device twins where a device answers.
 
 #include <string>
 #include <vector>
 
+#include "cuda/device/adam.hpp"
+#include "cuda/device/cast.hpp"
+#include "cuda/device/clip.hpp"
+#include "cuda/device/device.hpp"
+#include "cuda/device/grad_norm.hpp"
+#include "cuda/device/grad_scale.hpp"
+#include "cuda/device/grad_sum.hpp"
+#include "cuda/device/sgd.hpp"
 #include "cuda/host/adam.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
@@ -12,6 +20,7 @@
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/isa.hpp"
+#include "cuda/host/sgd.hpp"
 #include "cuda/host/step_scalars.hpp"
 #include "reference/adam.hpp"
 #include "reference/cast.hpp"
@@ -19,77 +28,124 @@
 #include "reference/grad_norm.hpp"
 #include "reference/grad_scale.hpp"
 #include "reference/grad_sum.hpp"
+#include "reference/sgd.hpp"
 #include "reference/step_scalars.hpp"
 
 namespace zeroproof::oracle {
 
+/// A null function: this implementation has no such operation.
 struct Twin {
   std::string name;
-  Exec exec;
-  bool is_host;  ///< has the fused passes as well
-  UnscaleFn* unscale;
-  ClipCoefFn* clip_coef;
-  ClipFn* clip;
-  AddNodesFn* add_nodes;
-  GradSumFn* grad_sum;
-  AdamwUpdateFn* adamw_update;
-  CastToBf16Fn* cast_to_bf16;
-  CastToFp16Fn* cast_to_fp16;
-  WidenBf16Fn* widen_bf16;
-  WidenFp16Fn* widen_fp16;
-  GradNormAccumulateFn* grad_norm_accumulate;
-  GradNormNormaliseFn* grad_norm_normalise;
-  GradNormFinishFn* grad_norm_finish;
-  StepScalarsFn* step_scalars;
+  Exec exec = {};
+  bool is_host = false;  ///< has the fused passes as well
+  UnscaleFn* unscale = nullptr;
+  ClipCoefFn* clip_coef = nullptr;
+  ClipFn* clip = nullptr;
+  ClipValueFn* clip_value = nullptr;
+  AddNodesFn* add_nodes = nullptr;
+  GradSumFn* grad_sum = nullptr;
+  AdamwUpdateFn* adamw_update = nullptr;
+  AdamUpdateFn* adam_update = nullptr;
+  SgdUpdateFn* sgd_update = nullptr;
+  SgdEmaUpdateFn* sgd_ema_update = nullptr;
+  CastToBf16Fn* cast_to_bf16 = nullptr;
+  CastToFp16Fn* cast_to_fp16 = nullptr;
+  CastToE4m3Fn* cast_to_e4m3 = nullptr;
+  CastToE5m2Fn* cast_to_e5m2 = nullptr;
+  StochasticCastToBf16Fn* stochastic_cast_to_bf16 = nullptr;
+  WidenBf16Fn* widen_bf16 = nullptr;
+  WidenFp16Fn* widen_fp16 = nullptr;
+  WidenE4m3Fn* widen_e4m3 = nullptr;
+  WidenE5m2Fn* widen_e5m2 = nullptr;
+  GradNormAccumulateFn* grad_norm_accumulate = nullptr;
+  GradNormExactAccumulateFn* grad_norm_exact_accumulate = nullptr;
+  GradAbsAccumulateFn* grad_abs_accumulate = nullptr;
+  GradMaxAccumulateFn* grad_max_accumulate = nullptr;
+  GradNormNormaliseFn* grad_norm_normalise = nullptr;
+  GradNormFinishFn* grad_norm_finish = nullptr;
+  GradAbsFinishFn* grad_abs_finish = nullptr;
+  GradMaxFinishFn* grad_max_finish = nullptr;
+  GradNormPFn* grad_norm_p = nullptr;
+  StepScalarsFn* step_scalars = nullptr;
 };
 
+// The same names in every namespace: that is what makes them twins.
+#define ZP_BUFFER_TWINS(twin, layer)                                   \
+  twin.unscale = layer::unscale;                                       \
+  twin.clip = layer::clip;                                             \
+  twin.clip_value = layer::clip_value;                                 \
+  twin.add_nodes = layer::add_nodes;                                   \
+  twin.adamw_update = layer::adamw_update;                             \
+  twin.adam_update = layer::adam_update;                               \
+  twin.sgd_update = layer::sgd_update;                                 \
+  twin.sgd_ema_update = layer::sgd_ema_update;                         \
+  twin.cast_to_bf16 = layer::cast_to_bf16;                             \
+  twin.cast_to_fp16 = layer::cast_to_fp16;                             \
+  twin.cast_to_e4m3 = layer::cast_to_e4m3;                             \
+  twin.cast_to_e5m2 = layer::cast_to_e5m2;                             \
+  twin.stochastic_cast_to_bf16 = layer::stochastic_cast_to_bf16;       \
+  twin.widen_bf16 = layer::widen_bf16;                                 \
+  twin.widen_fp16 = layer::widen_fp16;                                 \
+  twin.widen_e4m3 = layer::widen_e4m3;                                 \
+  twin.widen_e5m2 = layer::widen_e5m2;                                 \
+  twin.grad_norm_accumulate = layer::grad_norm_accumulate;             \
+  twin.grad_norm_exact_accumulate = layer::grad_norm_exact_accumulate; \
+  twin.grad_abs_accumulate = layer::grad_abs_accumulate;               \
+  twin.grad_max_accumulate = layer::grad_max_accumulate
+#define ZP_HOST_TWINS(twin, layer)                       \
+  twin.clip_coef = layer::clip_coef;                     \
+  twin.grad_sum = layer::grad_sum;                       \
+  twin.grad_norm_normalise = layer::grad_norm_normalise; \
+  twin.grad_norm_finish = layer::grad_norm_finish;       \
+  twin.grad_abs_finish = layer::grad_abs_finish;         \
+  twin.grad_max_finish = layer::grad_max_finish;         \
+  twin.grad_norm_p = layer::grad_norm_p;                 \
+  twin.step_scalars = layer::step_scalars
+
 inline Twin reference_twin() {
-  namespace r = reference;
-  return {"reference",
-          Exec{},
-          false,
-          r::unscale,
-          r::clip_coef,
-          r::clip,
-          r::add_nodes,
-          r::grad_sum,
-          r::adamw_update,
-          r::cast_to_bf16,
-          r::cast_to_fp16,
-          r::widen_bf16,
-          r::widen_fp16,
-          r::grad_norm_accumulate,
-          r::grad_norm_normalise,
-          r::grad_norm_finish,
-          r::step_scalars};
+  Twin twin;
+  twin.name = "reference";
+  ZP_BUFFER_TWINS(twin, reference);
+  ZP_HOST_TWINS(twin, reference);
+  return twin;
 }
 
 inline Twin host_twin(Isa isa) {
-  namespace h = cuda::host;
-  Exec exec;
-  exec.isa = isa;
-  return {"host " + std::string(h::name(isa)),
-          exec,
-          true,
-          h::unscale,
-          h::clip_coef,
-          h::clip,
-          h::add_nodes,
-          h::grad_sum,
-          h::adamw_update,
-          h::cast_to_bf16,
-          h::cast_to_fp16,
-          h::widen_bf16,
-          h::widen_fp16,
-          h::grad_norm_accumulate,
-          h::grad_norm_normalise,
-          h::grad_norm_finish,
-          h::step_scalars};
+  Twin twin;
+  twin.name = "host " + std::string(cuda::host::name(isa));
+  twin.exec.isa = isa;
+  twin.is_host = true;
+  ZP_BUFFER_TWINS(twin, cuda::host);
+  ZP_HOST_TWINS(twin, cuda::host);
+  return twin;
 }
+
+inline Twin device_twin() {
+  Twin twin;
+  twin.name = "device";
+  ZP_BUFFER_TWINS(twin, cuda::device);
+  twin.grad_norm_normalise = cuda::host::grad_norm_normalise;  // limbs are finished on the host
+  twin.grad_norm_finish = cuda::host::grad_norm_finish;
+  twin.grad_abs_finish = cuda::host::grad_abs_finish;
+  twin.grad_max_finish = cuda::host::grad_max_finish;
+  return twin;
+}
+
+#undef ZP_BUFFER_TWINS
+#undef ZP_HOST_TWINS
 
 inline std::vector<Twin> all_twins() {
   std::vector<Twin> twins = {reference_twin()};
   for (Isa isa : cuda::host::supported_isas()) twins.push_back(host_twin(isa));
+  if (cuda::device::device_info().answers) twins.push_back(device_twin());
+  return twins;
+}
+
+/// The twins that have an operation, for example &Twin::clip_coef.
+template <class Function>
+std::vector<Twin> twins_with(Function* Twin::*operation) {
+  std::vector<Twin> twins = all_twins();
+  std::erase_if(twins, [&](const Twin& twin) { return twin.*operation == nullptr; });
   return twins;
 }
 

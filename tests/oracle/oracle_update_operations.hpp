@@ -1,0 +1,123 @@
+#pragma once
+// The update rules (R6) with all combinations of their flags: a set is a scalar case and a combination.
+
+#include "oracle_operations.hpp"
+
+namespace zeroproof::oracle {
+
+inline constexpr int adam_flags = 4;  ///< amsgrad and maximize
+
+inline Operation adam_operation(bool decoupled) {
+  const oracle_rule rule = decoupled ? oracle_rule_adamw : oracle_rule_adam;
+  const auto run = [=](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+    const AdamOptions options{set % 2 != 0, set / 2 % 2 != 0};
+    copy_state(o, 4);
+    (decoupled ? twin.adamw_update : twin.adam_update)(
+        exec, options, to_step_scalars(scalars_of(set / adam_flags, rule)), o.input<float>(0),
+        o.output<float>(0), o.output<float>(1), o.output<float>(2),
+        options.amsgrad ? o.output<float>(3) : Span<float>{});
+    return false;
+  };
+  const auto judge = [=](int set, const Operands& o) {
+    const oracle_adam_options options{decoupled ? 1 : 0, set % 2, set / 2 % 2};
+    const oracle_scalars scalars = scalars_of(set / adam_flags, rule);
+    copy_state(o, 4);
+    oracle_adam(&options, &scalars, o.input<float>(0).data(), o.output<float>(0).data(),
+                o.output<float>(1).data(), o.output<float>(2).data(), o.output<float>(3).data(), o.size());
+    return false;
+  };
+  const auto describe = [=](int set) {
+    return std::string(set % 2 != 0 ? "amsgrad " : "") + (set / 2 % 2 != 0 ? "maximize " : "") +
+           describe_scalars(set / adam_flags, rule);
+  };
+  constexpr DType f = DType::fp32;
+  return {decoupled ? "adamw" : "adam",
+          f,
+          5,
+          {f, f, f, f},
+          0,
+          adam_flags * scalar_sets,
+          arithmetic_families(),
+          [=](const Twin& twin) { return (decoupled ? twin.adamw_update : twin.adam_update) != nullptr; },
+          run,
+          judge,
+          describe};
+}
+
+inline constexpr int sgd_flags = 6;  ///< maximize, and no momentum, momentum, nesterov
+
+inline Operation sgd_operation() {
+  const auto run = [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+    const int momentum = set / 2 % 3;
+    const SgdOptions options{momentum > 0, momentum > 1, set % 2 != 0};
+    copy_state(o, 2);
+    twin.sgd_update(exec, options, to_step_scalars(scalars_of(set / sgd_flags, oracle_rule_sgd)),
+                    o.input<float>(0), o.output<float>(0),
+                    options.momentum ? o.output<float>(1) : Span<float>{});
+    return false;
+  };
+  const auto judge = [](int set, const Operands& o) {
+    const int momentum = set / 2 % 3;
+    const oracle_sgd_options options{momentum > 0 ? 1 : 0, momentum > 1 ? 1 : 0, set % 2};
+    const oracle_scalars scalars = scalars_of(set / sgd_flags, oracle_rule_sgd);
+    copy_state(o, 2);
+    oracle_sgd(&options, &scalars, o.input<float>(0).data(), o.output<float>(0).data(),
+               o.output<float>(1).data(), o.size());
+    return false;
+  };
+  const auto describe = [](int set) {
+    constexpr const char* names[] = {"", "momentum ", "nesterov "};
+    return std::string(set % 2 != 0 ? "maximize " : "") + names[set / 2 % 3] +
+           describe_scalars(set / sgd_flags, oracle_rule_sgd);
+  };
+  constexpr DType f = DType::fp32;
+  return {"sgd",
+          f,
+          3,
+          {f, f},
+          0,
+          sgd_flags * scalar_sets,
+          arithmetic_families(),
+          [](const Twin& twin) { return twin.sgd_update != nullptr; },
+          run,
+          judge,
+          describe};
+}
+
+inline Operation sgd_ema_operation() {
+  const auto run = [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+    copy_state(o, 2);
+    twin.sgd_ema_update(exec, SgdEmaOptions{set % 2 != 0},
+                        to_step_scalars(scalars_of(set / 2, oracle_rule_sgd_ema)), o.input<float>(0),
+                        o.output<float>(0), o.output<float>(1));
+    return false;
+  };
+  const auto judge = [](int set, const Operands& o) {
+    const oracle_scalars scalars = scalars_of(set / 2, oracle_rule_sgd_ema);
+    copy_state(o, 2);
+    oracle_sgd_ema(set % 2, &scalars, o.input<float>(0).data(), o.output<float>(0).data(),
+                   o.output<float>(1).data(), o.size());
+    return false;
+  };
+  constexpr DType f = DType::fp32;
+  return {"sgd_ema",
+          f,
+          3,
+          {f, f},
+          0,
+          2 * scalar_sets,
+          arithmetic_families(),
+          [](const Twin& twin) { return twin.sgd_ema_update != nullptr; },
+          run,
+          judge,
+          [](int set) {
+            return std::string(set % 2 != 0 ? "maximize " : "") +
+                   describe_scalars(set / 2, oracle_rule_sgd_ema);
+          }};
+}
+
+inline std::vector<Operation> update_operations() {
+  return {adam_operation(true), adam_operation(false), sgd_operation(), sgd_ema_operation()};
+}
+
+}  // namespace zeroproof::oracle
