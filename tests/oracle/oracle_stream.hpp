@@ -40,7 +40,7 @@ inline void report(const Operation& op, const std::string& what, std::int64_t el
 
 /// Blocks take turns over the scalar sets and the families; within a set and family the indices are consecutive.
 inline void stream(const Operation& op, std::int64_t per_family) {
-  constexpr std::int64_t block = 1 << 14;  // all buffers of an operation stay in the second-level cache
+  constexpr std::int64_t block = 1 << 13;  // all buffers of an operation stay in the second-level cache
   const std::vector<Twin> twins = twins_for(op);
   const auto families = static_cast<std::int64_t>(op.families.size());
   const std::int64_t blocks = (per_family + block - 1) / block;

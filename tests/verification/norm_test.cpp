@@ -146,7 +146,7 @@ TEST_CASE("norm: every numel up to 3 chunks") {
                                from_bits(0x7FC00000));  // what lies behind the tensor must not count
     for (std::size_t numel = 0; numel <= 3100; ++numel) {
       const std::size_t offset = numel % 33;
-      for (std::size_t i = 0; i < numel; ++i) storage[offset + i] = training_quad(i)[0];
+      for (std::size_t i = 0; i < numel; ++i) storage[offset + i] = training_element(i)[0];
       for (std::size_t i = offset + numel; i < storage.size(); ++i) storage[i] = from_bits(0x7FC00000);
       oracle_sum expected;
       oracle_norm_clear(&expected);

@@ -212,6 +212,9 @@ TEST_CASE("norms by hand") {
   CHECK(two.high == 5);
   CHECK(std::abs(two.low) < 1e-30);
   CHECK(one.high == 7);
+  // (3/4)^7.25 by roots and products; 7.2500000001 goes through the library's pow. They must meet.
+  const oracle_pair near = oracle_norm_p(x, 2, 7.25), far = oracle_norm_p(x, 2, 7.25 + 0x1p-40);
+  CHECK(near.high == doctest::Approx(far.high).epsilon(1e-11));
   CHECK(three.high == doctest::Approx(4.497941445275415).epsilon(1e-15));  // 91^(1/3)
 }
 
