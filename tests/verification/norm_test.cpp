@@ -14,7 +14,6 @@
 
 #include "common/base/error.hpp"
 #include "common/base/philox.hpp"
-#include "cuda/host/fused_step.hpp"
 #include "oracle.h"
 #include "oracle_norm_cases.hpp"
 #include "oracle_twins.hpp"
@@ -158,33 +157,6 @@ TEST_CASE("norm: every numel up to 3 chunks") {
     }
     CHECK_MESSAGE(differ == 0, twin.name);
   }
-}
-
-TEST_CASE("norm: the fused pass over grad_sum") {
-  int differ = 0;
-  int passes = 0;
-  for (const DataFamily& family : data_families) {
-    const Tensors tensors = make_tensors(family);
-    for (float inv_scale : {1.0F, 0x1.555556p-3F, 0x1p-126F, 0x1p126F}) {
-      for (const auto& tensor : tensors) {
-        std::vector<float> unscaled(tensor.size());
-        const bool found = oracle_unscale(inv_scale, tensor.data(), unscaled.data(), tensor.size()) != 0;
-        oracle_sum expected;
-        oracle_norm_clear(&expected);
-        oracle_norm_add(&expected, unscaled.data(), unscaled.size());
-        for (const Twin& twin : all_twins()) {
-          if (!twin.is_host) continue;
-          NormLimbs limbs;
-          const bool actual_found = cuda::host::fused_finite_and_norm(twin.exec, inv_scale, tensor, limbs);
-          twin.grad_norm_normalise(limbs);
-          differ += actual_found != found || !(limbs == to_limbs(expected));
-          ++passes;
-        }
-      }
-    }
-  }
-  std::printf("norm, fused pass: %d passes, %d differ\n", passes, differ);
-  CHECK(differ == 0);
 }
 
 TEST_CASE("norm: finish and normalise of any limbs") {
