@@ -41,8 +41,8 @@ LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossSca
     next.growth_tracker = 0;
     if (next.hysteresis_left > 0) --next.hysteresis_left;
     if (next.hysteresis_left == 0) {
-      const std::int32_t backed_off = state.log2_scale - config.log2_backoff;
-      next.log2_scale = backed_off < config.log2_min ? config.log2_min : backed_off;
+      const bool room = std::int64_t{state.log2_scale} - config.log2_min >= config.log2_backoff;
+      next.log2_scale = room ? state.log2_scale - config.log2_backoff : config.log2_min;
     }
     return next;
   }
@@ -51,7 +51,9 @@ LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossSca
   if (next.growth_tracker != config.growth_interval) return next;
   next.growth_tracker = 0;
   next.hysteresis_left = config.hysteresis;
-  if (state.log2_scale + config.log2_growth <= config.log2_max) next.log2_scale += config.log2_growth;
+  // Distances in 64 bits: the contract sets no bounds on exponents, and a sum that wraps would pass any test.
+  if (std::int64_t{config.log2_max} - state.log2_scale >= config.log2_growth)
+    next.log2_scale += config.log2_growth;
   return next;
 }
 
