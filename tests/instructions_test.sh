@@ -1,0 +1,124 @@
+#!/bin/sh
+# instructions_test.sh COMPILER OBJECT...      disassembles objects or archives of contract code and fails if one holds
+# an instruction that rounds other than R2, R4 and R8 say: fused multiply-add, approximations of 1/x and 1/sqrt(x),
+# conversions to bf16 that flush subnormals, x87 arithmetic, or a call of fma(). Names archive, object and function.
+# First it makes a bad object of its own, once per kind, and demands that it is found.
+# Exit status: 0 none, 1 some, 77 cannot be looked at here (no objdump, or not x86-64).
+set -eu
+fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
+skip() { printf 'skipped: %s\n' "$1"; exit 77; }
+
+[ $# -ge 2 ] || fail 'usage: instructions_test.sh COMPILER OBJECT...'
+compiler=$1
+shift
+objdump=${OBJDUMP:-objdump}
+command -v "$objdump" >/dev/null 2>&1 || skip "there is no $objdump here (binutils has it), so no object was looked at"
+case $(uname -m) in x86_64 | amd64) ;; *) skip "the list of instructions is that of x86-64, and this is $(uname -m)" ;; esac
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# R7: the norm may use fma. Functions (mangled names, as patterns of awk) in which a multiply-add is welcome. None of
+# today's compilers makes one, so the list is empty in practice; it names who would be allowed to write it by hand.
+allowed='grad_norm|chunk_sum'
+
+# The disassembly on standard input; prints "OBJECT FUNCTION: INSTRUCTION" for every bad one, and counts at the end.
+cat >"$folder/scan.awk" <<'AWK'
+/file format/ { object = $1; sub(/:$/, "", object); next }
+/^[0-9a-f]+ <.*>:$/ { name = $2; gsub(/[<>:]/, "", name); ++functions; next }
+# "address: TAB instruction operands"; relocations stand on lines of their own as "address: R_X86_64_... symbol"
+/R_X86_64_/ {
+  symbol = $3
+  sub(/[-+]0x[0-9a-f]+$/, "", symbol)
+  if (symbol ~ /^(fmaf?|fmal|__fmaf?)(@.*)?$/ && name !~ allowed) bad("calls " symbol)
+  next
+}
+{
+  n = split($0, part, "\t")
+  if (n < 2) next
+  split(part[2], word, " ")
+  op = word[1]
+  ++instructions
+  if (op ~ /^v?(add|sub|mul|div|sqrt)[ps][sd]$/) {
+    ++arithmetic
+    if (part[2] ~ /%ymm/) ++wide
+    if (part[2] ~ /%zmm/) ++widest
+  }
+  if (op ~ /^vfn?m(add|sub)/ || op ~ /^vfc?m(add|ul)c/) {
+    if (name !~ allowed) bad(op)
+  } else if (op ~ /^v?r(cp|sqrt)(14|28)?[ps][sdh]/ || op ~ /^vexp2/ || op ~ /^vreduce[ps]/) {
+    bad(op)
+  } else if (op ~ /^vcvtne2?ps2bf16/ || op ~ /^vdpbf16/) {
+    bad(op)
+  } else if (op ~ /^f(add|sub|subr|mul|div|divr|sqrt|iadd|isub|imul|idiv)[psl]*$/) {
+    bad(op)
+  }
+}
+function bad(what) {
+  key = object " " name ": " what
+  if (!(key in seen)) { seen[key] = 1; print "BAD " key }
+  ++total
+}
+END { print "COUNT", functions + 0, instructions + 0, arithmetic + 0, wide + 0, widest + 0, total + 0 }
+AWK
+
+scan() { # file: leaves the lines in $folder/found
+  "$objdump" -d -r --no-show-raw-insn "$1" >"$folder/text" 2>"$folder/errors" || fail "objdump cannot read $1: $(cat "$folder/errors")"
+  awk -v allowed="$allowed" -f "$folder/scan.awk" "$folder/text" >"$folder/found"
+}
+count() { sed -n 's/^COUNT //p' "$folder/found" | cut -d ' ' -f "$1"; }
+
+# ---------------------------------------------------------------- is this test awake?
+
+planted() { # what must be found, compiler flags...; the function is on standard input
+  wanted=$1
+  shift
+  cat >"$folder/planted.cpp"
+  # shellcheck disable=SC2086  # a compiler with arguments is meant to be split
+  if ! $compiler "$@" -c -o "$folder/planted.o" "$folder/planted.cpp" 2>"$folder/errors"; then
+    fail "the planted object does not compile: $(cat "$folder/errors")"
+  fi
+  scan "$folder/planted.o"
+  grep -q "^BAD .*planted_here.*: .*$wanted" "$folder/found" || fail "a planted $wanted was not found"
+}
+planted 'vfn\{0,1\}m' -O2 -march=x86-64-v3 -ffp-contract=fast <<'CXX'
+float planted_here(float a, float b, float c) { return a * b + c; }
+CXX
+planted 'vfn\{0,1\}m' -O3 -march=x86-64-v3 -ffp-contract=fast <<'CXX'
+void planted_here(const float* a, const float* b, float* c) { for (int i = 0; i < 64; ++i) c[i] -= a[i] * b[i]; }
+CXX
+planted 'rsqrt' -O2 <<'CXX'
+#include <immintrin.h>
+__m128 planted_here(__m128 x) { return _mm_rsqrt_ps(x); }
+CXX
+planted 'rcp' -O2 -mavx512f <<'CXX'
+#include <immintrin.h>
+__m512 planted_here(__m512 x) { return _mm512_rcp14_ps(x); }
+CXX
+planted 'calls fma' -O2 -fno-builtin <<'CXX'
+#include <cmath>
+float planted_here(float a, float b, float c) { return ::fmaf(a, b, c) + 1; }
+CXX
+planted 'fmul' -O2 <<'CXX'
+long double planted_here(long double a, long double b) { return a * b; }
+CXX
+printf 'ok: 6 planted instructions were found\n'
+
+# ---------------------------------------------------------------- the objects
+
+failed=0 wide=0 widest=0 arithmetic=0
+for file in "$@"; do
+  [ -f "$file" ] || fail "$file is not there"
+  scan "$file"
+  [ "$(count 2)" -gt 0 ] || fail "$file holds no instructions"
+  arithmetic=$((arithmetic + $(count 3))) wide=$((wide + $(count 4))) widest=$((widest + $(count 5)))
+  if [ "$(count 6)" -gt 0 ]; then
+    failed=1
+    sed -n "s|^BAD |FAILED: ${file##*/} |p" "$folder/found"
+  else
+    printf 'ok: %s: %s functions, %s instructions, %s of them float arithmetic\n' "${file##*/}" "$(count 1)" "$(count 2)" "$(count 3)"
+  fi
+done
+# Contract code without arithmetic, or without the wider variants, would mean that the wrong files were looked at.
+[ "$arithmetic" -gt 0 ] || fail 'no float arithmetic was seen anywhere'
+[ "$((wide * widest))" -gt 0 ] || fail 'no vector arithmetic of 256 and 512 bits was seen: the variants are missing'
+exit $failed
