@@ -115,10 +115,13 @@ int run(const char* library) {
   check_refused(in_host_twin(1), "a host twin on one thread");
   check_refused(in_host_twin(3), "a host twin on three threads");
 
-  // The team was born with the wrong state: putting only this thread right must not let it compute.
+  // The team was born with the wrong state. GNU's workers keep it, so putting only this thread right must not let them
+  // compute; LLVM's take over the state of whoever starts a region.
   _mm_setcsr(before);
   check_clean("this thread restored");
-  check_refused(in_host_twin(3), "a team whose workers were born earlier");
+  const std::string team = in_host_twin(3);
+  check(team.empty() || readable(team),
+        "this thread restored, the team not: " + (team.empty() ? "computes" : team));
   restore(before);
   check(in_host_twin(1).empty() && in_host_twin(3).empty(),
         "every worker restored: the host twin computes again");

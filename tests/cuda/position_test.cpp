@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,17 +28,25 @@ constexpr std::int64_t margin = 64;         ///< elements that must stay as they
 constexpr std::int64_t offset_bytes = 128;  ///< twice the widest vector
 constexpr std::int64_t lengths[] = {0, 1, 3, 7, 15, 17, 31, 33, 63, 65, 127, 129, 257, 1023, 1025, 2049};
 
-/// Patterns of every kind: any bits, numbers of ordinary size, and the special ones.
-std::uint32_t input_bits(std::size_t buffer, std::int64_t i) {
+/// Patterns of every kind: any bits, numbers of ordinary size, and the special ones, with ties of the 16-bit formats.
+std::uint32_t make_bits(std::size_t buffer, std::size_t i) {
   static constexpr std::uint32_t specials[] = {0x00000000, 0x80000000, 0x00000001, 0x007FFFFF, 0x00800000,
-                                               0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0x3F800001};
+                                               0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0x3F800001,
+                                               0x3F801000, 0xBF803000, 0x3F808000, 0x3F818000, 0x33000000};
   const Philox random(20240229, static_cast<std::uint32_t>(buffer));
-  const auto at = static_cast<std::uint64_t>(i);
-  const std::uint32_t word = random.word(2 * at);
-  const std::uint32_t kind = random.word(2 * at + 1);
+  const std::uint32_t word = random.word(2 * i);
+  const std::uint32_t kind = random.word(2 * i + 1);
   if (kind % 16 == 0) return specials[kind / 16 % std::size(specials)];
   if (kind % 4 == 1) return word;
-  return std::bit_cast<std::uint32_t>(random.bell(2 * at)) & (buffer == 3 ? 0x7FFFFFFFU : 0xFFFFFFFFU);
+  return std::bit_cast<std::uint32_t>(random.bell(2 * i)) & (buffer == 3 ? 0x7FFFFFFFU : 0xFFFFFFFFU);
+}
+
+/// The same, made once: every run starts from them again.
+const std::vector<std::uint32_t>& input_bits(std::size_t buffer) {
+  static std::map<std::size_t, std::vector<std::uint32_t>> made;
+  std::vector<std::uint32_t>& bits = made[buffer];
+  for (std::size_t i = bits.size(); i < 2049 + offset_bytes; ++i) bits.push_back(make_bits(buffer, i));
+  return bits;
 }
 
 /// The buffers of one run, each with its own offset, inside memory that shows writes to neighbours.
@@ -55,13 +64,13 @@ class Run {
       // from a multiple of 64, so that an offset says how an address is aligned
       bases_.push_back((64 - reinterpret_cast<std::uintptr_t>(memory_.back().data()) % 64) % 64);
       if (!op.buffers[b].is_input) continue;
+      const std::vector<std::uint32_t>& input = input_bits(b);
       for (std::int64_t i = 0; i < numel; ++i) {
-        std::uint32_t bits = input_bits(b, first + i);
+        std::uint32_t bits = input.at(static_cast<std::size_t>(first + i));
         // One NaN in a chunk hides the rest of the sum, so sums get finite values.
         if (!op.elementwise && (bits >> 23 & 0xFFU) == 0xFFU) bits &= 0xFF7FFFFFU;
-        const auto half = static_cast<std::uint16_t>(bits >> 16 ^ bits);
-        std::memcpy(data(b) + i * width, width == 2 ? static_cast<const void*>(&half) : &bits,
-                    static_cast<std::size_t>(width));
+        if (width < 4) bits ^= bits >> 16;  // narrow elements take the low end, which has to be as mixed
+        std::memcpy(data(b) + i * width, &bits, static_cast<std::size_t>(width));
       }
     }
     before_ = memory_;
@@ -87,9 +96,7 @@ class Run {
       const auto payload = static_cast<std::size_t>(numel_ * num_bytes(op_.buffers[b].dtype));
       const std::size_t begin = bases_[b] + static_cast<std::size_t>(starts_[b]);
       const auto same = [&](std::size_t from, std::size_t to) {
-        return std::equal(memory_[b].begin() + static_cast<std::ptrdiff_t>(from),
-                          memory_[b].begin() + static_cast<std::ptrdiff_t>(to),
-                          before_[b].begin() + static_cast<std::ptrdiff_t>(from));
+        return std::memcmp(memory_[b].data() + from, before_[b].data() + from, to - from) == 0;
       };
       if (!same(0, begin) || !same(begin + payload, memory_[b].size())) return false;
       if (!op_.buffers[b].is_output && !same(begin, begin + payload)) return false;
@@ -132,9 +139,11 @@ std::int64_t differing(const PositionOperation& op, const Run& expected, std::in
   return count;
 }
 
+/// The narrowest elements of an operation have the most places before two vectors are over.
 std::int64_t offsets_of(const PositionOperation& op) {
-  const auto narrow = [](const Buffer& buffer) { return num_bytes(buffer.dtype) == 2; };
-  return std::ranges::any_of(op.buffers, narrow) ? offset_bytes / 2 : offset_bytes / 4;
+  std::int64_t offsets = 0;
+  for (const Buffer& buffer : op.buffers) offsets = std::max(offsets, offset_bytes / num_bytes(buffer.dtype));
+  return offsets;
 }
 
 Exec exec_of(Isa isa, int threads = 1) {
@@ -144,7 +153,7 @@ Exec exec_of(Isa isa, int threads = 1) {
   return exec;
 }
 
-/// An offset that buffer b of the operation can have: a 32-bit element moves half as many places.
+/// The offset of buffer b when the narrowest one stands at `offset`: wider elements turn around earlier.
 std::int64_t place(const PositionOperation& op, std::size_t b, std::int64_t offset) {
   return offset % (offset_bytes / num_bytes(op.buffers[b].dtype) + 1);
 }
