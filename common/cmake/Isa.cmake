@@ -11,6 +11,11 @@ else()
   set(zp_isa_variants x86_64)
 endif()
 
+# The optimisation of the variants in every build type: a loop that is not vectorised would test nothing about vector
+# code. Only tests/golden/compilers.sh asks for another one.
+set(ZP_KERNEL_OPTIMISATION -O3 CACHE STRING "Optimisation level of the host kernels")
+mark_as_advanced(ZP_KERNEL_OPTIMISATION)
+
 function(zp_isa_objects prefix out)
   cmake_parse_arguments(arg "" "SOURCE" "LAYERS;OPTIONS" ${ARGN})
   set(objects "")
@@ -18,8 +23,8 @@ function(zp_isa_objects prefix out)
     add_library(${prefix}_${variant} OBJECT ${arg_SOURCE})
     zp_layer_target(${prefix}_${variant} ${arg_LAYERS})
     target_compile_definitions(${prefix}_${variant} PRIVATE ZP_ISA_NAMESPACE=${variant})
-    # -O3 in every build type: a loop that is not vectorised would test nothing about vector code.
-    target_compile_options(${prefix}_${variant} PRIVATE ${zp_isa_flags_${variant}} -O3 ${arg_OPTIONS})
+    target_compile_options(${prefix}_${variant} PRIVATE ${zp_isa_flags_${variant}} ${ZP_KERNEL_OPTIMISATION}
+      ${arg_OPTIONS})
     list(APPEND objects $<TARGET_OBJECTS:${prefix}_${variant}>)
   endforeach()
   set(${out} ${objects} PARENT_SCOPE)

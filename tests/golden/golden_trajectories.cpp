@@ -1,0 +1,61 @@
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include "golden_rows.hpp"
+#include "verification/run.hpp"
+
+namespace zeroproof::golden {
+namespace {
+
+using namespace zeroproof::verification;
+
+/// Which cases stand for a trajectory: all rules, dtypes and both host candidates of the workload, at one stage, one
+/// bucket size and in one mode each. That stage, world and bucket do not matter is what verification/matrix shows.
+VerifyOptions options_for(int threads) {
+  VerifyOptions options;
+  options.patterns = {"byte_gpt_tiny/*"};
+  options.twins = {Twin::host, Twin::host_fused};
+  options.overrides = [threads](RunConfig& config) {
+    config.worlds = {"threads:" + std::to_string(threads)};
+    config.stages = {2};
+    config.bucket_numels = {4096};
+    config.omp_threads = {1 + threads / 4};
+    config.dtypes = {DType::fp32, DType::bf16, DType::fp16};
+  };
+  return options;
+}
+
+/// "byte_gpt_tiny/adamw/bf16" from a whole id: workload, rule, ..., dtype, ...
+std::string trajectory_name(const CaseSpec& spec) {
+  const std::string id = spec.id();
+  const std::size_t rule_end = id.find('/', id.find('/') + 1);
+  return "trajectory " + id.substr(0, rule_end) + "/" + std::string(name(spec.dtype));
+}
+
+}  // namespace
+
+std::vector<Row> trajectory_rows(int threads) {
+  const VerifyOptions options = options_for(threads);
+  const std::vector<CaseSpec> cases = selected_cases(options);
+  if (cases.empty()) throw std::runtime_error("no case of byte_gpt_tiny was selected");
+  const RunReport report = run_cases(options, cases, [](double, const std::string&) {});
+  std::map<std::string, Digest> digests;
+  for (const CaseResult& result : report.cases) {
+    const std::string key = trajectory_name(result.spec);
+    if (result.status != Status::pass || !result.candidate_hash ||
+        result.candidate_hash != result.reference_hash) {
+      throw std::runtime_error(result.spec.id() + " is " + std::string(name(result.status)) + ": " +
+                               result.reason);
+    }
+    const auto [entry, is_new] = digests.emplace(key, *result.candidate_hash);
+    if (!is_new && entry->second != *result.candidate_hash) {
+      throw std::runtime_error(result.spec.id() + " has another trajectory than its companions");
+    }
+  }
+  std::vector<Row> rows;
+  for (const auto& [key, digest] : digests) rows.push_back({key, digest});
+  return rows;
+}
+
+}  // namespace zeroproof::golden
