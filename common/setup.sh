@@ -1,17 +1,21 @@
 # shellcheck shell=sh
 # Finds what a build of zeroproof needs, installs what is missing, configures and builds.
 #
-# Sourced by verification/run and tests/run, which first set
+# Sourced by verification/run, tests/run and tests/sanitize, which first set
 #   zp_root   the checkout (absolute path)
 #   zp_name   their own name, the prefix of every error
-#   zp_scope  "cli" (what the command line tool needs) or "tests" (that and what the tests need)
-# Sourcing only defines functions; zp_setup, zp_configure and zp_build do the work.
+#   zp_scope  "cli" (what the command line tool needs), "tests" (that and what the tests need) or
+#             "sanitize" (that and the sanitizers)
+# Sourcing only defines functions; zp_setup, zp_configure and zp_build do the work, on the preset
+# zp_preset ("cpu" if unset) in the folder zp_tree ("build").
 #
 # Environment (an empty value counts as unset):
 #   ZP_INSTALL=auto|never   may packages be installed? (auto)
 #   ZP_OFFLINE=0|1          1: never touch the network
 #   ZP_CUDA=AUTO|ON|OFF     handed to CMake (AUTO: take it if there)
 #   ZP_MPI=AUTO|ON|OFF      handed to CMake; OFF also means: do not install it
+#   ZP_TSAN=AUTO|ON|OFF     the thread sanitizer, which needs clang: take it if it can be had, demand
+#                           it, or leave it out (tests/sanitize only)
 #   ZP_JOBS=n               parallel compilers and tests (all cores)
 #   ZP_DRY_RUN=0|1          1: print the commands, change nothing
 #   CXX                     the compiler (the first suitable one)
@@ -95,12 +99,15 @@ zp_options() {
   zp_offline=${ZP_OFFLINE:-0}
   zp_cuda=${ZP_CUDA:-AUTO}
   zp_mpi=${ZP_MPI:-AUTO}
+  zp_tsan=${ZP_TSAN:-AUTO}
+  zp_tsan_name='a thread sanitizer (clang++ >= 14 with libomp)'
   zp_dry_run=${ZP_DRY_RUN:-0}
   zp_jobs=${ZP_JOBS:-$(zp_cores)}
   zp_one_of ZP_INSTALL "$zp_may_install" auto never
   zp_one_of ZP_OFFLINE "$zp_offline" 0 1
   zp_one_of ZP_CUDA "$zp_cuda" AUTO ON OFF
   zp_one_of ZP_MPI "$zp_mpi" AUTO ON OFF
+  zp_one_of ZP_TSAN "$zp_tsan" AUTO ON OFF
   zp_one_of ZP_DRY_RUN "$zp_dry_run" 0 1
   case $zp_jobs in
     0* | *[!0-9]* | ????*)
@@ -113,8 +120,8 @@ zp_options() {
 
 # One value from the build's CMake cache; nothing if there is no cache or no such entry.
 zp_cached() {
-  [ -f "$zp_root/build/CMakeCache.txt" ] || return 0
-  sed -n "s/^$1:[A-Z]*=//p" "$zp_root/build/CMakeCache.txt"
+  [ -f "${zp_tree:-$zp_root/build}/CMakeCache.txt" ] || return 0
+  sed -n "s/^$1:[A-Z]*=//p" "${zp_tree:-$zp_root/build}/CMakeCache.txt"
 }
 
 # Everything this script writes goes below build/, so that is where lack of permission shows.
@@ -327,7 +334,10 @@ zp_find() {
   zp_need_header toml++ libtomlplusplus-dev toml
   zp_need_header xxHash libxxhash-dev xxhash
   zp_need_header fmt libfmt-dev fmt
-  if [ "$zp_scope" = tests ]; then zp_need_header doctest doctest-dev doctest; fi
+  if [ "$zp_scope" != cli ]; then zp_need_header doctest doctest-dev doctest; fi
+
+  zp_asan_under='' zp_tsan_missing='' zp_tsan_cxx='' zp_tsan_under=''
+  if [ "$zp_scope" = sanitize ]; then zp_find_sanitizers; fi
 
   zp_mpi_missing='' zp_mpi_version=''
   if [ "$zp_mpi" != OFF ]; then
@@ -340,6 +350,46 @@ zp_find() {
       zp_mpi_missing=yes
     fi
   fi
+}
+
+# ---------------------------------------------------------------- sanitizers
+
+# Whether this compiler makes programs with these sanitizers that also run here. Sets zp_under to the
+# command they must be started with, if any: older sanitizers give up on kernels that scatter a program
+# widely over its addresses, and setarch -R asks for no scattering.
+zp_sanitizes() { # compiler, sanitizers
+  zp_under=''
+  [ "$zp_dry_run" = 0 ] || return 0 # nothing may be written, so a compiler is taken at its word
+  rm -f "$zp_logs/probe"
+  printf '%s\n' 'int main() { int n = 0;' '#pragma omp parallel reduction(+ : n)' 'n += 1; return n == 0; }' >"$zp_logs/probe.cpp"
+  zp_run_cxx "$1" "-fsanitize=$2" -fopenmp -o "$zp_logs/probe" "$zp_logs/probe.cpp" >"$zp_logs/probe.log" 2>&1 || return 1
+  "$zp_logs/probe" >>"$zp_logs/probe.log" 2>&1 && return 0
+  zp_under="setarch $(uname -m) -R"
+  # shellcheck disable=SC2086  # three words
+  $zp_under "$zp_logs/probe" >>"$zp_logs/probe.log" 2>&1
+}
+
+# Addresses and undefined behaviour with the compiler of every other build; threads with clang, whose
+# OpenMP library tells the sanitizer what it synchronises (that of g++ does not, so every region would
+# be reported).
+zp_find_sanitizers() {
+  if [ -n "$zp_cxx" ]; then
+    case $zp_cxx_version in clang*) zp_runtime=libclang-rt-dev ;; *) zp_runtime=g++ ;; esac
+    zp_sanitizes "$zp_cxx" address,undefined || zp_lacks "the address sanitizer of $zp_cxx" "$zp_runtime"
+    # shellcheck disable=SC2034  # read by tests/sanitize
+    zp_asan_under=$zp_under
+  fi
+  [ "$zp_tsan" != OFF ] || return 0
+  for zp_candidate in "$zp_cxx" clang++ clang++-20 clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 clang++-14; do
+    [ -n "$(zp_cxx_program "${zp_candidate:-clang++}")" ] || continue
+    zp_clang_answers=$(zp_ask_compiler "${zp_candidate:-clang++}")
+    case $zp_clang_answers in *'compiler clang'*) ;; *) continue ;; esac
+    case $zp_clang_answers in *'openmp yes'*) ;; *) continue ;; esac
+    zp_sanitizes "${zp_candidate:-clang++}" thread || continue
+    zp_tsan_cxx=${zp_candidate:-clang++} zp_tsan_under=$zp_under
+    return 0
+  done
+  zp_tsan_missing=yes
 }
 
 zp_need_header() { # what a person calls it, package, the answer's name
@@ -428,11 +478,26 @@ zp_apt_reason() {
   fi
 }
 
+# Since clang 14 Debian has the sanitizers' runtime in a package of its own; elsewhere it is part of clang.
+zp_keep_known() { # packages...; sets zp_known
+  zp_known=''
+  for zp_package in "$@"; do
+    if [ "$zp_package" = libclang-rt-dev ] && [ "$zp_dry_run" = 0 ] && command -v apt-cache >/dev/null 2>&1 &&
+      ! apt-cache show "$zp_package" >/dev/null 2>&1; then
+      continue
+    fi
+    zp_known="${zp_known:+$zp_known }$zp_package"
+  done
+}
+
 zp_install() { # packages...; 1 and zp_why_not if that failed
   [ "$zp_dry_run" = 1 ] || zp_say "installing with apt-get: $* (log: $(zp_show "$zp_logs/apt-install.log"))"
   zp_begin=$(date +%s)
   # A broken entry among the sources fails the update but need not matter: the install decides.
   zp_apt "$zp_logs/apt-update.log" update || true
+  zp_keep_known "$@"
+  # shellcheck disable=SC2086  # a list of package names
+  set -- $zp_known
   if ! zp_apt "$zp_logs/apt-install.log" install -y --no-install-recommends "$@"; then
     zp_why_not=$(zp_apt_reason)
     return 1
@@ -443,22 +508,23 @@ zp_install() { # packages...; 1 and zp_why_not if that failed
   fi
 }
 
-# Installs what is missing or ends. Without MPI the build is smaller but sound, so under AUTO
-# its absence costs one line, not the run.
+# Installs what is missing or ends. Without MPI or the thread sanitizer less is checked, but soundly, so
+# under AUTO their absence costs one line, not the run.
 zp_provide() {
   zp_banner=''
-  [ -n "$zp_missing$zp_mpi_missing" ] || return 0
+  [ -n "$zp_missing$zp_mpi_missing$zp_tsan_missing" ] || return 0
   zp_wanted=$zp_packages
   if [ -n "$zp_mpi_missing" ]; then zp_wanted="${zp_wanted:+$zp_wanted }libopenmpi-dev openmpi-bin"; fi
+  if [ -n "$zp_tsan_missing" ]; then zp_wanted="${zp_wanted:+$zp_wanted }clang libomp-dev libclang-rt-dev"; fi
   zp_find_installer
   if [ -n "$zp_installer" ]; then
     # ccache only saves time, so nothing is installed for its sake alone
     zp_extra=''
-    if [ "$zp_scope" = tests ] && ! command -v ccache >/dev/null 2>&1; then zp_extra=ccache; fi
+    if [ "$zp_scope" != cli ] && ! command -v ccache >/dev/null 2>&1; then zp_extra=ccache; fi
     # shellcheck disable=SC2086  # a list of package names
     if zp_install $zp_wanted $zp_extra; then
       if [ "$zp_dry_run" = 1 ]; then
-        zp_cxx=${zp_cxx:-g++} # what the commands to come would find
+        zp_cxx=${zp_cxx:-g++} zp_tsan_cxx=${zp_tsan_cxx:-clang++} # what the commands to come would find
         return 0
       fi
       zp_find
@@ -472,8 +538,10 @@ zp_provide() {
     zp_still=''
   fi
 
-  if [ -n "$zp_missing" ] || { [ -n "$zp_mpi_missing" ] && [ "$zp_mpi" = ON ]; }; then
+  if [ -n "$zp_missing" ] || { [ -n "$zp_mpi_missing" ] && [ "$zp_mpi" = ON ]; } ||
+    { [ -n "$zp_tsan_missing" ] && [ "$zp_tsan" = ON ]; }; then
     if [ -n "$zp_mpi_missing" ]; then zp_missing="${zp_missing:+$zp_missing, }MPI"; fi
+    if [ -n "$zp_tsan_missing" ]; then zp_missing="${zp_missing:+$zp_missing, }$zp_tsan_name"; fi
     if [ -n "$zp_still" ]; then
       zp_die 3 "missing: $zp_missing (the build needs it, and $zp_why_not); put a newer one first on PATH, or name a compiler with CXX"
     fi
@@ -481,6 +549,15 @@ zp_provide() {
       zp_die 3 "missing: $zp_missing (the build needs it, and $zp_why_not); mend that and run this again, or install by other means: $zp_wanted"
     fi
     zp_die 3 "missing: $zp_missing (the build needs it, and $zp_why_not); $(zp_remedy "$zp_wanted")"
+  fi
+  if [ -n "$zp_tsan_missing" ]; then
+    zp_banner="data races are NOT looked for ($zp_tsan_name is missing, and $zp_why_not)"
+    if [ -n "$zp_installer" ]; then
+      zp_banner="$zp_banner; ZP_TSAN=OFF stops the attempts"
+    else
+      zp_banner="$zp_banner; $(zp_remedy 'clang libomp-dev libclang-rt-dev')"
+    fi
+    zp_tsan=OFF
   fi
   if [ -n "$zp_mpi_missing" ]; then
     zp_banner="multi-process checks OFF (MPI is missing, and $zp_why_not)"
@@ -535,6 +612,15 @@ zp_table() {
   else
     zp_row mpi missing
   fi
+  if [ "$zp_scope" = sanitize ]; then
+    if [ -n "$zp_tsan_cxx" ]; then
+      zp_row tsan ok "$zp_tsan_cxx${zp_tsan_under:+, started by $zp_tsan_under}"
+    elif [ "$zp_tsan" = OFF ]; then
+      zp_row tsan off 'data races are not looked for'
+    else
+      zp_row tsan missing
+    fi
+  fi
   zp_table_cuda
 }
 
@@ -581,14 +667,15 @@ zp_real() { # a path without links; nothing if it is not there
 # asked for; empty if it is good to use.
 zp_judge_build() {
   zp_stale=''
-  [ -f "$zp_root/build/CMakeCache.txt" ] || return 0
+  zp_tree=${zp_tree:-$zp_root/build}
+  [ -f "$zp_tree/CMakeCache.txt" ] || return 0
   zp_home=$(zp_cached CMAKE_HOME_DIRECTORY)
   zp_place=$(zp_cached CMAKE_CACHEFILE_DIR)
   zp_generator=$(zp_cached CMAKE_GENERATOR)
   zp_compiler=$(zp_cached CMAKE_CXX_COMPILER)
   if [ -n "$zp_home" ] && [ "$(zp_real "$zp_home")" != "$zp_root" ]; then
     zp_stale="it belongs to $zp_home"
-  elif [ -n "$zp_place" ] && [ "$(zp_real "$zp_place")" != "$(zp_real "$zp_root/build")" ]; then
+  elif [ -n "$zp_place" ] && [ "$(zp_real "$zp_place")" != "$(zp_real "$zp_tree")" ]; then
     zp_stale="it was made in $zp_place"
   elif [ -n "$zp_generator" ] && [ "$zp_generator" != Ninja ]; then
     zp_stale="it was made for $zp_generator, not for Ninja"
@@ -600,16 +687,17 @@ zp_judge_build() {
   fi
 }
 
-zp_configure() { # ZP_TESTS: ON, OFF, or keep (stay ON where it is ON)
+zp_configure() { # ZP_TESTS: ON, OFF, or keep (stay ON where it is ON); more arguments of cmake
   zp_tests=$1
+  shift
   zp_judge_build
   if [ "$zp_tests" = keep ]; then
     zp_tests=OFF
     if [ -z "$zp_stale" ] && [ "$(zp_cached ZP_TESTS)" = ON ]; then zp_tests=ON; fi
   fi
-  set -- cmake --preset cpu -S "$zp_root" -DZP_TESTS="$zp_tests" -DZP_CUDA="$zp_cuda" -DZP_MPI="$zp_mpi"
+  set -- cmake --preset "${zp_preset:-cpu}" -S "$zp_root" -DZP_TESTS="$zp_tests" -DZP_CUDA="$zp_cuda" -DZP_MPI="$zp_mpi" "$@"
   if [ -n "$zp_stale" ]; then
-    zp_say "the existing build/ cannot be used as it is ($zp_stale): configuring afresh"
+    zp_say "the existing ${zp_tree#"$zp_root"/}/ cannot be used as it is ($zp_stale): configuring afresh"
     set -- "$@" --fresh
   fi
   # A compiler with its version in its name can come without a cc beside it.
@@ -627,7 +715,7 @@ zp_build() { # status of a failed build, cmake --build arguments...
   zp_build_failed=$1
   shift
   # the lock is ours, not that of a compiler server somebody left running
-  zp_do cmake --build "$zp_root/build" --parallel "$zp_jobs" "$@" 9>&- ||
+  zp_do cmake --build "${zp_tree:-$zp_root/build}" --parallel "$zp_jobs" "$@" 9>&- ||
     zp_die "$zp_build_failed" "the build failed (no result can be trusted from a part of it); the first error above says where"
 }
 

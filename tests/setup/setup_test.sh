@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests common/setup.sh, verification/run, tests/run and .ci/run without installing anything:
+# Tests common/setup.sh, verification/run, tests/run, tests/sanitize and .ci/run without installing anything:
 #   sh tests/setup/setup_test.sh SOURCE_DIR
 # The scripts are copied into a checkout whose path has a space and a letter outside ASCII, and
 # run with a PATH ("the box") of a few real utilities and stand-ins for the compiler, CMake, apt-get,
@@ -80,7 +80,21 @@ stand_in() { # name; body on standard input
 make_stock() {
   mkdir -p "$stock"
   # Answers the header questions of setup.sh with yes, but for the names in the file "without".
+  # Asked to make a program, it makes one that ends well, unless a sanitizer of FAKE_NO_SANITIZER is asked for or
+  # FAKE_SCATTERED says that sanitized programs only run under setarch.
   stand_in g++ <<'BODY'
+target='' before='' sanitizer=''
+for word in "$@"; do
+  case $word in -fsanitize=*) sanitizer=${word#-fsanitize=} ;; esac
+  [ "$before" != -o ] || target=$word
+  before=$word
+done
+if [ -n "$target" ]; then
+  case ${FAKE_NO_SANITIZER:-none} in "$sanitizer" | all) exit 1 ;; esac
+  printf '#!/bin/sh\nexit %s\n' "\${UNDER_SETARCH:-${FAKE_SCATTERED:-0}}" >"$target"
+  chmod +x "$target"
+  exit 0
+fi
 while IFS= read -r line; do :; done
 printf '# 1 "<stdin>"\nzp_start\ncompiler gcc %s zp_end\n' "${FAKE_GCC:-12 . 2 . 0}"
 for name in stdlib openmp cli11 json toml xxhash fmt doctest; do
@@ -88,21 +102,30 @@ for name in stdlib openmp cli11 json toml xxhash fmt doctest; do
 done
 grep -q -x eigen "$STATE/without" || printf 'eigen 3\n   .\n 4 . 0 zp_end\n'
 BODY
+  sed -e 's/compiler gcc %s/compiler clang %s/' -e 's/FAKE_GCC:-12 . 2 . 0/FAKE_CLANG:-14 . 0 . 6/' -e 's/printf "g++"/printf "clang++"/' \
+    "$stock/g++" >"$stock/clang++"
+  chmod +x "$stock/clang++"
+  stand_in setarch <<'BODY'
+shift 2
+UNDER_SETARCH=0 exec "$@"
+BODY
+  echo 'echo x86_64' | stand_in uname
   stand_in cmake <<'BODY'
 case $1 in
   --version) echo "cmake version ${FAKE_CMAKE:-3.25.1}" ;;
   --preset)
     [ "${FAKE_CONFIGURE:-0}" = 0 ] || exit 1
-    mkdir -p "$4/build"
+    case $2 in cpu) tree=$4/build ;; *) tree=$4/build/$2 ;; esac
+    mkdir -p "$tree"
     {
       echo "CMAKE_HOME_DIRECTORY:INTERNAL=$4"
-      echo "CMAKE_CACHEFILE_DIR:INTERNAL=$4/build"
+      echo "CMAKE_CACHEFILE_DIR:INTERNAL=$tree"
       echo "CMAKE_GENERATOR:INTERNAL=Ninja"
       echo "CMAKE_CXX_COMPILER:FILEPATH=$BOX/g++"
       for word in "$@"; do
         case $word in -D*=*) word=${word#-D}; echo "${word%%=*}:STRING=${word#*=}" ;; esac
       done
-    } >"$4/build/CMakeCache.txt"
+    } >"$tree/CMakeCache.txt"
     echo "CXX is $CXX, CC is ${CC:-unset}" >>"$STATE/calls"
     ;;
   --build)
@@ -131,6 +154,8 @@ BODY
 shift
 exec "$@"
 BODY
+  # shellcheck disable=SC2016  # meant for the stand-in
+  echo 'exit "${FAKE_KNOWN:-0}"' | stand_in apt-cache
   echo 'exit 0' | stand_in sleep
   echo 'exit 0' | stand_in true
   # Installing a package means: its programs enter the box, its headers leave the file "without".
@@ -161,6 +186,7 @@ for package in "$@"; do
     cmake) take cmake ctest ;;
     ninja-build) take ninja ;;
     ccache) take ccache ;;
+    clang) take clang++ ;;
     libopenmpi-dev) take mpicxx ;;
     openmpi-bin) take mpirun ;;
     libeigen3-dev) header eigen ;;
@@ -174,7 +200,7 @@ BODY
 fresh() {
   rm -rf "$site" "$box" "$state"
   mkdir -p "$site" "$box" "$state"
-  for part in common/setup.sh verification/run tests/run .ci/run; do
+  for part in common/setup.sh verification/run tests/run tests/sanitize .ci/run; do
     mkdir -p "$site/${part%/*}"
     cp "$source_dir/$part" "$site/$part"
   done
@@ -479,11 +505,86 @@ check 'tests/run: arguments reach ctest unchanged' called_with 'ctest [--test-di
 from=$work
 run "$site/.ci/run"
 check '.ci/run: exit 0 from another folder' exits 0
+check '.ci/run: the sanitizers too' called_with 'ctest [--test-dir]' "[$site/build/asan]"
 check '.ci/run: calls ctest' called_with 'ctest [--test-dir]' "[$site/build]"
 check ".ci/run: ctest's closing line is shown" says '100% tests passed, 0 tests failed out of 1'
 run "$site/.ci/run" FAKE_CTEST=8
 check '.ci/run: a failed test is exit 1' exits 1
 from=''
+
+# ---------------------------------------------------------------- the sanitizers
+
+furnished clang++ setarch uname
+run tests/sanitize
+check 'tests/sanitize: exit 0' exits 0
+check 'tests/sanitize: configures both builds' called_with 'cmake [--preset]' '[asan]'
+check 'tests/sanitize: ... and the other one with clang' called 'CXX is clang++, CC is clang'
+check 'tests/sanitize: builds below build/asan' called_with 'cmake [--build]' "[$site/build/asan]"
+check 'tests/sanitize: builds below build/tsan' called_with 'cmake [--build]' "[$site/build/tsan]"
+check 'tests/sanitize: neither MPI nor CUDA' called_with '[--preset] [tsan]' '[-DZP_CUDA=OFF] [-DZP_MPI=OFF]'
+check 'tests/sanitize: the tests of both' called_with 'ctest [--test-dir]' "[$site/build/tsan]"
+check 'tests/sanitize: leaves out slow, gpu and bench' called_with 'ctest [--test-dir]' '[-LE] [slow|gpu|bench]'
+check 'tests/sanitize: a verification in both' [ "$(grep -c '^zeroproof \[verify\] \[byte_gpt_tiny\]' "$state/calls")" = 2 ]
+check 'tests/sanitize: no setarch where programs run without' called_not setarch
+check 'tests/sanitize: says what was done' \
+  ends_with 'sanitizers: addresses and undefined behaviour passed, data races passed'
+run tests/sanitize FAKE_SCATTERED=1
+check 'programs run only under setarch: exit 0' exits 0
+check 'programs run only under setarch: so do the tests' called_with 'setarch [x86_64] [-R] [ctest]' "[$site/build/tsan]"
+check 'programs run only under setarch: of both builds' called_with 'setarch [x86_64] [-R] [ctest]' "[$site/build/asan]"
+check 'programs run only under setarch: the table says so' says 'clang++, started by setarch x86_64 -R'
+run tests/sanitize FAKE_CTEST=8
+check 'tests/sanitize: a failed test is exit 1' exits 1
+check 'tests/sanitize: a failed test is said' says 'undefined behaviour FAILED, data races FAILED'
+run tests/sanitize FAKE_CLI=1
+check 'tests/sanitize: a failed verification is exit 1' exits 1
+run tests/sanitize FAKE_BUILD=1
+check 'tests/sanitize: a failed build is exit 1' exits 1
+run tests/sanitize FAKE_CONFIGURE=1
+check 'tests/sanitize: CMake refuses: exit 2' exits 2
+run tests/sanitize -- -R 'a b'
+check 'tests/sanitize: arguments reach ctest' called_with 'ctest [--test-dir]' '[-R] [a b]'
+run tests/sanitize ZP_TSAN=OFF
+check 'ZP_TSAN=OFF: exit 0' exits 0
+check 'ZP_TSAN=OFF: one build' called_not '[--preset] [tsan]'
+check 'ZP_TSAN=OFF: said' says 'data races NOT RUN'
+run tests/sanitize ZP_TSAN=perhaps
+check 'ZP_TSAN with a bad value: exit 2' exits 2
+check 'ZP_TSAN with a bad value: one sentence' one_sentence
+run tests/sanitize ZP_DRY_RUN=1
+check 'tests/sanitize, dry run: exit 0' exits 0
+check 'tests/sanitize, dry run: the second configuration' says '+ env CXX=clang++ CC=clang cmake --preset tsan'
+check 'tests/sanitize, dry run: nothing is built' called_not '[--preset]'
+run tests/sanitize FAKE_NO_SANITIZER=thread ZP_INSTALL=never
+check 'clang without the runtime: goes on' exits 0
+check 'clang without the runtime: the half is not called passed' says 'undefined behaviour passed, data races NOT RUN'
+
+furnished apt-get
+run tests/sanitize ZP_INSTALL=never
+check 'no clang, never: the first half runs' exits 0
+check 'no clang, never: a banner' says 'data races are NOT looked for (a thread sanitizer (clang++ >= 14 with libomp) is missing, and ZP_INSTALL=never forbids'
+check 'no clang, never: the line for the administrator' says 'apt-get install -y --no-install-recommends clang libomp-dev libclang-rt-dev'
+check 'no clang, never: not green by accident' says 'data races NOT RUN'
+check 'no clang, never: no second build' called_not '[--preset] [tsan]'
+run tests/sanitize ZP_INSTALL=never ZP_TSAN=ON
+check 'no clang, never, ON: exit 3' exits 3
+check 'no clang, never, ON: one sentence' one_sentence
+check 'no clang, never, ON: names it' complains 'tests/sanitize: missing: a thread sanitizer'
+run tests/sanitize ZP_INSTALL=never FAKE_NO_SANITIZER=all
+check 'no address sanitizer: exit 3' exits 3
+check 'no address sanitizer: names it' complains 'missing: the address sanitizer of '
+
+furnished apt-get
+run tests/sanitize
+check 'clang is installed: exit 0' exits 0
+check 'clang is installed: its packages' called_with '[install] [-y]' '[clang] [libomp-dev] [libclang-rt-dev]'
+check 'clang is installed: and used' says 'data races passed'
+furnished apt-get apt-cache
+run tests/sanitize FAKE_KNOWN=100
+check 'the runtime has no package of its own: left out' called_not '[libclang-rt-dev] ['
+check 'the runtime has no package of its own: exit 0' exits 0
+run tests/run
+check 'tests/run needs no sanitizer' called_not '[clang]'
 
 # ---------------------------------------------------------------- sourcing
 
