@@ -1,0 +1,39 @@
+#pragma once
+// Bytes at positions: a file read in bounded pieces, or memory.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/span.hpp"
+
+namespace zeroproof {
+
+class ByteSource {
+ public:
+  ByteSource(std::string label, std::uint64_t size) : label_(std::move(label)), size_(size) {}
+  virtual ~ByteSource() = default;
+  ByteSource(const ByteSource&) = delete;
+  ByteSource& operator=(const ByteSource&) = delete;
+
+  const std::string& label() const { return label_; }  ///< what messages call it
+  std::uint64_t size() const { return size_; }         ///< when it was opened
+
+  /// Fills `target` from position `offset`. Several threads may call at once. Errors (ErrorCode::io): there are
+  /// not that many bytes (any more), or reading fails.
+  virtual void read(std::uint64_t offset, Span<std::byte> target) const = 0;
+
+ private:
+  std::string label_;
+  std::uint64_t size_;
+};
+
+/// A regular file. It is read, never mapped: a file that shrinks meanwhile is an error, not a signal.
+/// Errors (ErrorCode::io): it is missing, may not be read, or is a directory, pipe or device.
+std::unique_ptr<ByteSource> open_file_source(const std::string& path);
+
+/// Memory that outlives the source.
+std::unique_ptr<ByteSource> memory_source(Span<const std::byte> bytes, std::string label);
+
+}  // namespace zeroproof
