@@ -52,6 +52,7 @@ RunConfig workload_defaults(const std::string& workload) {
 }
 
 workload::Text load_text(const RunConfig& config) {
+  if (!config.gradients.empty()) return {"gradients", config.gradients, {}};
   const std::int64_t needed = config.model.context + 1;
   return config.text.empty() ? workload::project_text(source_dir(), needed)
                              : workload::read_text_file(config.text, needed);
@@ -65,11 +66,16 @@ Experiment::Experiment(std::string workload, const RunConfig& config, DType dtyp
       dtype_(dtype),
       text_(std::move(text)),
       shape_(shape_of(config.model)),
-      layout_(workload::byte_gpt_params(shape_)) {
+      recorded_(config.gradients.empty() ? nullptr : workload::open_recorded(config.gradients)),
+      layout_(recorded_ ? recorded_->params() : workload::byte_gpt_params(shape_)) {
   const auto numel = static_cast<std::size_t>(layout_.padded_numel());
   master_.assign(numel, std::numeric_limits<float>::quiet_NaN());
   exp_avg_ = exp_avg_sq_ = max_exp_avg_sq_ = momentum_buffer_ = master_;
-  workload::init_parameters(shape_, layout_, config_.seed, master_);
+  if (recorded_) {
+    recorded_->init_parameters(layout_, config_.seed, master_);
+  } else {
+    workload::init_parameters(shape_, layout_, config_.seed, master_);
+  }
   const bool seeded = config_.initial_state == InitialState::seeded;
   const Philox first(config_.seed, 2);
   const Philox second(config_.seed, 3);
@@ -141,6 +147,12 @@ FullState Experiment::initial_state() const {
 
 double Experiment::leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params,
                         int log2_loss_scale, const TensorView& leaf) const {
+  const bool overflows = step == config_.overflow_step && micro_batch == config_.micro_batches / 2;
+  if (recorded_) {
+    const double loss = recorded_->leaf(step, micro_batch, log2_loss_scale, layout_, leaf);
+    if (overflows) plant_infinity(leaf);
+    return loss;
+  }
   Span<const std::uint8_t> tokens = workload::micro_batch_tokens(
       text_, config_.seed, step - 1, micro_batch, config_.micro_batches, config_.model.context);
   float scale = std::ldexp(1.0F, log2_loss_scale);
@@ -169,7 +181,7 @@ double Experiment::leaf(std::int64_t step, std::int64_t micro_batch, const Tenso
       }
     }
   }
-  if (step == config_.overflow_step && micro_batch == config_.micro_batches / 2) plant_infinity(leaf);
+  if (overflows) plant_infinity(leaf);
   return loss;
 }
 

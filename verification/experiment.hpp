@@ -1,6 +1,7 @@
 #pragma once
 // A workload with its settings: the model, the data, the first state. Shared by all cases of one recipe and dtype.
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "common/step/config.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "verification/workload/byte_gpt.hpp"
+#include "verification/workload/recorded.hpp"
 #include "verification/workload/text.hpp"
 
 namespace zeroproof::verification {
@@ -37,12 +39,16 @@ class Experiment {
   /// The scaler of this dtype: the configured one for fp16, none for bf16 and fp32.
   LossScalerConfig scaler() const;
 
+  /// Bytes of text in one micro-batch, 0 if the gradients come from a file.
+  int context() const { return recorded_ ? 0 : config_.model.context; }
+
   /// State before the first step; valid as long as the experiment lives.
   FullState initial_state() const;
 
   /// Loss and leaf gradient of one micro-batch.
   /// Shapes   params: [padded_numel] in the parameter dtype. leaf: [padded_numel] in the leaf dtype; padding
-  ///          is not written. Units: leaf is 2^log2_loss_scale * gradient. Returns the loss in nats per byte.
+  ///          is not written. Units: leaf is 2^log2_loss_scale * gradient. Returns the loss in nats per byte,
+  ///          or what a recording says, NaN if nothing.
   /// With loss_reduction = tokens it is the gradient of the sum over num_tokens, not of their mean.
   double leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params, int log2_loss_scale,
               const TensorView& leaf) const;
@@ -64,12 +70,14 @@ class Experiment {
   DType dtype_;
   workload::Text text_;
   workload::ByteGptShape shape_;
+  std::shared_ptr<const workload::RecordedGradients> recorded_;  // instead of the model, if there
   FlatLayout layout_;
   std::vector<float> master_, exp_avg_, exp_avg_sq_, max_exp_avg_sq_, momentum_buffer_;  // [padded_numel]
   std::vector<std::uint64_t> tensor_steps_;                                              // [num_tensors]
 };
 
-/// The text a run trains on: config.text, or the project's own files. Errors: ErrorCode::config.
+/// The text a run trains on: config.text, or the project's own files; no bytes with recorded gradients. Errors:
+/// ErrorCode::config.
 workload::Text load_text(const RunConfig& config);
 
 }  // namespace zeroproof::verification

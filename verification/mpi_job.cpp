@@ -152,7 +152,8 @@ std::vector<CaseResult> run_job(const VerifyOptions& options, int size, const st
     if (options.replay_flags[i] == "--text") continue;
     words.insert(words.end(), {options.replay_flags[i], options.replay_flags[i + 1]});
   }
-  words.insert(words.end(), {"--text", text_file.path(), "--report", "json:" + report.path()});
+  if (options.gradients.empty()) words.insert(words.end(), {"--text", text_file.path()});
+  words.insert(words.end(), {"--report", "json:" + report.path()});
   const int status = run_command(words, output.path());
   const std::string json = report.content();
   std::vector<CaseResult> results;

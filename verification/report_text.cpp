@@ -27,9 +27,9 @@ std::string bar(double value, double low, double high, int width) {
 }
 
 void add_training(std::string& out, const TrainingTrace& trace) {
-  out += fmt::format("\n{} {} {}: {} parameters, {} micro-batches of {} bytes per step\n", trace.workload,
-                     trace.recipe, name(trace.dtype), grouped(trace.parameters), trace.micro_batches,
-                     trace.context);
+  out += fmt::format("\n{} {} {}: {} parameters, {} micro-batches{} per step\n", trace.workload, trace.recipe,
+                     name(trace.dtype), grouped(trace.parameters), trace.micro_batches,
+                     trace.context > 0 ? fmt::format(" of {} bytes", trace.context) : "");
   out += "  step    loss  (nats per byte)                 grad norm    clip  loss scale\n";
   double low = 1e300;
   double high = -1e300;
@@ -41,8 +41,10 @@ void add_training(std::string& out, const TrainingTrace& trace) {
   for (const TrainingStep& step : trace.steps) {
     ++number;
     const std::string scale = trace.dtype == DType::fp16 ? "2^" + std::to_string(step.log2_loss_scale) : "-";
-    out += fmt::format("  {:>4}  {:>6.4f}  {}", number, step.loss,
-                       bar(step.loss, low - 0.05 * (high - low), high, 30));
+    out += std::isnan(step.loss)  // a recording need not have losses
+               ? fmt::format("  {:>4}  {:>6}  {:30}", number, "-", "")
+               : fmt::format("  {:>4}  {:>6.4f}  {}", number, step.loss,
+                             bar(step.loss, low - 0.05 * (high - low), high, 30));
     out += step.skipped ? fmt::format("  {:>9}  {:>6}  {:>9}", "overflow", "skip", scale)
                         : fmt::format("  {:>9.4f}  {:>6.4f}  {:>9}", step.grad_norm,
                                       static_cast<double>(step.clip_coef), scale);
@@ -163,8 +165,9 @@ std::string to_text(const RunReport& report, bool colour) {
   const Paint paint{colour};
   std::string out = fmt::format("zeroproof {}  numeric contract {}\n", ZP_VERSION, contract_version);
   if (report.input.bytes > 0) {
-    out += fmt::format("text: {} ({}, {} bytes)\n", report.input.path, report.input.kind,
-                       grouped(report.input.bytes));
+    const bool text = report.input.kind != "gradients";
+    out += fmt::format("{}: {} ({}{} bytes)\n", text ? "text" : "gradients", report.input.path,
+                       text ? report.input.kind + ", " : "", grouped(report.input.bytes));
   }
   for (const TrainingTrace& trace : report.traces) add_training(out, trace);
   add_phases(out, report.cases, paint);

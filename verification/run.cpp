@@ -126,6 +126,8 @@ RunReport run_cases(const VerifyOptions& options, const std::vector<CaseSpec>& c
   const Texts texts = read_texts(options, cases);
   const workload::Text& text = texts.at(cases.front().workload);
   report.input = {text.kind, text.path, static_cast<std::int64_t>(text.bytes.size())};
+  if (!options.gradients.empty())
+    report.input.bytes = workload::open_recorded(options.gradients)->file_bytes();
   std::vector<CaseSpec> local;
   std::vector<CaseSpec> mpi;
   for (const CaseSpec& spec : cases) (spec.world.kind == WorldSpec::Kind::mpi ? mpi : local).push_back(spec);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "common/base/error.hpp"
 #include "verification/capabilities.hpp"
 #include "verification/experiment.hpp"
 #include "verification/recipes.hpp"
+#include "verification/recorded.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -35,8 +37,30 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
+bool is_built_in(const std::string& workload) {
+  return std::find(workload_names().begin(), workload_names().end(), workload) != workload_names().end();
+}
+
+/// Recorded gradients take the place of the built-in workloads.
+std::vector<std::string> workloads_of(const VerifyOptions& options) {
+  return options.gradients.empty() ? workload_names() : std::vector<std::string>{recorded_workload};
+}
+
+/// Errors (ErrorCode::config): the workload does not exist, or not with these options.
+void check_workload(const VerifyOptions& options, const std::string& workload) {
+  if (workload == recorded_workload) {
+    recorded_defaults(options.gradients);
+    return;
+  }
+  workload_defaults(workload);
+  ZP_CHECK(options.gradients.empty(), ErrorCode::config,
+           "workload '" + workload + "' was asked for with --gradients", "it computes its own",
+           "leave one of the two out");
+}
+
 RunConfig unchecked_config(const VerifyOptions& options, const std::string& workload) {
-  RunConfig config = workload_defaults(workload);
+  const bool recorded = workload == recorded_workload;
+  RunConfig config = recorded ? recorded_defaults(options.gradients) : workload_defaults(workload);
   if (!options.config_file.empty()) apply_toml_file(config, options.config_file);
   options.overrides(config);
   return config;
@@ -61,12 +85,14 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   RunConfig config = under_recipe(unchecked_config(options, spec.workload), spec.recipe);
   config.dtypes = {spec.dtype};
   validate(config);
+  if (spec.workload == recorded_workload) check_recorded(config);
   return config;
 }
 
 RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
   const RunConfig config = unchecked_config(options, workload);
   validate(config);
+  if (workload == recorded_workload) check_recorded(config);
   for (const std::string& world : config.worlds) parse_world(world);
   return config;
 }
@@ -97,7 +123,8 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
 }
 
 std::vector<CaseSpec> selected_cases(const VerifyOptions& options) {
-  if (options.patterns.empty()) return cases_of(options, workload_names().front());
+  const std::vector<std::string> workloads = workloads_of(options);
+  if (options.patterns.empty()) return cases_of(options, workloads.front());
   std::vector<CaseSpec> selected;
   std::vector<std::string> ids;
   const auto add = [&](const CaseSpec& spec) {
@@ -107,14 +134,14 @@ std::vector<CaseSpec> selected_cases(const VerifyOptions& options) {
   };
   for (const std::string& pattern : options.patterns) {
     if (const auto exact = parse_case_id(pattern)) {
-      workload_defaults(exact->workload);  // throws for a workload that does not exist
+      check_workload(options, exact->workload);
       add(*exact);
       continue;
     }
     // "byte_gpt" means that workload, not every id that starts with it.
-    const bool is_workload =
-        std::find(workload_names().begin(), workload_names().end(), pattern) != workload_names().end();
-    for (const std::string& workload : workload_names()) {
+    const bool is_workload = pattern == recorded_workload || is_built_in(pattern);
+    if (is_workload) check_workload(options, pattern);
+    for (const std::string& workload : workloads) {
       if (is_workload && workload != pattern) continue;
       for (const CaseSpec& spec : cases_of(options, workload)) {
         if (is_workload || matches(pattern, spec.id())) add(spec);

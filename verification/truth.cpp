@@ -29,7 +29,7 @@ Truth::Truth(const Experiment& experiment, LeafCache& leaves)
   trace_.dtype = experiment.param_dtype();
   trace_.parameters = experiment.layout().numel();
   trace_.micro_batches = experiment.config().micro_batches;
-  trace_.context = experiment.config().model.context;
+  trace_.context = experiment.context();
 }
 
 void Truth::step(std::int64_t number) {

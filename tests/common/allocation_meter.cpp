@@ -30,6 +30,8 @@ void counted_delete(void* memory) {
 
 }  // namespace
 
+void operator delete(void* memory, std::size_t) noexcept;  // clang predeclares only the other two
+
 void* operator new(std::size_t size) { return counted_new(size); }
 void operator delete(void* memory) noexcept { counted_delete(memory); }
 void operator delete(void* memory, std::size_t) noexcept { counted_delete(memory); }

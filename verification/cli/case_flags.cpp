@@ -76,9 +76,9 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
   std::vector<std::string> words;
   for (const auto& [flag, value] :
        {std::pair{"--config", &flags.config_file}, std::pair{"--text", &flags.text},
-        std::pair{"--seed", &flags.seed}, std::pair{"--steps", &flags.steps},
-        std::pair{"--micro-batches", &flags.micro_batches}, std::pair{"--comm-timeout", &flags.comm_timeout},
-        std::pair{"--fault", &flags.fault}}) {
+        std::pair{"--gradients", &flags.gradients}, std::pair{"--seed", &flags.seed},
+        std::pair{"--steps", &flags.steps}, std::pair{"--micro-batches", &flags.micro_batches},
+        std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--fault", &flags.fault}}) {
     if (value->empty()) continue;
     words.emplace_back(flag);
     words.push_back(*value);
@@ -108,6 +108,9 @@ std::shared_ptr<CaseFlags> add_case_flags(CLI::App& command) {
   list("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
   command.add_option("--config", flags->config_file, "TOML settings (common/step/defaults.toml shows all)");
   command.add_option("--text", flags->text, "file to train on (default: the project's own text)");
+  command.add_option(
+      "--gradients", flags->gradients,
+      "safetensors file of recorded gradients to use instead (README, \"Your own gradients\")");
   command.add_option("--seed", flags->seed, "seed of first parameters and data order");
   command.add_option("--steps", flags->steps, "training steps");
   command.add_option("--micro-batches", flags->micro_batches, "micro-batches per step, over all ranks");
@@ -124,6 +127,10 @@ VerifyOptions options_from(const CaseFlags& flags) {
   for (const std::string& twin : flags.twins) options.twins.push_back(parse_twin(twin));
   for (const std::string& mode : flags.modes) options.modes.push_back(parse_mode(mode));
   options.config_file = flags.config_file;
+  options.gradients = flags.gradients;
+  ZP_CHECK(flags.gradients.empty() || flags.text.empty(), ErrorCode::config,
+           "--text was given with --gradients", "recorded gradients come without a text",
+           "leave one of the two out");
   options.fault = flags.fault;
   options.overrides = [flags](RunConfig& config) { apply(flags, config); };
   options.replay_flags = replay_flags(flags);

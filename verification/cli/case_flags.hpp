@@ -13,6 +13,7 @@ namespace zeroproof::verification {
 /// form.
 struct CaseFlags {
   std::vector<std::string> patterns, recipes, twins, modes, worlds, dtypes, stages, buckets, threads;
+  std::string gradients;
   std::string config_file, text, fault, seed, steps, micro_batches, comm_timeout;
 };
 

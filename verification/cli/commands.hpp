@@ -11,6 +11,7 @@ namespace zeroproof::verification {
 /// exit code.
 void add_verify(CLI::App& app, std::function<int()>& chosen);
 void add_list(CLI::App& app, std::function<int()>& chosen);
+void add_record(CLI::App& app, std::function<int()>& chosen);
 void add_doctor(CLI::App& app, std::function<int()>& chosen);
 void add_faults(CLI::App& app, std::function<int()>& chosen);
 

@@ -25,7 +25,7 @@ int list(const CaseFlags& flags, bool faults, bool with_recipes) {
     return 0;
   }
   VerifyOptions options = options_from(flags);
-  if (options.patterns.empty()) options.patterns = workload_names();
+  if (options.patterns.empty() && options.gradients.empty()) options.patterns = workload_names();
   const std::vector<CaseSpec> cases = selected_cases(options);
   for (const CaseSpec& spec : cases) std::printf("%s\n", spec.id().c_str());
   return cases.empty() ? 4 : 0;

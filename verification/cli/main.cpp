@@ -55,6 +55,7 @@ int run(int argc, char** argv) {
   std::function<int()> chosen;
   verification::add_verify(app, chosen);
   verification::add_list(app, chosen);
+  verification::add_record(app, chosen);
   verification::add_doctor(app, chosen);
   verification::add_faults(app, chosen);
   try {

@@ -1,0 +1,48 @@
+#include <cstdio>
+
+#include "common/base/error.hpp"
+#include "verification/cli/case_flags.hpp"
+#include "verification/cli/commands.hpp"
+#include "verification/record.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+struct RecordFlags {
+  CaseFlags settings;
+  std::string workload = workload_names().front();
+  std::string dtype = "fp32";
+  std::string file;
+};
+
+int record(const RecordFlags& flags) {
+  workload_defaults(flags.workload);  // throws for a workload that does not exist
+  const RunConfig config = config_of(options_from(flags.settings), flags.workload);
+  const Experiment experiment(flags.workload, config, parse_param_dtype(flags.dtype), load_text(config));
+  record_gradients(experiment, flags.file);
+  std::printf("recorded %lld steps of %lld micro-batches, %zu tensors with %lld parameters: %s\n",
+              static_cast<long long>(config.steps), static_cast<long long>(config.micro_batches),
+              experiment.layout().tensors().size(), static_cast<long long>(experiment.layout().numel()),
+              flags.file.c_str());
+  return 0;
+}
+
+}  // namespace
+
+void add_record(CLI::App& app, std::function<int()>& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "record", "write the gradients of a workload to a safetensors file, for verify --gradients FILE");
+  const auto flags = std::make_shared<RecordFlags>();
+  command->add_option("file", flags->file, "safetensors file to write")->required();
+  command->add_option("--workload", flags->workload, "byte_gpt, byte_gpt_tiny (default: byte_gpt)");
+  command->add_option("--dtype", flags->dtype,
+                      "parameter dtype the gradients are computed with (default: fp32)");
+  command->add_option("--config", flags->settings.config_file, "TOML settings");
+  command->add_option("--text", flags->settings.text, "file to train on (default: the project's own text)");
+  command->add_option("--seed", flags->settings.seed, "seed of first parameters and data order");
+  command->add_option("--steps", flags->settings.steps, "training steps");
+  command->add_option("--micro-batches", flags->settings.micro_batches, "micro-batches per step");
+  command->callback([flags, &chosen] { chosen = [flags] { return record(*flags); }; });
+}
+
+}  // namespace zeroproof::verification

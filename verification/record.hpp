@@ -1,0 +1,14 @@
+#pragma once
+// Writes the gradients of a built-in workload in the form that the workload "recorded" reads.
+
+#include <string>
+
+#include "verification/experiment.hpp"
+
+namespace zeroproof::verification {
+
+/// Trains the undistributed optimizer and writes first values, every leaf gradient in fp32 at loss scale 1, and
+/// the losses. The same experiment gives the same file. Errors: as SafetensorsWriter.
+void record_gradients(const Experiment& experiment, const std::string& file);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,33 @@
+#include "verification/recorded.hpp"
+
+#include "common/base/error.hpp"
+#include "verification/workload/recorded.hpp"
+
+namespace zeroproof::verification {
+
+RunConfig recorded_defaults(const std::string& path) {
+  ZP_CHECK(!path.empty(), ErrorCode::config, "workload 'recorded' has no file", "its gradients come from one",
+           "add --gradients FILE");
+  const auto recorded = workload::open_recorded(path);
+  RunConfig config = main_config();
+  config.gradients = path;
+  config.steps = recorded->steps();
+  config.micro_batches = recorded->micro_batches();
+  // The main job's scaler overflows twice before it backs off; a recording may have few steps.
+  config.scaler.hysteresis = 1;
+  return config;
+}
+
+void check_recorded(const RunConfig& config) {
+  const auto recorded = workload::open_recorded(config.gradients);
+  ZP_CHECK(config.steps <= recorded->steps(), ErrorCode::config,
+           "run.steps is " + std::to_string(config.steps) + " but " + config.gradients + " has " +
+               std::to_string(recorded->steps()),
+           "gradients that were not recorded cannot be compared", "use fewer steps");
+  ZP_CHECK(config.micro_batches == recorded->micro_batches(), ErrorCode::config,
+           "run.micro_batches is " + std::to_string(config.micro_batches) + " but " + config.gradients +
+               " has " + std::to_string(recorded->micro_batches()),
+           "the gradient of a step is the mean over all of them", "leave the setting out");
+}
+
+}  // namespace zeroproof::verification

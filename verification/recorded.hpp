@@ -1,0 +1,20 @@
+#pragma once
+// The workload "recorded": gradients from a file (verification/workload/recorded.hpp) in place of a model's.
+
+#include <string>
+
+#include "common/step/config.hpp"
+
+namespace zeroproof::verification {
+
+inline constexpr const char* recorded_workload = "recorded";
+
+/// The settings of the main job with the steps and micro-batches of the recording. Errors: ErrorCode::config if
+/// `path` is empty or no recording; ErrorCode::io if it cannot be read.
+RunConfig recorded_defaults(const std::string& path);
+
+/// Errors (ErrorCode::config): the settings want more steps than were recorded, or another number of
+/// micro-batches.
+void check_recorded(const RunConfig& config);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,69 @@
+#pragma once
+// Gradients that somebody recorded in a safetensors file, instead of gradients of a model.
+//
+//   grad.<step>.<micro_batch>.<parameter>   F32, F16 or BF16, the parameter's shape; steps count from 1 and
+//                                           micro-batches from 0, as in reports; none may be missing
+//   param.<parameter>                       F32, first value; all parameters or none (then seeded)
+//   loss                                    F64 or F32 [steps, micro_batches], optional: shown, not checked
+//
+// Metadata, all optional: "steps" and "micro_batches" are compared with what is there; "loss_scale_log2" is the
+// power of two the gradients were already multiplied by (0); "order" lists the parameters in registration order,
+// one per line (otherwise the byte order of their names).
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/io/safetensors_reader.hpp"
+#include "common/layout/flat_layout.hpp"
+
+namespace zeroproof::workload {
+
+class RecordedGradients {
+ public:
+  /// Reads the header and checks that nothing is missing; gradients are read when they are asked for. Errors
+  /// (ErrorCode::config): the file is no such recording, naming the tensor; ErrorCode::io as SafetensorsReader.
+  explicit RecordedGradients(const std::string& path);
+
+  const std::vector<ParamSpec>& params() const { return params_; }  ///< in registration order
+  std::int64_t steps() const { return steps_; }
+  std::int64_t micro_batches() const { return micro_batches_; }
+  int log2_loss_scale() const { return log2_loss_scale_; }
+  std::int64_t file_bytes() const { return reader_.header().data_begin + reader_.header().data_bytes; }
+
+  /// First values: those of the file, or 0.02 * Philox(seed, 256 + k).bell(i) for element i of parameter k.
+  /// Shapes   flat: [padded_numel] of FlatLayout(params()); padding is left as it is.
+  void init_parameters(const FlatLayout& layout, std::uint64_t seed, Span<float> flat) const;
+
+  /// The recorded gradient times 2^(log2_loss_scale - log2_loss_scale()), computed in fp32 and rounded once more
+  /// to fp16 where the leaf is fp16. Whatever the parameters are: a recording knows nothing of them.
+  /// Shapes   leaf: [padded_numel], fp32 or fp16; padding is not written. Returns the recorded loss, NaN if none.
+  double leaf(std::int64_t step, std::int64_t micro_batch, int log2_loss_scale, const FlatLayout& layout,
+              const TensorView& leaf) const;
+
+ private:
+  void find_gradients();
+  void check_complete();
+  void check_initial();
+  void check_metadata();
+  void put_in_order();
+  double loss(std::int64_t step, std::int64_t micro_batch) const;
+
+  SafetensorsReader reader_;
+  std::vector<ParamSpec> params_;
+  std::int64_t steps_ = 0, micro_batches_ = 0, num_gradients_ = 0;
+  int log2_loss_scale_ = 0;
+  bool has_initial_ = false;
+};
+
+/// The name of a gradient in a recording.
+std::string gradient_name(std::int64_t step, std::int64_t micro_batch, const std::string& parameter);
+
+/// What recordings may have: headers up to the format's limit, since there is a tensor per micro-batch.
+SafetensorsLimits recording_limits();
+
+/// The recording at `path`, opened once per process: a whole run sees the same file, also when another replaces it.
+std::shared_ptr<const RecordedGradients> open_recorded(const std::string& path);
+
+}  // namespace zeroproof::workload
