@@ -28,6 +28,10 @@ void check_recorded(const RunConfig& config) {
            "run.micro_batches is " + std::to_string(config.micro_batches) + " but " + config.gradients +
                " has " + std::to_string(recorded->micro_batches()),
            "the gradient of a step is the mean over all of them", "leave the setting out");
+  ZP_CHECK(config.loss_reduction == LossReduction::mean && !config.idle_tensors, ErrorCode::config,
+           "run.loss_reduction is \"tokens\" or idle_tensors is set with recorded gradients",
+           "a recording has no token counts, and a gradient for every tensor",
+           "leave both out, and record gradients of means");
 }
 
 }  // namespace zeroproof::verification
