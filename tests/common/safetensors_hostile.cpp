@@ -127,6 +127,8 @@ std::vector<HostileCase> hostile_tensors() {
       {"shape overflows to 0", one("U8", "[4294967296,4294967296]", "[0,0]"), "more than 2^53 bytes"},
       {"overflow times 0", one("U8", "[9007199254740992,9007199254740992,0]", "[0,0]"),
        "more than 2^53 bytes"},
+      {"0 times overflow", one("U8", "[0,9007199254740992,9007199254740992]", "[0,0]"),
+       "more than 2^53 bytes"},
       {"bytes overflow", one("F64", "[2305843009213693]", "[0,4]"), "more than 2^53 bytes"},
       {"too few bytes", one("F32", "[2]", "[0,4]"), "has 4 bytes but its shape needs 8"},
       {"too many bytes", one("U8", "[3]", "[0,4]"), "has 4 bytes but its shape needs 3"},
