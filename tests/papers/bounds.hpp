@@ -15,6 +15,7 @@ inline Real root(Real x) {
   return (near + x / near) / 2;
 }
 
+/// [Bound:model]
 inline const Real u = 0x1p-24L;
 inline const Real eta = 0x1p-150L;
 inline Real gamma(int k) { return k * u / (1 - k * u); }
