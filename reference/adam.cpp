@@ -13,8 +13,8 @@ struct AdamBlock {
   MutableArray master, exp_avg, exp_avg_sq, max_exp_avg_sq;
 };
 
-/// What adamw and adam have in common, one line per rounding (R6): moments, denominator and the step `a`. The
-/// names are those of the contract.
+/// What adamw and adam have in common [Adam:alg1], one line per rounding (R6): moments, denominator and the
+/// step `a`. The names are those of the contract.
 Block adaptive_step(const AdamOptions& options, const StepScalars& s, const Block& g, AdamBlock x) {
   // First moment: where the gradient has pointed lately.
   const Block a1 = s.beta1 * x.exp_avg;
@@ -30,8 +30,8 @@ Block adaptive_step(const AdamOptions& options, const StepScalars& s, const Bloc
   // The denominator. eps stands outside the root, so it bounds the step even where the gradient was always 0.
   Block moment = x.exp_avg_sq;
   if (options.amsgrad) {
-    // A written comparison, which is false for a NaN on either side; a maximum of the library might not be
-    // (R4).
+    // [Adam:amsgrad]. A written comparison, which is false for a NaN on either side; a maximum of the library
+    // might not be (R4).
     x.max_exp_avg_sq = (x.max_exp_avg_sq >= moment).select(x.max_exp_avg_sq, moment);
     moment = x.max_exp_avg_sq;
   }
@@ -47,7 +47,8 @@ void adamw_block(const AdamOptions& options, const StepScalars& s, AdamBlock x) 
   const Block g = directed(options.maximize, x.grad);
   const Block a = adaptive_step(options, s, g, x);
   if (s.has_decay != 0) {
-    // Decoupled decay [AdamW:alg2]: both parts are added first, so that master is rounded once.
+    // Decoupled decay [AdamW:alg2], as a term and not as a factor of master [AdamW:additive]: both parts are
+    // added first, so that master is rounded once [AdamW:once].
     const Block w = s.lr_weight_decay * x.master;
     const Block u = a + w;
     x.master -= u;

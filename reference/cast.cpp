@@ -35,8 +35,8 @@ int nearest_even(double value) {
   return up ? below + 1 : below;
 }
 
-/// R8: to nearest even, saturating. fp64 holds every fp32 value and every quotient below exactly, so only
-/// nearest_even rounds.
+/// R8, [FP8:saturate]: to nearest even, saturating. fp64 holds every fp32 value and every quotient below
+/// exactly, so only nearest_even rounds.
 std::uint8_t to_fp8(float value, const Fp8Format& format) {
   if (std::isnan(value)) return fp8_nan;
   const int sign = std::signbit(value) ? fp8_sign : 0;
@@ -113,7 +113,7 @@ void stochastic_cast_to_bf16(const Exec&, const RoundingDraw& draw, Span<const f
       continue;
     }
     // The lower half of b says how far the value lies on its way to the next bf16, in units of 2^-16 of the
-    // gap. The sum carries into the upper half for exactly that share of all draws.
+    // gap. The sum carries into the upper half for exactly that share of all draws [SR:unbiased].
     const std::uint32_t b = std::bit_cast<std::uint32_t>(source[i]);
     const std::uint32_t w = philox.word(draw.first_index + i);
     target[i].bits = static_cast<std::uint16_t>((b + (w >> 16)) >> 16);

@@ -15,7 +15,7 @@ float clip_coef(double grad_norm, std::optional<double> max_norm) {
   if (!max_norm || *max_norm == 0) return 1.0F;
   if (std::isnan(grad_norm)) return std::numeric_limits<float>::quiet_NaN();
 
-  const double s = grad_norm + 1e-6;
+  const double s = grad_norm + 1e-6;  // [Clip:coef]
   const double q = *max_norm / s;
   return static_cast<float>(q < 1 ? q : 1);  // a written comparison, not std::min (R4)
 }
@@ -30,7 +30,7 @@ void clip_value(const Exec&, float clip_value, Span<float> grad) {
   ZP_CHECK(std::isfinite(c) && c > 0, ErrorCode::invalid_argument, "clip_value is " + text(c),
            "it bounds every element of the gradient", "use a finite value above 0");
   MutableArray g = as_array(grad);
-  g = (g > c).select(c, (g < -c).select(-c, g));  // written comparisons: a NaN passes both (R4)
+  g = (g > c).select(c, (g < -c).select(-c, g));  // [Clip:value]: a NaN passes both (R4)
 }
 
 }  // namespace zeroproof::reference

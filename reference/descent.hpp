@@ -13,8 +13,8 @@ inline Block directed(bool maximize, ConstArray grad) {
   return grad;
 }
 
-/// The same with the decay of adam, sgd and sgd_ema (L2): the penalty weight_decay / 2 * master^2 has this
-/// gradient.
+/// The same with the decay of adam, sgd and sgd_ema [Adam:l2]: the penalty weight_decay / 2 * master^2 has
+/// this gradient.
 inline Block directed_with_decay(bool maximize, const StepScalars& s, ConstArray grad, MutableArray master) {
   const Block g = directed(maximize, grad);
   // Not evaluated, rather than added as 0: an infinite master times 0 would be NaN (R6).

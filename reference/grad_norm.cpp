@@ -20,7 +20,7 @@ constexpr std::uint32_t infinity_bits = 0x7F800000U;
 
 static_assert(block_numel == norm_chunk_numel, "one block is one chunk of the norm");
 
-/// Sum of squares of one chunk: 32 lanes side by side, then a tree that halves them (R12).
+/// Sum of squares of one chunk: 32 lanes side by side, then a tree that halves them (R12, [Norm:chunk]).
 double chunk_sum(ConstArray grad) {
   // Column s holds elements 32 s .. 32 s + 31; what is missing in the last chunk counts +0.
   Eigen::Array<float, num_lanes, num_lanes> g1 = Eigen::Array<float, num_lanes, num_lanes>::Zero();
@@ -36,7 +36,7 @@ double chunk_sum(ConstArray grad) {
 }
 
 /// Adds a value >= 0, which is m * 2^(e - 1075), exactly: m shifted to the grid of the limbs and cut into
-/// three 32-bit digits.
+/// three 32-bit digits [Norm:limbs].
 void deposit(double sum, NormLimbs& limbs) {
   if (std::isnan(sum)) {
     limbs.nan_count += 1;
@@ -48,7 +48,8 @@ void deposit(double sum, NormLimbs& limbs) {
   }
   if (sum == 0) return;
 
-  // Nothing here has a sign, and the smallest square, 2^-298, is a normal fp64.
+  // Nothing here has a sign, and the smallest square, 2^-298, is a normal fp64; q lies in 2 .. 565
+  // [Norm:range].
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(sum);
   const int e = static_cast<int>(bits >> 52);
   const std::uint64_t m = (bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
@@ -104,7 +105,8 @@ double rounded_once(const NormLimbs& limbs) {
 }  // namespace
 
 void grad_norm_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
-  // Normalised limbs take 2^32 - 1 deposits before the next carry; a span that long has 2^42 elements.
+  // Normalised limbs take 2^32 - 1 deposits before the next carry [Norm:carry]; a span that long has 2^42
+  // elements.
   grad_norm_normalise(limbs);
   for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {
     deposit(chunk_sum(as_array(part(grad, begin, count))), limbs);
@@ -112,7 +114,7 @@ void grad_norm_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs)
 }
 
 void grad_norm_exact_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
-  deposit_each(grad, limbs, [](double x) { return x * x; });  // 48 bits: exact in fp64
+  deposit_each(grad, limbs, [](double x) { return x * x; });  // 48 bits: exact in fp64 [Norm:exact]
 }
 
 void grad_abs_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
@@ -158,7 +160,8 @@ double grad_norm_p(const Exec&, Span<const float> grad, double p) {
   const double amax = grad_max_finish(largest);
   if (!std::isfinite(amax) || amax == 0) return amax;
 
-  // Every quotient lies in [0, 1] and the largest is 1, so no power overflows and the sum is never 0.
+  // Every quotient lies in [0, 1] and the largest is 1, so no power overflows and the sum is never 0
+  // [Norm:p].
   double sum = 0;
   for (const float x : grad) sum += std::pow(std::fabs(double{x}) / amax, p);
   return amax * std::pow(sum, 1 / p);

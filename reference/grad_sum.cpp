@@ -9,8 +9,8 @@
 namespace zeroproof::reference {
 namespace {
 
-/// Elements [begin, begin + count) of the canonical tree over all leaves: the recursion of R11, word for
-/// word.
+/// Elements [begin, begin + count) of the canonical tree over all leaves [Sum:tree]: the recursion of R11,
+/// word for word.
 struct Tree {
   Span<const Span<const float>> leaves;
   std::int64_t begin;

@@ -7,7 +7,7 @@
 namespace zeroproof::reference {
 namespace {
 
-/// The new momentum buffer: a sum of all gradients so far, older ones counting less (R6).
+/// The new momentum buffer: a sum of all gradients so far, older ones counting less (R6, [SGD:update]).
 void gather_momentum(const StepScalars& s, const Block& g, MutableArray momentum_buffer) {
   if (s.is_first != 0) {
     momentum_buffer = g;  // not dampened, and what the buffer held is not read
@@ -28,7 +28,7 @@ void sgd_block(const SgdOptions& options, const StepScalars& s, ConstArray grad,
     e = momentum_buffer;
   }
   if (options.nesterov) {
-    // Nesterov looks one step ahead: where the buffer would be after meeting the same gradient again.
+    // [SGD:nesterov] looks one step ahead: where the buffer would be after meeting the same gradient again.
     const Block h = s.momentum * momentum_buffer;
     e = g + h;
   }
@@ -39,7 +39,7 @@ void sgd_block(const SgdOptions& options, const StepScalars& s, ConstArray grad,
 void sgd_ema_block(const SgdEmaOptions& options, const StepScalars& s, ConstArray grad, MutableArray master,
                    MutableArray exp_avg) {
   const Block g = directed_with_decay(options.maximize, s, grad, master);
-  // The weights add up to one here, so that lr means the same for every beta1.
+  // The weights add up to one here [SGD:ema], so that lr means the same for every beta1.
   const Block a1 = s.beta1 * exp_avg;
   const Block a2 = s.one_minus_beta1 * g;
   exp_avg = a1 + a2;

@@ -1,6 +1,6 @@
 #pragma once
 // Philox4x32-10, a counter-based generator: element i of a stream has the same value at any world size (R15).
-// Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (SC'11).
+// Source: [Philox:round], [Philox:address].
 
 #include <array>
 #include <cstdint>

@@ -30,7 +30,8 @@ struct AdamOptions {
 /// Special  NaN and infinities in grad propagate; skipping such steps is the caller's job (found_inf). A NaN
 ///          second moment replaces the maximum, and a NaN maximum is replaced.
 /// Errors   invalid_argument if the numels differ.
-/// Source   [AdamW:alg2]; eps outside the root as in [Adam:alg1].
+/// Source   [AdamW:alg2], in the units of [AdamW:lr]; eps outside the root as in [Adam:alg1]; the maximum:
+///          [Adam:amsgrad].
 using AdamwUpdateFn = void(const Exec&, const AdamOptions&, const StepScalars&, Span<const float> grad,
                            Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
                            Span<float> max_exp_avg_sq);
@@ -41,7 +42,7 @@ using AdamwUpdateFn = void(const Exec&, const AdamOptions&, const StepScalars&, 
 /// Order    as AdamwUpdateFn, except that the decay enters before the moments and nowhere else:
 ///            has_decay: w = weight_decay * master; g = g + w        (after the sign flip of maximize)
 ///            ... moments, denominator, q and a from this g ...;     master = master - a
-/// Source   [Adam:alg1].
+/// Source   [Adam:alg1], decay as in [Adam:l2].
 using AdamUpdateFn = AdamwUpdateFn;
 
 }  // namespace zeroproof

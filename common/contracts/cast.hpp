@@ -13,7 +13,7 @@ namespace zeroproof {
 /// Order    one rounding per element, to nearest, ties to even.
 /// Exact    bitwise. Subnormals are kept; too large becomes infinity; NaN stays NaN (payload free, R9).
 /// Errors   invalid_argument if the numels differ.
-/// Contract R8.
+/// Contract R8. Why there is a master to round from: [MP:master].
 using CastToBf16Fn = void(const Exec&, Span<const float> source, Span<bf16> target);
 using CastToFp16Fn = void(const Exec&, Span<const float> source, Span<fp16> target);
 
@@ -25,7 +25,8 @@ using CastToFp16Fn = void(const Exec&, Span<const float> source, Span<fp16> targ
 ///          becomes that value with its sign (saturation: 448 for e4m3, 57344 for e5m2); NaN stays NaN. -0 stays
 ///          -0.
 /// Errors   invalid_argument if the numels differ.
-/// Contract R8. Source: the E4M3 (finite, "fn") and E5M2 formats of [FP8:formats].
+/// Contract R8. Source: the E4M3 (finite, "fn") and E5M2 formats of [FP8:formats]; their limits:
+///          [FP8:saturate].
 using CastToE4m3Fn = void(const Exec&, Span<const float> source, Span<e4m3> target);
 using CastToE5m2Fn = void(const Exec&, Span<const float> source, Span<e5m2> target);
 

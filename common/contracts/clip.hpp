@@ -14,7 +14,7 @@ namespace zeroproof {
 /// Exact    bitwise. No max_norm, or max_norm = 0: clipping is off and the coefficient is 1, whatever the
 ///          norm.
 /// Errors   invalid_argument if max_norm is negative, NaN or infinite.
-/// Contract R12. The 1e-6 is added to the norm, as torch.nn.utils.clip_grad_norm_ does.
+/// Contract R12. The 1e-6 is added to the norm, as torch.nn.utils.clip_grad_norm_ does: [Clip:coef].
 using ClipCoefFn = float(double grad_norm, std::optional<double> max_norm);
 
 /// grad[i] = unscaled_grad[i] * clip_coef, always evaluated (also for 1).
@@ -31,7 +31,7 @@ using ClipFn = void(const Exec&, float clip_coef, Span<const float> unscaled_gra
 /// Shapes   grad: [numel], numel >= 0.
 /// Exact    bitwise; no rounding.
 /// Errors   invalid_argument unless clip_value is finite and > 0.
-/// Contract R6.
+/// Contract R6. Source: [Clip:value].
 using ClipValueFn = void(const Exec&, float clip_value, Span<float> grad);
 
 }  // namespace zeroproof

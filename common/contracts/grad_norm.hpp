@@ -11,7 +11,8 @@ namespace zeroproof {
 /// Elements per chunk of the norm; tensors start and shards are cut at multiples of it.
 inline constexpr std::int64_t norm_chunk_numel = 1024;
 
-/// The sum of squares as an integer: limb i has weight 2^(32 i - 352), so addition is exact and order-free.
+/// The sum of squares as an integer: limb i has weight 2^(32 i - 352), so addition is exact and order-free
+/// [Norm:limbs].
 struct NormLimbs {
   std::array<std::uint64_t, 21> limbs{};
   std::uint64_t nan_count = 0;
@@ -27,7 +28,7 @@ struct NormLimbs {
 /// Order    the 32 lanes and the halving tree of R12 inside a chunk; integers across chunks.
 /// Exact    bitwise: the represented value and the two counts. Carries may be left in the upper halves of the
 ///          limbs until grad_norm_normalise.
-/// Contract R12.
+/// Contract R12. Distance from the true norm: [Norm:chunk].
 using GradNormAccumulateFn = void(const Exec&, Span<const float> grad, NormLimbs& limbs);
 
 /// The form `exact`: adds the exact square of every element to the limbs.
@@ -36,10 +37,10 @@ using GradNormAccumulateFn = void(const Exec&, Span<const float> grad, NormLimbs
 /// Order    none: integers. A NaN adds 1 to nan_count, an infinity of either sign 1 to inf_count, a zero nothing.
 /// Exact    bitwise: the represented value and the two counts. At most 2^32 - 1 deposits may go into limbs between
 ///          two normalisations; an implementation normalises in between when there are more.
-/// Contract R12. Finished by grad_norm_finish.
+/// Contract R12. Finished by grad_norm_finish. Distance from the true norm: [Norm:exact].
 using GradNormExactAccumulateFn = void(const Exec&, Span<const float> grad, NormLimbs& limbs);
 
-/// The 1-norm: adds the exact absolute value of every element to the limbs. Otherwise as
+/// The 1-norm [Clip:forms]: adds the exact absolute value of every element to the limbs. Otherwise as
 /// GradNormExactAccumulateFn.
 ///
 /// Contract R12. Finished by grad_abs_finish.

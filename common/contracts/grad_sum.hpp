@@ -21,7 +21,7 @@ struct TreeNode {
 ///
 /// Shapes   left, right, sum: [numel], numel >= 0; sum may be exactly left or exactly right, else no overlap.
 /// Units    gradient times loss scale.
-/// Exact    bitwise; one fp32 rounding.
+/// Exact    bitwise; one fp32 rounding [Sum:model].
 /// Errors   invalid_argument if the numels differ.
 /// Contract R11.
 using AddNodesFn = void(const Exec&, Span<const float> left, Span<const float> right, Span<float> sum);
@@ -30,7 +30,7 @@ using AddNodesFn = void(const Exec&, Span<const float> left, Span<const float> r
 /// of micro-batches sends to the owners.
 ///
 /// Units    micro-batch numbers in data order, 0 <= first <= last.
-/// Exact    integers, in increasing first_micro_batch().
+/// Exact    integers, in increasing first_micro_batch(). How many there can be: [ZeRO:nodes].
 /// Errors   invalid_argument if first < 0 or last < first.
 /// Contract R11.
 using MaximalNodesFn = std::vector<TreeNode>(std::int64_t first, std::int64_t last);
@@ -38,7 +38,7 @@ using MaximalNodesFn = std::vector<TreeNode>(std::int64_t first, std::int64_t la
 /// The whole canonical tree over all micro-batches of one step.
 ///
 /// Shapes   leaves: M spans of [numel], M >= 1; sum: [numel]; sum overlaps no leaf.
-/// Exact    bitwise. M = 1 copies the leaf's bits.
+/// Exact    bitwise. M = 1 copies the leaf's bits. Distance from the true sum: [Sum:tree].
 /// Errors   invalid_argument if there is no leaf or the numels differ.
 /// Contract R11.
 using GradSumFn = void(const Exec&, Span<const Span<const float>> leaves, Span<float> sum);

@@ -48,7 +48,7 @@ using LossScalerInitFn = LossScalerState(const LossScalerConfig&);
 /// Exact    integers. A tracker that was loaded above growth_interval never reaches it.
 /// Errors   invalid_argument, for every kind, if growth_interval, hysteresis, log2_growth or log2_backoff is
 ///          below 1, or log2_min <= log2_initial <= log2_max does not hold.
-/// Contract R14. Sources: Megatron-LM DynamicGradScaler, DeepSpeed DynamicLossScaler.
+/// Contract R14. Sources: [MP:dynamic]; Megatron-LM DynamicGradScaler, DeepSpeed DynamicLossScaler.
 using LossScalerUpdateFn = LossScalerState(const LossScalerConfig&, const LossScalerState&, bool found_inf);
 
 }  // namespace zeroproof

@@ -61,7 +61,7 @@ inline constexpr int num_step_scalar_words = 15;
 /// Order    all in fp64, as written in R5; pow by repeated squaring from the right.
 /// Exact    bitwise.
 /// Errors   invalid_argument when one of the ranges of R5 is left, or when options do not belong together (R5).
-/// Source   [Adam:alg1], [AdamW:alg2].
+/// Source   [Adam:alg1], [Adam:bias], [AdamW:alg2]; the mean: [MP:inverse].
 using StepScalarsFn = StepScalars(const OptimizerHyper&, std::int64_t t, int log2_loss_scale,
                                   std::int64_t divisor);
 

@@ -40,7 +40,7 @@ struct OptimizerSetup {
   const FlatLayout* layout = nullptr;
   const ShardMap* shards = nullptr;
   Communicator* comm = nullptr;
-  int stage = 0;                    ///< 0: state replicated; 1: state sharded; 2: gradients sharded too
+  int stage = 0;                    ///< [ZeRO:memory]: 0 replicates, 1 shards state, 2 gradients too
   DType param_dtype = DType::bf16;  ///< fp32, bf16 or fp16
   DType leaf_dtype = DType::fp32;   ///< fp32, bf16 or fp16
   std::int64_t micro_batches = 1;   ///< M, over all ranks
@@ -82,6 +82,7 @@ class StepTap {
   virtual void observe(Phase phase, const ExposedBuffer& buffer) = 0;
 };
 
+/// One rank's part of a step: it works on the elements the rank owns [ZeRO:local].
 class DistributedOptimizer {
  public:
   virtual ~DistributedOptimizer() = default;
