@@ -29,6 +29,41 @@ Json trace_value(const TrainingTrace& trace) {
           {"steps", std::move(steps)}};
 }
 
+Json first_value(const std::optional<CheckDifference>& first) {
+  if (!first) return nullptr;
+  Json inputs = Json::object();
+  for (const auto& [name, value] : first->inputs) inputs[name] = value;
+  return {{"output", first->output},
+          {"shape", first->shape},
+          {"reference", first->expected},
+          {"candidate", first->got},
+          {"inputs", std::move(inputs)}};
+}
+
+Json check_value(const CheckResult& r) {
+  return {{"id", r.id},
+          {"op", r.suite},
+          {"side", r.side},
+          {"class", r.exactness},
+          {"status", name(r.status)},
+          {"reason", r.reason},
+          {"replay", r.replay},
+          {"compared", r.compared},
+          {"differing", r.differing},
+          {"legal_differences", r.legal_differences},
+          {"worst_ratio", number_or_null(r.worst_ratio)},
+          {"ulps",
+           {{"0", r.ulps.counts[0]},
+            {"1", r.ulps.counts[1]},
+            {"2", r.ulps.counts[2]},
+            {"3-15", r.ulps.counts[3]},
+            {"16+", r.ulps.counts[4]},
+            {"sign_or_nan", r.ulps.sign_or_nan},
+            {"largest", r.ulps.largest}}},
+          {"first", first_value(r.first)},
+          {"seconds", r.seconds}};
+}
+
 }  // namespace
 
 std::string to_json(const RunReport& report) {
@@ -50,9 +85,11 @@ std::string to_json(const RunReport& report) {
       {"input", {{"kind", report.input.kind}, {"path", report.input.path}, {"bytes", report.input.bytes}}},
       {"seconds", report.seconds},
       {"training", Json::array()},
-      {"cases", Json::array()}};
+      {"cases", Json::array()},
+      {"checks", Json::array()}};
   for (const TrainingTrace& trace : report.traces) json["training"].push_back(trace_value(trace));
   for (const CaseResult& result : report.cases) json["cases"].push_back(to_json_value(result));
+  for (const CheckResult& result : report.checks) json["checks"].push_back(check_value(result));
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -71,6 +108,7 @@ std::vector<CaseResult> cases_from_json(const std::string& text) {
 std::int64_t RunReport::count(Status status) const {
   std::int64_t sum = 0;
   for (const CaseResult& result : cases) sum += result.status == status ? 1 : 0;
+  for (const CheckResult& result : checks) sum += result.status == status ? 1 : 0;
   return sum;
 }
 

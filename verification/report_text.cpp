@@ -5,19 +5,12 @@
 #include <fmt/format.h>
 
 #include "verification/contract_version.hpp"
-#include "verification/paint.hpp"
+#include "verification/report_checks.hpp"
+#include "verification/report_style.hpp"
 #include "verification/run_report.hpp"
 
 namespace zeroproof::verification {
 namespace {
-
-std::string grouped(std::int64_t value) {
-  std::string digits = std::to_string(value);
-  for (std::int64_t at = static_cast<std::int64_t>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), ",");
-  }
-  return digits;
-}
 
 std::string bar(double value, double low, double high, int width) {
   const double fraction = high > low ? (value - low) / (high - low) : 1.0;
@@ -180,6 +173,7 @@ std::string to_text(const RunReport& report, bool colour) {
   if (shown > 8)
     out += fmt::format("\n... and {} more that did not pass; the JSON report has them all\n", shown - 8);
   add_hashes(out, report.cases, paint);
+  add_checks(out, report.checks, colour);
   std::string summary;
   for (int i = 0; i < num_statuses; ++i) {
     const auto status = static_cast<Status>(i);

@@ -27,16 +27,6 @@ std::vector<TwinMode> twin_modes(const VerifyOptions& options) {
   return result;
 }
 
-std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                          "0123456789_-./:=,+") == std::string::npos;
-  if (plain) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 bool is_built_in(const std::string& workload) {
   return std::find(workload_names().begin(), workload_names().end(), workload) != workload_names().end();
 }
@@ -149,13 +139,6 @@ std::vector<CaseSpec> selected_cases(const VerifyOptions& options) {
     }
   }
   return selected;
-}
-
-std::string replay_line(const VerifyOptions& options, const CaseSpec& spec) {
-  std::string line = options.fault.empty() ? "build/zeroproof" : "build/zeroproof-faults";
-  line += " verify " + quoted(spec.id());
-  for (const std::string& flag : options.replay_flags) line += " " + quoted(flag);
-  return line;
 }
 
 }  // namespace zeroproof::verification

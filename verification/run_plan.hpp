@@ -43,7 +43,9 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
 /// nothing is not an error here; the list is then empty.
 std::vector<CaseSpec> selected_cases(const VerifyOptions& options);
 
-/// The shell line that runs one case again.
+/// The shell line that runs one case again, from any folder: a forced instruction set, this program, the id and the
+/// settings that are not part of it.
 std::string replay_line(const VerifyOptions& options, const CaseSpec& spec);
+std::string replay_line(const VerifyOptions& options, const std::string& id);
 
 }  // namespace zeroproof::verification

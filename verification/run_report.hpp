@@ -7,6 +7,7 @@
 
 #include "verification/capabilities.hpp"
 #include "verification/case.hpp"
+#include "verification/check_result.hpp"
 
 namespace zeroproof::verification {
 
@@ -40,6 +41,7 @@ struct RunReport {
   InputInfo input;
   std::vector<TrainingTrace> traces;
   std::vector<CaseResult> cases;
+  std::vector<CheckResult> checks;  ///< operations and controls
   double seconds = 0;
 
   std::int64_t count(Status status) const;
@@ -54,6 +56,9 @@ std::string to_json(const RunReport& report);
 
 /// The cases of a report written by to_json. Errors (ErrorCode::io): not such a report.
 std::vector<CaseResult> cases_from_json(const std::string& text);
+
+/// The report as JUnit XML: a suite per workload and operation. With strict, mistrusted cases are failures.
+std::string to_junit(const RunReport& report, bool strict);
 
 /// Tables for people, at most 100 columns wide.
 std::string to_text(const RunReport& report, bool colour);

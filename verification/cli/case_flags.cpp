@@ -1,6 +1,7 @@
 #include "verification/cli/case_flags.hpp"
 
 #include <charconv>
+#include <filesystem>
 
 #include "common/base/error.hpp"
 #include "cuda/faults/catalogue.hpp"
@@ -80,8 +81,10 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
         std::pair{"--steps", &flags.steps}, std::pair{"--micro-batches", &flags.micro_batches},
         std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--fault", &flags.fault}}) {
     if (value->empty()) continue;
+    const bool file = std::string_view(flag) == "--config" || std::string_view(flag) == "--text";
     words.emplace_back(flag);
-    words.push_back(*value);
+    words.push_back(file ? std::filesystem::absolute(*value).string()
+                         : *value);  // it may run in another folder
   }
   return words;
 }
@@ -92,8 +95,9 @@ std::shared_ptr<CaseFlags> add_case_flags(CLI::App& command) {
   auto flags = std::make_shared<CaseFlags>();
   command.add_option(
       "pattern", flags->patterns,
-      "case ids, or patterns with * and ?; a word without them matches any id that contains it "
-      "(default: all cases of byte_gpt)");
+      "case ids, or patterns with * and ?; a word without them matches any id that contains it. "
+      "'op/*' compares single operations, 'controls/*' tries legal differences (default: all cases of "
+      "byte_gpt)");
   const auto list = [&](const char* flag, std::vector<std::string>& target, const char* help) {
     command.add_option(flag, target, help)->delimiter(',');
   };

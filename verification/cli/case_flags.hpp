@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "verification/run_plan.hpp"
+#include "verification/run_report.hpp"
 
 namespace zeroproof::verification {
 

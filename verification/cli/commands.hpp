@@ -14,6 +14,8 @@ void add_list(CLI::App& app, std::function<int()>& chosen);
 void add_record(CLI::App& app, std::function<int()>& chosen);
 void add_doctor(CLI::App& app, std::function<int()>& chosen);
 void add_faults(CLI::App& app, std::function<int()>& chosen);
+void add_explain(CLI::App& app, std::function<int()>& chosen);
+void add_replay(CLI::App& app, std::function<int()>& chosen);
 
 /// "zeroproof 0.1.0, numeric contract 1".
 std::string version_text();

@@ -5,6 +5,7 @@
 #include "verification/cli/commands.hpp"
 #include "verification/experiment.hpp"
 #include "verification/recipes.hpp"
+#include "verification/selection.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -26,9 +27,9 @@ int list(const CaseFlags& flags, bool faults, bool with_recipes) {
   }
   VerifyOptions options = options_from(flags);
   if (options.patterns.empty() && options.gradients.empty()) options.patterns = workload_names();
-  const std::vector<CaseSpec> cases = selected_cases(options);
-  for (const CaseSpec& spec : cases) std::printf("%s\n", spec.id().c_str());
-  return cases.empty() ? 4 : 0;
+  const std::vector<std::string> ids = select_cases(options).ids();
+  for (const std::string& id : ids) std::printf("%s\n", id.c_str());
+  return ids.empty() ? 4 : 0;
 }
 
 }  // namespace

@@ -58,6 +58,8 @@ int run(int argc, char** argv) {
   verification::add_record(app, chosen);
   verification::add_doctor(app, chosen);
   verification::add_faults(app, chosen);
+  verification::add_explain(app, chosen);
+  verification::add_replay(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

@@ -1,0 +1,207 @@
+#include "verification/bundle.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/error.hpp"
+#include "cuda/faults.hpp"
+#include "cuda/host/isa.hpp"
+#include "verification/contract_version.hpp"
+#include "verification/experiment.hpp"
+#include "verification/report_files.hpp"
+#include "verification/verdict.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* schema = "zeroproof-bundle/1";
+constexpr std::uintmax_t largest_json = 1 << 20;  // a bundle.json has about a kilobyte
+
+bool failed(Status status) {
+  return status == Status::fail || status == Status::error || status == Status::crashed ||
+         status == Status::hung;
+}
+
+/// The id as a file name.
+std::string slug(const std::string& id) {
+  std::string text;
+  for (const char c : id) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    text += plain ? c : '-';
+  }
+  return text;
+}
+
+fs::path free_name(const fs::path& folder, const std::string& name) {
+  fs::path path = folder / name;
+  for (int n = 2; fs::exists(path); ++n) path = folder / (name + "-" + std::to_string(n));
+  return path;
+}
+
+std::string read_all(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// Settings without the files, whose copies stand in the bundle.
+Json plain_flags(const VerifyOptions& options) {
+  Json flags = Json::array();
+  for (std::size_t i = 0; i + 1 < options.replay_flags.size(); i += 2) {
+    if (options.replay_flags[i] == "--config" || options.replay_flags[i] == "--text") continue;
+    flags.push_back(options.replay_flags[i]);
+    flags.push_back(options.replay_flags[i + 1]);
+  }
+  return flags;
+}
+
+Json describe_run(const RunReport& report, const VerifyOptions& options) {
+  std::string compiler;
+  for (const Capability& c : report.capabilities) compiler = c.name == "compiler" ? c.detail : compiler;
+  return {{"schema", schema},
+          {"program", options.fault.empty() ? "zeroproof" : "zeroproof-faults"},
+          {"version", ZP_VERSION},
+          {"contract", contract_version},
+          {"compiler", compiler},
+          {"isa", cuda::host::name(cuda::host::best_isa())},
+          {"flags", plain_flags(options)}};
+}
+
+struct Saver {
+  const VerifyOptions& options;
+  Json run;
+  fs::path folder;
+  std::vector<std::string> saved;
+
+  /// Written beside its final place and renamed, so that half a bundle never looks like one.
+  void save(const std::string& id, const std::string& failure, const std::string& replay,
+            const std::string& text) {
+    Json json = run;
+    json["id"] = id;
+    json["failure"] = failure;
+    json["replay"] = replay;
+    const fs::path target = free_name(folder, slug(id));
+    const fs::path draft = free_name(folder, ".draft-" + slug(id));
+    fs::create_directories(draft);
+    if (!options.config_file.empty()) {
+      json["config_file"] = "config.toml";
+      write_report_file((draft / "config.toml").string(), read_all(options.config_file));
+    }
+    if (!text.empty()) {
+      json["text_file"] = "text.bin";
+      write_report_file((draft / "text.bin").string(), text);
+    }
+    const std::string content = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    write_report_file((draft / "bundle.json").string(), content);
+    fs::rename(draft, target);
+    saved.push_back(target.string());
+  }
+};
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what, const std::string& remedy) {
+  fail(ErrorCode::config, "bundle " + path + " " + what, "the failure it holds cannot be run again", remedy);
+}
+
+/// A member that names a file of the bundle's folder; it may not lead out of it.
+std::string file_in(const fs::path& folder, const Json& json, const char* key) {
+  if (!json.contains(key)) return {};
+  const auto name = json.at(key).get<std::string>();
+  const fs::path path = fs::absolute(folder / name);
+  if (name.empty() || name.find('/') != std::string::npos || !fs::is_regular_file(path)) {
+    refuse(folder.string(), "lacks its file " + name, "copy the whole folder");
+  }
+  return path.string();
+}
+
+Bundle parse(const fs::path& folder, const std::string& content) {
+  const Json json = Json::parse(content);
+  if (json.value("schema", "") != schema) {
+    refuse(folder.string(), "has another schema than " + std::string(schema),
+           "use the version that saved it");
+  }
+  Bundle bundle;
+  bundle.id = json.at("id");
+  bundle.program = json.at("program");
+  bundle.version = json.at("version");
+  bundle.contract = json.at("contract");
+  bundle.isa = json.at("isa");
+  bundle.compiler = json.at("compiler");
+  bundle.flags = json.at("flags").get<std::vector<std::string>>();
+  bundle.failure = json.at("failure");
+  bundle.config_file = file_in(folder, json, "config_file");
+  bundle.text_file = file_in(folder, json, "text_file");
+  return bundle;
+}
+
+}  // namespace
+
+std::string failure_line(const CaseResult& result) {
+  std::string line = std::string(name(result.status)) + ": " + result.reason;
+  if (result.divergence) {
+    line += ", got " + result.divergence->candidate_value + ", want " + result.divergence->reference_value;
+  }
+  return line;
+}
+
+std::string failure_line(const CheckResult& result) {
+  std::string line = std::string(name(result.status)) + ": " + result.reason;
+  if (result.first) {
+    line += ", " + result.first->shape + ", got " + result.first->got + ", want " + result.first->expected;
+  }
+  return line;
+}
+
+std::vector<std::string> save_bundles(const RunReport& report, const VerifyOptions& options,
+                                      const std::string& folder) {
+  Saver saver{options, describe_run(report, options), folder, {}};
+  try {
+    for (const CaseResult& result : report.cases) {
+      if (!failed(result.status)) continue;
+      const workload::Text text = load_text(config_of(options, result.spec));
+      saver.save(result.spec.id(), failure_line(result), result.replay,
+                 {text.bytes.begin(), text.bytes.end()});
+    }
+    for (const CheckResult& result : report.checks) {
+      if (failed(result.status)) saver.save(result.id, failure_line(result), result.replay, "");
+    }
+  } catch (const fs::filesystem_error& error) {
+    fail(ErrorCode::io, "a failing case could not be saved below " + folder + ": " + error.code().message(),
+         "it would have to be found again", "check the folder and the free space, and run again");
+  }
+  return saver.saved;
+}
+
+Bundle load_bundle(const std::string& path) {
+  std::error_code error;
+  const fs::path file = fs::is_directory(path, error) ? fs::path(path) / "bundle.json" : fs::path(path);
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (!fs::is_regular_file(file, error))
+    refuse(path, "has no bundle.json", "name a folder that --save-failing made");
+  if (fs::file_size(file, error) > largest_json)
+    refuse(path, "is too large", "name the bundle.json of a bundle");
+  Bundle bundle;
+  try {
+    bundle = parse(folder, read_all(file));
+  } catch (const nlohmann::json::exception&) {
+    refuse(path, "is damaged", "save it again with verify --save-failing");
+  }
+  if (bundle.contract != contract_version) {
+    refuse(path,
+           "was saved under numeric contract " + std::to_string(bundle.contract) +
+               " and this program implements " + std::to_string(contract_version),
+           "use a program of that contract");
+  }
+  const char* here = cuda::faults_built() ? "zeroproof-faults" : "zeroproof";
+  if (bundle.program == "zeroproof-faults" && !cuda::faults_built()) {
+    refuse(path, std::string("was saved by ") + bundle.program + " and this is " + here,
+           "use build/zeroproof-faults, which ./tests/run builds");
+  }
+  return bundle;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,152 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "common/base/error.hpp"
+#include "common/step/config.hpp"
+#include "cuda/faults.hpp"
+#include "verification/cli/commands.hpp"
+#include "verification/contract_text.hpp"
+#include "verification/contract_version.hpp"
+#include "verification/ops/op_case.hpp"
+#include "verification/progress.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::size_t columns = 80;
+
+std::string heading(const std::string& text) {
+  return wants_colour(STDOUT_FILENO) ? "\033[1m" + text + "\033[0m" : text;
+}
+
+/// "  label     first, second, third", continued under the first word.
+std::string labelled(const std::string& label, const std::vector<std::string>& words,
+                     const std::string& separator) {
+  std::string line = "  " + label;
+  line.resize(14, ' ');
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string word = words[i] + (i + 1 < words.size() ? separator : "");
+    if (line.size() + word.size() > columns && line.size() > 14) {
+      out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+      line = std::string(14, ' ');
+    }
+    line += word + " ";
+  }
+  return out + line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+}
+
+std::string stem(const Op& op) { return op.contract.substr(0, op.contract.size() - 4); }
+
+std::vector<std::string> phase_names(const std::vector<Phase>& phases) {
+  std::vector<std::string> names;
+  for (const Phase phase : phases) names.emplace_back(name(phase));
+  return names;
+}
+
+std::string faults_of(const std::vector<Phase>& phases) {
+  std::string out;
+  for (const cuda::Fault& fault : cuda::fault_catalogue()) {
+    if (std::find(phases.begin(), phases.end(), fault.phase) == phases.end()) continue;
+    const std::string line = std::string(fault.id) + "  " + std::string(fault.summary);
+    out += wrapped({line}, columns, "    ");
+  }
+  return out.empty() ? "    none\n" : out;
+}
+
+std::string block_of(const std::string& type) { return wrapped(doc_block(type), columns, "  "); }
+
+int explain_op(const Op& op) {
+  std::string out = heading(op.name) + "\n\n" + block_of(op.type) + "\n";
+  for (const std::string& type : referred_types(doc_block(op.type))) {
+    if (type != op.type) out += heading(type) + " (referred to above)\n\n" + block_of(type) + "\n";
+  }
+  out += labelled("class", {std::string(name(op.exactness))}, "");
+  out += labelled("phase", phase_names(op.phases), ",");
+  out += labelled(
+      "contract",
+      {"common/contracts/" + op.contract, "(numeric", "contract", std::to_string(contract_version) + ")"},
+      "");
+  std::vector<std::string> twins = {"reference/" + stem(op) + ".cpp", "cuda/host/" + stem(op) + ".cpp"};
+  if (op.device) twins.push_back("cuda/device/" + stem(op) + ".cu");
+  out += labelled("twins", twins, ",");
+  std::vector<std::string> fills;
+  for (const Fill fill : op.fills) fills.emplace_back(name(fill));
+  out += labelled("inputs", fills, ",");
+  if (op.variants.size() > 1) out += labelled("variants", op.variants, ",");
+  out += labelled("cases",
+                  {"zeroproof verify 'op/" + op.name + "/*'",
+                   "(" + std::to_string(op_cases("op/" + op.name + "/*").size()), "on", "this", "machine)"},
+                  "");
+  out += labelled("", {"zeroproof verify byte_gpt_tiny", "(as part of every step)"}, "");
+  out += "  faults planted in this phase (zeroproof-faults):\n" + faults_of(op.phases);
+  std::fputs(out.c_str(), stdout);
+  return 0;
+}
+
+int explain_phase(Phase phase) {
+  std::string out = heading("phase " + std::string(name(phase))) + "\n\n";
+  std::vector<std::string> ops;
+  for (const Op& op : all_ops()) {
+    if (std::find(op.phases.begin(), op.phases.end(), phase) != op.phases.end()) ops.push_back(op.name);
+  }
+  if (ops.empty()) ops = {"none:", "bytes", "are", "moved"};
+  out += labelled("operations", ops, ops.front() == "none:" ? "" : ",");
+  out += labelled("on overflow", {skipped_on_overflow(phase) ? "not entered (R6)" : "runs"}, "");
+  out += "  faults planted in this phase (zeroproof-faults):\n" + faults_of({phase});
+  std::fputs(out.c_str(), stdout);
+  return 0;
+}
+
+int explain_all() {
+  std::string out = "A training step runs these phases; zeroproof explain NAME has the details.\n";
+  for (const Phase phase : all_phases) {
+    out += "\n" + heading(std::string(name(phase))) + "\n";
+    for (const Op& op : all_ops()) {
+      if (op.phases.front() != phase) continue;
+      const std::vector<std::string> block = doc_block(op.type);
+      std::string line = op.name;
+      line.resize(std::max<std::size_t>(28, line.size() + 1), ' ');
+      line += block.empty() ? "" : block.front();
+      if (line.size() > columns - 2) line = line.substr(0, line.rfind(' ', columns - 6)) + " ...";
+      out += "  " + line + "\n";
+    }
+  }
+  std::fputs(out.c_str(), stdout);
+  return 0;
+}
+
+int explain(const std::string& what) {
+  if (what.empty()) return explain_all();
+  if (const Op* op = find_op(what)) return explain_op(*op);
+  for (const Phase phase : all_phases) {
+    if (name(phase) == what) return explain_phase(phase);
+  }
+  std::vector<std::string> close;
+  std::vector<std::string> known;
+  for (const Op& op : all_ops()) known.push_back(op.name);
+  for (const Phase phase : all_phases) known.emplace_back(name(phase));
+  for (const std::string& candidate : known) {
+    if (candidate.find(what) != std::string::npos) close.push_back(candidate);
+  }
+  if (close.empty()) close = {nearest(what, known)};
+  std::string meant;
+  for (std::size_t i = 0; i < close.size() && i < 5; ++i) meant += (i > 0 ? " or " : "") + close[i];
+  fail(ErrorCode::config, "'" + what + "' is no operation and no phase", "there is nothing to explain",
+       "did you mean " + meant + "? zeroproof explain lists them all");
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, std::function<int()>& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "explain",
+      "the contract of an operation or phase, its twins, cases and faults (without a name: all of them)");
+  const auto what = std::make_shared<std::string>();
+  command->add_option("name", *what, "an operation, such as adamw_update, or a phase, such as update");
+  command->callback([what, &chosen] { chosen = [what] { return explain(*what); }; });
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,99 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/base/error.hpp"
+#include "verification/bundle.hpp"
+#include "verification/cli/commands.hpp"
+#include "verification/cli/run_verify.hpp"
+#include "verification/selection.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// The settings of a bundle, as if the user had typed them.
+void take_flags(const Bundle& bundle, CaseFlags& flags) {
+  const std::vector<std::pair<std::string, std::string*>> known = {{"--seed", &flags.seed},
+                                                                   {"--steps", &flags.steps},
+                                                                   {"--micro-batches", &flags.micro_batches},
+                                                                   {"--comm-timeout", &flags.comm_timeout},
+                                                                   {"--fault", &flags.fault}};
+  for (std::size_t i = 0; i < bundle.flags.size(); i += 2) {
+    const auto flag = std::find_if(known.begin(), known.end(),
+                                   [&](const auto& entry) { return entry.first == bundle.flags[i]; });
+    ZP_CHECK(flag != known.end() && i + 1 < bundle.flags.size(), ErrorCode::config,
+             "the bundle has the setting " + bundle.flags[i], "this program does not know it",
+             "use the version that saved it");
+    *flag->second = bundle.flags[i + 1];
+  }
+  flags.config_file = bundle.config_file;
+  flags.text = bundle.text_file;
+}
+
+int replay_bundle(VerifyRequest request, const std::string& path) {
+  const Bundle bundle = load_bundle(path);
+  request.cases.patterns = {bundle.id};
+  take_flags(bundle, request.cases);
+  // Before anything asks for it: the choice is made once in a process.
+  ::setenv("ZP_ISA", bundle.isa.c_str(), 1);
+  RunReport report;
+  const int code = run_verify(request, &report);
+  std::string now = "nothing was judged";
+  if (!report.cases.empty()) now = failure_line(report.cases.front());
+  if (!report.checks.empty()) now = failure_line(report.checks.front());
+  if (now == bundle.failure) {
+    std::printf("bundle: the same failure as the saved one\n");
+  } else {
+    std::printf("bundle: NOT the saved failure; saved by %s %s (%s): %s\n", bundle.program.c_str(),
+                bundle.version.c_str(), bundle.compiler.c_str(), bundle.failure.c_str());
+  }
+  return code;
+}
+
+int replay_id(VerifyRequest request, const std::string& id) {
+  request.cases.patterns = {id};
+  const VerifyOptions options = options_from(request.cases);
+  const Selection selection = select_cases(options);
+  ZP_CHECK(selection.size() > 0, ErrorCode::config, "'" + id + "' is neither a case id nor a saved bundle",
+           "there is nothing to run again",
+           "see zeroproof list for ids, and verify --save-failing for bundles");
+  ZP_CHECK(selection.size() == 1, ErrorCode::config,
+           "'" + id + "' means " + std::to_string(selection.size()) + " cases", "replay runs exactly one",
+           "name one of them, such as " + selection.ids().front() + ", or use zeroproof verify");
+  const int code = run_verify(request);
+  if (code != 0 && code != 4 && request.save_failing.empty()) {
+    std::printf("bundle: add --save-failing FOLDER to keep this failure with everything a rerun needs\n");
+  }
+  return code;
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, std::function<int()>& chosen) {
+  CLI::App* command = app.add_subcommand("replay", "run one case again, from its id or from a saved bundle");
+  const auto request = std::make_shared<VerifyRequest>();
+  const auto what = std::make_shared<std::string>();
+  command->add_option("what", *what, "a case id, or a bundle that verify --save-failing made")->required();
+  CaseFlags& flags = request->cases;
+  command->add_option("--config", flags.config_file,
+                      "TOML settings of the run (ids only; bundles bring their own)");
+  command->add_option("--text", flags.text, "file the run trained on");
+  command->add_option("--seed", flags.seed, "seed of the run");
+  command->add_option("--steps", flags.steps, "training steps");
+  command->add_option("--micro-batches", flags.micro_batches, "micro-batches per step, over all ranks");
+  command->add_option("--comm-timeout", flags.comm_timeout, "seconds ranks wait for each other");
+  command->add_option("--fault", flags.fault, "plant a fault (only in build/zeroproof-faults)");
+  add_report_flags(*command, *request);
+  command->callback([request, what, &chosen] {
+    chosen = [request, what] {
+      std::error_code error;
+      const bool saved = std::filesystem::exists(*what, error);
+      return saved ? replay_bundle(*request, *what) : replay_id(*request, *what);
+    };
+  });
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,21 @@
+#pragma once
+// What verify and replay share: run a selection, write its reports.
+
+#include "verification/cli/case_flags.hpp"
+
+namespace zeroproof::verification {
+
+struct VerifyRequest {
+  CaseFlags cases;
+  std::vector<std::string> reports;  ///< as typed after --report
+  std::string save_failing;          ///< folder for bundles of failing cases, "" for none
+  bool strict = false;
+};
+
+/// Registers --report, --strict and --save-failing.
+void add_report_flags(CLI::App& command, VerifyRequest& request);
+
+/// Runs and reports; returns the exit code. `report`, if given, receives the results.
+int run_verify(const VerifyRequest& request, RunReport* report = nullptr);
+
+}  // namespace zeroproof::verification

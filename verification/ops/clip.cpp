@@ -1,0 +1,88 @@
+#include "cuda/device/clip.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+
+#include "cuda/host/clip.hpp"
+#include "reference/clip.hpp"
+#include "verification/ops/families.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// Coefficients by variant; the last variant calls in place.
+constexpr std::array<float, 4> coefficients = {0.37F, 1.0F, 0.0F, 0.9999F};
+
+OpFunction run_clip(ClipFn* twin) {
+  return [twin](OpCall& call) {
+    const float coef = coefficients[static_cast<std::size_t>(call.variant())];
+    const Span<float> target = call.get<float>(1);
+    if (call.variant() < 3) return twin(call.exec, coef, call.in<float>(0), target);
+    std::copy_n(call.in<float>(0).data(), target.size(), target.data());
+    twin(call.exec, coef, target, target);
+  };
+}
+
+OpFunction run_coef(ClipCoefFn* twin) {
+  return [twin](OpCall& call) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
+      std::optional<double> max_norm;
+      if (call.in<std::uint32_t>(2)[i] != 0) max_norm = call.in<double>(1)[i];
+      float coef = 0;
+      call.get<std::uint32_t>(4)[i] = refused([&] { coef = twin(call.in<double>(0)[i], max_norm); });
+      call.get<float>(3)[i] = coef;
+    }
+  };
+}
+
+/// Norms and limits near each other, so that quotients come near 1, and every kind of limit that is refused.
+double drawn_norm(const PhiloxBlock& w) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  constexpr std::array<double, 12> special = {0,       0x1p-149, 1e-6, 1 - 1e-6, 1,    1e30,
+                                              0x1p140, inf,      -inf, -1,       -0.0, 0x1p-1074};
+  if (w[2] % 4 == 0) return w[2] % 64 == 0 ? std::bit_cast<double>(0x7FF8000000000000U) : special[w[3] % 12U];
+  return 0.5 + static_cast<double>(std::uint64_t{w[0]} << 20 | w[1] >> 12) * 0x1p-52;
+}
+
+void draw_coef_inputs(OpCall& call) {
+  for (std::int64_t i = 0; i < call.numel(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    call.get<double>(0)[at] = drawn_norm(call.words(0, i));
+    call.get<double>(1)[at] = drawn_norm(call.words(1, i));
+    call.get<std::uint32_t>(2)[at] = call.words(2, i)[0] % 8U == 0 ? 0U : 1U;
+  }
+}
+
+}  // namespace
+
+std::vector<Op> clip_ops() {
+  Op coef;
+  coef.name = "clip_coef";
+  coef.contract = "clip.hpp";
+  coef.type = "ClipCoefFn";
+  coef.phases = {Phase::clip};
+  coef.operands = {
+      input("grad_norm", Content::given, DType::fp64), input("max_norm", Content::given, DType::fp64),
+      input("has_max_norm", Content::given, DType::u32), output("clip_coef"), output("refused", DType::u32)};
+  coef.fills = {Fill::sweep};
+  coef.generate = draw_coef_inputs;
+  coef.reference = run_coef(reference::clip_coef);
+  coef.host = run_coef(cuda::host::clip_coef);
+
+  Op clip;
+  clip.name = "clip";
+  clip.contract = "clip.hpp";
+  clip.type = "ClipFn";
+  clip.phases = {Phase::clip};
+  clip.variants = {"coef 0.37", "coef 1", "coef 0", "in place"};
+  clip.operands = {input("unscaled_grad"), output("grad")};
+  clip.fills = number_fills();
+  clip.reference = run_clip(reference::clip);
+  clip.host = run_clip(cuda::host::clip);
+  clip.device = run_clip(cuda::device::clip);
+  return {coef, clip};
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,21 @@
+#pragma once
+// One function per header of common/contracts: the operations it declares.
+
+#include "verification/ops/op.hpp"
+
+namespace zeroproof::verification {
+
+std::vector<Op> step_scalars_ops();
+std::vector<Op> grad_sum_ops();
+std::vector<Op> grad_scale_ops();
+std::vector<Op> loss_scaler_ops();
+std::vector<Op> grad_norm_ops();
+std::vector<Op> clip_ops();
+std::vector<Op> adam_ops();
+std::vector<Op> cast_ops();
+
+/// Runs `body` and writes down whether it refused its arguments: 1 for ErrorCode::invalid_argument, else 0.
+/// Every other error goes on to the caller.
+std::uint32_t refused(const std::function<void()>& body);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,46 @@
+#include "cuda/device/grad_scale.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "cuda/host/grad_scale.hpp"
+#include "reference/grad_scale.hpp"
+#include "verification/ops/families.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// inv_scale by variant: 1, one third, small enough to make subnormals, large enough to overflow; the last is in place.
+constexpr std::array<float, 5> factors = {1.0F, 0x1.555556p-2F, 0x1p-126F, 0x1p126F, 0x1p-17F};
+
+OpFunction run(UnscaleFn* twin) {
+  return [twin](OpCall& call) {
+    const float factor = factors[static_cast<std::size_t>(call.variant())];
+    const Span<float> target = call.get<float>(1);
+    Span<const float> source = call.in<float>(0);
+    if (call.variant() == 4) {
+      std::copy_n(source.data(), target.size(), target.data());
+      source = target;
+    }
+    call.get<std::uint32_t>(2)[0] = twin(call.exec, factor, source, target) ? 1U : 0U;
+  };
+}
+
+}  // namespace
+
+std::vector<Op> grad_scale_ops() {
+  Op op;
+  op.name = "unscale";
+  op.contract = "grad_scale.hpp";
+  op.type = "UnscaleFn";
+  op.phases = {Phase::unscale};
+  op.variants = {"scale 1", "scale 1/3", "scale 2^-126", "scale 2^126", "in place"};
+  op.operands = {input("grad_sum"), output("unscaled_grad"), fixed(output("found_inf", DType::u32), 1)};
+  op.fills = number_fills();
+  op.reference = run(reference::unscale);
+  op.host = run(cuda::host::unscale);
+  op.device = run(cuda::device::unscale);
+  return {op};
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,113 @@
+#pragma once
+// The buffers of one call of an operation, and how their contents are made.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/exec.hpp"
+#include "common/base/guarded_buffer.hpp"
+#include "common/base/philox.hpp"
+#include "common/base/span.hpp"
+
+namespace zeroproof::verification {
+
+struct Op;
+
+/// What inputs are made of. Element i depends on (seed, operand, fill, i) and nothing else.
+enum class Fill : std::uint8_t {
+  exact_sum,  ///< small integers: sums are exact in any order, so a wrong order does not show and a wrong term does
+  wide,       ///< every exponent of a normal number
+  ties,       ///< midpoints of the narrow formats, and their neighbours
+  subnormal,  ///< values whose products and squares come to lie around the subnormal range
+  special,    ///< infinities, NaN, signed zeros, largest and smallest, 1e20, 1e-25
+  training,   ///< as in training: small gradients, seeded moments
+  zero,       ///< all +0
+  patterns,   ///< bit patterns in turn; all of them if the format is narrow and the buffer long
+  sweep,      ///< settings drawn over their legal ranges and a little beyond
+};
+inline constexpr int num_fills = 9;
+std::string_view name(Fill fill);
+/// Errors: none; nothing if the text is no fill.
+std::optional<Fill> parse_fill(const std::string& text);
+
+enum class Access : std::uint8_t { in, out, in_out };
+
+/// What the numbers of a buffer stand for. `given`: the operation's own generator writes them.
+enum class Content : std::uint8_t { value, weight, moment, second_moment, given };
+
+struct Operand {
+  std::string name;
+  DType dtype = DType::fp32;
+  Access access = Access::in;
+  Content content = Content::value;
+  std::int64_t per_element =
+      1;  ///< values for every element of the call; 0: `count` values whatever its size
+  std::int64_t count = 0;
+};
+
+/// One point of the sweep.
+struct CallShape {
+  Fill fill = Fill::training;
+  std::int64_t numel = 0;
+  int offset =
+      0;  ///< how far buffers stand from their alignment: 0 none, 1 one element each, 2 all differently
+  int variant = 0;
+  int num_threads = 1;
+  std::uint64_t seed = 1;
+  std::uint64_t first_index = 0;  ///< of element 0, in the numbering that fills use
+};
+
+/// Buffers with poisoned surroundings inside red zones.
+class OpCall {
+ public:
+  /// Inputs filled, outputs poisoned.
+  OpCall(const Op& op, const CallShape& shape);
+
+  /// The same inputs in memory of their own; outputs poisoned.
+  OpCall fresh() const;
+
+  const CallShape& shape() const { return shape_; }
+  std::int64_t numel() const { return shape_.numel; }
+  int variant() const { return shape_.variant; }
+
+  /// Words of element `index` of this call for an operand; four more for every `block`.
+  PhiloxBlock words(std::size_t operand, std::int64_t index, std::uint32_t block = 0) const;
+
+  template <class T>
+  Span<T> get(std::size_t operand) const {
+    const TensorView v = view(operand);
+    return {static_cast<T*>(v.data), static_cast<std::size_t>(v.numel)};
+  }
+  template <class T>
+  Span<const T> in(std::size_t operand) const {
+    return get<T>(operand);
+  }
+  TensorView view(std::size_t operand) const;
+
+  /// What is wrong with memory that nobody may write: inputs, surroundings of every buffer, red zones; "" if
+  /// nothing. `pristine` is the call this one was made from.
+  std::string damage(const OpCall& pristine) const;
+
+  Exec exec;
+
+ private:
+  OpCall() = default;
+  void allocate();
+  void fill_operand(std::size_t operand);
+
+  const Op* op_ = nullptr;
+  CallShape shape_;
+  struct Buffer {
+    GuardedBuffer memory;
+    std::int64_t begin = 0;
+    std::int64_t numel = 0;
+  };
+  std::vector<Buffer> buffers_;
+};
+
+/// The value a fill has for an operand that stands for `content`; see Fill.
+float fill_value(Fill fill, Content content, std::uint64_t index, const PhiloxBlock& words);
+
+}  // namespace zeroproof::verification

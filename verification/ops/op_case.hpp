@@ -1,0 +1,43 @@
+#pragma once
+// Ids of operation cases: "op/adamw_update/host/x86-64-v3/fill:ties".
+
+#include <string>
+#include <vector>
+
+#include "verification/check_result.hpp"
+#include "verification/ops/op.hpp"
+
+namespace zeroproof::verification {
+
+struct OpCaseSpec {
+  const Op* op = nullptr;
+  bool device = false;
+  Isa isa = Isa::x86_64;  ///< of the host twin
+  Fill fill = Fill::training;
+
+  std::string id() const;
+  std::string side() const;  ///< "host x86-64", "device"
+};
+
+/// True if a pattern on the command line means operations: it starts with "op/", or is the name of one.
+bool names_ops(const std::string& pattern);
+
+/// The cases a pattern selects among those of this machine: every instruction set it has (only ZP_ISA's if that is
+/// set), and the device, which is there to be skipped aloud where none answers. A complete id selects its case
+/// anywhere. Errors (ErrorCode::config): a complete id with a part that does not exist.
+std::vector<OpCaseSpec> op_cases(const std::string& pattern);
+
+/// Every point of a case's sweep: sizes around the vector widths and the chunk, offsets, variants, threads.
+std::vector<CallShape> sweep(const Op& op, Fill fill, std::uint64_t seed);
+
+struct OpRunOptions {
+  std::uint64_t seed = 1;
+  std::string fault;  ///< identifier of a planted fault for the candidates
+  std::function<std::string(const std::string& id)> replay_line;
+  std::function<void(double fraction, const std::string& what)> progress;
+};
+
+/// Runs the cases; the reference computes each set of inputs once for all twins that are compared on it.
+std::vector<CheckResult> run_op_cases(const std::vector<OpCaseSpec>& cases, const OpRunOptions& options);
+
+}  // namespace zeroproof::verification

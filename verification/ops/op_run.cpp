@@ -1,0 +1,224 @@
+#include <algorithm>
+#include <chrono>
+#include <exception>
+
+#include "common/base/error.hpp"
+#include "common/base/fpenv.hpp"
+#include "cuda/device/device.hpp"
+#include "cuda/host/isa.hpp"
+#include "verification/compare.hpp"
+#include "verification/ops/op_case.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string shape_text(const Op& op, const CallShape& shape) {
+  return "numel " + std::to_string(shape.numel) + ", offset " + std::to_string(shape.offset) + ", variant " +
+         op.variants[static_cast<std::size_t>(shape.variant)] + ", threads " +
+         std::to_string(shape.num_threads) + ", fill index " + std::to_string(shape.first_index);
+}
+
+/// One element of every input of a call: what the result at this place was made from.
+std::vector<std::pair<std::string, std::string>> inputs_at(const Op& op, const OpCall& call,
+                                                           std::int64_t element) {
+  std::vector<std::pair<std::string, std::string>> inputs;
+  for (std::size_t k = 0; k < op.operands.size() && inputs.size() < 6; ++k) {
+    const Operand& operand = op.operands[k];
+    if (operand.access == Access::out || operand.per_element == 0) continue;
+    const TensorView view = call.view(k);
+    std::string text;
+    for (std::int64_t j = 0; j < std::min<std::int64_t>(operand.per_element, 4); ++j) {
+      const std::uint64_t bits = element_bits(view, element * operand.per_element + j);
+      text += (j > 0 ? " " : "") + show_bits(operand.dtype, bits);
+    }
+    inputs.emplace_back(operand.name, text + (operand.per_element > 4 ? " ..." : ""));
+  }
+  return inputs;
+}
+
+/// One twin against the reference, over all points of a sweep.
+class OpJudge {
+ public:
+  OpJudge(const OpCaseSpec& spec, const OpRunOptions& options) : spec_(spec), options_(options) {
+    result_.id = spec.id();
+    result_.suite = spec.op->name;
+    result_.side = spec.side();
+    result_.exactness = name(spec.op->exactness);
+    result_.replay = options.replay_line ? options.replay_line(result_.id) : result_.id;
+    result_.status = Status::pass;
+    if (spec.device && !cuda::device::device_info().answers) {
+      end(Status::skipped, "no device answers: " + cuda::device::device_info().detail);
+    } else if (!spec.device && !cuda::host::isa_supported(spec.isa)) {
+      end(Status::skipped, "this processor does not run " + std::string(cuda::host::name(spec.isa)));
+    }
+  }
+
+  void judge(const OpCall& pristine, const OpCall& reference) {
+    if (over_) return;
+    const auto begin = Clock::now();
+    OpCall candidate = pristine.fresh();
+    candidate.exec.isa = spec_.isa;
+    candidate.exec.fault = options_.fault;
+    try {
+      (spec_.device ? spec_.op->device : spec_.op->host)(candidate);
+      compare_call(pristine, reference, candidate);
+    } catch (const Error& error) {
+      end(error.code() == ErrorCode::unavailable ? Status::skipped : Status::error, error.what());
+    } catch (const std::exception& error) {
+      end(Status::error, error.what());
+    }
+    result_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  void end(Status status, const std::string& reason) {
+    over_ = true;
+    result_.status = status;
+    result_.reason = reason;
+  }
+
+  bool runs() const { return !over_; }
+
+  CheckResult result() {
+    if (over_ || result_.status == Status::fail) return result_;
+    if (result_.compared == 0) {
+      result_.status = Status::mistrusted;
+      result_.reason = "nothing was compared";
+    } else if (8 * telling_ < elements_) {
+      result_.status = Status::mistrusted;
+      result_.reason = "fewer than one result in eight is a number other than zero";
+    }
+    return result_;
+  }
+
+ private:
+  void compare_call(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
+    const std::string damage = candidate.damage(pristine);
+    if (!damage.empty()) fail_with(damage, {"", shape_text(*spec_.op, pristine.shape()), "", "", {}});
+    if (spec_.op->exactness == Exactness::bounded) return compare_bounded(pristine, candidate);
+    std::int64_t best_telling = 0;
+    for (std::size_t k = 0; k < spec_.op->operands.size(); ++k) {
+      if (spec_.op->operands[k].access == Access::in) continue;
+      compare_output(k, pristine, reference, candidate);
+      best_telling = std::max(best_telling, telling_elements(k, reference));
+    }
+    telling_ += best_telling;
+    elements_ += pristine.numel() > 0 ? units(pristine) : 0;
+  }
+
+  void compare_bounded(const OpCall& pristine, const OpCall& candidate) {
+    const double ratio = spec_.op->bound_ratio(candidate);
+    ++result_.compared;
+    ++elements_;
+    telling_ += ratio > 0 ? 8 : 0;
+    result_.worst_ratio = std::max(result_.worst_ratio, ratio);
+    if (ratio <= 1) return;
+    ++result_.differing;
+    fail_with("the error is beyond its bound", {"result",
+                                                shape_text(*spec_.op, pristine.shape()),
+                                                "at most 1 of the allowed error",
+                                                std::to_string(ratio),
+                                                {}});
+  }
+
+  void compare_output(std::size_t k, const OpCall& pristine, const OpCall& reference,
+                      const OpCall& candidate) {
+    const Operand& operand = spec_.op->operands[k];
+    const TensorView want = reference.view(k);
+    const TensorView got = candidate.view(k);
+    const Comparison comparison = compare(want, got, 0, want.numel);
+    result_.compared += comparison.compared;
+    result_.differing += comparison.differing;
+    if (!comparison.first) return;
+    result_.ulps.add(want, got);
+    CheckDifference difference;
+    difference.output = operand.name + "[" + std::to_string(comparison.first->index) + "]";
+    difference.shape = shape_text(*spec_.op, pristine.shape());
+    difference.expected = show_bits(operand.dtype, comparison.first->reference_bits);
+    difference.got = show_bits(operand.dtype, comparison.first->candidate_bits);
+    if (operand.per_element > 0) {
+      difference.inputs = inputs_at(*spec_.op, pristine, comparison.first->index / operand.per_element);
+    }
+    fail_with(difference.output + " differs from the reference", std::move(difference));
+  }
+
+  void fail_with(const std::string& reason, CheckDifference difference) {
+    result_.status = Status::fail;
+    if (result_.first) return;
+    result_.reason = reason;
+    result_.first = std::move(difference);
+  }
+
+  /// What one result is: an element, or the whole of an operation that has only fixed outputs.
+  static std::int64_t units(const OpCall& call) { return std::max<std::int64_t>(1, call.numel()); }
+
+  /// Results in which some word is neither zero nor NaN, scaled to units(): all zeros prove little.
+  std::int64_t telling_elements(std::size_t k, const OpCall& reference) const {
+    const Operand& operand = spec_.op->operands[k];
+    const TensorView view = reference.view(k);
+    const std::int64_t width = operand.per_element > 0 ? operand.per_element : view.numel;
+    std::int64_t telling = 0;
+    for (std::int64_t i = 0; width > 0 && i + width <= view.numel; i += width) {
+      bool tells = false;
+      for (std::int64_t j = i; j < i + width && !tells; ++j) {
+        const std::uint64_t bits = element_bits(view, j);
+        tells = bits != 0 && !is_nan_bits(view.dtype, bits);
+      }
+      telling += tells ? 1 : 0;
+    }
+    return operand.per_element > 0 ? telling : telling * units(reference);
+  }
+
+  OpCaseSpec spec_;
+  const OpRunOptions& options_;
+  CheckResult result_;
+  bool over_ = false;
+  std::int64_t telling_ = 0, elements_ = 0;
+};
+
+void run_group(std::vector<OpJudge>& judges, const Op& op, Fill fill, const OpRunOptions& options) {
+  for (const CallShape& shape : sweep(op, fill, options.seed)) {
+    const OpCall pristine(op, shape);
+    OpCall reference = pristine.fresh();
+    try {
+      op.reference(reference);
+      const std::string damage = reference.damage(pristine);
+      ZP_CHECK(damage.empty(), ErrorCode::internal, "the reference of " + op.name + ": " + damage,
+               "what it computes cannot be trusted", "fix the reference first");
+    } catch (const std::exception& error) {
+      for (OpJudge& judge : judges) judge.end(Status::error, std::string("reference: ") + error.what());
+      return;
+    }
+    for (OpJudge& judge : judges) judge.judge(pristine, reference);
+  }
+}
+
+}  // namespace
+
+std::vector<CheckResult> run_op_cases(const std::vector<OpCaseSpec>& cases, const OpRunOptions& options) {
+  require_fp_environment("the thread that compares operations");
+  std::vector<CheckResult> results(cases.size());
+  std::vector<bool> done(cases.size(), false);
+  double finished = 0;
+  for (std::size_t first = 0; first < cases.size(); ++first) {
+    if (done[first]) continue;
+    std::vector<OpJudge> judges;
+    std::vector<std::size_t> places;
+    for (std::size_t i = first; i < cases.size(); ++i) {
+      if (cases[i].op != cases[first].op || cases[i].fill != cases[first].fill) continue;
+      judges.emplace_back(cases[i], options);
+      places.push_back(i);
+      done[i] = true;
+    }
+    if (options.progress)
+      options.progress(finished / static_cast<double>(cases.size()), cases[first].op->name);
+    const bool any = std::any_of(judges.begin(), judges.end(), [](OpJudge& j) { return j.runs(); });
+    if (any) run_group(judges, *cases[first].op, cases[first].fill, options);
+    for (std::size_t i = 0; i < places.size(); ++i) results[places[i]] = judges[i].result();
+    finished += static_cast<double>(places.size());
+  }
+  return results;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,73 @@
+#include "verification/ops/families.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+std::vector<Op> make_all() {
+  std::vector<Op> ops;
+  for (const auto family : {step_scalars_ops, grad_sum_ops, grad_scale_ops, loss_scaler_ops, grad_norm_ops,
+                            clip_ops, adam_ops, cast_ops}) {
+    for (Op& op : family()) {
+      if (op.variants.empty()) op.variants.emplace_back("plain");
+      ops.push_back(std::move(op));
+    }
+  }
+  return ops;
+}
+
+}  // namespace
+
+std::string_view name(Exactness exactness) {
+  switch (exactness) {
+    case Exactness::bitwise:
+      return "bitwise";
+    case Exactness::ordered:
+      return "ordered";
+    case Exactness::integer:
+      return "integer";
+    case Exactness::drawn:
+      return "drawn";
+    case Exactness::bounded:
+      return "bounded";
+  }
+  return "?";
+}
+
+Operand input(std::string name, Content content, DType dtype) {
+  return {std::move(name), dtype, Access::in, content, 1, 0};
+}
+Operand output(std::string name, DType dtype) {
+  return {std::move(name), dtype, Access::out, Content::value, 1, 0};
+}
+Operand in_place(std::string name, Content content, DType dtype) {
+  return {std::move(name), dtype, Access::in_out, content, 1, 0};
+}
+Operand per_element(Operand operand, std::int64_t count) {
+  operand.per_element = count;
+  return operand;
+}
+Operand fixed(Operand operand, std::int64_t count) {
+  operand.per_element = 0;
+  operand.count = count;
+  return operand;
+}
+
+const std::vector<Fill>& number_fills() {
+  static const std::vector<Fill> fills = {Fill::exact_sum, Fill::wide,     Fill::ties, Fill::subnormal,
+                                          Fill::special,   Fill::training, Fill::zero};
+  return fills;
+}
+
+const std::vector<Op>& all_ops() {
+  static const std::vector<Op> ops = make_all();
+  return ops;
+}
+
+const Op* find_op(const std::string& name) {
+  for (const Op& op : all_ops()) {
+    if (op.name == name) return &op;
+  }
+  return nullptr;
+}
+
+}  // namespace zeroproof::verification
