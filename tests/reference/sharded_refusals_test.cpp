@@ -67,6 +67,11 @@ TEST_CASE("rank: what is refused") {
   });
 
   Alone rank(1);
+  rank.setup.param_rounding = ParamRounding::stochastic;
+  rank.setup.param_dtype = DType::fp32;
+  ZP_CHECK_INVALID(reference::make_distributed_optimizer(rank.setup));  // not only when parameters are made
+  rank.setup.param_rounding = ParamRounding::nearest;
+  rank.setup.param_dtype = DType::bf16;
   rank.optimizer = reference::make_distributed_optimizer(rank.setup);
   ZP_CHECK_INVALID(rank.run(Phase::prepare));  // nothing is loaded
   rank.make();
