@@ -8,32 +8,27 @@ namespace zeroproof::cuda::host {
 namespace {
 
 constexpr std::int64_t exact_block = 1024;
-constexpr int count_bits = 10;   // of exact_block
-constexpr int double_bits = 53;  // of an fp64 mantissa
-constexpr int most_levels = 3;
+constexpr int count_bits = 10;       // of exact_block
+constexpr int double_bits = 53;      // of an fp64 mantissa
 constexpr int unit_exponent = -352;  // of bit 0 of the limbs
 
-/// How to split the terms of a block: shifters for all levels but the last; no level can hold them if `levels` is 0.
+/// How to split the terms of a block: shifters for all levels but the last. Every level holds 44 bits, and squares span
+/// at most 554: 13 levels are always enough.
 struct Split {
-  int levels = 0;
-  std::array<double, most_levels - 1> shifters{};
+  int levels = 1;
+  std::array<double, most_split_levels - 1> shifters{};
 };
 
 /// Every term is a multiple of 2^low and below 2^top.
 Split split_for(int low, int top) {
   Split split;
   int bound = top;  // what is left of a term is at most 2^bound
-  for (int level = 0; level < most_levels; ++level) {
-    // Sums of exact_block such terms stay within 2^53 units: nothing is rounded any more.
-    if (bound + count_bits <= low + double_bits) {
-      split.levels = level + 1;
-      return split;
-    }
-    if (level + 1 == most_levels) break;
+  // Until sums of exact_block such terms stay within 2^53 units: then nothing is rounded any more.
+  for (; bound + count_bits > low + double_bits; ++split.levels) {
     // Heads are multiples of 2^place, chosen so that their sum just fits. 1.5 * 2^(place + 52) keeps the sum with the
     // shifter between two powers of two for either sign of what is left.
     const int place = bound + count_bits - double_bits;
-    split.shifters[static_cast<std::size_t>(level)] = std::ldexp(1.5, place + double_bits - 1);
+    split.shifters[static_cast<std::size_t>(split.levels - 1)] = std::ldexp(1.5, place + double_bits - 1);
     bound = place - 1;  // the head is the nearest multiple
   }
   return split;
@@ -53,19 +48,16 @@ void ExactSum::add_block(const SimdKernels& kernels, ExactTerm term, float facto
   std::uint32_t smallest = 0, largest = 0;
   kernels.magnitude_range(factor, source, numel, &smallest, &largest);
   if (largest == 0) return;
-  Split split;
-  if (largest < 0x7F800000U) {
-    // A value with the exponent field e is a multiple of 2^(e - 150) and below 2^(e - 126); e = 0 counts as 1.
-    const int scale = term == ExactTerm::square ? 2 : 1;
-    const int low = scale * (std::max(static_cast<int>(smallest >> 23), 1) - 150);
-    const int top = scale * (std::max(static_cast<int>(largest >> 23), 1) - 126);
-    split = split_for(low, top);
-  }
-  if (split.levels == 0) {
+  if (largest >= 0x7F800000U) {
     for (std::int64_t i = 0; i < numel; ++i) add_element(term, source[i] * factor);
     return;
   }
-  std::array<double, most_levels> sums{};
+  // A value with the exponent field e is a multiple of 2^(e - 150) and below 2^(e - 126); e = 0 counts as 1.
+  const int scale = term == ExactTerm::square ? 2 : 1;
+  const int low = scale * (std::max(static_cast<int>(smallest >> 23), 1) - 150);
+  const int top = scale * (std::max(static_cast<int>(largest >> 23), 1) - 126);
+  const Split split = split_for(low, top);
+  std::array<double, most_split_levels> sums{};
   const auto kernel = term == ExactTerm::square ? kernels.split_squares : kernels.split_magnitudes;
   kernel(factor, source, numel, split.levels, split.shifters.data(), sums.data());
   for (int level = 0; level < split.levels; ++level) add_double(sums[static_cast<std::size_t>(level)]);

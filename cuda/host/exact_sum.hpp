@@ -3,8 +3,8 @@
 //
 // The squares of a block of 1024 values whose exponents lie close together are integers of a common unit, and up to 2^53
 // such units fp64 adds without rounding. A wider block is split first: adding and subtracting a large constant rounds
-// each square to its head, the rest is what the head left, and heads and rests are summed apart. Only blocks that three
-// parts cannot hold, and those with infinities or NaN, go element by element.
+// each square to its head, the rest is what the head left, and heads and rests are summed apart; as often as the
+// exponents ask for. Only blocks with infinities or NaN go element by element.
 
 #include <array>
 #include <cstdint>

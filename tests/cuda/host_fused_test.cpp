@@ -135,7 +135,7 @@ std::vector<OptimizerHyper> hypers() {
       hyper.lr = 0.05;
       hyper.weight_decay = (bits & 1) != 0 ? 0.1 : 0.0;
       hyper.maximize = (bits & 2) != 0;
-      if ((bits & 4) != 0) hyper.clip_value = 0.25;
+      if ((bits & 4) != 0) hyper.clip_value = 0.02;  // about half of the elements
       const bool adam = rule == UpdateRule::adamw || rule == UpdateRule::adam;
       hyper.amsgrad = adam && (bits & 8) != 0;
       if (rule == UpdateRule::sgd && (bits & 8) != 0) hyper.momentum = 0.9;

@@ -237,6 +237,38 @@ TEST_CASE("positions: every offset, odd lengths, every instruction set, neighbou
   }
 }
 
+TEST_CASE("positions: several blocks and threads are the bits of their pieces") {
+  constexpr std::size_t tiles = 40;  // 44,000 elements, more than two blocks of work sharing
+  for (const Op& op : ops()) {
+    std::vector<Bytes> pieces;
+    for (std::size_t k = 0; k < op.types.size(); ++k) {
+      const Bytes one = pool(op.types[k], k);
+      pieces.emplace_back();
+      for (std::size_t tile = 0; tile < tiles; ++tile)
+        pieces[k].insert(pieces[k].end(), one.begin(), one.end());
+    }
+    std::vector<Bytes> whole = pieces;
+    Call all{{3, Isa::best, {}}, {}, tiles * pool_numel, 0};
+    for (Bytes& bytes : whole) all.at.push_back(bytes.data());
+    op.run(all);
+    for (std::size_t tile = 0; tile < tiles; ++tile) {
+      Call call{{1, Isa::best, {}}, {}, pool_numel, tile * pool_numel};
+      for (std::size_t k = 0; k < pieces.size(); ++k) {
+        call.at.push_back(pieces[k].data() + call.index * size_of(op.types[k]));
+      }
+      op.run(call);
+    }
+    std::size_t wrong = 0;
+    for (std::size_t k = 0; k < pieces.size(); ++k) {
+      for (std::size_t at = 0; at < pieces[k].size(); at += size_of(op.types[k])) {
+        if (!same(pieces[k].data() + at, whole[k].data() + at, op.types[k])) ++wrong;
+      }
+    }
+    CAPTURE(op.name);
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("positions: the norm forms are sums of their single elements, at every offset") {
   const Bytes bytes = pool(DType::fp32, 2);
   std::vector<float> values(pool_numel);

@@ -52,6 +52,9 @@ struct ParamTarget {
   Draw draw = {};       ///< stochastic_bf16
 };
 
+/// Parts that the squares of any block of finite fp32 values can be split into without rounding (exact_sum.cpp).
+inline constexpr int most_split_levels = 13;
+
 struct SimdKernels {
   void (*add)(const float* left, const float* right, float* sum, std::int64_t numel);
   /// Returns non-zero if any product is not finite.
@@ -72,7 +75,8 @@ struct SimdKernels {
   void (*magnitude_range)(float factor, const float* source, std::int64_t numel, std::uint32_t* smallest,
                           std::uint32_t* largest);
   /// Splits every square (or magnitude) of source[i] * factor with levels - 1 shifters and adds up the parts of each
-  /// level: sums[levels]. No rounding if the shifters were chosen for the values, see exact_sum.cpp. 1 <= levels <= 3.
+  /// level: sums[levels]. No rounding if the shifters were chosen for the values, see exact_sum.cpp. 1 <= levels <=
+  /// most_split_levels.
   void (*split_squares)(float factor, const float* source, std::int64_t numel, int levels,
                         const double* shifters, double* sums);
   void (*split_magnitudes)(float factor, const float* source, std::int64_t numel, int levels,

@@ -105,12 +105,44 @@ inline void split_sums(float factor, const float* source, std::int64_t numel, co
   }
 }
 
+/// Any number of levels: the sums no longer fit the registers.
+template <bool square>
+inline void split_many(float factor, const float* source, std::int64_t numel, int levels,
+                       const double* shifters, double* sums) {
+  double lane[most_split_levels][line] = {};
+  for (std::int64_t begin = 0; begin < numel; begin += line) {
+    const std::int64_t count = numel - begin < line ? numel - begin : line;
+    double rest[line] = {};
+#pragma omp simd
+    for (std::int64_t l = 0; l < count; ++l) {
+      const double wide = static_cast<double>(source[begin + l] * factor);
+      rest[l] = square ? wide * wide : __builtin_fabs(wide);
+    }
+    for (int level = 0; level + 1 < levels; ++level) {
+      const double shifter = shifters[level];
+#pragma omp simd
+      for (int l = 0; l < line; ++l) {
+        const double part = (rest[l] + shifter) - shifter;
+        lane[level][l] = lane[level][l] + part;
+        rest[l] = rest[l] - part;
+      }
+    }
+    for (int l = 0; l < line; ++l) lane[levels - 1][l] = lane[levels - 1][l] + rest[l];
+  }
+  for (int level = 0; level < levels; ++level) {
+    double total = 0;
+    for (int l = 0; l < line; ++l) total += lane[level][l];
+    sums[level] = total;
+  }
+}
+
 template <bool square>
 inline void split_any(float factor, const float* source, std::int64_t numel, int levels,
                       const double* shifters, double* sums) {
   if (levels == 1) return split_sums<square, 1>(factor, source, numel, shifters, sums);
   if (levels == 2) return split_sums<square, 2>(factor, source, numel, shifters, sums);
-  split_sums<square, 3>(factor, source, numel, shifters, sums);
+  if (levels == 3) return split_sums<square, 3>(factor, source, numel, shifters, sums);
+  split_many<square>(factor, source, numel, levels, shifters, sums);
 }
 
 }  // namespace
