@@ -1,4 +1,4 @@
-// The forms exact and one of the host twin, and all forms over a scaled gradient sum: values redone by hand, and a literal sum of integers.
+// The forms exact and one of the host twin by hand and against a literal sum of integers; all forms over a scaled sum.
 
 #include <doctest.h>
 
@@ -255,7 +255,7 @@ TEST_CASE("the forms over grad_sum * inv_scale: the product is rounded to fp32 f
     CHECK(normalised(absolutes) == literal(grad, 1));
     CHECK(amax == want_amax);
     // A last element that is far below the others only after the product.
-    std::vector<float> wide(17, 0x1p60F), scaled(17, 1.0F);
+    std::vector<float> wide(17, 0x1.2345p60F), scaled(17, 0x1.2345p0F);
     wide[16] = 0x1.fffffep5F;
     scaled[16] = 0x1.fffffep-55F;
     squares = {};

@@ -105,14 +105,16 @@ inline void split_sums(float factor, const float* source, std::int64_t numel, co
   }
 }
 
-/// Any number of levels: the sums no longer fit the registers.
+/// Any number of levels: the sums no longer fit the registers. Levels of one value wait for each other, so many values
+/// are on their way at a time.
 template <bool square>
 inline void split_many(float factor, const float* source, std::int64_t numel, int levels,
                        const double* shifters, double* sums) {
-  double lane[most_split_levels][line] = {};
-  for (std::int64_t begin = 0; begin < numel; begin += line) {
-    const std::int64_t count = numel - begin < line ? numel - begin : line;
-    double rest[line] = {};
+  constexpr int group = 64;
+  double lane[most_split_levels][group] = {};
+  for (std::int64_t begin = 0; begin < numel; begin += group) {
+    const std::int64_t count = numel - begin < group ? numel - begin : group;
+    double rest[group] = {};
 #pragma omp simd
     for (std::int64_t l = 0; l < count; ++l) {
       const double wide = static_cast<double>(source[begin + l] * factor);
@@ -121,18 +123,19 @@ inline void split_many(float factor, const float* source, std::int64_t numel, in
     for (int level = 0; level + 1 < levels; ++level) {
       const double shifter = shifters[level];
 #pragma omp simd
-      for (int l = 0; l < line; ++l) {
+      for (int l = 0; l < group; ++l) {
         const double part = (rest[l] + shifter) - shifter;
         lane[level][l] = lane[level][l] + part;
         rest[l] = rest[l] - part;
       }
     }
-    for (int l = 0; l < line; ++l) lane[levels - 1][l] = lane[levels - 1][l] + rest[l];
+    for (int l = 0; l < group; ++l) lane[levels - 1][l] = lane[levels - 1][l] + rest[l];
   }
   for (int level = 0; level < levels; ++level) {
-    double total = 0;
-    for (int l = 0; l < line; ++l) total += lane[level][l];
-    sums[level] = total;
+    for (int width = group / 2; width >= 1; width /= 2) {
+      for (int l = 0; l < width; ++l) lane[level][l] += lane[level][l + width];
+    }
+    sums[level] = lane[level][0];
   }
 }
 
