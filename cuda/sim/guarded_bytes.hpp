@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -21,12 +23,10 @@ class GuardedBytes {
   void poison() { std::memset(data(), 0xFF, num_bytes_); }
 
   bool guards_intact() const {
-    for (std::size_t i = 0; i < storage_.size(); ++i) {
-      const bool inside = i >= start_ && i < start_ + num_bytes_;
-      if (!inside && storage_[i] != guard) return false;
-      if (inside) i = start_ + num_bytes_ - 1;
-    }
-    return true;
+    const auto is_guard = [](unsigned char byte) { return byte == guard; };
+    const auto inside = storage_.begin() + static_cast<std::ptrdiff_t>(start_);
+    return std::all_of(storage_.begin(), inside, is_guard) &&
+           std::all_of(inside + static_cast<std::ptrdiff_t>(num_bytes_), storage_.end(), is_guard);
   }
 
  private:

@@ -3,6 +3,7 @@
 
 #include <doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -29,17 +30,25 @@ NormLimbs limbs_with_carries() {
   return limbs;
 }
 
-template <class Deposits>
-void check_norm(GradNormAccumulateFn* twin, const Place<float>& grad, const Deposits& deposits) {
+/// start + deposits, normalised; neither overflows if start is normalised first.
+NormLimbs expected_limbs(NormLimbs start, const NormLimbs& deposits) {
+  normalise(start);
+  for (std::size_t i = 0; i < start.limbs.size(); ++i) start.limbs[i] += deposits.limbs[i];
+  start.nan_count += deposits.nan_count;
+  start.inf_count += deposits.inf_count;
+  normalise(start);
+  return start;
+}
+
+template <class AddDeposits>
+void check_norm(GradNormAccumulateFn* twin, const Place<float>& grad, const AddDeposits& add_deposits) {
+  NormLimbs deposits;
+  add_deposits(deposits);
   for (const NormLimbs& start : {NormLimbs{}, limbs_with_carries()}) {
     NormLimbs actual = start;
-    NormLimbs expected = start;
     twin(exec, grad.span(), actual);
-    normalise(expected);
-    deposits(expected);
     normalise(actual);
-    normalise(expected);
-    CHECK(actual == expected);
+    CHECK(actual == expected_limbs(start, deposits));
   }
 }
 
@@ -59,8 +68,8 @@ void check_norms(const Place<float>& grad, std::int64_t numel) {
   });
 }
 
-std::uint32_t expected_max(Span<const float> grad, std::uint32_t start) {
-  std::uint32_t largest = start;
+std::uint32_t expected_max(Span<const float> grad) {
+  std::uint32_t largest = 0;
   for (const float x : grad) {
     const std::uint32_t magnitude = std::isnan(x) ? 0x7FFFFFFF : std::bit_cast<std::uint32_t>(std::fabs(x));
     if (magnitude > largest) largest = magnitude;
@@ -68,19 +77,17 @@ std::uint32_t expected_max(Span<const float> grad, std::uint32_t start) {
   return largest;
 }
 
-void check_max(Span<const float> grad) {
-  for (const std::uint32_t start : {0U, 1U, 0x3F000000U, 0x7F800000U, 0x7FFFFFFFU}) {
-    std::uint32_t amax = start;
-    device::grad_max_accumulate(exec, grad, amax);
-    CHECK(amax == expected_max(grad, start));
-  }
+void check_max(Span<const float> grad, std::uint32_t start) {
+  std::uint32_t amax = start;
+  device::grad_max_accumulate(exec, grad, amax);
+  CHECK(amax == std::max(start, expected_max(grad)));
 }
 
 /// Within the bound of the contract of a sum in extended precision.
 void check_p(Span<const float> grad, double p) {
   CAPTURE(p);
   long double sum = 0;
-  const double amax = static_cast<double>(std::bit_cast<float>(expected_max(grad, 0)));
+  const double amax = static_cast<double>(std::bit_cast<float>(expected_max(grad)));
   for (const float x : grad)
     sum += std::pow(std::fabs(static_cast<long double>(x)) / amax, static_cast<long double>(p));
   const long double expected = amax * std::pow(sum, 1 / static_cast<long double>(p));
@@ -121,12 +128,13 @@ TEST_CASE("device: the largest magnitude as an integer") {
   for_each_layout([](std::int64_t numel, const int* offset) {
     Place<float> grad(numel, offset[0]);
     fill_finite(grad.span(), 8);
-    check_max(grad.span());
+    for (const std::uint32_t start : {0U, 1U, 0x3F000000U, 0x7F800000U, 0x7FFFFFFFU})
+      check_max(grad.span(), start);
     for (const std::int64_t at : {std::int64_t{0}, numel / 2, numel - 1}) {
       if (at < 0 || at >= numel) continue;
       for (const float x : {-std::numeric_limits<float>::max(), -inf, -not_a_number}) {
         grad.span()[static_cast<std::size_t>(at)] = x;
-        check_max(grad.span());
+        check_max(grad.span(), 0);
       }
       grad.span()[static_cast<std::size_t>(at)] = 1.0F;
     }
@@ -135,7 +143,7 @@ TEST_CASE("device: the largest magnitude as an integer") {
 
 TEST_CASE("device: the p-norm stays within its bound") {
   if (!usable()) return;
-  for (const std::int64_t numel : {1, 2, 255, 257, 4097, 70000}) {
+  for (const std::int64_t numel : {1, 2, 255, 257, 4097, 20000}) {
     CAPTURE(numel);
     std::vector<float> grad(static_cast<std::size_t>(numel));
     for (std::size_t i = 0; i < grad.size(); ++i)
