@@ -45,12 +45,12 @@ void carry_up(Limbs& limbs) {
   }
 }
 
-/// Adds the sums of a launch of at most 2^32 - 1 deposits to the limbs. Both sides are normalised first: limbs may
-/// come in with the carries of as many deposits as are allowed.
+/// Adds the sums of a launch of at most 2^32 - 1 deposits to the limbs, and normalises them. Limbs that hold as many
+/// deposits themselves are at most (2^32 - 1)^2; with a normalised limb and the carry from below, both at most 2^32 - 1,
+/// that makes 2^64 - 1.
 inline void add_norm_sums(NormSums sums, NormLimbs& limbs) {
   static_assert(std::tuple_size_v<decltype(NormLimbs::limbs)> == norm_num_limbs);
   carry_up(sums);
-  carry_up(limbs.limbs);
   for (std::size_t i = 0; i < limbs.limbs.size(); ++i) limbs.limbs[i] += sums[i];
   carry_up(limbs.limbs);
   limbs.nan_count += sums[norm_nan_count];

@@ -21,16 +21,16 @@ namespace device = zeroproof::cuda::device;
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-/// Each limb holds what 2^32 - 1 deposits can bring, less what is below.
+/// Each limb but the last holds the most that 2^32 - 1 deposits can bring.
 NormLimbs limbs_with_carries() {
   NormLimbs limbs;
-  for (std::size_t i = 0; i + 1 < limbs.limbs.size(); ++i) limbs.limbs[i] = 0xFFFFFFFE00000001ULL - i;
+  for (std::size_t i = 0; i + 1 < limbs.limbs.size(); ++i) limbs.limbs[i] = 0xFFFFFFFE00000001ULL;
   limbs.nan_count = 2;
   limbs.inf_count = 3;
   return limbs;
 }
 
-/// start + deposits, normalised; neither overflows if start is normalised first.
+/// start + deposits, normalised. Normalising start first keeps clear of every overflow.
 NormLimbs expected_limbs(NormLimbs start, const NormLimbs& deposits) {
   normalise(start);
   for (std::size_t i = 0; i < start.limbs.size(); ++i) start.limbs[i] += deposits.limbs[i];
