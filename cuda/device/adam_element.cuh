@@ -16,8 +16,8 @@ struct AdamState {
   float max_exp_avg_sq;  ///< with amsgrad only
 };
 
-/// The update lines of R6 for one element; one rounding per statement (R2). The sign of grad is already that of
-/// a descent. has_decay is the same for all elements; its product is the only one that may be left out.
+/// The update lines of R6 for one element; one rounding per statement (R2). The sign of grad is already that
+/// of a descent. has_decay is the same for all elements; its product is the only one that may be left out.
 template <Decay decay, bool amsgrad>
 ZP_HOST_DEVICE inline AdamState adam_element(const StepScalars& scalars, float grad, const AdamState& old) {
   AdamState next = old;

@@ -41,8 +41,8 @@ ZP_HOST_DEVICE inline std::uint16_t fp16_bits(float value) {
   return static_cast<std::uint16_t>(sign | (base + drop_bits(significand, drop)));
 }
 
-/// fp32 to an 8-bit format whose NaN is 0x7F and whose largest finite magnitude is `largest`. What lies above it,
-/// infinity included, becomes it.
+/// fp32 to an 8-bit format whose NaN is 0x7F and whose largest finite magnitude is `largest`. What lies above
+/// it, infinity included, becomes it.
 template <std::uint32_t fraction_bits, std::uint32_t bias, std::uint32_t largest>
 ZP_HOST_DEVICE inline std::uint8_t eight_bits(float value) {
   constexpr std::uint32_t first_normal =

@@ -14,8 +14,8 @@ namespace {
 
 enum class Term { square, magnitude };
 
-/// Gradients next to each other mostly have similar exponents. A thread therefore adds up what goes to the same
-/// limbs and passes it on only when the limbs change.
+/// Gradients next to each other mostly have similar exponents. A thread therefore adds up what goes to the
+/// same limbs and passes it on only when the limbs change.
 template <Term term>
 struct AddTerms {
   static constexpr int pack_numel = 4;

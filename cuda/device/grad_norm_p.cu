@@ -1,5 +1,5 @@
-// The p-norm, of class bounded: pow() is the library's, and contracts. It is the only such operation and no step uses
-// it, so it has a file of its own, which the test of the generated code treats as an exception.
+// The p-norm, of class bounded: pow() is the library's, and contracts. It is the only such operation and no
+// step uses it, so it has a file of its own, which the test of the generated code treats as an exception.
 
 #include <algorithm>
 #include <bit>
@@ -17,8 +17,9 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// partials[b] = what block b has seen of sum (|x| / amax)^p. A thread adds its elements in order, a block its threads
-/// as a tree: no float atomics (R10), and the same bits every time. grad: [numel]; partials: [grid].
+/// partials[b] = what block b has seen of sum (|x| / amax)^p. A thread adds its elements in order, a block
+/// its threads as a tree: no float atomics (R10), and the same bits every time. grad: [numel]; partials:
+/// [grid].
 ZP_KERNEL power_sum_kernel(const float* grad, std::int64_t numel, double amax, double p, double* partials) {
   ZP_SHARED_ARRAY(double, sums, block_threads);
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;

@@ -1,13 +1,13 @@
 #pragma once
-// The one place that knows what a kernel is. nvcc makes CUDA kernels; every other compiler makes functions that
-// cuda/sim executes thread by thread on the processor. Kernels therefore use nothing but
+// The one place that knows what a kernel is. nvcc makes CUDA kernels; every other compiler makes functions
+// that cuda/sim executes thread by thread on the processor. Kernels therefore use nothing but
 //   ZP_KERNEL name(...)             instead of __global__ void; a template, or in an unnamed namespace
 //   ZP_DEVICE                       instead of __device__
-//   ZP_SHARED_ARRAY(T, name, N)     instead of __shared__ T name[N]; N is a constant, what it holds is undefined
+//   ZP_SHARED_ARRAY(T, name, N)     instead of __shared__ T name[N]; N constant, content undefined
 //   ZP_UNROLL                       instead of #pragma unroll
 //   launch(kernel, grid, block, arguments...)  instead of <<<>>>
-//   threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, __syncthreads, __shfl_down_sync of a whole warp, and atomicAdd,
-//   atomicMax and atomicOr of integers.
+//   threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, __syncthreads, __shfl_down_sync of a whole warp, and
+//   atomicAdd, atomicMax and atomicOr of integers.
 
 #ifdef __CUDACC__
 

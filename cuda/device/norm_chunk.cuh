@@ -32,8 +32,8 @@ struct NormDeposit {
   std::uint64_t digits[3];
 };
 
-/// A value as 32-bit digits: a chunk value, or the square or the magnitude of one element (both are exact in fp64).
-/// It is never negative, never subnormal, at least 2^-298 and below 2^266.
+/// A value as 32-bit digits: a chunk value, or the square or the magnitude of one element (both are exact in
+/// fp64). It is never negative, never subnormal, at least 2^-298 and below 2^266.
 ZP_HOST_DEVICE inline NormDeposit norm_deposit(double value) {
   const std::uint64_t bits = bits_of(value);  // only a NaN can have its sign bit set
   const std::uint64_t infinity = 0x7FF0000000000000ULL;

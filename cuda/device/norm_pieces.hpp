@@ -6,8 +6,8 @@
 
 namespace zeroproof::cuda::device {
 
-/// Elements of one launch: half of what is allowed, and a power of two, so that every piece starts where a pack of
-/// the whole buffer does.
+/// Elements of one launch: half of what is allowed, and a power of two, so that every piece starts where a
+/// pack of the whole buffer does.
 inline constexpr std::int64_t norm_piece_numel = std::int64_t{1} << 31;
 
 /// body(first, numel) for every piece of [0, numel) in order.

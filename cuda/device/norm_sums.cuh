@@ -1,6 +1,6 @@
 #pragma once
-// The limbs and counts of R12 on the device: integers in the shared memory of a block, added once per block to
-// those of the launch. Nothing but integers leaves a thread, so no order matters (R10).
+// The limbs and counts of R12 on the device: integers in the shared memory of a block, added once per block
+// to those of the launch. Nothing but integers leaves a thread, so no order matters (R10).
 
 #include <array>
 
@@ -45,9 +45,9 @@ void carry_up(Limbs& limbs) {
   }
 }
 
-/// Adds the sums of a launch of at most 2^32 - 1 deposits to the limbs, and normalises them. Limbs that hold as many
-/// deposits themselves are at most (2^32 - 1)^2; with a normalised limb and the carry from below, both at most 2^32 - 1,
-/// that makes 2^64 - 1.
+/// Adds the sums of a launch of at most 2^32 - 1 deposits to the limbs, and normalises them. Limbs that hold
+/// as many deposits themselves are at most (2^32 - 1)^2; with a normalised limb and the carry from below,
+/// both at most 2^32 - 1, that makes 2^64 - 1.
 inline void add_norm_sums(NormSums sums, NormLimbs& limbs) {
   static_assert(std::tuple_size_v<decltype(NormLimbs::limbs)> == norm_num_limbs);
   carry_up(sums);

@@ -1,6 +1,6 @@
 #pragma once
-// Philox4x32-10 for kernels (R15). Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3"
-// (SC'11): multipliers 0xD2511F53 and 0xCD9E8D57, key increments 0x9E3779B9 and 0xBB67AE85.
+// Philox4x32-10 for kernels (R15). Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as
+// 1, 2, 3" (SC'11): multipliers 0xD2511F53 and 0xCD9E8D57, key increments 0x9E3779B9 and 0xBB67AE85.
 
 #include "cuda/device/host_device.cuh"
 

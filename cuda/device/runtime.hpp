@@ -1,6 +1,6 @@
 #pragma once
-// All that twins need of a device, besides launch() (launch.hpp) and device_info() (device.hpp). It needs no CUDA:
-// cuda_call.cu answers with the CUDA runtime, cuda/sim with the processor.
+// All that twins need of a device, besides launch() (launch.hpp) and device_info() (device.hpp). It needs no
+// CUDA: cuda_call.cu answers with the CUDA runtime, cuda/sim with the processor.
 
 #include <algorithm>
 #include <cstdint>

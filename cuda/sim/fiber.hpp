@@ -1,5 +1,6 @@
 #pragma once
-// A stack of its own for a function that stops in the middle: POSIX contexts, and what AddressSanitizer must be told.
+// A stack of its own for a function that stops in the middle: POSIX contexts, and what AddressSanitizer must
+// be told.
 
 #include <ucontext.h>
 
@@ -19,8 +20,8 @@
 
 namespace zeroproof::cuda::sim {
 
-/// Runs a function that never returns, between resume() of the owner and yield() of the function. The owner is one
-/// and the same operating-system thread.
+/// Runs a function that never returns, between resume() of the owner and yield() of the function. The owner
+/// is one and the same operating-system thread.
 class Fiber {
  public:
   explicit Fiber(void (*main)()) : stack_(new unsigned char[stack_bytes]) {

@@ -8,7 +8,8 @@
 
 namespace zeroproof::cuda::sim {
 
-/// Memory as a device hands it out: it holds nothing useful, and what lies around it belongs to somebody else.
+/// Memory as a device hands it out: it holds nothing useful, and what lies around it belongs to somebody
+/// else.
 class GuardedBytes {
  public:
   explicit GuardedBytes(std::size_t num_bytes)

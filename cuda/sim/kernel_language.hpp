@@ -1,6 +1,7 @@
 #pragma once
-// What a kernel may write, for compilers that know no CUDA: cuda/device/launch.hpp includes this header there, and
-// lists the same words. Everything else of CUDA is left out on purpose; a kernel that uses it does not compile here.
+// What a kernel may write, for compilers that know no CUDA: cuda/device/launch.hpp includes this header
+// there, and lists the same words. Everything else of CUDA is left out on purpose; a kernel that uses it does
+// not compile here.
 
 #include <cstdint>
 #include <cstring>
@@ -35,7 +36,8 @@ T __shfl_down_sync(unsigned mask, T value, unsigned delta, int line = __builtin_
   return value;
 }
 
-// Threads give way to each other only where they wait, so these need nothing to be indivisible. Integers only (R10).
+// Threads give way to each other only where they wait, so these need nothing to be indivisible. Integers only
+// (R10).
 
 template <class T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {

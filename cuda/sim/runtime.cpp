@@ -1,4 +1,5 @@
-// The simulated device: its memory is the processor's, between guards that are looked at whenever something is copied.
+// The simulated device: its memory is the processor's, between guards that are looked at whenever something
+// is copied.
 
 #include "cuda/device/runtime.hpp"
 

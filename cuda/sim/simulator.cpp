@@ -69,7 +69,8 @@ class Simulator {
 
 thread_local Simulator simulator;
 
-/// A fiber starts one thread after the other until one has to wait; it then belongs to that thread until its end.
+/// A fiber starts one thread after the other until one has to wait; it then belongs to that thread until its
+/// end.
 void Simulator::fiber_main() { simulator.start_threads(); }
 
 void Simulator::start_threads() {

@@ -1,7 +1,7 @@
 #pragma once
-// Executes a kernel on the processor, one CUDA thread after the other. A thread is a fiber: it gives way where it waits
-// for others, and nowhere else. The threads of a block start in an order that changes from launch to launch, so that a
-// result that depends on it does not stay the same.
+// Executes a kernel on the processor, one CUDA thread after the other. A thread is a fiber: it gives way
+// where it waits for others, and nowhere else. The threads of a block start in an order that changes from
+// launch to launch, so that a result that depends on it does not stay the same.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,14 +17,15 @@ struct Index {
 inline constinit thread_local Index threadIdx, blockIdx, blockDim, gridDim;
 
 /// Runs body once per CUDA thread, block after block. block is a multiple of 32.
-/// Throws Error(internal) if the threads of a block cannot go on (barriers that not all of them reach, a shuffle
-/// without the whole warp) or wrote past a shared array.
+/// Throws Error(internal) if the threads of a block cannot go on (barriers that not all of them reach, a
+/// shuffle without the whole warp) or wrote past a shared array.
 void run(int grid, int block, const std::function<void()>& body);
 
 /// Returns when every thread of the block has called this from the same line.
 void wait_for_block(int line);
 
-/// Gives bits to the warp and returns those of the lane `delta` above, or its own. Only the full mask is known.
+/// Gives bits to the warp and returns those of the lane `delta` above, or its own. Only the full mask is
+/// known.
 std::uint64_t exchange_down(unsigned mask, std::uint64_t bits, unsigned delta, int line);
 
 /// The block's array number `id`. It starts as 0xFF bytes, which are NaN as floats.

@@ -1,5 +1,5 @@
-// Device casts against the contract, bit for bit: odd sizes, every alignment, every value next to a rounding boundary.
-// Skipped where no device answers; tests/cuda/sim runs the same file on the simulated device.
+// Device casts against the contract, bit for bit: odd sizes, every alignment, every value next to a rounding
+// boundary. Skipped where no device answers; tests/cuda/sim runs the same file on the simulated device.
 
 #include <doctest.h>
 
@@ -28,8 +28,8 @@ void check_layouts(void (*twin)(const Exec&, Span<const Source>, Span<Target>), 
   });
 }
 
-/// Every finite value of the format, the middle between it and the next one, and the fp32 numbers around that middle;
-/// both signs.
+/// Every finite value of the format, the middle between it and the next one, and the fp32 numbers around that
+/// middle; both signs.
 template <class Format>
 std::vector<float> near_boundaries() {
   constexpr float inf = std::numeric_limits<float>::infinity();

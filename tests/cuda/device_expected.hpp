@@ -1,6 +1,6 @@
 #pragma once
-// Expected results of the element-wise device twins, from the contract: plain loops, with volatile temporaries so that
-// no compiler joins two operations, and library functions instead of bit tricks.
+// Expected results of the element-wise device twins, from the contract: plain loops, with volatile
+// temporaries so that no compiler joins two operations, and library functions instead of bit tricks.
 
 #include <algorithm>
 #include <cmath>

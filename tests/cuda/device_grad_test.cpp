@@ -1,5 +1,6 @@
-// Device twins on gradients against the contract, bit for bit: odd sizes, every alignment, special values, one buffer as
-// input and output. Skipped where no device answers; tests/cuda/sim runs the same file on the simulated device.
+// Device twins on gradients against the contract, bit for bit: odd sizes, every alignment, special values,
+// one buffer as input and output. Skipped where no device answers; tests/cuda/sim runs the same file on the
+// simulated device.
 
 #include <doctest.h>
 

@@ -1,5 +1,6 @@
-// Device update rules against the contract, bit for bit: odd sizes, every alignment, special values in gradient and state.
-// Skipped where no device answers; tests/cuda/sim runs the same file on the simulated device.
+// Device update rules against the contract, bit for bit: odd sizes, every alignment, special values in
+// gradient and state. Skipped where no device answers; tests/cuda/sim runs the same file on the simulated
+// device.
 
 #include <doctest.h>
 

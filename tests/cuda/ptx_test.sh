@@ -1,7 +1,7 @@
 #!/bin/sh
 # ptx_test.sh NVCC SOURCE_DIR INCLUDE_ROOT [FLAG...]
 # Reads the PTX of every device kernel: only correctly rounded, uncontracted arithmetic (R2, R4), nothing that
-# flushes subnormals (R1), no float atomics (R10); and what ptxas makes of it: registers, and nothing spilled to memory.
+# flushes subnormals (R1), no float atomics (R10); and what ptxas makes of it: registers, and nothing spilled.
 # FLAGs stand in for those of common/cmake/FpFlags.cmake.
 set -eu
 nvcc=$1 source=$2 root=$3
@@ -102,7 +102,7 @@ found=$(grep -nE '__shared__|__global__|__device__|<<<|#pragma unroll|\basm\b|cu
   grep -vE '/launch\.hpp:|define ZP_HOST_DEVICE ' || true)
 [ -z "$found" ] || { printf 'FAILED: not simulated (cuda/device/launch.hpp has the words for it): %s\n' "$found"; failed=1; }
 
-# The test itself must be able to fail: a contraction and a spill, planted. The arrays fit into no 24 registers.
+# The test itself must be able to fail: a contraction and a spill, planted. 64 values fit into no 32 registers.
 plant() {
   printf '%s\n' "$2" >"$folder/$1.cu"
   if inspect "$folder/$1.cu" "$1" 90 >"$folder/$1.out" || ! grep -qE "$3" "$folder/$1.out"; then
