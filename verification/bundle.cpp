@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/error.hpp"
-#include "cuda/faults.hpp"
+#include "cuda/faults/catalogue.hpp"
 #include "cuda/host/isa.hpp"
 #include "verification/contract_version.hpp"
 #include "verification/experiment.hpp"

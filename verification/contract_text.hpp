@@ -14,6 +14,14 @@ struct ContractHeader {
 /// Every header of common/contracts.
 const std::vector<ContractHeader>& contract_headers();
 
+struct TwinFile {
+  std::string file;      ///< "reference/adam.cpp"
+  std::string function;  ///< "adamw_update"
+};
+
+/// The functions that the sources of reference, cuda/host and cuda/device define.
+const std::vector<TwinFile>& twin_files();
+
 /// The doc block above "using TYPE =" with its slashes taken away, one string per line; empty if there is none. Function
 /// types that share a block are declared directly below one another.
 std::vector<std::string> doc_block(const std::string& type);

@@ -5,7 +5,7 @@
 
 #include "common/base/error.hpp"
 #include "common/step/config.hpp"
-#include "cuda/faults.hpp"
+#include "cuda/faults/catalogue.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/contract_text.hpp"
 #include "verification/contract_version.hpp"
@@ -38,8 +38,6 @@ std::string labelled(const std::string& label, const std::vector<std::string>& w
   return out + line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
 }
 
-std::string stem(const Op& op) { return op.contract.substr(0, op.contract.size() - 4); }
-
 std::vector<std::string> phase_names(const std::vector<Phase>& phases) {
   std::vector<std::string> names;
   for (const Phase phase : phases) names.emplace_back(name(phase));
@@ -69,8 +67,10 @@ int explain_op(const Op& op) {
       "contract",
       {"common/contracts/" + op.contract, "(numeric", "contract", std::to_string(contract_version) + ")"},
       "");
-  std::vector<std::string> twins = {"reference/" + stem(op) + ".cpp", "cuda/host/" + stem(op) + ".cpp"};
-  if (op.device) twins.push_back("cuda/device/" + stem(op) + ".cu");
+  std::vector<std::string> twins;
+  for (const TwinFile& twin : twin_files()) {
+    if (twin.function == op.name) twins.push_back(twin.file);
+  }
   out += labelled("twins", twins, ",");
   std::vector<std::string> fills;
   for (const Fill fill : op.fills) fills.emplace_back(name(fill));

@@ -10,16 +10,21 @@
 namespace zeroproof::verification {
 
 void swapped_adamw(OpCall& call) {
-  const StepScalars s = scalar_set(call.variant());
+  const StepScalars s = scalar_set(call.variant() / 4);
+  const bool amsgrad = call.variant() % 2 == 1;
+  const bool maximize = call.variant() / 2 % 2 == 1;
   const Span<const float> grad = call.in<float>(0);
   const Span<float> master = call.get<float>(1);
   const Span<float> exp_avg = call.get<float>(2);
   const Span<float> exp_avg_sq = call.get<float>(3);
+  const Span<float> maximum = call.get<float>(4);
   for (std::size_t i = 0; i < grad.size(); ++i) {
-    const float g = grad[i];
+    const float g = maximize ? -grad[i] : grad[i];
     const float first = g * s.one_minus_beta1 + exp_avg[i] * s.beta1;
     const float second = (g * g) * s.one_minus_beta2 + exp_avg_sq[i] * s.beta2;
-    const float root = std::sqrt(second) / s.sqrt_bias_correction2;
+    float below_root = second;
+    if (amsgrad) below_root = maximum[i] = maximum[i] >= second ? maximum[i] : second;
+    const float root = std::sqrt(below_root) / s.sqrt_bias_correction2;
     float step = first / (s.eps + root) * s.step_size;
     if (s.has_decay != 0) step = master[i] * s.lr_weight_decay + step;
     exp_avg[i] = first;
@@ -57,14 +62,6 @@ void deposit_chunk(double sum, NormLimbs& limbs) {
   }
 }
 
-NormLimbs initial_limbs(int variant) {
-  NormLimbs limbs;
-  if (variant != 1) return limbs;
-  for (std::size_t i = 0; i < limbs.limbs.size(); ++i) limbs.limbs[i] = 0xFFFFFFFFU - i;
-  limbs.inf_count = 2;
-  return limbs;
-}
-
 std::int64_t leave_carries(NormLimbs& limbs) {
   std::int64_t moved = 0;
   for (std::size_t i = 0; i + 1 < limbs.limbs.size(); ++i) {
@@ -74,20 +71,6 @@ std::int64_t leave_carries(NormLimbs& limbs) {
     ++moved;
   }
   return moved;
-}
-
-NormLimbs get_limbs(Span<const std::uint64_t> words) {
-  NormLimbs limbs;
-  std::copy_n(words.begin(), limbs.limbs.size(), limbs.limbs.begin());
-  limbs.nan_count = words[21];
-  limbs.inf_count = words[22];
-  return limbs;
-}
-
-void put_limbs(const NormLimbs& limbs, Span<std::uint64_t> words) {
-  std::copy(limbs.limbs.begin(), limbs.limbs.end(), words.begin());
-  words[21] = limbs.nan_count;
-  words[22] = limbs.inf_count;
 }
 
 }  // namespace zeroproof::verification

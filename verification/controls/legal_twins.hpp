@@ -2,7 +2,7 @@
 // Ways to be right that neither the reference nor the production code takes.
 
 #include "common/contracts/grad_norm.hpp"
-#include "verification/ops/op.hpp"
+#include "verification/ops/limb_words.hpp"
 
 namespace zeroproof::verification {
 
@@ -15,13 +15,7 @@ double chunk_sum_with_fma(Span<const float> chunk);
 /// Adds a chunk sum to limbs (R12).
 void deposit_chunk(double sum, NormLimbs& limbs);
 
-/// What the accumulation cases start from, by variant.
-NormLimbs initial_limbs(int variant);
-
 /// Moves one unit of every limb that has one down into the limb below, which changes no value; returns how many moved.
 std::int64_t leave_carries(NormLimbs& limbs);
-
-NormLimbs get_limbs(Span<const std::uint64_t> words);
-void put_limbs(const NormLimbs& limbs, Span<std::uint64_t> words);
 
 }  // namespace zeroproof::verification

@@ -32,6 +32,11 @@ class FilledLeaves final : public LeafSource {
     return {copy_.data(), from.dtype, from.numel};
   }
 
+  std::int64_t num_tokens(std::int64_t micro_batch) const override { return inner_.num_tokens(micro_batch); }
+  bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const override {
+    return inner_.has_grad(micro_batch, tensor);
+  }
+
  private:
   LeafSource& inner_;
   const std::vector<bool>& padding_;
@@ -82,10 +87,14 @@ void PaddingFiller::load_state(const FullState& state) {
   const std::vector<float> master = filled(state.master);
   const std::vector<float> exp_avg = filled(state.exp_avg);
   const std::vector<float> exp_avg_sq = filled(state.exp_avg_sq);
+  const std::vector<float> max_exp_avg_sq = filled(state.max_exp_avg_sq);
+  const std::vector<float> momentum_buffer = filled(state.momentum_buffer);
   FullState copy = state;
   copy.master = master;
   copy.exp_avg = exp_avg;
   copy.exp_avg_sq = exp_avg_sq;
+  copy.max_exp_avg_sq = max_exp_avg_sq;
+  copy.momentum_buffer = momentum_buffer;
   inner_->load_state(copy);
 }
 

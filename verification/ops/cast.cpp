@@ -1,4 +1,5 @@
 #include "cuda/device/cast.hpp"
+
 #include "cuda/host/cast.hpp"
 #include "reference/cast.hpp"
 #include "verification/ops/families.hpp"
@@ -11,29 +12,65 @@ OpFunction run(void (*twin)(const Exec&, Span<const From>, Span<To>)) {
   return [twin](OpCall& call) { twin(call.exec, call.in<From>(0), call.get<To>(1)); };
 }
 
-Op narrowing(std::string name, std::string type, DType dtype, OpFunction reference, OpFunction host,
-             OpFunction device) {
+template <class From, class To>
+using CastFn = void(const Exec&, Span<const From>, Span<To>);
+
+/// One cast and its three twins.
+template <class From, class To>
+Op cast(std::string name, std::string type, std::vector<Operand> operands, CastFn<From, To>* reference,
+        CastFn<From, To>* host, CastFn<From, To>* device) {
   Op op;
   op.name = std::move(name);
   op.contract = "cast.hpp";
   op.type = std::move(type);
   op.phases = {Phase::cast};
-  op.operands = {input("source", Content::weight), output("target", dtype)};
+  op.operands = std::move(operands);
   op.fills = number_fills();
-  op.reference = std::move(reference);
-  op.host = std::move(host);
-  op.device = std::move(device);
+  op.reference = run(reference);
+  op.host = run(host);
+  op.device = run(device);
   return op;
 }
 
-Op widening(std::string name, std::string type, DType dtype, OpFunction reference, OpFunction host,
-            OpFunction device) {
-  Op op = narrowing(std::move(name), std::move(type), dtype, std::move(reference), std::move(host),
-                    std::move(device));
+template <class To>
+Op narrowing(std::string name, std::string type, DType dtype, CastFn<float, To>* reference,
+             CastFn<float, To>* host, CastFn<float, To>* device) {
+  return cast(std::move(name), std::move(type), {input("source", Content::weight), output("target", dtype)},
+              reference, host, device);
+}
+
+template <class From>
+Op widening(std::string name, std::string type, DType dtype, CastFn<From, float>* reference,
+            CastFn<From, float>* host, CastFn<From, float>* device) {
+  Op op = cast(std::move(name), std::move(type), {input("source", Content::value, dtype), output("target")},
+               reference, host, device);
   op.phases = {Phase::reduce};
-  op.operands = {input("source", Content::value, dtype), output("target")};
   op.fills = {Fill::patterns, Fill::zero};
   op.largest = 65549;  // every pattern of a 16-bit format once
+  return op;
+}
+
+/// Draws by variant: two seeds, steps around 2^32, and first indices in every place of a block of four words.
+constexpr RoundingDraw draws[] = {{1, 1, 0}, {0xFEDCBA9876543210U, 0x100000007U, 4097}, {3, 0, 0xFFFFFFFFU}};
+
+OpFunction run_stochastic(StochasticCastToBf16Fn* twin) {
+  return
+      [twin](OpCall& call) { twin(call.exec, draws[call.variant()], call.in<float>(0), call.get<bf16>(1)); };
+}
+
+Op stochastic() {
+  Op op;
+  op.name = "stochastic_cast_to_bf16";
+  op.contract = "cast.hpp";
+  op.type = "StochasticCastToBf16Fn";
+  op.exactness = Exactness::drawn;
+  op.phases = {Phase::cast};
+  op.variants = {"from index 0", "from index 4097", "across index 2^32"};
+  op.operands = {input("source", Content::weight), output("target", DType::bf16)};
+  op.fills = number_fills();
+  op.reference = run_stochastic(reference::stochastic_cast_to_bf16);
+  op.host = run_stochastic(cuda::host::stochastic_cast_to_bf16);
+  op.device = run_stochastic(cuda::device::stochastic_cast_to_bf16);
   return op;
 }
 
@@ -44,14 +81,19 @@ std::vector<Op> cast_ops() {
   namespace h = cuda::host;
   namespace d = cuda::device;
   return {
-      narrowing("cast_to_bf16", "CastToBf16Fn", DType::bf16, run(r::cast_to_bf16), run(h::cast_to_bf16),
-                run(d::cast_to_bf16)),
-      narrowing("cast_to_fp16", "CastToFp16Fn", DType::fp16, run(r::cast_to_fp16), run(h::cast_to_fp16),
-                run(d::cast_to_fp16)),
-      widening("widen_bf16", "WidenBf16Fn", DType::bf16, run(r::widen_bf16), run(h::widen_bf16),
-               run(d::widen_bf16)),
-      widening("widen_fp16", "WidenFp16Fn", DType::fp16, run(r::widen_fp16), run(h::widen_fp16),
-               run(d::widen_fp16)),
+      narrowing("cast_to_bf16", "CastToBf16Fn", DType::bf16, r::cast_to_bf16, h::cast_to_bf16,
+                d::cast_to_bf16),
+      narrowing("cast_to_fp16", "CastToFp16Fn", DType::fp16, r::cast_to_fp16, h::cast_to_fp16,
+                d::cast_to_fp16),
+      narrowing("cast_to_e4m3", "CastToE4m3Fn", DType::e4m3, r::cast_to_e4m3, h::cast_to_e4m3,
+                d::cast_to_e4m3),
+      narrowing("cast_to_e5m2", "CastToE5m2Fn", DType::e5m2, r::cast_to_e5m2, h::cast_to_e5m2,
+                d::cast_to_e5m2),
+      stochastic(),
+      widening("widen_bf16", "WidenBf16Fn", DType::bf16, r::widen_bf16, h::widen_bf16, d::widen_bf16),
+      widening("widen_fp16", "WidenFp16Fn", DType::fp16, r::widen_fp16, h::widen_fp16, d::widen_fp16),
+      widening("widen_e4m3", "WidenE4m3Fn", DType::e4m3, r::widen_e4m3, h::widen_e4m3, d::widen_e4m3),
+      widening("widen_e5m2", "WidenE5m2Fn", DType::e5m2, r::widen_e5m2, h::widen_e5m2, d::widen_e5m2),
   };
 }
 

@@ -37,6 +37,15 @@ OpFunction run_coef(ClipCoefFn* twin) {
   };
 }
 
+/// Limits by variant; the smallest clips nearly everything, the largest nothing.
+constexpr std::array<float, 3> limits = {1e-3F, 0x1p-149F, 0x1.fffffep127F};
+
+OpFunction run_value(ClipValueFn* twin) {
+  return [twin](OpCall& call) {
+    twin(call.exec, limits[static_cast<std::size_t>(call.variant())], call.get<float>(0));
+  };
+}
+
 /// Norms and limits near each other, so that quotients come near 1, and every kind of limit that is refused.
 double drawn_norm(const PhiloxBlock& w) {
   constexpr double inf = std::numeric_limits<double>::infinity();
@@ -82,7 +91,19 @@ std::vector<Op> clip_ops() {
   clip.reference = run_clip(reference::clip);
   clip.host = run_clip(cuda::host::clip);
   clip.device = run_clip(cuda::device::clip);
-  return {coef, clip};
+
+  Op value;
+  value.name = "clip_value";
+  value.contract = "clip.hpp";
+  value.type = "ClipValueFn";
+  value.phases = {Phase::clip};
+  value.variants = {"limit 1e-3", "limit 2^-149", "limit FLT_MAX"};
+  value.operands = {in_place("grad", Content::value)};
+  value.fills = number_fills();
+  value.reference = run_value(reference::clip_value);
+  value.host = run_value(cuda::host::clip_value);
+  value.device = run_value(cuda::device::clip_value);
+  return {coef, clip, value};
 }
 
 }  // namespace zeroproof::verification

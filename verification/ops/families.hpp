@@ -12,6 +12,8 @@ std::vector<Op> loss_scaler_ops();
 std::vector<Op> grad_norm_ops();
 std::vector<Op> clip_ops();
 std::vector<Op> adam_ops();
+std::vector<Op> sgd_ops();
+std::vector<Op> norm_form_ops();
 std::vector<Op> cast_ops();
 
 /// Runs `body` and writes down whether it refused its arguments: 1 for ErrorCode::invalid_argument, else 0.

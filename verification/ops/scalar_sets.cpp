@@ -14,6 +14,10 @@ StepScalars typical() {
   s.step_size = 3.69e-3F;
   s.eps = 1e-8F;
   s.lr_weight_decay = 1e-5F;
+  s.weight_decay = 0.01F;
+  s.lr = 1e-3F;
+  s.momentum = 0.9F;
+  s.one_minus_dampening = 1.0F;
   s.has_decay = 1;
   return s;
 }
@@ -26,7 +30,10 @@ StepScalars first_step() {
   s.sqrt_bias_correction2 = 1.0F;
   s.step_size = 0.0F;
   s.lr_weight_decay = 0.0F;
+  s.weight_decay = 0.0F;
+  s.lr = 0.0F;
   s.has_decay = 0;
+  s.is_first = 1;
   return s;
 }
 
@@ -41,6 +48,10 @@ StepScalars strong() {
   s.step_size = 1.75F;
   s.eps = 0.1F;
   s.lr_weight_decay = 0.3F;
+  s.weight_decay = 0.7F;
+  s.lr = 1.5F;
+  s.momentum = 0.37F;
+  s.one_minus_dampening = 0.61F;
   return s;
 }
 

@@ -1,0 +1,79 @@
+// zeroproof explain: what it shows fits a terminal, and comes from the contract.
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tests/verification/cli_support.hpp"
+#include "verification/contract_text.hpp"
+#include "verification/ops/op.hpp"
+
+namespace {
+
+using namespace zeroproof::tests;
+using namespace zeroproof::verification;
+
+std::size_t widest(const std::string& text) {
+  std::size_t most = 0;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) most = std::max(most, line.size());
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("every operation and phase is explained in 80 columns, without colour in a pipe") {
+  const CliResult all = run_cli("explain");
+  CHECK(all.exit_code == 0);
+  CHECK(widest(all.out) <= 80);
+  std::vector<std::string> names = {"prepare", "reduce", "unscale", "norm",
+                                    "clip",    "update", "cast",    "gather"};
+  for (const Op& op : all_ops()) {
+    CHECK_MESSAGE(all.out.find("\n  " + op.name + " ") != std::string::npos, op.name);
+    names.push_back(op.name);
+  }
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    const CliResult one = run_cli("explain " + name);
+    CHECK(one.exit_code == 0);
+    CHECK(one.err.empty());
+    CHECK(widest(one.out) <= 80);
+    CHECK(one.out.find('\033') == std::string::npos);
+  }
+}
+
+TEST_CASE("an operation is explained by its doc block, class, twins, cases and faults") {
+  const std::string text = run_cli("explain adam_update").out;
+  for (const char* part :
+       {"decay is part of the gradient", "AdamwUpdateFn (referred to above)",
+        "one fp32 rounding per operation", "class       bitwise", "phase       update",
+        "common/contracts/adam.hpp", "reference/adam.cpp", "cuda/host/adam.cpp", "cuda/device/adam.cu",
+        "zeroproof verify 'op/adam_update/*'", "Z01-decay-after-update"}) {
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+  }
+  CHECK(text.find("Z17") == std::string::npos);  // a fault of another phase
+  CHECK(run_cli("explain clip_coef").out.find("cuda/device") == std::string::npos);
+}
+
+TEST_CASE("a near miss is answered with names, in the form of every error") {
+  const CliResult near = run_cli("explain adam");
+  CHECK(near.exit_code == 2);
+  CHECK(near.out.empty());
+  CHECK(near.err.find("did you mean adamw_update or adam_update?") != std::string::npos);
+  const CliResult typo = run_cli("explain clip_ceof");
+  CHECK(typo.err.find("clip_coef") != std::string::npos);
+  CHECK(run_cli("explain ''").exit_code == 0);
+}
+
+TEST_CASE("doc blocks") {
+  CHECK(doc_block("NoSuchFn").empty());
+  CHECK(doc_block("CastToFp16Fn") == doc_block("CastToBf16Fn"));  // one block for both
+  CHECK(doc_block("ClipFn").front().find("unscaled_grad[i] * clip_coef") != std::string::npos);
+  CHECK(referred_types({"as AdamwUpdateFn and AdamwUpdateFn,", "then ClipFn."}) ==
+        std::vector<std::string>{"AdamwUpdateFn", "ClipFn"});
+  CHECK(wrapped({"Order    aaaa bbbb cccc", "         dddd"}, 20, "") ==
+        "Order    aaaa bbbb\n         cccc dddd\n");
+  CHECK(wrapped({"one two three", "", "  x"}, 8, " ") == " one two\n three\n\n   x\n");
+  CHECK(wrapped({"unbreakable_word"}, 8, "") == "unbreakable_word\n");
+}

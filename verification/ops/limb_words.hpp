@@ -1,0 +1,24 @@
+#pragma once
+// Limbs as a buffer of 23 words: the 21 limbs, nan_count, inf_count.
+
+#include "common/contracts/grad_norm.hpp"
+#include "verification/ops/op.hpp"
+
+namespace zeroproof::verification {
+
+inline constexpr std::size_t limb_words = 23;
+
+NormLimbs get_limbs(Span<const std::uint64_t> words);
+void put_limbs(const NormLimbs& limbs, Span<std::uint64_t> words);
+
+/// What accumulation starts from, by variant: nothing, except for variant 1.
+NormLimbs initial_limbs(int variant);
+
+/// A run of filled limbs at any height, now and then with carries above 32 bits, halfway patterns, counts: operand 0.
+void draw_limbs(OpCall& call);
+
+/// An accumulation with the variants "from zero", "onto limbs", "two pieces" (cut at a multiple of `cut_at`). Carries are
+/// free before normalisation, so the limbs are compared after it.
+OpFunction run_accumulate(GradNormAccumulateFn* twin, GradNormNormaliseFn* normalise, std::size_t cut_at);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,182 @@
+// The forms of the norm other than chunk1024.
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "cuda/device/grad_norm.hpp"
+#include "cuda/host/grad_norm.hpp"
+#include "reference/grad_norm.hpp"
+#include "verification/ops/families.hpp"
+#include "verification/ops/limb_words.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+OpFunction run_finish(GradAbsFinishFn* twin) {
+  return [twin](OpCall& call) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
+      call.get<double>(1)[i] = twin(get_limbs(call.in<std::uint64_t>(0).subspan(i * limb_words, limb_words)));
+    }
+  };
+}
+
+OpFunction run_max(GradMaxAccumulateFn* twin) {
+  return [twin](OpCall& call) {
+    const Span<const float> grad = call.in<float>(0);
+    std::uint32_t amax =
+        call.variant() == 1 ? 0x3A83126FU : 0;  // 1e-3, among the largest of the training fill
+    const std::size_t cut = call.variant() == 2 ? grad.size() / 3 : 0;
+    if (cut > 0) twin(call.exec, grad.first(cut), amax);
+    twin(call.exec, grad.subspan(cut), amax);
+    call.get<std::uint32_t>(1)[0] = amax;
+  };
+}
+
+OpFunction run_max_finish(GradMaxFinishFn* twin) {
+  return [twin](OpCall& call) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
+      call.get<double>(1)[i] = twin(call.in<std::uint32_t>(0)[i]);
+    }
+  };
+}
+
+Op accumulation(std::string name, std::string type, const OpFunction& reference, const OpFunction& host,
+                const OpFunction& device) {
+  Op op;
+  op.name = std::move(name);
+  op.contract = "grad_norm.hpp";
+  op.type = std::move(type);
+  op.exactness = Exactness::integer;
+  op.phases = {Phase::norm};
+  op.variants = {"from zero", "onto something", "two pieces"};
+  op.operands = {input("grad"), fixed(output("limbs", DType::u64), limb_words)};
+  op.fills = number_fills();
+  op.reference = reference;
+  op.host = host;
+  op.device = device;
+  return op;
+}
+
+std::vector<Op> limb_forms() {
+  namespace r = reference;
+  namespace h = cuda::host;
+  namespace d = cuda::device;
+  // Forms that may be cut anywhere: pieces are cut at odd places.
+  return {accumulation("grad_norm_exact_accumulate", "GradNormExactAccumulateFn",
+                       run_accumulate(r::grad_norm_exact_accumulate, r::grad_norm_normalise, 1),
+                       run_accumulate(h::grad_norm_exact_accumulate, h::grad_norm_normalise, 1),
+                       run_accumulate(d::grad_norm_exact_accumulate, h::grad_norm_normalise, 1)),
+          accumulation("grad_abs_accumulate", "GradAbsAccumulateFn",
+                       run_accumulate(r::grad_abs_accumulate, r::grad_norm_normalise, 1),
+                       run_accumulate(h::grad_abs_accumulate, h::grad_norm_normalise, 1),
+                       run_accumulate(d::grad_abs_accumulate, h::grad_norm_normalise, 1))};
+}
+
+Op abs_finish() {
+  Op op;
+  op.name = "grad_abs_finish";
+  op.contract = "grad_norm.hpp";
+  op.type = "GradAbsFinishFn";
+  op.phases = {Phase::norm};
+  op.operands = {per_element(input("limbs", Content::given, DType::u64), limb_words),
+                 output("grad_norm", DType::fp64)};
+  op.fills = {Fill::sweep};
+  op.largest = 4097;
+  op.generate = draw_limbs;
+  op.reference = run_finish(reference::grad_abs_finish);
+  op.host = run_finish(cuda::host::grad_abs_finish);
+  return op;
+}
+
+std::vector<Op> max_forms() {
+  Op max = accumulation("grad_max_accumulate", "GradMaxAccumulateFn", run_max(reference::grad_max_accumulate),
+                        run_max(cuda::host::grad_max_accumulate), run_max(cuda::device::grad_max_accumulate));
+  max.operands = {input("grad"), fixed(output("amax", DType::u32), 1)};
+  Op finish = abs_finish();
+  finish.name = "grad_max_finish";
+  finish.type = "GradMaxFinishFn";
+  finish.operands = {input("amax", Content::value, DType::u32), output("grad_norm", DType::fp64)};
+  finish.fills = {Fill::patterns};
+  finish.generate = {};
+  finish.reference = run_max_finish(reference::grad_max_finish);
+  finish.host = run_max_finish(cuda::host::grad_max_finish);
+  return {max, finish};
+}
+
+constexpr double powers[] = {0.5, 1, 1.5, 2, 3, 7.25, 64};
+
+OpFunction run_p(GradNormPFn* twin) {
+  return [twin](OpCall& call) {
+    call.get<double>(1)[0] = twin(call.exec, call.in<float>(0), powers[call.variant()]);
+  };
+}
+
+/// The p-norm with 64 bits of significand, whose own error is a thousandth of what the contract allows.
+long double exact_p_norm(Span<const float> grad, long double p) {
+  long double largest = 0;
+  for (const float x : grad) largest = std::max(largest, std::fabs(static_cast<long double>(x)));
+  if (largest == 0) return 0;
+  long double sum = 0;
+  long double lost = 0;  // Kahan: the error of the sum does not grow with its length
+  for (const float x : grad) {
+    const long double term = std::pow(std::fabs(static_cast<long double>(x)) / largest, p) - lost;
+    const long double next = sum + term;
+    lost = (next - sum) - term;
+    sum = next;
+  }
+  return largest * std::pow(sum, 1 / p);
+}
+
+/// Error / allowed error; the special values are not a matter of bounds.
+double p_norm_ratio(const OpCall& call) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const Span<const float> grad = call.in<float>(0);
+  const double got = call.in<double>(1)[0];
+  bool any_nan = false;
+  bool any_inf = false;
+  for (const float x : grad) {
+    any_nan = any_nan || x != x;
+    any_inf = any_inf || std::isinf(x);
+  }
+  if (any_nan) return got != got ? 0 : nan;
+  if (any_inf) return got == std::numeric_limits<double>::infinity() ? 0 : nan;
+  const long double p = powers[call.variant()];
+  const long double truth = exact_p_norm(grad, p);
+  if (truth == 0) return std::bit_cast<std::uint64_t>(got) == 0 ? 0 : nan;
+  if (truth > std::numeric_limits<double>::max()) return 0;  // the bound is for finite results
+  const long double allowed =
+      1.01L * ((static_cast<long double>(grad.size()) + 50) / p + 8) * 0x1p-53L * truth;
+  return static_cast<double>(std::fabs(static_cast<long double>(got) - truth) / allowed);
+}
+
+Op p_norm() {
+  Op op;
+  op.name = "grad_norm_p";
+  op.contract = "grad_norm.hpp";
+  op.type = "GradNormPFn";
+  op.exactness = Exactness::bounded;
+  op.phases = {Phase::norm};
+  op.variants = {"p 0.5", "p 1", "p 1.5", "p 2", "p 3", "p 7.25", "p 64"};
+  op.operands = {input("grad"), fixed(output("grad_norm", DType::fp64), 1)};
+  op.fills = number_fills();
+  op.largest = 4099;
+  op.reference = run_p(reference::grad_norm_p);
+  op.host = run_p(cuda::host::grad_norm_p);
+  op.device = run_p(cuda::device::grad_norm_p);
+  op.bound_ratio = p_norm_ratio;
+  return op;
+}
+
+}  // namespace
+
+std::vector<Op> norm_form_ops() {
+  std::vector<Op> ops = limb_forms();
+  ops.push_back(abs_finish());
+  for (Op& op : max_forms()) ops.push_back(std::move(op));
+  ops.push_back(p_norm());
+  return ops;
+}
+
+}  // namespace zeroproof::verification
