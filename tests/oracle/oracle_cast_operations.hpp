@@ -88,12 +88,14 @@ inline Operation stochastic_operation() {
           cast_families(),
           [](const Twin& twin) { return twin.stochastic_cast_to_bf16 != nullptr; },
           [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
-            twin.stochastic_cast_to_bf16(exec, draws[set], o.input<float>(0), o.output<bf16>(0));
+            RoundingDraw draw = draws[set];
+            draw.first_index += o.first;
+            twin.stochastic_cast_to_bf16(exec, draw, o.input<float>(0), o.output<bf16>(0));
             return false;
           },
           [](int set, const Operands& o) {
             const RoundingDraw& d = draws[set];
-            oracle_cast_stochastic(d.seed, d.step, d.first_index, o.input<float>(0).data(),
+            oracle_cast_stochastic(d.seed, d.step, d.first_index + o.first, o.input<float>(0).data(),
                                    bits_of(o.output<bf16>(0)), o.size());
             return false;
           },

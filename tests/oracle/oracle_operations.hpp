@@ -20,6 +20,7 @@ struct Operands {
   std::array<void*, most_operands> in{};
   std::array<void*, most_operands> out{};
   std::int64_t numel = 0;
+  std::uint64_t first = 0;  ///< what a draw adds to its first index, so that a call can be cut into pieces
 
   template <class T>
   Span<const T> input(int i) const {

@@ -94,7 +94,7 @@ NormLimbs sharded_limbs(const Twin& twin, const Form& form, const Exec& exec, co
 }  // namespace
 
 TEST_CASE("exact and one: cuts, orders, ranks and threads") {
-  constexpr int shardings = 8;
+  constexpr int shardings = 6;
   for (const Form& form : forms) {
     const std::vector<Twin> twins = twins_with(form.accumulate);
     for (const DataFamily& family : data_families) {
