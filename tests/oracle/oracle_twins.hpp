@@ -124,6 +124,7 @@ inline Twin device_twin() {
   Twin twin;
   twin.name = "device";
   ZP_BUFFER_TWINS(twin, cuda::device);
+  twin.grad_norm_p = cuda::device::grad_norm_p;
   twin.grad_norm_normalise = cuda::host::grad_norm_normalise;  // limbs are finished on the host
   twin.grad_norm_finish = cuda::host::grad_norm_finish;
   twin.grad_abs_finish = cuda::host::grad_abs_finish;
