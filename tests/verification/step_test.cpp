@@ -4,6 +4,7 @@
 #include <doctest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "common/base/error.hpp"
@@ -63,7 +64,8 @@ Setup setup_of(const Config& c, const Recipe& recipe) {
 
 /// Four steps, the second one overflowing; every rank's gathered parameters must be those of the dense optimizer.
 void run(const Config& c, const Recipe& recipe) {
-  CAPTURE(recipe.name);
+  const std::string name = recipe.name;
+  CAPTURE(name);
   CAPTURE(c.world);
   CAPTURE(c.stage);
   const State state = first_state();
