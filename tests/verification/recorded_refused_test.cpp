@@ -31,7 +31,10 @@ void expect_flaw(const std::function<void(Recording&)>& change, const std::strin
   Recording recording = small_recording();
   change(recording);
   save(recording, folder.file("my gradients"));
-  expect_refusal("verify --gradients " + quoted(folder.file("my gradients")), must_mention);
+  // Few cases: a run that is not refused should end soon.
+  expect_refusal("verify --world self --stage 1 --twin host --dtype bf16 --gradients " +
+                     quoted(folder.file("my gradients")),
+                 must_mention);
 }
 
 void expect_renamed(const std::string& name, const std::string& must_mention) {
