@@ -61,6 +61,7 @@ std::vector<HostileCase> hostile_json() {
       {"NUL hides the rest", unpadded_bytes(nul_inside, zeros(4)), "is NUL"},
       {"NUL in a name", text(object(entry(std::string("a\0b", 3), "U8", "[4]", "[0,4]"))), "is NUL"},
       {"open object", text("{" + plain), "is not JSON"},
+      {"a word", text("{\"a\":@}"), "byte 13 is not JSON"},
       {"two objects", text(object(plain) + "{}"), "is not JSON"},
       {"trailing comma", text("{" + plain + ",}"), "is not JSON"},
       {"comment", text("{/* */" + plain + "}"), "is not JSON"},
