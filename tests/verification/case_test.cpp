@@ -54,7 +54,7 @@ TEST_CASE("an id names its case completely, and back") {
   }
   CHECK_FALSE(parse_case_id("byte_gpt").has_value());
   CHECK_FALSE(parse_case_id("byte_gpt/adamw/host/stage2/self/bf16/lockstep/bucket:4096").has_value());
-  CHECK_FALSE(parse_case_id("byte_gpt/sgd/host/stage2/self/bf16/lockstep/bucket:4096/omp:1").has_value());
+  CHECK_FALSE(parse_case_id("byte_gpt/lion/host/stage2/self/bf16/lockstep/bucket:4096/omp:1").has_value());
   CHECK_THROWS_AS(parse_case_id("byte_gpt/adamw/host/stage7/self/bf16/lockstep/bucket:4096/omp:1"), Error);
   CHECK_THROWS_AS(parse_case_id("byte_gpt/adamw/host/stage2/self/bf16/lockstep/bucket:1000/omp:1"), Error);
 }
@@ -164,6 +164,7 @@ TEST_CASE(
   report.cases = {r};
   report.traces = {
       {"byte_gpt",
+       "adam-amsgrad-max",
        DType::fp16,
        973488,
        16,
