@@ -48,7 +48,7 @@ void check_hyper(const OptimizerHyper& hyper) {
               "1 - beta1 must lie in 2^-23 .. 1 (R5)", "choose beta1 in 0 .. 1 - 2^-23");
   check_range(two_to_minus_23 <= one_minus_beta2 && one_minus_beta2 <= 0.5, "beta2 is " + text(hyper.beta2),
               "1 - beta2 must lie in 2^-23 .. 1/2 (R5)", "choose beta2 in 1/2 .. 1 - 2^-23");
-  check_range(double{fp32(hyper.eps)} >= two_to_minus_126, "eps is " + text(hyper.eps),
+  check_range(std::isfinite(hyper.eps) && double{fp32(hyper.eps)} >= two_to_minus_126, "eps is " + text(hyper.eps),
               "in fp32 it must be 2^-126 or more, so that the denominator is never 0", "choose a larger eps");
   check_finite_and_not_negative("lr", hyper.lr);
   check_finite_and_not_negative("weight_decay", hyper.weight_decay);

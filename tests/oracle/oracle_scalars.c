@@ -26,7 +26,7 @@ static int ranges_hold(const oracle_hyper* hyper, int64_t t, double scale_times_
   const double clip_value = (double)(float)hyper->clip_value;
   if (t < 1 || divisor < 1 || divisor >= (int64_t)1 << 53) return 0;
   if (!in_range(ldexp(1, -126), scale_times_divisor, ldexp(1, 126))) return 0;
-  if (!(eps >= ldexp(1, -126))) return 0;
+  if (!(isfinite(hyper->eps) && eps >= ldexp(1, -126))) return 0;
   if (!in_range(ldexp(1, -23), 1 - beta2, 0.5)) return 0;
   if (!in_range(ldexp(1, -23), 1 - beta1, 1)) return 0;
   if (!in_range(0, hyper->lr, DBL_MAX) || !in_range(0, hyper->weight_decay, DBL_MAX)) return 0;

@@ -105,7 +105,7 @@ TEST_CASE("the command line itself") {
   CHECK(run_cli("verify --help").exit_code == 0);
   const CliResult version = run_cli("--version");
   CHECK(version.exit_code == 0);
-  CHECK(version.out.find("numeric contract 1") != std::string::npos);
+  CHECK(version.out.find("numeric contract 2") != std::string::npos);
   CHECK(run_cli("doctor").out.find("instruction sets") != std::string::npos);
   const CliResult list = run_cli("list");
   CHECK(list.out.find("byte_gpt/adamw/host/stage2/threads:4/bf16/lockstep") != std::string::npos);
@@ -116,7 +116,7 @@ TEST_CASE("a failure names its place, and its replay line fails the same way") {
   const TemporaryFolder folder;
   const std::string report = folder.file("report.json");
   const CliResult failing = run_cli(
-      "verify 'byte_gpt_tiny/*/host/stage1/self/bf16/*' --steps 2 --fault "
+      "verify 'byte_gpt_tiny/adamw/host/stage1/self/bf16/*' --steps 2 --fault "
       "Z01-decay-after-update --report " +
           quoted("text,json:" + report),
       "zeroproof-faults");
@@ -128,9 +128,9 @@ TEST_CASE("a failure names its place, and its replay line fails the same way") {
   CHECK(result.at("divergence").at("parameter") == "token_embedding.weight");
   const std::string replay = result.at("replay");
   CAPTURE(replay);
-  const std::string program = "build/zeroproof-faults";
-  REQUIRE(replay.rfind(program, 0) == 0);
-  const CliResult again = run_cli(replay.substr(program.size()), "zeroproof-faults");
+  const std::string program = "build/zeroproof-faults ";
+  REQUIRE(replay.find(program) != std::string::npos);
+  const CliResult again = run_cli(replay.substr(replay.find(program) + program.size()), "zeroproof-faults");
   CHECK(again.exit_code == 1);
   CHECK(again.out.find("token_embedding.weight[0, 0]") != std::string::npos);
 }
@@ -140,7 +140,7 @@ TEST_CASE("a strict run counts mistrusted cases as failed") {
   const TemporaryFolder folder;
   const std::string config = folder.write("loose.toml", "[optimizer]\nmax_norm = 1e9\n");
   const std::string flags =
-      "verify byte_gpt_tiny --world self --stage 1 --dtype bf16 --config " + quoted(config);
+      "verify byte_gpt_tiny --recipe adamw --world self --stage 1 --dtype bf16 --config " + quoted(config);
   const CliResult lenient = run_cli(flags);
   CHECK(lenient.exit_code == 0);
   CHECK(lenient.out.find("clipping is on but never bound") != std::string::npos);

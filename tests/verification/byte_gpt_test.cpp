@@ -482,9 +482,9 @@ TEST_CASE("byte_gpt refuses impossible shapes and buffers that do not fit") {
   CHECK_THROWS_AS(call(model.layout, shorter, tokens, model.grad), Error);
   CHECK_THROWS_AS(call(foreign, model.params, tokens, model.grad), Error);
   CHECK_THROWS_WITH_AS(
-      call(model.layout, model.params, tokens.first(13), model.grad),
-      "a micro-batch has 13 tokens but the model needs 14 (each position predicts the byte after "
-      "it); pass context + 1 bytes",
+      call(model.layout, model.params, tokens.first(1), model.grad),
+      "a micro-batch has 1 tokens but the model takes 2 to 14 (each position predicts the byte after "
+      "it); pass at most context + 1 bytes",
       Error);
   CHECK_THROWS_AS(init_parameters(model.shape, foreign, 1, model.params), Error);
 }
