@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 
 #include <nlohmann/json.hpp>
@@ -53,7 +54,8 @@ std::string read_all(const fs::path& path) {
 Json plain_flags(const VerifyOptions& options) {
   Json flags = Json::array();
   for (std::size_t i = 0; i + 1 < options.replay_flags.size(); i += 2) {
-    if (options.replay_flags[i] == "--config" || options.replay_flags[i] == "--text") continue;
+    const std::string& flag = options.replay_flags[i];
+    if (flag == "--config" || flag == "--text" || flag == "--gradients") continue;
     flags.push_back(options.replay_flags[i]);
     flags.push_back(options.replay_flags[i + 1]);
   }
@@ -78,9 +80,10 @@ struct Saver {
   fs::path folder;
   std::vector<std::string> saved;
 
-  /// Written beside its final place and renamed, so that half a bundle never looks like one.
+  /// Written beside its final place and renamed, so that half a bundle never looks like one. `add_files` puts more
+  /// files into the folder.
   void save(const std::string& id, const std::string& failure, const std::string& replay,
-            const std::string& text) {
+            const std::function<void(const fs::path&, Json&)>& add_files) {
     Json json = run;
     json["id"] = id;
     json["failure"] = failure;
@@ -92,10 +95,7 @@ struct Saver {
       json["config_file"] = "config.toml";
       write_report_file((draft / "config.toml").string(), read_all(options.config_file));
     }
-    if (!text.empty()) {
-      json["text_file"] = "text.bin";
-      write_report_file((draft / "text.bin").string(), text);
-    }
+    add_files(draft, json);
     const std::string content = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
     write_report_file((draft / "bundle.json").string(), content);
     fs::rename(draft, target);
@@ -135,6 +135,7 @@ Bundle parse(const fs::path& folder, const std::string& content) {
   bundle.failure = json.at("failure");
   bundle.config_file = file_in(folder, json, "config_file");
   bundle.text_file = file_in(folder, json, "text_file");
+  bundle.gradients_file = file_in(folder, json, "gradients_file");
   return bundle;
 }
 
@@ -162,12 +163,23 @@ std::vector<std::string> save_bundles(const RunReport& report, const VerifyOptio
   try {
     for (const CaseResult& result : report.cases) {
       if (!failed(result.status)) continue;
-      const workload::Text text = load_text(config_of(options, result.spec));
       saver.save(result.spec.id(), failure_line(result), result.replay,
-                 {text.bytes.begin(), text.bytes.end()});
+                 [&](const fs::path& draft, Json& json) {
+                   if (options.gradients.empty()) {
+                     const workload::Text text = load_text(config_of(options, result.spec));
+                     write_report_file((draft / "text.bin").string(), {text.bytes.begin(), text.bytes.end()});
+                     json["text_file"] = "text.bin";
+                   } else {
+                     fs::copy_file(options.gradients, draft / "gradients.safetensors");
+                     json["gradients_file"] = "gradients.safetensors";
+                   }
+                 });
     }
     for (const CheckResult& result : report.checks) {
-      if (failed(result.status)) saver.save(result.id, failure_line(result), result.replay, "");
+      if (!failed(result.status)) continue;
+      saver.save(result.id, failure_line(result), result.replay, [&](const fs::path& draft, Json&) {
+        if (!result.tensors.empty()) save_tensors((draft / "tensors.safetensors").string(), result);
+      });
     }
   } catch (const fs::filesystem_error& error) {
     fail(ErrorCode::io, "a failing case could not be saved below " + folder + ": " + error.code().message(),

@@ -4,6 +4,8 @@
 //   bundle.json   schema zeroproof-bundle/1: case id, settings, instruction set, versions, and what failed
 //   config.toml   the configuration file of the run, if it had one
 //   text.bin      the text of the run (training cases)
+//   gradients.safetensors   the recorded gradients of the run, if it used any
+//   tensors.safetensors     operations: inputs and both sides' outputs of the first call that failed
 
 #include <string>
 #include <vector>
@@ -20,9 +22,10 @@ struct Bundle {
   unsigned contract = 0;
   std::string isa;  ///< instruction set of the host twins in that run
   std::string compiler;
-  std::vector<std::string> flags;      ///< of verify: flag, value, ...; files are added from the folder
-  std::string failure;                 ///< status and first difference, to compare a rerun with
-  std::string config_file, text_file;  ///< absolute paths inside the bundle, "" if it has none
+  std::vector<std::string> flags;  ///< of verify: flag, value, ...; files are added from the folder
+  std::string failure;             ///< status and first difference, to compare a rerun with
+  std::string config_file, text_file,
+      gradients_file;  ///< absolute paths inside the bundle, "" if it has none
 };
 
 /// Saves every case that failed or broke, each in a folder of its own below `folder`; never over an older one. Returns
@@ -33,6 +36,9 @@ std::vector<std::string> save_bundles(const RunReport& report, const VerifyOptio
 /// Reads a bundle: its folder, or the bundle.json in it. Errors (ErrorCode::config): no bundle, a damaged one, one of
 /// another schema or contract.
 Bundle load_bundle(const std::string& path);
+
+/// Writes the buffers of a failing call as a safetensors file. Errors (ErrorCode::io): it could not be written.
+void save_tensors(const std::string& path, const CheckResult& result);
 
 /// One line that is the same for the same failure: status, reason, first difference.
 std::string failure_line(const CaseResult& result);

@@ -2,6 +2,7 @@
 // Results of cases that are not training runs: one operation, or one control of the harness itself.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,6 +36,13 @@ struct CheckDifference {
   std::vector<std::pair<std::string, std::string>> inputs;  ///< of that element: name, bits and value
 };
 
+/// A buffer as it was: "input.grad", "reference.master", "candidate.master".
+struct SavedTensor {
+  std::string name;
+  DType dtype = DType::fp32;
+  std::vector<std::byte> bytes;
+};
+
 struct CheckResult {
   std::string id;
   std::string suite;      ///< operation, or "controls"
@@ -49,6 +57,7 @@ struct CheckResult {
   double worst_ratio = 0;              ///< class bounded: largest error / allowed error
   UlpHistogram ulps;
   std::optional<CheckDifference> first;
+  std::vector<SavedTensor> tensors;  ///< of the call in which the first difference was found
   double seconds = 0;
 };
 

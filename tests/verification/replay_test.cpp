@@ -4,6 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <span>
+
+#include "common/io/safetensors.hpp"
+
 #include "tests/verification/cli_support.hpp"
 
 namespace {
@@ -53,6 +58,21 @@ void edit(const fs::path& bundle, const std::string& key, const nlohmann::json& 
 TEST_CASE("an operation that failed fails the same way again, from another folder") {
   const TemporaryFolder folder;
   const fs::path bundle = save_one(folder);
+  const auto reader = zeroproof::SafetensorsReader::open((bundle / "tensors.safetensors").string());
+  for (const char* name : {"input.grad", "input.master", "reference.master", "candidate.master"}) {
+    REQUIRE_MESSAGE(reader.find(name) != nullptr, name);
+    CHECK(reader.find(name)->dtype == zeroproof::SafeDType::f32);
+  }
+  CHECK(reader.find("candidate.grad") == nullptr);  // an input only
+  const std::int64_t numel = reader.find("input.grad")->numel();
+  std::vector<float> want(static_cast<std::size_t>(numel));
+  std::vector<float> got(want.size());
+  const auto bytes = [](std::vector<float>& v) { return std::as_writable_bytes(std::span<float>(v)); };
+  reader.read(*reader.find("reference.master"), 0, bytes(want));
+  reader.read(*reader.find("candidate.master"), 0, bytes(got));
+  CHECK(numel > 0);
+  CHECK(want != got);
+  CHECK(reader.metadata().at("id") == op_id);
   const fs::path moved = folder.file("moved bundle");
   fs::rename(bundle, moved);
   for (const fs::path& what : {moved, moved / "bundle.json"}) {

@@ -81,7 +81,8 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
         std::pair{"--steps", &flags.steps}, std::pair{"--micro-batches", &flags.micro_batches},
         std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--fault", &flags.fault}}) {
     if (value->empty()) continue;
-    const bool file = std::string_view(flag) == "--config" || std::string_view(flag) == "--text";
+    const std::string_view word = flag;
+    const bool file = word == "--config" || word == "--text" || word == "--gradients";
     words.emplace_back(flag);
     words.push_back(file ? std::filesystem::absolute(*value).string()
                          : *value);  // it may run in another folder

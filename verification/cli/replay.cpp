@@ -31,6 +31,7 @@ void take_flags(const Bundle& bundle, CaseFlags& flags) {
   }
   flags.config_file = bundle.config_file;
   flags.text = bundle.text_file;
+  flags.gradients = bundle.gradients_file;
 }
 
 int replay_bundle(VerifyRequest request, const std::string& path) {
@@ -81,6 +82,7 @@ void add_replay(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("--config", flags.config_file,
                       "TOML settings of the run (ids only; bundles bring their own)");
   command->add_option("--text", flags.text, "file the run trained on");
+  command->add_option("--gradients", flags.gradients, "safetensors file of recorded gradients the run used");
   command->add_option("--seed", flags.seed, "seed of the run");
   command->add_option("--steps", flags.steps, "training steps");
   command->add_option("--micro-batches", flags.micro_batches, "micro-batches per step, over all ranks");

@@ -15,7 +15,7 @@ namespace zeroproof::verification {
 namespace {
 
 int nothing_matches(const VerifyOptions& options) {
-  const std::string& pattern = options.patterns.front();
+  const std::string pattern = options.patterns.empty() ? "*" : options.patterns.front();
   const bool one_word = pattern.find_first_of("*?/") == std::string::npos;
   std::vector<std::string> known = workload_names();
   for (const Op& op : all_ops()) known.push_back(op.name);

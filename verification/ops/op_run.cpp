@@ -94,6 +94,12 @@ class OpJudge {
 
  private:
   void compare_call(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
+    const bool failed_before = result_.first.has_value();
+    compare_buffers(pristine, reference, candidate);
+    if (result_.first.has_value() && !failed_before) keep_tensors(pristine, reference, candidate);
+  }
+
+  void compare_buffers(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
     const std::string damage = candidate.damage(pristine);
     if (!damage.empty()) fail_with(damage, {"", shape_text(*spec_.op, pristine.shape()), "", "", {}});
     if (spec_.op->exactness == Exactness::bounded) return compare_bounded(pristine, candidate);
@@ -105,6 +111,23 @@ class OpJudge {
     }
     telling_ += best_telling;
     elements_ += pristine.numel() > 0 ? units(pristine) : 0;
+  }
+
+  /// What the first failing call had and made, for a bundle.
+  void keep_tensors(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
+    const auto keep = [&](const std::string& side, const OpCall& call, std::size_t k) {
+      const TensorView view = call.view(k);
+      const auto* bytes = static_cast<const std::byte*>(view.data);
+      result_.tensors.push_back(
+          {side + "." + spec_.op->operands[k].name, view.dtype, {bytes, bytes + view.num_bytes()}});
+    };
+    for (std::size_t k = 0; k < spec_.op->operands.size(); ++k) {
+      const Access access = spec_.op->operands[k].access;
+      if (access != Access::out) keep("input", pristine, k);
+      if (access == Access::in) continue;
+      keep("reference", reference, k);
+      keep("candidate", candidate, k);
+    }
   }
 
   void compare_bounded(const OpCall& pristine, const OpCall& candidate) {
