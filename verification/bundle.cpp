@@ -91,6 +91,19 @@ struct Saver {
     const fs::path target = free_name(folder, slug(id));
     const fs::path draft = free_name(folder, ".draft-" + slug(id));
     fs::create_directories(draft);
+    try {
+      fill(draft, std::move(json), add_files);
+      fs::rename(draft, target);
+    } catch (...) {
+      std::error_code ignored;
+      fs::remove_all(draft, ignored);
+      throw;
+    }
+    saved.push_back(target.string());
+  }
+
+  void fill(const fs::path& draft, Json json,
+            const std::function<void(const fs::path&, Json&)>& add_files) const {
     if (!options.config_file.empty()) {
       json["config_file"] = "config.toml";
       write_report_file((draft / "config.toml").string(), read_all(options.config_file));
@@ -98,8 +111,6 @@ struct Saver {
     add_files(draft, json);
     const std::string content = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
     write_report_file((draft / "bundle.json").string(), content);
-    fs::rename(draft, target);
-    saved.push_back(target.string());
   }
 };
 

@@ -15,6 +15,9 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 bool starts_with(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
 
+/// Where the text behind a label begins.
+constexpr std::size_t prose_column = 9;
+
 /// The comment lines that end above line `at`, slashes taken away.
 std::vector<std::string> block_above(const std::vector<std::string>& lines, std::size_t at) {
   std::size_t end = at;
@@ -79,12 +82,17 @@ std::string wrapped(const std::vector<std::string>& block, std::size_t width, co
     std::string line = block[i];
     const std::size_t column = text_column(line);
     while (line.size() > room) {
-      const std::size_t cut = line.rfind(' ', room);
+      // Equations stand in columns: they are cut between two of them, and never run on.
+      const bool equations = column > prose_column;
+      const std::size_t gap = equations ? line.rfind("  ", room) : std::string::npos;
+      const bool at_gap = gap != std::string::npos && line.find_last_not_of(' ', gap) > column &&
+                          line.find_last_not_of(' ', gap) != std::string::npos;
+      const std::size_t cut = at_gap ? gap : line.rfind(' ', room);
       if (cut == std::string::npos || cut <= column) break;  // one long word
       out += indent + line.substr(0, line.find_last_not_of(' ', cut) + 1) + "\n";
       line = std::string(column, ' ') + line.substr(line.find_first_not_of(' ', cut));
       // What is left over runs on into a next line of the same paragraph.
-      if (line.size() <= room && i + 1 < block.size() && continues(block[i + 1], column)) {
+      if (!equations && line.size() <= room && i + 1 < block.size() && continues(block[i + 1], column)) {
         line += " " + block[++i].substr(column);
       }
     }

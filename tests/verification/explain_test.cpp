@@ -75,5 +75,7 @@ TEST_CASE("doc blocks") {
   CHECK(wrapped({"Order    aaaa bbbb cccc", "         dddd"}, 20, "") ==
         "Order    aaaa bbbb\n         cccc dddd\n");
   CHECK(wrapped({"one two three", "", "  x"}, 8, " ") == " one two\n three\n\n   x\n");
+  const std::vector<std::string> equations = {"           a = b * c;   d = e + f", "           g = h"};
+  CHECK(wrapped(equations, 28, "") == "           a = b * c;\n           d = e + f\n           g = h\n");
   CHECK(wrapped({"unbreakable_word"}, 8, "") == "unbreakable_word\n");
 }

@@ -187,6 +187,7 @@ TEST_CASE("a wrong last element, a wrong bit, a NaN and a zero of the other sign
   CHECK(result.differing == 12);  // four variants, three offsets
   REQUIRE(result.first);
   CHECK(result.first->output == "grad[1024]");
+  CHECK(result.reason == "grad[1024] differs from the reference");
   CHECK(result.first->shape.find("numel 1025, offset 0, variant coef 0.37, threads 1") == 0);
   REQUIRE(result.first->inputs.size() == 1);
   CHECK(result.first->inputs.front().first == "unscaled_grad");

@@ -104,6 +104,8 @@ TEST_CASE("a training case takes its text and configuration along") {
   CHECK(read_file(bundles.front() / "config.toml") == "[optimizer]\nlr = 3e-3\n");
   const CliResult again = run_cli("replay " + quoted(bundles.front().string()), "zeroproof-faults");
   CHECK(again.exit_code == 1);
+  CHECK(again.out.find("text: " + (bundles.front() / "text.bin").string()) != std::string::npos);
+  CHECK(again.out.find("config.toml") != std::string::npos);  // in the replay line
   CHECK(again.out.find("bundle: the same failure as the saved one") != std::string::npos);
 }
 
@@ -145,10 +147,14 @@ TEST_CASE("the printed replay line works in any folder") {
 TEST_CASE("older bundles are never written over") {
   const TemporaryFolder folder;
   save_one(folder);
-  run_cli(std::string("verify ") + op_id + " --fault " + op_fault + " --save-failing " +
-              quoted(folder.file("bundles")),
-          "zeroproof-faults");
-  CHECK(bundles_in(folder.file("bundles")).size() == 2);
+  const std::string into = " --save-failing " + quoted(folder.file("bundles"));
+  const CliResult again =
+      run_cli(std::string("verify ") + op_id + " --fault " + op_fault + into, "zeroproof-faults");
+  CHECK(again.exit_code == 1);
+  CHECK(again.err.empty());
+  const std::vector<fs::path> bundles = bundles_in(folder.file("bundles"));
+  CHECK(bundles.size() == 2);
+  for (const fs::path& bundle : bundles) CHECK(bundle.filename().string().rfind("op-adamw_update", 0) == 0);
 }
 
 TEST_CASE("nothing is saved when nothing fails, and folders that cannot be used are refused first") {
@@ -183,7 +189,8 @@ TEST_CASE("bundles that cannot be run again") {
   refused(edited("schema", "zeroproof-bundle/9"), "another schema");
   refused(edited("contract", 1), "numeric contract 1");
   refused(edited("contract", "two"), "is damaged");
-  refused(edited("config_file", "../../etc/passwd"), "lacks its file");
+  std::ofstream(bundle.parent_path() / "outside.toml") << "[run]\nsteps = 3\n";
+  refused(edited("config_file", "../outside.toml"), "lacks its file");
   refused(edited("text_file", "text.bin"), "lacks its file");
   refused(edited("flags", {"--banana", "1"}), "--banana");
   refused(edited("flags", {"--seed"}), "--seed");

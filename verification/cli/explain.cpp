@@ -48,8 +48,7 @@ std::string faults_of(const std::vector<Phase>& phases) {
   std::string out;
   for (const cuda::Fault& fault : cuda::fault_catalogue()) {
     if (std::find(phases.begin(), phases.end(), fault.phase) == phases.end()) continue;
-    const std::string line = std::string(fault.id) + "  " + std::string(fault.summary);
-    out += wrapped({line}, columns, "    ");
+    out += "    " + std::string(fault.id) + "\n" + wrapped({std::string(fault.summary)}, columns, "        ");
   }
   return out.empty() ? "    none\n" : out;
 }

@@ -163,7 +163,8 @@ class OpJudge {
     if (operand.per_element > 0) {
       difference.inputs = inputs_at(*spec_.op, pristine, comparison.first->index / operand.per_element);
     }
-    fail_with(difference.output + " differs from the reference", std::move(difference));
+    const std::string reason = difference.output + " differs from the reference";
+    fail_with(reason, std::move(difference));
   }
 
   void fail_with(const std::string& reason, CheckDifference difference) {
