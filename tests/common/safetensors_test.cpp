@@ -175,4 +175,5 @@ TEST_CASE("safetensors: ranges outside a tensor are refused") {
   CHECK_THROWS_AS(reader.read(*reader.find("b"), 3, Span<std::byte>(target).first(0)), Error);
   CHECK_NOTHROW(reader.read(*reader.find("b"), 2, Span<std::byte>(target).first(0)));
   CHECK_NOTHROW(reader.read(*reader.find("a"), 21, target));
+  CHECK_THROWS_AS(reader.read(*reader.find("a"), 22, target), Error);
 }

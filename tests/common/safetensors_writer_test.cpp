@@ -143,9 +143,9 @@ TEST_CASE("safetensors writer: folders, pipes, devices and links") {
     return refusal([&] { SafetensorsWriter(path, {}).finish(); }, ErrorCode::io);
   };
   CHECK(contains(make(folder.file("")), "is a directory"));
-  CHECK(contains(make("/dev/null"), "is not a regular file"));
   CHECK(contains(make(folder.file("no/such/folder")), "cannot be written"));
   CHECK(contains(make(""), "empty"));
+  // Never a real device here: if the check were broken, a test run by root would replace it.
   REQUIRE(::mkfifo(folder.file("pipe").c_str(), 0600) == 0);
   CHECK(contains(make(folder.file("pipe")), "is not a regular file"));
   std::filesystem::create_symlink("target", folder.file("link"));
