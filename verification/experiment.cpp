@@ -7,6 +7,7 @@
 #include "common/base/error.hpp"
 #include "common/base/float_formats.hpp"
 #include "common/base/philox.hpp"
+#include "verification/recorded.hpp"
 #include "verification/source_dir.hpp"
 
 namespace zeroproof::verification {
@@ -52,7 +53,6 @@ RunConfig workload_defaults(const std::string& workload) {
 }
 
 workload::Text load_text(const RunConfig& config) {
-  if (!config.gradients.empty()) return {"gradients", config.gradients, {}};
   const std::int64_t needed = config.model.context + 1;
   return config.text.empty() ? workload::project_text(source_dir(), needed)
                              : workload::read_text_file(config.text, needed);
@@ -66,7 +66,7 @@ Experiment::Experiment(std::string workload, const RunConfig& config, DType dtyp
       dtype_(dtype),
       text_(std::move(text)),
       shape_(shape_of(config.model)),
-      recorded_(config.gradients.empty() ? nullptr : workload::open_recorded(config.gradients)),
+      recorded_(text_.kind == recorded_text_kind ? workload::open_recorded(text_.path) : nullptr),
       layout_(recorded_ ? recorded_->params() : workload::byte_gpt_params(shape_)) {
   const auto numel = static_cast<std::size_t>(layout_.padded_numel());
   master_.assign(numel, std::numeric_limits<float>::quiet_NaN());

@@ -22,7 +22,8 @@ RunConfig workload_defaults(const std::string& workload);
 
 class Experiment {
  public:
-  /// Errors: ErrorCode::config if the settings or the text cannot be used.
+  /// The text may be that of recorded_text(): gradients then come from the file it names. Errors:
+  /// ErrorCode::config if the settings or the text cannot be used.
   Experiment(std::string workload, const RunConfig& config, DType dtype, workload::Text text,
              std::string recipe = "adamw");
 
@@ -76,8 +77,7 @@ class Experiment {
   std::vector<std::uint64_t> tensor_steps_;                                              // [num_tensors]
 };
 
-/// The text a run trains on: config.text, or the project's own files; no bytes with recorded gradients. Errors:
-/// ErrorCode::config.
+/// The text a run trains on: config.text, or the project's own files. Errors: ErrorCode::config.
 workload::Text load_text(const RunConfig& config);
 
 }  // namespace zeroproof::verification

@@ -3,7 +3,7 @@
 #include "common/base/guarded_buffer.hpp"
 #include "common/base/parallel_for.hpp"
 #include "common/io/safetensors_writer.hpp"
-#include "reference/dense_optimizer.hpp"
+#include "verification/truth.hpp"
 #include "verification/workload/recorded.hpp"
 
 namespace zeroproof::verification {
@@ -74,9 +74,7 @@ void record_gradients(const Experiment& experiment, const std::string& file) {
   const FlatLayout& layout = experiment.layout();
   const RunConfig& config = experiment.config();
   SafetensorsWriter writer(file, specs_of(experiment), metadata_of(experiment), workload::recording_limits());
-  reference::DenseOptimizer optimizer(
-      {&layout, experiment.param_dtype(), config.micro_batches, config.optimizer, experiment.scaler()},
-      experiment.initial_state());
+  reference::DenseOptimizer optimizer(dense_setup(experiment), experiment.initial_state());
   for (const TensorSlot& slot : layout.tensors()) {
     writer.write("param." + slot.name, bytes_of(optimizer.master().data(), slot));
   }
@@ -91,9 +89,10 @@ void record_gradients(const Experiment& experiment, const std::string& file) {
     writer.write("loss", std::as_bytes(Span<const double>(unscaled.losses)));
     const int scale = optimizer.loss_scaler().log2_scale;
     if (scale == 0 && experiment.leaf_dtype() == DType::fp32) {
-      optimizer.step(unscaled.views());
+      optimizer.step(unscaled.views(), facts_of(experiment, step));
     } else {
-      optimizer.step(leaves_of(experiment, step, optimizer.param(), scale, experiment.leaf_dtype()).views());
+      optimizer.step(leaves_of(experiment, step, optimizer.param(), scale, experiment.leaf_dtype()).views(),
+                     facts_of(experiment, step));
     }
   }
   writer.finish();

@@ -10,7 +10,6 @@ RunConfig recorded_defaults(const std::string& path) {
            "add --gradients FILE");
   const auto recorded = workload::open_recorded(path);
   RunConfig config = main_config();
-  config.gradients = path;
   config.steps = recorded->steps();
   config.micro_batches = recorded->micro_batches();
   // The main job's scaler overflows twice before it backs off; a recording may have few steps.
@@ -18,15 +17,15 @@ RunConfig recorded_defaults(const std::string& path) {
   return config;
 }
 
-void check_recorded(const RunConfig& config) {
-  const auto recorded = workload::open_recorded(config.gradients);
+void check_recorded(const RunConfig& config, const std::string& path) {
+  const auto recorded = workload::open_recorded(path);
   ZP_CHECK(config.steps <= recorded->steps(), ErrorCode::config,
-           "run.steps is " + std::to_string(config.steps) + " but " + config.gradients + " has " +
+           "run.steps is " + std::to_string(config.steps) + " but " + path + " has " +
                std::to_string(recorded->steps()),
            "gradients that were not recorded cannot be compared", "use fewer steps");
   ZP_CHECK(config.micro_batches == recorded->micro_batches(), ErrorCode::config,
-           "run.micro_batches is " + std::to_string(config.micro_batches) + " but " + config.gradients +
-               " has " + std::to_string(recorded->micro_batches()),
+           "run.micro_batches is " + std::to_string(config.micro_batches) + " but " + path + " has " +
+               std::to_string(recorded->micro_batches()),
            "the gradient of a step is the mean over all of them", "leave the setting out");
   ZP_CHECK(config.loss_reduction == LossReduction::mean && !config.idle_tensors, ErrorCode::config,
            "run.loss_reduction is \"tokens\" or idle_tensors is set with recorded gradients",

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/step/config.hpp"
+#include "verification/workload/text.hpp"
 
 namespace zeroproof::verification {
 
@@ -15,6 +16,10 @@ RunConfig recorded_defaults(const std::string& path);
 
 /// Errors (ErrorCode::config): the settings want more steps than were recorded, or another number of
 /// micro-batches.
-void check_recorded(const RunConfig& config);
+void check_recorded(const RunConfig& config, const std::string& path);
+
+/// Stands where the text of other workloads stands: no bytes, but the path of the recording.
+inline constexpr const char* recorded_text_kind = "gradients";
+inline workload::Text recorded_text(const std::string& path) { return {recorded_text_kind, path, {}}; }
 
 }  // namespace zeroproof::verification

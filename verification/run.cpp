@@ -6,6 +6,7 @@
 #include "common/base/error.hpp"
 #include "verification/case_run.hpp"
 #include "verification/mpi_job.hpp"
+#include "verification/recorded.hpp"
 #include "verification/truth.hpp"
 
 namespace zeroproof::verification {
@@ -99,7 +100,9 @@ void compare_with_traces(CaseResult& result, const std::vector<TrainingTrace>& t
 Texts read_texts(const VerifyOptions& options, const std::vector<CaseSpec>& cases) {
   Texts texts;
   for (const CaseSpec& spec : cases) {
-    if (texts.count(spec.workload) == 0) texts[spec.workload] = load_text(config_of(options, spec.workload));
+    if (texts.count(spec.workload) > 0) continue;
+    const RunConfig config = config_of(options, spec.workload);
+    texts[spec.workload] = options.gradients.empty() ? load_text(config) : recorded_text(options.gradients);
   }
   return texts;
 }

@@ -75,14 +75,14 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   RunConfig config = under_recipe(unchecked_config(options, spec.workload), spec.recipe);
   config.dtypes = {spec.dtype};
   validate(config);
-  if (spec.workload == recorded_workload) check_recorded(config);
+  if (spec.workload == recorded_workload) check_recorded(config, options.gradients);
   return config;
 }
 
 RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
   const RunConfig config = unchecked_config(options, workload);
   validate(config);
-  if (workload == recorded_workload) check_recorded(config);
+  if (workload == recorded_workload) check_recorded(config, options.gradients);
   for (const std::string& world : config.worlds) parse_world(world);
   return config;
 }

@@ -5,12 +5,6 @@
 namespace zeroproof::verification {
 namespace {
 
-reference::DenseSetup dense_setup(const Experiment& experiment) {
-  const OptimizerSetup s = experiment.setup();
-  return {s.layout,         s.param_dtype,  s.micro_batches, s.hyper,          s.scaler,
-          s.loss_reduction, s.on_nonfinite, s.missing_grad,  s.param_rounding, s.seed};
-}
-
 template <class T>
 TensorView view_of(const std::vector<T>& values, DType dtype) {
   return {const_cast<T*>(values.data()), dtype,
@@ -19,11 +13,28 @@ TensorView view_of(const std::vector<T>& values, DType dtype) {
 
 }  // namespace
 
+reference::DenseSetup dense_setup(const Experiment& experiment) {
+  const OptimizerSetup s = experiment.setup();
+  return {s.layout,         s.param_dtype,  s.micro_batches, s.hyper,          s.scaler,
+          s.loss_reduction, s.on_nonfinite, s.missing_grad,  s.param_rounding, s.seed};
+}
+
+reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t step) {
+  reference::MicroBatchFacts facts;
+  for (std::int64_t j = 0; j < experiment.config().micro_batches; ++j) {
+    facts.num_tokens.push_back(experiment.num_tokens(j));
+    std::vector<bool>& has_grad = facts.has_grad.emplace_back();
+    for (std::size_t i = 0; i < experiment.layout().tensors().size(); ++i) {
+      has_grad.push_back(experiment.has_grad(step, j, static_cast<std::int64_t>(i)));
+    }
+  }
+  return facts;
+}
+
 Truth::Truth(const Experiment& experiment, LeafCache& leaves)
     : experiment_(experiment),
       leaves_(leaves),
-      setup_(dense_setup(experiment)),
-      optimizer_(setup_, experiment.initial_state()) {
+      optimizer_(dense_setup(experiment), experiment.initial_state()) {
   trace_.workload = experiment.workload();
   trace_.recipe = experiment.recipe();
   trace_.dtype = experiment.param_dtype();
@@ -43,8 +54,7 @@ void Truth::step(std::int64_t number) {
     views[static_cast<std::size_t>(j)] = leaf.values.view();
     losses[static_cast<std::size_t>(j)] = leaf.loss;
   });
-  const CachedLeaves source(leaves_, number, optimizer_.param(), scale);
-  optimizer_.step(views, reference::facts_of(setup_, source));
+  optimizer_.step(views, facts_of(experiment_, number));
   record(number, scale, losses);
 }
 

@@ -9,6 +9,12 @@
 
 namespace zeroproof::verification {
 
+/// The settings of an experiment without ranks.
+reference::DenseSetup dense_setup(const Experiment& experiment);
+
+/// What a step of the undistributed optimizer has to know of its micro-batches.
+reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t step);
+
 /// The undistributed optimizer on its way through the steps, with its trace.
 class Truth {
  public:
@@ -26,7 +32,6 @@ class Truth {
 
   const Experiment& experiment_;
   LeafCache& leaves_;
-  const reference::DenseSetup setup_;
   reference::DenseOptimizer optimizer_;
   TrajectoryHash hash_;
   TrainingTrace trace_;

@@ -42,7 +42,6 @@ struct RunConfig {
   MissingGrad missing_grad = MissingGrad::zero;
   ParamRounding param_rounding = ParamRounding::nearest;  ///< stochastic: bf16 parameters only
   std::string text;                                       ///< file to train on; "": the project's own text
-  std::string gradients;  ///< recorded gradients, workload "recorded" only; set by --gradients
   double comm_timeout_s = 60;
   ModelConfig model;
   OptimizerHyper optimizer;

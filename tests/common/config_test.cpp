@@ -38,7 +38,7 @@ auto members(const LossScalerConfig& s) {
 }
 auto members(const RunConfig& c) {
   const auto& [seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads, state, overflow, idle,
-               reduction, nonfinite, missing, rounding, text, gradients, timeout, model, optimizer, scaler] = c;
+               reduction, nonfinite, missing, rounding, text, timeout, model, optimizer, scaler] = c;
   return std::tuple_cat(
       std::tuple(seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads, state, overflow, idle,
                  reduction, nonfinite, missing, rounding, text, timeout),
