@@ -1,206 +1,156 @@
 #pragma once
-// The host twins as rows of one table: which buffers they have, and how they are called.
+// Rows of the position test: everything before and after the update.
 
-#include <cstdint>
-#include <vector>
+#include <limits>
 
-#include "cuda/host/adam.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/fused_step.hpp"
-#include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/simd/kernels.hpp"
+#include "tests/cuda/position_table.hpp"
 
 namespace zeroproof::tests {
 
-struct Buffer {
-  DType dtype;
-  bool is_input;
-  bool is_output;
-};
-inline constexpr Buffer in{DType::fp32, true, false};
-inline constexpr Buffer out{DType::fp32, false, true};
-inline constexpr Buffer in_out{DType::fp32, true, true};
-inline constexpr Buffer in_bf16{DType::bf16, true, false};
-inline constexpr Buffer in_fp16{DType::fp16, true, false};
-inline constexpr Buffer out_bf16{DType::bf16, false, true};
-inline constexpr Buffer out_fp16{DType::fp16, false, true};
+inline constexpr float position_inv_scale = 0x1.8p-5F;
 
-struct PositionOperation {
-  using Views = std::vector<TensorView>;
-  const char* name;
-  bool elementwise;  ///< element i of the outputs depends on element i of the inputs alone
-  std::vector<Buffer> buffers;
-  /// What the call returns besides the buffers: found_inf, limbs.
-  std::vector<std::uint64_t> (*run)(const Exec&, const Views&);
-};
-
-template <class T>
-Span<const T> source(const TensorView& view) {
-  return {static_cast<const T*>(view.data), static_cast<std::size_t>(view.numel)};
-}
-template <class T>
-Span<T> target(const TensorView& view) {
-  return {static_cast<T*>(view.data), static_cast<std::size_t>(view.numel)};
-}
-
-/// Scalars of an ordinary step with decay and a loss scale, written out: only their use is looked at here.
-inline StepScalars position_scalars() {
-  StepScalars s{};
-  s.inv_scale = 0x1.8p-5F;
-  s.beta1 = 0.9F;
-  s.one_minus_beta1 = 0.1F;
-  s.beta2 = 0.95F;
-  s.one_minus_beta2 = 0.05F;
-  s.sqrt_bias_correction2 = 0.378F;
-  s.step_size = 1.1e-3F;
-  s.eps = 1e-8F;
-  s.lr_weight_decay = 3e-5F;
-  s.has_decay = 1;
-  return s;
-}
-
-inline std::vector<std::uint64_t> numbers_of(const NormLimbs& raw) {
-  NormLimbs limbs = raw;
-  cuda::host::grad_norm_normalise(limbs);
-  std::vector<std::uint64_t> numbers(limbs.limbs.begin(), limbs.limbs.end());
-  numbers.push_back(limbs.nan_count);
-  numbers.push_back(limbs.inf_count);
-  return numbers;
-}
-
-inline std::vector<std::uint64_t> run_fused_update(const Exec& exec, const std::vector<TensorView>& v) {
-  cuda::host::fused_update(exec, position_scalars(), 0.37F, source<float>(v[0]), target<float>(v[1]),
-                           target<float>(v[2]), target<float>(v[3]), v[4]);
-  return {};
-}
-
-/// Streamed stores begin at a multiple of a cache line, so this kernel does look at addresses. The operation asks for
-/// them from 16 MiB of parameters on; here the kernel is called by itself.
-inline std::vector<std::uint64_t> run_streamed_update(const Exec& exec, const std::vector<TensorView>& v) {
-  StepScalars still = position_scalars();  // weights stay as they are, among them the ties of bf16
-  still.step_size = 0;
-  still.has_decay = 0;
-  cuda::host::simd_kernels(exec.isa).fused_update(still, 0.37F, source<float>(v[0]).data(),
-                                                  target<float>(v[1]).data(), target<float>(v[2]).data(),
-                                                  target<float>(v[3]).data(), v[4].data, 1, true, v[0].numel);
-  return {};
-}
-
-inline std::vector<PositionOperation> position_operations() {
+inline std::vector<PositionOperation> gradient_operations() {
   namespace h = cuda::host;
-  using Views = PositionOperation::Views;
-  using Numbers = std::vector<std::uint64_t>;
   return {
       {"unscale",
        true,
        {in, out},
-       [](const Exec& e, const Views& v) -> Numbers {
-         return {h::unscale(e, 0x1.8p-5F, source<float>(v[0]), target<float>(v[1])) ? 1U : 0U};
+       [](const Call& c) -> Numbers {
+         return {h::unscale(c.exec, position_inv_scale, c.view(0), c.view(1)) ? 1U : 0U};
        }},
       {"unscale in place",
        true,
        {in_out},
-       [](const Exec& e, const Views& v) -> Numbers {
-         return {h::unscale(e, 0x1.8p-5F, source<float>(v[0]), target<float>(v[0])) ? 1U : 0U};
+       [](const Call& c) -> Numbers {
+         return {h::unscale(c.exec, position_inv_scale, c.view(0), c.view(0)) ? 1U : 0U};
        }},
-      {"clip",
-       true,
-       {in, out},
-       [](const Exec& e, const Views& v) -> Numbers {
-         h::clip(e, 0.37F, source<float>(v[0]), target<float>(v[1]));
-         return {};
-       }},
-      {"add_nodes",
-       true,
-       {in, in, out},
-       [](const Exec& e, const Views& v) -> Numbers {
-         h::add_nodes(e, source<float>(v[0]), source<float>(v[1]), target<float>(v[2]));
-         return {};
-       }},
-      {"add_nodes into left",
-       true,
-       {in_out, in},
-       [](const Exec& e, const Views& v) -> Numbers {
-         h::add_nodes(e, source<float>(v[0]), source<float>(v[1]), target<float>(v[0]));
-         return {};
-       }},
-      {"add_nodes into right",
-       true,
-       {in, in_out},
-       [](const Exec& e, const Views& v) -> Numbers {
-         h::add_nodes(e, source<float>(v[0]), source<float>(v[1]), target<float>(v[1]));
-         return {};
-       }},
-      {"grad_sum of 3",
-       true,
-       {in, in, in, out},
-       [](const Exec& e, const Views& v) -> Numbers {
-         const std::vector<Span<const float>> leaves = {source<float>(v[0]), source<float>(v[1]),
-                                                        source<float>(v[2])};
-         h::grad_sum(e, leaves, target<float>(v[3]));
-         return {};
-       }},
-      {"adamw_update",
-       true,
-       {in, in_out, in_out, in_out},
-       [](const Exec& e, const Views& v) -> Numbers {
-         h::adamw_update(e, position_scalars(), source<float>(v[0]), target<float>(v[1]), target<float>(v[2]),
-                         target<float>(v[3]));
-         return {};
-       }},
-      {"cast_to_bf16",
-       true,
-       {in, out_bf16},
-       [](const Exec& e, const Views& v) -> Numbers {
-         h::cast_to_bf16(e, source<float>(v[0]), target<bf16>(v[1]));
-         return {};
-       }},
-      {"cast_to_fp16",
-       true,
-       {in, out_fp16},
-       [](const Exec& e, const Views& v) -> Numbers {
-         h::cast_to_fp16(e, source<float>(v[0]), target<fp16>(v[1]));
-         return {};
-       }},
-      {"widen_bf16",
-       true,
-       {in_bf16, out},
-       [](const Exec& e, const Views& v) -> Numbers {
-         h::widen_bf16(e, source<bf16>(v[0]), target<float>(v[1]));
-         return {};
-       }},
-      {"widen_fp16",
-       true,
-       {in_fp16, out},
-       [](const Exec& e, const Views& v) -> Numbers {
-         h::widen_fp16(e, source<fp16>(v[0]), target<float>(v[1]));
-         return {};
-       }},
-      {"grad_norm_accumulate",
-       false,
-       {in},
-       [](const Exec& e, const Views& v) -> Numbers {
-         NormLimbs limbs;
-         h::grad_norm_accumulate(e, source<float>(v[0]), limbs);
-         return numbers_of(limbs);
-       }},
-      {"fused_finite_and_norm",
-       false,
-       {in},
-       [](const Exec& e, const Views& v) -> Numbers {
-         NormLimbs limbs;
-         const bool found_inf = h::fused_finite_and_norm(e, 0x1.8p-5F, source<float>(v[0]), limbs);
-         Numbers numbers = numbers_of(limbs);
-         numbers.push_back(found_inf ? 1U : 0U);
-         return numbers;
-       }},
-      {"fused_update fp32", true, {in, in_out, in_out, in_out, out}, run_fused_update},
-      {"fused_update bf16", true, {in, in_out, in_out, in_out, out_bf16}, run_fused_update},
-      {"fused_update streamed", true, {in, in_out, in_out, in_out, out_bf16}, run_streamed_update},
-      {"fused_update fp16", true, {in, in_out, in_out, in_out, out_fp16}, run_fused_update},
+      elementwise("clip", {in, out}, [](const Call& c) { h::clip(c.exec, 0.37F, c.view(0), c.view(1)); }),
+      elementwise("clip in place", {in_out},
+                  [](const Call& c) { h::clip(c.exec, 0.37F, c.view(0), c.view(0)); }),
+      elementwise("clip_value", {in_out}, [](const Call& c) { h::clip_value(c.exec, 0.25F, c.view(0)); }),
+      elementwise("add_nodes", {in, in, out},
+                  [](const Call& c) { h::add_nodes(c.exec, c.view(0), c.view(1), c.view(2)); }),
+      elementwise("add_nodes into left", {in_out, in},
+                  [](const Call& c) { h::add_nodes(c.exec, c.view(0), c.view(1), c.view(0)); }),
+      elementwise("add_nodes into right", {in, in_out},
+                  [](const Call& c) { h::add_nodes(c.exec, c.view(0), c.view(1), c.view(1)); }),
+      elementwise("grad_sum of 1", {in, out},
+                  [](const Call& c) {
+                    const Span<const float> leaf = c.view(0);
+                    h::grad_sum(c.exec, {&leaf, 1}, c.view(1));
+                  }),
+      elementwise("grad_sum of 3", {in, in, in, out},
+                  [](const Call& c) {
+                    const std::vector<Span<const float>> leaves = {c.view(0), c.view(1), c.view(2)};
+                    h::grad_sum(c.exec, leaves, c.view(3));
+                  }),
+  };
+}
+
+template <class T>
+PositionOperation narrow(std::string name, DType dtype,
+                         void (*cast)(const Exec&, Span<const float>, Span<T>)) {
+  return elementwise(std::move(name), {in, out_of(dtype)},
+                     [cast](const Call& c) { cast(c.exec, c.view(0), c.view<T>(1)); });
+}
+template <class T>
+PositionOperation widen(std::string name, DType dtype,
+                        void (*cast)(const Exec&, Span<const T>, Span<float>)) {
+  return elementwise(std::move(name), {in_of(dtype), out},
+                     [cast](const Call& c) { cast(c.exec, c.view<const T>(0), c.view(1)); });
+}
+
+inline std::vector<PositionOperation> cast_operations() {
+  namespace h = cuda::host;
+  return {
+      narrow<bf16>("cast_to_bf16", DType::bf16, h::cast_to_bf16),
+      narrow<fp16>("cast_to_fp16", DType::fp16, h::cast_to_fp16),
+      narrow<e4m3>("cast_to_e4m3", DType::e4m3, h::cast_to_e4m3),
+      narrow<e5m2>("cast_to_e5m2", DType::e5m2, h::cast_to_e5m2),
+      elementwise("stochastic_cast_to_bf16", {in, out_of(DType::bf16)},
+                  [](const Call& c) {
+                    h::stochastic_cast_to_bf16(c.exec, {9, 4, c.first}, c.view(0), c.view<bf16>(1));
+                  }),
+      elementwise("cast_to_bf16 streamed", {in, out_of(DType::bf16)},
+                  [](const Call& c) {
+                    h::simd_kernels(c.exec.isa)
+                        .to_bf16_streamed(c.view(0).data(), c.view<std::uint16_t>(1).data(), c.numel());
+                  }),
+      widen<bf16>("widen_bf16", DType::bf16, h::widen_bf16),
+      widen<fp16>("widen_fp16", DType::fp16, h::widen_fp16),
+      widen<e4m3>("widen_e4m3", DType::e4m3, h::widen_e4m3),
+      widen<e5m2>("widen_e5m2", DType::e5m2, h::widen_e5m2),
+  };
+}
+
+/// A form of the norm whose state is limbs.
+template <class Accumulate>
+PositionOperation limb_form(std::string name, Accumulate accumulate) {
+  return sum(std::move(name), [accumulate](const Call& c) {
+    NormLimbs limbs;
+    accumulate(c.exec, c.view<const float>(0), limbs);
+    return numbers_of(limbs);
+  });
+}
+
+/// A result that one element decides: as it is without, and with that element first, in the middle and last. Its place
+/// gets back what it held, so the buffer must come out as it went in.
+template <class Answer>
+PositionOperation decided_by_one(std::string name, float element, Answer answer) {
+  return {std::move(name), false, {in_out}, [=](const Call& c) {
+            Numbers numbers{answer(c)};
+            for (const std::int64_t at : {std::int64_t{0}, c.numel() / 2, c.numel() - 1}) {
+              if (c.numel() == 0) break;
+              float& place = c.view(0)[static_cast<std::size_t>(at)];
+              const float before = std::exchange(place, element);
+              numbers.push_back(answer(c));
+              place = before;
+            }
+            return numbers;
+          }};
+}
+
+inline std::vector<PositionOperation> norm_operations() {
+  namespace h = cuda::host;
+  constexpr float inf = std::numeric_limits<float>::infinity(), scale = position_inv_scale;
+  using View = Span<const float>;
+  return {
+      limb_form("grad_norm_accumulate", h::grad_norm_accumulate),
+      limb_form("grad_norm_exact_accumulate", h::grad_norm_exact_accumulate),
+      limb_form("grad_abs_accumulate", h::grad_abs_accumulate),
+      limb_form("fused_finite_and_norm",
+                [](const Exec& e, View g, NormLimbs& l) { h::fused_finite_and_norm(e, scale, g, l); }),
+      limb_form("fused_norm_exact",
+                [](const Exec& e, View g, NormLimbs& l) { h::fused_norm_exact(e, scale, g, l); }),
+      limb_form("fused_norm_abs",
+                [](const Exec& e, View g, NormLimbs& l) { h::fused_norm_abs(e, scale, g, l); }),
+      decided_by_one("grad_max_accumulate", inf,
+                     [](const Call& c) {
+                       std::uint32_t amax = 0;
+                       h::grad_max_accumulate(c.exec, c.view(0), amax);
+                       return std::uint64_t{amax};
+                     }),
+      decided_by_one("fused_norm_max", inf,
+                     [](const Call& c) {
+                       std::uint32_t amax = 0;
+                       h::fused_norm_max(c.exec, scale, c.view(0), amax);
+                       return std::uint64_t{amax};
+                     }),
+      decided_by_one(
+          "fused_finite", -inf,
+          [](const Call& c) { return std::uint64_t{h::fused_finite(c.exec, scale, c.view(0)) ? 1U : 0U}; }),
+      decided_by_one("fused_finite_and_norm, found_inf", -inf,
+                     [](const Call& c) {
+                       NormLimbs limbs;
+                       return std::uint64_t{h::fused_finite_and_norm(c.exec, scale, c.view(0), limbs) ? 1U
+                                                                                                      : 0U};
+                     }),
   };
 }
 
