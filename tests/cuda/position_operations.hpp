@@ -2,6 +2,8 @@
 // Rows of the position test: everything before and after the update.
 
 #include <limits>
+#include <stdexcept>
+#include <string>
 
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
@@ -99,20 +101,21 @@ PositionOperation limb_form(std::string name, Accumulate accumulate) {
   });
 }
 
-/// A result that one element decides: as it is without, and with that element first, in the middle and last. Its place
-/// gets back what it held, so the buffer must come out as it went in.
+/// A result that one element decides, with that element first, in the middle and last. A miss at every offset alike would
+/// compare equal, so the answer is known here. The place gets back what it held: the buffer must come out as it went in.
 template <class Answer>
-PositionOperation decided_by_one(std::string name, float element, Answer answer) {
-  return {std::move(name), false, {in_out}, [=](const Call& c) {
-            Numbers numbers{answer(c)};
+PositionOperation decided_by_one(const std::string& name, float element, std::uint64_t decided,
+                                 Answer answer) {
+  return {name, false, {in_out}, [=](const Call& c) {
             for (const std::int64_t at : {std::int64_t{0}, c.numel() / 2, c.numel() - 1}) {
               if (c.numel() == 0) break;
               float& place = c.view(0)[static_cast<std::size_t>(at)];
               const float before = std::exchange(place, element);
-              numbers.push_back(answer(c));
+              const std::uint64_t found = answer(c);
               place = before;
+              if (found != decided) throw std::logic_error(name + " misses element " + std::to_string(at));
             }
-            return numbers;
+            return Numbers{answer(c)};
           }};
 }
 
@@ -130,22 +133,22 @@ inline std::vector<PositionOperation> norm_operations() {
                 [](const Exec& e, View g, NormLimbs& l) { h::fused_norm_exact(e, scale, g, l); }),
       limb_form("fused_norm_abs",
                 [](const Exec& e, View g, NormLimbs& l) { h::fused_norm_abs(e, scale, g, l); }),
-      decided_by_one("grad_max_accumulate", inf,
+      decided_by_one("grad_max_accumulate", inf, 0x7F800000U,
                      [](const Call& c) {
                        std::uint32_t amax = 0;
                        h::grad_max_accumulate(c.exec, c.view(0), amax);
                        return std::uint64_t{amax};
                      }),
-      decided_by_one("fused_norm_max", inf,
+      decided_by_one("fused_norm_max", inf, 0x7F800000U,
                      [](const Call& c) {
                        std::uint32_t amax = 0;
                        h::fused_norm_max(c.exec, scale, c.view(0), amax);
                        return std::uint64_t{amax};
                      }),
       decided_by_one(
-          "fused_finite", -inf,
+          "fused_finite", -inf, 1,
           [](const Call& c) { return std::uint64_t{h::fused_finite(c.exec, scale, c.view(0)) ? 1U : 0U}; }),
-      decided_by_one("fused_finite_and_norm, found_inf", -inf,
+      decided_by_one("fused_finite_and_norm, found_inf", -inf, 1,
                      [](const Call& c) {
                        NormLimbs limbs;
                        return std::uint64_t{h::fused_finite_and_norm(c.exec, scale, c.view(0), limbs) ? 1U

@@ -54,20 +54,24 @@ inline const std::vector<std::uint32_t>& input_bits(std::size_t buffer, std::int
   return bits;
 }
 
-/// The buffers of one run, each with its own offset, inside memory that shows when neighbours are used: around pure
-/// inputs stand NaNs of every format, which a sum that reads too far would count; around the others a value that no
-/// operation here writes.
+/// What stands around what an operation only reads. The measure is taken among plain values and held against runs among
+/// NaNs of every format: who reads too far gets something else.
+enum class Margins : std::uint8_t { plain = 0xA5, nan = 0xFF };
+
+/// The buffers of one run, each with its own offset, inside memory that shows when neighbours are read or written.
 class Run {
  public:
   /// Elements first .. first + numel of the operation's data, buffer b starting at element offsets(b).
   template <class Offsets>
-  Run(const PositionOperation& op, std::int64_t first, std::int64_t numel, Offsets&& offsets)
+  Run(const PositionOperation& op, std::int64_t first, std::int64_t numel, Offsets&& offsets,
+      Margins margins = Margins::nan)
       : op_(op), first_(first), numel_(numel) {
     for (std::size_t b = 0; b < op.buffers.size(); ++b) {
       const std::int64_t width = num_bytes(op.buffers[b].dtype);
       starts_.push_back((margin + offsets(b)) * width);
       const auto bytes = static_cast<std::size_t>((numel + 2 * margin) * width + offset_bytes);
-      memory_.emplace_back(bytes + 64, op.buffers[b].is_output ? std::byte{0xA5} : std::byte{0xFF});
+      const bool is_written = op.elementwise && op.buffers[b].is_output;
+      memory_.emplace_back(bytes + 64, static_cast<std::byte>(is_written ? Margins::plain : margins));
       // from a multiple of 64, so that an offset says how an address is aligned
       bases_.push_back((64 - reinterpret_cast<std::uintptr_t>(memory_.back().data()) % 64) % 64);
       if (!op.buffers[b].is_input) continue;

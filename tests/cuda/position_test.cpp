@@ -61,7 +61,8 @@ void compare(const PositionOperation& op, const Run& expected, std::int64_t from
 
 /// The same data at other addresses: all buffers moved together, and each one alone.
 void check_addresses(const PositionOperation& op, std::int64_t numel, Count& count) {
-  Run expected(op, 0, numel, [](std::size_t) { return 0; });
+  Run expected(
+      op, 0, numel, [](std::size_t) { return 0; }, Margins::plain);
   expected.run(exec_of(Isa::x86_64));
   const auto buffers = static_cast<std::int64_t>(op.buffers.size());
   for (const Isa isa : host::supported_isas()) {
@@ -79,7 +80,8 @@ void check_addresses(const PositionOperation& op, std::int64_t numel, Count& cou
 void check_windows(const PositionOperation& op, std::int64_t numel, Count& count) {
   if (!op.elementwise) return;
   const std::int64_t last = offsets_of(op);
-  Run whole(op, 0, numel + last, [](std::size_t) { return 0; });
+  Run whole(
+      op, 0, numel + last, [](std::size_t) { return 0; }, Margins::plain);
   whole.run(exec_of(Isa::x86_64));
   for (const Isa isa : host::supported_isas()) {
     for (std::int64_t first = 0; first <= last; ++first) {
@@ -123,7 +125,7 @@ TEST_CASE("positions: several blocks and threads are the bits of their pieces") 
   const auto nowhere = [](std::size_t) { return 0; };
   for (const PositionOperation& op : all_operations()) {
     Count count;
-    Run whole(op, 0, numel, nowhere);
+    Run whole(op, 0, numel, nowhere, Margins::plain);
     whole.run(exec_of(Isa::best, 3));
     if (op.elementwise) {
       for (std::int64_t first = 0; first < numel; first += piece) {
