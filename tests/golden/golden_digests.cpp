@@ -30,6 +30,7 @@ Digests computed(int threads) {
   };
   add(golden::input_rows());
   add(golden::operation_rows(threads));
+  add(golden::other_rows(threads));
   add(golden::trajectory_rows(threads));
   return digests;
 }
@@ -81,8 +82,7 @@ int check(const std::string& file, const Digests& now) {
   }
   std::printf(
       "%zu lines differ from %s (a bit of a result, or the list of what is digested, has changed); if that "
-      "is "
-      "wanted, see CONTRIBUTING.md, Commits, and run golden_digests --update %s\n",
+      "is wanted, see CONTRIBUTING.md, Commits, and run golden_digests --update %s\n",
       lines.size(), file.c_str(), file.c_str());
   return 1;
 }

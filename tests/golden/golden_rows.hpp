@@ -14,15 +14,27 @@ struct Row {
   Digest digest;
 };
 
+/// What one twin gave.
+struct Seen {
+  std::string twin;
+  Digest digest;
+};
+
+/// The digest all twins agree on. Throws std::runtime_error if two disagree, or if there is none.
+Row agreed(const std::string& name, const std::vector<Seen>& seen);
+
 /// Digests of the inputs themselves: a difference here is one of the generators, not of an operation.
 std::vector<Row> input_rows();
 
-/// Every element-wise operation of tests/oracle, and the sums, scalars and trees beside them, on `threads` threads.
-/// Throws std::runtime_error if two twins disagree.
+/// Every element-wise operation of tests/oracle, on `threads` threads.
 std::vector<Row> operation_rows(int threads);
 
-/// Trajectories of byte_gpt_tiny for every rule and dtype, on `threads` ranks of a thread each, host twins phase by
-/// phase and fused. Throws std::runtime_error if a case does not pass.
+/// What is not element-wise: norms, coefficients, trees, step scalars, the loss scaler. The p-norm is bounded, not
+/// bitwise, so it has no digest.
+std::vector<Row> other_rows(int threads);
+
+/// Trajectories of byte_gpt_tiny for every recipe and dtype, on one rank and on three, `threads` threads each, host
+/// twins phase by phase and fused. Throws std::runtime_error if a case does not pass.
 std::vector<Row> trajectory_rows(int threads);
 
 }  // namespace zeroproof::golden

@@ -10,27 +10,25 @@ namespace {
 
 using namespace zeroproof::verification;
 
-/// Which cases stand for a trajectory: all rules, dtypes and both host candidates of the workload, at one stage, one
-/// bucket size and in one mode each. That stage, world and bucket do not matter is what verification/matrix shows.
+/// Which cases stand for a trajectory: all recipes, dtypes and both host candidates of the workload, on one rank and on
+/// several that share every tensor unevenly. That stage, world and bucket do not matter is what verification/matrix
+/// shows.
 VerifyOptions options_for(int threads) {
   VerifyOptions options;
-  options.patterns = {"byte_gpt_tiny/*"};
+  options.patterns = {"byte_gpt_tiny"};
   options.twins = {Twin::host, Twin::host_fused};
   options.overrides = [threads](RunConfig& config) {
-    config.worlds = {"threads:" + std::to_string(threads)};
+    config.worlds = {"self", "threads:3"};
     config.stages = {2};
     config.bucket_numels = {4096};
-    config.omp_threads = {1 + threads / 4};
+    config.omp_threads = {threads};
     config.dtypes = {DType::fp32, DType::bf16, DType::fp16};
   };
   return options;
 }
 
-/// "byte_gpt_tiny/adamw/bf16" from a whole id: workload, rule, ..., dtype, ...
 std::string trajectory_name(const CaseSpec& spec) {
-  const std::string id = spec.id();
-  const std::size_t rule_end = id.find('/', id.find('/') + 1);
-  return "trajectory " + id.substr(0, rule_end) + "/" + std::string(name(spec.dtype));
+  return "trajectory " + spec.workload + "/" + spec.recipe + "/" + std::string(name(spec.dtype));
 }
 
 }  // namespace

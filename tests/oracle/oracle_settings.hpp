@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/base/philox.hpp"
+#include "common/contracts/step_scalars.hpp"
 #include "oracle.h"
 #include "oracle_inputs.hpp"
 
@@ -21,6 +22,27 @@ struct Settings {
   int log2_loss_scale;
   std::int64_t divisor;
 };
+
+inline OptimizerHyper to_hyper(const oracle_hyper& h) {
+  OptimizerHyper hyper;
+  hyper.rule = static_cast<UpdateRule>(h.rule);
+  hyper.lr = h.lr;
+  hyper.beta1 = h.beta1;
+  hyper.beta2 = h.beta2;
+  hyper.eps = h.eps;
+  hyper.weight_decay = h.weight_decay;
+  hyper.bias_correction = h.bias_correction != 0;
+  hyper.amsgrad = h.amsgrad != 0;
+  hyper.maximize = h.maximize != 0;
+  hyper.momentum = h.momentum;
+  hyper.dampening = h.dampening;
+  hyper.nesterov = h.nesterov != 0;
+  hyper.max_norm.reset();
+  hyper.clip_value.reset();
+  if (h.has_max_norm != 0) hyper.max_norm = h.max_norm;
+  if (h.has_clip_value != 0) hyper.clip_value = h.clip_value;
+  return hyper;
+}
 
 /// A sequence of random numbers of its own for every index.
 class Dice {

@@ -1,0 +1,186 @@
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include "common/base/philox.hpp"
+#include "cuda/host/fused_step.hpp"
+#include "cuda/host/loss_scaler.hpp"
+#include "golden_rows.hpp"
+#include "oracle_norm_cases.hpp"
+#include "oracle_settings.hpp"
+#include "oracle_twins.hpp"
+#include "reference/loss_scaler.hpp"
+
+namespace zeroproof::golden {
+namespace {
+
+using namespace zeroproof::oracle;
+
+/// Calls body(piece) for pieces of several lengths and kinds of data, with and without values that are not finite.
+template <class Body>
+void for_pieces(Body&& body) {
+  for (const DataFamily& family : data_families) {
+    for (const std::size_t numel : {0, 1, 31, 33, 1023, 1024, 1025, 40001}) {
+      std::vector<float> piece(numel);
+      for (std::size_t i = 0; i < numel; ++i) piece[i] = family.value(70000 * numel + i);
+      body(Span<const float>(piece));
+    }
+  }
+}
+
+void add_limbs(const Twin& twin, NormLimbs limbs, Hasher& hasher) {
+  twin.grad_norm_normalise(limbs);
+  for (const std::uint64_t limb : limbs.limbs) hasher.add(limb);
+  hasher.add(limbs.nan_count);
+  hasher.add(limbs.inf_count);
+}
+
+/// The forms whose state is limbs.
+void add_limb_form(GradNormAccumulateFn* accumulate, GradNormFinishFn* finish, const Twin& twin,
+                   const Exec& exec, Hasher& hasher) {
+  for_pieces([&](Span<const float> grad) {
+    NormLimbs limbs;
+    accumulate(exec, grad, limbs);
+    hasher.add(finish(limbs));
+    add_limbs(twin, limbs, hasher);
+  });
+  for (std::uint64_t i = 0; i < 1000; ++i) hasher.add(finish(random_limbs(i)));
+}
+
+void norm_chunk1024(const Twin& twin, const Exec& exec, Hasher& hasher) {
+  add_limb_form(twin.grad_norm_accumulate, twin.grad_norm_finish, twin, exec, hasher);
+}
+
+void norm_exact(const Twin& twin, const Exec& exec, Hasher& hasher) {
+  add_limb_form(twin.grad_norm_exact_accumulate, twin.grad_norm_finish, twin, exec, hasher);
+}
+
+void norm_one(const Twin& twin, const Exec& exec, Hasher& hasher) {
+  add_limb_form(twin.grad_abs_accumulate, twin.grad_abs_finish, twin, exec, hasher);
+}
+
+void norm_inf(const Twin& twin, const Exec& exec, Hasher& hasher) {
+  for_pieces([&](Span<const float> grad) {
+    std::uint32_t amax = 0;
+    twin.grad_max_accumulate(exec, grad, amax);
+    hasher.add(std::uint64_t{amax});
+    hasher.add(twin.grad_max_finish(amax));
+  });
+}
+
+/// The first fused pass in all its forms. After found_inf the chunk limbs promise their counts only.
+void fused_norms(const Twin& twin, const Exec& exec, Hasher& hasher) {
+  for (const float inv_scale : {1.0F, 0x1p-16F, 0.333333343F}) {
+    for_pieces([&](Span<const float> grad_sum) {
+      NormLimbs chunks, exact, one;
+      std::uint32_t amax = 0;
+      const bool found_inf = cuda::host::fused_finite_and_norm(exec, inv_scale, grad_sum, chunks);
+      hasher.add(std::uint64_t{found_inf ? 1U : 0U});
+      hasher.add(std::uint64_t{cuda::host::fused_finite(exec, inv_scale, grad_sum) ? 1U : 0U});
+      if (found_inf) chunks.limbs = {};
+      cuda::host::fused_norm_exact(exec, inv_scale, grad_sum, exact);
+      cuda::host::fused_norm_abs(exec, inv_scale, grad_sum, one);
+      cuda::host::fused_norm_max(exec, inv_scale, grad_sum, amax);
+      for (const NormLimbs& limbs : {chunks, exact, one}) add_limbs(twin, limbs, hasher);
+      hasher.add(std::uint64_t{amax});
+    });
+  }
+}
+
+void clip_coef(const Twin& twin, const Exec&, Hasher& hasher) {
+  const std::optional<double> limits[] = {std::nullopt, 0.0, 0x1p-1074, 1e-3, 1.0, 5.0, 1e300};
+  for (const auto& max_norm : limits) {
+    for (const double grad_norm : {0.0, 0x1p-1074, 1e-6, 0.3, 0.999999, 1.0, 1.000001, 7.5e9, 0x1p1023,
+                                   static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+      float coef = twin.clip_coef(grad_norm, max_norm);
+      hasher.add(TensorView{&coef, DType::fp32, 1});
+    }
+  }
+}
+
+void tree(const Twin& twin, const Exec& exec, Hasher& hasher) {
+  constexpr std::size_t numel = 20011;
+  std::vector<std::vector<float>> leaves;
+  for (std::uint64_t count = 1; count <= 17; ++count) {
+    std::vector<float>& leaf = leaves.emplace_back(numel);
+    const Family family = count % 2 == 0 ? Family::training : Family::near_subnormal;
+    for (std::size_t i = 0; i < numel; ++i) leaf[i] = make_element(family, (count << 20) + i)[0];
+    const std::vector<Span<const float>> views(leaves.begin(), leaves.end());
+    std::vector<float> sum(numel);
+    twin.grad_sum(exec, views, sum);
+    hasher.add(TensorView{sum.data(), DType::fp32, numel});
+  }
+}
+
+void step_scalars(const Twin& twin, const Exec&, Hasher& hasher) {
+  for (const auto make : {valid_settings, cancelling_settings}) {
+    for (std::uint64_t i = 0; i < 3000; ++i) {
+      const Settings c = make(i);
+      StepScalars scalars = twin.step_scalars(to_hyper(c.hyper), c.t, c.log2_loss_scale, c.divisor);
+      hasher.add(TensorView{&scalars, DType::u32, num_step_scalar_words});
+    }
+  }
+}
+
+struct Other {
+  const char* name;
+  bool (*has)(const Twin&);
+  void (*digest)(const Twin&, const Exec&, Hasher&);
+};
+/// A new one is one more line.
+constexpr Other others[] = {
+    {"norm_chunk1024", [](const Twin& t) { return t.grad_norm_accumulate != nullptr; }, norm_chunk1024},
+    {"norm_exact", [](const Twin& t) { return t.grad_norm_exact_accumulate != nullptr; }, norm_exact},
+    {"norm_one", [](const Twin& t) { return t.grad_abs_accumulate != nullptr; }, norm_one},
+    {"norm_inf", [](const Twin& t) { return t.grad_max_accumulate != nullptr; }, norm_inf},
+    {"fused_norms", [](const Twin& t) { return t.is_host; }, fused_norms},
+    {"clip_coef", [](const Twin& t) { return t.clip_coef != nullptr; }, clip_coef},
+    {"tree", [](const Twin& t) { return t.grad_sum != nullptr; }, tree},
+    {"step_scalars", [](const Twin& t) { return t.step_scalars != nullptr; }, step_scalars},
+};
+
+/// Sequences of steps with rare and with frequent overflows, under settings where every branch is taken.
+Digest digest_loss_scaler(LossScalerInitFn* init, LossScalerUpdateFn* update) {
+  Hasher hasher;
+  std::uint32_t stream = 0;
+  for (const HysteresisRefill refill : {HysteresisRefill::growth, HysteresisRefill::good_step}) {
+    for (const int hysteresis : {1, 2, 3}) {
+      for (const int growth_interval : {1, 3, 10}) {
+        const LossScalerConfig config{LossScalerKind::dynamic, 8,          2,     1, 3, 14,
+                                      growth_interval,         hysteresis, refill};
+        const Philox philox(11, stream++);
+        LossScalerState state = init(config);
+        for (std::uint64_t i = 0; i < 500; ++i) {
+          state = update(config, state, philox.below(i, i < 250 ? 8 : 2) == 0);
+          hasher.add(TensorView{&state, DType::u32, sizeof state / sizeof(std::uint32_t)});
+        }
+      }
+    }
+  }
+  return hasher.digest();
+}
+
+}  // namespace
+
+std::vector<Row> other_rows(int threads) {
+  std::vector<Row> rows;
+  for (const Other& other : others) {
+    std::vector<Seen> seen;
+    for (const Twin& twin : all_twins()) {
+      if (!other.has(twin)) continue;
+      Exec exec = twin.exec;
+      exec.num_threads = threads;
+      Hasher hasher;
+      other.digest(twin, exec, hasher);
+      seen.push_back({twin.name, hasher.digest()});
+    }
+    rows.push_back(agreed(std::string("op ") + other.name, seen));
+  }
+  rows.push_back(
+      agreed("op loss_scaler",
+             {{"reference", digest_loss_scaler(reference::loss_scaler_init, reference::loss_scaler_update)},
+              {"host", digest_loss_scaler(cuda::host::loss_scaler_init, cuda::host::loss_scaler_update)}}));
+  return rows;
+}
+
+}  // namespace zeroproof::golden
