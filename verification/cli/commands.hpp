@@ -17,7 +17,7 @@ void add_faults(CLI::App& app, std::function<int()>& chosen);
 void add_explain(CLI::App& app, std::function<int()>& chosen);
 void add_replay(CLI::App& app, std::function<int()>& chosen);
 
-/// "zeroproof 0.1.0, numeric contract 1".
+/// "zeroproof 0.2.0, numeric contract 2".
 std::string version_text();
 
 }  // namespace zeroproof::verification
