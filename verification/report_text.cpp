@@ -56,12 +56,12 @@ void add_phases(std::string& out, const std::vector<CaseResult>& cases, const Pa
     }
   }
   if (rows.empty()) return;
-  out += "\nphase    buffer         class        production = reference      reference = undistributed\n";
-  out += "                                    compared     differing        compared     differing\n";
+  out += "\nphase    buffer          class        production = reference      reference = undistributed\n";
+  out += "                                     compared     differing        compared     differing\n";
   for (const auto& [key, sums] : rows) {
     const auto& [phase, buffer] = key;
     const bool good = sums[0].differing == 0 && sums[1].differing == 0;
-    out += fmt::format("{:<8} {:<14} {:<8} {:>15} {:>12} {:>16} {:>12}  {}\n", name(phase), name(buffer),
+    out += fmt::format("{:<8} {:<15} {:<8} {:>15} {:>12} {:>16} {:>12}  {}\n", name(phase), name(buffer),
                        exactness_class(buffer), grouped(sums[0].compared), grouped(sums[0].differing),
                        sums[1].compared > 0 ? grouped(sums[1].compared) : "-",
                        sums[1].compared > 0 ? grouped(sums[1].differing) : "-",
@@ -93,6 +93,26 @@ void add_cases(std::string& out, const std::vector<CaseResult>& cases, const Pai
   }
   out +=
       "times: phases unscale to cast on rank 0; ranks share this machine; GB/s counts the bytes each needs\n";
+}
+
+/// Many cases: one row for each recipe and twin, with what became of them.
+void add_case_groups(std::string& out, const std::vector<CaseResult>& cases, const Paint& paint) {
+  std::map<std::tuple<std::string, std::string, Twin>, std::array<int, num_statuses>> groups;
+  for (const CaseResult& result : cases) {
+    const CaseSpec& spec = result.spec;
+    ++groups[{spec.workload, spec.recipe, spec.twin}][static_cast<std::size_t>(result.status)];
+  }
+  out += "\nworkload       recipe            twin        cases by status\n";
+  for (const auto& [key, counts] : groups) {
+    const auto& [workload, recipe, twin] = key;
+    out += fmt::format("{:<13}  {:<16}  {:<10} ", workload, recipe, name(twin));
+    for (int i = 0; i < num_statuses; ++i) {
+      const int count = counts[static_cast<std::size_t>(i)];
+      const auto status = static_cast<Status>(i);
+      if (count > 0) out += " " + paint.status(status, fmt::format("{} {}", count, name(status)));
+    }
+    out += "\n";
+  }
 }
 
 void add_failure(std::string& out, const CaseResult& result, const Paint& paint) {
@@ -162,9 +182,20 @@ std::string to_text(const RunReport& report, bool colour) {
     out += fmt::format("{}: {} ({}{} bytes)\n", text ? "text" : "gradients", report.input.path,
                        text ? report.input.kind + ", " : "", grouped(report.input.bytes));
   }
-  for (const TrainingTrace& trace : report.traces) add_training(out, trace);
+  constexpr std::size_t shown_traces = 4;
+  constexpr std::size_t shown_cases = 48;
+  for (std::size_t i = 0; i < std::min(report.traces.size(), shown_traces); ++i)
+    add_training(out, report.traces[i]);
+  if (report.traces.size() > shown_traces) {
+    out += fmt::format("\n... and {} more trainings; the JSON report has them all\n",
+                       report.traces.size() - shown_traces);
+  }
   add_phases(out, report.cases, paint);
-  if (!report.cases.empty()) add_cases(out, report.cases, paint);
+  if (report.cases.size() > shown_cases) {
+    add_case_groups(out, report.cases, paint);
+  } else if (!report.cases.empty()) {
+    add_cases(out, report.cases, paint);
+  }
   int shown = 0;
   for (const CaseResult& result : report.cases) {
     if (result.status == Status::pass) continue;

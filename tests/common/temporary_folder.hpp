@@ -33,6 +33,7 @@ class TemporaryFolder {
     std::ifstream stream(path_ / name, std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   }
+  bool empty() const { return std::filesystem::is_empty(path_); }
   int num_entries() const {
     return static_cast<int>(std::distance(std::filesystem::directory_iterator(path_), {}));
   }
