@@ -73,7 +73,8 @@ BucketReduce::Stack BucketReduce::make_stack(const host::PieceLoop& pieces) {
 
 TensorView BucketReduce::checked_leaf(LeafSource& leaves, std::int64_t micro_batch) const {
   const TensorView leaf = leaves.leaf(micro_batch);
-  ZP_CHECK(leaf.dtype == setup_.leaf_dtype && leaf.numel == setup_.layout->padded_numel(),
+  ZP_CHECK(leaf.dtype == setup_.leaf_dtype && leaf.numel == setup_.layout->padded_numel() &&
+               (leaf.data != nullptr || leaf.numel == 0),
            ErrorCode::invalid_argument,
            "the leaf of micro-batch " + std::to_string(micro_batch) + " has " + std::to_string(leaf.numel) +
                " " + std::string(name(leaf.dtype)) + " elements",

@@ -29,7 +29,6 @@ class GlobalNorm {
   /// Combines the ranks, unless `comm` is null, and returns N.
   double finish(Communicator* comm);
 
-  NormForm form() const { return form_; }
   /// The integers the norm is made from: limbs, or the largest magnitude with the form inf.
   ExposedBuffer exposed() const;
 

@@ -1,5 +1,6 @@
 #include "cuda/optimizer_checks.hpp"
 
+#include <limits>
 #include <string>
 
 #include "common/base/error.hpp"
@@ -44,7 +45,8 @@ const OptimizerSetup& checked(const OptimizerSetup& setup) {
           "stochastic rounding was asked for with " + std::string(name(setup.param_dtype)) + " parameters",
           "it is defined for bf16 only", "use bf16 parameters, or round to nearest");
   // Both throw for values outside their ranges, before the first step instead of in the middle of it.
-  host::step_scalars(setup.hyper, 1, host::loss_scaler_init(setup.scaler).log2_scale, setup.micro_batches);
+  host::step_scalars(setup.hyper, 1, host::loss_scaler_init(setup.scaler).log2_scale,
+                     setup.loss_reduction == LossReduction::tokens ? 1 : setup.micro_batches);
   return setup;
 }
 
@@ -63,8 +65,18 @@ void require_state(const OptimizerSetup& setup, const FullState& state) {
   if (setup.missing_grad == MissingGrad::skip) {
     require_numel("tensor_steps", state.tensor_steps.size(), setup.layout->tensors().size());
   }
-  require(state.applied_steps >= 0, "applied_steps is " + std::to_string(state.applied_steps),
-          "bias correction counts applied steps", "use 0 or more");
+  constexpr std::int64_t most =
+      std::numeric_limits<std::int64_t>::max() - 1;  // the next step has a number too
+  const auto require_count = [&](std::string_view what, bool good, const std::string& shown) {
+    require(good, std::string(what) + " is " + shown, "bias correction counts applied steps",
+            "use a value from 0 to 2^63 - 2");
+  };
+  require_count("applied_steps", state.applied_steps >= 0 && state.applied_steps <= most,
+                std::to_string(state.applied_steps));
+  if (setup.missing_grad == MissingGrad::zero) return;
+  for (const std::uint64_t count : state.tensor_steps) {
+    require_count("a tensor's step count", count <= static_cast<std::uint64_t>(most), std::to_string(count));
+  }
 }
 
 }  // namespace zeroproof::cuda

@@ -160,11 +160,11 @@ void ProductionOptimizer::unscale() {
   });
   std::uint64_t flag = found ? 1 : 0;
   setup_.comm->all_reduce({&flag, 1}, IntegerReduce::bitwise_or);
+  found_inf_ = static_cast<std::uint32_t>(flag);
   ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
            "step " + std::to_string(steps_.applied_steps() + 1) + " has a gradient that is not finite",
            "the run was told to stop then (on_nonfinite = error), and no state has changed",
            "look at the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
-  found_inf_ = static_cast<std::uint32_t>(flag);
   scaler_ = host::loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
   if (!skipped()) return;
   grad_norm_ = std::numeric_limits<double>::quiet_NaN();

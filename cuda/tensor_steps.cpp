@@ -1,6 +1,7 @@
 #include "cuda/tensor_steps.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "common/base/error.hpp"
@@ -46,13 +47,17 @@ std::int64_t TensorSteps::divisor(const LeafSource& leaves) const {
   std::uint64_t tokens = 0;
   for (const std::int64_t j : own_micro_batches()) {
     const std::int64_t count = leaves.num_tokens(j);
-    ZP_CHECK(count >= 0, ErrorCode::invalid_argument,
+    constexpr std::int64_t limit = std::int64_t{1} << 53;  // R5; sums of 1024 such counts cannot wrap
+    ZP_CHECK(count >= 0 && count < limit - static_cast<std::int64_t>(tokens), ErrorCode::invalid_argument,
              "micro-batch " + std::to_string(j) + " has " + std::to_string(count) + " tokens",
-             "the gradient is divided by the tokens of all of them", "count from 0 upwards");
+             "the gradient is divided by the tokens of all of them, and fp64 must hold that number",
+             "count from 0 upwards, to less than 2^53 in all");
     tokens += static_cast<std::uint64_t>(count);
   }
   setup_.comm->all_reduce({&tokens, 1}, IntegerReduce::sum);
-  return std::max<std::int64_t>(static_cast<std::int64_t>(tokens), 1);
+  constexpr std::uint64_t largest =
+      std::numeric_limits<std::int64_t>::max();  // above 2^53 step_scalars refuses
+  return static_cast<std::int64_t>(std::clamp<std::uint64_t>(tokens, 1, largest));
 }
 
 void TensorSteps::find_gradients(const LeafSource& leaves) {

@@ -34,7 +34,6 @@ class TensorSteps {
   }
 
   std::uint64_t applied_steps() const { return applied_steps_; }
-  void set_applied_steps(std::uint64_t steps) { applied_steps_ = steps; }
 
   /// The loss scale is taken out, and the mean made, by every tensor's scalars alike.
   float inv_scale() const { return scalars_.empty() ? 1.0F : scalars_.front().inv_scale; }

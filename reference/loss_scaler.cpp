@@ -1,6 +1,7 @@
 #include "reference/loss_scaler.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "common/base/error.hpp"
@@ -61,6 +62,12 @@ LossScalerState loss_scaler_init(const LossScalerConfig& config) {
 LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossScalerState& state,
                                    bool found_inf) {
   check(config);
+  const bool counts =
+      state.growth_tracker >= 0 && state.growth_tracker < std::numeric_limits<std::int32_t>::max();
+  ZP_CHECK(counts && state.hysteresis_left >= 0, ErrorCode::invalid_argument,
+           "the loss scaler's state has growth_tracker " + std::to_string(state.growth_tracker) +
+               " and hysteresis_left " + std::to_string(state.hysteresis_left),
+           "both count steps", "load counts of 0 or more, and a tracker below 2^31 - 1");
   if (config.kind != LossScalerKind::dynamic) return state;
   return found_inf ? after_overflow(config, state) : after_good_step(config, state);
 }

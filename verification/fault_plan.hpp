@@ -73,7 +73,7 @@ std::string to_text(const FaultReport& report, bool colour);
 /// Schema "zeroproof-faults/1".
 std::string to_json(const FaultReport& report);
 
-/// 0 if every fault was caught and attributed and no control failed, else 1.
+/// 0 if every fault was found exactly, no control failed and none is mistrusted, else 1.
 int exit_code(const FaultReport& report);
 
 }  // namespace zeroproof::verification

@@ -93,8 +93,8 @@ FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressS
 }
 
 int exit_code(const FaultReport& report) {
-  const bool good =
-      std::ranges::all_of(report.faults, &FaultFinding::attributed) && report.false_alarms() == 0;
+  const bool good = std::ranges::all_of(report.faults, &FaultFinding::exact) && report.false_alarms() == 0 &&
+                    std::ranges::none_of(report.controls, &ControlFinding::mistrusted);
   return good ? 0 : 1;
 }
 

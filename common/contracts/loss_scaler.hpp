@@ -33,7 +33,7 @@ struct LossScalerState {
 
 /// State before the first step: log2_initial (0 for kind none), tracker 0, hysteresis_left = hysteresis.
 ///
-/// Errors   as LossScalerUpdateFn, for every kind.
+/// Errors   as LossScalerUpdateFn for a configuration, for every kind.
 using LossScalerInitFn = LossScalerState(const LossScalerConfig&);
 
 /// State after a step, from found_inf of that step. Runs at the end of unscale, also when the step is
@@ -47,7 +47,8 @@ using LossScalerInitFn = LossScalerState(const LossScalerConfig&);
 ///            log2_scale += log2_growth unless that would exceed log2_max.
 /// Exact    integers. A tracker that was loaded above growth_interval never reaches it.
 /// Errors   invalid_argument, for every kind, if growth_interval, hysteresis, log2_growth or log2_backoff is
-///          below 1, or log2_min <= log2_initial <= log2_max does not hold.
+///          below 1, or log2_min <= log2_initial <= log2_max does not hold, or if the state's growth_tracker or
+///          hysteresis_left is negative or its growth_tracker is 2^31 - 1 (the next good step has no number).
 /// Contract R14. Sources: [MP:dynamic]; Megatron-LM DynamicGradScaler, DeepSpeed DynamicLossScaler.
 using LossScalerUpdateFn = LossScalerState(const LossScalerConfig&, const LossScalerState&, bool found_inf);
 

@@ -28,11 +28,12 @@ class LeafSource {
   /// < M.
   virtual TensorView leaf(std::int64_t micro_batch) = 0;
 
-  /// Tokens the loss of a micro-batch sums over; asked for in Phase::prepare when the divisor counts tokens.
+  /// Tokens the loss of a micro-batch sums over, 0 or more, less than 2^53 in all; asked for in Phase::prepare when the
+  /// divisor counts tokens, by each rank for the micro-batches it computes.
   virtual std::int64_t num_tokens(std::int64_t micro_batch) const;
 
   /// False if this micro-batch gives the tensor no gradient; its elements of the leaf are then +0. Asked for in
-  /// Phase::prepare under missing_grad = skip.
+  /// Phase::prepare under missing_grad = skip, by each rank for the micro-batches it computes.
   virtual bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const;
 };
 
@@ -92,7 +93,8 @@ class DistributedOptimizer {
   virtual void load_state(const FullState& state) = 0;
 
   /// Runs one phase. Phases run in the order of all_phases; after an overflow the phases of
-  /// skipped_on_overflow must not be called. `leaves` is read in Phase::reduce only.
+  /// skipped_on_overflow must not be called. Of `leaves`, leaf() is called
+  /// in Phase::reduce only, num_tokens() and has_grad() in Phase::prepare only.
   virtual void run_phase(Phase phase, LeafSource& leaves) = 0;
 
   /// True between unscale and the next prepare if found_inf was set on any rank and the policy is to skip.

@@ -7,7 +7,7 @@
 
 namespace zeroproof::cuda {
 
-/// A wrong optimizer on purpose, modelled on a bug that happened in a public library.
+/// A wrong optimizer on purpose, most of them modelled on a bug that happened in a public library.
 struct Fault {
   std::string_view id;           ///< "Z49-double-unscale"
   std::string_view fault_class;  ///< family: elementwise math, reduction, sharding, clipping, scaling, ...

@@ -35,6 +35,11 @@ LossScalerState loss_scaler_init(const LossScalerConfig& config) {
 LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossScalerState& state,
                                    bool found_inf) {
   check(config);
+  ZP_CHECK(state.growth_tracker >= 0 && state.growth_tracker != INT32_MAX && state.hysteresis_left >= 0,
+           ErrorCode::invalid_argument,
+           "loss scaler: a state with tracker " + std::to_string(state.growth_tracker) + " and hysteresis " +
+               std::to_string(state.hysteresis_left),
+           "a count below 0 or at the end of 32 bits cannot go on", "load the state of an earlier step");
   if (config.kind != LossScalerKind::dynamic) return state;
   LossScalerState next = state;
   if (found_inf) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/error.hpp"
 #include "common/contracts/loss_scaler.hpp"
 #include "cuda/host/loss_scaler.hpp"
 #include "reference/loss_scaler.hpp"
@@ -240,6 +241,24 @@ TEST_CASE("loss scaler: settings at the ends of 32 bits move as all others do") 
     CHECK(twin.update(config, grown, false) == LossScalerState{largest, 0, 1});  // would pass the maximum
     config.log2_initial = config.log2_min = 1;
     CHECK(twin.update(config, twin.init(config), false) == LossScalerState{1, 0, 1});
+  }
+}
+
+TEST_CASE("loss scaler: states that no run can have are refused, for every kind") {
+  constexpr int largest = std::numeric_limits<std::int32_t>::max();
+  for (const LossScalerKind kind :
+       {LossScalerKind::none, LossScalerKind::constant, LossScalerKind::dynamic}) {
+    const LossScalerConfig config{kind, 4, 1, 1, 0, 8, 3, 2, HysteresisRefill::growth};
+    for (const Twin& twin : twins) {
+      const std::string who = twin.name;
+      CAPTURE(who);
+      for (const LossScalerState bad :
+           {LossScalerState{4, -1, 1}, LossScalerState{4, largest, 1}, LossScalerState{4, 0, -1}}) {
+        CHECK_THROWS_AS(twin.update(config, bad, false), Error);
+        CHECK_THROWS_AS(twin.update(config, bad, true), Error);
+      }
+      CHECK_NOTHROW(twin.update(config, LossScalerState{4, largest - 1, 0}, false));
+    }
   }
 }
 
