@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cuda/host/grad_sum.hpp"
+#include "cuda/micro_batches.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -104,11 +105,8 @@ void BucketReduce::widen(const TensorView& source, Span<float> target, const hos
 }
 
 void BucketReduce::reduce_contiguous(LeafSource& leaves, Span<float> grad_sum) {
-  const std::int64_t rank = setup_.comm->rank();
-  const std::int64_t world = setup_.comm->world_size();
-  const std::int64_t last = setup_.micro_batches * (rank + 1) / world;
   Stack stack = make_stack(all_pieces_);
-  for (std::int64_t j = setup_.micro_batches * rank / world; j < last; ++j) {
+  for (const std::int64_t j : own_micro_batches(setup_)) {
     const TensorView leaf = checked_leaf(leaves, j);
     Values values = take_buffer(setup_.layout->padded_numel());
     widen(leaf, values->as<float>(), all_pieces_);
@@ -137,10 +135,8 @@ void BucketReduce::exchange_nodes(const BucketPlan& plan, std::vector<Stack::Ent
   std::vector<Span<const std::byte>> send(world);
   std::vector<Span<std::byte>> receive(world);
   for (std::size_t s = 0; s < world; ++s) {
-    const std::int64_t m = setup_.micro_batches;
     const auto rank = static_cast<std::int64_t>(s);
-    const auto count = static_cast<std::int64_t>(world);
-    nodes[s] = host::maximal_nodes(m * rank / count, m * (rank + 1) / count);
+    nodes[s] = host::maximal_nodes(first_micro_batch(setup_, rank), first_micro_batch(setup_, rank + 1));
     incoming[s].resize(nodes[s].size() * static_cast<std::size_t>(own.numel()));
     send[s] = std::as_bytes(Span<const float>(outgoing[s]));
     receive[s] = std::as_writable_bytes(Span<float>(incoming[s]));

@@ -1,7 +1,5 @@
 #include "cuda/rule_state.hpp"
 
-#include <algorithm>
-
 namespace zeroproof::cuda {
 
 bool keeps(const OptimizerHyper& hyper, BufferId id) {
@@ -30,17 +28,17 @@ RuleState::RuleState(const OptimizerHyper& hyper, std::int64_t shard_numel) {
 void RuleState::update(const PhaseOps& ops, const Exec& exec, const OptimizerHyper& hyper,
                        const StepScalars& scalars, const Piece& piece, Span<const float> grad,
                        Span<float> master) const {
-  const Span<float> exp_avg = part(0, piece);
+  const Span<float> exp_avg = part(BufferId::exp_avg, piece);
   switch (hyper.rule) {
     case UpdateRule::adamw:
       return ops.adamw_update(exec, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, exp_avg,
-                              part(1, piece), part(2, piece));
+                              part(BufferId::exp_avg_sq, piece), part(BufferId::max_exp_avg_sq, piece));
     case UpdateRule::adam:
       return ops.adam_update(exec, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, exp_avg,
-                             part(1, piece), part(2, piece));
+                             part(BufferId::exp_avg_sq, piece), part(BufferId::max_exp_avg_sq, piece));
     case UpdateRule::sgd:
       return ops.sgd_update(exec, {hyper.momentum != 0, hyper.nesterov, hyper.maximize}, scalars, grad,
-                            master, part(3, piece));
+                            master, part(BufferId::momentum_buffer, piece));
     case UpdateRule::sgd_ema:
       return ops.sgd_ema_update(exec, {hyper.maximize}, scalars, grad, master, exp_avg);
   }

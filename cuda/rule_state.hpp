@@ -25,6 +25,13 @@ inline constexpr std::array<StateBuffer, 4> state_buffers = {{
     {BufferId::momentum_buffer, &FullState::momentum_buffer},
 }};
 
+/// Place of a buffer in state_buffers.
+constexpr std::size_t index_of(BufferId id) {
+  std::size_t i = 0;
+  while (state_buffers[i].id != id) ++i;
+  return i;
+}
+
 /// Whether the rule keeps that buffer.
 bool keeps(const OptimizerHyper& hyper, BufferId id);
 
@@ -43,13 +50,17 @@ class RuleState {
                                            static_cast<std::size_t>(piece.numel));
   }
 
+  Span<float> part(BufferId id, const Piece& piece) const { return part(index_of(id), piece); }
+  const GuardedBuffer& operator[](BufferId id) const { return buffers_[index_of(id)]; }
+
   /// The rule's update of one piece (R6).
   void update(const PhaseOps& ops, const Exec& exec, const OptimizerHyper& hyper, const StepScalars& scalars,
               const Piece& piece, Span<const float> grad, Span<float> master) const;
 
   /// The same piece as the fused step takes it.
   host::FusedState fused(const Piece& piece, Span<float> master) const {
-    return {master, part(0, piece), part(1, piece), part(2, piece), part(3, piece)};
+    return {master, part(BufferId::exp_avg, piece), part(BufferId::exp_avg_sq, piece),
+            part(BufferId::max_exp_avg_sq, piece), part(BufferId::momentum_buffer, piece)};
   }
 
  private:

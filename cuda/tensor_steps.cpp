@@ -6,6 +6,7 @@
 
 #include "common/base/error.hpp"
 #include "cuda/host/step_scalars.hpp"
+#include "cuda/micro_batches.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -31,21 +32,10 @@ void TensorSteps::load(const FullState& state) {
   if (per_tensor()) tensor_steps_.assign(state.tensor_steps.begin(), state.tensor_steps.end());
 }
 
-std::vector<std::int64_t> TensorSteps::own_micro_batches() const {
-  const std::int64_t rank = setup_.comm->rank();
-  const std::int64_t world = setup_.comm->world_size();
-  const bool strided = setup_.stage == 2;
-  std::int64_t j = strided ? rank : setup_.micro_batches * rank / world;
-  const std::int64_t end = strided ? setup_.micro_batches : setup_.micro_batches * (rank + 1) / world;
-  std::vector<std::int64_t> own;
-  for (; j < end; j += strided ? world : 1) own.push_back(j);
-  return own;
-}
-
 std::int64_t TensorSteps::divisor(const LeafSource& leaves) const {
   if (setup_.loss_reduction == LossReduction::mean) return setup_.micro_batches;
   std::uint64_t tokens = 0;
-  for (const std::int64_t j : own_micro_batches()) {
+  for (const std::int64_t j : own_micro_batches(setup_)) {
     const std::int64_t count = leaves.num_tokens(j);
     constexpr std::int64_t limit = std::int64_t{1} << 53;  // R5; sums of 1024 such counts cannot wrap
     ZP_CHECK(count >= 0 && count < limit - static_cast<std::int64_t>(tokens), ErrorCode::invalid_argument,
@@ -63,7 +53,7 @@ std::int64_t TensorSteps::divisor(const LeafSource& leaves) const {
 void TensorSteps::find_gradients(const LeafSource& leaves) {
   std::ranges::fill(has_grad_, std::uint64_t{0});
   const auto tensors = static_cast<std::int64_t>(setup_.layout->tensors().size());
-  for (const std::int64_t j : own_micro_batches()) {
+  for (const std::int64_t j : own_micro_batches(setup_)) {
     for (std::int64_t i = 0; i < tensors; ++i) {
       if (leaves.has_grad(j, i)) has_grad_[static_cast<std::size_t>(i) / 64] |= std::uint64_t{1} << (i % 64);
     }

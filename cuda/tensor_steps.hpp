@@ -48,7 +48,6 @@ class TensorSteps {
   bool has_grad(std::int64_t tensor) const {
     return (has_grad_[static_cast<std::size_t>(tensor) / 64] >> (tensor % 64) & 1) != 0;
   }
-  std::vector<std::int64_t> own_micro_batches() const;
   std::int64_t divisor(const LeafSource& leaves) const;
   void find_gradients(const LeafSource& leaves);
 

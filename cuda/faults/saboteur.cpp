@@ -41,7 +41,7 @@ bool Saboteur::owns_nothing() const { return victim_.master_.numel() == 0; }
 void Saboteur::remember() {
   grad_ = copy(victim_.grad_);
   master_ = copy(victim_.master_);
-  max_exp_avg_sq_ = copy(victim_.state_[2]);
+  max_exp_avg_sq_ = copy(victim_.state_[BufferId::max_exp_avg_sq]);
   param_shard_ = raw_copy(victim_.param_shard_.view());
   param_full_ = raw_copy(victim_.param_full_.view());
   scaler_ = victim_.scaler_;

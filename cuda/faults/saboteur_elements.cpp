@@ -56,13 +56,13 @@ bool Saboteur::wrong_element_update(const Piece& piece) {
   };
   const Span<float> master = part(victim_.master_);
   const Span<float> grad = part(victim_.grad_);
-  const Span<float> buf = victim_.state_.part(3, piece);
+  const Span<float> buf = victim_.state_.part(BufferId::momentum_buffer, piece);
   const bool rsqrt = is("Z09-eps-after-rsqrt");
   if (!rsqrt && !is("Z21-fma-in-sgd") && !is("Z07-dampening-in-first-step")) return false;
   for (std::size_t i = 0; i < grad.size(); ++i) {
     if (rsqrt) {
-      const Span<float> m = victim_.state_.part(0, piece);
-      const Span<float> v = victim_.state_.part(1, piece);
+      const Span<float> m = victim_.state_.part(BufferId::exp_avg, piece);
+      const Span<float> v = victim_.state_.part(BufferId::exp_avg_sq, piece);
       m[i] = c.beta1 * m[i] + c.one_minus_beta1 * grad[i];
       v[i] = c.beta2 * v[i] + c.one_minus_beta2 * (grad[i] * grad[i]);
       const float inverse = c.sqrt_bias_correction2 / std::sqrt(v[i]) + c.eps;
@@ -90,13 +90,15 @@ bool Saboteur::instead_of_update(const Exec& exec, const Piece& piece) {
     const auto last_tensor = static_cast<std::int64_t>(setup.layout->tensors().size()) - 1;
     return own.back().tensor != last_tensor && piece.tensor == own.back().tensor;
   }
-  if (is("Z20-state-zeroed-each-step")) std::ranges::fill(victim_.state_.part(0, piece), 0.0F);
+  if (is("Z20-state-zeroed-each-step"))
+    std::ranges::fill(victim_.state_.part(BufferId::exp_avg, piece), 0.0F);
   const auto master = victim_.master_.as<float>().subspan(at(piece.local_begin), at(piece.numel));
   const auto grad = victim_.grad_.as<float>().subspan(at(piece.local_begin), at(piece.numel));
   if (is("Z04-decoupled-for-l2")) {
-    victim_.ops_.adamw_update(exec, {setup.hyper.amsgrad, setup.hyper.maximize},
-                              victim_.steps_.scalars(piece), grad, master, victim_.state_.part(0, piece),
-                              victim_.state_.part(1, piece), victim_.state_.part(2, piece));
+    victim_.ops_.adamw_update(
+        exec, {setup.hyper.amsgrad, setup.hyper.maximize}, victim_.steps_.scalars(piece), grad, master,
+        victim_.state_.part(BufferId::exp_avg, piece), victim_.state_.part(BufferId::exp_avg_sq, piece),
+        victim_.state_.part(BufferId::max_exp_avg_sq, piece));
     return true;
   }
   if (is("Z23-one-counter-for-subgroups")) {
@@ -131,9 +133,9 @@ void Saboteur::after_update() {
     for (std::uint64_t& count : steps.tensor_steps_) ++count;
   }
   if (is("Z05-amsgrad-max-not-kept"))
-    std::ranges::copy(max_exp_avg_sq_, victim_.state_[2].as<float>().begin());
+    std::ranges::copy(max_exp_avg_sq_, victim_.state_[BufferId::max_exp_avg_sq].as<float>().begin());
   if (is("Z117-moments-in-half")) {
-    for (float& value : victim_.state_[1].as<float>()) value = to_float(to_bf16(value));
+    for (float& value : victim_.state_[BufferId::exp_avg_sq].as<float>()) value = to_float(to_bf16(value));
   }
   if (is("fused-cast-of-old-master"))
     std::memcpy(victim_.param_shard_.data(), param_shard_.data(), param_shard_.size());
@@ -182,7 +184,7 @@ bool Saboteur::after_load(const FullState& state) {
       const auto next = at(piece.tensor) + 1;
       if (next >= tensors.size() || tensors[next].numel != tensors[next - 1].numel) continue;
       for (std::int64_t k = 0; k < piece.numel; ++k) {
-        victim_.state_[0].as<float>()[at(piece.local_begin + k)] =
+        victim_.state_[BufferId::exp_avg].as<float>()[at(piece.local_begin + k)] =
             state.exp_avg[at(tensors[next].begin + piece.tensor_begin + k)];
       }
     }

@@ -1,14 +1,13 @@
 // Faults of everything that is not an element: scalars, flags, counters, norm, loss scaler.
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 
 #include "cuda/faults/saboteur.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/loss_scaler.hpp"
 #include "cuda/host/step_scalars.hpp"
+#include "cuda/micro_batches.hpp"
 #include "cuda/production_optimizer.hpp"
 
 namespace zeroproof::cuda {
@@ -31,7 +30,7 @@ void Saboteur::after_prepare(const LeafSource& leaves) {
   if (is("Z25-one-counter-for-all")) recompute_scalars(setup.micro_batches, true);
   if (is("Z62-mean-of-means")) {
     std::int64_t own = 0;
-    for (const std::int64_t j : steps.own_micro_batches()) own += leaves.num_tokens(j);
+    for (const std::int64_t j : own_micro_batches(setup)) own += leaves.num_tokens(j);
     recompute_scalars(own * setup.comm->world_size(), false);
   }
   if (is("Z74-zero-instead-of-none")) std::ranges::fill(steps.has_grad_, ~std::uint64_t{0});
