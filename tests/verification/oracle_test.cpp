@@ -210,12 +210,18 @@ TEST_CASE("norms by hand") {
   const oracle_pair two = oracle_norm_p(x, 2, 2), one = oracle_norm_p(x, 2, 1),
                     three = oracle_norm_p(x, 2, 3);
   CHECK(two.high == 5);
-  CHECK(std::abs(two.low) < 1e-30);
+  CHECK(std::abs(two.low) < 0x1p-107);  // a power within a unit of 113 bits, of 5
   CHECK(one.high == 7);
-  // (3/4)^7.25 by roots and products; 7.2500000001 goes through the library's pow. They must meet.
+  // (3/4)^7.25 by roots and products; 7.25 + 2^-40 goes through the library's pow. ln N falls in p with a slope between
+  // -2^-7 and 0 there, so the two lie within 2^-40 * 2^-7 of each other, and each is rounded once (2^-53).
   const oracle_pair near = oracle_norm_p(x, 2, 7.25), far = oracle_norm_p(x, 2, 7.25 + 0x1p-40);
-  CHECK(near.high == doctest::Approx(far.high).epsilon(1e-11));
-  CHECK(three.high == doctest::Approx(4.497941445275415).epsilon(1e-15));  // 91^(1/3)
+  CHECK(far.high <= near.high);
+  CHECK(near.high - far.high <= near.high * (0x1p-47 + 0x1p-52));
+  // The double nearest to 91^(1/3), which lies in [4, 8): half a unit, 2^-51, to both sides holds the root.
+  const auto cube = [](long double v) { return v * v * v; };
+  const auto root = static_cast<long double>(three.high);
+  CHECK(cube(root - 0x1p-51L) <= 91);
+  CHECK(cube(root + 0x1p-51L) >= 91);
 }
 
 TEST_CASE("update rules by hand: powers of two and small integers, every flag seen") {
