@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "common/base/span.hpp"
@@ -11,6 +12,18 @@
 namespace zeroproof {
 
 enum class IntegerReduce : std::uint8_t { sum, max, bitwise_or };
+
+/// Memory of every rank of a group that all of them can read and write, where ranks share a machine.
+class SharedWindow {
+ public:
+  virtual ~SharedWindow() = default;
+
+  /// The block of one rank, num_bytes long as that rank asked for; not necessarily aligned to more than 16 bytes.
+  virtual Span<std::byte> of(int rank) const = 0;
+
+  /// Collective: what any rank wrote before is seen by every rank afterwards.
+  virtual void fence() = 0;
+};
 
 /// A group of ranks. Every call is collective: all ranks make the same calls in the same order.
 ///
@@ -43,6 +56,22 @@ class Communicator {
   virtual void all_reduce(Span<std::uint64_t> data, IntegerReduce op) = 0;
 
   virtual void barrier() = 0;
+
+  /// Collective: ranks of equal colour form a group of their own, in the order of their ranks here. The group may be used
+  /// beside this communicator, also from another thread; it must not outlive it. Colours are 0 or more.
+  virtual std::unique_ptr<Communicator> split(int colour);
+
+  /// Collective: blocks that all ranks of this group can reach; null on every rank if some of them share no memory.
+  /// num_bytes may differ between ranks and may be 0. Born as 0xFF.
+  virtual std::unique_ptr<SharedWindow> shared_window(std::int64_t num_bytes);
+
+  /// The library's own sum of floats: element i of the concatenated parts is added over all ranks in an order the library
+  /// chooses, and rank r receives part r. Not for anything that promises bits (R10): native mode and benchmarks only.
+  /// Shapes   send: [sum of counts]; counts: [world_size]; recv: [counts[rank()]], no overlap.
+  virtual void native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts, Span<float> recv);
+
+  /// Where a rank runs, for messages; "" if this communicator does not know.
+  virtual std::string host_of(int rank) const;
 
   /// Tells the other ranks that this one cannot go on, so that they end with this reason instead of waiting.
   virtual void abort(const std::string& reason) = 0;

@@ -10,7 +10,11 @@
 #include "common/comm/communicator.hpp"
 #include "common/contracts/loss_scaler.hpp"
 #include "common/contracts/step_scalars.hpp"
+#include "common/layout/memory_model.hpp"
+#include "common/layout/process_grid.hpp"
 #include "common/layout/shard_map.hpp"
+#include "common/step/layered_model.hpp"
+#include "common/step/param_groups.hpp"
 #include "common/step/phase.hpp"
 #include "common/step/policy.hpp"
 
@@ -35,13 +39,29 @@ class LeafSource {
   /// False if this micro-batch gives the tensor no gradient; its elements of the leaf are then +0. Asked for in
   /// Phase::prepare under missing_grad = skip, by each rank for the micro-batches it computes.
   virtual bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const;
+
+  /// The model behind the gradients, if it can be run layer by layer; leaf() is then not called. Without one, leaves are
+  /// whole at every stage.
+  virtual LayeredModel* layers() { return nullptr; }
 };
 
+/// Where a rank stands. Ranks that hold different micro-batches or positions of the same tensors are *data ranks*:
+/// comm->world_size() of them share one sharded state, and replicas->world_size() optimizer instances do so each for
+/// itself. The data rank is replicas->rank() * comm->world_size() + comm->rank().
 struct OptimizerSetup {
-  const FlatLayout* layout = nullptr;
-  const ShardMap* shards = nullptr;
-  Communicator* comm = nullptr;
-  int stage = 0;                    ///< [ZeRO:memory]: 0 replicates, 1 shards state, 2 gradients too
+  const FlatLayout* layout = nullptr;  ///< of this TP rank's tensors
+  const ShardMap* shards = nullptr;    ///< over comm
+  Communicator* comm = nullptr;        ///< ranks the state is sharded over
+  Communicator* replicas = nullptr;    ///< ranks of the other instances that own the same shard; null: one instance
+  Communicator* tp = nullptr;          ///< ranks that have other parts of the same tensors; null: one
+  int cp = 1;                          ///< CP ranks per micro-batch; data rank r is CP rank r mod cp
+  std::vector<TensorPlacement> placement;  ///< [num_tensors]; empty: the layout is the undistributed one
+  int stage = 0;  ///< [ZeRO:memory]: 0 replicates, 1 shards state, 2 gradients too, 3 parameters too
+  MicroBatchOrder order = MicroBatchOrder::by_stage;
+  GradSum grad_sum = GradSum::tree;
+  std::int64_t persistent_numel = 0;  ///< stage 3: tensors of at most this many elements stay whole on every rank
+  bool overlap = false;  ///< communicate while layers compute; never changes a bit
+  ParamGroups groups;
   DType param_dtype = DType::bf16;  ///< fp32, bf16 or fp16
   DType leaf_dtype = DType::fp32;   ///< fp32, bf16 or fp16
   std::int64_t micro_batches = 1;   ///< M, over all ranks
@@ -93,7 +113,7 @@ class DistributedOptimizer {
   virtual void load_state(const FullState& state) = 0;
 
   /// Runs one phase. Phases run in the order of all_phases; after an overflow the phases of
-  /// skipped_on_overflow must not be called. Of `leaves`, leaf() is called
+  /// skipped_on_overflow must not be called. Of `leaves`, leaf() and layers() are called
   /// in Phase::reduce only, num_tokens() and has_grad() in Phase::prepare only.
   virtual void run_phase(Phase phase, LeafSource& leaves) = 0;
 
@@ -114,6 +134,9 @@ class DistributedOptimizer {
 
   virtual LossScalerState loss_scaler() const = 0;
   virtual std::int64_t applied_steps() const = 0;
+
+  /// Bytes this rank holds and held at most since it was made; all zero if the implementation does not count.
+  virtual MemoryUse memory() const { return {}; }
 
   /// All phases of one step; returns false if the step was skipped.
   bool step(LeafSource& leaves, StepTap* tap = nullptr);

@@ -11,6 +11,8 @@ constexpr std::array<std::string_view, 2> reductions = {"mean", "tokens"};
 constexpr std::array<std::string_view, 3> nonfinite = {"skip", "error", "propagate"};
 constexpr std::array<std::string_view, 2> missing = {"zero", "skip"};
 constexpr std::array<std::string_view, 2> roundings = {"nearest", "stochastic"};
+constexpr std::array<std::string_view, 3> orders = {"by_stage", "contiguous", "strided"};
+constexpr std::array<std::string_view, 3> sums = {"tree", "binned", "native"};
 
 }  // namespace
 
@@ -20,5 +22,7 @@ Span<const std::string_view> names_of(LossReduction) { return reductions; }
 Span<const std::string_view> names_of(OnNonfinite) { return nonfinite; }
 Span<const std::string_view> names_of(MissingGrad) { return missing; }
 Span<const std::string_view> names_of(ParamRounding) { return roundings; }
+Span<const std::string_view> names_of(MicroBatchOrder) { return orders; }
+Span<const std::string_view> names_of(GradSum) { return sums; }
 
 }  // namespace zeroproof

@@ -21,6 +21,13 @@ enum class MissingGrad : std::uint8_t { zero, skip };
 /// How master becomes the parameter (R8).
 enum class ParamRounding : std::uint8_t { nearest, stochastic };
 
+/// Which micro-batches a data rank computes (R11). by_stage: contiguous in stages 0 and 1, strided in 2 and 3.
+enum class MicroBatchOrder : std::uint8_t { by_stage, contiguous, strided };
+
+/// How leaves are added up (R11). tree: the contract's order. binned: exact integers in bins, another contract, for any
+/// order. native: the communication library adds floats; judged by bounds, never by bits.
+enum class GradSum : std::uint8_t { tree, binned, native };
+
 /// Names as configuration files and reports spell them, in the order of the enumerators.
 Span<const std::string_view> names_of(UpdateRule);
 Span<const std::string_view> names_of(NormForm);
@@ -28,6 +35,8 @@ Span<const std::string_view> names_of(LossReduction);
 Span<const std::string_view> names_of(OnNonfinite);
 Span<const std::string_view> names_of(MissingGrad);
 Span<const std::string_view> names_of(ParamRounding);
+Span<const std::string_view> names_of(MicroBatchOrder);
+Span<const std::string_view> names_of(GradSum);
 
 template <class Choice>
 std::string_view name(Choice choice) requires requires {

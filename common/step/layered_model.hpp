@@ -1,0 +1,40 @@
+#pragma once
+// A model that is run layer by layer, so that a whole parameter needs to exist only while its layer computes.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/span.hpp"
+#include "common/layout/flat_layout.hpp"
+
+namespace zeroproof {
+
+/// Forward and backward pass of one micro-batch, cut into units: neighbouring tensors whose parameters are gathered and
+/// whose gradients are reduced together [ZeRO:units].
+///
+/// One pass of a micro-batch: begin(j); forward(u) for every u of visits(), in order; backward(u) for every u of
+/// visits(), in reverse order. The optimizer drives it and supplies the memory; the model must not keep views beyond a
+/// call. On a rank without a micro-batch the optimizer calls nothing.
+class LayeredModel {
+ public:
+  virtual ~LayeredModel() = default;
+
+  /// Units in the order of the flat layout: disjoint, cut at tensor starts, together [0, padded_numel).
+  virtual const std::vector<FlatRange>& units() const = 0;
+
+  /// Units in the order of the forward pass. A unit visited twice has tied parameters: its gradient is complete after
+  /// its last backward visit.
+  virtual const std::vector<int>& visits() const = 0;
+
+  virtual void begin(std::int64_t micro_batch) = 0;
+
+  /// param: [unit numel] in the parameter dtype, padding undefined; read only.
+  virtual void forward(int unit, const TensorView& param) = 0;
+
+  /// param: as in forward. grad: [unit numel] in the leaf dtype: NaN before the first backward visit of the unit, which
+  /// writes every element of every tensor (not padding); a later visit adds to what is there, one fp32 addition per
+  /// element with the earlier visit on the left (in 16-bit leaf dtypes: widened, added, rounded once).
+  virtual void backward(int unit, const TensorView& param, const TensorView& grad) = 0;
+};
+
+}  // namespace zeroproof

@@ -1,0 +1,53 @@
+#pragma once
+// Learning rate and weight decay as functions of the progress of a run (R20). Evaluated once per step and group, in fp64,
+// with the project's own cosine and exponential: the same bits on every machine.
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/base/span.hpp"
+
+namespace zeroproof {
+
+enum class DecayShape : std::uint8_t { constant, linear, cosine, inverse_square_root, wsd, exponential };
+enum class WsdShape : std::uint8_t { linear, cosine, exponential, minus_sqrt };
+enum class RampShape : std::uint8_t { constant, linear, cosine };
+
+/// What the lengths of a schedule count: applied steps, or the micro-batches of applied steps.
+enum class ScheduleUnit : std::uint8_t { steps, samples };
+
+Span<const std::string_view> names_of(DecayShape);
+Span<const std::string_view> names_of(WsdShape);
+Span<const std::string_view> names_of(RampShape);
+Span<const std::string_view> names_of(ScheduleUnit);
+
+/// Settings of a run's schedule. The defaults leave lr and weight_decay constant.
+struct ScheduleConfig {
+  ScheduleUnit unit = ScheduleUnit::steps;
+  bool first_is_zero = false;  ///< Megatron-LM's: the first step has progress 0, and with warm-up from 0 an lr of 0
+  std::int64_t warmup = 0;     ///< units until max lr is reached
+  double warmup_init_lr = 0;   ///< where warm-up starts
+  DecayShape decay = DecayShape::constant;
+  std::int64_t decay_end = 0;  ///< units until min_lr is reached; unused by constant
+  double min_lr = 0;           ///< floor
+  std::int64_t wsd_decay = 0;  ///< wsd: units at the end in which the rate falls
+  WsdShape wsd_shape = WsdShape::linear;
+  RampShape weight_decay_ramp = RampShape::constant;
+  double weight_decay_begin = 0;  ///< unused by constant
+  std::int64_t weight_decay_end = 0;  ///< units until the configured weight_decay is reached
+};
+
+/// lr after `progress` units (R20). Units: progress >= 0, in the schedule's unit. Bitwise.
+double scheduled_lr(const ScheduleConfig& schedule, double max_lr, double min_lr, std::int64_t progress);
+
+/// Weight decay after `progress` units (R20). Bitwise.
+double scheduled_weight_decay(const ScheduleConfig& schedule, double weight_decay, std::int64_t progress);
+
+/// Progress of the step that would be applied as number t >= 1: t, or t - 1 with first_is_zero; times micro_batches if
+/// the unit is samples.
+std::int64_t progress_of(const ScheduleConfig& schedule, std::int64_t t, std::int64_t micro_batches);
+
+/// Errors (ErrorCode::config): lengths that are negative or out of order, rates that are not finite or negative.
+void validate(const ScheduleConfig& schedule);
+
+}  // namespace zeroproof
