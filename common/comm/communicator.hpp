@@ -68,7 +68,8 @@ class Communicator {
   /// The library's own sum of floats: element i of the concatenated parts is added over all ranks in an order the library
   /// chooses, and rank r receives part r. Not for anything that promises bits (R10): native mode and benchmarks only.
   /// Shapes   send: [sum of counts]; counts: [world_size]; recv: [counts[rank()]], no overlap.
-  virtual void native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts, Span<float> recv);
+  virtual void native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
+                                     Span<float> recv);
 
   /// Where a rank runs, for messages; "" if this communicator does not know.
   virtual std::string host_of(int rank) const;

@@ -40,8 +40,7 @@ void check_owned(const Bucket& bucket) {
     }
     all.insert(all.end(), owned.begin(), owned.end());
   }
-  std::sort(all.begin(), all.end(),
-            [](const FlatRange& a, const FlatRange& b) { return a.begin < b.begin; });
+  std::sort(all.begin(), all.end(), [](const FlatRange& a, const FlatRange& b) { return a.begin < b.begin; });
   for (std::size_t i = 1; i < all.size(); ++i) {
     ZP_CHECK(all[i - 1].end <= all[i].begin, ErrorCode::invalid_argument,
              "element " + std::to_string(all[i].begin) + " has two owners", "both would update it",

@@ -11,7 +11,8 @@ namespace zeroproof {
 /// One bucket: a stretch of the global numbering, and for every rank the parts of it that the rank owns.
 struct Bucket {
   FlatRange range;
-  std::vector<std::vector<FlatRange>> owned;  // [world_size]; each in increasing order, inside range, no empty range
+  std::vector<std::vector<FlatRange>>
+      owned;  // [world_size]; each in increasing order, inside range, no empty range
 };
 
 /// The flat range is cut into buckets; inside every bucket every element has exactly one owner. Padding may have none.

@@ -52,14 +52,16 @@ struct OptimizerSetup {
   const FlatLayout* layout = nullptr;  ///< of this TP rank's tensors
   const ShardMap* shards = nullptr;    ///< over comm
   Communicator* comm = nullptr;        ///< ranks the state is sharded over
-  Communicator* replicas = nullptr;    ///< ranks of the other instances that own the same shard; null: one instance
-  Communicator* tp = nullptr;          ///< ranks that have other parts of the same tensors; null: one
-  int cp = 1;                          ///< CP ranks per micro-batch; data rank r is CP rank r mod cp
+  Communicator* replicas =
+      nullptr;                 ///< ranks of the other instances that own the same shard; null: one instance
+  Communicator* tp = nullptr;  ///< ranks that have other parts of the same tensors; null: one
+  int cp = 1;                  ///< CP ranks per micro-batch; data rank r is CP rank r mod cp
   std::vector<TensorPlacement> placement;  ///< [num_tensors]; empty: the layout is the undistributed one
   int stage = 0;  ///< [ZeRO:memory]: 0 replicates, 1 shards state, 2 gradients too, 3 parameters too
   MicroBatchOrder order = MicroBatchOrder::by_stage;
   GradSum grad_sum = GradSum::tree;
-  std::int64_t persistent_numel = 0;  ///< stage 3: tensors of at most this many elements stay whole on every rank
+  std::int64_t persistent_numel =
+      0;                 ///< stage 3: tensors of at most this many elements stay whole on every rank
   bool overlap = false;  ///< communicate while layers compute; never changes a bit
   ParamGroups groups;
   DType param_dtype = DType::bf16;  ///< fp32, bf16 or fp16

@@ -24,16 +24,17 @@ Span<const std::string_view> names_of(ScheduleUnit);
 /// Settings of a run's schedule. The defaults leave lr and weight_decay constant.
 struct ScheduleConfig {
   ScheduleUnit unit = ScheduleUnit::steps;
-  bool first_is_zero = false;  ///< Megatron-LM's: the first step has progress 0, and with warm-up from 0 an lr of 0
-  std::int64_t warmup = 0;     ///< units until max lr is reached
-  double warmup_init_lr = 0;   ///< where warm-up starts
+  bool first_is_zero =
+      false;  ///< Megatron-LM's: the first step has progress 0, and with warm-up from 0 an lr of 0
+  std::int64_t warmup = 0;    ///< units until max lr is reached
+  double warmup_init_lr = 0;  ///< where warm-up starts
   DecayShape decay = DecayShape::constant;
   std::int64_t decay_end = 0;  ///< units until min_lr is reached; unused by constant
   double min_lr = 0;           ///< floor
   std::int64_t wsd_decay = 0;  ///< wsd: units at the end in which the rate falls
   WsdShape wsd_shape = WsdShape::linear;
   RampShape weight_decay_ramp = RampShape::constant;
-  double weight_decay_begin = 0;  ///< unused by constant
+  double weight_decay_begin = 0;      ///< unused by constant
   std::int64_t weight_decay_end = 0;  ///< units until the configured weight_decay is reached
 };
 
