@@ -1,0 +1,136 @@
+#include "cuda/host/window_step.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "cuda/host/check.hpp"
+#include "cuda/host/grad_sum.hpp"
+#include "cuda/host/limb_deposit.hpp"
+#include "cuda/host/node_stack.hpp"
+#include "cuda/host/parallel_blocks.hpp"
+
+namespace zeroproof::cuda::host {
+namespace {
+
+/// Elements folded at a time: a few buffers of this size live in the first-level cache.
+constexpr std::int64_t fold_numel = 4096;
+static_assert(block_numel % fold_numel == 0 && fold_numel % norm_chunk_numel == 0);
+
+Exec serial(Exec exec) {
+  exec.num_threads = 1;
+  return exec;
+}
+
+Span<float> part(Span<float> values, std::int64_t begin, std::int64_t numel) {
+  if (values.empty()) return {};
+  return values.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(numel));
+}
+
+void check_nodes(const FoldPlan& plan, Span<const Span<const float>> nodes, std::int64_t numel) {
+  ZP_CHECK(nodes.size() == plan.num_nodes(), ErrorCode::invalid_argument,
+           std::to_string(nodes.size()) + " gradient nodes were given for a plan of " +
+               std::to_string(plan.num_nodes()),
+           "every node is part of the sum", "pass one span for each");
+  for (const Span<const float> node : nodes) {
+    require_same_numel("window step", "a node", node.size(), "the shard", static_cast<std::size_t>(numel));
+  }
+}
+
+/// Calls body(begin, sum) for every stretch of fold_numel elements, on exec's threads.
+template <class Body>
+void for_sums(const Exec& exec, const FoldPlan& plan, Span<const Span<const float>> nodes, std::int64_t numel,
+              const Body& body) {
+  check_nodes(plan, nodes, numel);
+  const Exec one = serial(exec);
+  parallel_blocks(exec, numel, [&](std::int64_t block, std::int64_t end) {
+    thread_local std::vector<float> scratch, sum;
+    sum.resize(fold_numel);
+    scratch.resize(static_cast<std::size_t>(plan.depth() * fold_numel));
+    for (std::int64_t begin = block; begin < end; begin += fold_numel) {
+      const std::int64_t count = std::min(fold_numel, end - begin);
+      const Span<float> here = part(sum, 0, count);
+      plan.run(one, nodes, begin, part(scratch, 0, plan.depth() * count), here);
+      body(begin, here);
+    }
+  });
+}
+
+}  // namespace
+
+FoldPlan::FoldPlan(const std::vector<TreeNode>& nodes) : num_nodes_(nodes.size()) {
+  ZP_CHECK(!nodes.empty(), ErrorCode::invalid_argument, "a fold has no nodes",
+           "the sum of nothing is not a gradient", "pass the nodes of at least one micro-batch");
+  std::vector<std::int64_t> free;  // scratch slots
+  const auto take = [&] {
+    if (free.empty()) return depth_++ - 1;
+    const std::int64_t slot = free.back();
+    free.pop_back();
+    return slot;
+  };
+  NodeStack<std::int64_t> stack([&](std::int64_t& below, std::int64_t& top) {
+    const std::int64_t to = below >= 0 ? below : top >= 0 ? top : take();
+    additions_.push_back({below, top, to});
+    if (top >= 0 && top != to) free.push_back(top);
+    below = to;
+  });
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    ZP_CHECK(i == 0 || nodes[i - 1].first_micro_batch() < nodes[i].first_micro_batch(),
+             ErrorCode::invalid_argument, "gradient nodes are not in the order of their micro-batches",
+             "the order decides which may be combined (R11)", "sort them");
+    stack.push(nodes[i], -1 - static_cast<std::int64_t>(i));
+  }
+  stack.fold();
+}
+
+void FoldPlan::run(const Exec& exec, Span<const Span<const float>> nodes, std::int64_t begin,
+                   Span<float> scratch, Span<float> sum) const {
+  const std::int64_t count = numel(sum);
+  const auto value = [&](std::int64_t slot) -> Span<const float> {
+    if (slot >= 0) return part(scratch, slot * count, count);
+    return nodes[static_cast<std::size_t>(-1 - slot)].subspan(static_cast<std::size_t>(begin),
+                                                              static_cast<std::size_t>(count));
+  };
+  if (additions_.empty()) {
+    std::ranges::copy(value(-1), sum.begin());
+    return;
+  }
+  for (const Addition& a : additions_) {
+    const bool last = &a == &additions_.back();
+    add_nodes(exec, value(a.left), value(a.right), last ? sum : part(scratch, a.to * count, count));
+  }
+}
+
+bool window_reduce(const Exec& exec, const FoldPlan& plan, float inv_scale,
+                   Span<const Span<const float>> nodes, Span<float> grad_sum, NormLimbs& limbs) {
+  std::atomic<bool> found{false};
+  std::mutex mutex;
+  for_sums(exec, plan, nodes, numel(grad_sum), [&](std::int64_t begin, Span<float> sum) {
+    NormLimbs here;
+    if (fused_finite_and_norm(serial(exec), inv_scale, sum, here)) found = true;
+    std::ranges::copy(sum, grad_sum.begin() + begin);
+    const std::lock_guard lock(mutex);
+    merge(here, limbs);
+  });
+  return found;
+}
+
+void window_update(const Exec& exec, const FoldPlan& plan, const FusedOptions& options,
+                   const StepScalars& scalars, float clip_coef, Span<const Span<const float>> nodes,
+                   const FusedState& state, const TensorView& param) {
+  ZP_CHECK(!options.draw, ErrorCode::invalid_argument, "window_update was asked to round stochastically",
+           "its blocks have no place in the global numbering", "use the phases");
+  require_same_numel("window_update", "master", state.master.size(), "param",
+                     static_cast<std::size_t>(param.numel));
+  for_sums(exec, plan, nodes, numel(state.master), [&](std::int64_t begin, Span<float> sum) {
+    const std::int64_t count = numel(sum);
+    const FusedState piece{part(state.master, begin, count), part(state.exp_avg, begin, count),
+                           part(state.exp_avg_sq, begin, count), part(state.max_exp_avg_sq, begin, count),
+                           part(state.momentum_buffer, begin, count)};
+    const TensorView to{static_cast<std::byte*>(param.data) + begin * num_bytes(param.dtype), param.dtype,
+                        count};
+    fused_update(serial(exec), options, scalars, clip_coef, sum, piece, to);
+  });
+}
+
+}  // namespace zeroproof::cuda::host
