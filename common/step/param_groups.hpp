@@ -19,7 +19,8 @@ struct GroupRule {
   bool vectors = false;            ///< also every tensor of at most one dimension (biases, gains)
   double lr_mult = 1;
   double weight_decay_mult = 1;
-  std::optional<double> lr;      ///< decoupled: its own maximum instead of optimizer.lr * lr_mult
+  std::optional<double>
+      lr;  ///< decoupled: its own maximum instead of optimizer.lr * lr_mult; not with lr_mult
   std::optional<double> min_lr;  ///< its own floor instead of the schedule's
 };
 
@@ -35,8 +36,12 @@ struct ParamGroups {
   }
 };
 
-/// Errors (ErrorCode::config): a rule without a name or with the name of another one, with neither match nor vectors,
-/// or that matches no tensor; multipliers or rates that are negative or not finite.
+/// What can be said of rules without a model. Errors (ErrorCode::config): those of the schedule; a rule without a name or
+/// with the name of another one, with neither match nor vectors, or with both lr and lr_mult; multipliers or rates that
+/// are negative or not finite, or a group's own lr below its floor.
+void validate(const std::vector<GroupRule>& rules, const ScheduleConfig& schedule);
+
+/// Errors (ErrorCode::config): those of validate(), and a rule that matches no tensor, or only tensors of earlier rules.
 ParamGroups make_param_groups(const std::vector<GroupRule>& rules, const ScheduleConfig& schedule,
                               const FlatLayout& layout);
 

@@ -1,0 +1,24 @@
+#pragma once
+// How checks of a configuration complain.
+
+#include <cstdio>
+#include <string>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof {
+
+/// Throws ErrorCode::config unless ok.
+inline void require_config(bool ok, const std::string& problem, const std::string& why,
+                           const std::string& remedy) {
+  ZP_CHECK(ok, ErrorCode::config, problem, why, remedy);
+}
+
+/// A number as messages show it, in nine significant digits.
+inline std::string shown(double value) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof(buffer), "%.9g", value);
+  return buffer;
+}
+
+}  // namespace zeroproof
