@@ -298,7 +298,7 @@ TEST_CASE("the sums inside the layers follow R18") {
   }
 
   std::vector<float> totals(columns);
-  column_sums<float>(x.view(), totals.data());
+  column_sums<float>({rows}, x.view(), totals.data());
   for (std::int64_t j = 0; j < columns; ++j) {
     std::vector<float> column;
     for (std::int64_t i = 0; i < rows; ++i) column.push_back(x.view()(i, j));

@@ -28,6 +28,9 @@ struct ByteGptShape {
   int heads = 1;
   int hidden = 1;   ///< width of the MLP
   int context = 1;  ///< positions of one micro-batch
+  /// The head's weight is the token embedding transposed. One gradient then counts both uses: the head's sum over
+  /// positions, plus the lookup's, one addition per element.
+  bool tied = false;
 };
 
 /// 973,488 parameters; 16 micro-batches are about 6.5 GFLOP.
@@ -36,11 +39,16 @@ inline constexpr ByteGptShape byte_gpt_main{4, 136, 4, 544, 64};
 /// 12,269 parameters in tensors of odd extents, none a multiple of a vector: for tests.
 inline constexpr ByteGptShape byte_gpt_tiny{2, 15, 3, 37, 13};
 
+/// For process grids: odd extents that 4 heads cut, positions that 8 blocks share unevenly.
+inline constexpr ByteGptShape byte_gpt_grid_shape{2, 20, 4, 37, 13};
+/// The same with 8 heads.
+inline constexpr ByteGptShape byte_gpt_grid_shape8{2, 24, 8, 37, 13};
+
 /// The tensors in registration order, named like "block0.attention.query.weight".
 /// Errors: invalid_argument if an extent is below 1 (or above 2^20) or width is not divisible by heads.
 std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape);
 
-/// Initial parameters: standard deviation 0.2 for embeddings and 0.02 for the other weights, divided by
+/// Initial parameters: standard deviation 0.2 for embeddings and 0.02 for the other weights and a tied embedding, divided by
 /// sqrt(2 layers) for the two projections that add to the residual stream; gains 1; biases 0. Element i of
 /// weight tensor k is a multiple of Philox(seed, 256 + k).bell(i).
 ///

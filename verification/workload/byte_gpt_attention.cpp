@@ -19,57 +19,73 @@ Real sqrt_head_width(const ByteGptShape& shape) {
   return std::sqrt(static_cast<Real>(shape.width / shape.heads));
 }
 
+// Scores of one head, [rows, T], become d loss / d scores. On entry d_scores holds d loss / d probabilities. Row i is
+// position first + i.
+template <class Real>
+void softmax_backward(std::int64_t first, Real divisor, Matrix<const Real> probabilities,
+                      Matrix<Real> d_scores) {
+  for (std::int64_t i = 0; i < d_scores.rows; ++i) {
+    const std::int64_t seen = first + i + 1;
+    const Real* p = probabilities.row(i);
+    Real* d = d_scores.row(i);
+    const Real mean =
+        blocked_prefix_sum<Real>(d_scores.columns, seen, [&](std::int64_t j) { return p[j] * d[j]; });
+    for (std::int64_t j = 0; j < seen; ++j) d[j] = (p[j] * (d[j] - mean)) / divisor;
+    std::fill(d + seen, d + d_scores.columns, Real{0});
+  }
+}
+
 }  // namespace
 
 template <class Real>
-void attention(InstructionSet set, const ByteGptShape& shape, AttentionSaved<Real>& saved,
-               Matrix<Real> output) {
+void attention(const Pass<Real>& pass, AttentionSaved<Real>& saved, Matrix<Real> output) {
+  const ByteGptShape& shape = pass.shape;
   const Real divisor = sqrt_head_width<Real>(shape);
-  for (int h = 0; h < shape.heads; ++h) {
+  const std::int64_t first = pass.group_rows().begin();
+  gather_rows(pass.place.groups.cp, pass.positions(), saved.key.view());
+  gather_rows(pass.place.groups.cp, pass.positions(), saved.value.view());
+  for (int h = 0; h < shape.heads / pass.place.tp_size; ++h) {
     const Matrix<Real> query = head_columns(shape, h, saved.query.view());
     const Matrix<Real> key = head_columns(shape, h, saved.key.view());
     const Matrix<Real> probabilities = saved.probabilities[static_cast<std::size_t>(h)].view();
-    matmul(set, query, key.transposed(), probabilities);
+    matmul(pass.set, query, key.transposed(), probabilities);
     for (std::int64_t i = 0; i < probabilities.rows; ++i) {
       Real* row = probabilities.row(i);
-      for (std::int64_t j = 0; j <= i; ++j) row[j] = row[j] / divisor;
-      softmax_row(set, row, i + 1, probabilities.columns);
+      const std::int64_t seen = first + i + 1;
+      for (std::int64_t j = 0; j < seen; ++j) row[j] = row[j] / divisor;
+      softmax_row(pass.set, row, seen, probabilities.columns);
     }
-    matmul(set, probabilities, head_columns(shape, h, saved.value.view()), head_columns(shape, h, output));
+    matmul(pass.set, probabilities, head_columns(shape, h, saved.value.view()),
+           head_columns(shape, h, output));
   }
 }
 
 template <class Real>
-void attention_backward(InstructionSet set, const ByteGptShape& shape, const AttentionSaved<Real>& saved,
+void attention_backward(const Pass<Real>& pass, const AttentionSaved<Real>& saved,
                         Matrix<const Real> d_output, Matrix<Real> d_query, Matrix<Real> d_key,
                         Matrix<Real> d_value) {
-  const Real divisor = sqrt_head_width<Real>(shape);
-  Buffer<Real> d_scores_buffer(shape.context, shape.context);
+  const ByteGptShape& shape = pass.shape;
+  const BlockRange rows = pass.group_rows();
+  Buffer<Real> d_scores_buffer(rows.numel(), shape.context);
   const Matrix<Real> d_scores = d_scores_buffer.view();
-  for (int h = 0; h < shape.heads; ++h) {
+  for (int h = 0; h < shape.heads / pass.place.tp_size; ++h) {
     const Matrix<const Real> probabilities = saved.probabilities[static_cast<std::size_t>(h)].view();
     const Matrix<const Real> d_out = head_columns(shape, h, d_output);
-    // d_scores holds d probabilities until the loop below.
-    matmul(set, d_out, head_columns(shape, h, saved.value.view()).transposed(), d_scores);
-    matmul(set, probabilities.transposed(), d_out, head_columns(shape, h, d_value));
-    for (std::int64_t i = 0; i < d_scores.rows; ++i) {
-      const Real* p = probabilities.row(i);
-      Real* d = d_scores.row(i);
-      const Real mean =
-          blocked_prefix_sum<Real>(d_scores.columns, i + 1, [&](std::int64_t j) { return p[j] * d[j]; });
-      for (std::int64_t j = 0; j <= i; ++j) d[j] = (p[j] * (d[j] - mean)) / divisor;
-      std::fill(d + i + 1, d + d_scores.columns, Real{0});
-    }
-    matmul(set, d_scores, head_columns(shape, h, saved.key.view()), head_columns(shape, h, d_query));
-    matmul(set, d_scores.transposed(), head_columns(shape, h, saved.query.view()),
-           head_columns(shape, h, d_key));
+    matmul(pass.set, d_out, head_columns(shape, h, saved.value.view()).transposed(), d_scores);
+    matmul(pass.set, probabilities.transposed(), d_out, head_columns(shape, h, d_value), rows);
+    softmax_backward<Real>(rows.begin(), sqrt_head_width<Real>(shape), probabilities, d_scores);
+    matmul(pass.set, d_scores, head_columns(shape, h, saved.key.view()), head_columns(shape, h, d_query));
+    matmul(pass.set, d_scores.transposed(), head_columns(shape, h, saved.query.view()),
+           head_columns(shape, h, d_key), rows);
   }
+  fold_rows(pass.place.groups.cp, pass.positions(), d_key);
+  fold_rows(pass.place.groups.cp, pass.positions(), d_value);
 }
 
-#define ZP_INSTANTIATE(Real)                                                                         \
-  template void attention(InstructionSet, const ByteGptShape&, AttentionSaved<Real>&, Matrix<Real>); \
-  template void attention_backward(InstructionSet, const ByteGptShape&, const AttentionSaved<Real>&, \
-                                   Matrix<const Real>, Matrix<Real>, Matrix<Real>, Matrix<Real>)
+#define ZP_INSTANTIATE(Real)                                                                           \
+  template void attention(const Pass<Real>&, AttentionSaved<Real>&, Matrix<Real>);                     \
+  template void attention_backward(const Pass<Real>&, const AttentionSaved<Real>&, Matrix<const Real>, \
+                                   Matrix<Real>, Matrix<Real>, Matrix<Real>)
 
 ZP_INSTANTIATE(float);
 ZP_INSTANTIATE(double);

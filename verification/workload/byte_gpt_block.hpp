@@ -1,50 +1,51 @@
 #pragma once
 // One transformer block: x = x + attention(layer_norm(x)), then x = x + mlp(layer_norm(x)).
+//
+// Residual stream and norms have the rank's own rows. Normalized rows are gathered over the TP group before the layers it
+// cuts by columns; results of the layers it cuts by rows are folded, each rank keeping its own rows.
 
 #include "verification/workload/byte_gpt_attention.hpp"
 #include "verification/workload/byte_gpt_layers.hpp"
-#include "verification/workload/byte_gpt_tensors.hpp"
+#include "verification/workload/byte_gpt_linear.hpp"
 
 namespace zeroproof::workload {
 
-/// What every layer of a pass needs.
-template <class Real>
-struct Pass {
-  InstructionSet set;
-  ByteGptShape shape;
-  Tensors<const Real> params;
-};
-
-/// What one block keeps for its backward pass.
+/// What one block keeps for its backward pass. "rows" are those of the TP group.
 template <class Real>
 struct BlockSaved {
-  explicit BlockSaved(const ByteGptShape& shape)
-      : attention_norm(shape.context, shape.width),
-        attention_input(shape.context, shape.width),
-        attention(shape),
-        attention_result(shape.context, shape.width),
-        mlp_norm(shape.context, shape.width),
-        mlp_input(shape.context, shape.width),
-        up(shape.context, shape.hidden),
-        tanhs(shape.context, shape.hidden),
-        activated(shape.context, shape.hidden) {}
+  explicit BlockSaved(const Pass<Real>& pass)
+      : BlockSaved(pass, pass.own_rows().numel(), pass.group_rows().numel(),
+                   pass.place.slice(pass.shape.width).numel(), pass.place.slice(pass.shape.hidden).numel()) {}
 
   LayerNormSaved<Real> attention_norm;
-  Buffer<Real> attention_input;  ///< [T, width], normalized with gain and bias
+  Buffer<Real> attention_input;  ///< [rows, width], normalized with gain and bias
   AttentionSaved<Real> attention;
-  Buffer<Real> attention_result;  ///< [T, width], before the output projection
+  Buffer<Real> attention_result;  ///< [rows, its columns], before the output projection
   LayerNormSaved<Real> mlp_norm;
-  Buffer<Real> mlp_input;  ///< [T, width]
-  Buffer<Real> up;         ///< [T, hidden], before GELU
-  Buffer<Real> tanhs;      ///< [T, hidden], the tanh inside GELU
-  Buffer<Real> activated;  ///< [T, hidden], after GELU
+  Buffer<Real> mlp_input;  ///< [rows, width]
+  Buffer<Real> up;         ///< [rows, its hidden], before GELU
+  Buffer<Real> tanhs;      ///< [rows, its hidden], the tanh inside GELU
+  Buffer<Real> activated;  ///< [rows, its hidden], after GELU
+
+ private:
+  BlockSaved(const Pass<Real>& pass, std::int64_t own, std::int64_t rows, std::int64_t columns,
+             std::int64_t hidden)
+      : attention_norm(own, pass.shape.width),
+        attention_input(rows, pass.shape.width),
+        attention(pass),
+        attention_result(rows, columns),
+        mlp_norm(own, pass.shape.width),
+        mlp_input(rows, pass.shape.width),
+        up(rows, hidden),
+        tanhs(rows, hidden),
+        activated(rows, hidden) {}
 };
 
-/// x: [T, width], the residual stream, updated in place.
+/// x: [own rows, width], the residual stream, updated in place.
 template <class Real>
 void block_forward(const Pass<Real>& pass, int block, BlockSaved<Real>& saved, Matrix<Real> x);
 
-/// dx: [T, width], d loss / d (output of the block) on entry, d loss / d (its input) on return.
+/// dx: [own rows, width], d loss / d (output of the block) on entry, d loss / d (its input) on return.
 template <class Real>
 void block_backward(const Pass<Real>& pass, int block, const BlockSaved<Real>& saved,
                     const Tensors<Real>& grads, Matrix<Real> dx);

@@ -16,21 +16,23 @@ constexpr Real gelu_cubic = static_cast<Real>(0.044715);
 template <class Real>
 constexpr Real norm_epsilon = static_cast<Real>(1e-5);
 
-// totals[j] = blocked sum over i of term(i, j), j in [0, columns); many columns at a time, to vectorise.
+// totals[j] = fold over i of term(i, j), j in [0, columns); many columns at a time, to vectorise.
 template <class Real, class Term>
-void column_sums_of(std::int64_t rows, std::int64_t columns, Real* totals, const Term& term) {
+void column_sums_of(const BlockRange& rows, std::int64_t columns, Real* totals, const Term& term) {
   constexpr std::int64_t group = 64;
   for (std::int64_t first = 0; first < columns; first += group) {
     const std::int64_t count = std::min(group, columns - first);
-    Real sums[sum_blocks][group] = {};
-    for (int b = 0; b < sum_blocks; ++b) {
-      for (std::int64_t i = block_begin(rows, b); i < block_begin(rows, b + 1); ++i) {
-        for (std::int64_t j = 0; j < count; ++j) sums[b][j] += term(i, first + j);
+    Real sums[group][sum_blocks] = {};
+    for (int b = 0; b < rows.count; ++b) {
+      Real sum[group] = {};
+      for (std::int64_t i = rows.local_begin(b); i < rows.local_begin(b + 1); ++i) {
+        for (std::int64_t j = 0; j < count; ++j) sum[j] += term(i, first + j);
       }
+      for (std::int64_t j = 0; j < count; ++j) sums[j][b] = sum[j];
     }
     for (std::int64_t j = 0; j < count; ++j) {
-      totals[first + j] = fold_blocks(sums[0][j], sums[1][j], sums[2][j], sums[3][j], sums[4][j], sums[5][j],
-                                      sums[6][j], sums[7][j]);
+      fold_nodes(sums[j], rows.count);
+      totals[first + j] = sums[j][0];
     }
   }
 }
@@ -38,27 +40,15 @@ void column_sums_of(std::int64_t rows, std::int64_t columns, Real* totals, const
 }  // namespace
 
 template <class Real>
-void column_sums(Matrix<const Real> a, Real* totals) {
-  column_sums_of(a.rows, a.columns, totals, [&](std::int64_t i, std::int64_t j) { return a.row(i)[j]; });
+void column_sums(const BlockRange& rows, Matrix<const Real> a, Real* totals) {
+  column_sums_of(rows, a.columns, totals, [&](std::int64_t i, std::int64_t j) { return a.row(i)[j]; });
 }
 
 template <class Real>
-void linear(InstructionSet set, Matrix<const Real> x, const Tensors<const Real>& params, int weight,
-            Matrix<Real> y) {
-  matmul(set, x, params.matrix(weight), y);
-  const Real* bias = params.vector(weight + 1);
+void add_bias(const Real* bias, Matrix<Real> y) {
   for (std::int64_t i = 0; i < y.rows; ++i) {
     for (std::int64_t j = 0; j < y.columns; ++j) y.row(i)[j] += bias[j];
   }
-}
-
-template <class Real>
-void linear_backward(InstructionSet set, Matrix<const Real> x, Matrix<const Real> dy,
-                     const Tensors<const Real>& params, const Tensors<Real>& grads, int weight,
-                     Matrix<Real> dx) {
-  matmul(set, x.transposed(), dy, grads.matrix(weight));
-  column_sums<Real>(dy, grads.vector(weight + 1));
-  matmul(set, dy, params.matrix(weight).transposed(), dx);
 }
 
 template <class Real>
@@ -83,14 +73,15 @@ void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gai
 }
 
 template <class Real>
-void layer_norm_backward(Matrix<const Real> dy, const Tensors<const Real>& params, const Tensors<Real>& grads,
-                         int gain, const LayerNormSaved<Real>& saved, Matrix<Real> dx) {
+void layer_norm_backward(const BlockRange& rows, Matrix<const Real> dy, const Tensors<const Real>& params,
+                         const Tensors<Real>& grads, int gain, const LayerNormSaved<Real>& saved,
+                         Matrix<Real> dx) {
   const Real* gains = params.vector(gain);
   const Matrix<const Real> normalized = saved.normalized.view();
   const auto width = static_cast<Real>(dy.columns);
-  column_sums_of(dy.rows, dy.columns, grads.vector(gain),
+  column_sums_of(rows, dy.columns, grads.vector(gain),
                  [&](std::int64_t i, std::int64_t j) { return dy.row(i)[j] * normalized.row(i)[j]; });
-  column_sums<Real>(dy, grads.vector(gain + 1));
+  column_sums<Real>(rows, dy, grads.vector(gain + 1));
   std::vector<Real> scaled(static_cast<std::size_t>(dy.columns));  // d loss / d normalized
   for (std::int64_t i = 0; i < dy.rows; ++i) {
     const Real* unit = normalized.row(i);
@@ -154,8 +145,9 @@ Real softmax_row(InstructionSet set, Real* row, std::int64_t count, std::int64_t
 }
 
 template <class Real>
-double cross_entropy(InstructionSet set, Matrix<Real> logits, Span<const std::uint8_t> targets) {
-  const double total = blocked_sum<double>(logits.rows, [&](std::int64_t i) {
+double cross_entropy(InstructionSet set, const BlockRange& rows, Matrix<Real> logits,
+                     Span<const std::uint8_t> targets) {
+  return partial_sum<double>(rows, [&](std::int64_t i) {
     Real* row = logits.row(i);
     // ln(sum) - (target's logit - max), not -ln(probability), which would be infinite where a probability
     // rounds to 0.
@@ -164,33 +156,31 @@ double cross_entropy(InstructionSet set, Matrix<Real> logits, Span<const std::ui
     const double sum = softmax_row(set, row, logits.columns, logits.columns);
     return log_f64(sum) - (target - max);
   });
-  return total / static_cast<double>(logits.rows);
 }
 
 template <class Real>
-void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t> targets, Real loss_scale) {
-  const auto positions = static_cast<Real>(probabilities.rows);
+void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t> targets,
+                            std::int64_t positions, Real loss_scale) {
+  const auto divisor = static_cast<Real>(positions);
   for (std::int64_t i = 0; i < probabilities.rows; ++i) {
     Real* row = probabilities.row(i);
     row[targets[static_cast<std::size_t>(i)]] -= Real{1};
-    for (std::int64_t j = 0; j < probabilities.columns; ++j) row[j] = row[j] / positions * loss_scale;
+    for (std::int64_t j = 0; j < probabilities.columns; ++j) row[j] = row[j] / divisor * loss_scale;
   }
 }
 
-#define ZP_INSTANTIATE(Real)                                                                               \
-  template void column_sums(Matrix<const Real>, Real*);                                                    \
-  template void linear(InstructionSet, Matrix<const Real>, const Tensors<const Real>&, int, Matrix<Real>); \
-  template void linear_backward(InstructionSet, Matrix<const Real>, Matrix<const Real>,                    \
-                                const Tensors<const Real>&, const Tensors<Real>&, int, Matrix<Real>);      \
-  template void layer_norm(Matrix<const Real>, const Tensors<const Real>&, int, LayerNormSaved<Real>&,     \
-                           Matrix<Real>);                                                                  \
-  template void layer_norm_backward(Matrix<const Real>, const Tensors<const Real>&, const Tensors<Real>&,  \
-                                    int, const LayerNormSaved<Real>&, Matrix<Real>);                       \
-  template void gelu(InstructionSet, Matrix<const Real>, Matrix<Real>, Matrix<Real>);                      \
-  template void gelu_backward(InstructionSet, Matrix<const Real>, Matrix<const Real>, Matrix<Real>);       \
-  template Real softmax_row(InstructionSet, Real*, std::int64_t, std::int64_t);                            \
-  template double cross_entropy(InstructionSet, Matrix<Real>, Span<const std::uint8_t>);                   \
-  template void cross_entropy_backward(Matrix<Real>, Span<const std::uint8_t>, Real)
+#define ZP_INSTANTIATE(Real)                                                                                \
+  template void column_sums(const BlockRange&, Matrix<const Real>, Real*);                                  \
+  template void add_bias(const Real*, Matrix<Real>);                                                        \
+  template void layer_norm(Matrix<const Real>, const Tensors<const Real>&, int, LayerNormSaved<Real>&,      \
+                           Matrix<Real>);                                                                   \
+  template void layer_norm_backward(const BlockRange&, Matrix<const Real>, const Tensors<const Real>&,      \
+                                    const Tensors<Real>&, int, const LayerNormSaved<Real>&, Matrix<Real>);  \
+  template void gelu(InstructionSet, Matrix<const Real>, Matrix<Real>, Matrix<Real>);                       \
+  template void gelu_backward(InstructionSet, Matrix<const Real>, Matrix<const Real>, Matrix<Real>);        \
+  template Real softmax_row(InstructionSet, Real*, std::int64_t, std::int64_t);                             \
+  template double cross_entropy(InstructionSet, const BlockRange&, Matrix<Real>, Span<const std::uint8_t>); \
+  template void cross_entropy_backward(Matrix<Real>, Span<const std::uint8_t>, std::int64_t, Real)
 
 ZP_INSTANTIATE(float);
 ZP_INSTANTIATE(double);

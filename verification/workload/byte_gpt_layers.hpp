@@ -1,5 +1,6 @@
 #pragma once
-// The layers of byte_gpt, forward and backward. Rows are positions; T is the number of positions.
+// The layers of byte_gpt that need no other rank, forward and backward. Rows are positions; T is the number of positions
+// a rank has, all or those of some blocks. A sum over positions is then the fold of these blocks, part of the whole sum.
 //
 // Backward functions take d loss / d output and write d loss / d input and d loss / d parameters, overwriting
 // what was there. Every function is instantiated for float and double.
@@ -29,20 +30,13 @@ class Buffer {
   std::vector<Real> elements_;
 };
 
-/// totals[j] = blocked sum over the rows of a: [columns]
+/// totals[j] = fold over the rows of a, which are the positions of `rows`: [columns]
 template <class Real>
-void column_sums(Matrix<const Real> a, Real* totals);
+void column_sums(const BlockRange& rows, Matrix<const Real> a, Real* totals);
 
-/// y = x weight + bias. x [T, inputs], y [T, outputs]; the bias is added after the sum.
+/// Adds a bias to every row of y.
 template <class Real>
-void linear(InstructionSet set, Matrix<const Real> x, const Tensors<const Real>& params, int weight,
-            Matrix<Real> y);
-
-/// dx = dy weight^T, d weight = x^T dy (a sum over positions), d bias = column sums of dy.
-template <class Real>
-void linear_backward(InstructionSet set, Matrix<const Real> x, Matrix<const Real> dy,
-                     const Tensors<const Real>& params, const Tensors<Real>& grads, int weight,
-                     Matrix<Real> dx);
+void add_bias(const Real* bias, Matrix<Real> y);
 
 /// What layer_norm keeps for its backward pass.
 template <class Real>
@@ -59,8 +53,9 @@ void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gai
 
 /// Unlike the other backward functions it adds to dx, because its input also feeds the residual stream.
 template <class Real>
-void layer_norm_backward(Matrix<const Real> dy, const Tensors<const Real>& params, const Tensors<Real>& grads,
-                         int gain, const LayerNormSaved<Real>& saved, Matrix<Real> dx);
+void layer_norm_backward(const BlockRange& rows, Matrix<const Real> dy, const Tensors<const Real>& params,
+                         const Tensors<Real>& grads, int gain, const LayerNormSaved<Real>& saved,
+                         Matrix<Real> dx);
 
 /// y = u / 2 * (1 + t), t = tanh(sqrt(2 / pi) * (u * (1 + 0.044715 u^2))), element by element; t is kept.
 template <class Real>
@@ -75,12 +70,16 @@ void gelu_backward(InstructionSet set, Matrix<const Real> u, Matrix<const Real> 
 template <class Real>
 Real softmax_row(InstructionSet set, Real* row, std::int64_t count, std::int64_t size);
 
-/// Logits [T, vocabulary] become probabilities; returns the mean of -ln(probability of the target), in nats.
+/// Logits [T, vocabulary] become probabilities; returns the fold over the positions of `rows` of
+/// -ln(probability of the target), in nats. targets: [T]
 template <class Real>
-double cross_entropy(InstructionSet set, Matrix<Real> logits, Span<const std::uint8_t> targets);
+double cross_entropy(InstructionSet set, const BlockRange& rows, Matrix<Real> logits,
+                     Span<const std::uint8_t> targets);
 
-/// Probabilities become loss_scale * d loss / d logits = (probability - [target]) / T * loss_scale.
+/// Probabilities become loss_scale * d loss / d logits = (probability - [target]) / positions * loss_scale, where
+/// `positions` counts the whole micro-batch.
 template <class Real>
-void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t> targets, Real loss_scale);
+void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t> targets,
+                            std::int64_t positions, Real loss_scale);
 
 }  // namespace zeroproof::workload

@@ -21,6 +21,8 @@ void check_extent(const char* what, int extent) {
 }
 
 float initial_deviation(const std::string& name, const ByteGptShape& shape) {
+  if (shape.tied && name == "token_embedding.weight")
+    return 0.02F;  // logits as small as a head of its own makes them
   // With 0.02 the first residual stream would be so short that a few optimizer steps of 0.002 turn it around,
   // and the loss of an otherwise healthy run jumps.
   if (name.ends_with("embedding.weight")) return 0.2F;
@@ -69,12 +71,11 @@ std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape) {
     linear(prefix + "mlp.down", hidden, width);
   }
   norm("final_norm");
-  params.push_back({"head.weight", {width, vocabulary}});
+  if (!shape.tied) params.push_back({"head.weight", {width, vocabulary}});
   return params;
 }
 
-void check_layout(const ByteGptShape& shape, const FlatLayout& layout, std::int64_t flat_numel) {
-  const std::vector<ParamSpec> params = byte_gpt_params(shape);
+void check_layout(const std::vector<ParamSpec>& params, const FlatLayout& layout, std::int64_t flat_numel) {
   const auto same = [](const TensorSlot& slot, const ParamSpec& param) {
     return slot.name == param.name && slot.shape == param.shape;
   };
@@ -85,6 +86,10 @@ void check_layout(const ByteGptShape& shape, const FlatLayout& layout, std::int6
            "a flat buffer has " + std::to_string(flat_numel) + " elements but the layout needs " +
                std::to_string(layout.padded_numel()),
            "tensors would be read past its end", "allocate layout.padded_numel() elements");
+}
+
+void check_layout(const ByteGptShape& shape, const FlatLayout& layout, std::int64_t flat_numel) {
+  check_layout(byte_gpt_params(shape), layout, flat_numel);
 }
 
 void init_parameters(const ByteGptShape& shape, const FlatLayout& layout, std::uint64_t seed,

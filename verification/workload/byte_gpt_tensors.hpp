@@ -2,6 +2,7 @@
 // Where each tensor of the model stands in registration order, and views of the flat buffers by that order.
 
 #include <cstdint>
+#include <vector>
 
 #include "common/base/span.hpp"
 #include "common/layout/flat_layout.hpp"
@@ -29,23 +30,27 @@ inline constexpr int block_tensor(int block, BlockTensor which) {
   return 2 + block * tensors_per_block + which;
 }
 inline constexpr int final_norm(const ByteGptShape& shape) { return 2 + shape.layers * tensors_per_block; }
+/// Not for tied embeddings.
 inline constexpr int head(const ByteGptShape& shape) { return final_norm(shape) + 2; }
 
 /// Errors: see byte_gpt_params.
 void check_shape(const ByteGptShape& shape);
 
-/// Errors: invalid_argument if the layout is not that of byte_gpt_params(shape), or flat_numel not its
-/// length.
+/// Errors: invalid_argument if the layout is not that of params (byte_gpt_params(shape)), or flat_numel not its length.
+void check_layout(const std::vector<ParamSpec>& params, const FlatLayout& layout, std::int64_t flat_numel);
 void check_layout(const ByteGptShape& shape, const FlatLayout& layout, std::int64_t flat_numel);
 
-/// The tensors of one flat buffer, parameters (Real is const) or gradients, by index. Does not own anything.
+/// The tensors of one flat buffer or of one unit of it, parameters (Real is const) or gradients, by index. Does not own
+/// anything.
 template <class Real>
 class Tensors {
  public:
-  Tensors(const FlatLayout& layout, Span<Real> flat) : layout_(&layout), flat_(flat) {}
+  /// flat: elements [first, first + numel) of the layout; only tensors in there may be asked for.
+  Tensors(const FlatLayout& layout, Span<Real> flat, std::int64_t first = 0)
+      : layout_(&layout), flat_(flat), first_(first) {}
 
   /// First element of a vector.
-  Real* vector(int tensor) const { return flat_.data() + slot(tensor).begin; }
+  Real* vector(int tensor) const { return flat_.data() + (slot(tensor).begin - first_); }
 
   Matrix<Real> matrix(int tensor) const {
     return {vector(tensor), slot(tensor).shape[0], slot(tensor).shape[1]};
@@ -56,6 +61,7 @@ class Tensors {
 
   const FlatLayout* layout_;
   Span<Real> flat_;
+  std::int64_t first_;
 };
 
 }  // namespace zeroproof::workload

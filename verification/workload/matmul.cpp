@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "verification/workload/blocked_sum.hpp"
 
 namespace zeroproof::workload {
 namespace {
@@ -26,19 +25,20 @@ struct VectorOf {
 
 // out [rows, panel_columns] = a [rows, depth] * panel. Lanes are columns, so each element keeps its order.
 template <int rows, int vector_bytes, class Real>
-__attribute__((always_inline)) inline void multiply_tile(const Matrix<const Real>& a, std::int64_t first_row,
-                                                         const Real* panel, Real* out) {
+__attribute__((always_inline)) inline void multiply_tile(const Matrix<const Real>& a, const BlockRange& range,
+                                                         std::int64_t first_row, const Real* panel,
+                                                         Real* out) {
   using Vector = typename VectorOf<Real, vector_bytes>::type;
   constexpr int lanes = vector_bytes / sizeof(Real);
   constexpr int vectors = panel_columns<Real> / lanes;
   Vector sums[sum_blocks][rows][vectors];
-  for (int b = 0; b < sum_blocks; ++b) {
+  for (int b = 0; b < range.count; ++b) {
     Vector sum[rows][vectors];
     for (int r = 0; r < rows; ++r) {
       for (int v = 0; v < vectors; ++v) sum[r][v] = Vector{};
     }
-    const std::int64_t end = block_begin(a.columns, b + 1);
-    for (std::int64_t k = block_begin(a.columns, b); k < end; ++k) {
+    const std::int64_t end = range.local_begin(b + 1);
+    for (std::int64_t k = range.local_begin(b); k < end; ++k) {
       Vector x[vectors];
       for (int v = 0; v < vectors; ++v) {
         std::memcpy(&x[v], panel + k * panel_columns<Real> + v * lanes, sizeof(Vector));
@@ -52,21 +52,27 @@ __attribute__((always_inline)) inline void multiply_tile(const Matrix<const Real
       for (int v = 0; v < vectors; ++v) sums[b][r][v] = sum[r][v];
     }
   }
+  // fold_nodes() written out for vectors: their ABI in calls differs between instruction sets.
+  for (int step = 1; step < range.count; step *= 2) {
+    for (int b = 0; b < range.count; b += 2 * step) {
+      for (int r = 0; r < rows; ++r) {
+        for (int v = 0; v < vectors; ++v) sums[b][r][v] += sums[b + step][r][v];
+      }
+    }
+  }
   for (int r = 0; r < rows; ++r) {
     for (int v = 0; v < vectors; ++v) {
-      // fold_blocks() written out: it would return a vector, and that ABI differs between instruction sets.
-      const Vector total = ((sums[0][r][v] + sums[1][r][v]) + (sums[2][r][v] + sums[3][r][v])) +
-                           ((sums[4][r][v] + sums[5][r][v]) + (sums[6][r][v] + sums[7][r][v]));
-      std::memcpy(out + r * panel_columns<Real> + v * lanes, &total, sizeof(Vector));
+      std::memcpy(out + r * panel_columns<Real> + v * lanes, &sums[0][r][v], sizeof(Vector));
     }
   }
 }
 
 template <int rows, int vector_bytes, class Real>
-__attribute__((always_inline)) inline void multiply_rows(const Matrix<const Real>& a, std::int64_t first_row,
-                                                         const Real* panel, const Matrix<Real>& c) {
+__attribute__((always_inline)) inline void multiply_rows(const Matrix<const Real>& a, const BlockRange& range,
+                                                         std::int64_t first_row, const Real* panel,
+                                                         const Matrix<Real>& c) {
   Real tile[rows * panel_columns<Real>];
-  multiply_tile<rows, vector_bytes>(a, first_row, panel, tile);
+  multiply_tile<rows, vector_bytes>(a, range, first_row, panel, tile);
   for (int r = 0; r < rows; ++r) {
     std::copy_n(tile + r * panel_columns<Real>, c.columns, c.row(first_row + r));
   }
@@ -80,13 +86,18 @@ void fill_panel(const Matrix<const Real>& b, Real* panel) {
 }
 
 template <class Real>
-void multiply(InstructionSet set, Matrix<const Real> a, Matrix<const Real> b, Matrix<Real> c) {
+void multiply(InstructionSet set, Matrix<const Real> a, Matrix<const Real> b, Matrix<Real> c,
+              const BlockRange& range) {
   ZP_CHECK(a.rows == c.rows && a.columns == b.rows && b.columns == c.columns, ErrorCode::invalid_argument,
            "the extents of a product do not fit: " + std::to_string(a.rows) + "x" +
                std::to_string(a.columns) + " times " + std::to_string(b.rows) + "x" +
                std::to_string(b.columns) + " into " + std::to_string(c.rows) + "x" +
                std::to_string(c.columns),
            "elements outside a matrix would be read", "pass a transposed() view where one is meant");
+  ZP_CHECK(a.columns == range.numel(), ErrorCode::invalid_argument,
+           "factors have depth " + std::to_string(a.columns) + " where the blocks have " +
+               std::to_string(range.numel()) + " terms",
+           "elements would get into the wrong block", "pass the columns and rows of the range alone");
   ZP_CHECK(c.column_stride == 1, ErrorCode::invalid_argument,
            "the result of a product has column stride " + std::to_string(c.column_stride),
            "rows are written as contiguous memory", "compute the transposed product instead");
@@ -100,8 +111,8 @@ void multiply(InstructionSet set, Matrix<const Real> a, Matrix<const Real> b, Ma
       constexpr int bytes = decltype(vector_bytes)::value;
       std::int64_t i = 0;
       for (; i + tile_rows <= a.rows; i += tile_rows)
-        multiply_rows<tile_rows, bytes>(a, i, panel.data(), out);
-      for (; i < a.rows; ++i) multiply_rows<1, bytes>(a, i, panel.data(), out);
+        multiply_rows<tile_rows, bytes>(a, range, i, panel.data(), out);
+      for (; i < a.rows; ++i) multiply_rows<1, bytes>(a, range, i, panel.data(), out);
     });
   }
 }
@@ -109,11 +120,21 @@ void multiply(InstructionSet set, Matrix<const Real> a, Matrix<const Real> b, Ma
 }  // namespace
 
 void matmul(InstructionSet set, Matrix<const float> a, Matrix<const float> b, Matrix<float> c) {
-  multiply(set, a, b, c);
+  multiply(set, a, b, c, {a.columns});
 }
 
 void matmul(InstructionSet set, Matrix<const double> a, Matrix<const double> b, Matrix<double> c) {
-  multiply(set, a, b, c);
+  multiply(set, a, b, c, {a.columns});
+}
+
+void matmul(InstructionSet set, Matrix<const float> a, Matrix<const float> b, Matrix<float> c,
+            const BlockRange& range) {
+  multiply(set, a, b, c, range);
+}
+
+void matmul(InstructionSet set, Matrix<const double> a, Matrix<const double> b, Matrix<double> c,
+            const BlockRange& range) {
+  multiply(set, a, b, c, range);
 }
 
 }  // namespace zeroproof::workload

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "verification/workload/blocked_sum.hpp"
 #include "verification/workload/instruction_set.hpp"
 
 namespace zeroproof::workload {
@@ -42,6 +43,14 @@ struct Matrix {
     return result;
   }
 
+  /// Rows [first, first + count).
+  Matrix row_range(std::int64_t first, std::int64_t count) const {
+    Matrix result = *this;
+    result.data += first * row_stride;
+    result.rows = count;
+    return result;
+  }
+
   /// Columns [first, first + count).
   Matrix column_range(std::int64_t first, std::int64_t count) const {
     Matrix result = *this;
@@ -60,5 +69,13 @@ struct Matrix {
 /// alone. Errors   Error(invalid_argument) if the extents do not fit or a row of c is not contiguous.
 void matmul(InstructionSet set, Matrix<const float> a, Matrix<const float> b, Matrix<float> c);
 void matmul(InstructionSet set, Matrix<const double> a, Matrix<const double> b, Matrix<double> c);
+
+/// The part of such a sum that some blocks of it make: a [rows, range.numel()], b [range.numel(), columns] are the
+/// columns and rows [range.begin(), range.end()) of the factors of a product of depth range.total. Every element is
+/// the fold of its blocks, +0 if they are empty. Errors as above, and if the depth is not range.numel().
+void matmul(InstructionSet set, Matrix<const float> a, Matrix<const float> b, Matrix<float> c,
+            const BlockRange& range);
+void matmul(InstructionSet set, Matrix<const double> a, Matrix<const double> b, Matrix<double> c,
+            const BlockRange& range);
 
 }  // namespace zeroproof::workload
