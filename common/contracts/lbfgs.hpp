@@ -15,8 +15,8 @@
 
 namespace zeroproof {
 
-/// How far to go along a direction. none: always the whole step length. armijo: halved until f decreases sufficiently
-/// [LBFGS:armijo].
+/// How far to go along a direction. none: always the whole step length. armijo: halved until f decreases
+/// sufficiently [LBFGS:armijo].
 enum class LineSearch : std::uint8_t { none, armijo };
 
 /// Why a step of L-BFGS ended; the order of the checks is that of R21.
@@ -52,8 +52,8 @@ struct LbfgsSetup {
   Exec exec;
 };
 
-/// Everything that survives a step (R21). n is padded_numel when a state is loaded (undistributed, flat order) and
-/// shard_numel when an optimizer is asked for its own. Padding is ignored.
+/// Everything that survives a step (R21). n is padded_numel when a state is loaded (undistributed, flat
+/// order) and shard_numel when an optimizer is asked for its own. Padding is ignored.
 struct LbfgsState {
   Span<const float> master;              // [n] x
   Span<const float> grad_before;         // [n] if pending, else empty: g where the last move began
@@ -88,8 +88,8 @@ class LbfgsOptimizer {
   virtual ~LbfgsOptimizer() = default;
 
   /// Call once before the first step, on all ranks; not collective.
-  /// Errors: invalid_argument if a span has another length than R21's state needs, there are more pairs than m, or a
-  /// number is negative.
+  /// Errors: invalid_argument if a span has another length than R21's state needs, there are more pairs than
+  /// m, or a number is negative.
   virtual void load_state(const LbfgsState& full) = 0;
 
   /// This rank's part of the state; views valid until the next step or load.
@@ -98,9 +98,9 @@ class LbfgsOptimizer {
   /// One step, collective.
   ///
   /// Exact    bitwise, for any shard map and any number of ranks (R21).
-  /// Errors   invalid_argument before a state was loaded; comm, on every rank, naming the ranks, if settings, scalars of
-  ///          the state, f or the number of evaluations differ between ranks. After an error the optimizer is to be loaded
-  ///          again.
+  /// Errors   invalid_argument before a state was loaded; comm, on every rank, naming the ranks, if settings,
+  ///          scalars of the state, f or the number of evaluations differ between ranks. After an error the
+  ///          optimizer is to be loaded again.
   virtual LbfgsReport step(Closure& closure) = 0;
 };
 
@@ -115,8 +115,8 @@ using MeanLossFn = double(Span<const double> losses, std::int64_t divisor);
 
 /// One rank of L-BFGS.
 ///
-/// Errors   invalid_argument if the setup is incomplete, layout, shard map and communicator do not fit each other, or a
-///          setting leaves R21's ranges.
+/// Errors   invalid_argument if the setup is incomplete, layout, shard map and communicator do not fit each
+///          other, or a setting leaves R21's ranges.
 /// Contract R21. Source [LBFGS:update].
 using MakeLbfgsFn = std::unique_ptr<LbfgsOptimizer>(const LbfgsSetup& setup);
 

@@ -9,16 +9,17 @@ namespace zeroproof {
 
 /// Loss and gradient of one step's micro-batches, as a function of the sharded fp32 master.
 ///
-/// Collective: all ranks evaluate equally often, in the same order. Evaluations are counted here, so that a rank that made
-/// one more than the others is found at the end of a step (R21).
+/// Collective: all ranks evaluate equally often, in the same order. Evaluations are counted here, so that a
+/// rank that made one more than the others is found at the end of a step (R21). Every rank has an object of
+/// its own.
 class Closure {
  public:
   virtual ~Closure() = default;
 
   /// f and this rank's shard of its gradient.
   ///
-  /// Shapes   master_shard, grad_shard: [shard_numel], in the order of ShardMap::shard(rank), padding included; no overlap.
-  ///          Padding of either holds anything.
+  /// Shapes   master_shard, grad_shard: [shard_numel], in the order of ShardMap::shard(rank), padding
+  ///          included; no overlap. Padding of either holds anything.
   /// Units    the mean loss and g1 of R6, without a loss scale.
   /// Exact    bitwise; f is the same bits on all ranks (R21).
   /// Errors   whatever the closure throws ends the step where it is.
@@ -31,8 +32,8 @@ class Closure {
   std::int64_t evaluations() const { return evaluations_; }
 
  private:
-  /// grad_shard arrives full of NaN; every element of every tensor is to be written. A result that is not finite is legal:
-  /// it tells the optimizer not to go there.
+  /// grad_shard arrives full of NaN; every element of every tensor is to be written. A result that is not
+  /// finite is legal: it tells the optimizer not to go there.
   virtual double compute(Span<const float> master_shard, Span<float> grad_shard) = 0;
 
   std::int64_t evaluations_ = 0;
