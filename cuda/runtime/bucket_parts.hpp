@@ -1,0 +1,23 @@
+#pragma once
+// Which units a bucket's gradient comes from.
+
+#include <vector>
+
+#include "common/layout/flat_layout.hpp"
+
+namespace zeroproof::cuda {
+
+/// Elements that a bucket and a unit have in common, in the global numbering; never empty.
+struct BucketPart {
+  int unit = 0;
+  FlatRange range;
+};
+
+/// The parts of every bucket, in increasing order. A bucket with one part lies in one unit.
+///
+/// Shapes   units, buckets: each neighbours in increasing order; units may be empty, buckets not.
+/// Errors   invalid_argument if they are not, or do not start at 0 and end at the same element.
+std::vector<std::vector<BucketPart>> bucket_parts(const std::vector<FlatRange>& units,
+                                                  const std::vector<FlatRange>& buckets);
+
+}  // namespace zeroproof::cuda

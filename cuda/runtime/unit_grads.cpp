@@ -1,0 +1,103 @@
+#include "cuda/runtime/unit_grads.hpp"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+std::string gradient(const char* what, int index) {
+  return std::string("the gradient of ") + what + " " + std::to_string(index);
+}
+
+}  // namespace
+
+TensorView stretch(const TensorView& view, std::int64_t begin, FlatRange range) {
+  const std::int64_t offset = (range.begin - begin) * num_bytes(view.dtype);
+  return {static_cast<std::byte*>(view.data) + offset, view.dtype, range.numel()};
+}
+
+UnitGrads::UnitGrads(std::vector<FlatRange> units, std::vector<FlatRange> buckets, DType dtype,
+                     MemoryLedger& ledger)
+    : units_(std::move(units)),
+      buckets_(std::move(buckets)),
+      parts_(bucket_parts(units_, buckets_)),
+      dtype_(dtype),
+      ledger_(ledger),
+      unit_buffers_(units_.size()),
+      bucket_buffers_(buckets_.size()) {}
+
+std::size_t UnitGrads::checked(int index, const std::vector<FlatRange>& ranges) {
+  ZP_CHECK(index >= 0 && static_cast<std::size_t>(index) < ranges.size(), ErrorCode::internal,
+           "gradient " + std::to_string(index) + " was asked for",
+           "there are " + std::to_string(ranges.size()), "report this with the command line");
+  return static_cast<std::size_t>(index);
+}
+
+void UnitGrads::allocate(Buffer& buffer, FlatRange range, const char* what, int index) {
+  ZP_CHECK(!buffer.is_alive, ErrorCode::internal, gradient(what, index) + " is allocated twice",
+           "what was added up in it would be lost", "free it first");
+  buffer.memory = CountedBuffer(ledger_, MemoryClass::grad, range.numel(), dtype_);
+  buffer.is_alive = true;
+}
+
+void UnitGrads::allocate_unit(int unit) {
+  const std::size_t u = checked(unit, units_);
+  allocate(unit_buffers_[u], units_[u], "unit", unit);
+}
+
+void UnitGrads::allocate_bucket(int bucket) {
+  const std::size_t b = checked(bucket, buckets_);
+  ZP_CHECK(parts_[b].size() > 1, ErrorCode::internal, gradient("bucket", bucket) + " is allocated",
+           "the bucket lies in one unit, whose gradient it is a view of", "allocate the unit's");
+  allocate(bucket_buffers_[b], buckets_[b], "bucket", bucket);
+}
+
+TensorView UnitGrads::view(const Buffer& buffer, const char* what, int index) {
+  ZP_CHECK(buffer.is_alive, ErrorCode::internal, gradient(what, index) + " is used and not alive",
+           "it is not allocated yet, or was freed", "wait for what allocates it and for its last reader");
+  return buffer.memory->view();
+}
+
+TensorView UnitGrads::unit(int unit) const {
+  return view(unit_buffers_[checked(unit, units_)], "unit", unit);
+}
+
+TensorView UnitGrads::bucket(int bucket) const {
+  const std::size_t b = checked(bucket, buckets_);
+  if (parts_[b].size() > 1) return view(bucket_buffers_[b], "bucket", bucket);
+  const int holder = parts_[b].front().unit;
+  return stretch(unit(holder), units_[static_cast<std::size_t>(holder)].begin, buckets_[b]);
+}
+
+void UnitGrads::assemble(int unit) {
+  const TensorView grad = this->unit(unit);
+  for (std::size_t b = 0; b < parts_.size(); ++b) {
+    if (parts_[b].size() < 2) continue;
+    for (const BucketPart& part : parts_[b]) {
+      if (part.unit != unit) continue;
+      const TensorView from = stretch(grad, units_[static_cast<std::size_t>(unit)].begin, part.range);
+      const TensorView to = stretch(bucket(static_cast<int>(b)), buckets_[b].begin, part.range);
+      std::memcpy(to.data, from.data, static_cast<std::size_t>(from.num_bytes()));
+    }
+  }
+}
+
+void UnitGrads::free(Buffer& buffer, const char* what, int index) {
+  ZP_CHECK(buffer.is_alive, ErrorCode::internal, gradient(what, index) + " is freed and not alive",
+           "somebody else may hold that memory", "free every gradient once");
+  const bool is_intact = buffer.memory->guards_intact();
+  buffer = {};
+  ZP_CHECK(is_intact, ErrorCode::internal, "the red zone of " + gradient(what, index) + " was overwritten",
+           "the model wrote outside its range", "check the model's backward pass");
+}
+
+void UnitGrads::free_all() {
+  for (Buffer& buffer : unit_buffers_) buffer = {};
+  for (Buffer& buffer : bucket_buffers_) buffer = {};
+}
+
+}  // namespace zeroproof::cuda

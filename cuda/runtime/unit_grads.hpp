@@ -1,0 +1,64 @@
+#pragma once
+// Leaf gradients while a pass runs: one buffer per unit, and one per bucket that lies in several units.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/base/span.hpp"
+#include "cuda/memory_ledger.hpp"
+#include "cuda/runtime/bucket_parts.hpp"
+
+namespace zeroproof::cuda {
+
+/// Every buffer is born as NaN, poisoned before it is given back, and counted as MemoryClass::grad. Calls for the same unit
+/// or bucket must be ordered.
+class UnitGrads {
+ public:
+  /// Errors: invalid_argument (bucket_parts). The ledger must outlive this.
+  UnitGrads(std::vector<FlatRange> units, std::vector<FlatRange> buckets, DType dtype, MemoryLedger& ledger);
+
+  const std::vector<std::vector<BucketPart>>& parts() const { return parts_; }
+
+  /// Errors: internal if the buffer is there already; for a bucket that lies in one unit, which needs none.
+  void allocate_unit(int unit);
+  void allocate_bucket(int bucket);
+
+  /// [unit numel]. Errors: internal if it is not allocated.
+  TensorView unit(int unit) const;
+
+  /// [bucket numel]: the bucket's own buffer, or its stretch of the gradient of the unit it lies in. Errors: internal if
+  /// that is not allocated.
+  TensorView bucket(int bucket) const;
+
+  /// Copies what a unit has of buckets with a buffer of their own. Errors: internal if one of them is not allocated.
+  void assemble(int unit);
+
+  /// Errors: internal if there is no buffer, or somebody wrote outside it.
+  void free_unit(int unit) { free(unit_buffers_[checked(unit, units_)], "unit", unit); }
+  void free_bucket(int bucket) { free(bucket_buffers_[checked(bucket, buckets_)], "bucket", bucket); }
+
+  /// Gives everything back, after an error.
+  void free_all();
+
+ private:
+  struct Buffer {
+    bool is_alive = false;
+    CountedBuffer memory;
+  };
+  static std::size_t checked(int index, const std::vector<FlatRange>& ranges);
+  void allocate(Buffer& buffer, FlatRange range, const char* what, int index);
+  static void free(Buffer& buffer, const char* what, int index);
+  static TensorView view(const Buffer& buffer, const char* what, int index);
+
+  const std::vector<FlatRange> units_, buckets_;
+  const std::vector<std::vector<BucketPart>> parts_;  // [buckets]
+  const DType dtype_;
+  MemoryLedger& ledger_;
+  std::vector<Buffer> unit_buffers_, bucket_buffers_;
+};
+
+/// Elements `range` of a view that starts at element `begin` of the same numbering.
+TensorView stretch(const TensorView& view, std::int64_t begin, FlatRange range);
+
+}  // namespace zeroproof::cuda
