@@ -9,6 +9,9 @@
 #include "common/base/dtype.hpp"
 #include "common/contracts/loss_scaler.hpp"
 #include "common/contracts/step_scalars.hpp"
+#include "common/layout/peer_layouts.hpp"
+#include "common/step/lr_schedule.hpp"
+#include "common/step/param_groups.hpp"
 #include "common/step/policy.hpp"
 
 namespace zeroproof {
@@ -31,6 +34,13 @@ struct RunConfig {
   std::int64_t micro_batches = 16;  ///< M, over all ranks
   std::vector<int> stages = {0, 1, 2};
   std::vector<std::string> worlds = {"self", "threads:4", "mpi:2"};
+  std::vector<std::string> grids;  ///< process grids "DPxCPxTP" (parse_grid); empty: data ranks only
+  std::vector<MicroBatchOrder> orders = {MicroBatchOrder::by_stage};
+  std::vector<LayoutKind> layouts = {LayoutKind::contract};
+  std::vector<GradSum> grad_sums = {GradSum::tree};
+  int instances = 1;                  ///< optimizer instances the data ranks are split into (R11)
+  std::int64_t persistent_numel = 0;  ///< stage 3: tensors of at most this many elements stay whole
+  bool overlap = false;               ///< communicate while layers compute; changes no bit
   std::vector<DType> dtypes = {DType::bf16, DType::fp16};
   std::vector<std::int64_t> bucket_numels = {262144};  ///< elements, multiples of 1024
   std::vector<int> omp_threads = {0};                  ///< per rank; 0: cores of this machine / ranks
@@ -46,6 +56,8 @@ struct RunConfig {
   ModelConfig model;
   OptimizerHyper optimizer;
   LossScalerConfig scaler;  ///< used with fp16; bf16 and fp32 run without one
+  ScheduleConfig schedule;
+  std::vector<GroupRule> param_groups;  ///< in order: the first one that matches a tensor has it
 };
 
 /// Defaults of the main job (workload byte_gpt): the values of common/step/defaults.toml.
@@ -55,7 +67,7 @@ RunConfig main_config();
 /// state.
 RunConfig tiny_config();
 
-/// Overwrites what the TOML text sets. Errors (ErrorCode::config), all with file, line and key: malformed
+/// Overwrites what the TOML text sets; param groups replace those that were there, all together. Errors (ErrorCode::config), all with file, line and key: malformed
 /// TOML, an unknown key (with the nearest valid one), a value of the wrong type. Whether values make sense
 /// together is asked by validate(), which knows no file.
 void apply_toml(RunConfig& config, std::string_view text, const std::string& file_name);
@@ -63,14 +75,32 @@ void apply_toml(RunConfig& config, std::string_view text, const std::string& fil
 /// The same from a file. Errors: also when the file cannot be read.
 void apply_toml_file(RunConfig& config, const std::string& path);
 
-/// Checks values against each other and against the contract's ranges. Errors: ErrorCode::config.
+/// Checks values against each other and against the contract's ranges, as far as no model is needed: which tensors a group
+/// matches is asked by make_param_groups(). Errors: ErrorCode::config.
 void validate(const RunConfig& config);
 
 /// fp32, bf16 or fp16. Errors: ErrorCode::config.
 DType parse_param_dtype(const std::string& text);
 
+/// The value of an enumeration with names_of() that `text` names; `key` is what it was given for. Errors
+/// (ErrorCode::config): there is none; says all names, and the nearest one.
+template <class Choice>
+Choice parse_choice(const std::string& key, const std::string& text);
+
+/// What parse_choice() is made of: the index of `text` among `names`.
+std::size_t index_of_name(const std::string& key, const std::string& text,
+                          Span<const std::string_view> names);
+
+/// Names in quotation marks: "a", "b" or "c".
+std::string one_of(Span<const std::string_view> names);
+
 /// The member of `choices` that starts with `word` (3 characters or more), or else the one with the smallest
 /// edit distance to it; "" if there are none.
 std::string nearest(std::string_view word, const std::vector<std::string>& choices);
+
+template <class Choice>
+Choice parse_choice(const std::string& key, const std::string& text) {
+  return static_cast<Choice>(index_of_name(key, text, names_of(Choice{})));
+}
 
 }  // namespace zeroproof

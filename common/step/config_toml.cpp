@@ -1,101 +1,15 @@
 // TOML into RunConfig: one row per key, so that the list of valid keys and the code cannot drift apart.
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
-#include <optional>
-#include <sstream>
-
-#define TOML_EXCEPTIONS 1
-#include <toml++/toml.h>
+#include <string>
+#include <vector>
 
 #include "common/base/error.hpp"
 #include "common/step/config.hpp"
+#include "common/step/toml_value.hpp"
 
 namespace zeroproof {
 namespace {
-
-/// Text of the file inside a message: one line, whatever control characters it holds.
-std::string printable(const std::string& text) {
-  std::string result;
-  for (const char c : text) result += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
-  return result;
-}
-
-/// A value with the file it came from, for messages.
-struct Value {
-  const toml::node& node;
-  std::string key;
-  std::string file;
-
-  std::string place() const { return file + ":" + std::to_string(node.source().begin.line); }
-
-  [[noreturn]] void reject(const std::string& expected) const {
-    std::ostringstream shown;
-    node.visit([&](const auto& value) { shown << value; });
-    fail(ErrorCode::config, place() + ": " + key + " = " + printable(shown.str()), "that is not " + expected,
-         "write " + expected + "; common/step/defaults.toml shows every key");
-  }
-  template <class T>
-  T as(const std::string& expected) const {
-    const std::optional<T> value = node.value_exact<T>();
-    if (!value) reject(expected);
-    return *value;
-  }
-  std::int64_t integer(std::int64_t low, std::int64_t high) const {
-    const auto value = as<std::int64_t>("an integer");
-    if (value < low || value > high) {
-      reject("an integer from " + std::to_string(low) + " to " + std::to_string(high));
-    }
-    return value;
-  }
-  int small(int low = -2147483647, int high = 2147483647) const {
-    return static_cast<int>(integer(low, high));
-  }
-  double number() const {
-    if (node.is_integer()) {
-      const auto value = as<std::int64_t>("a number");
-      constexpr std::int64_t safe = std::int64_t{1} << 62;  // beyond, the way back could overflow
-      const bool exact =
-          value <= safe && value >= -safe && static_cast<std::int64_t>(static_cast<double>(value)) == value;
-      if (!exact) reject("a number that fp64 holds exactly");
-      return static_cast<double>(value);
-    }
-    return as<double>("a number");
-  }
-  std::string string() const { return as<std::string>("a string"); }
-  bool boolean() const { return as<bool>("true or false"); }
-  int exponent_of_power_of_two() const {
-    int exponent = 0;
-    const double value = number();
-    if (!(value > 0) || std::isinf(value) || std::frexp(value, &exponent) != 0.5) reject("a power of two");
-    return exponent - 1;
-  }
-  template <class T, class Read>
-  std::vector<T> list(const Read& read) const {
-    const toml::array* array = node.as_array();
-    if (array == nullptr || array->empty()) reject("a list with at least one value");
-    std::vector<T> result;
-    for (const toml::node& item : *array) result.push_back(read(Value{item, key, file}));
-    return result;
-  }
-};
-
-using Setter = std::function<void(RunConfig&, const Value&)>;
-
-/// One of the names of an enumeration.
-template <class Choice>
-Choice choice(const Value& v) {
-  const std::string text = v.string();
-  const auto names = names_of(Choice{});
-  std::string expected;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == text) return static_cast<Choice>(i);
-    expected += i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
-    expected.append("\"").append(names[i]).append("\"");
-  }
-  v.reject(expected);
-}
 
 LossScalerKind scaler_kind(const Value& v) {
   const std::string text = v.string();
@@ -127,7 +41,7 @@ DType param_dtype(const Value& v) {
   v.reject("\"bf16\", \"fp16\" or \"fp32\"");
 }
 
-std::vector<std::pair<std::string, Setter>> run_keys() {
+Keys<RunConfig> run_keys() {
   const auto small = [](const Value& v) { return v.small(); };
   return {
       {"run.seed",
@@ -140,6 +54,19 @@ std::vector<std::pair<std::string, Setter>> run_keys() {
        [](RunConfig& c, const Value& v) {
          c.worlds = v.list<std::string>([](const Value& item) { return item.string(); });
        }},
+      {"run.grids",
+       [](RunConfig& c, const Value& v) {
+         c.grids = v.list<std::string>([](const Value& item) { return item.string(); }, true);
+       }},
+      {"run.orders",
+       [](RunConfig& c, const Value& v) { c.orders = v.list<MicroBatchOrder>(choice<MicroBatchOrder>); }},
+      {"run.layouts",
+       [](RunConfig& c, const Value& v) { c.layouts = v.list<LayoutKind>(choice<LayoutKind>); }},
+      {"run.grad_sums", [](RunConfig& c, const Value& v) { c.grad_sums = v.list<GradSum>(choice<GradSum>); }},
+      {"run.instances", [](RunConfig& c, const Value& v) { c.instances = v.small(); }},
+      {"run.persistent_numel",
+       [](RunConfig& c, const Value& v) { c.persistent_numel = v.integer(INT64_MIN, INT64_MAX); }},
+      {"run.overlap", [](RunConfig& c, const Value& v) { c.overlap = v.boolean(); }},
       {"run.dtypes", [](RunConfig& c, const Value& v) { c.dtypes = v.list<DType>(param_dtype); }},
       {"run.bucket_numels",
        [](RunConfig& c, const Value& v) {
@@ -162,7 +89,7 @@ std::vector<std::pair<std::string, Setter>> run_keys() {
   };
 }
 
-std::vector<std::pair<std::string, Setter>> training_keys() {
+Keys<RunConfig> training_keys() {
   return {
       {"model.layers", [](RunConfig& c, const Value& v) { c.model.layers = v.small(); }},
       {"model.width", [](RunConfig& c, const Value& v) { c.model.width = v.small(); }},
@@ -228,37 +155,71 @@ toml::table parse(std::string_view text, const std::string& file_name) {
   }
 }
 
-}  // namespace
+/// The settings of one file, applied key by key.
+class Reader {
+ public:
+  Reader(RunConfig& config, const std::string& file) : config_(config), file_(file), keys_(run_keys()) {
+    for (auto& key : training_keys()) keys_.push_back(std::move(key));
+    for (auto& key : schedule_keys()) keys_.push_back(std::move(key));
+    for (const auto& [name, setter] : keys_) names_.push_back(name);
+    for (const auto& [name, setter] : group_keys_) names_.push_back(name);
+  }
 
-void apply_toml(RunConfig& config, std::string_view text, const std::string& file_name) {
-  std::vector<std::pair<std::string, Setter>> keys = run_keys();
-  for (auto& key : training_keys()) keys.push_back(std::move(key));
-  std::vector<std::string> names;
-  for (const auto& [name, setter] : keys) names.push_back(name);
-
-  const auto unknown = [&](const std::string& key, const toml::node& node) {
-    const std::string place = file_name + ":" + std::to_string(node.source().begin.line);
-    fail(ErrorCode::config, place + ": unknown key " + printable(key),
-         "a misspelt setting would silently do nothing", "did you mean " + nearest(key, names) + "?");
-  };
-  const auto apply = [&](const std::string& key, const toml::node& node) {
-    for (const auto& [name, setter] : keys) {
-      if (name == key) return setter(config, Value{node, key, file_name});
-    }
-    unknown(key, node);
-  };
-  for (const auto& [section, node] : parse(text, file_name)) {
-    const std::string prefix(section.str());
-    const bool known = std::any_of(names.begin(), names.end(),
+  void section(const std::string& prefix, const toml::node& node) const {
+    if (prefix == group_section) return param_groups(node);
+    const bool known = std::any_of(names_.begin(), names_.end(),
                                    [&](const std::string& name) { return name.rfind(prefix + ".", 0) == 0; });
     const toml::table* table = node.as_table();
     // Also "run.steps" = 7, a quoted key at the top, and a misspelt section that is still empty.
-    if (table == nullptr || (!known && table->empty())) {
-      unknown(prefix, node);
-      continue;
-    }
-    for (const auto& [name, value] : *table) apply(prefix + "." + std::string(name.str()), value);
+    if (table == nullptr || (!known && table->empty())) unknown(prefix, node);
+    apply(keys_, config_, prefix, *table);
   }
+
+ private:
+  static constexpr const char* group_section = "param_group";
+
+  void param_groups(const toml::node& node) const {
+    config_.param_groups = Value{node, group_section, file_}.list<GroupRule>(
+        [&](const Value& item) {
+          GroupRule rule;
+          const toml::table* table = item.node.as_table();
+          if (table == nullptr) item.reject("a table, one [[param_group]] for each group");
+          apply(group_keys_, rule, group_section, *table);
+          return rule;
+        },
+        true);
+  }
+
+  template <class Target>
+  void apply(const Keys<Target>& keys, Target& target, const std::string& prefix,
+             const toml::table& table) const {
+    for (const auto& [name, node] : table) {
+      const std::string key = prefix + "." + std::string(name.str());
+      const auto row = std::find_if(keys.begin(), keys.end(),
+                                    [&](const auto& candidate) { return candidate.first == key; });
+      if (row == keys.end()) unknown(key, node);
+      row->second(target, Value{node, key, file_});
+    }
+  }
+
+  [[noreturn]] void unknown(const std::string& key, const toml::node& node) const {
+    const std::string place = file_ + ":" + std::to_string(node.source().begin.line);
+    fail(ErrorCode::config, place + ": unknown key " + printable(key),
+         "a misspelt setting would silently do nothing", "did you mean " + nearest(key, names_) + "?");
+  }
+
+  RunConfig& config_;
+  const std::string& file_;
+  Keys<RunConfig> keys_;
+  const Keys<GroupRule> group_keys_ = param_group_keys();
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+void apply_toml(RunConfig& config, std::string_view text, const std::string& file_name) {
+  const Reader reader(config, file_name);
+  for (const auto& [section, node] : parse(text, file_name)) reader.section(std::string(section.str()), node);
 }
 
 }  // namespace zeroproof

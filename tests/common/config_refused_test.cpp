@@ -117,6 +117,10 @@ TEST_CASE("config: unknown keys are refused with file and line, and the nearest 
     run.micro_batches | run.micro_batch | run.microbatches
     optimizer.lr | optimiser.lr | optimizer.l
     model.heads | model.head | model.haeds
+    run.grad_sums | run.grad_sum | run.gradsums
+    run.layouts | run.layout | run.lauouts
+    schedule.warmup | schedule.warmup_steps | schedule.warm_up | shedule.warmup
+    schedule.weight_decay_end | schedule.weight_decay_ends | schedul.weight_decay_end
     loss_scaler.hysteresis | loss_scaler.histeresis | loss_scale.hysteresis)",
                  [](const std::string& meant, const std::string& written) {
                    check_refused(in_line_3(written, "1"), 3, "did you mean " + meant + "?");
@@ -127,6 +131,11 @@ TEST_CASE("config: unknown keys are refused with file and line, and the nearest 
   check_refused("[run.steps]\nx = 1", 1, "run.steps");
   check_refused("[run.sub]\nsteps = 1", 1, "unknown key run.sub");
   check_refused("[model]\n\n\"\" = 1", 3, "unknown key model.");
+  check_refused("[[param_group]]\nmatches = [\"*\"]", 2, "did you mean param_group.match?");
+  check_refused("[[param_group]]\nname = \"a\"\n[[param_group]]\nname = \"b\"\nlr_mul = 2", 5,
+                "did you mean param_group.lr_mult?");
+  check_refused("[[param_groups]]\nname = \"a\"", 1, "unknown key param_groups");
+  check_refused("[[param_group]]\n[param_group.sub]\nx = 1", 2, "unknown key param_group.sub");
   check_refused("\"run.steps\" = 7", 1, "unknown key");     // a quoted dot does not separate
   check_refused("[run]\n[optimiser]\n", 2, "unknown key");  // a misspelt section whose lines are all remarks
   check_refused("[run]\n\"a\\nb\" = 7", 2, "unknown key");  // the line feed must not reach the message
@@ -145,6 +154,24 @@ TEST_CASE("config: values of a wrong type are refused with file, line and key") 
     run.worlds | "self" | [] | [1]
     run.bucket_numels | [1024.0] | []
     run.dtypes | ["bf16", "fp8"] | ["BF16"] | ["fp64"] | [16] | []
+    run.grids | "1x1x1" | [1] | [["1x1x1"]]
+    run.orders | "strided" | [] | ["Strided"] | [1]
+    run.layouts | "contract" | [] | ["zero"] | [2]
+    run.grad_sums | "tree" | [] | ["sum"]
+    run.instances | 1.5 | "1" | 3000000000
+    run.persistent_numel | 1e3 | true
+    run.overlap | 1 | "true"
+    schedule.unit | "step" | 1
+    schedule.first_is_zero | 0
+    schedule.warmup | 1.0 | "1"
+    schedule.decay | "Cosine" | "wds" | true
+    schedule.decay_end | 10.5
+    schedule.min_lr | "0"
+    schedule.wsd_decay | 0.1
+    schedule.wsd_shape | "sqrt"
+    schedule.weight_decay_ramp | "exponential"
+    schedule.weight_decay_begin | true
+    schedule.weight_decay_end | 1.0
     run.text | 3
     run.initial_state | "one" | "Zero"
     loss_scaler.kind | "Dynamic" | 1
@@ -178,7 +205,17 @@ TEST_CASE("config: validate refuses values out of range") {
   for_each_value(R"(
     run.steps | 0 | -1 | 1000001
     run.micro_batches | 0 | -1 | 1048577
-    run.stages | [-1] | [3] | [4] | [0, 1, 3]
+    run.stages | [-1] | [4] | [0, 1, 4]
+    run.instances | 0 | -1
+    run.persistent_numel | -1
+    run.grids | ["1x1"] | ["2x3x1"] | ["1x4x4"] | ["1x1x1", ""]
+    schedule.warmup | -1 | 9007199254740993
+    schedule.warmup_init_lr | -1e-9 | inf | nan
+    schedule.min_lr | -1e-9 | inf | nan
+    schedule.decay_end | -1
+    schedule.wsd_decay | -1
+    schedule.weight_decay_begin | -1 | nan
+    schedule.weight_decay_end | -1
     run.bucket_numels | [0] | [-1024] | [1] | [1000] | [1025] | [1024, 1536]
     run.omp_threads | [-1] | [1025] | [0, -5]
     run.comm_timeout_s | 0 | -1 | nan | inf | 86401
@@ -203,9 +240,9 @@ TEST_CASE("config: validate refuses values out of range") {
                    CAPTURE(key);
                    CAPTURE(value);
                    CHECK(text != "");
-                   // Stages and the order of scales are described in words, everything else is named by its
+                   // Stages, grids and the order of scales are described in words, everything else is named by its
                    // key.
-                   const bool by_key = key != "run.stages" && !has(key, "_loss_scale");
+                   const bool by_key = key != "run.stages" && key != "run.grids" && !has(key, "_loss_scale");
                    if (by_key && text != "") CHECK(has(text, key));
                  });
 }
@@ -214,7 +251,15 @@ TEST_CASE("config: validate accepts the last value inside every range") {
   for_each_value(R"(
     run.steps | 1 | 1000000
     run.micro_batches | 1 | 1048576
-    run.stages | [0] | [2, 1]
+    run.stages | [0] | [2, 1] | [3] | [0, 1, 2, 3]
+    run.instances | 1 | 1000
+    run.persistent_numel | 0 | 9223372036854775807
+    run.overlap | true
+    run.grids | [] | ["1x1x1"] | ["3x8x1", "1048576x1x1"]
+    run.orders | ["contiguous", "strided", "by_stage"]
+    run.grad_sums | ["tree", "binned", "native"]
+    schedule.warmup | 0 | 9007199254740992
+    schedule.min_lr | 1
     run.bucket_numels | [1024, 3072]
     run.omp_threads | [0, 1, 1024]
     run.comm_timeout_s | 0.001 | 86400
@@ -250,7 +295,91 @@ TEST_CASE("config: validate also looks at what TOML could not have said") {
   CHECK(refused([](RunConfig& c) { c.dtypes.clear(); }));
   CHECK(refused([](RunConfig& c) { c.bucket_numels.clear(); }));
   CHECK(refused([](RunConfig& c) { c.omp_threads.clear(); }));
+  CHECK(refused([](RunConfig& c) { c.orders.clear(); }));
+  CHECK(refused([](RunConfig& c) { c.layouts.clear(); }));
+  CHECK(refused([](RunConfig& c) { c.grad_sums.clear(); }));
+  CHECK_FALSE(refused([](RunConfig& c) { c.grids.clear(); }));
   CHECK(refused([](RunConfig& c) { c.scaler.log2_growth = 0; }));
   CHECK(refused([](RunConfig& c) { c.scaler.log2_backoff = 0; }));
   CHECK_FALSE(refused([](RunConfig& c) { c.optimizer.max_norm = std::nullopt; }));
+}
+
+TEST_CASE("config: param groups of a wrong shape or type are refused with file, line and key") {
+  check_refused("[param_group]\nname = \"a\"", 1, "param_group");
+  check_refused("param_group = 1", 1, "param_group");
+  check_refused("param_group = [1]", 1, "[[param_group]]");
+  const std::pair<const char*, const char*> lines[] = {
+      {"name = 1", "param_group.name"},
+      {"match = \"*\"", "param_group.match"},
+      {"match = [1]", "param_group.match"},
+      {"vectors = 1", "param_group.vectors"},
+      {"lr_mult = \"2\"", "param_group.lr_mult"},
+      {"weight_decay_mult = true", "param_group.weight_decay_mult"},
+      {"lr = []", "param_group.lr"},
+      {"min_lr = \"0\"", "param_group.min_lr"},
+  };
+  for (const auto& line : lines)
+    check_refused(std::string("\n[[param_group]]\n") + line.first, 3, line.second);
+}
+
+TEST_CASE("config: an unknown word is refused with the nearest one that exists") {
+  check_refused(in_line_3("run.layouts", "[\"deepspeed_flt\"]"), 3, "perhaps \"deepspeed_flat\"");
+  check_refused(in_line_3("run.orders", "[\"stride\"]"), 3, "perhaps \"strided\"");
+  check_refused(in_line_3("run.grad_sums", "[\"tre\"]"), 3, "perhaps \"tree\"");
+  check_refused(in_line_3("schedule.decay", "\"cosinus\""), 3, "perhaps \"cosine\"");
+  check_refused(in_line_3("optimizer.norm", "\"l1\""), 3, "perhaps \"inf\"");
+}
+
+TEST_CASE("config: layouts, grids, norms, bins and instances that do not go together") {
+  const std::string exact = "[optimizer]\nnorm = \"exact\"\n";
+  const std::pair<std::string, const char*> refused[] = {
+      {"[run]\nlayouts = [\"contract\", \"fsdp2\"]", "with the layout \"fsdp2\""},
+      {"[run]\ngrids = [\"2x1x1\", \"1x1x2\"]", "with the process grid 1x1x2"},
+      {"[run]\ngrids = [\"1x1\"]", "'1x1' does not exist"},
+      {"[run]\ninstances = 2\ngrids = [\"4x1x1\", \"3x1x1\"]", "does not divide the 3 data ranks"},
+      {exact + "[run]\ninstances = 4\ngrids = [\"1x2x4\"]", "does not divide the 2 data ranks"},
+      {"[run]\ngrad_sums = [\"tree\", \"binned\"]\nmicro_batches = 129", "with 129 leaves"},
+      {"[run]\ngrad_sums = [\"binned\"]\nmicro_batches = 33\ngrids = [\"1x4x1\", \"2x2x1\"]",
+       "132 leaves, parts"},
+  };
+  for (const auto& refusal : refused) {
+    const std::string toml = refusal.first;
+    const std::string text = judged(toml);
+    CAPTURE(toml);
+    CAPTURE(text);
+    CHECK(has(text, refusal.second));
+  }
+  for (const char* norm : {"exact", "inf", "one"}) {
+    const std::string set = std::string("[optimizer]\nnorm = \"") + norm + "\"\n[run]\n";
+    CHECK(judged(set + "layouts = [\"greedy\"]\ngrids = [\"1x1x8\"]").empty());
+  }
+  CHECK(judged("[run]\ngrids = [\"1x8x1\"]").empty());
+  CHECK(judged("[run]\ninstances = 4\ngrids = [\"2x2x1\"]").empty());
+  CHECK(judged("[run]\ngrad_sums = [\"binned\"]\nmicro_batches = 128").empty());
+  CHECK(judged("[run]\ngrad_sums = [\"binned\"]\nmicro_batches = 32\ngrids = [\"1x4x1\"]").empty());
+  CHECK(judged("[run]\ngrad_sums = [\"tree\", \"native\"]\nmicro_batches = 129").empty());
+}
+
+TEST_CASE("config: schedules and groups that cannot be meant") {
+  const std::string falls = "[schedule]\ndecay = \"linear\"\ndecay_end = 9\n";  // lr is 2e-3
+  const std::pair<std::string, const char*> refused[] = {
+      {"[schedule]\ndecay = \"cosine\"", "decay_end 0 is not after"},
+      {falls + "min_lr = 3e-3", "min_lr 0.003 is above its lr 0.002"},
+      {falls + "[[param_group]]\nname = \"g\"\nvectors = true\nmin_lr = 3e-3",
+       "0.003 of param group 'g' is above"},
+      {falls + "min_lr = 1e-3\n[[param_group]]\nname = \"g\"\nvectors = true\nlr = 1e-4", "below its min_lr"},
+      {"[[param_group]]\nname = \"g\"", "neither match nor vectors"},
+      {"[[param_group]]\nvectors = true", "has no name"},
+      {"[[param_group]]\nname = \"g\"\nvectors = true\nlr_mult = -1", "lr_mult is -1"},
+  };
+  for (const auto& refusal : refused) {
+    const std::string toml = refusal.first;
+    const std::string text = judged(toml);
+    CAPTURE(toml);
+    CAPTURE(text);
+    CHECK(has(text, refusal.second));
+  }
+  CHECK(judged(falls + "min_lr = 2e-3").empty());
+  CHECK(judged("[schedule]\nmin_lr = 1").empty());  // a constant rate has no floor
+  CHECK(judged(falls + "[[param_group]]\nname = \"g\"\nmatch = [\"none such\"]\nmin_lr = 1e-3").empty());
 }

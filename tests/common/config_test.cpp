@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -36,13 +37,30 @@ auto members(const LossScalerConfig& s) {
   const auto& [kind, initial, growth, backoff, min, max, interval, hysteresis, refill] = s;
   return std::tuple(kind, initial, growth, backoff, min, max, interval, hysteresis, refill);
 }
+auto members(const ScheduleConfig& s) {
+  const auto& [unit, first_is_zero, warmup, init, decay, end, min, wsd_decay, wsd_shape, ramp, begin,
+               ramp_end] = s;
+  return std::tuple(unit, first_is_zero, warmup, init, decay, end, min, wsd_decay, wsd_shape, ramp, begin,
+                    ramp_end);
+}
+auto members(const GroupRule& g) {
+  const auto& [name, match, vectors, lr_mult, weight_decay_mult, lr, min_lr] = g;
+  return std::tuple(name, match, vectors, lr_mult, weight_decay_mult, lr, min_lr);
+}
+auto members(const std::vector<GroupRule>& groups) {
+  std::vector<decltype(members(GroupRule{}))> all;
+  for (const GroupRule& group : groups) all.push_back(members(group));
+  return all;
+}
 auto members(const RunConfig& c) {
-  const auto& [seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads, state, overflow, idle,
-               reduction, nonfinite, missing, rounding, text, timeout, model, optimizer, scaler] = c;
+  const auto& [seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, instances,
+               persistent, overlap, dtypes, buckets, threads, state, overflow, idle, reduction, nonfinite,
+               missing, rounding, text, timeout, model, optimizer, scaler, schedule, param_groups] = c;
   return std::tuple_cat(
-      std::tuple(seed, steps, micro_batches, stages, worlds, dtypes, buckets, threads, state, overflow, idle,
-                 reduction, nonfinite, missing, rounding, text, timeout),
-      members(model), members(optimizer), members(scaler));
+      std::tuple(seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, instances,
+                 persistent, overlap, dtypes, buckets, threads, state, overflow, idle, reduction, nonfinite,
+                 missing, rounding, text, timeout, members(param_groups)),
+      members(model), members(optimizer), members(scaler), members(schedule));
 }
 
 bool same(const RunConfig& a, const RunConfig& b) { return members(a) == members(b); }
@@ -55,6 +73,22 @@ RunConfig every_field_changed() {
   c.comm_timeout_s += 0.5;
   c.stages.push_back(9);
   c.worlds.clear();
+  c.grids.push_back("9x9x9");
+  c.orders.push_back(MicroBatchOrder::strided);
+  c.layouts.push_back(LayoutKind::greedy);
+  c.grad_sums.push_back(GradSum::native);
+  c.instances = 5;
+  c.persistent_numel = 5;
+  c.overlap = !c.overlap;
+  c.param_groups.emplace_back();
+  ScheduleConfig& h = c.schedule;
+  h.unit = ScheduleUnit::samples;
+  h.first_is_zero = !h.first_is_zero;
+  for (std::int64_t* value : {&h.warmup, &h.decay_end, &h.wsd_decay, &h.weight_decay_end}) ++*value;
+  for (double* value : {&h.warmup_init_lr, &h.min_lr, &h.weight_decay_begin}) *value += 1;
+  h.decay = DecayShape::wsd;
+  h.wsd_shape = WsdShape::minus_sqrt;
+  h.weight_decay_ramp = RampShape::cosine;
   c.dtypes.push_back(DType::u64);
   c.bucket_numels.push_back(5);
   c.omp_threads.push_back(3);
@@ -96,6 +130,34 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+/// Keys of the parser's tables: "section.name" in quotation marks.
+std::set<std::string> known_keys(const std::string& sections) {
+  const std::string parser = content_of(source_dir + "/common/step/config_toml.cpp") +
+                             content_of(source_dir + "/common/step/config_groups_toml.cpp");
+  const std::regex row("\"((" + sections + ")\\.[a-z0-9_]+)\"");
+  std::set<std::string> known;
+  const std::sregex_iterator begin(parser.begin(), parser.end(), row);
+  for (auto match = begin; match != std::sregex_iterator(); ++match) known.insert((*match)[1]);
+  return known;
+}
+
+/// Assignments of a TOML text with their section; each is there once.
+std::set<std::string> assigned_keys(const std::string& text) {
+  std::istringstream lines(text);
+  std::set<std::string> shown;
+  std::string section;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line[0] == '[') {
+      const std::size_t begin = line.find_first_not_of('[');
+      section = line.substr(begin, line.find(']') - begin) + ".";
+    }
+    const std::regex assignment("^([a-z0-9_]+) =.*");
+    std::smatch match;
+    if (std::regex_match(line, match, assignment)) CHECK(shown.insert(section + match[1].str()).second);
+  }
+  return shown;
+}
+
 /// A path of its own in the temporary folder, gone at the end.
 struct TemporaryFile {
   std::string path = (std::filesystem::temp_directory_path() / "zeroproof_config_test_").string() +
@@ -135,22 +197,23 @@ TEST_CASE("config: every line of defaults.toml is the value of main_config()") {
 }
 
 TEST_CASE("config: defaults.toml has every key that the parser knows, once") {
-  const std::string parser = content_of(source_dir + "/common/step/config_toml.cpp");
-  const std::regex row("\"((run|model|optimizer|loss_scaler)\\.[a-z0-9_]+)\"");
-  std::set<std::string> known;
-  const std::sregex_iterator begin(parser.begin(), parser.end(), row);
-  for (auto match = begin; match != std::sregex_iterator(); ++match) known.insert((*match)[1]);
+  std::set<std::string> known = known_keys("run|model|optimizer|loss_scaler|schedule");
+  known.insert("param_group");
   CHECK(known.size() == std::tuple_size_v<decltype(members(main_config()))>);  // one key per field
-  std::istringstream lines(content_of(defaults_file));
-  std::set<std::string> shown;
-  std::string section;
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty() && line[0] == '[') section = line.substr(1, line.find(']') - 1);
-    const std::regex assignment("^([a-z0-9_]+) =.*");
-    std::smatch match;
-    if (std::regex_match(line, match, assignment)) CHECK(shown.insert(section + "." + match[1].str()).second);
-  }
-  CHECK(shown == known);
+  CHECK(assigned_keys(content_of(defaults_file)) == known);
+}
+
+TEST_CASE("config: the param group that defaults.toml shows has every key and can be used") {
+  const std::string file = content_of(defaults_file);
+  const std::size_t begin = file.find("# [[param_group]]");
+  REQUIRE(begin != std::string::npos);
+  const std::string group = std::regex_replace(file.substr(begin), std::regex("(^|\n)# "), "$1");
+  CHECK(assigned_keys(group) == known_keys("param_group"));
+  RunConfig config = applied(group);
+  REQUIRE(config.param_groups.size() == 1);
+  CHECK(config.param_groups[0].match == std::vector<std::string>{"*.bias"});
+  CHECK(config.param_groups[0].weight_decay_mult == 0);
+  validate(config);
 }
 
 TEST_CASE("config: both ready-made configurations are valid") {
@@ -180,7 +243,65 @@ TEST_CASE("config: TOML that is applied") {
   CHECK(applied("[loss_scaler]\nkind = \"none\"").scaler.kind == LossScalerKind::none);
   CHECK(applied("[run]\ndtypes = [\"fp32\"]").dtypes == std::vector<DType>{DType::fp32});
   CHECK(applied("[run]\nstages = [ # over lines\n  2,\n  0,\n]").stages == std::vector<int>{2, 0});
+  CHECK(applied("[run]\ngrids = [\"2x1x4\", \"1x1x1\"]").grids == std::vector<std::string>{"2x1x4", "1x1x1"});
+  CHECK(applied("[run]\ngrids = []").grids.empty());
+  CHECK(applied("[run]\norders = [\"strided\", \"contiguous\"]").orders ==
+        std::vector<MicroBatchOrder>{MicroBatchOrder::strided, MicroBatchOrder::contiguous});
+  CHECK(applied("[run]\nlayouts = [\"fsdp2\", \"greedy\"]").layouts ==
+        std::vector<LayoutKind>{LayoutKind::fsdp2, LayoutKind::greedy});
+  CHECK(applied("[run]\ngrad_sums = [\"binned\"]").grad_sums == std::vector<GradSum>{GradSum::binned});
   CHECK(applied("[run]\ntext = 'a b/c#d.txt'").text == "a b/c#d.txt");
+}
+
+TEST_CASE("config: param groups keep their order, and a file replaces all of them") {
+  const std::string two =
+      "[[param_group]]\nname = \"a\"\nmatch = [\"x*\"]\nlr_mult = 2\n"
+      "[[param_group]]\nname = \"b\"\nvectors = true\nlr = 0.5\nmin_lr = 0.25\n";
+  RunConfig config = applied(two);
+  REQUIRE(config.param_groups.size() == 2);
+  const GroupRule& a = config.param_groups[0];
+  const GroupRule& b = config.param_groups[1];
+  CHECK(members(a) == std::tuple(std::string("a"), std::vector<std::string>{"x*"}, false, 2.0, 1.0,
+                                 std::optional<double>(), std::optional<double>()));
+  CHECK(members(b) == std::tuple(std::string("b"), std::vector<std::string>(), true, 1.0, 1.0,
+                                 std::optional<double>(0.5), std::optional<double>(0.25)));
+  apply_toml(config, "[run]\nsteps = 3", "some/file.toml");
+  CHECK(config.param_groups.size() == 2);
+  apply_toml(config, "[[param_group]]\nname = \"c\"\nvectors = true", "some/file.toml");
+  REQUIRE(config.param_groups.size() == 1);
+  CHECK(config.param_groups[0].name == "c");
+  apply_toml(config, "param_group = []", "some/file.toml");
+  CHECK(config.param_groups.empty());
+}
+
+TEST_CASE("config: the schedule, key by key") {
+  const ScheduleConfig s = applied(R"([schedule]
+unit = "samples"
+first_is_zero = true
+warmup = 3
+warmup_init_lr = 1e-6
+decay = "wsd"
+decay_end = 90
+min_lr = 1e-5
+wsd_decay = 12
+wsd_shape = "minus_sqrt"
+weight_decay_ramp = "cosine"
+weight_decay_begin = 0.5
+weight_decay_end = 80)")
+                               .schedule;
+  CHECK(members(s) == std::tuple(ScheduleUnit::samples, true, std::int64_t{3}, 1e-6, DecayShape::wsd,
+                                 std::int64_t{90}, 1e-5, std::int64_t{12}, WsdShape::minus_sqrt,
+                                 RampShape::cosine, 0.5, std::int64_t{80}));
+}
+
+TEST_CASE("config: words of an enumeration") {
+  CHECK(parse_choice<GradSum>("--grad-sum", "binned") == GradSum::binned);
+  CHECK(parse_choice<LayoutKind>("--layout", "contract") == LayoutKind::contract);
+  CHECK(parse_choice<LayoutKind>("--layout", "greedy") == LayoutKind::greedy);
+  const std::string text = complaint([] { parse_choice<LayoutKind>("--layout", "megatrom"); });
+  CHECK(has(text, "--layout 'megatrom' does not exist"));
+  CHECK(has(text, "did you mean \"megatron\"?"));
+  CHECK(has(text, "\"fsdp2\" or \"greedy\""));
 }
 
 // 2^53 + 1 and 2^63 - 1 are no powers of two, though the fp64 numbers nearest to them are.

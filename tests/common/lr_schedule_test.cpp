@@ -161,20 +161,49 @@ TEST_CASE("lr_schedule: pinned bits where every operation rounds") {
   s.min_lr = 1e-5;
   const auto lr = [&](std::int64_t n) { return bits(scheduled_lr(s, 3e-4, s.min_lr, n)); };
   CHECK(lr(3) == 0x3F20ED50B225443DU);
+  CHECK(lr(5) == 0x3F2C1FD28967D480U);  // divided last
   CHECK(lr(7) == 0x3F33A92A30553261U);
   CHECK(lr(33) == 0x3F2CB1E51F1620C9U);
   s.decay = DecayShape::inverse_square_root;
+  CHECK(lr(8) == 0x3F326418354B1BD3U);
   CHECK(lr(33) == 0x3F221C36066E869BU);
   s.decay = DecayShape::wsd;
   s.wsd_decay = 30;
   s.wsd_shape = WsdShape::minus_sqrt;
   CHECK(lr(95) == 0x3F027D83AFAD427FU);
+  CHECK(bits(scheduled_weight_decay(ramp(RampShape::linear, 0.01, 100), 0.1, 1)) == 0x3F8652BD3C361134U);
   CHECK(bits(scheduled_weight_decay(ramp(RampShape::linear, 0.01, 100), 0.1, 33)) == 0x3FA4538EF34D6A17U);
   // Through the project's own functions, and compared with 200-bit arithmetic when they were pinned.
   s.decay = DecayShape::cosine;
   CHECK(lr(33) == 0x3F3039A8A89E6348U);
   s.decay = DecayShape::exponential;
   CHECK(lr(33) == 0x3F1E6355EEEF4060U);
+}
+
+// With these numbers the warm-up formula at n = W gives one unit less than the maximum, and is the one that counts.
+TEST_CASE("lr_schedule: the last warm-up step is a warm-up step to the bit") {
+  ScheduleConfig s = falling(DecayShape::linear, 7, 100);
+  s.warmup_init_lr = 1.1e-5;
+  CHECK(bits(3e-4) == 0x3F33A92A30553261U);
+  CHECK(bits(scheduled_lr(s, 3e-4, 0, 7)) == 0x3F33A92A30553260U);
+}
+
+TEST_CASE("lr_schedule: names as configurations spell them") {
+  CHECK(name(DecayShape::constant) == "constant");
+  CHECK(name(DecayShape::linear) == "linear");
+  CHECK(name(DecayShape::cosine) == "cosine");
+  CHECK(name(DecayShape::inverse_square_root) == "inverse_square_root");
+  CHECK(name(DecayShape::wsd) == "wsd");
+  CHECK(name(DecayShape::exponential) == "exponential");
+  CHECK(name(WsdShape::linear) == "linear");
+  CHECK(name(WsdShape::cosine) == "cosine");
+  CHECK(name(WsdShape::exponential) == "exponential");
+  CHECK(name(WsdShape::minus_sqrt) == "minus_sqrt");
+  CHECK(name(RampShape::constant) == "constant");
+  CHECK(name(RampShape::linear) == "linear");
+  CHECK(name(RampShape::cosine) == "cosine");
+  CHECK(name(ScheduleUnit::steps) == "steps");
+  CHECK(name(ScheduleUnit::samples) == "samples");
 }
 
 TEST_CASE("lr_schedule: rises in the warm-up, never rises after it and stays between its ends") {
