@@ -29,7 +29,7 @@ std::array<int, 3> parse_sizes(const std::string& text) {
   const char* const end = at + text.size();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (i > 0 && (at == end || *at++ != 'x')) return {};
-    if (at == end || *at < '1' || *at > '9') return {};
+    if (at == end || *at < '1') return {};
     const auto [next, error] = std::from_chars(at, end, sizes[i]);
     if (error != std::errc()) return {};
     at = next;

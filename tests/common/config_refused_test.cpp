@@ -380,6 +380,7 @@ TEST_CASE("config: schedules and groups that cannot be meant") {
     CHECK(has(text, refusal.second));
   }
   CHECK(judged(falls + "min_lr = 2e-3").empty());
+  CHECK(judged(falls + "[[param_group]]\nname = \"g\"\nvectors = true\nlr = 1\nmin_lr = 0.5").empty());
   CHECK(judged("[schedule]\nmin_lr = 1").empty());  // a constant rate has no floor
   CHECK(judged(falls + "[[param_group]]\nname = \"g\"\nmatch = [\"none such\"]\nmin_lr = 1e-3").empty());
 }
