@@ -12,7 +12,17 @@
 
 namespace zeroproof {
 
-enum class Collective : std::uint8_t { all_to_all, all_gather, broadcast, all_reduce, barrier };
+enum class Collective : std::uint8_t {
+  all_to_all,
+  all_gather,
+  broadcast,
+  all_reduce,
+  barrier,
+  reduce_scatter,  ///< the library's own sum of floats
+  split,
+  shared_window,
+};
+inline constexpr int num_collectives = 8;
 
 struct CollectiveCall {
   Collective collective = Collective::barrier;
@@ -26,22 +36,33 @@ struct CollectiveCall {
 /// "all_gather #17", "broadcast #3 from root 1", "all_reduce #4 (max)"
 std::string describe(const CollectiveCall& call);
 
-/// "rank 2", "ranks 0 and 2", "ranks 0, 1 and 5"
-std::string describe_ranks(Span<const int> ranks);
+/// "all_gather", without the number of the call
+const char* name(Collective collective);
+
+/// What messages say of the ranks of a communicator beside their numbers.
+struct RankNames {
+  std::vector<int> in_world;  // [world_size] numbers in the world, of a group; empty for the world itself
+  std::vector<std::string> hosts;  // [world_size], or empty where the ranks of the world share one
+};
+
+/// "rank 2", "ranks 0, 1 and 5"; of a group "rank 2 (rank 5 of the world)"; where ranks live on several hosts
+/// "rank 2 on node b", "ranks 0 and 1 on nodes a and b".
+std::string describe_ranks(Span<const int> ranks, const RankNames& names = {});
+std::string describe_rank(int rank, const RankNames& names = {});
 
 /// "200 ms", "2 s"
 std::string describe(std::chrono::milliseconds time);
 
 /// Compares the calls of all ranks, calls[rank]. Returns the whole error message, or nothing if they agree.
 /// The text depends on the calls alone, so every rank that has them all comes to the same one.
-std::string disagreement(Span<const CollectiveCall> calls);
+std::string disagreement(Span<const CollectiveCall> calls, const RankNames& names = {});
 
-/// The errors that every kind of communicator words alike. `what` is what the ranks did not do in time:
-/// "arrive at".
+/// The errors that every kind of communicator words alike. Ranks are numbers in the
+/// communicator of the call. `what` is what the ranks did not do in time: "arrive at".
 Error absent_error(Span<const int> missing, const CollectiveCall& call, std::chrono::milliseconds limit,
-                   const std::string& what = "arrive at");
-Error interrupted_error(Span<const int> missing, const CollectiveCall& call);
-Error left_error(Span<const int> left, const CollectiveCall& call);
-Error ended_error(int rank, const std::string& reason);
+                   const RankNames& names = {}, const std::string& what = "arrive at");
+Error interrupted_error(Span<const int> missing, const CollectiveCall& call, const RankNames& names = {});
+Error left_error(Span<const int> left, const CollectiveCall& call, const RankNames& names = {});
+Error ended_error(int rank, const std::string& reason, const RankNames& names = {});
 
 }  // namespace zeroproof

@@ -1,6 +1,7 @@
 #include "common/comm/exchange_communicator.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -10,19 +11,25 @@ namespace zeroproof {
 
 namespace {
 
-void combine(Span<const std::uint64_t> other, IntegerReduce op, Span<std::uint64_t> into) {
+/// The words of a block, which may lie at any address.
+template <class Word, class Combine>
+void combine_words(Span<const std::byte> block, Span<Word> into, const Combine& combine) {
   for (std::size_t i = 0; i < into.size(); ++i) {
-    switch (op) {
-      case IntegerReduce::sum:
-        into[i] += other[i];
-        break;
-      case IntegerReduce::max:
-        into[i] = std::max(into[i], other[i]);
-        break;
-      case IntegerReduce::bitwise_or:
-        into[i] |= other[i];
-        break;
-    }
+    Word word;
+    std::memcpy(&word, block.data() + i * sizeof(Word), sizeof(Word));
+    into[i] = combine(into[i], word);
+  }
+}
+
+void combine(Span<const std::byte> block, IntegerReduce op, Span<std::uint64_t> into) {
+  using Word = std::uint64_t;
+  switch (op) {
+    case IntegerReduce::sum:
+      return combine_words(block, into, [](Word a, Word b) { return a + b; });
+    case IntegerReduce::max:
+      return combine_words(block, into, [](Word a, Word b) { return std::max(a, b); });
+    case IntegerReduce::bitwise_or:
+      return combine_words(block, into, [](Word a, Word b) { return a | b; });
   }
 }
 
@@ -43,6 +50,8 @@ void ExchangeCommunicator::require(bool condition, const std::string& problem, c
 
 void ExchangeCommunicator::run(CollectiveCall call, Span<const Span<const std::byte>> send,
                                Span<const Span<std::byte>> recv) {
+  call.send_bytes.reserve(send.size());
+  call.recv_bytes.reserve(recv.size());
   for (const Span<const std::byte> block : send) call.send_bytes.push_back(numel(block));
   for (const Span<std::byte> block : recv) call.recv_bytes.push_back(numel(block));
   exchange(std::move(call), send, recv);
@@ -68,7 +77,7 @@ void ExchangeCommunicator::all_gather(Span<const std::byte> mine, Span<const Spa
           "pass one block per rank, empty where there is nothing");
   CollectiveCall call;
   call.collective = Collective::all_gather;
-  const std::vector<Span<const std::byte>> send(ranks, mine);
+  const std::vector<Span<const std::byte>> send = to_all(mine);
   run(std::move(call), send, recv);
 }
 
@@ -88,25 +97,121 @@ void ExchangeCommunicator::broadcast(Span<std::byte> data, int root) {
 /// Every rank gets every rank's integers and combines them itself: the reduced data are counters, flags and
 /// limbs of exact sums, a few hundred bytes.
 void ExchangeCommunicator::all_reduce(Span<std::uint64_t> data, IntegerReduce op) {
-  CollectiveCall call;
-  call.collective = Collective::all_reduce;
+  const std::vector<Span<const std::byte>> send = to_all(std::as_bytes(data));
+  CollectiveCall call = call_of(Collective::all_reduce, send,
+                                std::vector<std::int64_t>(send.size(), numel(std::as_bytes(data))));
   call.reduce = op;
-  const std::size_t ranks = index(world_size());
-  std::vector<std::uint64_t> gathered(ranks * data.size());
-  const Span<std::uint64_t> all(gathered);
-  const std::vector<Span<const std::byte>> send(ranks, std::as_bytes(data));
-  std::vector<Span<std::byte>> recv;
-  for (std::size_t r = 0; r < ranks; ++r) {
-    recv.push_back(std::as_writable_bytes(all.subspan(r * data.size(), data.size())));
-  }
-  run(std::move(call), send, recv);
-  std::copy_n(gathered.begin(), data.size(), data.begin());
-  for (std::size_t r = 1; r < ranks; ++r) combine(all.subspan(r * data.size(), data.size()), op, data);
+  std::vector<std::uint64_t> reduced(data.size());  // others read `data` until the end
+  exchange_each(std::move(call), send, [&](std::size_t from, Span<const std::byte> block) {
+    if (from == 0)
+      copy_block(block, std::as_writable_bytes(Span<std::uint64_t>(reduced)));
+    else
+      combine(block, op, reduced);
+  });
+  std::copy(reduced.begin(), reduced.end(), data.begin());
 }
 
 void ExchangeCommunicator::barrier() {
   const std::size_t ranks = index(world_size());
   run(CollectiveCall{}, std::vector<Span<const std::byte>>(ranks), std::vector<Span<std::byte>>(ranks));
+}
+
+void ExchangeCommunicator::native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
+                                                 Span<float> recv) {
+  require(counts.size() == index(world_size()),
+          "reduce_scatter got " + std::to_string(counts.size()) + " counts",
+          "there are " + std::to_string(world_size()) + " ranks", "pass one count per rank");
+  std::int64_t total = 0;
+  for (const std::int64_t count : counts) {
+    require(count >= 0 && count <= numel(send) - total,
+            "reduce_scatter got counts that do not fit " + std::to_string(send.size()) + " elements",
+            "each is 0 or more and their sum is the length of what is sent", "pass one count per rank");
+    total += count;
+  }
+  require(total == numel(send) && numel(recv) == counts[index(rank())],
+          "reduce_scatter got " + std::to_string(send.size()) + " elements to send and " +
+              std::to_string(recv.size()) + " to receive",
+          "the counts say " + std::to_string(total) + " and " + std::to_string(counts[index(rank())]),
+          "make the buffers as long as the counts say");
+  CollectiveCall call;
+  call.collective = Collective::reduce_scatter;
+  for (const std::int64_t count : counts) call.send_bytes.push_back(4 * count);
+  call.recv_bytes.assign(counts.size(), 4 * numel(recv));
+  reduce_scatter(std::move(call), send, counts, recv);
+}
+
+void ExchangeCommunicator::reduce_scatter(CollectiveCall call, Span<const float> send,
+                                          Span<const std::int64_t> counts, Span<float> recv) {
+  std::vector<Span<const std::byte>> parts;
+  std::size_t begin = 0;
+  for (const std::int64_t count : counts) {
+    parts.push_back(std::as_bytes(send.subspan(begin, static_cast<std::size_t>(count))));
+    begin += static_cast<std::size_t>(count);
+  }
+  exchange_each(std::move(call), parts, [&](std::size_t from, Span<const std::byte> part) {
+    if (from == 0)
+      copy_block(part, std::as_writable_bytes(recv));
+    else
+      combine_words(part, recv, [](float a, float b) { return a + b; });
+  });
+}
+
+void ExchangeCommunicator::exchange_each(CollectiveCall call, SendBlocks send, const TakeBlock& take) {
+  std::int64_t num_bytes = 0;
+  for (const std::int64_t bytes : call.recv_bytes) num_bytes += bytes;
+  std::vector<std::byte> received(static_cast<std::size_t>(num_bytes));
+  std::vector<Span<std::byte>> blocks;
+  std::size_t begin = 0;
+  for (const std::int64_t bytes : call.recv_bytes) {
+    blocks.push_back(Span<std::byte>(received).subspan(begin, static_cast<std::size_t>(bytes)));
+    begin += static_cast<std::size_t>(bytes);
+  }
+  exchange(std::move(call), send, blocks);
+  for (std::size_t from = 0; from < blocks.size(); ++from) take(from, blocks[from]);
+}
+
+std::unique_ptr<Communicator> ExchangeCommunicator::split(int colour) {
+  require(colour >= 0, "split got colour " + std::to_string(colour), "every rank belongs to a group",
+          "use colours of 0 or more");
+  const std::array<std::int64_t, 2> mine = {colour, next_ticket()};
+  const std::vector<Span<const std::byte>> send = to_all(std::as_bytes(Span<const std::int64_t>(mine)));
+  std::vector<int> members;
+  std::int64_t ticket = 0;
+  exchange_each(call_of(Collective::split, send, std::vector<std::int64_t>(send.size(), sizeof(mine))), send,
+                [&](std::size_t from, Span<const std::byte> block) {
+                  std::array<std::int64_t, 2> other{};
+                  std::memcpy(&other, block.data(), sizeof(other));
+                  if (other[0] == colour) members.push_back(static_cast<int>(from));
+                  ticket = std::max(ticket, other[1]);
+                });
+  return make_group(members, ticket);
+}
+
+std::unique_ptr<SharedWindow> ExchangeCommunicator::shared_window(std::int64_t num_bytes) {
+  require(num_bytes >= 0, "shared_window got " + std::to_string(num_bytes) + " bytes",
+          "it is the length of a block", "use 0 or more");
+  const std::vector<Span<const std::byte>> send =
+      to_all(std::as_bytes(Span<const std::int64_t>(&num_bytes, 1)));
+  std::vector<std::int64_t> sizes(send.size());
+  exchange_each(
+      call_of(Collective::shared_window, send, std::vector<std::int64_t>(send.size(), sizeof(num_bytes))),
+      send, [&](std::size_t from, Span<const std::byte> block) {
+        std::memcpy(&sizes[from], block.data(), sizeof(num_bytes));
+      });
+  return make_window(sizes);
+}
+
+std::vector<Span<const std::byte>> ExchangeCommunicator::to_all(Span<const std::byte> block) const {
+  return std::vector<Span<const std::byte>>(index(world_size()), block);
+}
+
+CollectiveCall ExchangeCommunicator::call_of(Collective collective, SendBlocks send,
+                                             std::vector<std::int64_t> recv_bytes) {
+  CollectiveCall call;
+  call.collective = collective;
+  for (const Span<const std::byte> block : send) call.send_bytes.push_back(numel(block));
+  call.recv_bytes = std::move(recv_bytes);
+  return call;
 }
 
 }  // namespace zeroproof

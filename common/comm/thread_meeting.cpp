@@ -3,58 +3,95 @@
 #include <cstddef>
 #include <utility>
 
-#include "common/comm/exchange_communicator.hpp"
-
 namespace zeroproof {
 
+void ThreadDomain::break_with(const Error& error) {
+  if (failure) return;
+  failure = error;
+  for (ThreadMeeting* meeting : meetings) meeting->changed_.notify_all();
+}
+
 ThreadMeeting::ThreadMeeting(int world_size, std::chrono::milliseconds timeout)
-    : timeout_(timeout),
+    : domain_(std::make_shared<ThreadDomain>(world_size)),
+      timeout_(timeout),
       calls_(static_cast<std::size_t>(world_size)),
-      ranks_(static_cast<std::size_t>(world_size)) {}
+      ranks_(static_cast<std::size_t>(world_size)) {
+  domain_->meetings.insert(this);
+}
+
+ThreadMeeting::ThreadMeeting(const ThreadMeeting& parent, const std::vector<int>& members)
+    : domain_(parent.domain_), timeout_(parent.timeout_), calls_(members.size()), ranks_(members.size()) {
+  for (const int member : members) names_.in_world.push_back(static_cast<int>(parent.in_world(member)));
+  const std::lock_guard lock(domain_->mutex);
+  domain_->meetings.insert(this);
+}
+
+ThreadMeeting::~ThreadMeeting() {
+  const std::lock_guard lock(domain_->mutex);
+  domain_->meetings.erase(this);
+}
+
+std::size_t ThreadMeeting::in_world(int rank) const {
+  return static_cast<std::size_t>(is_group() ? names_.in_world[static_cast<std::size_t>(rank)] : rank);
+}
 
 void ThreadMeeting::exchange(int rank, CollectiveCall call, Span<const Span<const std::byte>> send,
-                             Span<const Span<std::byte>> recv) {
+                             const TakeBlock& take) {
   arrive(rank, std::move(call), send);
   // No lock: a rank changes its entry only after finish().
-  for (std::size_t from = 0; from < recv.size(); ++from) {
-    copy_block(ranks_[from].send[static_cast<std::size_t>(rank)], recv[from]);
+  try {
+    for (std::size_t from = 0; from < ranks_.size(); ++from) {
+      take(from, ranks_[from].send[static_cast<std::size_t>(rank)]);
+    }
+  } catch (...) {
+    finish();  // the others wait there
+    throw;
   }
   finish();
 }
 
 void ThreadMeeting::abort(int rank, const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  if (failure_) return;
-  culprit_ = rank;
-  break_with(ended_error(rank, reason));
-}
-
-void ThreadMeeting::return_all() {
-  const std::lock_guard lock(mutex_);
-  for (Rank& rank : ranks_) rank.left = false;
+  const std::lock_guard lock(domain_->mutex);
+  if (domain_->failure) return;
+  domain_->culprit = static_cast<int>(in_world(rank));
+  domain_->break_with(ended_error(rank, reason, names_));
 }
 
 void ThreadMeeting::leave(int rank) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(domain_->mutex);
   ranks_[static_cast<std::size_t>(rank)].left = true;
-  if (arrived_ > 0) check_left();
+  ++num_left_;
+  check_left();
+}
+
+void ThreadMeeting::leave_all(int rank) {
+  const std::lock_guard lock(domain_->mutex);
+  domain_->left[static_cast<std::size_t>(rank)] = true;
+  ++domain_->num_left;
+  for (ThreadMeeting* meeting : domain_->meetings) meeting->check_left();
+}
+
+void ThreadMeeting::return_all() {
+  const std::lock_guard lock(domain_->mutex);
+  domain_->left.assign(domain_->left.size(), false);
+  domain_->num_left = 0;
 }
 
 int ThreadMeeting::culprit() {
-  const std::lock_guard lock(mutex_);
-  return culprit_;
+  const std::lock_guard lock(domain_->mutex);
+  return domain_->culprit;
 }
 
 void ThreadMeeting::arrive(int rank, CollectiveCall call, Span<const Span<const std::byte>> send) {
   const std::size_t self = static_cast<std::size_t>(rank);
-  std::unique_lock lock(mutex_);
-  if (failure_) throw Error(*failure_);
+  std::unique_lock lock(domain_->mutex);
+  if (domain_->failure) throw Error(*domain_->failure);
   Rank& mine = ranks_[self];
   if (mine.present) {
-    break_with(
-        Error(ErrorCode::comm, "rank " + std::to_string(rank) + " is in two collectives at once (a rank is " +
-                                   "one thread); use each rank's communicator in one thread at a time"));
-    throw Error(*failure_);
+    domain_->break_with(Error(ErrorCode::comm, describe_rank(rank, names_) +
+                                                   " is in two collectives at once (a rank is one thread); "
+                                                   "use each rank's communicator in one thread at a time"));
+    throw Error(*domain_->failure);
   }
   call.sequence = ++mine.num_calls;
   calls_[self] = std::move(call);
@@ -66,19 +103,31 @@ void ThreadMeeting::arrive(int rank, CollectiveCall call, Span<const Span<const 
     open();
   } else {
     check_left();
-    const auto done = [&] { return meetings_ != meeting || failure_; };
-    if (!changed_.wait_for(lock, timeout_, done)) {
-      break_with(absent_error(missing(), calls_[self], timeout_));
-    }
+    wait_for_all(lock, rank, meeting);
   }
   // A meeting that took place is completed even if the world broke since: other ranks copy from this one's
   // memory.
-  if (meetings_ == meeting) throw Error(*failure_);
+  if (meetings_ == meeting) throw Error(*domain_->failure);
+}
+
+void ThreadMeeting::wait_for_all(std::unique_lock<std::mutex>& lock, int rank, std::int64_t meeting) {
+  const auto done = [&] { return meetings_ != meeting || domain_->failure; };
+  int& waiting = domain_->waiting[in_world(rank)];
+  ++waiting;
+  bool in_time = changed_.wait_for(lock, timeout_, done);
+  // Ranks that wait in another meeting come late for no fault of theirs: their own time limit will name the one
+  // that is absent there. Should they wait for each other, the second limit ends it.
+  if (!in_time && holding_up().empty()) in_time = changed_.wait_for(lock, timeout_, done);
+  --waiting;
+  if (in_time) return;
+  const std::vector<int> blamed = holding_up();
+  domain_->break_with(absent_error(blamed.empty() ? missing() : blamed,
+                                   calls_[static_cast<std::size_t>(rank)], timeout_, names_));
 }
 
 void ThreadMeeting::open() {
-  const std::string problem = disagreement(calls_);
-  if (!problem.empty()) return break_with(Error(ErrorCode::comm, problem));
+  const std::string problem = disagreement(calls_, names_);
+  if (!problem.empty()) return domain_->break_with(Error(ErrorCode::comm, problem));
   for (Rank& rank : ranks_) rank.present = false;
   arrived_ = 0;
   copying_ = world_size();
@@ -88,7 +137,7 @@ void ThreadMeeting::open() {
 
 /// Without time limit: what is waited for is only other threads' memcpy.
 void ThreadMeeting::finish() {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(domain_->mutex);
   if (--copying_ == 0) return changed_.notify_all();
   changed_.wait(lock, [&] { return copying_ == 0; });
 }
@@ -101,22 +150,26 @@ std::vector<int> ThreadMeeting::missing() const {
   return result;
 }
 
-/// Breaks the world if somebody waits for a rank that will not come.
-void ThreadMeeting::check_left() {
-  std::vector<int> left;
+/// Of the missing ranks, those that do not wait in another meeting.
+std::vector<int> ThreadMeeting::holding_up() const {
+  std::vector<int> result;
   for (const int rank : missing()) {
-    if (ranks_[static_cast<std::size_t>(rank)].left) left.push_back(rank);
+    if (domain_->waiting[in_world(rank)] == 0) result.push_back(rank);
   }
-  if (left.empty() || failure_) return;
-  for (std::size_t waiting = 0; waiting < ranks_.size(); ++waiting) {
-    if (ranks_[waiting].present) return break_with(left_error(left, calls_[waiting]));
-  }
+  return result;
 }
 
-void ThreadMeeting::break_with(Error error) {
-  if (failure_) return;
-  failure_ = std::move(error);
-  changed_.notify_all();
+/// Breaks the world if somebody waits here for a rank that will not come.
+void ThreadMeeting::check_left() {
+  if (arrived_ == 0 || num_left_ + domain_->num_left == 0 || domain_->failure) return;
+  std::vector<int> left;
+  for (const int rank : missing()) {
+    if (ranks_[static_cast<std::size_t>(rank)].left || domain_->left[in_world(rank)]) left.push_back(rank);
+  }
+  if (left.empty()) return;
+  for (std::size_t waiting = 0; waiting < ranks_.size(); ++waiting) {
+    if (ranks_[waiting].present) return domain_->break_with(left_error(left, calls_[waiting], names_));
+  }
 }
 
 }  // namespace zeroproof

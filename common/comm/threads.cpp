@@ -7,34 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/comm/exchange_communicator.hpp"
+#include "common/comm/thread_communicator.hpp"
 #include "common/comm/thread_meeting.hpp"
 
 namespace zeroproof {
-
-namespace {
-
-class ThreadCommunicator final : public ExchangeCommunicator {
- public:
-  ThreadCommunicator(std::shared_ptr<ThreadMeeting> meeting, int rank)
-      : meeting_(std::move(meeting)), rank_(rank) {}
-
-  int rank() const override { return rank_; }
-  int world_size() const override { return meeting_->world_size(); }
-  std::string name() const override { return "threads:" + std::to_string(world_size()); }
-  void abort(const std::string& reason) override { meeting_->abort(rank_, reason); }
-
- private:
-  void exchange(CollectiveCall call, Span<const Span<const std::byte>> send,
-                Span<const Span<std::byte>> recv) override {
-    meeting_->exchange(rank_, std::move(call), send, recv);
-  }
-
-  std::shared_ptr<ThreadMeeting> meeting_;
-  int rank_;
-};
-
-}  // namespace
 
 ThreadWorld::ThreadWorld(int world_size, std::chrono::milliseconds timeout) {
   ZP_CHECK(world_size >= 1, ErrorCode::invalid_argument, "world_size is " + std::to_string(world_size),
@@ -67,7 +43,7 @@ void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& wor
   const auto run_rank = [&](int rank) {
     try {
       work(*world.communicator(rank));
-      meeting.leave(rank);
+      meeting.leave_all(rank);
     } catch (const std::exception& error) {
       end(rank, error.what());
     } catch (...) {

@@ -14,6 +14,7 @@
 #include "comm_cases.hpp"
 #include "common/base/error.hpp"
 #include "common/comm/threads.hpp"
+#include "thread_outcome.hpp"
 
 using zeroproof::Communicator;
 using zeroproof::Error;
@@ -23,57 +24,12 @@ using zeroproof::run_ranks;
 using zeroproof::Span;
 using zeroproof::ThreadWorld;
 using zeroproof_test::Bytes;
+using zeroproof_test::check_same_error;
+using zeroproof_test::Outcome;
+using zeroproof_test::promptly;
+using zeroproof_test::run;
+using zeroproof_test::short_limit;
 using zeroproof_test::writable;
-
-namespace {
-
-constexpr std::chrono::milliseconds short_limit{200};
-constexpr std::chrono::seconds promptly{5};  // generous: the machine may be busy
-
-/// What each rank's work ended with: the error's text, or nothing.
-struct Outcome {
-  std::vector<std::string> texts;
-  std::vector<ErrorCode> codes;
-  std::string root_cause;
-  std::chrono::steady_clock::duration time{};
-};
-
-Outcome run(ThreadWorld& world, const std::function<void(Communicator&)>& work) {
-  Outcome outcome;
-  outcome.texts.resize(static_cast<std::size_t>(world.world_size()));
-  outcome.codes.resize(static_cast<std::size_t>(world.world_size()), ErrorCode::internal);
-  const auto begin = std::chrono::steady_clock::now();
-  try {
-    run_ranks(world, [&](Communicator& comm) {
-      const std::size_t rank = static_cast<std::size_t>(comm.rank());
-      try {
-        work(comm);
-      } catch (const Error& error) {
-        outcome.texts[rank] = error.what();
-        outcome.codes[rank] = error.code();
-        throw;
-      }
-    });
-  } catch (const std::exception& error) {
-    outcome.root_cause = error.what();
-  }
-  outcome.time = std::chrono::steady_clock::now() - begin;
-  return outcome;
-}
-
-void check_same_error(const Outcome& outcome, ErrorCode code, const std::string& begin,
-                      int except_rank = -1) {
-  CHECK(outcome.time < promptly);
-  for (std::size_t rank = 0; rank < outcome.texts.size(); ++rank) {
-    if (static_cast<int>(rank) == except_rank) continue;
-    CAPTURE(rank);
-    CHECK(outcome.codes[rank] == code);
-    CHECK(outcome.texts[rank].substr(0, begin.size()) == begin);
-    CHECK(outcome.texts[rank] == outcome.texts[except_rank == 0 ? 1 : 0]);
-  }
-}
-
-}  // namespace
 
 TEST_CASE("threads: disagreements are named alike on every rank") {
   Bytes data(8);

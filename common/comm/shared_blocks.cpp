@@ -1,0 +1,58 @@
+#include "common/comm/shared_blocks.hpp"
+
+#include <atomic>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "common/base/error.hpp"
+#include "common/comm/window_layout.hpp"
+
+namespace zeroproof {
+
+namespace {
+
+class SharedBlocksWindow final : public SharedWindow {
+ public:
+  SharedBlocksWindow(std::shared_ptr<SharedBlocks> blocks, Communicator& comm)
+      : blocks_(std::move(blocks)), comm_(comm) {}
+
+  Span<std::byte> of(int rank) const override { return blocks_->of(rank); }
+
+  void fence() override {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    comm_.barrier();
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+
+ private:
+  std::shared_ptr<SharedBlocks> blocks_;
+  Communicator& comm_;
+};
+
+}  // namespace
+
+SharedBlocks::SharedBlocks(const std::vector<std::int64_t>& sizes) {
+  std::size_t total = window_alignment;
+  for (const std::int64_t size : sizes) total += padded_window_bytes(size);
+  try {
+    memory_.assign(total, unwritten_byte);
+  } catch (const std::exception&) {
+    fail(ErrorCode::unavailable, "a window of " + std::to_string(total) + " bytes did not fit into memory",
+         "all ranks share it", "ask for less, or use fewer ranks per machine");
+  }
+  const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(memory_.data()) % window_alignment;
+  Span<std::byte> rest = Span<std::byte>(memory_).subspan(window_alignment - misaligned);
+  for (const std::int64_t size : sizes) {
+    blocks_.push_back(rest.subspan(0, static_cast<std::size_t>(size)));
+    rest = rest.subspan(padded_window_bytes(size));
+  }
+}
+
+Span<std::byte> SharedBlocks::of(int rank) const { return blocks_.at(static_cast<std::size_t>(rank)); }
+
+std::unique_ptr<SharedWindow> make_window_over(std::shared_ptr<SharedBlocks> blocks, Communicator& comm) {
+  return std::make_unique<SharedBlocksWindow>(std::move(blocks), comm);
+}
+
+}  // namespace zeroproof

@@ -1,0 +1,27 @@
+#pragma once
+// The memory of a window whose ranks are threads of one process (internal to the communicators).
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/comm/communicator.hpp"
+
+namespace zeroproof {
+
+/// Blocks of given lengths in one piece of memory, each on cache lines of its own, born as 0xFF.
+class SharedBlocks {
+ public:
+  explicit SharedBlocks(const std::vector<std::int64_t>& sizes);
+  Span<std::byte> of(int rank) const;
+
+ private:
+  std::vector<std::byte> memory_;
+  std::vector<Span<std::byte>> blocks_;  // [world_size]
+};
+
+/// A window over them; `comm` is the communicator that the window belongs to and must outlive it.
+std::unique_ptr<SharedWindow> make_window_over(std::shared_ptr<SharedBlocks> blocks, Communicator& comm);
+
+}  // namespace zeroproof

@@ -1,0 +1,34 @@
+#pragma once
+// What the meetings of one world of threads share (internal to the thread communicator).
+
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof {
+
+class ThreadMeeting;
+
+/// The world itself and every group of it are meetings of one domain: one lock, and one failure that ends them
+/// all. A rank here is one of the world.
+struct ThreadDomain {
+  explicit ThreadDomain(int world_size)
+      : left(static_cast<std::size_t>(world_size)), waiting(static_cast<std::size_t>(world_size)) {}
+
+  /// With the lock held: keeps the first failure and wakes who waits in any meeting.
+  void break_with(const Error& error);
+
+  std::mutex mutex;  // guards this object and all meetings
+  std::optional<Error> failure;
+  int culprit = -1;        // whose abort was the failure
+  std::vector<bool> left;  // [world_size] the rank's work is over
+  int num_left = 0;
+  std::vector<int> waiting;  // [world_size] meetings in which the rank waits
+  std::set<ThreadMeeting*> meetings;
+};
+
+}  // namespace zeroproof
