@@ -12,7 +12,6 @@
 #include "reference/loss_scaler.hpp"
 #include "reference/micro_batches.hpp"
 #include "reference/norm_form.hpp"
-#include "reference/step_scalars.hpp"
 
 namespace zeroproof::reference {
 namespace {
@@ -54,7 +53,8 @@ DenseOptimizer::DenseOptimizer(const DenseSetup& setup, const FullState& initial
   // Neither result is needed yet, but a number out of range should not wait for the first step.
   loss_scaler_init(setup.scaler);
   const bool by_tokens = setup.loss_reduction == LossReduction::tokens;
-  step_scalars(setup.hyper, applied_steps() + 1, scaler_.log2_scale, by_tokens ? 1 : setup.micro_batches);
+  check_groups(setup.groups, *setup.layout);
+  scalars(by_tokens ? 1 : setup.micro_batches);
 
   const auto load = [&](BufferId id, std::vector<float>& values) {
     for (const Piece& piece : pieces_)
@@ -78,6 +78,11 @@ std::int64_t DenseOptimizer::divisor(const MicroBatchFacts& facts) const {
     add_tokens(tokens, j, facts.num_tokens[static_cast<std::size_t>(j)]);
   }
   return tokens == 0 ? 1 : tokens;
+}
+
+std::vector<StepScalars> DenseOptimizer::scalars(std::int64_t divisor) const {
+  return scalars_of_step(setup_.hyper, setup_.groups, counts_, scaler_.log2_scale, divisor,
+                         setup_.micro_batches);
 }
 
 std::vector<bool> DenseOptimizer::tensors_with_grad(const MicroBatchFacts& facts) const {
@@ -172,7 +177,7 @@ bool DenseOptimizer::step(const std::vector<TensorView>& leaves, const MicroBatc
   // prepare
   const std::vector<bool> has_grad = tensors_with_grad(facts);
   last_.log2_loss_scale = scaler_.log2_scale;
-  last_.scalars = scalars_of_step(setup_.hyper, counts_, scaler_.log2_scale, divisor(facts));
+  last_.scalars = scalars(divisor(facts));
 
   // reduce
   sum_gradients(leaves);

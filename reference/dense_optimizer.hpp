@@ -17,6 +17,7 @@ struct DenseSetup {
   DType param_dtype = DType::bf16;
   std::int64_t micro_batches = 1;  ///< M
   OptimizerHyper hyper;
+  ParamGroups groups;
   LossScalerConfig scaler;
   LossReduction loss_reduction = LossReduction::mean;
   OnNonfinite on_nonfinite = OnNonfinite::skip;
@@ -37,7 +38,7 @@ MicroBatchFacts facts_of(const DenseSetup& setup, const LeafSource& leaves);
 /// Every value of one step, after the step. Vectors of [padded_numel] cover the flat layout; padding stays
 /// NaN.
 struct DenseStep {
-  std::vector<StepScalars> scalars;  ///< one set; with missing_grad = skip one for every tensor
+  std::vector<StepScalars> scalars;  ///< one set per group; with missing_grad = skip one for every tensor
   int log2_loss_scale = 0;           ///< the scale the leaves were made with
   bool found_inf = false;            ///< whatever the policy makes of it
   bool skipped = false;              ///< found_inf, and the policy is to skip
@@ -49,7 +50,7 @@ struct DenseStep {
 class DenseOptimizer {
  public:
   /// Errors: invalid_argument if the layout is missing, micro_batches < 1, hyper-parameters leave R5's
-  /// ranges, the initial state lacks a buffer of the rule, or parameters other than bf16 are to be rounded
+  /// ranges, a tensor is in no group that there is, the initial state lacks a buffer of the rule, or parameters other than bf16 are to be rounded
   /// stochastically.
   DenseOptimizer(const DenseSetup& setup, const FullState& initial);
 
@@ -82,6 +83,7 @@ class DenseOptimizer {
 
  private:
   std::int64_t divisor(const MicroBatchFacts& facts) const;
+  std::vector<StepScalars> scalars(std::int64_t divisor) const;
   std::vector<bool> tensors_with_grad(const MicroBatchFacts& facts) const;
   void sum_gradients(const std::vector<TensorView>& leaves);
   void unscale_gradients();
@@ -89,7 +91,7 @@ class DenseOptimizer {
   void update(const std::vector<bool>& has_grad);
   void round_parameters();
   const StepScalars& scalars_of(const Piece& piece) const {
-    return last_.scalars[counts_.slot(piece.tensor)];
+    return last_.scalars[counts_.slot(setup_.groups, piece.tensor)];
   }
 
   DenseSetup setup_;

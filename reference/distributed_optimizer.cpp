@@ -18,6 +18,7 @@ void check_setup(const OptimizerSetup& setup) {
         "set all three in OptimizerSetup");
   check(setup.stage >= 0 && setup.stage <= 2, "the ZeRO stage is " + std::to_string(setup.stage),
         "only state and gradients are sharded here", "use 0, 1 or 2");
+  check_groups(setup.groups, *setup.layout);
   check(setup.micro_batches >= 1, "micro_batches is " + std::to_string(setup.micro_batches),
         "a step needs a gradient", "use 1 or more");
   check(setup.leaf_dtype == DType::fp32 || setup.leaf_dtype == DType::bf16 || setup.leaf_dtype == DType::fp16,

@@ -14,7 +14,7 @@
 #include "reference/gradient_exchange.hpp"
 #include "reference/loss_scaler.hpp"
 #include "reference/micro_batches.hpp"
-#include "reference/step_scalars.hpp"
+#include "reference/same_scalars.hpp"
 
 namespace zeroproof::reference {
 
@@ -27,12 +27,11 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerSetup& setup) : setup_(setup) 
   scaler_ = loss_scaler_init(setup.scaler);
   // The values are not needed yet, but a hyper-parameter out of range should not wait for the first step.
   const bool by_tokens = setup.loss_reduction == LossReduction::tokens;
-  const StepScalars scalars =
-      step_scalars(setup.hyper, 1, scaler_.log2_scale, by_tokens ? 1 : setup.micro_batches);
   counts_.per_tensor = setup.missing_grad == MissingGrad::skip;
   counts_.tensor_steps.resize(counts_.per_tensor ? setup.layout->tensors().size() : 0);
   has_grad_.resize(counts_.tensor_steps.size(), true);
-  scalars_.assign(counts_.per_tensor ? counts_.tensor_steps.size() : 1, scalars);
+  scalars_ = scalars_of_step(setup.hyper, setup.groups, counts_, scaler_.log2_scale,
+                             by_tokens ? 1 : setup.micro_batches, setup.micro_batches);
 
   const std::int64_t numel = setup.stage == 0 ? padded_numel : setup.shards->shard_numel(setup.comm->rank());
   for (std::vector<float>* values : {&grad_sum_, &unscaled_grad_, &grad_, &master_}) {
@@ -105,7 +104,10 @@ void ShardedOptimizer::prepare(const LeafSource& leaves) {
   found_inf_ = 0;
   const std::int64_t divisor = divisor_of_step(setup_, leaves);
   if (counts_.per_tensor) has_grad_ = tensors_with_grad(setup_, leaves);
-  std::ranges::copy(scalars_of_step(setup_.hyper, counts_, scaler_.log2_scale, divisor), scalars_.begin());
+  const std::vector<StepScalars> scalars = scalars_of_step(setup_.hyper, setup_.groups, counts_,
+                                                           scaler_.log2_scale, divisor, setup_.micro_batches);
+  require_same_scalars(setup_, scalars);
+  std::ranges::copy(scalars, scalars_.begin());  // in place, because taps may hold a view
 }
 
 void ShardedOptimizer::reduce(LeafSource& leaves) {

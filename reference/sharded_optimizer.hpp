@@ -38,7 +38,9 @@ class ShardedOptimizer final : public DistributedOptimizer {
   void cast();
   void gather();
 
-  const StepScalars& scalars_of(const Piece& piece) const { return scalars_[counts_.slot(piece.tensor)]; }
+  const StepScalars& scalars_of(const Piece& piece) const {
+    return scalars_[counts_.slot(setup_.groups, piece.tensor)];
+  }
   /// Master to parameters, by the draws of the steps counted so far.
   void round(ParamBuffer& param, Span<const float> master, const std::vector<Piece>& pieces) const;
 
@@ -54,7 +56,7 @@ class ShardedOptimizer final : public DistributedOptimizer {
   std::vector<bool> has_grad_;  // by tensor, in this step; only with missing_grad = skip
 
   // One member for every BufferId; norm_ has two, state_ those of the rule, counts_ the step counts.
-  std::vector<StepScalars> scalars_;  // one set, or one for every tensor
+  std::vector<StepScalars> scalars_;  // one set for every group, or for every tensor
   StepCounts counts_;
   std::uint32_t found_inf_ = 0;
   LossScalerState scaler_;

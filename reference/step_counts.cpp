@@ -48,15 +48,43 @@ StepCounts loaded_counts(const FullState& state, MissingGrad missing_grad, const
   return counts;
 }
 
-std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const StepCounts& counts,
-                                         int log2_loss_scale, std::int64_t divisor) {
-  const auto scalars_after = [&](std::uint64_t count) {
-    return step_scalars(hyper, static_cast<std::int64_t>(count) + 1, log2_loss_scale, divisor);
-  };
-  if (!counts.per_tensor) return {scalars_after(counts.applied_steps)};
+std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const ParamGroups& groups,
+                                         const StepCounts& counts, int log2_loss_scale, std::int64_t divisor,
+                                         std::int64_t micro_batches) {
+  const auto t_after = [](std::uint64_t count) { return static_cast<std::int64_t>(count) + 1; };
+  // lr and weight_decay follow the run's t, also for a tensor that has rested.
+  const std::int64_t run_t = t_after(counts.applied_steps);
+  std::vector<OptimizerHyper> of_group;
+  for (int group = 0; group < groups.count(); ++group) {
+    of_group.push_back(hyper_of(groups, hyper, group, run_t, micro_batches));
+  }
+
   std::vector<StepScalars> scalars;
-  for (const std::uint64_t count : counts.tensor_steps) scalars.push_back(scalars_after(count));
+  if (!counts.per_tensor) {
+    for (const OptimizerHyper& own : of_group) {
+      scalars.push_back(step_scalars(own, run_t, log2_loss_scale, divisor));
+    }
+    return scalars;
+  }
+  for (std::size_t tensor = 0; tensor < counts.tensor_steps.size(); ++tensor) {
+    const OptimizerHyper& own =
+        of_group[static_cast<std::size_t>(groups.of(static_cast<std::int64_t>(tensor)))];
+    scalars.push_back(step_scalars(own, t_after(counts.tensor_steps[tensor]), log2_loss_scale, divisor));
+  }
   return scalars;
+}
+
+void check_groups(const ParamGroups& groups, const FlatLayout& layout) {
+  const std::size_t num_tensors = layout.tensors().size();
+  ZP_CHECK(groups.of_tensor.empty() || groups.of_tensor.size() == num_tensors, ErrorCode::invalid_argument,
+           "param groups are given for " + std::to_string(groups.of_tensor.size()) + " tensors",
+           "the layout has " + std::to_string(num_tensors), "pass [num_tensors], or nothing");
+  for (const int group : groups.of_tensor) {
+    ZP_CHECK(group >= 0 && group < groups.count(), ErrorCode::invalid_argument,
+             "a tensor is in param group " + std::to_string(group),
+             "there are " + std::to_string(groups.count()) + ", counted from 0",
+             "make the groups from this layout");
+  }
 }
 
 }  // namespace zeroproof::reference

@@ -20,8 +20,10 @@ struct StepCounts {
     return per_tensor ? tensor_steps[static_cast<std::size_t>(tensor)] : applied_steps;
   }
 
-  /// Which of the sets that scalars_of_step returns belongs to a tensor.
-  std::size_t slot(std::int64_t tensor) const { return per_tensor ? static_cast<std::size_t>(tensor) : 0; }
+  /// Which of the sets that scalars_of_step returns belongs to a tensor: its own, or that of its group.
+  std::size_t slot(const ParamGroups& groups, std::int64_t tensor) const {
+    return static_cast<std::size_t>(per_tensor ? tensor : groups.of(tensor));
+  }
 
   /// A step has been applied. has_grad: [num_tensors], read if per_tensor.
   void count_step(const std::vector<bool>& has_grad);
@@ -31,8 +33,14 @@ struct StepCounts {
 /// [num_tensors].
 StepCounts loaded_counts(const FullState& state, MissingGrad missing_grad, const FlatLayout& layout);
 
-/// Scalars of the step about to be applied: one set, or one for every tensor with its own t (R5).
-std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const StepCounts& counts,
-                                         int log2_loss_scale, std::int64_t divisor);
+/// Scalars of the step about to be applied (R5): one set for every group, the default group first, or one for every
+/// tensor with its own t. log2_loss_scale, divisor: as for step_scalars. micro_batches: M, for schedules that count
+/// samples (R20).
+std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const ParamGroups& groups,
+                                         const StepCounts& counts, int log2_loss_scale, std::int64_t divisor,
+                                         std::int64_t micro_batches);
+
+/// Errors: invalid_argument unless every tensor of the layout has a group that there is.
+void check_groups(const ParamGroups& groups, const FlatLayout& layout);
 
 }  // namespace zeroproof::reference

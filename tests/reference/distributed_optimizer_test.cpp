@@ -18,7 +18,7 @@ void check_stage(int stage) {
       for (const std::int64_t micro_batches : {1, 3, 8}) {
         for (int i = 0; i < 2; ++i) {
           const auto [leaf, param] = dtypes[pair++ % dtypes.size()];
-          check_case({stage, world_size, bucket_numel, micro_batches, leaf, param}, {usual_hyper()});
+          check_case({stage, world_size, bucket_numel, micro_batches, leaf, param}, {usual_hyper(), {}});
         }
       }
     }

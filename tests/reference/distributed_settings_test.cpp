@@ -93,7 +93,7 @@ TEST_CASE("distributed: every rule and setting in stage 2 equals the dense optim
 }
 
 TEST_CASE("distributed: an overflow under the policy error stops every rank and changes nothing") {
-  Settings settings{usual_hyper()};
+  Settings settings{usual_hyper(), {}};
   settings.on_nonfinite = OnNonfinite::error;
   for (int stage = 0; stage <= 2; ++stage) {
     for (const int world_size : {1, 3, 8}) {

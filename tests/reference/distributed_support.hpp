@@ -27,6 +27,7 @@ inline FlatLayout odd_layout() {
 /// What the optimizers may be told to do, apart from where it runs.
 struct Settings {
   OptimizerHyper hyper;
+  ParamGroups groups;
   LossReduction loss_reduction = LossReduction::mean;
   OnNonfinite on_nonfinite = OnNonfinite::skip;
   MissingGrad missing_grad = MissingGrad::zero;
@@ -150,6 +151,7 @@ struct InitialState {
 template <class Setup>
 void apply(const Settings& settings, Setup& setup) {
   setup.hyper = settings.hyper;
+  setup.groups = settings.groups;
   setup.loss_reduction = settings.loss_reduction;
   setup.on_nonfinite = settings.on_nonfinite;
   setup.missing_grad = settings.missing_grad;
