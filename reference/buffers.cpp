@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::uint16_t nan_bits_16 = 0x7FFF;  // a NaN in bf16 and in fp16
 
-std::size_t byte_offset(const TensorView& view, std::int64_t element) {
-  return static_cast<std::size_t>(element * num_bytes(view.dtype));
-}
-
 template <class T>
 Span<const T> elements(const TensorView& view) {
   return {static_cast<const T*>(view.data), static_cast<std::size_t>(view.numel)};
@@ -49,24 +45,6 @@ std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& 
     }
   }
   return widened;
-}
-
-std::vector<std::byte> pack(const TensorView& full, const std::vector<FlatRange>& ranges) {
-  std::vector<std::byte> packed;
-  const std::byte* const bytes = static_cast<const std::byte*>(full.data);
-  for (const FlatRange& range : ranges) {
-    packed.insert(packed.end(), bytes + byte_offset(full, range.begin), bytes + byte_offset(full, range.end));
-  }
-  return packed;
-}
-
-void unpack(Span<const std::byte> packed, const std::vector<FlatRange>& ranges, const TensorView& full) {
-  std::byte* const bytes = static_cast<std::byte*>(full.data);
-  for (const FlatRange& range : ranges) {
-    const std::size_t size = byte_offset(full, range.numel());
-    std::ranges::copy(packed.first(size), bytes + byte_offset(full, range.begin));
-    packed = packed.subspan(size);
-  }
 }
 
 ParamBuffer::ParamBuffer(DType dtype, std::int64_t numel) : dtype_(dtype) {

@@ -2,7 +2,6 @@
 // Buffers of the optimizers. Everything is allocated full of NaN and padding is never written: an operation
 // that touched padding would show up as a NaN (R13).
 
-#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -22,19 +21,14 @@ inline Span<const float> at(Span<const float> buffer, const Piece& piece) {
   return buffer.subspan(static_cast<std::size_t>(piece.local_begin), static_cast<std::size_t>(piece.numel));
 }
 
-inline TensorView array_view(std::vector<float>& values) {
-  return {values.data(), DType::fp32, static_cast<std::int64_t>(values.size())};
+/// A view has no const: who gets one of const values only reads.
+inline TensorView array_view(const std::vector<float>& values) {
+  return {const_cast<float*>(values.data()), DType::fp32, static_cast<std::int64_t>(values.size())};
 }
 
 /// Leaf in fp32, [view.numel]; elements outside the pieces become NaN, whatever they were. Exact (R8).
 /// Errors: invalid_argument if the leaf is not fp32, bf16 or fp16.
 std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& pieces);
-
-/// The bytes of some global ranges of a full buffer, one range after another: what a shard of it looks like.
-std::vector<std::byte> pack(const TensorView& full, const std::vector<FlatRange>& ranges);
-
-/// The way back: puts the bytes of a shard where they belong in the full buffer.
-void unpack(Span<const std::byte> packed, const std::vector<FlatRange>& ranges, const TensorView& full);
 
 /// Parameters as the model sees them, in one of three formats.
 class ParamBuffer {
@@ -47,7 +41,7 @@ class ParamBuffer {
   void round_from(Span<const float> master, const std::vector<Piece>& pieces);
 
   /// The same rounded at random (R8, R15), bf16 only. step_of_tensor: applied updates of a tensor, which
-  /// number the draw. Errors: invalid_argument in another dtype.
+  /// number the draw; global_begin of a piece: first index of the draw. Errors: invalid_argument in another dtype.
   void round_at_random(Span<const float> master, const std::vector<Piece>& pieces, std::uint64_t seed,
                        const std::function<std::uint64_t(std::int64_t tensor)>& step_of_tensor);
 

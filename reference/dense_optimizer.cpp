@@ -6,6 +6,7 @@
 
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
+#include "reference/binned_exchange.hpp"
 #include "reference/clip.hpp"
 #include "reference/grad_scale.hpp"
 #include "reference/grad_sum.hpp"
@@ -50,6 +51,14 @@ DenseOptimizer::DenseOptimizer(const DenseSetup& setup, const FullState& initial
   ZP_CHECK(setup.micro_batches >= 1, ErrorCode::invalid_argument,
            "micro_batches is " + std::to_string(setup.micro_batches), "a step needs a gradient",
            "use 1 or more");
+  ZP_CHECK(setup.grad_sum == GradSum::tree ||
+               (setup.grad_sum == GradSum::binned && setup.micro_batches <= binned_max_leaves),
+           ErrorCode::invalid_argument,
+           "the gradient sum is " + std::string(name(setup.grad_sum)) + " over " +
+               std::to_string(setup.micro_batches) + " micro-batches",
+           "only the tree, and bins with up to " + std::to_string(binned_max_leaves) +
+               " leaves, have bits to compare",
+           "use tree, or fewer micro-batches");
   // Neither result is needed yet, but a number out of range should not wait for the first step.
   loss_scaler_init(setup.scaler);
   const bool by_tokens = setup.loss_reduction == LossReduction::tokens;
@@ -116,6 +125,12 @@ void DenseOptimizer::sum_gradients(const std::vector<TensorView>& leaves) {
              "a leaf has " + std::to_string(leaf.numel) + " elements of " + std::string(name(leaf.dtype)),
              "all leaves have the layout's padded_numel and one dtype", "pass such leaves");
     widened.push_back(widen_leaf(leaf, pieces_));
+  }
+  if (setup_.grad_sum == GradSum::binned) {
+    BinnedBuffer sum(setup_.layout->padded_numel());
+    for (const std::vector<float>& leaf : widened) sum.deposit(leaf, 0, pieces_);
+    last_.grad_sum = sum.finish(pieces_);
+    return;
   }
   for (const Piece& piece : pieces_) {
     std::vector<Span<const float>> views;

@@ -15,7 +15,8 @@ namespace zeroproof::reference {
 struct DenseSetup {
   const FlatLayout* layout = nullptr;
   DType param_dtype = DType::bf16;
-  std::int64_t micro_batches = 1;  ///< M
+  std::int64_t micro_batches = 1;    ///< M
+  GradSum grad_sum = GradSum::tree;  ///< tree or binned
   OptimizerHyper hyper;
   ParamGroups groups;
   LossScalerConfig scaler;
@@ -50,7 +51,7 @@ struct DenseStep {
 class DenseOptimizer {
  public:
   /// Errors: invalid_argument if the layout is missing, micro_batches < 1, hyper-parameters leave R5's
-  /// ranges, a tensor is in no group that there is, the initial state lacks a buffer of the rule, or parameters other than bf16 are to be rounded
+  /// ranges, a tensor is in no group that there is, the gradient sum is native or has too many leaves, the initial state lacks a buffer of the rule, or parameters other than bf16 are to be rounded
   /// stochastically.
   DenseOptimizer(const DenseSetup& setup, const FullState& initial);
 

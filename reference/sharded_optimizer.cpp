@@ -7,13 +7,17 @@
 
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
+#include "reference/binned_exchange.hpp"
 #include "reference/blocks.hpp"
 #include "reference/clip.hpp"
 #include "reference/grad_norm.hpp"
 #include "reference/grad_scale.hpp"
 #include "reference/gradient_exchange.hpp"
 #include "reference/loss_scaler.hpp"
+#include "reference/messages.hpp"
 #include "reference/micro_batches.hpp"
+#include "reference/placement.hpp"
+#include "reference/ranks.hpp"
 #include "reference/same_scalars.hpp"
 
 namespace zeroproof::reference {
@@ -23,6 +27,7 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerSetup& setup) : setup_(setup) 
   ranges_ =
       setup.stage == 0 ? std::vector<FlatRange>{{0, padded_numel}} : setup.shards->shard(setup.comm->rank());
   pieces_ = setup.layout->pieces(ranges_);
+  full_ranges_ = setup.stage == 3 ? persistent_ranges(setup) : FlatRanges{{0, padded_numel}};
 
   scaler_ = loss_scaler_init(setup.scaler);
   // The values are not needed yet, but a hyper-parameter out of range should not wait for the first step.
@@ -33,13 +38,13 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerSetup& setup) : setup_(setup) 
   scalars_ = scalars_of_step(setup.hyper, setup.groups, counts_, scaler_.log2_scale,
                              by_tokens ? 1 : setup.micro_batches, setup.micro_batches);
 
-  const std::int64_t numel = setup.stage == 0 ? padded_numel : setup.shards->shard_numel(setup.comm->rank());
+  const std::int64_t numel = numel_of(ranges_);
   for (std::vector<float>* values : {&grad_sum_, &unscaled_grad_, &grad_, &master_}) {
     *values = nan_buffer(numel);
   }
   state_ = make_rule_state(setup.hyper, numel);
   param_shard_ = ParamBuffer(setup.param_dtype, numel);
-  param_full_ = ParamBuffer(setup.param_dtype, padded_numel);
+  param_full_ = ParamBuffer(setup.param_dtype, numel_of(full_ranges_));
 }
 
 void ShardedOptimizer::load_state(const FullState& state) {
@@ -60,15 +65,26 @@ void ShardedOptimizer::load_state(const FullState& state) {
   scaler_ = state.scaler;
   found_inf_ = 0;
   round(param_shard_, master_, pieces_);
-  // The whole master is at hand, so nobody has to be asked: loading is not a collective call.
-  round(param_full_, state.master, setup_.layout->pieces({{0, padded_numel}}));
+  round_everything(state.master);
+  param_version_ += 1;
   loaded_ = true;
+}
+
+void ShardedOptimizer::round_everything(Span<const float> master) {
+  // The whole master is at hand, so nobody has to be asked: loading is not a collective call.
+  const std::vector<Piece> pieces = setup_.layout->pieces(full_ranges_);
+  std::vector<float> values = nan_buffer(numel_of(full_ranges_));
+  for (const Piece& piece : pieces) {
+    std::ranges::copy(part(master, piece.global_begin, piece.numel), at(values, piece).begin());
+  }
+  round(param_full_, values, pieces);
 }
 
 void ShardedOptimizer::round(ParamBuffer& param, Span<const float> master,
                              const std::vector<Piece>& pieces) const {
   if (setup_.param_rounding == ParamRounding::nearest) return param.round_from(master, pieces);
-  param.round_at_random(master, pieces, setup_.seed, [&](std::int64_t tensor) { return counts_.of(tensor); });
+  param.round_at_random(master, undistributed(setup_, pieces), setup_.seed,
+                        [&](std::int64_t tensor) { return counts_.of(tensor); });
 }
 
 void ShardedOptimizer::run_phase(Phase phase, LeafSource& leaves) {
@@ -110,11 +126,20 @@ void ShardedOptimizer::prepare(const LeafSource& leaves) {
   std::ranges::copy(scalars, scalars_.begin());  // in place, because taps may hold a view
 }
 
+ParamSource ShardedOptimizer::param_source() const {
+  return {{param_shard_.view(), ranges_}, {param_full_.view(), full_ranges_}, param_version_};
+}
+
 void ShardedOptimizer::reduce(LeafSource& leaves) {
-  std::vector<float> owned =
-      setup_.stage == 2 ? reduce_strided(setup_, leaves) : reduce_contiguous(setup_, leaves);
-  if (setup_.stage == 0) {
-    gather_shards(setup_, array_view(owned), array_view(grad_sum_));  // every rank needs all of G (R11)
+  LeafPass pass(setup_, leaves, param_source());
+  const auto reduce_over_ranks = [&] {
+    if (setup_.grad_sum == GradSum::binned) return reduce_binned(setup_, pass);
+    return setup_.stage >= 2 ? reduce_by_micro_step(setup_, pass) : reduce_at_boundary(setup_, pass);
+  };
+  const std::vector<float> owned = reduce_over_ranks();
+  if (setup_.stage == 0) {  // every rank needs all of G (R11)
+    const RangedView shard{array_view(owned), setup_.shards->shard(setup_.comm->rank())};
+    gather_from_owners(setup_, shard, ranges_, {array_view(grad_sum_), ranges_});
   } else {
     std::ranges::copy(owned, grad_sum_.begin());
   }
@@ -129,7 +154,7 @@ void ShardedOptimizer::unscale() {
   }
   // Stage 0 would not have to ask, but then one broken rank would skip alone.
   std::uint64_t flag = found ? 1 : 0;
-  setup_.comm->all_reduce({&flag, 1}, IntegerReduce::bitwise_or);
+  all_reduce({setup_.comm, setup_.replicas, setup_.tp}, {&flag, 1}, IntegerReduce::bitwise_or);
   found_inf_ = flag != 0 ? 1 : 0;
   // All ranks have the same flag here, so all of them throw, and none has changed anything that survives a
   // step.
@@ -145,23 +170,34 @@ void ShardedOptimizer::unscale() {
   }
 }
 
-void ShardedOptimizer::norm() {
-  const NormForm form = setup_.hyper.norm;
-  norm_ = PartialNorm{};
-  for (const Piece& piece : pieces_) accumulate(form, at(unscaled_grad_, piece), norm_);
-  grad_norm_normalise(norm_.limbs);
-  if (setup_.stage != 0) {  // in stage 0 every rank has counted everything
-    auto limbs = std::bit_cast<std::array<std::uint64_t, 23>>(norm_.limbs);
-    std::uint64_t amax = norm_.amax;
-    if (form == NormForm::inf) {
-      setup_.comm->all_reduce({&amax, 1}, IntegerReduce::max);
-    } else {
-      setup_.comm->all_reduce(limbs, IntegerReduce::sum);
+PartialNorm ShardedOptimizer::own_norm() const {
+  PartialNorm norm;
+  for (const Piece& piece : pieces_) {
+    // What every TP rank has is counted once (R12).
+    const bool counted_elsewhere = rank_in(setup_.tp) != 0 && is_tp_replicated(setup_, piece.tensor);
+    if (!counted_elsewhere) {
+      accumulate(setup_.hyper.norm, at(Span<const float>(unscaled_grad_), piece), norm);
     }
-    norm_ = {std::bit_cast<NormLimbs>(limbs), static_cast<std::uint32_t>(amax)};
+  }
+  grad_norm_normalise(norm.limbs);
+  return norm;
+}
+
+void ShardedOptimizer::norm() {
+  norm_ = own_norm();
+  // In stage 0 every data rank has counted everything, and every instance has whatever the others have.
+  Communicator* const data_ranks = setup_.stage == 0 ? nullptr : setup_.comm;
+  if (setup_.hyper.norm == NormForm::inf) {
+    std::uint64_t amax = norm_.amax;
+    all_reduce({data_ranks, setup_.tp}, {&amax, 1}, IntegerReduce::max);
+    norm_.amax = static_cast<std::uint32_t>(amax);
+  } else {
+    auto limbs = std::bit_cast<std::array<std::uint64_t, 23>>(norm_.limbs);
+    all_reduce({data_ranks, setup_.tp}, limbs, IntegerReduce::sum);
+    norm_.limbs = std::bit_cast<NormLimbs>(limbs);
     grad_norm_normalise(norm_.limbs);
   }
-  grad_norm_ = finish(form, norm_);
+  grad_norm_ = finish(setup_.hyper.norm, norm_);
 }
 
 void ShardedOptimizer::clip() {
@@ -182,13 +218,18 @@ void ShardedOptimizer::update() {
   counts_.count_step(has_grad_);
 }
 
-void ShardedOptimizer::cast() { round(param_shard_, master_, pieces_); }
+void ShardedOptimizer::cast() {
+  round(param_shard_, master_, pieces_);
+  param_version_ += 1;
+}
 
 void ShardedOptimizer::gather() {
+  const RangedView shard{param_shard_.view(), ranges_};
+  const RangedView full{param_full_.view(), full_ranges_};
   if (setup_.stage == 0) {
-    unpack(pack(param_shard_.view(), ranges_), ranges_, param_full_.view());  // already everything: a copy
+    unpack(pack(shard, ranges_), ranges_, full);  // already everything: a copy
   } else {
-    gather_shards(setup_, param_shard_.view(), param_full_.view());
+    gather_from_owners(setup_, shard, full_ranges_, full);
   }
 }
 

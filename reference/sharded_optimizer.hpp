@@ -10,6 +10,7 @@
 #include "reference/norm_form.hpp"
 #include "reference/rule.hpp"
 #include "reference/step_counts.hpp"
+#include "reference/unit_params.hpp"
 
 namespace zeroproof::reference {
 
@@ -32,6 +33,7 @@ class ShardedOptimizer final : public DistributedOptimizer {
   void prepare(const LeafSource& leaves);
   void reduce(LeafSource& leaves);
   void unscale();
+  PartialNorm own_norm() const;
   void norm();
   void clip();
   void update();
@@ -41,19 +43,23 @@ class ShardedOptimizer final : public DistributedOptimizer {
   const StepScalars& scalars_of(const Piece& piece) const {
     return scalars_[counts_.slot(setup_.groups, piece.tensor)];
   }
-  /// Master to parameters, by the draws of the steps counted so far.
+  /// Master to parameters, by the draws of the steps counted so far; both hold the same elements.
   void round(ParamBuffer& param, Span<const float> master, const std::vector<Piece>& pieces) const;
+  void round_everything(Span<const float> master);
+  ParamSource param_source() const;
 
   /// False for a buffer that these settings do not have.
   bool exists(BufferId id) const;
   ExposedBuffer buffer(BufferId id);
 
   OptimizerSetup setup_;
-  std::vector<FlatRange> ranges_;  // what this rank's buffers hold: its shard, in stage 0 everything
-  std::vector<Piece> pieces_;      // the tensor elements in ranges_; all arithmetic walks these
+  FlatRanges ranges_;          // what this rank's buffers hold: its shard, in stage 0 everything
+  FlatRanges full_ranges_;     // what param_full holds: everything, in stage 3 the persistent tensors
+  std::vector<Piece> pieces_;  // the tensor elements in ranges_; all arithmetic walks these
   bool loaded_ = false;
 
-  std::vector<bool> has_grad_;  // by tensor, in this step; only with missing_grad = skip
+  std::uint64_t param_version_ = 0;  // casts so far, loading included
+  std::vector<bool> has_grad_;       // by tensor, in this step; only with missing_grad = skip
 
   // One member for every BufferId; norm_ has two, state_ those of the rule, counts_ the step counts.
   std::vector<StepScalars> scalars_;  // one set for every group, or for every tensor

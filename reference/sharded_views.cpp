@@ -56,6 +56,8 @@ bool ShardedOptimizer::exists(BufferId id) const {
       return state_.contains(id);
     case BufferId::tensor_steps:
       return counts_.per_tensor;
+    case BufferId::param_full:
+      return setup_.stage != 3 || !full_ranges_.empty();
     default:
       return true;
   }
@@ -101,7 +103,7 @@ ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
     case BufferId::param_shard:
       return {id, param_shard_.view(), ranges_};
     case BufferId::param_full:
-      return {id, param_full_.view(), {{0, setup_.layout->padded_numel()}}};
+      return {id, param_full_.view(), full_ranges_};
   }
   fail(ErrorCode::internal, "a buffer has no name", "taps ask for named buffers only",
        "report this as a defect");

@@ -44,7 +44,7 @@ TEST_CASE("rank: what is refused") {
   refuses([](Alone& rank) { rank.setup.shards = nullptr; });
   refuses([](Alone& rank) { rank.setup.comm = nullptr; });
   refuses([](Alone& rank) { rank.setup.stage = -1; });
-  refuses([](Alone& rank) { rank.setup.stage = 3; });
+  refuses([](Alone& rank) { rank.setup.stage = 4; });
   refuses([](Alone& rank) { rank.setup.micro_batches = 0; });
   refuses([](Alone& rank) { rank.setup.leaf_dtype = DType::fp64; });
   refuses([](Alone& rank) { rank.setup.param_dtype = DType::u32; });
