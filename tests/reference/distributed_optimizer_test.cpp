@@ -30,3 +30,29 @@ void check_stage(int stage) {
 TEST_CASE("distributed: stage 0 equals the dense optimizer") { check_stage(0); }
 TEST_CASE("distributed: stage 1 equals the dense optimizer") { check_stage(1); }
 TEST_CASE("distributed: stage 2 equals the dense optimizer") { check_stage(2); }
+TEST_CASE("distributed: stage 3 equals the dense optimizer") { check_stage(3); }
+
+TEST_CASE("distributed: any assignment in any stage equals the dense optimizer") {
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
+      for (const int world_size : {1, 2, 3, 5, 8}) {
+        for (const std::int64_t micro_batches : {1, 3, 7, 11}) {
+          Case c{stage, world_size, 4096, micro_batches};
+          c.order = order;
+          check_case(c, {usual_hyper(), {}});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("distributed: persistent tensors are whole on every rank") {
+  // 1: the single number; 37: also tensor a; 2000: everything but tensor b; everything.
+  for (const std::int64_t persistent_numel : {1, 37, 2000, 1 << 20}) {
+    for (const int world_size : {1, 3, 8}) {
+      Case c{3, world_size, 1024, 3};
+      c.persistent_numel = persistent_numel;
+      check_case(c, {usual_hyper(), {}});
+    }
+  }
+}

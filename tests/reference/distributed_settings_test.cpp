@@ -63,6 +63,7 @@ std::vector<Named> all_settings() {
   everything.on_nonfinite = OnNonfinite::propagate;
   everything.missing_grad = MissingGrad::skip;
   everything.param_rounding = ParamRounding::stochastic;
+  add("binned", UpdateRule::adamw).grad_sum = GradSum::binned;
   return all;
 }
 
@@ -92,10 +93,14 @@ TEST_CASE("distributed: every rule and setting in stage 2 equals the dense optim
   check_all_settings(2);
 }
 
+TEST_CASE("distributed: every rule and setting in stage 3 equals the dense optimizer") {
+  check_all_settings(3);
+}
+
 TEST_CASE("distributed: an overflow under the policy error stops every rank and changes nothing") {
   Settings settings{usual_hyper(), {}};
   settings.on_nonfinite = OnNonfinite::error;
-  for (int stage = 0; stage <= 2; ++stage) {
+  for (int stage = 0; stage <= 3; ++stage) {
     for (const int world_size : {1, 3, 8}) {
       check_ranks({stage, world_size, 1 << 20, 4}, settings, "error", [](Pair& pair) {
         std::string problem = pair.step(1);

@@ -32,6 +32,7 @@ struct Settings {
   OnNonfinite on_nonfinite = OnNonfinite::skip;
   MissingGrad missing_grad = MissingGrad::zero;
   ParamRounding param_rounding = ParamRounding::nearest;
+  GradSum grad_sum = GradSum::tree;
 };
 
 /// Everything a case varies.
@@ -42,12 +43,15 @@ struct Case {
   std::int64_t micro_batches = 1;
   DType leaf_dtype = DType::fp32;
   DType param_dtype = DType::bf16;
+  MicroBatchOrder order = MicroBatchOrder::by_stage;
+  std::int64_t persistent_numel = 0;
 };
 
 inline std::string to_string(const Case& c) {
   return "stage " + std::to_string(c.stage) + ", W " + std::to_string(c.world_size) + ", bucket " +
          std::to_string(c.bucket_numel) + ", M " + std::to_string(c.micro_batches) + ", leaf " +
-         std::string(name(c.leaf_dtype)) + ", param " + std::string(name(c.param_dtype));
+         std::string(name(c.leaf_dtype)) + ", param " + std::string(name(c.param_dtype)) + ", " +
+         std::string(name(c.order)) + ", persistent " + std::to_string(c.persistent_numel);
 }
 
 /// A scaler that has something to do within four steps: backs off after an overflow and grows after two good
@@ -156,8 +160,19 @@ void apply(const Settings& settings, Setup& setup) {
   setup.on_nonfinite = settings.on_nonfinite;
   setup.missing_grad = settings.missing_grad;
   setup.param_rounding = settings.param_rounding;
+  setup.grad_sum = settings.grad_sum;
   setup.seed = 0x123456789ABCDEFU;
   setup.scaler = lively_scaler();
+}
+
+/// Settings of where and how it runs, from a case.
+inline void apply(const Case& c, OptimizerSetup& setup) {
+  setup.stage = c.stage;
+  setup.param_dtype = c.param_dtype;
+  setup.leaf_dtype = c.leaf_dtype;
+  setup.micro_batches = c.micro_batches;
+  setup.order = c.order;
+  setup.persistent_numel = c.persistent_numel;
 }
 
 /// A buffer by its id, as storage() lists it.
@@ -166,6 +181,10 @@ inline ExposedBuffer stored(DistributedOptimizer& optimizer, BufferId id) {
     if (buffer.id == id) return buffer;
   }
   return {id, {nullptr, DType::fp32, -1}, {}};
+}
+
+inline bool has(DistributedOptimizer& optimizer, BufferId id) {
+  return stored(optimizer, id).view.numel >= 0;
 }
 
 /// One scalar out of a view.

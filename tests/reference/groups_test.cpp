@@ -65,7 +65,7 @@ TEST_CASE("groups: every stage equals the dense optimizer") {
   settings.groups = three_groups();
   for (const MissingGrad missing : {MissingGrad::zero, MissingGrad::skip}) {
     settings.missing_grad = missing;
-    for (int stage = 0; stage <= 2; ++stage) {
+    for (int stage = 0; stage <= 3; ++stage) {
       for (const int world_size : {1, 3, 8}) check_case({stage, world_size, 4096, 3}, settings, "groups");
     }
   }

@@ -10,7 +10,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 
 TEST_CASE("ranks: an overflow on one shard stops every rank") {
-  for (int stage = 0; stage <= 2; ++stage) {
+  for (int stage = 0; stage <= 3; ++stage) {
     std::vector<int> applied(5, -1);
     ThreadWorld world(5);
     run_ranks(world, [&](Communicator& comm) {
@@ -130,7 +130,7 @@ TEST_CASE("rank: token counts that are none") {
   struct NoCount final : LeafSource {
     TensorView leaf(std::int64_t) override { return {}; }
   } no_count;
-  for (int stage = 0; stage <= 2; ++stage) {
+  for (int stage = 0; stage <= 3; ++stage) {
     Alone rank(stage);
     rank.setup.loss_reduction = LossReduction::tokens;
     rank.setup.micro_batches = 2;
@@ -160,7 +160,7 @@ TEST_CASE("ranks: every rank learns of all tokens and all gradients") {
       return tensor == 3 && micro_batch == 1;
     }
   };
-  for (int stage = 0; stage <= 2; ++stage) {
+  for (int stage = 0; stage <= 3; ++stage) {
     std::vector<float> inv_scale(5);
     ThreadWorld world(5);
     run_ranks(world, [&](Communicator& comm) {
@@ -195,7 +195,7 @@ TEST_CASE("rank: a layout without elements runs") {
   const FlatLayout layout(std::vector<ParamSpec>{{"nothing", {0}}});
   const ShardMap shards(0, 1, 1024);
   const auto comm = make_self_communicator();
-  for (int stage = 0; stage <= 2; ++stage) {
+  for (int stage = 0; stage <= 3; ++stage) {
     OptimizerSetup setup;
     setup.layout = &layout;
     setup.shards = &shards;
@@ -236,7 +236,7 @@ TEST_CASE("rank: a layout without tensors runs") {
   struct NoLeaf final : LeafSource {
     TensorView leaf(std::int64_t) override { return {}; }
   } leaves;
-  for (int stage = 0; stage <= 2; ++stage) {
+  for (int stage = 0; stage <= 3; ++stage) {
     OptimizerSetup setup;
     setup.layout = &layout;
     setup.shards = &shards;
