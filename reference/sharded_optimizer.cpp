@@ -127,7 +127,7 @@ void ShardedOptimizer::prepare(const LeafSource& leaves) {
 }
 
 ParamSource ShardedOptimizer::param_source() const {
-  return {{param_shard_.view(), ranges_}, {param_full_.view(), full_ranges_}, param_version_};
+  return {{param_shard_.view(), ranges_}, {param_full_.view(), full_ranges_}, &param_version_};
 }
 
 void ShardedOptimizer::reduce(LeafSource& leaves) {

@@ -48,14 +48,14 @@ void UnitParams::gather(std::size_t unit) {
   const FlatRange& range = units_[unit];
   // The memory stays when a unit is released, so that a view that was kept too long shows NaN.
   const auto [found, is_new] = gathered_.try_emplace(unit, range.numel(), setup_.param_dtype);
-  const RangedView into{found->second.open(source_.version), {range}};
+  const RangedView into{found->second.open(*source_.version), {range}};
   const FlatRanges here = intersect(source_.full.ranges, {range});
   unpack(pack(source_.full, here), here, into);
   gather_from_owners(setup_, source_.shard, without(range, here), into);
 }
 
 TensorView UnitParams::view(std::size_t unit) const {
-  if (setup_.stage == 3) return gathered_.at(unit).read(source_.version);
+  if (setup_.stage == 3) return gathered_.at(unit).read(*source_.version);
   const TensorView& full = source_.full.view;
   std::byte* const begin = static_cast<std::byte*>(full.data) + units_[unit].begin * num_bytes(full.dtype);
   return {begin, full.dtype, units_[unit].numel()};

@@ -37,7 +37,7 @@ class GatheredUnit {
 struct ParamSource {
   RangedView shard;  // what this rank owns
   RangedView full;   // what every rank has: everything, in stage 3 the persistent tensors
-  std::uint64_t version = 0;
+  const std::uint64_t* version = nullptr;  // the optimizer's count of casts, as it is now
 };
 
 /// Tensors that stage 3 keeps whole on every rank: those of at most persistent_numel elements, padding not included.
