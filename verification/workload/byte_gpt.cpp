@@ -4,15 +4,6 @@
 #include "verification/workload/byte_gpt_tensors.hpp"
 
 namespace zeroproof::workload {
-namespace {
-
-template <class Real>
-void forward(const ByteGptShape& shape, const Tensors<const Real>& params, BytePass<Real>& pass) {
-  const std::size_t visits = byte_gpt_visits(shape).size();
-  for (std::size_t v = 0; v < visits; ++v) pass.forward(v, params);
-}
-
-}  // namespace
 
 template <class Real>
 double byte_gpt_loss_and_grad(const ByteGptShape& shape, const FlatLayout& layout,
@@ -23,8 +14,8 @@ double byte_gpt_loss_and_grad(const ByteGptShape& shape, const FlatLayout& layou
   const Tensors<const Real> params(layout, flat_params);
   const Tensors<Real> grads(layout, flat_grad);
   BytePass<Real> pass(shape, ByteGptPlace{}, tokens, set);
-  forward(shape, params, pass);
-  for (std::size_t v = byte_gpt_visits(shape).size(); v-- > 0;) pass.backward(v, params, loss_scale, grads);
+  pass.run_forward(params);
+  pass.run_backward(params, loss_scale, grads);
   return pass.loss();
 }
 
@@ -33,7 +24,7 @@ double byte_gpt_loss(const ByteGptShape& shape, const FlatLayout& layout, Span<c
                      Span<const std::uint8_t> tokens, InstructionSet set) {
   check_layout(shape, layout, numel(flat_params));
   BytePass<Real> pass(shape, ByteGptPlace{}, tokens, set);
-  forward(shape, Tensors<const Real>(layout, flat_params), pass);
+  pass.run_forward(Tensors<const Real>(layout, flat_params));
   return pass.loss();
 }
 

@@ -33,10 +33,19 @@ class BytePass {
   void backward(std::size_t visit, const Tensors<const Real>& params, Real loss_scale,
                 const Tensors<Real>& grads);
 
+  /// All visits on one flat buffer.
+  void run_forward(const Tensors<const Real>& params) {
+    for (std::size_t v = 0; v < num_visits(); ++v) forward(v, params);
+  }
+  void run_backward(const Tensors<const Real>& params, Real loss_scale, const Tensors<Real>& grads) {
+    for (std::size_t v = num_visits(); v-- > 0;) backward(v, params, loss_scale, grads);
+  }
+
   /// Mean cross-entropy in nats, after the last forward visit.
   double loss() const { return loss_; }
 
  private:
+  std::size_t num_visits() const { return byte_gpt_visits(shape_).size(); }
   Pass<Real> pass_with(const Tensors<const Real>& params) const { return {set_, shape_, place_, params}; }
 
   InstructionSet set_;

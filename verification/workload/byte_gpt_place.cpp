@@ -42,24 +42,30 @@ double fold_over_group(Communicator* group, double partial) {
 
 }  // namespace
 
+void check_sizes(const ByteGptShape& shape, int tp_size, int cp_size) {
+  check_group("tensor parallel", tp_size);
+  check_group("context parallel", cp_size);
+  ZP_CHECK(cp_size * tp_size <= sum_blocks, ErrorCode::invalid_argument,
+           "there are " + std::to_string(cp_size) + " context times " + std::to_string(tp_size) +
+               " tensor parallel ranks",
+           "together they divide the 8 blocks of positions", "choose sizes with a product of at most 8");
+  ZP_CHECK(shape.heads % tp_size == 0, ErrorCode::invalid_argument,
+           "the model has " + std::to_string(shape.heads) + " heads on " + std::to_string(tp_size) +
+               " tensor parallel ranks",
+           "a head is never cut", "choose a number of ranks that divides the heads");
+  ZP_CHECK(!shape.tied || cp_size * tp_size == 1, ErrorCode::invalid_argument,
+           "embeddings are tied on " + std::to_string(cp_size * tp_size) + " ranks to a micro-batch",
+           "their gradient adds two sums over positions, and parts of it would fold to other bits",
+           "untie them or give every rank its own micro-batches");
+}
+
 ByteGptPlace::ByteGptPlace(const ByteGptShape& shape, const ByteGptGroups& given)
     : groups(given),
       tp_size(size_of(given.tp)),
       tp_rank(rank_in(given.tp)),
       cp_size(size_of(given.cp)),
       cp_rank(rank_in(given.cp)) {
-  check_group("tensor parallel", tp_size);
-  check_group("context parallel", cp_size);
-  ZP_CHECK(cp_size * tp_size <= sum_blocks, ErrorCode::invalid_argument,
-           std::to_string(cp_size) + " context times " + std::to_string(tp_size) + " tensor parallel ranks",
-           "together they divide the 8 blocks of positions", "choose sizes with a product of at most 8");
-  ZP_CHECK(shape.heads % tp_size == 0, ErrorCode::invalid_argument,
-           std::to_string(shape.heads) + " heads on " + std::to_string(tp_size) + " tensor parallel ranks",
-           "a head is never cut", "choose a number of ranks that divides the heads");
-  ZP_CHECK(!shape.tied || cp_size * tp_size == 1, ErrorCode::invalid_argument,
-           "tied embeddings on " + std::to_string(cp_size * tp_size) + " ranks to a micro-batch",
-           "their gradient is one sum of positions added to another, which parts of ranks do not fold to",
-           "give each rank its own micro-batches or a head of its own to the model");
+  check_sizes(shape, tp_size, cp_size);
 }
 
 template <class Real>

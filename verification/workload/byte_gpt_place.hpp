@@ -20,11 +20,14 @@ struct ByteGptGroups {
   Communicator* cp = nullptr;
 };
 
+/// Errors: invalid_argument if a size is not 1, 2, 4 or 8, their product is above 8, or tp_size does not divide the heads;
+/// also if embeddings are tied and there is more than one rank.
+void check_sizes(const ByteGptShape& shape, int tp_size, int cp_size);
+
 /// A rank's place in its groups.
 struct ByteGptPlace {
   ByteGptPlace() = default;
-  /// Errors: invalid_argument if a group has not 1, 2, 4 or 8 ranks, cp * tp is above 8, or tp does not divide the heads;
-  /// also if embeddings are tied and there is more than one rank.
+  /// Errors as check_sizes.
   ByteGptPlace(const ByteGptShape& shape, const ByteGptGroups& groups);
 
   /// Of `positions`, those of the TP group.
