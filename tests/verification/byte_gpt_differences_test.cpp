@@ -61,6 +61,11 @@ TEST_CASE("byte_gpt gradient of every parameter of very small models agrees with
   check_against_differences({1, 1, 1, 1, 1}, 1);  // one of everything: the norms give 0
 }
 
+TEST_CASE("byte_gpt gradient of tied embeddings agrees with differences") {
+  check_against_differences({1, 4, 2, 3, 5, true}, 1);
+  check_against_differences({2, 6, 1, 5, 10, true}, 1);
+}
+
 TEST_CASE("byte_gpt gradient of sampled parameters of byte_gpt_tiny agrees with differences") {
   check_against_differences(byte_gpt_tiny, 11);
 }

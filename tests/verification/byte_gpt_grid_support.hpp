@@ -146,7 +146,7 @@ std::vector<Real> combined_leaf(const Model<Real>& model, const GridParts<Real>&
 /// Names of tensors that differ in a bit (NaNs are one value), each followed by a space.
 template <class Real>
 std::string different_tensors(const Model<Real>& model, const std::vector<Real>& got,
-                                           const std::vector<Real>& expected) {
+                              const std::vector<Real>& expected) {
   std::string names;
   for (const TensorSlot& slot : model.layout.tensors()) {
     bool same = true;
