@@ -46,7 +46,7 @@ TpModel make_tp_model(const std::vector<ParamSpec>& params, const std::vector<in
       model.placement.push_back(whole(slot));
       continue;
     }
-    check(cut_dim[k] >= 0 && static_cast<std::size_t>(cut_dim[k]) < slot.shape.size(),
+    check(static_cast<std::size_t>(cut_dim[k]) < slot.shape.size(),  // also refuses -2
           "tensor " + slot.name + " has no dimension " + std::to_string(cut_dim[k]) + " to cut",
           "it has " + std::to_string(slot.shape.size()) + " dimensions",
           "count from 0, or use -1 not to cut it");

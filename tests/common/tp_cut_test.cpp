@@ -78,6 +78,7 @@ TEST_CASE("tp_cut: over the ranks every element of a cut tensor is there once, o
           const ParamSpec& local = part.params[k];
           same = same && local.name == slot.name && local.shape.size() == slot.shape.size();
           same = same && part.placement[k].tp_replicated == (cuts[k] == -1);
+          REQUIRE(part.placement[k].row_numel >= 1);  // it is divided by
           REQUIRE(local.numel() == static_cast<std::int64_t>(expected.size()));
           for (std::int64_t e = 0; e < local.numel(); ++e) {
             const std::int64_t global = part.placement[k].global(e);
@@ -126,6 +127,7 @@ TEST_CASE("tp_cut: uneven parts by hand") {
   // An empty tensor may have a dimension whose product with a block number does not fit 64 bits.
   const std::int64_t huge = std::numeric_limits<std::int64_t>::max();
   CHECK(make_tp_model({{"w", {huge, 0}}}, {0}, 8, 7).params[0].shape == Shape{std::int64_t{1} << 60, 0});
+  CHECK(make_tp_model({{"w", {4, std::int64_t{1} << 62, 4, 0}}}, {0}, 2, 1).placement[0].row_stride == 4);
 }
 
 TEST_CASE("tp_cut: what cannot be cut is refused") {

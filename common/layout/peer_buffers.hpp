@@ -1,0 +1,35 @@
+#pragma once
+// The buffers existing systems keep parameters in, and how they deal them out (internal to peer_layouts.cpp).
+
+#include <cstdint>
+#include <vector>
+
+#include "common/layout/flat_layout.hpp"
+#include "common/layout/peer_layouts.hpp"
+
+namespace zeroproof {
+
+/// Where a tensor starts in a buffer.
+struct PlacedTensor {
+  std::int64_t tensor = 0;
+  std::int64_t begin = 0;
+};
+
+/// One buffer: world_size neighbouring parts of equal size, one for every rank in order, or one part with one owner.
+struct PeerBuffer {
+  std::int64_t id = 0;                // as in PeerSlice
+  std::int64_t part = 0;              // elements of one part, padding included
+  int owner = -1;                     // of the only part; -1: every rank has one
+  std::vector<PlacedTensor> tensors;  // in the buffer's order, without overlap
+};
+
+/// Buffers of any kind but contract, in the system's own order.
+///
+/// Errors   invalid_argument if the parts of all ranks do not fit 64 bits together.
+std::vector<PeerBuffer> peer_buffers(LayoutKind kind, const FlatLayout& layout, int world_size,
+                                     std::int64_t bucket_numel);
+
+/// Elements of a tensor, counted from its start, that lie in the part of a rank; begin = end if there are none.
+FlatRange share_of(const PeerBuffer& buffer, const PlacedTensor& placed, std::int64_t numel, int rank);
+
+}  // namespace zeroproof
