@@ -133,26 +133,27 @@ class Audit {
   /// Uses of a buffer are ordered by now, so the order of enqueuing is the order of any run.
   Finding find_dead() const {
     struct State {
-      bool alive = false, written = false, ready = false;
+      bool alive = false, written = false, ready = false, reduced = false;
     };
     std::map<PlanBuffer, State> states;
-    for (const PlanBuffer& buffer : plan_.resident) states[buffer] = {true, true, false};
+    for (const PlanBuffer& buffer : plan_.resident) states[buffer] = {true, true, false, false};
     for (std::size_t i = 0; i < count_; ++i) {
       const PlanOp& op = plan_.ops[i];
       for (const PlanBuffer& buffer : op.reads) {
-        const State& state = states[buffer];
+        State& state = states[buffer];
         const std::string what = text(i) + " reads the " + name(buffer);
         if (!state.alive) return at(PlanFault::not_alive, i, what + ", which is not alive");
         if (!state.written) return at(PlanFault::unwritten, i, what + ", which nothing has written");
         if (op.kind == OpKind::reduce && !state.ready)
           return at(PlanFault::not_ready, i, what + ", which no unit was declared ready for");
+        state.reduced = state.reduced || op.kind == OpKind::reduce;
       }
       for (const PlanBuffer& buffer : op.writes) {
         State& state = states[buffer];
         const std::string what = text(i) + " touches the " + name(buffer);
         if (op.kind == OpKind::allocate) {
           if (state.alive) return at(PlanFault::alive, i, what + ", which is alive already");
-          state = {true, false, false};
+          state = {true, false, false, false};
           continue;
         }
         if (!state.alive || contains(plan_.resident, buffer))
@@ -161,8 +162,8 @@ class Audit {
           state = {};
           continue;
         }
-        if (state.ready && op.kind != OpKind::ready)
-          return at(PlanFault::sealed, i, what + " after it was declared ready");
+        if (state.reduced || (state.ready && op.kind != OpKind::ready))
+          return at(PlanFault::sealed, i, what + " after it was declared ready or reduced");
         state.written = true;
         if (op.kind == OpKind::ready) state.ready = true;
       }

@@ -15,7 +15,7 @@ namespace zeroproof::cuda {
 /// not_alive     a buffer is used before it is allocated or after it was given back
 /// alive         a buffer is allocated that is alive already
 /// unwritten     the contents of a buffer are read before anything has written them
-/// sealed        a gradient is written after its unit was declared ready
+/// sealed        a gradient is written after its unit was declared ready, or after it was reduced
 /// not_ready     a gradient is reduced that no `ready` has passed
 /// leak          a buffer is still alive at the end
 enum class PlanFault : std::uint8_t {
