@@ -119,7 +119,7 @@ void LayeredPass::run_op(const PlanOp& op) {
       ready_.report(index);
       return;
     case OpKind::ready:
-      return micro_batch_ ? grads_.assemble(index) : void();
+      return micro_batch_ ? grads_.seal(index) : void();
     case OpKind::reduce:
       if (micro_batch_) ready_.require_complete(index);
       const TensorView nothing{nullptr, setup_.leaf_dtype,

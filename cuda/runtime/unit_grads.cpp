@@ -42,6 +42,7 @@ void UnitGrads::allocate(Buffer& buffer, FlatRange range, const char* what, int 
            "what was added up in it would be lost", "free it first");
   buffer.memory = CountedBuffer(ledger_, MemoryClass::grad, range.numel(), dtype_);
   buffer.is_alive = true;
+  buffer.is_sealed = false;
 }
 
 void UnitGrads::allocate_unit(int unit) {
@@ -63,17 +64,26 @@ TensorView UnitGrads::view(const Buffer& buffer, const char* what, int index) {
 }
 
 TensorView UnitGrads::unit(int unit) const {
-  return view(unit_buffers_[checked(unit, units_)], "unit", unit);
+  const Buffer& buffer = unit_buffers_[checked(unit, units_)];
+  ZP_CHECK(!buffer.is_sealed, ErrorCode::internal,
+           gradient("unit", unit) + " is written after it was complete",
+           "its buckets may have been reduced already", "declare it complete after its last backward visit");
+  return view(buffer, "unit", unit);
 }
 
 TensorView UnitGrads::bucket(int bucket) const {
   const std::size_t b = checked(bucket, buckets_);
   if (parts_[b].size() > 1) return view(bucket_buffers_[b], "bucket", bucket);
   const int holder = parts_[b].front().unit;
-  return stretch(unit(holder), units_[static_cast<std::size_t>(holder)].begin, buckets_[b]);
+  const auto u = static_cast<std::size_t>(holder);
+  const TensorView whole = view(unit_buffers_[u], "unit", holder);
+  ZP_CHECK(unit_buffers_[u].is_sealed, ErrorCode::internal, gradient("unit", holder) + " is not complete yet",
+           "bucket " + std::to_string(bucket) + " would be reduced without some of it",
+           "wait until the unit is declared complete");
+  return stretch(whole, units_[u].begin, buckets_[b]);
 }
 
-void UnitGrads::assemble(int unit) {
+void UnitGrads::seal(int unit) {
   const TensorView grad = this->unit(unit);
   for (std::size_t b = 0; b < parts_.size(); ++b) {
     if (parts_[b].size() < 2) continue;
@@ -84,6 +94,7 @@ void UnitGrads::assemble(int unit) {
       std::memcpy(to.data, from.data, static_cast<std::size_t>(from.num_bytes()));
     }
   }
+  unit_buffers_[static_cast<std::size_t>(unit)].is_sealed = true;
 }
 
 void UnitGrads::free(Buffer& buffer, const char* what, int index) {

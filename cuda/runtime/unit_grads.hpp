@@ -24,15 +24,16 @@ class UnitGrads {
   void allocate_unit(int unit);
   void allocate_bucket(int bucket);
 
-  /// [unit numel]. Errors: internal if it is not allocated.
+  /// [unit numel], to be written. Errors: internal if it is not allocated, or sealed.
   TensorView unit(int unit) const;
 
   /// [bucket numel]: the bucket's own buffer, or its stretch of the gradient of the unit it lies in. Errors: internal if
-  /// that is not allocated.
+  /// that is not allocated, or the unit's is not sealed.
   TensorView bucket(int bucket) const;
 
-  /// Copies what a unit has of buckets with a buffer of their own. Errors: internal if one of them is not allocated.
-  void assemble(int unit);
+  /// The unit's gradient is complete: copies what it has of buckets with a buffer of their own. Errors: internal if one of
+  /// them is not allocated, or the unit is sealed already.
+  void seal(int unit);
 
   /// Errors: internal if there is no buffer, or somebody wrote outside it.
   void free_unit(int unit) { free(unit_buffers_[checked(unit, units_)], "unit", unit); }
@@ -44,6 +45,7 @@ class UnitGrads {
  private:
   struct Buffer {
     bool is_alive = false;
+    bool is_sealed = false;
     CountedBuffer memory;
   };
   static std::size_t checked(int index, const std::vector<FlatRange>& ranges);

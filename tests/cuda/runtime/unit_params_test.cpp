@@ -98,7 +98,7 @@ TEST_CASE("writing outside a unit's buffer is found when it is released") {
   CHECK(ledger.use().now[param_full] == 0);
 }
 
-TEST_CASE("gradients of units and buckets live, alias and are assembled") {
+TEST_CASE("gradients of units and buckets live, alias and are sealed") {
   MemoryLedger ledger;
   // bucket 0 in unit 0, bucket 1 in units 0, 1, 3 (2 is empty), bucket 2 in unit 3
   UnitGrads grads({{0, 20}, {20, 30}, {30, 30}, {30, 60}}, {{0, 15}, {15, 40}, {40, 60}}, DType::bf16,
@@ -117,22 +117,28 @@ TEST_CASE("gradients of units and buckets live, alias and are assembled") {
   fill(0, 0);
   fill(1, 20);
   fill(3, 30);
-  expect_error(ErrorCode::internal, [&] { grads.assemble(1); });
+  expect_error(ErrorCode::internal, [&] { grads.seal(1); });
   grads.allocate_bucket(1);
+  const void* const first = grads.unit(0).data;
+  const TensorView unit = grads.unit(3);
   CHECK(ledger.use().now[grad] == 2 * (20 + 10 + 30 + 25));
-  for (const int unit : {3, 0, 1}) grads.assemble(unit);
+  for (const int unit : {3, 0, 1}) {
+    if (unit == 0) expect_error(ErrorCode::internal, [&] { static_cast<void>(grads.bucket(0)); });
+    grads.seal(unit);
+    expect_error(ErrorCode::internal, [&] { grads.seal(unit); });
+    expect_error(ErrorCode::internal, [&] { static_cast<void>(grads.unit(unit)); });
+  }
   for (std::int64_t i = 0; i < 25; ++i) REQUIRE(load(grads.bucket(1), i) == static_cast<float>(15 + i));
   CHECK(grads.bucket(2).numel == 20);
   CHECK(load(grads.bucket(2), 19) == 59);
   CHECK(load(grads.bucket(0), 14) == 14);
-  CHECK(grads.bucket(0).data == grads.unit(0).data);
+  CHECK(grads.bucket(0).data == first);
   grads.free_unit(0);
   expect_error(ErrorCode::internal, [&] { static_cast<void>(grads.bucket(0)); });
   expect_error(ErrorCode::internal, [&] { grads.free_unit(0); });
   expect_error(ErrorCode::internal, [&] { grads.allocate_bucket(0); });
   expect_error(ErrorCode::internal, [&] { static_cast<void>(grads.bucket(3)); });
   expect_error(ErrorCode::internal, [&] { static_cast<void>(grads.unit(-1)); });
-  const TensorView unit = grads.unit(3);
   static_cast<char*>(unit.data)[unit.num_bytes()] = 0;
   expect_error(ErrorCode::internal, [&] { grads.free_unit(3); });
   grads.free_all();

@@ -1,0 +1,81 @@
+#include "cuda/layered_leaves.hpp"
+
+#include <doctest.h>
+
+#include "tests/cuda/expect_error.hpp"
+#include "tests/cuda/runtime/layered_fixtures.hpp"
+
+namespace zeroproof::tests {
+namespace {
+
+class Counts : public LeafSource {
+ public:
+  TensorView leaf(std::int64_t) override {
+    FAIL("leaves come from the model");
+    return {};
+  }
+  std::int64_t num_tokens(std::int64_t micro_batch) const override { return 10 + micro_batch; }
+  bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const override {
+    return micro_batch == tensor;
+  }
+};
+
+TEST_CASE("a layered model gives whole leaves, again and again, and memory is held from the first one on") {
+  constexpr auto grad = static_cast<std::size_t>(MemoryClass::grad);
+  const FlatLayout layout = odd_layout();
+  SyntheticModel model(layout, units_from(layout, {0, 3, 6}), {0, 1, 2, 0});
+  for (const DType leaf_dtype : {DType::fp32, DType::bf16}) {
+    GuardedBuffer params = whole_params(layout, DType::bf16, 1);
+    Counts counts;
+    cuda::MemoryLedger ledger;
+    {
+      cuda::LayeredLeaves leaves(model, counts, layout, params.view(), leaf_dtype, ledger);
+      CHECK(ledger.use().now[grad] == 0);
+      for (std::int64_t version = 1; version < 3; ++version) {
+        const GuardedBuffer now = whole_params(layout, DType::bf16, version);
+        std::memcpy(params.data(), now.data(), static_cast<std::size_t>(now.view().num_bytes()));
+        for (const std::int64_t j : {0, 3, 0}) {
+          const GuardedBuffer expected = expected_leaf(layout, model, params.view(), leaf_dtype, j);
+          const TensorView leaf = leaves.leaf(j);
+          CHECK(leaf.dtype == leaf_dtype);
+          const auto* bytes = static_cast<const std::byte*>(leaf.data);
+          CHECK(differing(layout, {bytes, bytes + leaf.num_bytes()}, expected) == 0);
+        }
+      }
+      CHECK(ledger.use().now[grad] == layout.padded_numel() * num_bytes(leaf_dtype));
+      CHECK(leaves.num_tokens(2) == 12);
+      CHECK((leaves.has_grad(2, 2) && !leaves.has_grad(2, 1)));
+      CHECK(leaves.layers() == nullptr);
+    }
+    CHECK(ledger.use().now[grad] == 0);
+    CHECK(ledger.use().peak[grad] == layout.padded_numel() * num_bytes(leaf_dtype));
+  }
+}
+
+/// Writes past the end of the last unit's gradient.
+class Overrunning : public SyntheticModel {
+ public:
+  using SyntheticModel::SyntheticModel;
+  void backward(int unit, const TensorView& param, const TensorView& grad) override {
+    SyntheticModel::backward(unit, param, grad);
+    if (unit == 1) static_cast<char*>(grad.data)[grad.num_bytes()] = 1;
+  }
+};
+
+TEST_CASE("a model that does not fit, or writes outside its gradient, is an error") {
+  const FlatLayout layout = odd_layout();
+  const GuardedBuffer params = whole_params(layout, DType::bf16, 1);
+  const Counts counts;
+  cuda::MemoryLedger ledger;
+  Overrunning wrong(layout, units_from(layout, {0, 3}), {0, 1});
+  cuda::LayeredLeaves leaves(wrong, counts, layout, params.view(), DType::fp32, ledger);
+  expect_error(ErrorCode::internal, [&] { static_cast<void>(leaves.leaf(0)); });
+  SyntheticModel short_model(layout, {{0, 4096}}, {0});
+  expect_error(ErrorCode::invalid_argument,
+               [&] { cuda::LayeredLeaves(short_model, counts, layout, params.view(), DType::fp32, ledger); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { cuda::LayeredLeaves(wrong, counts, layout, {}, DType::fp32, ledger); });
+}
+
+}  // namespace
+}  // namespace zeroproof::tests
