@@ -1,209 +1,186 @@
 #include "cuda/bucket_reduce.hpp"
 
-#include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
-#include "cuda/host/grad_sum.hpp"
+#include "common/base/error.hpp"
 #include "cuda/micro_batches.hpp"
+#include "cuda/tp_parts.hpp"
 
 namespace zeroproof::cuda {
 namespace {
 
-template <class T>
-Span<T> part(Span<T> span, std::int64_t begin, std::int64_t numel) {
-  return span.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(numel));
-}
-
-Span<const std::byte> bytes_of(const TensorView& view, std::int64_t begin, std::int64_t numel) {
-  const std::int64_t width = num_bytes(view.dtype);
-  return {static_cast<const std::byte*>(view.data) + begin * width, static_cast<std::size_t>(numel * width)};
-}
-
-}  // namespace
-
-std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup, bool whole) {
-  std::vector<BucketPlan> plans;
-  const auto rank = static_cast<std::size_t>(setup.comm->rank());
-  std::int64_t local = 0;
-  for (std::size_t bucket = 0; bucket < setup.shards->buckets().size(); ++bucket) {
-    std::vector<FlatRange> slices;
-    for (int r = 0; r < setup.comm->world_size(); ++r) slices.push_back(setup.shards->slice(bucket, r));
-    const FlatRange own = slices[rank];
-    plans.push_back({setup.shards->buckets()[bucket], std::move(slices),
-                     host::PieceLoop(setup.layout->pieces({own})), whole ? own.begin : local});
-    local += own.numel();
-  }
-  return plans;
-}
-
-BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
-                           const PhaseOps& ops)
-    : setup_(setup),
-      plans_(plans),
-      ops_(ops),
-      all_pieces_(host::PieceLoop(setup.layout->pieces({{0, setup.layout->padded_numel()}}))) {}
-
-BucketReduce::Values BucketReduce::take_buffer(std::int64_t numel) {
-  const auto fits =
-      std::find_if(pool_.begin(), pool_.end(), [&](const Values& b) { return b->numel() == numel; });
-  if (fits == pool_.end()) return std::make_unique<GuardedBuffer>(numel, DType::fp32);
-  Values buffer = std::move(*fits);
-  pool_.erase(fits);
-  return buffer;
-}
-
-void BucketReduce::give_buffer(Values buffer) {
-  ZP_CHECK(buffer->guards_intact(), ErrorCode::internal, "the red zone of a gradient buffer was overwritten",
-           "a kernel wrote outside its range", "report this with the command line");
-  buffer->poison();
-  pool_.push_back(std::move(buffer));
-}
-
-BucketReduce::Stack BucketReduce::make_stack(const host::PieceLoop& pieces) {
-  return Stack([this, &pieces](Values& below, Values& top) {
-    pieces.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-      const auto left = part(below->as<float>(), piece.local_begin, piece.numel);
-      const auto right = part(top->as<float>(), piece.local_begin, piece.numel);
-      ops_.add_nodes(exec, left, right, left);
-    });
-    give_buffer(std::move(top));
-  });
-}
-
-TensorView BucketReduce::checked_leaf(LeafSource& leaves, std::int64_t micro_batch) const {
+TensorView checked_leaf(const OptimizerSetup& setup, LeafSource& leaves, std::int64_t micro_batch) {
   const TensorView leaf = leaves.leaf(micro_batch);
-  ZP_CHECK(leaf.dtype == setup_.leaf_dtype && leaf.numel == setup_.layout->padded_numel() &&
+  ZP_CHECK(leaf.dtype == setup.leaf_dtype && leaf.numel == setup.layout->padded_numel() &&
                (leaf.data != nullptr || leaf.numel == 0),
            ErrorCode::invalid_argument,
            "the leaf of micro-batch " + std::to_string(micro_batch) + " has " + std::to_string(leaf.numel) +
                " " + std::string(name(leaf.dtype)) + " elements",
-           "the layout has " + std::to_string(setup_.layout->padded_numel()) + " and expects " +
-               std::string(name(setup_.leaf_dtype)),
+           "the layout has " + std::to_string(setup.layout->padded_numel()) + " and expects " +
+               std::string(name(setup.leaf_dtype)),
            "pass the flat gradient buffer, padding included");
   return leaf;
 }
 
-/// Pieces are numbered from the start of both views.
-void BucketReduce::widen(const TensorView& source, Span<float> target, const host::PieceLoop& pieces) const {
-  const auto count = static_cast<std::size_t>(source.numel);
-  pieces.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-    const auto to = part(target, piece.local_begin, piece.numel);
-    if (source.dtype == DType::bf16) {
-      const Span<const bf16> from(static_cast<const bf16*>(source.data), count);
-      ops_.widen_bf16(exec, part(from, piece.local_begin, piece.numel), to);
-    } else if (source.dtype == DType::fp16) {
-      const Span<const fp16> from(static_cast<const fp16*>(source.data), count);
-      ops_.widen_fp16(exec, part(from, piece.local_begin, piece.numel), to);
-    } else {
-      const Span<const float> from(static_cast<const float*>(source.data), count);
-      const auto values = part(from, piece.local_begin, piece.numel);
-      std::copy(values.begin(), values.end(), to.begin());
-    }
-  });
+TensorView bucket_of(const TensorView& leaf, const FlatRange& range) {
+  if (leaf.data == nullptr) return {nullptr, leaf.dtype, range.numel()};
+  return {static_cast<std::byte*>(leaf.data) + range.begin * num_bytes(leaf.dtype), leaf.dtype,
+          range.numel()};
 }
 
-void BucketReduce::reduce_contiguous(LeafSource& leaves, Span<float> grad_sum) {
-  Stack stack = make_stack(all_pieces_);
-  for (const std::int64_t j : own_micro_batches(setup_)) {
-    const TensorView leaf = checked_leaf(leaves, j);
-    Values values = take_buffer(setup_.layout->padded_numel());
-    widen(leaf, values->as<float>(), all_pieces_);
-    stack.push({0, j}, std::move(values));
-  }
-  for (const BucketPlan& plan : plans_) exchange_nodes(plan, stack.entries(), grad_sum);
-  for (auto& entry : stack.entries()) give_buffer(std::move(entry.values));
-  stack.entries().clear();
+}  // namespace
+
+BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
+                           const PhaseOps& ops, MemoryLedger& ledger)
+    : setup_(setup),
+      plans_(plans),
+      keeps_(setup.stage < 2 || setup.grad_sum == GradSum::native),
+      units_(setup),
+      tools_{setup, ops, ledger} {}
+
+void BucketReduce::clear() {
+  sums_.clear();
+  tools_.free_wires();
 }
 
-void BucketReduce::exchange_nodes(const BucketPlan& plan, std::vector<Stack::Entry>& mine,
-                                  Span<float> grad_sum) {
-  const auto world = static_cast<std::size_t>(setup_.comm->world_size());
-  const FlatRange own = plan.slices[static_cast<std::size_t>(setup_.comm->rank())];
-
-  // To every owner: its slice of each of my nodes, one after another.
-  std::vector<std::vector<float>> outgoing(world);
-  for (std::size_t d = 0; d < world; ++d) {
-    for (const Stack::Entry& entry : mine) {
-      const auto values = part(entry.values->as<float>(), plan.slices[d].begin, plan.slices[d].numel());
-      outgoing[d].insert(outgoing[d].end(), values.begin(), values.end());
+void BucketReduce::begin() {
+  for (const BucketPlan& plan : plans_) {
+    switch (setup_.grad_sum) {
+      case GradSum::tree:
+        sums_.push_back(make_tree_sum(tools_, units_, plan, keeps_));
+        break;
+      case GradSum::binned:
+        sums_.push_back(make_binned_sum(tools_, units_, plan, keeps_));
+        break;
+      case GradSum::native:
+        sums_.push_back(make_native_sum(tools_, plan));
+        break;
     }
   }
-  std::vector<std::vector<TreeNode>> nodes(world);
-  std::vector<std::vector<float>> incoming(world);
-  std::vector<Span<const std::byte>> send(world);
-  std::vector<Span<std::byte>> receive(world);
-  for (std::size_t s = 0; s < world; ++s) {
-    const auto rank = static_cast<std::int64_t>(s);
-    nodes[s] = host::maximal_nodes(first_micro_batch(setup_, rank), first_micro_batch(setup_, rank + 1));
-    incoming[s].resize(nodes[s].size() * static_cast<std::size_t>(own.numel()));
-    send[s] = std::as_bytes(Span<const float>(outgoing[s]));
-    receive[s] = std::as_writable_bytes(Span<float>(incoming[s]));
-  }
-  setup_.comm->all_to_all(send, receive);
+}
 
-  if (own.numel() == 0) return;
-  Stack stack = make_stack(plan.pieces);
-  for (std::size_t s = 0; s < world; ++s) {
-    for (std::size_t n = 0; n < nodes[s].size(); ++n) {
-      Values values = take_buffer(own.numel());
-      std::memcpy(values->data(), incoming[s].data() + n * static_cast<std::size_t>(own.numel()),
-                  static_cast<std::size_t>(own.numel()) * sizeof(float));
-      stack.push(nodes[s][n], std::move(values));
+void BucketReduce::reduce_leaves(LeafSource& leaves, Span<float> grad_sum) {
+  clear();
+  const std::vector<std::int64_t> own = own_micro_batches(setup_);
+  for (std::int64_t i = 0; i < micro_steps(setup_); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    TensorView leaf{nullptr, setup_.leaf_dtype, 0};  // a rank without a micro-batch has none, never zeros
+    if (at < own.size()) leaf = checked_leaf(setup_, leaves, own[at]);
+    for (std::size_t b = 0; b < plans_.size(); ++b) reduce(b, i, bucket_of(leaf, plans_[b].range));
+  }
+  finish(grad_sum);
+}
+
+void BucketReduce::reduce(std::size_t bucket, std::int64_t micro_step, const TensorView& leaf) {
+  ZP_CHECK(bucket < plans_.size(), ErrorCode::invalid_argument,
+           "bucket " + std::to_string(bucket) + " is reduced", "there are " + std::to_string(plans_.size()),
+           "count buckets from 0");
+  if (sums_.empty()) begin();
+  const BucketPlan& plan = plans_[bucket];
+  const std::int64_t unit = units_.unit(setup_.comm->rank(), micro_step);
+  ZP_CHECK((leaf.data != nullptr) == (unit >= 0) &&
+               (unit < 0 || (leaf.numel == plan.range.numel() && leaf.dtype == setup_.leaf_dtype)),
+           ErrorCode::invalid_argument,
+           "the gradient of bucket " + std::to_string(bucket) + " in micro-step " +
+               std::to_string(micro_step) + " has " + std::to_string(leaf.data == nullptr ? 0 : leaf.numel) +
+               " " + std::string(name(leaf.dtype)) + " elements",
+           "this rank has " + std::to_string(unit < 0 ? 0 : plan.range.numel()) + " " +
+               std::string(name(setup_.leaf_dtype)) + " there",
+           "pass the whole bucket on ranks with a micro-batch, nothing on the others");
+  NodeValues mine;
+  if (unit >= 0) mine = with_tp_parts(tools_, plan, leaf);
+  if (!keeps_) return exchange_leaves(plan, micro_step, mine, *sums_[bucket]);
+  if (unit >= 0) sums_[bucket]->keep(unit, std::move(mine));
+}
+
+/// One micro-step: everybody's leaves to the owners of their elements.
+void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_step, const NodeValues& leaf,
+                                   BucketSum& sum) {
+  const int world = setup_.comm->world_size();
+  const int rank = setup_.comm->rank();
+  const DType dtype = travelling_dtype(setup_, plan);
+  const std::int64_t width = num_bytes(dtype);
+  const auto arrives = [&](int r) { return r != rank && units_.unit(r, micro_step) >= 0; };
+  std::int64_t packed = 0;
+  std::int64_t arriving = 0;
+  for (int r = 0; r < world; ++r) {
+    const RankPart& part = plan.parts[static_cast<std::size_t>(r)];
+    if (leaf.exists() && r != rank && !part.one_range()) packed += part.numel * width;
+    if (arrives(r)) arriving += plan.own.numel * width;
+  }
+  std::byte* out = tools_.out.take(packed);
+  std::byte* in = tools_.in.take(arriving);
+  std::vector<Span<const std::byte>> send(static_cast<std::size_t>(world));
+  std::vector<Span<std::byte>> receive(send.size());
+  for (int r = 0; r < world; ++r) {
+    const auto at = static_cast<std::size_t>(r);
+    const RankPart& part = plan.parts[at];
+    if (leaf.exists() && r != rank && part.numel > 0) {
+      const std::byte* from =
+          static_cast<const std::byte*>(leaf.view().data) + (part.begin() - plan.range.begin) * width;
+      if (!part.one_range()) {
+        pack(part, leaf.view().data, plan.range.begin, width, out);
+        from = out;
+        out += part.numel * width;
+      }
+      send[at] = {from, static_cast<std::size_t>(part.numel * width)};
+    }
+    if (arrives(r)) {
+      receive[at] = {in, static_cast<std::size_t>(plan.own.numel * width)};
+      in += plan.own.numel * width;
     }
   }
-  store(plan, stack.fold(), grad_sum);
-}
-
-void BucketReduce::reduce_strided(LeafSource& leaves, Span<float> grad_sum) {
-  const std::int64_t world = setup_.comm->world_size();
-  std::vector<Stack> stacks;
-  for (const BucketPlan& plan : plans_) stacks.push_back(make_stack(plan.pieces));
-  for (std::int64_t first = 0; first < setup_.micro_batches; first += world) {
-    const std::int64_t mine = first + setup_.comm->rank();
-    TensorView leaf;  // a rank without a micro-batch sends nothing, never zeros
-    if (mine < setup_.micro_batches) leaf = checked_leaf(leaves, mine);
-    for (std::size_t b = 0; b < plans_.size(); ++b) exchange_leaves(plans_[b], first, leaf, stacks[b]);
-  }
-  for (std::size_t b = 0; b < plans_.size(); ++b) {
-    if (plans_[b].slices[static_cast<std::size_t>(setup_.comm->rank())].numel() == 0) continue;
-    store(plans_[b], stacks[b].fold(), grad_sum);
+  if (world > 1) setup_.comm->all_to_all(send, receive);
+  if (plan.own.numel == 0) return;
+  for (int r = 0; r < world; ++r) {
+    const std::int64_t unit = units_.unit(r, micro_step);
+    if (unit < 0) continue;
+    const int holder = data_rank(setup_, instance(setup_), r) / setup_.cp;
+    sum.receive(holder, unit,
+                r == rank ? leaf.borrowed()
+                          : NodeValues::packed(TensorView{receive[static_cast<std::size_t>(r)].data(), dtype,
+                                                          plan.own.numel}));
   }
 }
 
-void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t first, const TensorView& leaf,
-                                   Stack& stack) {
-  const auto world = static_cast<std::size_t>(setup_.comm->world_size());
-  const FlatRange own = plan.slices[static_cast<std::size_t>(setup_.comm->rank())];
-  const auto own_bytes = static_cast<std::size_t>(own.numel() * num_bytes(setup_.leaf_dtype));
-  std::vector<std::vector<std::byte>> incoming(world);
-  std::vector<Span<const std::byte>> send(world);
-  std::vector<Span<std::byte>> receive(world);
-  for (std::size_t r = 0; r < world; ++r) {
-    if (leaf.data != nullptr) send[r] = bytes_of(leaf, plan.slices[r].begin, plan.slices[r].numel());
-    if (first + static_cast<std::int64_t>(r) < setup_.micro_batches) incoming[r].resize(own_bytes);
-    receive[r] = incoming[r];
+void BucketReduce::finish(Span<float> grad_sum) {
+  if (sums_.empty()) begin();
+  for (std::unique_ptr<BucketSum>& sum : sums_) {
+    sum->finish(grad_sum);
+    sum.reset();
   }
-  setup_.comm->all_to_all(send, receive);
-
-  if (own.numel() == 0) return;
-  for (std::size_t s = 0; s < world; ++s) {
-    const std::int64_t j = first + static_cast<std::int64_t>(s);
-    if (j >= setup_.micro_batches) break;
-    Values values = take_buffer(own.numel());
-    widen({incoming[s].data(), setup_.leaf_dtype, own.numel()}, values->as<float>(), plan.pieces);
-    stack.push({0, j}, std::move(values));
-  }
+  if (setup_.stage == 0) gather_sums(grad_sum);
+  clear();
 }
 
-void BucketReduce::store(const BucketPlan& plan, Values sum, Span<float> grad_sum) {
-  plan.pieces.run(setup_.exec, [&](const Exec&, const Piece& piece) {
-    const auto from = part(sum->as<float>(), piece.local_begin, piece.numel);
-    std::copy(from.begin(), from.end(),
-              part(grad_sum, plan.local_begin + piece.local_begin, piece.numel).begin());
-  });
-  give_buffer(std::move(sum));
+/// Stage 0: every rank needs all of G. grad_sum: [padded_numel].
+void BucketReduce::gather_sums(Span<float> grad_sum) {
+  const auto rank = static_cast<std::size_t>(setup_.comm->rank());
+  constexpr std::int64_t width = sizeof(float);
+  if (setup_.comm->world_size() == 1) return;
+  for (const BucketPlan& plan : plans_) {
+    std::int64_t packed = 0;
+    for (const RankPart& part : plan.parts) packed += part.one_range() ? 0 : part.numel * width;
+    std::byte* wire = tools_.in.take(packed);
+    std::vector<Span<std::byte>> receive;
+    for (const RankPart& part : plan.parts) {
+      const auto bytes = static_cast<std::size_t>(part.numel * width);
+      if (part.one_range()) {
+        receive.push_back({reinterpret_cast<std::byte*>(grad_sum.data() + part.begin()), bytes});
+      } else {
+        receive.push_back({wire, bytes});
+        wire += bytes;
+      }
+    }
+    if (!plan.own.one_range()) pack(plan.own, grad_sum.data(), 0, width, receive[rank].data());
+    setup_.comm->all_gather(receive[rank], receive);
+    for (std::size_t r = 0; r < receive.size(); ++r) {
+      if (!plan.parts[r].one_range() && r != rank) {
+        unpack(plan.parts[r], receive[r].data(), grad_sum.data(), 0, width);
+      }
+    }
+  }
 }
 
 }  // namespace zeroproof::cuda

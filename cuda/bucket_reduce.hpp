@@ -1,60 +1,52 @@
 #pragma once
-// Gradient reduction of the production path: leaves in, canonical tree sums out (R11), one collective per
-// bucket.
+// Gradient reduction of the production path: leaves in, the owners' sums out (R11), bucket by bucket.
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "common/base/guarded_buffer.hpp"
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/host/node_stack.hpp"
-#include "cuda/host/piece_loop.hpp"
+#include "cuda/bucket_plan.hpp"
+#include "cuda/bucket_sum.hpp"
+#include "cuda/memory_ledger.hpp"
 #include "cuda/phase_ops.hpp"
+#include "cuda/unit_exchange.hpp"
 
 namespace zeroproof::cuda {
 
-/// One bucket as this rank sees it.
-struct BucketPlan {
-  FlatRange range;                ///< the bucket in the global numbering
-  std::vector<FlatRange> slices;  ///< [world_size] who owns what of it
-  host::PieceLoop pieces;  ///< tensors inside this rank's slice; local indices count from the slice's start
-  std::int64_t local_begin = 0;  ///< where this rank's slice starts in its gradient buffer
-};
-
-/// Plans for all buckets. `whole` says that gradient buffers cover the full flat range (stage 0) instead of
-/// the shard.
-std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup, bool whole);
-
-class BucketReduce {
+/// Takes the leaves of one step, whole or bucket by bucket, and leaves G. In stages 2 and 3 every micro-step is one
+/// reduction; in stages 0 and 1, and with native sums, leaves are kept until finish(). No memory stays behind.
+class BucketReduce final : public BucketSink {
  public:
-  BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, const PhaseOps& ops);
+  BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, const PhaseOps& ops,
+               MemoryLedger& ledger);
 
-  /// Contiguous assignment, one reduction for the whole step (stages 0 and 1): the sums of this rank's slices
-  /// go to grad_sum at each plan's local_begin.
-  void reduce_contiguous(LeafSource& leaves, Span<float> grad_sum);
+  /// A whole step from whole leaves: reduce() for every bucket of every micro-step, then finish().
+  void reduce_leaves(LeafSource& leaves, Span<float> grad_sum);
 
-  /// Strided assignment, one reduction per micro-step (stage 2); the stack lives on the slices.
-  void reduce_strided(LeafSource& leaves, Span<float> grad_sum);
+  /// In any stage. Buckets of one micro-step may come in any order, the same on all ranks; micro-steps of a bucket in
+  /// increasing order. Errors: invalid_argument if the leaf is not the one this rank has in that micro-step.
+  void reduce(std::size_t bucket, std::int64_t micro_step, const TensorView& leaf) override;
+
+  /// After the last micro-step: writes G to grad_sum, in stage 0 all of it, otherwise this rank's shard. Collective over
+  /// comm and the instances.
+  void finish(Span<float> grad_sum);
+
+  /// Forgets the leaves taken so far, after a step that could not be finished.
+  void clear();
 
  private:
-  using Values = std::unique_ptr<GuardedBuffer>;
-  using Stack = host::NodeStack<Values>;
-
-  Values take_buffer(std::int64_t numel);
-  void give_buffer(Values buffer);
-  Stack make_stack(const host::PieceLoop& pieces);
-  TensorView checked_leaf(LeafSource& leaves, std::int64_t micro_batch) const;
-  void widen(const TensorView& source, Span<float> target, const host::PieceLoop& pieces) const;
-  void exchange_nodes(const BucketPlan& plan, std::vector<Stack::Entry>& mine, Span<float> grad_sum);
-  void exchange_leaves(const BucketPlan& plan, std::int64_t micro_step, const TensorView& leaf, Stack& stack);
-  void store(const BucketPlan& plan, Values sum, Span<float> grad_sum);
+  void begin();
+  void exchange_leaves(const BucketPlan& plan, std::int64_t micro_step, const NodeValues& leaf,
+                       BucketSum& sum);
+  void gather_sums(Span<float> grad_sum);
 
   const OptimizerSetup& setup_;
   const std::vector<BucketPlan>& plans_;
-  const PhaseOps& ops_;
-  host::PieceLoop all_pieces_;
-  std::vector<Values> pool_;  ///< freed buffers, reused by size
+  const bool keeps_;  ///< leaves stay here until finish()
+  HeldUnits units_;
+  ReduceTools tools_;
+  std::vector<std::unique_ptr<BucketSum>> sums_;  ///< [bucket] during a step, else empty
 };
 
 }  // namespace zeroproof::cuda

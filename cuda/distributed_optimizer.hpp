@@ -13,10 +13,10 @@ enum class StepForm {
   device,  ///< as phases, with the CUDA kernels; needs a device that answers
 };
 
-/// One rank of the production optimizer: flat buckets, stages 0, 1 and 2, host kernels.
-/// Errors: invalid_argument if the setup is incomplete, the stage is not 0..2, a hyper-parameter leaves rule
-/// R5, or layout, shard map and communicator do not fit each other; unavailable for StepForm::device without
-/// a device.
+/// One rank of the production optimizer: any shard map, stages 0 to 3, host or device kernels.
+/// Errors: invalid_argument if the setup is incomplete, a hyper-parameter of any group leaves rule R5, the norm or the
+/// gradient sum cannot be had on these ranks (R11, R12), or layout, shard map and communicators do not fit each other;
+/// unavailable for StepForm::device without a device.
 std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const OptimizerSetup& setup,
                                                                  StepForm form = StepForm::phases);
 

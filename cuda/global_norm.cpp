@@ -64,18 +64,21 @@ void GlobalNorm::add(std::uint32_t amax) {
   amax_ = std::max(amax_, amax);
 }
 
-double GlobalNorm::finish(Communicator* comm) {
+double GlobalNorm::finish(Communicator* comm, Communicator* tp) {
   if (form_ == NormForm::inf) {
     std::uint64_t word = amax_;
-    if (comm != nullptr) comm->all_reduce({&word, 1}, IntegerReduce::max);
+    for (Communicator* group : {comm, tp}) {
+      if (group != nullptr) group->all_reduce({&word, 1}, IntegerReduce::max);
+    }
     amax_ = static_cast<std::uint32_t>(word);
     return host::grad_max_finish(amax_);
   }
   host::grad_norm_normalise(limbs_);
-  if (comm != nullptr) {
+  for (Communicator* group : {comm, tp}) {
+    if (group == nullptr) continue;
     static_assert(sizeof(NormLimbs) == 23 * sizeof(std::uint64_t));
     auto words = std::bit_cast<std::array<std::uint64_t, 23>>(limbs_);
-    comm->all_reduce(words, IntegerReduce::sum);
+    group->all_reduce(words, IntegerReduce::sum);
     limbs_ = std::bit_cast<NormLimbs>(words);
     host::grad_norm_normalise(limbs_);
   }

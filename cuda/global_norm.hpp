@@ -26,8 +26,8 @@ class GlobalNorm {
   bool fused_unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum);
   void fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum);
 
-  /// Combines the ranks, unless `comm` is null, and returns N.
-  double finish(Communicator* comm);
+  /// Combines the ranks that have counted other elements: those of comm and of tp, each unless it is null. Returns N.
+  double finish(Communicator* comm, Communicator* tp);
 
   /// The integers the norm is made from: limbs, or the largest magnitude with the form inf.
   ExposedBuffer exposed() const;

@@ -8,20 +8,50 @@
 
 namespace zeroproof::cuda {
 
-/// First micro-batch of a rank's block in the contiguous assignment; that of rank + 1 is the end of the block.
-inline std::int64_t first_micro_batch(const OptimizerSetup& setup, std::int64_t rank) {
-  return setup.micro_batches * rank / setup.comm->world_size();
+inline int instances(const OptimizerSetup& setup) {
+  return setup.replicas == nullptr ? 1 : setup.replicas->world_size();
+}
+inline int instance(const OptimizerSetup& setup) {
+  return setup.replicas == nullptr ? 0 : setup.replicas->rank();
+}
+inline int tp_ranks(const OptimizerSetup& setup) { return setup.tp == nullptr ? 1 : setup.tp->world_size(); }
+inline int tp_rank(const OptimizerSetup& setup) { return setup.tp == nullptr ? 0 : setup.tp->rank(); }
+
+inline int data_ranks(const OptimizerSetup& setup) { return setup.comm->world_size() * instances(setup); }
+
+/// Data rank of a rank of comm in an instance.
+inline int data_rank(const OptimizerSetup& setup, int of_instance, int rank) {
+  return of_instance * setup.comm->world_size() + rank;
+}
+inline int own_data_rank(const OptimizerSetup& setup) {
+  return data_rank(setup, instance(setup), setup.comm->rank());
 }
 
-/// The micro-batches of this rank in increasing order: strided in stage 2, contiguous otherwise.
-inline std::vector<std::int64_t> own_micro_batches(const OptimizerSetup& setup) {
-  const std::int64_t rank = setup.comm->rank();
-  const bool strided = setup.stage == 2;
-  const std::int64_t first = strided ? rank : first_micro_batch(setup, rank);
-  const std::int64_t end = strided ? setup.micro_batches : first_micro_batch(setup, rank + 1);
+inline bool is_strided(const OptimizerSetup& setup) {
+  if (setup.order == MicroBatchOrder::by_stage) return setup.stage >= 2;
+  return setup.order == MicroBatchOrder::strided;
+}
+
+/// The micro-batches of a data rank in increasing order. The cp ranks of one micro-batch take the same ones.
+inline std::vector<std::int64_t> micro_batches_of(const OptimizerSetup& setup, int of_data_rank) {
+  const std::int64_t holders = data_ranks(setup) / setup.cp;
+  const std::int64_t holder = of_data_rank / setup.cp;
+  const bool strided = is_strided(setup);
+  const std::int64_t first = strided ? holder : setup.micro_batches * holder / holders;
+  const std::int64_t end = strided ? setup.micro_batches : setup.micro_batches * (holder + 1) / holders;
   std::vector<std::int64_t> own;
-  for (std::int64_t j = first; j < end; j += strided ? setup.comm->world_size() : 1) own.push_back(j);
+  for (std::int64_t j = first; j < end; j += strided ? holders : 1) own.push_back(j);
   return own;
+}
+
+inline std::vector<std::int64_t> own_micro_batches(const OptimizerSetup& setup) {
+  return micro_batches_of(setup, own_data_rank(setup));
+}
+
+/// Micro-steps of one step: the most micro-batches any rank computes.
+inline std::int64_t micro_steps(const OptimizerSetup& setup) {
+  const std::int64_t holders = data_ranks(setup) / setup.cp;
+  return (setup.micro_batches + holders - 1) / holders;
 }
 
 }  // namespace zeroproof::cuda

@@ -2,30 +2,22 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <limits>
 #include <string>
 
 #include "common/base/error.hpp"
 #include "cuda/host/clip.hpp"
-#include "cuda/host/fused_step.hpp"
 #include "cuda/host/loss_scaler.hpp"
+#include "cuda/micro_batches.hpp"
 #include "cuda/optimizer_checks.hpp"
+#include "cuda/step_ranks.hpp"
 
 namespace zeroproof::cuda {
 namespace {
 
-Span<float> part(const GuardedBuffer& buffer, const Piece& piece) {
-  return buffer.as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
-                                    static_cast<std::size_t>(piece.numel));
-}
-
-TensorView part_of(const TensorView& view, std::int64_t begin, std::int64_t numel) {
-  return {static_cast<std::byte*>(view.data) + begin * num_bytes(view.dtype), view.dtype, numel};
-}
-
-Span<std::byte> bytes(const TensorView& view) {
-  return {static_cast<std::byte*>(view.data), static_cast<std::size_t>(view.num_bytes())};
+Span<float> part(const CountedBuffer& buffer, const Piece& piece) {
+  return buffer->as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
+                                     static_cast<std::size_t>(piece.numel));
 }
 
 std::vector<FlatRange> state_ranges(const OptimizerSetup& setup) {
@@ -61,13 +53,13 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, StepForm f
       ops_(form == StepForm::device ? device_ops() : host_ops()),
       ranges_(state_ranges(setup_)),
       pieces_(loop_over(setup_.layout->pieces(ranges_), form)),
-      plans_(plan_buckets(setup_, setup_.stage == 0)),
-      reduce_(setup_, plans_, ops_),
-      grad_(total(ranges_), DType::fp32),
-      master_(total(ranges_), DType::fp32),
-      param_shard_(total(ranges_), setup_.param_dtype),
-      param_full_(setup_.layout->padded_numel(), setup_.param_dtype),
-      state_(setup_.hyper, total(ranges_)),
+      plans_(plan_buckets(setup_)),
+      reduce_(setup_, plans_, ops_, ledger_),
+      grad_(ledger_, MemoryClass::grad_sum, total(ranges_), DType::fp32),
+      master_(ledger_, MemoryClass::master, total(ranges_), DType::fp32),
+      param_shard_(ledger_, MemoryClass::param_shard, total(ranges_), setup_.param_dtype),
+      params_(setup_, plans_, ledger_, param_shard_->view()),
+      state_(setup_.hyper, total(ranges_), ledger_),
       steps_(setup_),
       global_norm_(setup_.hyper.norm) {}
 
@@ -137,16 +129,13 @@ void ProductionOptimizer::prepare(LeafSource& leaves) {
 }
 
 void ProductionOptimizer::reduce(LeafSource& leaves) {
-  if (setup_.stage == 2) return reduce_.reduce_strided(leaves, grad_.as<float>());
-  reduce_.reduce_contiguous(leaves, grad_.as<float>());
-  if (setup_.stage == 1) return;
-  for (const BucketPlan& plan : plans_) {  // stage 0: every rank needs all of G
-    std::vector<Span<std::byte>> receive;
-    for (const FlatRange& slice : plan.slices) {
-      receive.push_back(bytes(part_of(grad_.view(), slice.begin, slice.numel())));
-    }
-    setup_.comm->all_gather(receive[static_cast<std::size_t>(setup_.comm->rank())], receive);
-  }
+  if (LayeredModel* model = leaves.layers()) return reduce_layered(*model, leaves);
+  reduce_.reduce_leaves(leaves, grad_->as<float>());
+}
+
+void ProductionOptimizer::reduce_layered(LayeredModel&, LeafSource&) {
+  fail(ErrorCode::unavailable, "this source of gradients runs layer by layer",
+       "the production step takes whole leaves only", "use a source without layers");
 }
 
 void ProductionOptimizer::unscale() {
@@ -159,7 +148,7 @@ void ProductionOptimizer::unscale() {
     if (here) found = true;
   });
   std::uint64_t flag = found ? 1 : 0;
-  setup_.comm->all_reduce({&flag, 1}, IntegerReduce::bitwise_or);
+  all_reduce_step(setup_, {&flag, 1}, IntegerReduce::bitwise_or);
   found_inf_ = static_cast<std::uint32_t>(flag);
   ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
            "step " + std::to_string(steps_.applied_steps() + 1) + " has a gradient that is not finite",
@@ -174,14 +163,19 @@ void ProductionOptimizer::unscale() {
 void ProductionOptimizer::norm() {
   // The fused form found the chunks' sums together with found_inf; the other norm forms take a pass of their own.
   pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    if (!counted(piece)) return;
     if (form_ == StepForm::fused) {
       global_norm_.fused_norm(exec, steps_.inv_scale(), part(grad_, piece));
     } else {
       global_norm_.add(ops_, exec, part(grad_, piece));
     }
   });
-  // In stage 0 every rank has counted every element.
-  grad_norm_ = global_norm_.finish(setup_.stage > 0 ? setup_.comm : nullptr);
+  // In stage 0 every rank has counted every element, and every instance has all of them.
+  grad_norm_ = global_norm_.finish(setup_.stage > 0 ? setup_.comm : nullptr, setup_.tp);
+}
+
+bool ProductionOptimizer::counted(const Piece& piece) const {
+  return tp_rank(setup_) == 0 || !tp_replicated(setup_, piece.tensor);
 }
 
 void ProductionOptimizer::clip() {
@@ -202,62 +196,6 @@ void ProductionOptimizer::update() {
                   part(master_, piece));
   });
   steps_.advance();
-}
-
-void ProductionOptimizer::update_fused() {
-  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-    if (!steps_.updated(piece)) return;
-    const TensorView param = part_of(param_shard_.view(), piece.local_begin, piece.numel);
-    host::FusedOptions options = host::fused_options(setup_.hyper);
-    if (setup_.param_rounding == ParamRounding::stochastic) options.draw = draw(piece, 1);
-    host::fused_update(exec, options, steps_.scalars(piece), clip_coef_, part(grad_, piece),
-                       state_.fused(piece, part(master_, piece)), param);
-  });
-  steps_.advance();
-}
-
-RoundingDraw ProductionOptimizer::draw(const Piece& piece, std::uint64_t updates_ahead) const {
-  return {setup_.seed, steps_.applied(piece) + updates_ahead, static_cast<std::uint64_t>(piece.global_begin)};
-}
-
-void ProductionOptimizer::cast_piece(const Exec& exec, const Piece& piece) {
-  const auto begin = static_cast<std::size_t>(piece.local_begin);
-  const auto count = static_cast<std::size_t>(piece.numel);
-  const auto master = part(master_, piece);
-  if (setup_.param_dtype == DType::fp32) {
-    std::ranges::copy(master, part(param_shard_, piece).begin());
-  } else if (setup_.param_dtype == DType::fp16) {
-    const auto param = param_shard_.as<fp16>().subspan(begin, count);
-    ops_.cast_to_fp16(exec, master, param);
-  } else {
-    const auto param = param_shard_.as<bf16>().subspan(begin, count);
-    if (setup_.param_rounding == ParamRounding::stochastic) {
-      ops_.stochastic_cast_to_bf16(exec, draw(piece, 0), master, param);
-    } else {
-      ops_.cast_to_bf16(exec, master, param);
-    }
-  }
-}
-
-void ProductionOptimizer::cast() {
-  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) { cast_piece(exec, piece); });
-}
-
-void ProductionOptimizer::gather() {
-  const auto rank = static_cast<std::size_t>(setup_.comm->rank());
-  if (setup_.stage == 0) {
-    if (param_full_.numel() > 0)
-      std::memcpy(param_full_.data(), param_shard_.data(), bytes(param_full_.view()).size());
-    return;
-  }
-  for (const BucketPlan& plan : plans_) {
-    std::vector<Span<std::byte>> receive;
-    for (const FlatRange& slice : plan.slices) {
-      receive.push_back(bytes(part_of(param_full_.view(), slice.begin, slice.numel())));
-    }
-    const TensorView mine = part_of(param_shard_.view(), plan.local_begin, plan.slices[rank].numel());
-    setup_.comm->all_gather(bytes(mine), receive);
-  }
 }
 
 }  // namespace zeroproof::cuda

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "common/base/guarded_buffer.hpp"
 #include "cuda/bucket_reduce.hpp"
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/faults/fault.hpp"
@@ -12,6 +11,8 @@
 #include "cuda/faults/saboteur.hpp"
 #endif
 #include "cuda/global_norm.hpp"
+#include "cuda/memory_ledger.hpp"
+#include "cuda/param_gather.hpp"
 #include "cuda/phase_ops.hpp"
 #include "cuda/rule_state.hpp"
 #include "cuda/tensor_steps.hpp"
@@ -37,11 +38,15 @@ class ProductionOptimizer final : public DistributedOptimizer {
   std::string damaged_guard() const override;
   LossScalerState loss_scaler() const override { return scaler_; }
   std::int64_t applied_steps() const override { return static_cast<std::int64_t>(steps_.applied_steps()); }
+  MemoryUse memory() const override { return ledger_.use(); }
 
  private:
   void execute(Phase phase, LeafSource& leaves);
   void prepare(LeafSource& leaves);
   void reduce(LeafSource& leaves);
+  /// Phase reduce of a model that runs layer by layer: gradients go to reduce_ (a BucketSink, then finish), in stage 3
+  /// parameters come from params_ (a UnitGatherer).
+  void reduce_layered(LayeredModel& model, LeafSource& leaves);
   void unscale();
   void norm();
   void clip();
@@ -51,7 +56,12 @@ class ProductionOptimizer final : public DistributedOptimizer {
   void gather();
   /// Random words of a piece's stochastic rounding, `updates_ahead` of the updates that have been counted.
   RoundingDraw draw(const Piece& piece, std::uint64_t updates_ahead) const;
+  /// Calls body(part) for stretches of a piece that draw neighbouring random words: rows of the undistributed tensor.
+  template <class Body>
+  void for_draws(const Piece& piece, const Body& body) const;
   void cast_piece(const Exec& exec, const Piece& piece);
+  /// False for elements that TP rank 0 counts in the norm (R12).
+  bool counted(const Piece& piece) const;
   ExposedBuffer sharded(BufferId id, const GuardedBuffer& buffer) const {
     return {id, buffer.view(), ranges_};
   }
@@ -62,9 +72,11 @@ class ProductionOptimizer final : public DistributedOptimizer {
   const std::vector<FlatRange> ranges_;  // what this rank keeps state for
   const host::PieceLoop pieces_;
   const std::vector<BucketPlan> plans_;
+  MemoryLedger ledger_;  // before everything that is counted on it
   BucketReduce reduce_;
-  GuardedBuffer grad_;  // G, then g1, then g (phases); G only (fused)
-  GuardedBuffer master_, param_shard_, param_full_;
+  CountedBuffer grad_;  // G, then g1, then g (phases); G only (fused)
+  CountedBuffer master_, param_shard_;
+  ParamGather params_;
   RuleState state_;
   TensorSteps steps_;
   GlobalNorm global_norm_;

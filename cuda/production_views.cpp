@@ -14,9 +14,9 @@ std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
     case Phase::prepare:
       return {{BufferId::step_scalars, steps_.scalars_view(), {}}};
     case Phase::reduce:
-      return {sharded(BufferId::grad_sum, grad_)};
+      return {sharded(BufferId::grad_sum, *grad_)};
     case Phase::unscale:
-      if (phases) buffers.push_back(sharded(BufferId::unscaled_grad, grad_));
+      if (phases) buffers.push_back(sharded(BufferId::unscaled_grad, *grad_));
       buffers.push_back({BufferId::found_inf, {&found_inf_, DType::u32, 1}, {}});
       buffers.push_back({BufferId::loss_scaler, {&scaler_, DType::u32, sizeof(scaler_) / 4}, {}});
       return buffers;
@@ -24,21 +24,22 @@ std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
       return {global_norm_.exposed(), {BufferId::grad_norm, {&grad_norm_, DType::fp64, 1}, {}}};
     case Phase::clip:
       buffers.push_back({BufferId::clip_coef, {&clip_coef_, DType::fp32, 1}, {}});
-      if (phases) buffers.push_back(sharded(BufferId::grad, grad_));
+      if (phases) buffers.push_back(sharded(BufferId::grad, *grad_));
       return buffers;
     case Phase::update:
       for (std::size_t i = 0; i < state_buffers.size(); ++i) {
         if (state_.kept(i)) buffers.push_back(sharded(state_buffers[i].id, state_[i]));
       }
-      buffers.push_back(sharded(BufferId::master, master_));
+      buffers.push_back(sharded(BufferId::master, *master_));
       buffers.push_back({BufferId::applied_steps, steps_.applied_steps_view(), {}});
       if (steps_.per_tensor()) buffers.push_back({BufferId::tensor_steps, steps_.tensor_steps_view(), {}});
       return buffers;
     case Phase::cast:
       if (ZP_SABOTAGE(hides(phase))) return {};
-      return {sharded(BufferId::param_shard, param_shard_)};
+      return {sharded(BufferId::param_shard, *param_shard_)};
     case Phase::gather:
-      return {{BufferId::param_full, param_full_.view(), {{0, setup_.layout->padded_numel()}}}};
+      if (setup_.stage == 3 && params_.full_ranges().empty()) return {};
+      return {{BufferId::param_full, params_.full().view(), params_.full_ranges()}};
   }
   return buffers;
 }
@@ -57,8 +58,10 @@ std::vector<ExposedBuffer> ProductionOptimizer::storage() {
 }
 
 std::string ProductionOptimizer::damaged_guard() const {
-  const std::pair<const char*, const GuardedBuffer*> all[] = {
-      {"grad", &grad_}, {"master", &master_}, {"param_shard", &param_shard_}, {"param_full", &param_full_}};
+  const std::pair<const char*, const GuardedBuffer*> all[] = {{"grad", &*grad_},
+                                                              {"master", &*master_},
+                                                              {"param_shard", &*param_shard_},
+                                                              {"param_full", &params_.full()}};
   for (const auto& [name, buffer] : all) {
     if (!buffer->guards_intact()) return name;
   }

@@ -18,10 +18,10 @@ bool keeps(const OptimizerHyper& hyper, BufferId id) {
   }
 }
 
-RuleState::RuleState(const OptimizerHyper& hyper, std::int64_t shard_numel) {
+RuleState::RuleState(const OptimizerHyper& hyper, std::int64_t shard_numel, MemoryLedger& ledger) {
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     kept_[i] = keeps(hyper, state_buffers[i].id);
-    buffers_[i] = GuardedBuffer(kept_[i] ? shard_numel : 0, DType::fp32);
+    buffers_[i] = CountedBuffer(ledger, MemoryClass::state, kept_[i] ? shard_numel : 0, DType::fp32);
   }
 }
 

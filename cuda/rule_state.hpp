@@ -3,10 +3,10 @@
 
 #include <array>
 
-#include "common/base/guarded_buffer.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/host/fused_step.hpp"
+#include "cuda/memory_ledger.hpp"
 #include "cuda/phase_ops.hpp"
 
 namespace zeroproof::cuda {
@@ -38,20 +38,20 @@ bool keeps(const OptimizerHyper& hyper, BufferId id);
 /// The rule's state on one rank, [shard_numel] each; buffers the rule does not keep have no elements.
 class RuleState {
  public:
-  RuleState(const OptimizerHyper& hyper, std::int64_t shard_numel);
+  RuleState(const OptimizerHyper& hyper, std::int64_t shard_numel, MemoryLedger& ledger);
 
-  const GuardedBuffer& operator[](std::size_t i) const { return buffers_[i]; }
+  const GuardedBuffer& operator[](std::size_t i) const { return *buffers_[i]; }
   bool kept(std::size_t i) const { return kept_[i]; }
 
   /// The elements of a piece, or nothing of a buffer the rule does not keep.
   Span<float> part(std::size_t i, const Piece& piece) const {
     if (!kept_[i]) return {};
-    return buffers_[i].as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
-                                           static_cast<std::size_t>(piece.numel));
+    return buffers_[i]->as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
+                                            static_cast<std::size_t>(piece.numel));
   }
 
   Span<float> part(BufferId id, const Piece& piece) const { return part(index_of(id), piece); }
-  const GuardedBuffer& operator[](BufferId id) const { return buffers_[index_of(id)]; }
+  const GuardedBuffer& operator[](BufferId id) const { return *buffers_[index_of(id)]; }
 
   /// The rule's update of one piece (R6).
   void update(const PhaseOps& ops, const Exec& exec, const OptimizerHyper& hyper, const StepScalars& scalars,
@@ -65,7 +65,7 @@ class RuleState {
 
  private:
   std::array<bool, state_buffers.size()> kept_{};
-  std::array<GuardedBuffer, state_buffers.size()> buffers_;
+  std::array<CountedBuffer, state_buffers.size()> buffers_;
 };
 
 }  // namespace zeroproof::cuda

@@ -7,6 +7,7 @@
 #include "common/base/error.hpp"
 #include "cuda/host/step_scalars.hpp"
 #include "cuda/micro_batches.hpp"
+#include "cuda/step_ranks.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -24,7 +25,7 @@ TensorSteps::TensorSteps(const OptimizerSetup& setup) : setup_(setup) {
   const std::size_t tensors = setup.layout->tensors().size();
   if (per_tensor()) tensor_steps_.assign(tensors, 0);
   has_grad_.assign((tensors + 63) / 64, ~std::uint64_t{0});
-  scalars_.resize(per_tensor() ? tensors : 1);
+  scalars_.resize(per_tensor() ? tensors : static_cast<std::size_t>(setup.groups.count()));
 }
 
 void TensorSteps::load(const FullState& state) {
@@ -44,7 +45,8 @@ std::int64_t TensorSteps::divisor(const LeafSource& leaves) const {
              "count from 0 upwards, to less than 2^53 in all");
     tokens += static_cast<std::uint64_t>(count);
   }
-  setup_.comm->all_reduce({&tokens, 1}, IntegerReduce::sum);
+  if (own_data_rank(setup_) % setup_.cp != 0) tokens = 0;  // CP rank 0 has counted the same micro-batches
+  all_reduce_data(setup_, {&tokens, 1}, IntegerReduce::sum);
   constexpr std::uint64_t largest =
       std::numeric_limits<std::int64_t>::max();  // above 2^53 step_scalars refuses
   return static_cast<std::int64_t>(std::clamp<std::uint64_t>(tokens, 1, largest));
@@ -58,21 +60,23 @@ void TensorSteps::find_gradients(const LeafSource& leaves) {
       if (leaves.has_grad(j, i)) has_grad_[static_cast<std::size_t>(i) / 64] |= std::uint64_t{1} << (i % 64);
     }
   }
-  setup_.comm->all_reduce(has_grad_, IntegerReduce::bitwise_or);
+  all_reduce_step(setup_, has_grad_, IntegerReduce::bitwise_or);
 }
 
 void TensorSteps::prepare(LeafSource& leaves, int log2_loss_scale) {
   const std::int64_t by = divisor(leaves);
+  if (per_tensor()) find_gradients(leaves);
   const auto next = static_cast<std::int64_t>(applied_steps_) + 1;
-  if (!per_tensor()) {
-    scalars_[0] = host::step_scalars(setup_.hyper, next, log2_loss_scale, by);
-    return;
+  std::vector<OptimizerHyper> hypers;  // [groups]
+  for (int group = 0; group < setup_.groups.count(); ++group) {
+    hypers.push_back(hyper_of(setup_.groups, setup_.hyper, group, next, setup_.micro_batches));
   }
-  find_gradients(leaves);
   for (std::size_t i = 0; i < scalars_.size(); ++i) {
-    const auto t = static_cast<std::int64_t>(tensor_steps_[i]) + 1;
-    scalars_[i] = host::step_scalars(setup_.hyper, t, log2_loss_scale, by);
+    const auto group = per_tensor() ? setup_.groups.of(static_cast<std::int64_t>(i)) : static_cast<int>(i);
+    const std::int64_t t = per_tensor() ? static_cast<std::int64_t>(tensor_steps_[i]) + 1 : next;
+    scalars_[i] = host::step_scalars(hypers[static_cast<std::size_t>(group)], t, log2_loss_scale, by);
   }
+  if (data_ranks(setup_) * tp_ranks(setup_) > 1) require_same_scalars(setup_, scalars_view());
 }
 
 void TensorSteps::advance() {

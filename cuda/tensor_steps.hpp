@@ -8,16 +8,16 @@
 
 namespace zeroproof::cuda {
 
-/// With missing_grad = zero there is one count and one set of scalars for all tensors; with skip every tensor has its
-/// own.
+/// With missing_grad = zero there is one count for all tensors and one set of scalars for every param group; with skip
+/// every tensor has its own.
 class TensorSteps {
  public:
   explicit TensorSteps(const OptimizerSetup& setup);
 
   void load(const FullState& state);
 
-  /// Phase prepare: the divisor, who has a gradient, and the scalars. Collective when tokens are counted or gradients
-  /// may be missing.
+  /// Phase prepare: the divisor, who has a gradient, and the scalars, which must be the same on every rank. Collective
+  /// over all ranks of the step. Errors: comm if the scalars differ.
   void prepare(LeafSource& leaves, int log2_loss_scale);
 
   /// Phase update has ended: counts the step for the tensors that took part.
@@ -26,7 +26,8 @@ class TensorSteps {
   bool per_tensor() const { return setup_.missing_grad == MissingGrad::skip; }
   bool updated(const Piece& piece) const { return !per_tensor() || has_grad(piece.tensor); }
   const StepScalars& scalars(const Piece& piece) const {
-    return scalars_[per_tensor() ? static_cast<std::size_t>(piece.tensor) : 0];
+    return scalars_[per_tensor() ? static_cast<std::size_t>(piece.tensor)
+                                 : static_cast<std::size_t>(setup_.groups.of(piece.tensor))];
   }
   /// Applied updates of the piece's tensor, as the draw of a stochastic rounding takes them.
   std::uint64_t applied(const Piece& piece) const {
@@ -55,7 +56,7 @@ class TensorSteps {
   std::uint64_t applied_steps_ = 0;
   std::vector<std::uint64_t> tensor_steps_;  // [num_tensors] with per_tensor(), else empty
   std::vector<std::uint64_t> has_grad_;      // one bit per tensor
-  std::vector<StepScalars> scalars_;         // [num_tensors] with per_tensor(), else [1]
+  std::vector<StepScalars> scalars_;         // [num_tensors] with per_tensor(), else [groups]
 };
 
 }  // namespace zeroproof::cuda

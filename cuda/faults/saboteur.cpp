@@ -36,14 +36,14 @@ OptimizerSetup Saboteur::believed(OptimizerSetup setup) {
   return setup;
 }
 
-bool Saboteur::owns_nothing() const { return victim_.master_.numel() == 0; }
+bool Saboteur::owns_nothing() const { return victim_.master_->numel() == 0; }
 
 void Saboteur::remember() {
-  grad_ = copy(victim_.grad_);
-  master_ = copy(victim_.master_);
+  grad_ = copy(*victim_.grad_);
+  master_ = copy(*victim_.master_);
   max_exp_avg_sq_ = copy(victim_.state_[BufferId::max_exp_avg_sq]);
-  param_shard_ = raw_copy(victim_.param_shard_.view());
-  param_full_ = raw_copy(victim_.param_full_.view());
+  param_shard_ = raw_copy(victim_.param_shard_->view());
+  param_full_ = raw_copy(victim_.params_.full().view());
   scaler_ = victim_.scaler_;
   grad_norm_ = victim_.grad_norm_;
   clip_coef_ = victim_.clip_coef_;
@@ -64,8 +64,8 @@ bool Saboteur::before(Phase phase) {
   remember();
   if (phase == Phase::norm && is("Z43-short-pieces-counted-twice")) {
     victim_.pieces_.run(victim_.setup_.exec, [&](const Exec& exec, const Piece& piece) {
-      const auto grad = victim_.grad_.as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
-                                                          static_cast<std::size_t>(piece.numel));
+      const auto grad = victim_.grad_->as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
+                                                           static_cast<std::size_t>(piece.numel));
       if (piece.numel < norm_chunk_numel) victim_.global_norm_.add(victim_.ops_, exec, grad);
     });
   }

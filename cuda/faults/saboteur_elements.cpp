@@ -18,7 +18,7 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 void Saboteur::after_reduce() {
   const OptimizerSetup& setup = victim_.setup_;
-  const Span<float> sum = victim_.grad_.as<float>();
+  const Span<float> sum = victim_.grad_->as<float>();
   if (is("Z70-bf16-accumulator")) {
     for (float& value : sum) value = to_float(to_bf16(value));
   }
@@ -54,8 +54,8 @@ bool Saboteur::wrong_element_update(const Piece& piece) {
   const auto part = [&](const GuardedBuffer& buffer) {
     return buffer.as<float>().subspan(at(piece.local_begin), at(piece.numel));
   };
-  const Span<float> master = part(victim_.master_);
-  const Span<float> grad = part(victim_.grad_);
+  const Span<float> master = part(*victim_.master_);
+  const Span<float> grad = part(*victim_.grad_);
   const Span<float> buf = victim_.state_.part(BufferId::momentum_buffer, piece);
   const bool rsqrt = is("Z09-eps-after-rsqrt");
   if (!rsqrt && !is("Z21-fma-in-sgd") && !is("Z07-dampening-in-first-step")) return false;
@@ -92,8 +92,8 @@ bool Saboteur::instead_of_update(const Exec& exec, const Piece& piece) {
   }
   if (is("Z20-state-zeroed-each-step"))
     std::ranges::fill(victim_.state_.part(BufferId::exp_avg, piece), 0.0F);
-  const auto master = victim_.master_.as<float>().subspan(at(piece.local_begin), at(piece.numel));
-  const auto grad = victim_.grad_.as<float>().subspan(at(piece.local_begin), at(piece.numel));
+  const auto master = victim_.master_->as<float>().subspan(at(piece.local_begin), at(piece.numel));
+  const auto grad = victim_.grad_->as<float>().subspan(at(piece.local_begin), at(piece.numel));
   if (is("Z04-decoupled-for-l2")) {
     victim_.ops_.adamw_update(
         exec, {setup.hyper.amsgrad, setup.hyper.maximize}, victim_.steps_.scalars(piece), grad, master,
@@ -138,7 +138,7 @@ void Saboteur::after_update() {
     for (float& value : victim_.state_[BufferId::exp_avg_sq].as<float>()) value = to_float(to_bf16(value));
   }
   if (is("fused-cast-of-old-master"))
-    std::memcpy(victim_.param_shard_.data(), param_shard_.data(), param_shard_.size());
+    std::memcpy(victim_.param_shard_->data(), param_shard_.data(), param_shard_.size());
 }
 
 void Saboteur::after_cast() {
@@ -146,8 +146,8 @@ void Saboteur::after_cast() {
   for (const Piece& piece : victim_.setup_.layout->pieces(victim_.ranges_)) {
     for (std::int64_t i = piece.local_begin; i < piece.local_begin + piece.numel; ++i) {
       const bool half = victim_.setup_.param_dtype == DType::fp16;
-      victim_.master_.as<float>()[at(i)] = half ? to_float(victim_.param_shard_.as<fp16>()[at(i)])
-                                                : to_float(victim_.param_shard_.as<bf16>()[at(i)]);
+      victim_.master_->as<float>()[at(i)] = half ? to_float(victim_.param_shard_->as<fp16>()[at(i)])
+                                                 : to_float(victim_.param_shard_->as<bf16>()[at(i)]);
     }
   }
 }
@@ -155,7 +155,8 @@ void Saboteur::after_cast() {
 void Saboteur::after_gather() {
   const OptimizerSetup& setup = victim_.setup_;
   const std::int64_t width = num_bytes(setup.param_dtype);
-  auto* full = static_cast<std::byte*>(victim_.param_full_.data());
+  if (setup.stage == 3) return;  // there is no whole parameter
+  auto* full = static_cast<std::byte*>(victim_.params_.full().data());
   if (is("Z84-last-bucket-not-gathered") && setup.stage > 0) {
     const FlatRange last = setup.shards->buckets().back();
     const FlatRange own = setup.shards->slice(setup.shards->buckets().size() - 1, setup.comm->rank());

@@ -56,7 +56,7 @@ void Saboteur::after_unscale() {
   };
   const bool global = victim_.found_inf_ != 0;
   if (is("Z53-found-inf-not-global")) {
-    const Span<float> grad = victim_.grad_.as<float>();
+    const Span<float> grad = victim_.grad_->as<float>();
     bool here = false;
     for (const Piece& piece : setup.layout->pieces(victim_.ranges_)) {
       for (std::int64_t i = piece.local_begin; i < piece.local_begin + piece.numel; ++i) {
@@ -92,8 +92,8 @@ void Saboteur::after_norm() {
   if (is("Z39-norm-differs-across-ranks") && victim_.setup_.comm->rank() + 1 == static_cast<int>(world)) {
     limbs = NormLimbs{};
     victim_.pieces_.run(victim_.setup_.exec, [&](const Exec& exec, const Piece& piece) {
-      const auto grad = victim_.grad_.as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
-                                                          static_cast<std::size_t>(piece.numel));
+      const auto grad = victim_.grad_->as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
+                                                           static_cast<std::size_t>(piece.numel));
       victim_.global_norm_.add(victim_.ops_, exec, grad);
     });
     host::grad_norm_normalise(limbs);

@@ -158,7 +158,7 @@ TEST_CASE("the production optimizer refuses setups that do not fit") {
   refused([](OptimizerSetup& s) { s.layout = nullptr; });
   refused([](OptimizerSetup& s) { s.shards = nullptr; });
   refused([](OptimizerSetup& s) { s.comm = nullptr; });
-  refused([](OptimizerSetup& s) { s.stage = 3; });
+  refused([](OptimizerSetup& s) { s.stage = 4; });
   refused([](OptimizerSetup& s) { s.stage = -1; });
   refused([](OptimizerSetup& s) { s.micro_batches = 0; });
   refused([&](OptimizerSetup& s) { s.layout = &other; });

@@ -1,0 +1,80 @@
+#include "cuda/bucket_plan.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "cuda/step_ranks.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+/// Calls move(offset in the buffer, offset in the packed part, bytes) for every range.
+template <class Move>
+void for_ranges(const RankPart& part, std::int64_t base, std::int64_t width, const Move& move) {
+  std::int64_t packed = 0;
+  for (const FlatRange& range : part.ranges) {
+    move((range.begin - base) * width, packed * width, static_cast<std::size_t>(range.numel() * width));
+    packed += range.numel();
+  }
+}
+
+/// Neighbouring ranges count as one.
+RankPart part_of(const ShardMap& shards, std::size_t bucket, int rank) {
+  RankPart part;
+  for (const FlatRange& range : shards.owned(bucket, rank)) {
+    part.numel += range.numel();
+    if (!part.ranges.empty() && part.ranges.back().end == range.begin) {
+      part.ranges.back().end = range.end;
+    } else {
+      part.ranges.push_back(range);
+    }
+  }
+  return part;
+}
+
+std::vector<Piece> replicated_pieces(const OptimizerSetup& setup, const FlatRange& range) {
+  std::vector<Piece> pieces = setup.layout->pieces({range});
+  std::erase_if(pieces, [&](const Piece& piece) { return !tp_replicated(setup, piece.tensor); });
+  std::int64_t local = 0;
+  for (Piece& piece : pieces) {
+    piece.local_begin = local;
+    local += piece.numel;
+  }
+  return pieces;
+}
+
+}  // namespace
+
+std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup) {
+  std::vector<BucketPlan> plans;
+  std::int64_t local = 0;
+  for (std::size_t bucket = 0; bucket < setup.shards->buckets().size(); ++bucket) {
+    const FlatRange range = setup.shards->buckets()[bucket];
+    std::vector<RankPart> parts;
+    for (int r = 0; r < setup.comm->world_size(); ++r) parts.push_back(part_of(*setup.shards, bucket, r));
+    const RankPart own = parts[static_cast<std::size_t>(setup.comm->rank())];
+    const std::vector<Piece> replicated = replicated_pieces(setup, range);
+    std::int64_t replicated_numel = 0;
+    for (const Piece& piece : replicated) replicated_numel += piece.numel;
+    plans.push_back({range, std::move(parts), own, host::PieceLoop(setup.layout->pieces({range})),
+                     host::PieceLoop(setup.layout->pieces(own.ranges)), host::PieceLoop(replicated),
+                     replicated_numel, local, setup.stage == 0});
+    local += own.numel;
+  }
+  return plans;
+}
+
+void pack(const RankPart& part, const void* from, std::int64_t base, std::int64_t width, std::byte* packed) {
+  for_ranges(part, base, width, [&](std::int64_t place, std::int64_t at, std::size_t count) {
+    std::memcpy(packed + at, static_cast<const std::byte*>(from) + place, count);
+  });
+}
+
+void unpack(const RankPart& part, const std::byte* packed, void* to, std::int64_t base, std::int64_t width) {
+  for_ranges(part, base, width, [&](std::int64_t place, std::int64_t at, std::size_t count) {
+    std::memcpy(static_cast<std::byte*>(to) + place, packed + at, count);
+  });
+}
+
+}  // namespace zeroproof::cuda

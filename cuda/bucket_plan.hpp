@@ -1,0 +1,48 @@
+#pragma once
+// Who owns what of every bucket, and moving such parts between their place in the bucket and packed memory.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/step/distributed_optimizer.hpp"
+#include "cuda/host/piece_loop.hpp"
+
+namespace zeroproof::cuda {
+
+/// What one rank owns of a bucket.
+struct RankPart {
+  std::vector<FlatRange> ranges;  ///< in increasing order
+  std::int64_t numel = 0;         ///< of all ranges
+
+  /// True if the part needs no packing to be sent or received.
+  bool one_range() const { return ranges.size() <= 1; }
+  std::int64_t begin() const { return ranges.empty() ? 0 : ranges.front().begin; }
+};
+
+/// One bucket as this rank sees it. A part is *packed* when its ranges stand one after another.
+struct BucketPlan {
+  FlatRange range;              ///< the bucket in the global numbering
+  std::vector<RankPart> parts;  ///< [world_size]
+  RankPart own;                 ///< this rank's
+  host::PieceLoop all;          ///< tensors in the bucket; local indices count from its start
+  host::PieceLoop mine;         ///< tensors in this rank's part; local indices count in the packed part
+  host::PieceLoop
+      replicated;  ///< tensors whose gradient the TP ranks have in parts; local indices count in them alone
+  std::int64_t replicated_numel = 0;
+  std::int64_t local_begin = 0;  ///< where the packed part starts in a shard buffer
+  bool whole = false;  ///< gradient buffers cover the full flat range (stage 0) instead of the shard
+
+  /// Place in a gradient buffer of a piece of `mine`.
+  std::int64_t grad_index(const Piece& piece) const {
+    return whole ? piece.global_begin : local_begin + piece.local_begin;
+  }
+};
+
+std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup);
+
+/// Copies a part out of a buffer that starts at global index `base`, elements of `width` bytes.
+void pack(const RankPart& part, const void* from, std::int64_t base, std::int64_t width, std::byte* packed);
+void unpack(const RankPart& part, const std::byte* packed, void* to, std::int64_t base, std::int64_t width);
+
+}  // namespace zeroproof::cuda

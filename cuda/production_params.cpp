@@ -1,0 +1,92 @@
+// How the production optimizer makes parameters from masters: casts, their random words, and the fused pass.
+
+#include <algorithm>
+
+#include "cuda/host/fused_step.hpp"
+#include "cuda/production_optimizer.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+Span<float> part(const CountedBuffer& buffer, const Piece& piece) {
+  return buffer->as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
+                                     static_cast<std::size_t>(piece.numel));
+}
+
+TensorView part_of(const TensorView& view, std::int64_t begin, std::int64_t numel) {
+  return {static_cast<std::byte*>(view.data) + begin * num_bytes(view.dtype), view.dtype, numel};
+}
+
+}  // namespace
+
+void ProductionOptimizer::update_fused() {
+  host::FusedOptions options = host::fused_options(setup_.hyper);
+  options.stream = host::streams_params(param_shard_->view().num_bytes());  // of all blocks together
+  const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& piece) {
+    const TensorView param = part_of(param_shard_->view(), piece.local_begin, piece.numel);
+    host::fused_update(exec, with, steps_.scalars(piece), clip_coef_, part(grad_, piece),
+                       state_.fused(piece, part(master_, piece)), param);
+  };
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    if (!steps_.updated(piece)) return;
+    if (setup_.param_rounding == ParamRounding::nearest) return update(exec, options, piece);
+    for_draws(piece, [&](const Piece& row) {
+      host::FusedOptions drawn = options;
+      drawn.draw = draw(row, 1);
+      update(exec, drawn, row);
+    });
+  });
+  steps_.advance();
+  params_.count_cast();
+}
+
+RoundingDraw ProductionOptimizer::draw(const Piece& piece, std::uint64_t updates_ahead) const {
+  const auto tensor = static_cast<std::size_t>(piece.tensor);
+  const std::int64_t index =
+      setup_.placement.empty() ? piece.global_begin : setup_.placement[tensor].global(piece.tensor_begin);
+  return {setup_.seed, steps_.applied(piece) + updates_ahead, static_cast<std::uint64_t>(index)};
+}
+
+template <class Body>
+void ProductionOptimizer::for_draws(const Piece& piece, const Body& body) const {
+  if (setup_.placement.empty()) return body(piece);
+  const TensorPlacement& place = setup_.placement[static_cast<std::size_t>(piece.tensor)];
+  if (place.row_numel == place.row_stride) return body(piece);
+  for (std::int64_t begin = 0; begin < piece.numel;) {
+    Piece row = piece;
+    row.tensor_begin += begin;
+    row.global_begin += begin;
+    row.local_begin += begin;
+    row.numel = std::min(piece.numel - begin, place.row_numel - row.tensor_begin % place.row_numel);
+    body(row);
+    begin += row.numel;
+  }
+}
+
+void ProductionOptimizer::cast_piece(const Exec& exec, const Piece& piece) {
+  const auto begin = static_cast<std::size_t>(piece.local_begin);
+  const auto count = static_cast<std::size_t>(piece.numel);
+  const auto master = part(master_, piece);
+  if (setup_.param_dtype == DType::fp32) {
+    std::ranges::copy(master, part(param_shard_, piece).begin());
+  } else if (setup_.param_dtype == DType::fp16) {
+    ops_.cast_to_fp16(exec, master, param_shard_->as<fp16>().subspan(begin, count));
+  } else if (setup_.param_rounding == ParamRounding::nearest) {
+    ops_.cast_to_bf16(exec, master, param_shard_->as<bf16>().subspan(begin, count));
+  } else {
+    for_draws(piece, [&](const Piece& row) {
+      const auto param = param_shard_->as<bf16>().subspan(static_cast<std::size_t>(row.local_begin),
+                                                          static_cast<std::size_t>(row.numel));
+      ops_.stochastic_cast_to_bf16(exec, draw(row, 0), part(master_, row), param);
+    });
+  }
+}
+
+void ProductionOptimizer::cast() {
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) { cast_piece(exec, piece); });
+  params_.count_cast();
+}
+
+void ProductionOptimizer::gather() { params_.gather_all(); }
+
+}  // namespace zeroproof::cuda
