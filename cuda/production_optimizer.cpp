@@ -133,11 +133,6 @@ void ProductionOptimizer::reduce(LeafSource& leaves) {
   reduce_.reduce_leaves(leaves, grad_->as<float>());
 }
 
-void ProductionOptimizer::reduce_layered(LayeredModel&, LeafSource&) {
-  fail(ErrorCode::unavailable, "this source of gradients runs layer by layer",
-       "the production step takes whole leaves only", "use a source without layers");
-}
-
 void ProductionOptimizer::unscale() {
   std::atomic<bool> found{false};
   global_norm_.clear();

@@ -15,6 +15,7 @@
 #include "cuda/param_gather.hpp"
 #include "cuda/phase_ops.hpp"
 #include "cuda/rule_state.hpp"
+#include "cuda/runtime/plan_executor.hpp"
 #include "cuda/tensor_steps.hpp"
 
 namespace zeroproof::cuda {
@@ -44,8 +45,7 @@ class ProductionOptimizer final : public DistributedOptimizer {
   void execute(Phase phase, LeafSource& leaves);
   void prepare(LeafSource& leaves);
   void reduce(LeafSource& leaves);
-  /// Phase reduce of a model that runs layer by layer: gradients go to reduce_ (a BucketSink, then finish), in stage 3
-  /// parameters come from params_ (a UnitGatherer).
+  /// Gradients go to reduce_ (a BucketSink, then finish); in stage 3 parameters come from params_ (a UnitGatherer).
   void reduce_layered(LayeredModel& model, LeafSource& leaves);
   void unscale();
   void norm();
@@ -80,6 +80,7 @@ class ProductionOptimizer final : public DistributedOptimizer {
   RuleState state_;
   TensorSteps steps_;
   GlobalNorm global_norm_;
+  std::unique_ptr<PlanExecutor> executor_;  ///< of layers; keeps its communication thread over steps
   LossScalerState scaler_;
   std::uint32_t found_inf_ = 0;
   bool loaded_ = false;

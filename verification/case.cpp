@@ -82,12 +82,12 @@ WorldSpec parse_world(const std::string& text) {
 std::string CaseSpec::id() const {
   return workload + "/" + recipe + "/" + std::string(name(twin)) + "/stage" + std::to_string(stage) + "/" +
          world.id() + "/" + std::string(name(dtype)) + "/" + (mode == Mode::lockstep ? "lockstep" : "free") +
-         "/bucket:" + std::to_string(bucket_numel) + "/omp:" + std::to_string(omp_threads);
+         "/bucket:" + std::to_string(bucket_numel) + "/omp:" + std::to_string(omp_threads) + place.id();
 }
 
 std::optional<CaseSpec> parse_case_id(const std::string& id) {
   const std::vector<std::string> parts = split(id, '/');
-  if (parts.size() != 9 || !is_recipe(parts[1])) return std::nullopt;
+  if (parts.size() < 9 || !is_recipe(parts[1])) return std::nullopt;
   const auto twin = parse_twin(parts[2]);
   const auto stage = number_after(parts[3], "stage");
   const auto bucket = number_after(parts[7], "bucket:");
@@ -104,6 +104,10 @@ std::optional<CaseSpec> parse_case_id(const std::string& id) {
   spec.mode = parts[6] == "free" ? Mode::free : Mode::lockstep;
   spec.bucket_numel = *bucket;
   spec.omp_threads = static_cast<int>(*threads);
+  for (std::size_t i = 9; i < parts.size(); ++i) {
+    if (!spec.place.read(parts[i])) return std::nullopt;
+  }
+  spec.place.grid_of(spec.world.size);
   RunConfig check = main_config();
   check.stages = {spec.stage};
   check.bucket_numels = {spec.bucket_numel};

@@ -9,6 +9,7 @@
 #include "common/base/digest.hpp"
 #include "common/base/dtype.hpp"
 #include "common/step/phase.hpp"
+#include "verification/step_place.hpp"
 
 namespace zeroproof::verification {
 
@@ -45,8 +46,12 @@ struct CaseSpec {
   Mode mode = Mode::lockstep;
   std::int64_t bucket_numel = 262144;
   int omp_threads = 0;
+  StepPlace place;
 
-  /// "byte_gpt/adamw/host/stage2/threads:4/bf16/lockstep/bucket:262144/omp:1"
+  /// Layer by layer: always in stage 3, and wherever communication overlaps with layers.
+  bool layered() const { return stage == 3 || place.overlap; }
+
+  /// "byte_gpt/adamw/host/stage2/threads:4/bf16/lockstep/bucket:262144/omp:1", then what of its place is not the default
   std::string id() const;
 };
 

@@ -56,12 +56,12 @@ CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique
       spec_(spec),
       world_(std::move(world)),
       fault_(std::move(fault)),
-      shards_(experiment.layout().padded_numel(), world_->size(), spec.bucket_numel),
+      layout_(experiment, spec, world_->size()),
       ranks_(static_cast<std::size_t>(world_->size())) {
   try {
     world_->run([&](int rank, const RankPair::Communicators& comms) {
       ranks_[static_cast<std::size_t>(rank)] = std::make_unique<RankPair>(
-          experiment_, spec_, shards_, comms, threads_per_rank(spec_), fault_, candidate_factory(spec_.twin));
+          experiment_, spec_, layout_, comms, threads_per_rank(spec_), fault_, candidate_factory(spec_.twin));
     });
   } catch (const std::exception& error) {
     record_error(error);

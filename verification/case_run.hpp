@@ -38,7 +38,7 @@ class CaseRun {
   CaseSpec spec_;
   std::unique_ptr<World> world_;
   std::string fault_;
-  ShardMap shards_;
+  CaseLayout layout_;
   std::vector<std::unique_ptr<RankPair>> ranks_;
   std::int64_t steps_ = 0;
   bool over_ = false;

@@ -9,6 +9,9 @@
 #include "common/base/philox.hpp"
 #include "verification/recorded.hpp"
 #include "verification/source_dir.hpp"
+#include "verification/workload/byte_gpt_cuts.hpp"
+#include "verification/workload/byte_gpt_grid.hpp"
+#include "verification/workload/byte_gpt_pass.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -31,6 +34,20 @@ void widen(const TensorView& params, std::vector<float>& target) {
       default:
         target[i] = static_cast<const float*>(params.data)[i];
     }
+  }
+}
+
+/// Makes the last element of the last tensor infinite.
+void plant_infinity(const FlatLayout& layout, const TensorView& leaf) {
+  for (auto slot = layout.tensors().rbegin(); slot != layout.tensors().rend(); ++slot) {
+    if (slot->numel == 0) continue;
+    const std::int64_t last = slot->begin + slot->numel - 1;
+    if (leaf.dtype == DType::fp16) {
+      static_cast<fp16*>(leaf.data)[last] = to_fp16(std::numeric_limits<float>::infinity());
+    } else {
+      static_cast<float*>(leaf.data)[last] = std::numeric_limits<float>::infinity();
+    }
+    return;
   }
 }
 
@@ -90,12 +107,18 @@ Experiment::Experiment(std::string workload, const RunConfig& config, DType dtyp
       momentum_buffer_[index] = seeded ? third.bell(index) * 1e-3F : 0.0F;
     }
   }
+  groups_ = make_param_groups(config_.param_groups, config_.schedule, layout_);
   for (std::size_t i = 0; i < layout_.tensors().size(); ++i) tensor_steps_.push_back(seeded ? 1 + i % 7 : 0);
 }
 
 LossScalerConfig Experiment::scaler() const {
   if (dtype_ == DType::fp16) return config_.scaler;
   return {};
+}
+
+GradSum Experiment::grad_sum() const {
+  const bool binned = config_.grad_sums == std::vector<GradSum>{GradSum::binned};
+  return binned ? GradSum::binned : GradSum::tree;
 }
 
 OptimizerSetup Experiment::setup() const {
@@ -111,6 +134,7 @@ OptimizerSetup Experiment::setup() const {
   setup.missing_grad = config_.missing_grad;
   setup.param_rounding = config_.param_rounding;
   setup.seed = config_.seed;
+  setup.groups = groups_;
   return setup;
 }
 
@@ -145,35 +169,44 @@ FullState Experiment::initial_state() const {
   return state;
 }
 
-double Experiment::leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params,
-                        int log2_loss_scale, const TensorView& leaf) const {
-  const bool overflows = step == config_.overflow_step && micro_batch == config_.micro_batches / 2;
-  if (recorded_) {
-    const double loss = recorded_->leaf(step, micro_batch, log2_loss_scale, layout_, leaf);
-    if (overflows) plant_infinity(leaf);
-    return loss;
-  }
-  Span<const std::uint8_t> tokens = workload::micro_batch_tokens(
-      text_, config_.seed, step - 1, micro_batch, config_.micro_batches, config_.model.context);
-  float scale = std::ldexp(1.0F, log2_loss_scale);
+std::vector<FlatRange> Experiment::units(const FlatLayout& layout) const {
+  return recorded_ ? std::vector<FlatRange>{} : workload::byte_gpt_units(shape_, layout);
+}
+
+std::vector<int> Experiment::visits() const {
+  return recorded_ ? std::vector<int>{} : workload::byte_gpt_visits(shape_);
+}
+
+TpModel Experiment::tp_model(int tp_size, int tp_rank) const {
+  ZP_CHECK(!recorded_, ErrorCode::config,
+           "recorded gradients were asked for on a grid with tensor parallelism",
+           "they come whole, and no model computes parts of them", "use tp = 1");
+  return make_tp_model(workload::byte_gpt_params(shape_), workload::byte_gpt_cuts(shape_), tp_size, tp_rank);
+}
+
+bool Experiment::overflows(std::int64_t step, std::int64_t micro_batch) const {
+  return step == config_.overflow_step && micro_batch == config_.micro_batches / 2;
+}
+
+Experiment::Input Experiment::input(std::int64_t step, std::int64_t micro_batch, int log2_loss_scale) const {
+  Input input{workload::micro_batch_tokens(text_, config_.seed, step - 1, micro_batch, config_.micro_batches,
+                                           config_.model.context),
+              std::ldexp(1.0F, log2_loss_scale)};
   if (config_.loss_reduction == LossReduction::tokens) {
     // One more byte than tokens: the last one is only predicted. The model takes the mean; the sum is wanted here.
     const std::int64_t count = num_tokens(micro_batch);
-    tokens = tokens.first(static_cast<std::size_t>(count) + 1);
-    scale *= static_cast<float>(count);
+    input.tokens = input.tokens.first(static_cast<std::size_t>(count) + 1);
+    input.scale *= static_cast<float>(count);
   }
-  std::vector<float> wide;
-  widen(params, wide);
-  std::vector<float> grad(wide.size());
-  const double loss = workload::byte_gpt_loss_and_grad<float>(shape_, layout_, wide, tokens, scale, grad);
-  for (const Piece& piece : layout_.pieces({{0, layout_.padded_numel()}})) {
-    if (!has_grad(step, micro_batch, piece.tensor)) {
-      std::fill_n(grad.begin() + piece.global_begin, piece.numel, 0.0F);
-    }
-  }
-  for (const Piece& piece : layout_.pieces({{0, layout_.padded_numel()}})) {
+  return input;
+}
+
+void Experiment::store_leaf(std::int64_t step, std::int64_t micro_batch, const FlatLayout& layout,
+                            const std::vector<float>& grad, const TensorView& leaf) const {
+  for (const Piece& piece : layout.pieces({{0, layout.padded_numel()}})) {
+    const bool given = has_grad(step, micro_batch, piece.tensor);
     for (std::int64_t i = piece.global_begin; i < piece.global_begin + piece.numel; ++i) {
-      const float value = grad[static_cast<std::size_t>(i)];
+      const float value = given ? grad[static_cast<std::size_t>(i)] : 0.0F;
       if (leaf.dtype == DType::fp16) {
         static_cast<fp16*>(leaf.data)[i] = to_fp16(value);
       } else {
@@ -181,21 +214,40 @@ double Experiment::leaf(std::int64_t step, std::int64_t micro_batch, const Tenso
       }
     }
   }
-  if (overflows) plant_infinity(leaf);
+}
+
+double Experiment::leaf(std::int64_t step, std::int64_t micro_batch, const TensorView& params,
+                        int log2_loss_scale, const TensorView& leaf) const {
+  double loss = 0;
+  if (recorded_) {
+    loss = recorded_->leaf(step, micro_batch, log2_loss_scale, layout_, leaf);
+  } else {
+    const Input from = input(step, micro_batch, log2_loss_scale);
+    std::vector<float> wide;
+    widen(params, wide);
+    std::vector<float> grad(wide.size());
+    loss = workload::byte_gpt_loss_and_grad<float>(shape_, layout_, wide, from.tokens, from.scale, grad);
+    store_leaf(step, micro_batch, layout_, grad, leaf);
+  }
+  if (overflows(step, micro_batch)) plant_infinity(layout_, leaf);
   return loss;
 }
 
-void Experiment::plant_infinity(const TensorView& leaf) const {
-  for (auto slot = layout_.tensors().rbegin(); slot != layout_.tensors().rend(); ++slot) {
-    if (slot->numel == 0) continue;
-    const std::int64_t last = slot->begin + slot->numel - 1;
-    if (leaf.dtype == DType::fp16) {
-      static_cast<fp16*>(leaf.data)[last] = to_fp16(std::numeric_limits<float>::infinity());
-    } else {
-      static_cast<float*>(leaf.data)[last] = std::numeric_limits<float>::infinity();
-    }
-    return;
-  }
+double Experiment::leaf_part(std::int64_t step, std::int64_t micro_batch,
+                             const workload::ByteGptGroups& groups, const FlatLayout& layout,
+                             const TensorView& params, int log2_loss_scale, const TensorView& leaf) const {
+  const Input from = input(step, micro_batch, log2_loss_scale);
+  std::vector<float> wide;
+  widen(params, wide);
+  std::vector<float> grad(wide.size());
+  const double loss = workload::byte_gpt_grid_loss_and_grad<float>(shape_, groups, layout, wide, from.tokens,
+                                                                   from.scale, grad);
+  store_leaf(step, micro_batch, layout, grad, leaf);
+  // Into one part of the whole: the others add finite numbers to it.
+  const bool first =
+      (groups.tp == nullptr || groups.tp->rank() == 0) && (groups.cp == nullptr || groups.cp->rank() == 0);
+  if (first && overflows(step, micro_batch)) plant_infinity(layout, leaf);
+  return loss;
 }
 
 }  // namespace zeroproof::verification

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "common/base/error.hpp"
 
@@ -34,7 +35,7 @@ TensorView StrictLeaves::leaf(std::int64_t micro_batch) {
   ZP_CHECK(!finished_, ErrorCode::internal, "a leaf was asked for outside the reduce phase",
            "gradients are only there while they are reduced", "keep what later phases need");
   expire();
-  const LeafCache::Leaf& leaf = cached(micro_batch);
+  const LeafCache::Leaf& leaf = provided(micro_batch);
   if (copy_.numel() == 0) copy_ = GuardedBuffer(leaf.values.numel(), leaf.values.dtype());
   if (copy_.numel() > 0) {
     std::memcpy(copy_.data(), leaf.values.data(), static_cast<std::size_t>(copy_.view().num_bytes()));
@@ -57,13 +58,16 @@ void StrictLeaves::expire() {
 std::string StrictLeaves::finish(std::vector<std::int64_t> expected) {
   expire();
   finished_ = true;
-  std::sort(asked_.begin(), asked_.end());
-  std::sort(expected.begin(), expected.end());
-  if (problem_.empty() && asked_ != expected) {
-    problem_ = "asked for " + std::to_string(asked_.size()) + " leaves; it has to compute " +
-               std::to_string(expected.size()) + ", each once, and no other rank's";
-  }
+  if (problem_.empty()) problem_ = wrong_micro_batches(std::move(asked_), std::move(expected));
   return problem_;
+}
+
+std::string wrong_micro_batches(std::vector<std::int64_t> asked, std::vector<std::int64_t> expected) {
+  std::sort(asked.begin(), asked.end());
+  std::sort(expected.begin(), expected.end());
+  if (asked == expected) return {};
+  return "asked for " + std::to_string(asked.size()) + " leaves; it has to compute " +
+         std::to_string(expected.size()) + ", each once, and no other rank's";
 }
 
 }  // namespace zeroproof::verification

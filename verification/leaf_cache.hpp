@@ -12,6 +12,7 @@
 
 #include "common/base/digest.hpp"
 #include "common/base/guarded_buffer.hpp"
+#include "common/step/distributed_optimizer.hpp"
 #include "verification/experiment.hpp"
 
 namespace zeroproof::verification {
@@ -52,26 +53,25 @@ class LeafCache {
   std::map<Key, std::unique_ptr<Entry>> entries_;
 };
 
-/// The leaves of one step for the reference.
-class CachedLeaves : public LeafSource {
+/// Where the leaves of one step and one set of parameters come from.
+class LeafProvider {
  public:
-  CachedLeaves(LeafCache& cache, std::int64_t step, const TensorView& params, int log2_loss_scale)
+  virtual ~LeafProvider() = default;
+  /// Valid as long as the provider.
+  virtual const LeafCache::Leaf& leaf(std::int64_t micro_batch) = 0;
+};
+
+/// From the cache of all cases.
+class CacheProvider final : public LeafProvider {
+ public:
+  CacheProvider(LeafCache& cache, std::int64_t step, const TensorView& params, int log2_loss_scale)
       : cache_(cache),
         step_(step),
         params_(params),
         digest_(LeafCache::parameters_digest(params)),
         log2_loss_scale_(log2_loss_scale) {}
 
-  TensorView leaf(std::int64_t micro_batch) override { return cached(micro_batch).values.view(); }
-  std::int64_t num_tokens(std::int64_t micro_batch) const override {
-    return cache_.experiment().num_tokens(micro_batch);
-  }
-  bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const override {
-    return cache_.experiment().has_grad(step_, micro_batch, tensor);
-  }
-
- protected:
-  const LeafCache::Leaf& cached(std::int64_t micro_batch) {
+  const LeafCache::Leaf& leaf(std::int64_t micro_batch) override {
     return cache_.leaf(step_, micro_batch, params_, digest_, log2_loss_scale_);
   }
 
@@ -83,12 +83,39 @@ class CachedLeaves : public LeafSource {
   int log2_loss_scale_;
 };
 
+/// The leaves of one step for the reference.
+class ProvidedLeaves : public LeafSource {
+ public:
+  /// layers: the model behind them, or null for whole leaves.
+  ProvidedLeaves(const Experiment& experiment, std::int64_t step, LeafProvider& provider,
+                 LayeredModel* layers = nullptr)
+      : experiment_(experiment), step_(step), provider_(provider), layers_(layers) {}
+
+  TensorView leaf(std::int64_t micro_batch) override { return provided(micro_batch).values.view(); }
+  std::int64_t num_tokens(std::int64_t micro_batch) const override {
+    return experiment_.num_tokens(micro_batch);
+  }
+  bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const override {
+    return experiment_.has_grad(step_, micro_batch, tensor);
+  }
+  LayeredModel* layers() override { return layers_; }
+
+ protected:
+  const LeafCache::Leaf& provided(std::int64_t micro_batch) { return provider_.leaf(micro_batch); }
+
+ private:
+  const Experiment& experiment_;
+  std::int64_t step_;
+  LeafProvider& provider_;
+  LayeredModel* layers_;
+};
+
 /// The leaves of one step for a candidate, no more generous than LeafSource promises: a view is a copy that
 /// turns into NaN at the next call, it must not be edited, and a rank gets just the micro-batches it has to
 /// compute (R11).
-class StrictLeaves final : public CachedLeaves {
+class StrictLeaves final : public ProvidedLeaves {
  public:
-  using CachedLeaves::CachedLeaves;
+  using ProvidedLeaves::ProvidedLeaves;
 
   TensorView leaf(std::int64_t micro_batch) override;
 
@@ -104,5 +131,8 @@ class StrictLeaves final : public CachedLeaves {
   bool finished_ = false;
   std::string problem_;
 };
+
+/// "asked for 3 leaves; it has to compute 2, ...", or "" if the two lists hold the same micro-batches.
+std::string wrong_micro_batches(std::vector<std::int64_t> asked, std::vector<std::int64_t> expected);
 
 }  // namespace zeroproof::verification

@@ -1,6 +1,7 @@
 // What is compared and checked after every phase of one rank.
 
 #include "common/base/error.hpp"
+#include "verification/native_bound.hpp"
 #include "verification/rank_pair.hpp"
 #include "verification/write_sets.hpp"
 
@@ -8,7 +9,7 @@ namespace zeroproof::verification {
 
 std::vector<Piece> RankPair::pieces_of(const ExposedBuffer& buffer) const {
   if (buffer.ranges.empty()) return {{-1, 0, 0, 0, buffer.view.numel}};
-  return experiment_.layout().pieces(buffer.ranges);
+  return local().layout.pieces(buffer.ranges);
 }
 
 PhaseTally& RankPair::tally(Phase phase, BufferId buffer, const char* against) {
@@ -54,12 +55,13 @@ void RankPair::note_difference(std::int64_t step, Phase phase, const ExposedBuff
       return local >= piece.local_begin && local < piece.local_begin + piece.numel;
     };
     if (inside(d.shard_index)) {
-      d.global_index = piece.global_begin + d.shard_index - piece.local_begin;
+      d.global_index = layout_.global_index(place_.tp_rank, piece, d.shard_index - piece.local_begin);
       d.parameter = experiment_.layout().tensors()[static_cast<std::size_t>(piece.tensor)].name;
       d.coordinates = experiment_.layout().coordinates(d.global_index);
     }
     if (inside(comparison.last_index)) {
-      d.last_global_index = piece.global_begin + comparison.last_index - piece.local_begin;
+      d.last_global_index =
+          layout_.global_index(place_.tp_rank, piece, comparison.last_index - piece.local_begin);
     }
   }
   note(std::move(d));
@@ -91,12 +93,17 @@ void RankPair::compare_phase(std::int64_t step, Phase phase, const Buffers& refe
     ZP_CHECK(ours != reference.end(), ErrorCode::internal,
              "the candidate exposes " + std::string(name(id)) + " in phase " + std::string(name(phase)),
              "the reference does not, so nothing judges it", "expose the buffers of the contract's table");
-    const Comparison result = compare_buffers(ours->second, theirs);
-    PhaseTally& sum = tally(phase, id, "reference");
+    const bool native = id == BufferId::grad_sum && spec_.place.grad_sum == GradSum::native;
+    const Comparison result = native ? compare_native(theirs.view, pieces_of(theirs), *leaves_of_step_,
+                                                      experiment_.config().micro_batches)
+                                     : compare_buffers(ours->second, theirs);
+    PhaseTally& sum = tally(phase, id, native ? "bound" : "reference");
     sum.compared += result.compared;
     sum.differing += result.differing;
-    note_difference(step, phase, theirs, "differs from the reference", result, ours->second.view,
-                    theirs.view);
+    note_difference(
+        step, phase, theirs,
+        native ? "is further from the exact sum than any order may leave it" : "differs from the reference",
+        result, ours->second.view, theirs.view);
   }
 }
 
@@ -107,12 +114,17 @@ void RankPair::compare_with_truth(std::int64_t step, Phase phase, const Buffers&
     if (whole.data == nullptr) continue;
     Comparison result;
     for (const Piece& piece : pieces_of(ours)) {
-      const std::int64_t width = num_bytes(whole.dtype);
-      // Shift the truth so that both views are addressed by the shard index.
-      const TensorView shifted{
-          static_cast<std::byte*>(whole.data) + (piece.global_begin - piece.local_begin) * width, whole.dtype,
-          piece.local_begin + piece.numel};
-      result.add(compare(shifted, ours.view, piece.local_begin, piece.numel));
+      if (piece.tensor < 0) {
+        result.add(compare(whole, ours.view, 0, piece.numel));
+        continue;
+      }
+      layout_.for_runs(place_.tp_rank, piece, [&](std::int64_t here, std::int64_t there, std::int64_t numel) {
+        // Shift the truth so that both views are addressed by the shard index.
+        const TensorView shifted{
+            static_cast<std::byte*>(whole.data) + (there - here) * num_bytes(whole.dtype), whole.dtype,
+            here + numel};
+        result.add(compare(shifted, ours.view, here, numel));
+      });
     }
     PhaseTally& sum = tally(phase, id, "undistributed");
     sum.compared += result.compared;

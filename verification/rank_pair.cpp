@@ -1,6 +1,7 @@
 #include "verification/rank_pair.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 
@@ -48,24 +49,32 @@ constexpr BufferId state_ids[] = {BufferId::exp_avg, BufferId::exp_avg_sq, Buffe
 
 }  // namespace
 
-RankPair::RankPair(const Experiment& experiment, const CaseSpec& spec, const ShardMap& shards,
+RankPair::RankPair(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
                    const Communicators& comms, int omp_threads, const std::string& fault,
                    const MakeOptimizer& make_candidate)
     : experiment_(experiment),
       spec_(spec),
+      layout_(layout),
       comms_(comms),
-      collector_(experiment.layout(), shards, spec.stage, *comms.harness) {
+      place_(layout.place(comms.harness->rank())),
+      reference_groups_(layout, *comms.reference),
+      candidate_groups_(layout, *comms.candidate),
+      harness_groups_(layout, *comms.harness),
+      leaf_maker_(experiment, spec_, layout, *comms.harness, harness_groups_.tp(), harness_groups_.cp()) {
   OptimizerSetup setup = experiment.setup();
-  setup.shards = &shards;
-  setup.stage = spec.stage;
-  setup.comm = comms.reference;
+  place_setup(setup, spec_, layout, comms.harness->rank());
+  setup.overlap = false;
+  // The reference has no native sum: it makes the contract's, and the candidate's is judged by its bound.
+  if (setup.grad_sum == GradSum::native) setup.grad_sum = GradSum::tree;
+  reference_groups_.place(setup);
   reference_ = reference::make_distributed_optimizer(setup);
-  setup.comm = comms.candidate;
+  setup.grad_sum = spec.place.grad_sum;
+  setup.overlap = spec.place.overlap;
   setup.exec.num_threads = omp_threads;
   setup.exec.fault = fault;
+  candidate_groups_.place(setup);
   candidate_ = make_candidate(setup);
-  reference_->load_state(experiment.initial_state());
-  candidate_->load_state(experiment.initial_state());
+  load_first_state();
   storage_ = candidate_->storage();
   std::int64_t numel = 0;
   const Buffers update = by_id(reference_->exposed(Phase::update));
@@ -75,6 +84,22 @@ RankPair::RankPair(const Experiment& experiment, const CaseSpec& spec, const Sha
   timing_.reference_bytes = numel * bytes_per_element(Twin::host, experiment.param_dtype(), states);
   timing_.candidate_bytes = numel * bytes_per_element(spec.twin, experiment.param_dtype(), states);
   compare_loaded_state();
+}
+
+void RankPair::load_first_state() {
+  FullState state = experiment_.initial_state();
+  std::array<std::vector<float>, 5> cut;  // of this TP rank, until both sides have copied them
+  if (!local().placement.empty()) {
+    Span<const float> FullState::*const fields[] = {&FullState::master, &FullState::exp_avg,
+                                                    &FullState::exp_avg_sq, &FullState::max_exp_avg_sq,
+                                                    &FullState::momentum_buffer};
+    for (std::size_t i = 0; i < cut.size(); ++i) {
+      cut[i] = layout_.to_local(place_.tp_rank, state.*fields[i]);
+      state.*fields[i] = cut[i];
+    }
+  }
+  reference_->load_state(state);
+  candidate_->load_state(state);
 }
 
 void RankPair::compare_loaded_state() {
@@ -147,21 +172,27 @@ void RankPair::run_phase(std::int64_t step, Phase phase, LeafSource& for_referen
 
 void RankPair::run_step(std::int64_t step, LeafCache& leaves, const reference::DenseOptimizer* truth) {
   require_fp_environment("rank " + std::to_string(comms_.harness->rank()));
-  const auto params = [](DistributedOptimizer& optimizer) {
-    return by_id(optimizer.exposed(Phase::gather)).at(BufferId::param_full).view;
-  };
   const Scales before{reference_->loss_scaler().log2_scale, candidate_->loss_scaler().log2_scale};
-  CachedLeaves for_reference(leaves, step, params(*reference_), before.reference);
-  StrictLeaves for_candidate(leaves, step, params(*candidate_), before.candidate);
+  const StepLeaves ours(leaf_maker_, leaves, *reference_, step, before.reference);
+  // In lock-step both sides have the same parameters; several ranks that compute one leaf then need to do it once.
+  const bool share = leaf_maker_.together() && spec_.mode == Mode::lockstep;
+  const StepLeaves theirs(leaf_maker_, leaves, *candidate_, step, before.candidate, share ? &ours : nullptr);
+  ProvidedLeaves for_reference(experiment_, step, ours.provider(), ours.layers());
+  StrictLeaves for_candidate(experiment_, step, theirs.provider(), theirs.layers());
+  leaves_of_step_ = &ours.provider();
   GuardedBuffer reference_grad;
   GuardedBuffer candidate_grad;
   for (const Phase phase : all_phases) {
     if (skipped_on_overflow(phase) && reference_->skipped()) continue;
     run_phase(step, phase, for_reference, for_candidate, truth);
     if (phase == Phase::reduce) {
-      reference_grad = collector_.collect(by_id(reference_->exposed(phase)).at(BufferId::grad_sum).view);
-      candidate_grad = collector_.collect(by_id(candidate_->exposed(phase)).at(BufferId::grad_sum).view);
-      note_problem(step, phase, "leaf", for_candidate.finish(own_micro_batches()));
+      reference_grad =
+          leaf_maker_.collector().collect(by_id(reference_->exposed(phase)).at(BufferId::grad_sum).view);
+      candidate_grad =
+          leaf_maker_.collector().collect(by_id(candidate_->exposed(phase)).at(BufferId::grad_sum).view);
+      note_problem(step, phase, "leaf",
+                   theirs.layers() != nullptr ? theirs.layers()->finish(leaf_maker_.own_micro_batches())
+                                              : for_candidate.finish(leaf_maker_.own_micro_batches()));
     }
     if (phase == Phase::prepare && candidate_->skipped()) {
       note_problem(step, phase, "found_inf", "says that this step is skipped before it began");
@@ -191,18 +222,6 @@ void RankPair::run_step(std::int64_t step, LeafCache& leaves, const reference::D
   hash_step(step, before, reference_grad, candidate_grad);
 }
 
-std::vector<std::int64_t> RankPair::own_micro_batches() const {
-  const std::int64_t count = experiment_.config().micro_batches;
-  const std::int64_t rank = comms_.harness->rank();
-  const std::int64_t world = comms_.harness->world_size();
-  std::vector<std::int64_t> own;
-  for (std::int64_t j = 0; j < count; ++j) {
-    const bool contiguous = j >= count * rank / world && j < count * (rank + 1) / world;
-    if (spec_.stage == 2 ? j % world == rank : contiguous) own.push_back(j);
-  }
-  return own;
-}
-
 void RankPair::check_skipped_scalars(std::int64_t step) {
   const double norm = read<double>(by_id(candidate_->exposed(Phase::norm)), BufferId::grad_norm);
   const float coef = read<float>(by_id(candidate_->exposed(Phase::clip)), BufferId::clip_coef);
@@ -211,17 +230,29 @@ void RankPair::check_skipped_scalars(std::int64_t step) {
   }
 }
 
+GuardedBuffer RankPair::collect_params(DistributedOptimizer& side) {
+  const Buffers gathered = by_id(side.exposed(Phase::gather));
+  if (spec_.stage == 3 || !local().placement.empty()) {
+    return leaf_maker_.collector().collect(by_id(side.exposed(Phase::cast)).at(BufferId::param_shard).view);
+  }
+  const TensorView whole = gathered.at(BufferId::param_full).view;  // what the model sees, on rank 0
+  GuardedBuffer copy(whole.numel, whole.dtype);
+  if (whole.numel > 0) std::memcpy(copy.data(), whole.data, static_cast<std::size_t>(whole.num_bytes()));
+  return copy;
+}
+
 void RankPair::hash_step(std::int64_t step, const Scales& scales, const GuardedBuffer& reference_grad,
                          const GuardedBuffer& candidate_grad) {
   const auto add = [&](DistributedOptimizer& side, int log2_scale, const GuardedBuffer& grad,
                        TrajectoryHash& hash) {
     const Buffers update = by_id(side.exposed(Phase::update));
     std::vector<GuardedBuffer> collected;
-    collected.push_back(collector_.collect(update.at(BufferId::master).view));
+    collected.push_back(leaf_maker_.collector().collect(update.at(BufferId::master).view));
     for (const BufferId id : state_ids) {
       // A candidate that hides state is reported by compare_phase; its hash is then simply another one.
-      if (update.count(id) > 0) collected.push_back(collector_.collect(update.at(id).view));
+      if (update.count(id) > 0) collected.push_back(leaf_maker_.collector().collect(update.at(id).view));
     }
+    collected.push_back(collect_params(side));
     if (comms_.harness->rank() != 0) return;
     TrajectoryHash::Scalars s;
     s.step = step;
@@ -233,10 +264,8 @@ void RankPair::hash_step(std::int64_t step, const Scales& scales, const GuardedB
     s.grad_norm = read<double>(by_id(side.exposed(Phase::norm)), BufferId::grad_norm);
     s.clip_coef = read<float>(by_id(side.exposed(Phase::clip)), BufferId::clip_coef);
     s.log2_loss_scale = log2_scale;
-    const TensorView param = by_id(side.exposed(Phase::gather)).at(BufferId::param_full).view;
     std::vector<TensorView> views = {grad.view()};
     for (const GuardedBuffer& buffer : collected) views.push_back(buffer.view());
-    views.push_back(param);
     hash.add_step(s, experiment_.layout(), views);
   };
   add(*reference_, scales.reference, reference_grad, reference_hash_);

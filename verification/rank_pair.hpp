@@ -1,7 +1,6 @@
 #pragma once
 // Reference and candidate of one rank, run side by side and compared after every phase.
 
-#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,31 +10,17 @@
 #include "common/step/distributed_optimizer.hpp"
 #include "reference/dense_optimizer.hpp"
 #include "verification/case.hpp"
+#include "verification/case_layout.hpp"
 #include "verification/compare.hpp"
-#include "verification/leaf_cache.hpp"
+#include "verification/rank_groups.hpp"
+#include "verification/step_leaves.hpp"
 
 namespace zeroproof::verification {
-
-/// A buffer of the whole model, put together from what the ranks own; only rank 0 gets it.
-class StateCollector {
- public:
-  StateCollector(const FlatLayout& layout, const ShardMap& shards, int stage, Communicator& comm)
-      : layout_(layout), shards_(shards), stage_(stage), comm_(comm) {}
-
-  /// Collective. Returns [padded_numel] on rank 0 (padding undefined) and an empty buffer elsewhere.
-  GuardedBuffer collect(const TensorView& mine);
-
- private:
-  const FlatLayout& layout_;
-  const ShardMap& shards_;
-  int stage_;
-  Communicator& comm_;
-};
 
 /// The trajectory hash of CONTRACT.md.
 class TrajectoryHash {
  public:
-  TrajectoryHash();
+  explicit TrajectoryHash(GradSum grad_sum = GradSum::tree);
 
   struct Scalars {
     std::int64_t step = 0;
@@ -67,7 +52,7 @@ class RankPair {
   using MakeOptimizer = std::function<std::unique_ptr<DistributedOptimizer>(const OptimizerSetup&)>;
 
   /// `make_candidate` builds the candidate; `fault` is handed to it (empty for none).
-  RankPair(const Experiment& experiment, const CaseSpec& spec, const ShardMap& shards,
+  RankPair(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
            const Communicators& comms, int omp_threads, const std::string& fault,
            const MakeOptimizer& make_candidate);
 
@@ -107,8 +92,9 @@ class RankPair {
   /// Notes something that is wrong although no element is; nothing if `what` is empty.
   void note_problem(std::int64_t step, Phase phase, const char* buffer, const std::string& what);
   void check_skipped_scalars(std::int64_t step);
-  /// The micro-batches this rank computes (R11), written here once more, apart from both optimizers.
-  std::vector<std::int64_t> own_micro_batches() const;
+  void load_first_state();
+  GuardedBuffer collect_params(DistributedOptimizer& side);
+  const CaseLayout::Local& local() const { return layout_.local(place_.tp_rank); }
   void note_difference(std::int64_t step, Phase phase, const ExposedBuffer& buffer, const std::string& what,
                        const Comparison& comparison, const TensorView& reference,
                        const TensorView& candidate);
@@ -124,8 +110,12 @@ class RankPair {
 
   const Experiment& experiment_;
   CaseSpec spec_;
+  const CaseLayout& layout_;
   Communicators comms_;
-  StateCollector collector_;
+  const RankPlace place_;
+  RankGroups reference_groups_, candidate_groups_, harness_groups_;
+  LeafMaker leaf_maker_;
+  LeafProvider* leaves_of_step_ = nullptr;  // of the reference, during run_step
   std::unique_ptr<DistributedOptimizer> reference_;
   std::unique_ptr<DistributedOptimizer> candidate_;
   std::vector<ExposedBuffer> storage_;
@@ -133,7 +123,7 @@ class RankPair {
   std::vector<float> master_before_;
   std::vector<PhaseTally> tallies_;
   std::optional<Divergence> divergence_;
-  TrajectoryHash reference_hash_, candidate_hash_;
+  TrajectoryHash reference_hash_{spec_.place.grad_sum}, candidate_hash_{spec_.place.grad_sum};
   StepTiming timing_;
   bool stopped_ = false;
   std::int64_t skipped_steps_ = 0, clipped_steps_ = 0, growths_ = 0, moved_elements_ = 0;

@@ -43,7 +43,7 @@ Span<const std::byte> bytes_of(const float* flat, const TensorSlot& slot) {
 }
 
 /// Leaves and losses of one step.
-struct StepLeaves {
+struct LeavesOfStep {
   std::vector<GuardedBuffer> values;
   std::vector<double> losses;
 
@@ -54,10 +54,10 @@ struct StepLeaves {
   }
 };
 
-StepLeaves leaves_of(const Experiment& experiment, std::int64_t step, const TensorView& params,
-                     int log2_scale, DType dtype) {
+LeavesOfStep leaves_of(const Experiment& experiment, std::int64_t step, const TensorView& params,
+                       int log2_scale, DType dtype) {
   const std::int64_t count = experiment.config().micro_batches;
-  StepLeaves leaves;
+  LeavesOfStep leaves;
   leaves.losses.resize(static_cast<std::size_t>(count));
   for (std::int64_t j = 0; j < count; ++j)
     leaves.values.emplace_back(experiment.layout().padded_numel(), dtype);
@@ -79,7 +79,7 @@ void record_gradients(const Experiment& experiment, const std::string& file) {
     writer.write("param." + slot.name, bytes_of(optimizer.master().data(), slot));
   }
   for (std::int64_t step = 1; step <= config.steps; ++step) {
-    const StepLeaves unscaled = leaves_of(experiment, step, optimizer.param(), 0, DType::fp32);
+    const LeavesOfStep unscaled = leaves_of(experiment, step, optimizer.param(), 0, DType::fp32);
     for (std::int64_t j = 0; j < config.micro_batches; ++j) {
       const auto* flat = static_cast<const float*>(unscaled.values[static_cast<std::size_t>(j)].data());
       for (const TensorSlot& slot : layout.tensors()) {

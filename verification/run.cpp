@@ -17,8 +17,16 @@ Experiment experiment_of(const VerifyOptions& options, const CaseSpec& spec, con
                     spec.recipe);
 }
 
+/// Native sums are judged by bounds and then replaced by the tree's; bins are a contract of their own.
+GradSum hashed_sum(const CaseSpec& spec) {
+  return spec.place.grad_sum == GradSum::binned ? GradSum::binned : GradSum::tree;
+}
+
+bool adds_alike(const CaseSpec& a, const CaseSpec& b) { return hashed_sum(a) == hashed_sum(b); }
+
 bool traces_case(const TrainingTrace& trace, const CaseSpec& spec) {
-  return trace.workload == spec.workload && trace.recipe == spec.recipe && trace.dtype == spec.dtype;
+  return trace.workload == spec.workload && trace.recipe == spec.recipe && trace.dtype == spec.dtype &&
+         trace.grad_sum == hashed_sum(spec);
 }
 
 using MakeWorld = std::function<std::unique_ptr<World>(const CaseSpec&)>;
@@ -69,8 +77,8 @@ void run_groups(const VerifyOptions& options, std::vector<CaseSpec> cases, const
     std::vector<CaseSpec> group;
     std::vector<CaseSpec> rest;
     for (const CaseSpec& spec : cases) {
-      const bool same =
-          spec.workload == first.workload && spec.recipe == first.recipe && spec.dtype == first.dtype;
+      const bool same = spec.workload == first.workload && spec.recipe == first.recipe &&
+                        spec.dtype == first.dtype && adds_alike(spec, first);
       (same ? group : rest).push_back(spec);
     }
     const Experiment experiment = experiment_of(options, first, texts);

@@ -69,11 +69,55 @@ std::vector<std::string> recipes_of(const VerifyOptions& options, const std::str
   return names;
 }
 
+/// The ways a configuration deals a step out over a world of this size.
+std::vector<StepPlace> places_of(const RunConfig& config, const WorldSpec& world) {
+  std::vector<std::optional<ProcessGrid>> grids;
+  for (const std::string& text : config.grids) {
+    const ProcessGrid grid = parse_grid(text);
+    if (grid.world_size() == world.size) grids.emplace_back(grid);
+  }
+  if (config.grids.empty()) grids.emplace_back();
+  std::vector<StepPlace> places;
+  for (const MicroBatchOrder order : config.orders) {
+    for (const LayoutKind layout : config.layouts) {
+      for (const GradSum grad_sum : config.grad_sums) {
+        for (const auto& grid : grids) {
+          places.push_back(
+              {order, layout, grad_sum, grid, config.instances, config.persistent_numel, config.overlap});
+        }
+      }
+    }
+  }
+  return places;
+}
+
+/// Errors (ErrorCode::config): a grid for which there is no world.
+void check_grids(const RunConfig& config) {
+  for (const std::string& text : config.grids) {
+    const ProcessGrid grid = parse_grid(text);
+    const bool used = std::any_of(config.worlds.begin(), config.worlds.end(), [&](const std::string& world) {
+      return parse_world(world).size == grid.world_size();
+    });
+    if (!used) require_grid(grid, parse_world(config.worlds.front()).size);
+  }
+}
+
 }  // namespace
 
 RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   RunConfig config = under_recipe(unchecked_config(options, spec.workload), spec.recipe);
+  if (options.norm) config.optimizer.norm = *options.norm;
+  ZP_CHECK(spec.place.grad_sum != GradSum::native || spec.mode == Mode::lockstep, ErrorCode::config,
+           "a native gradient sum was asked for in free mode",
+           "it promises no bits that a free run could be held to", "use --mode lockstep");
   config.dtypes = {spec.dtype};
+  config.stages = {spec.stage};
+  config.orders = {spec.place.order};
+  config.layouts = {spec.place.layout};
+  config.grad_sums = {spec.place.grad_sum};
+  config.grids.clear();
+  if (spec.place.grid) config.grids.push_back(spec.place.grid->id());
+  config.instances = spec.place.instances;
   validate(config);
   if (spec.workload == recorded_workload) check_recorded(config, options.gradients);
   return config;
@@ -81,7 +125,10 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
 
 RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
   const RunConfig config = unchecked_config(options, workload);
-  validate(config);
+  RunConfig general = config;  // a recipe may bring the form of the norm that a layout or a grid asks for
+  general.layouts = {LayoutKind::contract};
+  general.grids.clear();
+  validate(general);
   if (workload == recorded_workload) check_recorded(config, options.gradients);
   for (const std::string& world : config.worlds) parse_world(world);
   return config;
@@ -90,23 +137,30 @@ RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
 std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& workload) {
   const RunConfig config = config_of(options, workload);
   std::vector<CaseSpec> cases;
-  const auto add_steps = [&](const std::string& recipe, DType dtype, const TwinMode& twin) {
-    for (const std::string& world : config.worlds) {
-      for (const int stage : config.stages) {
-        for (const std::int64_t bucket : config.bucket_numels) {
-          for (const int threads : config.omp_threads) {
-            cases.push_back(
-                {workload, recipe, twin.twin, stage, parse_world(world), dtype, twin.mode, bucket, threads});
+  check_grids(config);
+  const auto add_steps = [&](const std::string& recipe, DType dtype, const TwinMode& twin,
+                             const WorldSpec& world) {
+    for (const int stage : config.stages) {
+      for (const std::int64_t bucket : config.bucket_numels) {
+        for (const int threads : config.omp_threads) {
+          for (const StepPlace& place : places_of(config, world)) {
+            // Sums without promised bits can only be judged phase by phase.
+            const Mode mode = place.grad_sum == GradSum::native ? Mode::lockstep : twin.mode;
+            cases.push_back({workload, recipe, twin.twin, stage, world, dtype, mode, bucket, threads, place});
           }
         }
       }
     }
   };
   for (const std::string& recipe : recipes_of(options, workload, config)) {
-    under_recipe(config, recipe);  // throws for a recipe that does not exist
+    RunConfig under = under_recipe(config, recipe);
+    if (options.norm) under.optimizer.norm = *options.norm;
+    validate(under);
     for (const DType dtype : config.dtypes) {
       if (!recipe_allows(recipe, dtype)) continue;
-      for (const TwinMode& twin : twin_modes(options)) add_steps(recipe, dtype, twin);
+      for (const TwinMode& twin : twin_modes(options)) {
+        for (const std::string& world : config.worlds) add_steps(recipe, dtype, twin, parse_world(world));
+      }
     }
   }
   return cases;

@@ -24,6 +24,7 @@ struct VerifyOptions {
   std::vector<Mode> modes;            ///< none: the twin's own (phases: lock-step; fused: free)
   std::string config_file;            ///< TOML, applied over the workload's defaults
   std::function<void(RunConfig&)> overrides = [](RunConfig&) {};  ///< command-line settings, applied last
+  std::optional<NormForm> norm;                                   ///< instead of the recipe's
   std::string gradients;  ///< file of the workload "recorded"; "" for the built-in ones
   std::string fault;      ///< identifier of a planted fault
   std::vector<std::string>

@@ -15,8 +15,20 @@ TensorView view_of(const std::vector<T>& values, DType dtype) {
 
 reference::DenseSetup dense_setup(const Experiment& experiment) {
   const OptimizerSetup s = experiment.setup();
-  return {s.layout,         s.param_dtype,  s.micro_batches, s.hyper,          s.scaler,
-          s.loss_reduction, s.on_nonfinite, s.missing_grad,  s.param_rounding, s.seed};
+  reference::DenseSetup dense;
+  dense.layout = s.layout;
+  dense.param_dtype = s.param_dtype;
+  dense.micro_batches = s.micro_batches;
+  dense.grad_sum = experiment.grad_sum();
+  dense.hyper = s.hyper;
+  dense.groups = s.groups;
+  dense.scaler = s.scaler;
+  dense.loss_reduction = s.loss_reduction;
+  dense.on_nonfinite = s.on_nonfinite;
+  dense.missing_grad = s.missing_grad;
+  dense.param_rounding = s.param_rounding;
+  dense.seed = s.seed;
+  return dense;
 }
 
 reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t step) {
@@ -34,10 +46,12 @@ reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t s
 Truth::Truth(const Experiment& experiment, LeafCache& leaves)
     : experiment_(experiment),
       leaves_(leaves),
-      optimizer_(dense_setup(experiment), experiment.initial_state()) {
+      optimizer_(dense_setup(experiment), experiment.initial_state()),
+      hash_(experiment.grad_sum()) {
   trace_.workload = experiment.workload();
   trace_.recipe = experiment.recipe();
   trace_.dtype = experiment.param_dtype();
+  trace_.grad_sum = experiment.grad_sum();
   trace_.parameters = experiment.layout().numel();
   trace_.micro_batches = experiment.config().micro_batches;
   trace_.context = experiment.context();

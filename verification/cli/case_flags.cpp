@@ -42,6 +42,14 @@ Mode parse_mode(const std::string& text) {
        "use lockstep or free");
 }
 
+template <class Choice>
+void set_choices(const std::vector<std::string>& texts, const std::string& flag,
+                 std::vector<Choice>& target) {
+  if (texts.empty()) return;
+  target.clear();
+  for (const std::string& text : texts) target.push_back(parse_choice<Choice>(flag, text));
+}
+
 void check_fault(const std::string& fault) {
   if (fault.empty()) return;
   std::vector<std::string> ids;
@@ -67,6 +75,15 @@ void apply(const CaseFlags& flags, RunConfig& config) {
   if (!flags.stages.empty()) config.stages = numbers<int>(flags.stages, "--stage");
   if (!flags.buckets.empty()) config.bucket_numels = numbers<std::int64_t>(flags.buckets, "--bucket");
   if (!flags.threads.empty()) config.omp_threads = numbers<int>(flags.threads, "--threads");
+  set_choices(flags.orders, "--order", config.orders);
+  set_choices(flags.layouts, "--layout", config.layouts);
+  set_choices(flags.grad_sums, "--sum", config.grad_sums);
+  if (!flags.grids.empty()) config.grids = flags.grids;
+  if (!flags.instances.empty()) config.instances = number<int>(flags.instances, "--instances");
+  if (!flags.persistent_numel.empty()) {
+    config.persistent_numel = number<std::int64_t>(flags.persistent_numel, "--persistent");
+  }
+  if (flags.overlap) config.overlap = true;
   if (flags.dtypes.empty()) return;
   config.dtypes.clear();
   for (const std::string& dtype : flags.dtypes) config.dtypes.push_back(parse_param_dtype(dtype));
@@ -79,7 +96,8 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
        {std::pair{"--config", &flags.config_file}, std::pair{"--text", &flags.text},
         std::pair{"--gradients", &flags.gradients}, std::pair{"--seed", &flags.seed},
         std::pair{"--steps", &flags.steps}, std::pair{"--micro-batches", &flags.micro_batches},
-        std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--fault", &flags.fault}}) {
+        std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--norm", &flags.norm},
+        std::pair{"--fault", &flags.fault}}) {
     if (value->empty()) continue;
     const std::string_view word = flag;
     const bool file = word == "--config" || word == "--text" || word == "--gradients";
@@ -107,10 +125,23 @@ std::shared_ptr<CaseFlags> add_case_flags(CLI::App& command) {
   list("--twin", flags->twins, "host, host-fused, device (default: all that run here)");
   list("--mode", flags->modes, "lockstep, free (default: host lockstep, host-fused free)");
   list("--world", flags->worlds, "self, threads:N, mpi:N");
-  list("--stage", flags->stages, "ZeRO stages 0, 1, 2");
+  list("--stage", flags->stages, "ZeRO stages 0, 1, 2, 3");
   list("--dtype", flags->dtypes, "parameter dtype: bf16, fp16, fp32");
   list("--bucket", flags->buckets, "bucket sizes in elements, multiples of 1024");
   list("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
+  list("--order", flags->orders, "who computes which micro-batch: by_stage, contiguous, strided");
+  list("--layout", flags->layouts,
+       "who owns what: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy (others than "
+       "contract need a "
+       "norm other than chunk1024)");
+  list("--sum", flags->grad_sums, "how leaves are added: tree, binned, native (judged by bounds)");
+  list("--grid", flags->grids,
+       "data x context x tensor parallel ranks, as in 2x1x4 (tensor parallel: as --layout)");
+  command.add_option("--instances", flags->instances, "optimizer instances, each with a state of its own");
+  command.add_option("--persistent", flags->persistent_numel,
+                     "stage 3: tensors of at most this many elements stay whole on every rank");
+  command.add_flag("--overlap", flags->overlap, "communicate while layers compute");
+  command.add_option("--norm", flags->norm, "form of the global norm: chunk1024, exact, inf, one");
   command.add_option("--config", flags->config_file, "TOML settings (common/step/defaults.toml shows all)");
   command.add_option("--text", flags->text, "file to train on (default: the project's own text)");
   command.add_option(
@@ -137,6 +168,7 @@ VerifyOptions options_from(const CaseFlags& flags) {
            "--text was given with --gradients", "recorded gradients come without a text",
            "leave one of the two out");
   options.fault = flags.fault;
+  if (!flags.norm.empty()) options.norm = parse_choice<NormForm>("--norm", flags.norm);
   options.overrides = [flags](RunConfig& config) { apply(flags, config); };
   options.replay_flags = replay_flags(flags);
   return options;

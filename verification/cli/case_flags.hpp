@@ -14,6 +14,9 @@ namespace zeroproof::verification {
 /// form.
 struct CaseFlags {
   std::vector<std::string> patterns, recipes, twins, modes, worlds, dtypes, stages, buckets, threads;
+  std::vector<std::string> orders, layouts, grad_sums, grids;
+  std::string instances, persistent_numel, norm;
+  bool overlap = false;
   std::string gradients;
   std::string config_file, text, fault, seed, steps, micro_batches, comm_timeout;
 };

@@ -44,12 +44,12 @@ Judged judge_rank(const Experiment& experiment, std::int64_t bucket_numel,
   spec.stage = 1;
   spec.dtype = experiment.param_dtype();
   spec.bucket_numel = bucket_numel;
-  const ShardMap shards(experiment.layout().padded_numel(), 1, bucket_numel);
+  const CaseLayout layout(experiment, spec, 1);
   const auto reference = make_self_communicator();
   const auto candidate = make_self_communicator();
   const auto harness = make_self_communicator();
   LeafCache leaves(experiment);
-  RankPair pair(experiment, spec, shards, {reference.get(), candidate.get(), harness.get()}, 1, "", make);
+  RankPair pair(experiment, spec, layout, {reference.get(), candidate.get(), harness.get()}, 1, "", make);
   for (std::int64_t step = 1; step <= experiment.config().steps; ++step) {
     pair.run_step(step, leaves, nullptr);
     leaves.forget();
