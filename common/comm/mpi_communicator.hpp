@@ -12,6 +12,15 @@ namespace zeroproof {
 /// lives. All ranks make, and destroy, their communicators in the same order; making one does not wait for
 /// the others.
 ///
+/// Groups: different communicators of a process may be used in different threads at the same time, although MPI is
+/// asked for MPI_THREAD_SERIALIZED only: every call of the library is made under one lock, and nearly all return at
+/// once. Progress is made inside calls alone. Three things are for one thread at a time, and in the same order on
+/// all ranks: making communicators (split included), native_reduce_scatter and shared_window, because the
+/// last two wait inside MPI. A destroyed communicator waits until all its ranks destroy it.
+///
+/// A failure in a group reaches every rank of the world, in whatever call it waits. A rank that waits elsewhere is
+/// not blamed for coming late; ranks that wait for each other in two groups are given up after twice the limit.
+///
 /// timeout: a call gives up when nothing has moved for this long.
 ///
 /// max_message_bytes: longer blocks travel in pieces of this size, at most 2^31 - 1, the same on all ranks.

@@ -20,11 +20,15 @@ void MpiMailbox::listen(int rank) {
 
 /// MPI may still read messages for a rank that never took them: their memory must stay.
 MpiMailbox::~MpiMailbox() {
+  static std::mutex mutex;
   static std::vector<Outgoing> undelivered;
+  const std::lock_guard lock(mutex);
   for (Outgoing& message : outbox_) undelivered.push_back(std::move(message));
 }
 
 void MpiMailbox::post(const MpiMessage& message) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
   outbox_.push_back({encode(message, transport_.world_size()), {}});
   Outgoing& outgoing = outbox_.back();
   for (int rank = 0; rank < transport_.world_size(); ++rank) {
@@ -34,21 +38,28 @@ void MpiMailbox::post(const MpiMessage& message) {
 }
 
 bool MpiMailbox::posted(int rank) const {
+  const std::lock_guard lock(mutex_);
   return std::all_of(outbox_.begin(), outbox_.end(), [&](const Outgoing& message) {
     return message.handles[static_cast<std::size_t>(rank)] < 0;
   });
 }
 
-bool MpiMailbox::progress() {
+std::int64_t MpiMailbox::progress() {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return news_;
   send_on();
-  bool moved = false;
   for (int rank = 0; rank < transport_.world_size(); ++rank) {
     while (const std::optional<MpiMessage> message = receive(rank)) {
       take_in(peers_[static_cast<std::size_t>(rank)], *message);
-      if (message->kind != MpiMessage::Kind::waiting) moved = true;
+      if (message->kind != MpiMessage::Kind::waiting) ++news_;
     }
   }
-  return moved;
+  return news_;
+}
+
+void MpiMailbox::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
 }
 
 void MpiMailbox::send_on() {
@@ -79,23 +90,45 @@ void MpiMailbox::take_in(Peer& from, const MpiMessage& message) {
       from.calls.push_back(message.call);
       break;
     case MpiMessage::Kind::waiting:
-      from.waiting = true;
+      ++from.waiting;
       break;
     case MpiMessage::Kind::resumed:
-      from.waiting = false;
+      --from.waiting;
       break;
     case MpiMessage::Kind::left:
       from.left = true;
       break;
     case MpiMessage::Kind::failure:
-      if (failure_ && calls_before_failure_ <= message.call.sequence) break;
-      failure_ = Error(message.code, message.text);
-      calls_before_failure_ = message.call.sequence;
+      if (failure_ &&
+          (failure_->channel != message.channel || failure_->calls_before <= message.call.sequence))
+        break;
+      failure_ = Failure{Error(message.code, message.text), message.channel, message.call.sequence};
       break;
   }
 }
 
+bool MpiMailbox::has_call(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return !peer(rank).calls.empty();
+}
+
+bool MpiMailbox::left(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return peer(rank).left;
+}
+
+bool MpiMailbox::waiting(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return peer(rank).waiting > 0;
+}
+
+std::optional<MpiMailbox::Failure> MpiMailbox::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 CollectiveCall MpiMailbox::take_call(int rank) {
+  const std::lock_guard lock(mutex_);
   std::deque<CollectiveCall>& calls = peers_[static_cast<std::size_t>(rank)].calls;
   CollectiveCall call = std::move(calls.front());
   calls.pop_front();

@@ -2,7 +2,9 @@
 // Messages between all ranks beside the data (internal to the MPI communicator).
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -12,7 +14,8 @@
 
 namespace zeroproof {
 
-/// Always listens to every other rank, so a failure is heard in whatever a rank is waiting for.
+/// Always listens to every other rank, so a failure is heard in whatever a rank is waiting for. Threads may call it
+/// at the same time.
 class MpiMailbox {
  public:
   explicit MpiMailbox(MpiTransport& transport);
@@ -25,18 +28,25 @@ class MpiMailbox {
   /// True if MPI has taken over all that was posted to this rank.
   bool posted(int rank) const;
 
-  /// Receives what has arrived; returns true if there was news (that another rank waits is none).
-  bool progress();
+  /// Receives what has arrived. Returns how much news there has been so far (that another rank waits is none).
+  std::int64_t progress();
+
+  /// Listens and sends no more. Call it before the transport is abandoned.
+  void close();
 
   /// What has arrived from a rank. A call may already be that of the next collective.
-  bool has_call(int rank) const { return !peer(rank).calls.empty(); }
+  bool has_call(int rank) const;
   CollectiveCall take_call(int rank);
-  bool left(int rank) const { return peer(rank).left; }
-  bool waiting(int rank) const { return peer(rank).waiting; }
-  /// The failure that another rank reported; of several, that in the earliest call.
-  const std::optional<Error>& failure() const { return failure_; }
-  /// How many calls the rank that failed had completed by then.
-  std::int64_t calls_before_failure() const { return calls_before_failure_; }
+  bool left(int rank) const;
+  bool waiting(int rank) const;
+
+  /// The failure that another rank reported; of several in one channel, that in the earliest call.
+  struct Failure {
+    Error error;
+    std::int64_t channel = 0;       ///< of the communicator that failed
+    std::int64_t calls_before = 0;  ///< how many calls of it the rank that failed had completed by then
+  };
+  std::optional<Failure> failure() const;
 
  private:
   struct Peer {
@@ -44,7 +54,7 @@ class MpiMailbox {
     int inbox_handle = -1;
     std::deque<CollectiveCall> calls;
     bool left = false;
-    bool waiting = false;
+    int waiting = 0;  // collectives in which it waits
   };
 
   struct Outgoing {
@@ -58,11 +68,13 @@ class MpiMailbox {
   void send_on();
   void take_in(Peer& from, const MpiMessage& message);
 
+  mutable std::mutex mutex_;
   MpiTransport& transport_;
   std::vector<Peer> peers_;  // [world_size], this rank's own is unused
   std::vector<Outgoing> outbox_;
-  std::optional<Error> failure_;
-  std::int64_t calls_before_failure_ = 0;
+  std::optional<Failure> failure_;
+  std::int64_t news_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace zeroproof

@@ -8,12 +8,13 @@ namespace zeroproof {
 
 namespace {
 
-constexpr std::uint64_t format = 0x7a70636f6d6d0001u;  // changes with the layout below
+constexpr std::uint64_t format = 0x7a70636f6d6d0002u;  // changes with the layout below
 constexpr std::size_t max_text_bytes = 4096;
 
 struct Header {
   std::uint64_t format_id;
   std::int64_t sequence;
+  std::int64_t channel;
   std::int32_t kind;
   std::int32_t collective;
   std::int32_t reduce;
@@ -38,6 +39,7 @@ std::vector<std::byte> encode(const MpiMessage& message, int world_size) {
   Header header{};
   header.format_id = format;
   header.sequence = call.sequence;
+  header.channel = message.channel;
   header.kind = static_cast<std::int32_t>(message.kind);
   header.collective = static_cast<std::int32_t>(call.collective);
   header.reduce = static_cast<std::int32_t>(call.reduce);
@@ -65,6 +67,7 @@ MpiMessage decode(Span<const std::byte> data, int world_size) {
            "the ranks seem to run different programs", "start the same build on every rank");
   MpiMessage message;
   message.kind = static_cast<MpiMessage::Kind>(header.kind);
+  message.channel = header.channel;
   message.code = static_cast<ErrorCode>(header.code);
   message.call.collective = static_cast<Collective>(header.collective);
   message.call.reduce = static_cast<IntegerReduce>(header.reduce);

@@ -1,18 +1,19 @@
 #include "common/comm/mpi_session.hpp"
 
-// The C interface is all that is used; the old C++ one would need a library of its own.
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
-#include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <exception>
 #include <string>
 #include <thread>
 
 #include "common/base/error.hpp"
+#include "common/comm/communicator.hpp"
+#include "common/comm/local_host.hpp"
+#include "common/comm/mpi_calls.hpp"
 
 namespace zeroproof {
 
@@ -45,11 +46,42 @@ void set_sigterm(void (*handler)(int)) {
   sigaction(SIGTERM, &action, nullptr);
 }
 
+/// Every rank's host name. Asked once, while all ranks are surely there: a rank that is absent later has no time
+/// to say where it was.
+std::vector<std::string> hosts_of_all(int world_size) {
+  constexpr std::size_t name_bytes = 256;
+  static std::vector<char> names;  // stays, should MPI never finish with it
+  static std::array<char, name_bytes> mine{};
+  names.resize(name_bytes * static_cast<std::size_t>(world_size));
+  const std::string host = local_host().substr(0, name_bytes - 1);
+  std::copy(host.begin(), host.end(), mine.begin());
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallgather(mine.data(), name_bytes, MPI_CHAR, names.data(), name_bytes, MPI_CHAR, MPI_COMM_WORLD,
+                 &request);
+  const auto deadline = std::chrono::steady_clock::now() + default_comm_timeout;
+  for (int done = 0; done == 0;) {
+    ZP_CHECK(MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+                 std::chrono::steady_clock::now() < deadline,
+             ErrorCode::timeout, "not all ranks of the MPI job came to life on " + host,
+             "each has to say where it runs", "see whether every host of the job can reach the others");
+    if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  std::vector<std::string> hosts;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(world_size); ++rank)
+    hosts.emplace_back(names.data() + rank * name_bytes);
+  return hosts;
+}
+
 }  // namespace
 
 MpiProcessState& mpi_process_state() {
   static MpiProcessState state;
   return state;
+}
+
+std::mutex& mpi_mutex() {
+  static std::mutex mutex;
+  return mutex;
 }
 
 bool mpi_end_requested() { return end_requested != 0; }
@@ -65,6 +97,7 @@ MpiSession::MpiSession(int* argc, char*** argv, std::chrono::milliseconds end_li
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &world_size_);
+  mpi_process_state().hosts = hosts_of_all(world_size_);
   set_sigterm(request_end);
 }
 

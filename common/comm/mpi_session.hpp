@@ -1,7 +1,12 @@
 #pragma once
 // The life of MPI in this process.
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
 
 namespace zeroproof {
 
@@ -39,13 +44,19 @@ class MpiSession {
 
 /// What the communicators and the session of a process tell each other.
 struct MpiProcessState {
-  bool broken = false;  ///< a communicator failed: ranks may be missing at the end
-  bool memory_in_use =
-      false;         ///< MPI may still write into buffers of a call that failed: make no MPI call but abort
-  int channels = 0;  ///< communicators made so far; the same on all ranks
+  std::atomic<bool> broken = false;  ///< a communicator failed: ranks may be missing at the end
+  /// MPI may still write into buffers of a call that failed: make no MPI call but abort.
+  std::atomic<bool> memory_in_use = false;
+  std::atomic<int> channels = 0;  ///< communicators of the world made so far; the same on all ranks
+  std::atomic<std::int64_t> group_tickets = 0;  ///< groups made so far; differs between ranks
+  std::vector<std::string> hosts;               ///< [world_size] where each rank runs
 };
 
 MpiProcessState& mpi_process_state();
+
+/// To be held around every MPI call: the library is asked for MPI_THREAD_SERIALIZED, one thread at a time. Nearly
+/// all calls return at once, so threads that use different communicators share it well.
+std::mutex& mpi_mutex();
 
 /// True once the launcher asked this process to end (SIGTERM).
 bool mpi_end_requested();

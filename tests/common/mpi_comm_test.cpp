@@ -2,6 +2,7 @@
 // it.
 //
 //   collectives   nobody misbehaves; every collective against brute force, in whole blocks and in pieces
+//   groups        nobody misbehaves; groups, sums of floats and shared windows against brute force
 //   slow          comes late, but in time, again and again
 //   large         nobody misbehaves; one block of more than 2^31 bytes
 //   mismatch      calls another collective than the others
@@ -12,6 +13,10 @@
 //   killed        dies of SIGKILL: mpirun fails; look for the line "rank R names rank 1" of every other rank
 //   stopped       is stopped with SIGSTOP: mpirun fails; the same line
 //   killed_busy, stopped_busy   the same while data moves
+//   group_throws  aborts in a group, while others wait in theirs, in the world, or in a group within a group
+//   group_mismatch, group_left, group_absent   the same in a group
+//   group_killed, group_stopped   the same signals while others wait in a group
+//   native_stopped  is stopped while the others are inside MPI's own sum: they end with exit code 5
 //
 // Exit code 0 if all checks passed on all ranks, 1 if not; after a signal: what mpirun makes of it, never 0.
 
@@ -30,7 +35,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm_cases.hpp"
+#include "comm_group_cases.hpp"
 #include "common/base/error.hpp"
 #include "common/comm/mpi_communicator.hpp"
 
@@ -96,6 +101,36 @@ int run_collectives(int rank) {
     }
     comm->all_gather(blocks[static_cast<std::size_t>(rank)], writable(blocks));
     checks.check(blocks == want, "long all_gather, pieces " + std::to_string(max_message_bytes));
+  }
+  return checks.agree(*make_mpi_communicator());
+}
+
+int run_groups(int rank) {
+  Checks checks(rank);
+  for (const std::int64_t max_message_bytes : {std::int64_t{1} << 24, std::int64_t{7}}) {
+    const auto comm = make_mpi_communicator(default_comm_timeout, max_message_bytes);
+    checks.check(!comm->host_of(0).empty(), "host");
+    for (std::int64_t round = 0; round < 4; ++round) {
+      const std::string where =
+          ", round " + std::to_string(round) + ", pieces " + std::to_string(max_message_bytes);
+      checks.check(groups_are_right(*comm, round), "groups" + where);
+      checks.check(grid_is_right(*comm, 2, round), "grid" + where);
+      checks.check(float_sum_is_right(*comm, round), "float sum" + where);
+      checks.check(float_sum_is_right(*comm, round, 10), "long float sum" + where);
+      checks.check(window_is_right(*comm, round), "window" + where);
+      const auto group = comm->split(rank % 2);
+      checks.check(float_sum_is_right(*group, round, 10), "float sum of a group" + where);
+      checks.check(window_is_right(*group, round), "window of a group" + where);
+    }
+    const auto group = comm->split(rank % 2);
+    bool right = true;
+    std::thread beside([&] {
+      for (std::int64_t round = 0; round < 50; ++round) right &= all_collectives_are_right(*group, round);
+    });
+    for (std::int64_t round = 0; round < 50; ++round)
+      checks.check(all_collectives_are_right(*comm, round + 7), "world beside a group");
+    beside.join();
+    checks.check(right, "group in another thread");
   }
   return checks.agree(*make_mpi_communicator());
 }
@@ -227,6 +262,97 @@ int run_absent(int rank) {
                        "rank 1 did not arrive at barrier #2 within 1 s (");
 }
 
+/// Even ranks are one group, odd ranks the other: the bad rank's group has three members or more if there are 6
+/// ranks, and the other group, which loses nobody, goes on until it hears of it.
+struct Groups {
+  std::unique_ptr<Communicator> world, group;
+
+  explicit Groups(std::chrono::milliseconds limit = default_comm_timeout)
+      : world(make_mpi_communicator(limit)), group(world->split(world->rank() % 2)) {}
+
+  void go_on() {
+    group->barrier();
+    if (world->rank() == 3) world->barrier();
+    while (true) group->barrier();
+  }
+};
+
+int run_group_throws(int) {
+  Groups comms;
+  std::unique_ptr<Communicator> inner;
+  const Failure failure = failure_of([&] {
+    inner = comms.group->split(0);
+    if (comms.world->rank() == 5) inner->abort("no space on the disk");
+    if (comms.world->rank() == 1) inner->barrier();
+    comms.go_on();
+  });
+  return check_failure(*comms.world, failure, ErrorCode::comm,
+                       "rank 2 (rank 5 of the world) ended: no space on the disk");
+}
+
+int run_group_mismatch(int rank) {
+  Groups comms;
+  Bytes data(rank == bad_rank ? 9 : 8);
+  const Failure failure = failure_of([&] {
+    if (rank % 2 == 1) comms.group->broadcast(data, 1);
+    comms.go_on();
+  });
+  return check_failure(*comms.world, failure, ErrorCode::comm,
+                       "the ranks disagree about counts: in broadcast #1 from root 1 rank 1 (rank 3 of the "
+                       "world) sends 8 bytes to rank 0 (rank 1 of the world), which expects 9 (");
+}
+
+int run_group_left(int rank) {
+  Groups comms;
+  const Failure failure = failure_of([&] {
+    if (rank == bad_rank) comms.group.reset();
+    if (rank == bad_rank) comms.world->barrier();
+    if (rank == 3) comms.group->barrier();
+    comms.go_on();
+  });
+  return check_failure(*comms.world, failure, ErrorCode::comm,
+                       "rank 0 (rank 1 of the world) left without calling barrier #1 (");
+}
+
+int run_group_absent(int rank) {
+  Groups comms(short_limit);
+  const Failure failure = failure_of([&] {
+    if (rank == bad_rank) std::this_thread::sleep_for(short_limit + std::chrono::seconds(1));
+    // Waits in the world: not to blame for being late in its group.
+    if (rank == 3) std::this_thread::sleep_for(short_limit / 5);
+    if (rank == 3) comms.world->barrier();
+    comms.go_on();
+  });
+  return check_failure(*comms.world, failure, ErrorCode::timeout,
+                       "rank 0 (rank 1 of the world) did not arrive at barrier #1 within 1 s (");
+}
+
+/// As run_signal, while the others wait in the group of the bad rank, or go on in theirs.
+int run_group_signal(int rank, int signal, bool native) {
+  Groups comms(signal == SIGSTOP ? std::chrono::milliseconds(2000) : default_comm_timeout);
+  if (native) {
+    // Long enough that nearly all time is spent inside MPI.
+    const std::vector<std::int64_t> counts(static_cast<std::size_t>(comms.group->world_size()), 4'000'000);
+    const std::vector<float> send(counts.size() * 4'000'000);
+    std::vector<float> sum(4'000'000);
+    std::thread([rank, signal] {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      if (rank == bad_rank) kill(getpid(), signal);
+    }).detach();
+    while (true) comms.group->native_reduce_scatter(send, counts, sum);
+  }
+  if (rank == bad_rank) std::raise(signal);
+  const Failure failure = failure_of([&] { comms.go_on(); });
+  if (rank == bad_rank) return 1;  // a stopped rank goes on when mpirun ends it
+  const bool named =
+      (starts_with(failure.text, "rank 0 (rank 1 of the world) ") || starts_with(failure.text, "rank 1 ")) &&
+      failure.time < promptly;
+  std::printf("rank %d %s rank 1 after %.1f s: %s\n", rank, named ? "names" : "FAILED to name",
+              failure.time.count(), failure.text.c_str());
+  std::fflush(stdout);
+  return 1;
+}
+
 /// What is left of the job cannot be asked for an agreement: each rank prints a line of its own.
 int run_signal(int rank, int signal, bool busy) {
   const auto comm =
@@ -267,6 +393,14 @@ int run(const std::string& mode, int rank) {
   if (mode == "stopped") return run_signal(rank, SIGSTOP, false);
   if (mode == "killed_busy") return run_signal(rank, SIGKILL, true);
   if (mode == "stopped_busy") return run_signal(rank, SIGSTOP, true);
+  if (mode == "groups") return run_groups(rank);
+  if (mode == "group_throws") return run_group_throws(rank);
+  if (mode == "group_mismatch") return run_group_mismatch(rank);
+  if (mode == "group_left") return run_group_left(rank);
+  if (mode == "group_absent") return run_group_absent(rank);
+  if (mode == "group_killed") return run_group_signal(rank, SIGKILL, false);
+  if (mode == "group_stopped") return run_group_signal(rank, SIGSTOP, false);
+  if (mode == "native_stopped") return run_group_signal(rank, SIGSTOP, true);
   std::fprintf(stderr, "mpi_comm_test: no mode %s\n", mode.c_str());
   return 2;
 }
@@ -276,7 +410,7 @@ int run(const std::string& mode, int rank) {
 int main(int argc, char** argv) {
   MpiSession session(&argc, &argv);
   const std::string mode = argc > 1 ? argv[1] : "collectives";
-  if (mode != "collectives" && session.world_size() < 2) {
+  if (mode != "collectives" && mode != "groups" && session.world_size() < 2) {
     std::fprintf(stderr, "mpi_comm_test: mode %s needs 2 ranks or more\n", mode.c_str());
     return 2;
   }
