@@ -1,0 +1,87 @@
+#pragma once
+// Counts what a rank sends and receives, collective by collective.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/comm/collective_call.hpp"
+#include "common/comm/communicator.hpp"
+
+namespace zeroproof {
+
+/// What one rank did. Only what goes to or comes from another rank counts; the own block does not, nor do the
+/// descriptors that ranks compare before data moves.
+struct TrafficEntry {
+  std::int64_t calls = 0;
+  std::int64_t messages_sent = 0;      ///< blocks of 1 byte or more to another rank
+  std::int64_t messages_received = 0;  ///< blocks of 1 byte or more from another rank
+  std::int64_t bytes_sent = 0;
+  std::int64_t bytes_received = 0;
+
+  TrafficEntry& operator+=(const TrafficEntry& other);
+  friend bool operator==(const TrafficEntry&, const TrafficEntry&) = default;
+};
+
+struct Traffic {
+  std::array<TrafficEntry, num_collectives> of_kind;
+
+  const TrafficEntry& of(Collective collective) const {
+    return of_kind[static_cast<std::size_t>(collective)];
+  }
+  TrafficEntry total() const;
+  friend bool operator==(const Traffic&, const Traffic&) = default;
+};
+
+/// Passes every call on to another communicator and counts it once it has succeeded. With W ranks, this one being r:
+///
+///   all_to_all         sends |send[d]| to each d != r; receives |recv[s]| from each s != r
+///   all_gather         sends |mine| to each of W - 1 ranks; receives |recv[s]| from each s != r
+///   broadcast          root sends |data| to each of W - 1 ranks; every other rank receives |data|, once
+///   all_reduce         of n words: sends 8 n bytes to each of W - 1 ranks and receives as much from each. Every rank
+///                      gets all words and combines them itself: (W - 1) 8 n bytes each way, not 2 (W - 1) / W
+///   barrier            nothing but the call
+///   reduce_scatter     sends 4 counts[d] to each d != r; receives 4 counts[r] from each of W - 1 ranks. That is
+///                      what threads move; the MPI library may take another way
+///   split              nothing but the call: it is set-up
+///   shared_window      likewise; what is read and written in a window, and its fences, are not seen
+///
+/// Groups that split() makes report into the same record: this rank's calls in all of them, in one sum.
+class RecordingCommunicator final : public Communicator {
+ public:
+  /// inner must outlive this object.
+  explicit RecordingCommunicator(Communicator& inner);
+
+  /// What was counted since the start or the last reset, groups included. May be called from any thread.
+  Traffic traffic() const;
+  void reset();
+
+  int rank() const override { return inner_->rank(); }
+  int world_size() const override { return inner_->world_size(); }
+  std::string name() const override { return inner_->name(); }
+  std::string host_of(int rank) const override { return inner_->host_of(rank); }
+  void abort(const std::string& reason) override { inner_->abort(reason); }
+
+  void all_to_all(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv) override;
+  void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) override;
+  void broadcast(Span<std::byte> data, int root) override;
+  void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override;
+  void barrier() override;
+  std::unique_ptr<Communicator> split(int colour) override;
+  std::unique_ptr<SharedWindow> shared_window(std::int64_t num_bytes) override;
+  void native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
+                             Span<float> recv) override;
+
+ private:
+  struct Record;
+  RecordingCommunicator(std::unique_ptr<Communicator> group, std::shared_ptr<Record> record);
+  void add(Collective collective, TrafficEntry entry);
+
+  std::unique_ptr<Communicator> owned_;  // a group; the communicator given by the user is not owned
+  Communicator* inner_;
+  std::shared_ptr<Record> record_;
+};
+
+}  // namespace zeroproof
