@@ -41,8 +41,9 @@ HeldUnits::HeldUnits(const OptimizerSetup& setup) {
 
 std::int64_t HeldUnits::unit(int rank, std::int64_t micro_step) const {
   const std::vector<std::int64_t>& units = units_[static_cast<std::size_t>(rank)];
-  return micro_step < static_cast<std::int64_t>(units.size()) ? units[static_cast<std::size_t>(micro_step)]
-                                                              : -1;
+  return micro_step >= 0 && micro_step < static_cast<std::int64_t>(units.size())
+             ? units[static_cast<std::size_t>(micro_step)]
+             : -1;
 }
 
 }  // namespace zeroproof::cuda

@@ -74,7 +74,7 @@ ParamGather::Exchange ParamGather::plan_persistent() const {
 }
 
 const ParamGather::Exchange& ParamGather::plan_of(const FlatRange& unit) {
-  const auto found = units_.find(unit.begin);
+  const auto found = units_.find({unit.begin, unit.end});
   if (found != units_.end()) return found->second;
   Exchange exchange(pieces_.size());
   for (std::size_t rank = 0; rank < pieces_.size(); ++rank) {
@@ -83,7 +83,7 @@ const ParamGather::Exchange& ParamGather::plan_of(const FlatRange& unit) {
       if (!is_persistent(piece->tensor)) add(*piece, piece->global_begin - unit.begin, exchange[rank]);
     }
   }
-  return units_.emplace(unit.begin, std::move(exchange)).first->second;
+  return units_.emplace(std::pair(unit.begin, unit.end), std::move(exchange)).first->second;
 }
 
 /// One all-gather: every rank's stretches to their places in target. A rank's part that is one stretch moves straight

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
@@ -66,7 +67,7 @@ class ParamGather final : public UnitGatherer {
       persistent_begin_;                    ///< [num_tensors] place in full_, -1 if not there; stage 3 only
   std::vector<std::vector<Piece>> pieces_;  ///< [world_size] of the shards, in global order; stage 3 only
   Exchange persistent_;
-  std::map<std::int64_t, Exchange> units_;  ///< by first element
+  std::map<std::pair<std::int64_t, std::int64_t>, Exchange> units_;  ///< by begin and end
   CountedBuffer full_;
   std::int64_t version_ = 0;
 };

@@ -180,6 +180,33 @@ TEST_CASE("fused: every parameter type, and stochastic rounding by global index"
   }
 }
 
+TEST_CASE("fused: streamed parameters are the same bits, from any place in the shard") {
+  for (const Isa isa : host::supported_isas()) {
+    for (const std::size_t begin : {0U, 1U, 32U, 1024U}) {
+      for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+        const StepScalars c = host::step_scalars({}, 3, 4, 3);
+        std::vector<State> results;
+        for (const bool stream : {false, true}) {
+          State state = start();
+          host::FusedOptions options = host::fused_options({});
+          options.stream = stream;
+          const auto from = [&](std::vector<float>& values) { return Span<float>(values).subspan(begin); };
+          const auto width = static_cast<std::size_t>(num_bytes(dtype));
+          host::fused_update(
+              {2, isa, {}}, options, c, clip_coef, from(state.grad_sum),
+              {from(state.master), from(state.exp_avg), from(state.exp_avg_sq)},
+              {state.param.data() + begin * width, dtype, static_cast<std::int64_t>(elements - begin)});
+          results.push_back(state);
+        }
+        CHECK(results[0] == results[1]);
+        CHECK(results[0].param != start().param);
+      }
+    }
+  }
+  CHECK(host::streams_params(std::int64_t{16} << 20));
+  CHECK_FALSE(host::streams_params((std::int64_t{16} << 20) - 1));
+}
+
 TEST_CASE("fused: the norm and found_inf of the phases, without touching the gradient sum") {
   for (const Isa isa : host::supported_isas()) {
     const Exec exec{2, isa, {}};

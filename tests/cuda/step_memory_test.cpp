@@ -1,0 +1,135 @@
+// What a rank allocates in a step, against numbers by hand: cuda/README.md, "Memory of a step".
+
+#include "tests/cuda/step_world.hpp"
+
+#include <doctest.h>
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+std::int64_t of(const BytesByClass& bytes, MemoryClass kind) { return bytes[static_cast<std::size_t>(kind)]; }
+
+/// Memory of every rank after two steps.
+std::vector<MemoryUse> memory_of(const OptimizerSetup& setup, int world, const ShardMap& shards) {
+  const FlatLayout& layout = odd_layout();
+  std::vector<MemoryUse> use(static_cast<std::size_t>(world));
+  const FirstState first(layout);
+  const auto ranks = quick_world(world);
+  run_ranks(*ranks, [&](Communicator& comm) {
+    OptimizerSetup mine = setup;
+    mine.layout = &layout;
+    mine.shards = &shards;
+    mine.comm = &comm;
+    const auto optimizer = cuda::make_distributed_optimizer(mine);
+    optimizer->load_state(first.state());
+    NumberedLeaves leaves(layout, mine.leaf_dtype);
+    optimizer->step(leaves);
+    optimizer->step(leaves);
+    use[static_cast<std::size_t>(comm.rank())] = optimizer->memory();
+  });
+  return use;
+}
+
+}  // namespace
+
+TEST_CASE("memory at rest: what the stage says, element by element") {
+  const std::int64_t all = odd_layout().padded_numel();
+  for (const int world : {1, 3, 8}) {
+    const ShardMap shards(all, world, 2048);
+    for (const int stage : {0, 1, 2, 3}) {
+      CAPTURE(world);
+      CAPTURE(stage);
+      OptimizerSetup setup;
+      setup.stage = stage;
+      setup.micro_batches = 3;
+      setup.persistent_numel = 77;  // "a" (77), "b" (3), "scalar" (1)
+      const std::vector<MemoryUse> use = memory_of(setup, world, shards);
+      for (int rank = 0; rank < world; ++rank) {
+        const std::int64_t own = stage == 0 ? all : shards.shard_numel(rank);
+        const BytesByClass& now = use[static_cast<std::size_t>(rank)].now;
+        CHECK(of(now, MemoryClass::master) == 4 * own);
+        CHECK(of(now, MemoryClass::state) == 8 * own);
+        CHECK(of(now, MemoryClass::param_shard) == 2 * own);
+        CHECK(of(now, MemoryClass::grad_sum) == 4 * own);
+        CHECK(of(now, MemoryClass::param_full) == (stage == 3 ? 2 * 81 : 2 * all));
+        CHECK(of(now, MemoryClass::grad_nodes) == 0);
+        CHECK(of(now, MemoryClass::wire) == 0);
+        CHECK(of(now, MemoryClass::grad) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("nodes of a step: the stack of R11, a leaf that is added at once takes no memory") {
+  const std::int64_t all = odd_layout().padded_numel();
+  struct Case {
+    std::int64_t micro_batches;
+    MicroBatchOrder order;
+    std::vector<std::int64_t> kept;  ///< stage 1: most nodes of the whole model on a rank
+    std::int64_t owned;              ///< stage 2: most nodes of all buckets of the owner between two leaves
+    std::int64_t passing;  ///< and in one bucket while a micro-step passes through it, on top of that
+  };
+  constexpr auto contiguous = MicroBatchOrder::contiguous;
+  constexpr auto strided = MicroBatchOrder::strided;
+  const std::vector<Case> cases = {
+      {1, strided, {1, 0}, 1, 0},  // one rank has no leaf
+      {4,
+       contiguous,
+       {1, 1},
+       2,
+       0},  // 0 1 | 2 3: second leaves are added at once; the owner has a stack for each rank
+      {4,
+       strided,
+       {2, 2},
+       1,
+       1},  // 0 2 | 1 3: nothing combines on a rank; on the owner 01, and 2 until 3 comes
+      {7, contiguous, {2, 3}, 5, 0},  // 0 1 2 | 3 4 5 6: 01, 2 and 3, 45, 6
+      {8, strided, {4, 4}, 2, 1},     // on the owner 0123, 45, and 6 until 7 comes
+  };
+  for (const Case& c : cases) {
+    for (const int stage : {1, 2}) {
+      CAPTURE(c.micro_batches);
+      CAPTURE(static_cast<int>(c.order));
+      CAPTURE(stage);
+      const ShardMap shards(all, 2, 1024);  // ten buckets of one chunk: rank 1 owns all
+      OptimizerSetup setup;
+      setup.stage = stage;
+      setup.order = c.order;
+      setup.micro_batches = c.micro_batches;
+      const std::vector<MemoryUse> use = memory_of(setup, 2, shards);
+      for (std::size_t rank = 0; rank < 2; ++rank) {
+        const std::int64_t owned = rank == 0 ? 0 : c.owned * all + c.passing * 1024;
+        CHECK(of(use[rank].peak, MemoryClass::grad_nodes) == 4 * (stage == 1 ? c.kept[rank] * all : owned));
+      }
+    }
+  }
+}
+
+TEST_CASE("message buffers: nothing alone, one bucket's worth otherwise") {
+  const std::int64_t all = odd_layout().padded_numel();
+  OptimizerSetup setup;
+  setup.micro_batches = 4;
+  for (const int stage : {0, 1, 2, 3}) {
+    CAPTURE(stage);
+    setup.stage = stage;
+    CHECK(of(memory_of(setup, 1, ShardMap(all, 1, 2048))[0].peak, MemoryClass::wire) == 0);
+    // Two ranks, buckets of 2048: 1024 elements each. Contiguous: both have one node, which leaves without packing;
+    // strided in stages 2 and 3: a leaf arrives.
+    const std::vector<MemoryUse> use = memory_of(setup, 2, ShardMap(all, 2, 2048));
+    for (const MemoryUse& rank : use) CHECK(of(rank.peak, MemoryClass::wire) == 4 * 1024);
+  }
+  // Strided at the boundary: two nodes each way, packed.
+  setup.stage = 1;
+  setup.order = MicroBatchOrder::strided;
+  for (const MemoryUse& rank : memory_of(setup, 2, ShardMap(all, 2, 2048))) {
+    CHECK(of(rank.peak, MemoryClass::wire) == 2 * 2 * 4 * 1024);
+  }
+  // 16-bit leaves travel as they are.
+  setup.stage = 2;
+  setup.leaf_dtype = DType::bf16;
+  for (const MemoryUse& rank : memory_of(setup, 2, ShardMap(all, 2, 2048))) {
+    CHECK(of(rank.peak, MemoryClass::wire) == 2 * 1024);
+  }
+}
