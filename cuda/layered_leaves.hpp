@@ -10,14 +10,15 @@ namespace zeroproof::cuda {
 
 /// A leaf source for stages 0 and 1: leaf(j) runs the model over whole parameters into one leaf buffer.
 ///
-/// Memory: leaf dtype x padded_numel of class grad, from the first leaf() until this is destroyed; nothing on a rank that
-/// has no micro-batch.
+/// Memory: leaf dtype x padded_numel of class grad, from the first leaf() until this is destroyed; nothing on
+/// a rank that has no micro-batch.
 class LayeredLeaves final : public LeafSource {
  public:
-  /// counts answers num_tokens() and has_grad(). params: [padded_numel] in the parameter dtype, whole and up to date
-  /// whenever leaf() is called. Everything must outlive this.
+  /// counts answers num_tokens() and has_grad(). params: [padded_numel] in the parameter dtype, whole and up
+  /// to date whenever leaf() is called. Everything must outlive this.
   ///
-  /// Errors   invalid_argument if the model's units do not fit the layout (require_units), or params has another size.
+  /// Errors   invalid_argument if the model's units do not fit the layout (require_units), or params has
+  ///          another size.
   LayeredLeaves(LayeredModel& model, const LeafSource& counts, const FlatLayout& layout,
                 const TensorView& params, DType leaf_dtype, MemoryLedger& ledger);
 
@@ -37,8 +38,8 @@ class LayeredLeaves final : public LeafSource {
   std::optional<CountedBuffer> leaf_;
 };
 
-/// Errors: invalid_argument if the units are not neighbours from 0 to padded_numel cut at tensor starts, a visit names
-/// no unit, or a unit with elements is never visited.
+/// Errors: invalid_argument if the units are not neighbours from 0 to padded_numel cut at tensor starts, a
+/// visit names no unit, or a unit with elements is never visited.
 void require_units(const LayeredModel& model, const FlatLayout& layout);
 
 }  // namespace zeroproof::cuda

@@ -1,6 +1,6 @@
 #pragma once
-// The reduce phase of stages 2 and 3 when the model runs layer by layer: whole parameters and whole gradients exist only
-// while somebody needs them.
+// The reduce phase of stages 2 and 3 when the model runs layer by layer: whole parameters and whole gradients
+// exist only while somebody needs them.
 
 #include <memory>
 #include <optional>
@@ -17,21 +17,23 @@
 
 namespace zeroproof::cuda {
 
-/// Runs the plan of a micro-step (cuda/runtime/step_plan.hpp) once per micro-step. Keep one over steps: it owns the persistent
-/// units and the communication thread.
+/// Runs the plan of a micro-step (cuda/runtime/step_plan.hpp) once per micro-step. Keep one over steps: it
+/// owns the persistent units and the communication thread.
 ///
-/// *Persistent units* (stage 3): units that have elements, and whose tensors all have at most persistent_numel. They are
-/// gathered at the start of run() when the gatherer's version has moved, and stay alive.
+/// *Persistent units* (stage 3): units that have elements, and whose tensors all have at most
+/// persistent_numel. They are gathered at the start of run() when the gatherer's version has moved, and stay
+/// alive. A unit with a larger tensor is gathered whole each time; the gatherer may fill in the smaller ones
+/// from copies of its own.
 ///
-/// *The memory walk*, in bytes; P(u) = unit numel x parameter dtype, D(u) = unit numel x leaf dtype, B(b) = bucket numel x
-/// leaf dtype. The sequence s is visits(), then visits() reversed; n = 2 x visits. One micro-step, for i = 0..n-1, with
-/// u = s[i]:
+/// *The memory walk*, in bytes; P(u) = unit numel x parameter dtype, D(u) = unit numel x leaf dtype, B(b) =
+/// bucket numel x leaf dtype. The sequence s is visits(), then visits() reversed; n = 2 x visits. One
+/// micro-step, for i = 0..n-1, with u = s[i]:
 ///
-///     1. if i = 0 or s[i-1] != u                                                         (the visit opens a unit)
+///     1. if i = 0 or s[i-1] != u:
 ///          without overlap, or i = 0:  + P(u)
 ///          with overlap:  + P(v), v = the first unit after i in s that is not u, if there is one
 ///     2. with overlap, if s[i-1] was a last backward visit of its unit:  seal(s[i-1], i-1)
-///     3. if i is a backward visit (i >= n/2)
+///     3. if i is a backward visit (i >= n/2):
 ///          with overlap:  free what is due at i or before
 ///          if it is the unit's first backward visit:  + D(u)
 ///          the visit computes
@@ -39,35 +41,38 @@ namespace zeroproof::cuda {
 ///     4. if i = n-1 or s[i+1] != u:  - P(u)
 ///     after the last: with overlap seal(s[n-1], n-1), then free all
 ///
-///     seal(u, k):  for every bucket b that has elements of u and of another unit, in increasing order, if u is the first of
-///                    b's units that is sealed:  + B(b)
-///                  every bucket that is complete now and lies in several units, from the last to the first, becomes due
-///                  if a bucket lies in u alone, D(u) becomes due, otherwise:  - D(u)
+///     seal(u, k):  for every bucket b that has elements of u and of another unit, in increasing order:
+///                    if u is the first unit of b that is sealed:  + B(b)
+///                  B(b) of every such bucket that is complete now becomes due
+///                  if a bucket has elements of u alone, D(u) becomes due; otherwise:  - D(u)
 ///                  due is at k + 2 with overlap; without, what is due is freed at once
 ///
-/// P counts 0 in stage 2 and for persistent units, which hold P(u) once and for all. D and B count 0 on a rank in a micro-step in
-/// which it has no micro-batch. P is of class param_full, D and B of class grad. Every micro-step starts and ends at 0,
-/// so the peak of a class is the largest value of one walk, whatever the timing; neither class is touched by anything else in here. The
-/// peak of the sum over classes does depend on timing with overlap if the BucketSink or the UnitGatherer allocates, because they
-/// do it on the other thread: it lies between the largest class peak and the sum of all.
+/// P counts 0 in stage 2 and for persistent units, which hold P(u) once and for all. D and B count 0 on a
+/// rank in a micro-step in which it has no micro-batch. P is of class param_full, D and B of class grad.
+/// Every micro-step starts and ends at 0, so the peak of a class is the largest value of one walk, whatever
+/// the timing; neither class is touched by anything else in here. The peak of the sum over classes does
+/// depend on timing with overlap if the BucketSink or the UnitGatherer allocates, because they do it on the
+/// other thread: it lies between the largest class peak and the sum of all.
 class LayeredPass {
  public:
-  /// gatherer: null below stage 3. params: [padded_numel] in the parameter dtype, whole and up to date whenever run() is
-  /// called; ignored in stage 3. runner: runs the plans; null: a PlanExecutor with the hooks. Everything that is passed must outlive this;
-  /// the layout, the shard map and the choices of the setup must stay as they are.
+  /// gatherer: null below stage 3. params: [padded_numel] in the parameter dtype, whole and up to date
+  /// whenever run() is called; ignored in stage 3. runner: runs the plans; null: a PlanExecutor with the
+  /// hooks. Everything that is passed must outlive this; the layout, the shard map and the choices of the
+  /// setup must stay as they are.
   ///
-  /// Errors   invalid_argument if the stage is below 2, the model's units do not fit the layout, the gatherer or the
-  ///          parameters are missing or have another size or dtype.
+  /// Errors   invalid_argument if the stage is below 2, the model's units do not fit the layout, the gatherer
+  ///          or the parameters are missing or have another size or dtype.
   LayeredPass(const OptimizerSetup& setup, LayeredModel& model, UnitGatherer* gatherer, BucketSink& sink,
               MemoryLedger& ledger, const TensorView& params, ExecutorHooks hooks = {},
               PlanRunner* runner = nullptr);
 
-  /// All micro-steps of a reduce phase; collective over the ranks of comm, replicas and tp. The sink gets every bucket
-  /// once per micro-step, in an order that is the same on all ranks; with overlap on a thread of its own, which the sink's and the
-  /// gatherer's communicators must not be shared with (not by the model either) while this runs.
+  /// All micro-steps of a reduce phase; collective over the ranks of comm, replicas and tp. The sink gets
+  /// every bucket once per micro-step, in an order that is the same on all ranks; with overlap on a thread of
+  /// its own, which the sink's and the gatherer's communicators must not be shared with (not by the model
+  /// either) while this runs.
   ///
-  /// Errors   those of the model, the gatherer, the sink and PlanRunner::run. Gradients and gathered units are given
-  ///          back then.
+  /// Errors   those of the model, the gatherer, the sink and PlanRunner::run. Gradients and gathered units
+  ///          are given back then.
   void run();
 
   const StepPlan& plan() const { return plan_; }

@@ -8,7 +8,8 @@
 
 namespace zeroproof::cuda {
 
-/// Data ranks that supply micro-batches of their own: all of them, over instances, by the CP ranks of a micro-batch.
+/// Data ranks that supply micro-batches of their own: all of them, over instances, by the CP ranks of a
+/// micro-batch.
 inline std::int64_t micro_batch_groups(const OptimizerSetup& setup) {
   const std::int64_t instances = setup.replicas == nullptr ? 1 : setup.replicas->world_size();
   return instances * setup.comm->world_size() / setup.cp;

@@ -69,7 +69,8 @@ class Audit {
     return {};
   }
 
-  /// Everything that happens before an operation, as bits [op][op], in an order that respects the predecessors.
+  /// Everything that happens before an operation, as bits [op][op], in an order that respects the
+  /// predecessors.
   Finding close() {
     happens_.assign(count_ * words_, 0);
     std::vector<std::size_t> missing(count_);

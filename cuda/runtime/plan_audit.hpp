@@ -8,9 +8,12 @@
 
 namespace zeroproof::cuda {
 
-/// unordered     two operations touch the same buffer, one of them writes, and neither stream order nor events order them
-/// deadlock      a wait that can never be satisfied: its event is recorded by nobody, or only behind the wait itself
-/// late_event    an event is recorded by an operation that is enqueued after the wait; on a device stream such a wait is void
+/// unordered     two operations touch the same buffer, one of them writes, and neither stream order nor
+///               events order them
+/// deadlock      a wait that can never be satisfied: its event is recorded by nobody, or only behind the wait
+///               itself
+/// late_event    an event is recorded by an operation that is enqueued after the wait; on a device stream
+///               such a wait is void
 /// twice_recorded  an event has two meanings
 /// not_alive     a buffer is used before it is allocated or after it was given back
 /// alive         a buffer is allocated that is alive already
@@ -38,8 +41,8 @@ struct PlanFinding {
   std::string text;
 };
 
-/// The first fault of a plan, nothing if it has none. Order is what streams and events give, followed transitively.
-/// Time and memory grow with the square of the number of operations.
+/// The first fault of a plan, nothing if it has none. Order is what streams and events give, followed
+/// transitively. Time and memory grow with the square of the number of operations.
 std::optional<PlanFinding> audit_plan(const StepPlan& plan);
 
 /// Errors: internal, with the text of the finding.

@@ -94,7 +94,7 @@ void PlanExecutor::run_stream(PlanStream stream) {
     failure = std::current_exception();
   }
   const std::lock_guard lock(mutex_);
-  if (failure && !job_.failure) job_.failure = failure;
+  if (failure && !job_.failure) job_.failure = std::move(failure);  // the caller is the last to hold it
   job_.ended[static_cast<std::size_t>(stream)] = true;
   changed_.notify_all();
 }

@@ -23,15 +23,17 @@ struct OpSpan {
   std::int64_t end_ns = 0;
 };
 
-/// What a plan's run can be watched and disturbed with. Both are called on the stream's own thread, hence from two threads
-/// at once; an empty one costs nothing.
+/// What a plan's run can be watched and disturbed with. Both are called on the stream's own thread, hence
+/// from two threads at once; an empty one costs nothing.
 struct ExecutorHooks {
   std::function<void(const OpSpan&)> trace;
-  /// After the waits of an operation and before it runs. num_runs counts the plans that this executor ran before.
+  /// After the waits of an operation and before it runs. num_runs counts the plans that this executor ran
+  /// before.
   std::function<void(const PlanOp&, std::size_t op, std::uint64_t num_runs)> before;
 };
 
-/// A `before` hook that sleeps in front of some operations: different timings, the same ones for the same seed.
+/// A `before` hook that sleeps in front of some operations: different timings, the same ones for the same
+/// seed.
 struct RandomDelays {
   std::uint64_t seed = 1;
   std::array<double, num_plan_streams> probability{};  ///< [stream] that an operation is delayed
@@ -40,12 +42,12 @@ struct RandomDelays {
   void operator()(const PlanOp& op, std::size_t index, std::uint64_t num_runs) const;
 };
 
-/// Operations of the comm stream run on one thread of its own, which is started when a plan first has some and kept until
-/// the executor is destroyed. In plans without them there is no second thread. A communicator that the comm stream uses
-/// must not be used elsewhere during run().
+/// Operations of the comm stream run on one thread of its own, which is started when a plan first has some
+/// and kept until the executor is destroyed. In plans without them there is no second thread. A communicator
+/// that the comm stream uses must not be used elsewhere during run().
 ///
-/// An operation that throws ends both streams in front of their next operation. One that is already running is waited for,
-/// so a collective has to end by itself when its ranks do (Communicator).
+/// An operation that throws ends both streams in front of their next operation. One that is already running
+/// is waited for, so a collective has to end by itself when its ranks do (Communicator).
 class PlanExecutor final : public PlanRunner {
  public:
   /// who: names the caller in errors, "rank 2".
@@ -55,8 +57,8 @@ class PlanExecutor final : public PlanRunner {
   PlanExecutor(const PlanExecutor&) = delete;
   PlanExecutor& operator=(const PlanExecutor&) = delete;
 
-  /// One run at a time. Errors: PlanRunner's; fp_environment if a stream's thread has a wrong one (R3), looked at in
-  /// front of every operation; unavailable if the thread cannot be started.
+  /// One run at a time. Errors: PlanRunner's; fp_environment if a stream's thread has a wrong one (R3),
+  /// looked at in front of every operation; unavailable if the thread cannot be started.
   void run(const StepPlan& plan, const PlanBody& body) override;
 
  private:

@@ -14,8 +14,8 @@ class PlanRunner {
  public:
   virtual ~PlanRunner() = default;
 
-  /// Runs every operation and returns when all have ended. The first exception of an operation ends the run, on both
-  /// streams, and is rethrown. Errors: internal if a wait can never be satisfied.
+  /// Runs every operation and returns when all have ended. The first exception of an operation ends the run,
+  /// on both streams, and is rethrown. Errors: internal if a wait can never be satisfied.
   virtual void run(const StepPlan& plan, const PlanBody& body) = 0;
 };
 

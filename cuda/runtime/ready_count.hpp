@@ -6,12 +6,14 @@
 
 namespace zeroproof::cuda {
 
-/// Counts the backward visits of units, and tells which buckets each of them completes. Several threads may call.
+/// Counts the backward visits of units, and tells which buckets each of them completes. Several threads may
+/// call.
 class ReadyCount {
  public:
-  /// Shapes   expected: [units] reports that make a unit complete, at least 0 (0: a unit that has no elements);
-  ///          bucket_units: [buckets] the units a bucket has elements of, each once.
-  /// Errors   invalid_argument if a bucket names a unit that does not exist or never reports, or names one twice.
+  /// Shapes   expected: [units] reports that make a unit complete, at least 0 (0: a unit that has no
+  ///          elements); bucket_units: [buckets] the units a bucket has elements of, each once.
+  /// Errors   invalid_argument if a bucket names a unit that does not exist or never reports, or names one
+  ///          twice.
   ReadyCount(std::vector<int> expected, std::vector<std::vector<int>> bucket_units);
 
   struct Completed {
@@ -19,8 +21,8 @@ class ReadyCount {
     std::vector<int> buckets;  ///< complete because of it, from the last to the first
   };
 
-  /// One backward visit. Errors: internal if there is no such unit or it has reported as often as expected already; names
-  /// the unit and both counts.
+  /// One backward visit. Errors: internal if there is no such unit or it has reported as often as expected
+  /// already; names the unit and both counts.
   Completed report(int unit);
 
   /// Errors: internal, naming the bucket and the units it lacks, if the bucket is not complete.

@@ -102,7 +102,8 @@ class PlanBuilder {
     plan_.ops.push_back({kind, stream, target, std::move(reads), std::move(writes), {}, -1});
   }
 
-  /// The first of some neighbouring visits of a unit: it needs its parameters, and the next unit's can be on their way.
+  /// The first of some neighbouring visits of a unit: it needs its parameters, and the next unit's can be on
+  /// their way.
   void open(std::size_t i) {
     if (i == 0 || !shape_.overlap) fetch(sequence_[i]);
     if (!shape_.overlap) return;

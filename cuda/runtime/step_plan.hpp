@@ -17,7 +17,8 @@ namespace zeroproof::cuda {
 /// forward        one forward visit of a unit
 /// release        the gathered parameters of a unit are given back
 /// backward       one backward visit of a unit
-/// ready          the gradient of a unit is complete: its parts go to the buckets that have a buffer of their own
+/// ready          the gradient of a unit is complete: its parts go to the buckets that have a buffer of their
+///                own
 /// reduce         the gradient of a bucket is handed to the BucketSink; collective
 /// free           a gradient is given back
 enum class OpKind : std::uint8_t {
@@ -57,8 +58,8 @@ struct PlanOp {
   int records = -1;                ///< event recorded when it has ended; -1: none
 };
 
-/// Operations in the order in which they are enqueued. Each stream runs its own one after another; between the streams
-/// events are the only order.
+/// Operations in the order in which they are enqueued. Each stream runs its own one after another; between
+/// the streams events are the only order.
 struct StepPlan {
   std::vector<PlanOp> ops;
   std::vector<PlanBuffer>
@@ -78,25 +79,29 @@ struct StepShape {
 
 /// The plan of one micro-step.
 ///
-/// The unit visits of a micro-step are visits() and then visits() backwards. Neighbouring visits of the same unit share one
-/// gather, so the unit of the last forward visit is kept for the first backward visit; otherwise every visit of a tied unit
-/// gathers it anew. With overlap the next unit is gathered while the present one computes, and at most two are alive.
+/// The unit visits of a micro-step are visits() and then visits() backwards. Neighbouring visits of the same
+/// unit share one gather, so the unit of the last forward visit is kept for the first backward visit;
+/// otherwise every visit of a tied unit gathers it anew. With overlap the next unit is gathered while the
+/// present one computes, and at most two are alive.
 ///
-/// A unit's gradient is alive from its first backward visit until its buckets are reduced. `ready` follows its last
-/// backward visit, with overlap behind the launch of the gather after next, which computing will wait for first. Buckets
-/// are reduced in the order in which they become complete, and from the last to the first where one unit completes
-/// several. Without overlap gradients are freed right after that. With overlap what became complete in backward visit m is freed
-/// before the allocations of visit m + 2, after an explicit wait, or at the end.
+/// A unit's gradient is alive from its first backward visit until its buckets are reduced. `ready` follows
+/// its last backward visit; with overlap the gather for the visit after the next one is launched in between,
+/// because computing will wait for that before anything waits for the reduction. Buckets are reduced in the
+/// order in which they become complete, and from the last to the first where one unit completes several.
+/// Without overlap gradients are freed right after that; with overlap what backward visit m completed is
+/// freed before the allocations of visit m + 2, after an explicit wait, or at the end.
 ///
 /// Every allocate, release and free is on the compute stream, so what is alive does not depend on timing
-/// (cuda/layered_pass.hpp has the walk). Waits are placed where an operation needs one and nowhere else: without any one of
-/// them two operations on the same buffer are in no order.
+/// (cuda/layered_pass.hpp has the walk). Waits are placed where an operation needs one and nowhere else:
+/// without any one of them two operations on the same buffer are in no order.
 ///
-/// A plan starts from nothing and ends with nothing but the resident buffers, and both streams end with it. Parameters
-/// change between plans only, so no gather can be launched before the parameters it reads are valid.
+/// A plan starts from nothing and ends with nothing but the resident buffers, and both streams end with it.
+/// Parameters change between plans only, so no gather can be launched before the parameters it reads are
+/// valid.
 ///
-/// Errors   invalid_argument if the units or buckets are not neighbours from 0 on to the same end, a visit names no unit,
-///          a unit with elements is never visited, `persistent` has another length, or the stage is neither 2 nor 3.
+/// Errors   invalid_argument if the units or buckets are not neighbours from 0 on to the same end, a visit
+///          names no unit, a unit with elements is never visited, `persistent` has another length, or the
+///          stage is neither 2 nor 3.
 StepPlan make_plan(const StepShape& shape);
 
 std::string_view name(OpKind kind);

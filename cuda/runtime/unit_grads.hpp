@@ -11,8 +11,8 @@
 
 namespace zeroproof::cuda {
 
-/// Every buffer is born as NaN, poisoned before it is given back, and counted as MemoryClass::grad. Calls for the same unit
-/// or bucket must be ordered.
+/// Every buffer is born as NaN, poisoned before it is given back, and counted as MemoryClass::grad. Calls for
+/// the same unit or bucket must be ordered.
 class UnitGrads {
  public:
   /// Errors: invalid_argument (bucket_parts). The ledger must outlive this.
@@ -27,12 +27,12 @@ class UnitGrads {
   /// [unit numel], to be written. Errors: internal if it is not allocated, or sealed.
   TensorView unit(int unit) const;
 
-  /// [bucket numel]: the bucket's own buffer, or its stretch of the gradient of the unit it lies in. Errors: internal if
-  /// that is not allocated, or the unit's is not sealed.
+  /// [bucket numel]: the bucket's own buffer, or its stretch of the gradient of the unit it lies in. Errors:
+  /// internal if that is not allocated, or the unit's is not sealed.
   TensorView bucket(int bucket) const;
 
-  /// The unit's gradient is complete: copies what it has of buckets with a buffer of their own. Errors: internal if one of
-  /// them is not allocated, or the unit is sealed already.
+  /// The unit's gradient is complete: copies what it has of buckets with a buffer of their own. Errors:
+  /// internal if one of them is not allocated, or the unit is sealed already.
   void seal(int unit);
 
   /// Errors: internal if there is no buffer, or somebody wrote outside it.

@@ -11,8 +11,8 @@
 
 namespace zeroproof::cuda {
 
-/// The cycle of a unit is allocate, gather, get as often as needed, release. Different units may be in use by different
-/// threads; calls for the same unit must be ordered. Counted as MemoryClass::param_full.
+/// The cycle of a unit is allocate, gather, get as often as needed, release. Different units may be in use by
+/// different threads; calls for the same unit must be ordered. Counted as MemoryClass::param_full.
 class UnitParams {
  public:
   /// Shapes   persistent: [units], or empty for none. The gatherer and the ledger must outlive this.
@@ -27,14 +27,16 @@ class UnitParams {
   /// Collective. Fills the unit's buffer and remembers the version. Errors: internal without a buffer.
   void gather(int unit);
 
-  /// Collective. Gathers every persistent unit whose version is not the latest; the first time it allocates them.
+  /// Collective. Gathers every persistent unit whose version is not the latest; the first time it allocates
+  /// them.
   void gather_persistent();
 
-  /// [unit numel]. Errors: internal, naming the unit and both versions, if it is not gathered or the gatherer's version
-  /// has moved on since.
+  /// [unit numel]. Errors: internal, naming the unit and both versions, if it is not gathered or the
+  /// gatherer's version has moved on since.
   TensorView get(int unit) const;
 
-  /// Poisons and gives back; persistent units stay. Errors: internal if there is no buffer, or somebody wrote outside it.
+  /// Poisons and gives back; persistent units stay. Errors: internal if there is no buffer, or somebody wrote
+  /// outside it.
   void release(int unit);
 
   /// Gives everything back but the persistent units, after an error.

@@ -1,5 +1,6 @@
 #pragma once
-// A synthetic model, and what stands around a layer-by-layer pass in a step: gatherer and sink over thread ranks.
+// A synthetic model, and what stands around a layer-by-layer pass in a step: gatherer and sink over thread
+// ranks.
 
 #include <bit>
 #include <cstddef>

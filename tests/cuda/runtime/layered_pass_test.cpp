@@ -121,21 +121,22 @@ TEST_CASE("16-bit leaves, fp32 parameters, persistent units, one unit, a unit of
 }
 
 TEST_CASE("the walk of an example, worked out by hand") {
-  // Units of 4096, 3072, 2048, 2048 and 6144 elements, bucket = 3072: [3072, 6144) and [6144, 9216) lie in units 0, 1 and
-  // 1, 2, [9216, 12288) in 2, 3, 4. Without a tied unit.
+  // Units of 3072, 3072, 2048, 7168 and 2048 elements. Buckets of 3072: unit 0, unit 1, units 2 and 3, two in
+  // unit 3, unit 4.
   PassCase run;
-  run.units = {0, 3, 4, 6, 8};
   run.visits = {0, 1, 2, 3, 4};
-  run.bucket_numel = 32768;
-  run.overlap = false;
-  const FlatLayout layout = odd_layout();
-  std::int64_t largest = 0;
-  for (const FlatRange& unit : units_from(layout, run.units)) largest = std::max(largest, unit.numel());
-  // one bucket holds everything: it and the gradient of a unit next to it, the parameters of one unit
-  const Walk walk = WalkOfPass(run).walk();
-  CHECK(walk.param_peak == largest * 2);
-  CHECK(walk.grad_peak == (layout.padded_numel() + largest) * 4);
   check_pass(run);
+  // units 3 and 4; gradient of 3, bucket of 2 and 3, gradient of 4 (3 is sealed) or of 2 (which computes)
+  CHECK(WalkOfPass(run).walk().param_peak == (7168 + 2048) * 2);
+  CHECK(WalkOfPass(run).walk().grad_peak == (7168 + 3072 + 2048) * 4);
+  run.overlap = false;
+  check_pass(run);
+  CHECK(WalkOfPass(run).walk().param_peak == 7168 * 2);
+  CHECK(WalkOfPass(run).walk().grad_peak == (7168 + 3072) * 4);
+  // unit 0 first and last: its gradient stays from the start of the backward pass to its end
+  run.visits = {0, 1, 2, 3, 4, 0};
+  check_pass(run);
+  CHECK(WalkOfPass(run).walk().grad_peak == (3072 + 7168 + 3072) * 4);
 }
 
 TEST_CASE("200 timings give the same bits and the same peaks") {

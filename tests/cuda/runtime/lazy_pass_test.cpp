@@ -1,4 +1,5 @@
-// The pass on simulated streams: right in both extremes of timing, and wrong or refused as soon as one wait is missing.
+// The pass on simulated streams: right in both extremes of timing, and wrong or refused as soon as one wait
+// is missing.
 
 #include <doctest.h>
 

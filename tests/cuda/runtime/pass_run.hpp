@@ -1,5 +1,6 @@
 #pragma once
-// Runs a layer-by-layer pass on thread ranks and holds every leaf that arrives against a whole pass of the model.
+// Runs a layer-by-layer pass on thread ranks and holds every leaf that arrives against a whole pass of the
+// model.
 
 #include <doctest.h>
 
@@ -150,7 +151,8 @@ inline std::vector<PassResult> run_pass(const PassCase& run) {
   return results;
 }
 
-/// Peaks of parameters and gradients as cuda/layered_pass.hpp describes them, walked in the order of that text.
+/// Peaks of parameters and gradients as cuda/layered_pass.hpp describes them, walked in the order of that
+/// text.
 struct Walk {
   std::int64_t param_peak = 0, grad_peak = 0;
 };
