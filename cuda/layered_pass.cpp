@@ -1,6 +1,6 @@
 #include "cuda/layered_pass.hpp"
 
-#include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 

@@ -2,9 +2,9 @@
 // The reduce phase of stages 2 and 3 when the model runs layer by layer: whole parameters and whole gradients
 // exist only while somebody needs them.
 
+#include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/memory_ledger.hpp"

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/guarded_buffer.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/unit_exchange.hpp"
 

@@ -3,11 +3,14 @@
 #include <doctest.h>
 
 #include <array>
+#include <atomic>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/cuda/expect_error.hpp"
-#include "tests/cuda/runtime/pass_run.hpp"
+#include "tests/cuda/runtime/pass_walk.hpp"
 
 namespace zeroproof::tests {
 namespace {
@@ -172,6 +175,20 @@ TEST_CASE("a failure on either thread of one rank ends all ranks with its text")
         CHECK_THROWS_WITH(run_pass(run), "planted failure");
       }
     }
+  }
+}
+
+TEST_CASE("a communicator that fails ends the compute stream, which waits for it") {
+  for (const bool overlap : {true, false}) {
+    PassCase run;
+    run.world = 3;
+    run.overlap = overlap;
+    ThreadWorld world(3);
+    expect_error(ErrorCode::comm, [&] {
+      run_ranks(world, [&](Communicator& comm) {
+        if (comm.rank() != 1) run_rank(run, comm, nullptr);  // rank 1 is gone
+      });
+    });
   }
 }
 

@@ -3,13 +3,16 @@
 
 #include <doctest.h>
 
-#include <optional>
+#include <functional>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/error.hpp"
 #include "cuda/runtime/lazy_streams.hpp"
 #include "cuda/runtime/plan_audit.hpp"
-#include "tests/cuda/runtime/pass_run.hpp"
+#include "tests/cuda/runtime/pass_walk.hpp"
 
 namespace zeroproof::tests {
 namespace {

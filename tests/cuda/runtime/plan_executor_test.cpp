@@ -5,8 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <set>
 #include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "common/base/error.hpp"
 #include "cuda/runtime/lazy_streams.hpp"

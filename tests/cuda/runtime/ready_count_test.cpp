@@ -2,6 +2,10 @@
 
 #include <doctest.h>
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "cuda/runtime/bucket_parts.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/runtime/plan_shapes.hpp"
