@@ -52,6 +52,30 @@ TEST_CASE("a layered model gives whole leaves, again and again, and memory is he
   }
 }
 
+/// Counts units whose gradient is not NaN at their first backward visit.
+class Looking : public SyntheticModel {
+ public:
+  using SyntheticModel::SyntheticModel;
+  void backward(int unit, const TensorView& param, const TensorView& grad) override {
+    if (unit != 0) {  // the tied unit comes back
+      for (std::int64_t i = 0; i < grad.numel; ++i) numbers += load(grad, i) == load(grad, i) ? 1 : 0;
+    }
+    SyntheticModel::backward(unit, param, grad);
+  }
+  std::int64_t numbers = 0;
+};
+
+TEST_CASE("every leaf starts as NaN, also the second one in the same memory") {
+  const FlatLayout layout = odd_layout();
+  const GuardedBuffer params = whole_params(layout, DType::bf16, 1);
+  const Counts counts;
+  cuda::MemoryLedger ledger;
+  Looking model(layout, units_from(layout, {0, 3, 6}), {0, 1, 2, 0});
+  cuda::LayeredLeaves leaves(model, counts, layout, params.view(), DType::fp32, ledger);
+  for (const std::int64_t j : {0, 1, 0}) leaves.leaf(j);
+  CHECK(model.numbers == 0);
+}
+
 /// Writes past the end of the last unit's gradient.
 class Overrunning : public SyntheticModel {
  public:

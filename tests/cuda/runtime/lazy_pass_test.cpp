@@ -3,6 +3,7 @@
 
 #include <doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,17 +26,21 @@ using cuda::StepPlan;
 /// Runs another plan than it is given.
 class Tampering final : public cuda::PlanRunner {
  public:
-  Tampering(PlanStream eager, std::function<void(StepPlan&)> change)
-      : lazy_(eager), change_(std::move(change)) {}
+  Tampering(PlanStream eager, std::function<void(StepPlan&)> change, std::vector<int>* reduced = nullptr)
+      : lazy_(eager), change_(std::move(change)), reduced_(reduced) {}
   void run(const StepPlan& plan, const cuda::PlanBody& body) override {
     StepPlan changed = plan;
     change_(changed);
-    lazy_.run(changed, body);
+    lazy_.run(changed, [&](const cuda::PlanOp& op) {
+      body(op);
+      if (reduced_ != nullptr && op.kind == OpKind::reduce) reduced_->push_back(op.target.index);
+    });
   }
 
  private:
   LazyStreams lazy_;
   std::function<void(StepPlan&)> change_;
+  std::vector<int>* reduced_;  ///< buckets that were reduced without an error
 };
 
 StepPlan plan_of(const PassCase& run) {
@@ -132,6 +137,35 @@ TEST_CASE("every operation that is left out shows, but for checks that pass anyw
     leave_out(changed);
     const bool audited = cuda::audit_plan(changed).has_value();
     CHECK((audited || shows(run, leave_out)));
+  }
+}
+
+TEST_CASE("a backward visit of a tied unit that is left out is named, whether its bucket is reduced or not") {
+  for (const bool reduces : {true, false}) {
+    PassCase run = cases().front();
+    std::vector<int> reduced;
+    const auto change = [&](StepPlan& plan) {
+      const auto first = std::find_if(plan.ops.begin(), plan.ops.end(), [](const cuda::PlanOp& op) {
+        return op.kind == OpKind::backward && op.target.index == 0;
+      });
+      plan.ops.erase(first);
+      CHECK_FALSE(cuda::audit_plan(plan));  // to the audit it is a sound plan of another model
+      if (!reduces) std::erase_if(plan.ops, [](const cuda::PlanOp& op) { return op.kind == OpKind::reduce; });
+      for (cuda::PlanOp& op : plan.ops) {
+        op.stream = PlanStream::compute;
+        op.waits = {};
+      }
+    };
+    run.runner = [&] { return std::make_unique<Tampering>(PlanStream::compute, change, &reduced); };
+    std::string text;
+    try {
+      run_pass(run);
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    CHECK(text.find("bucket 0 is not complete: it lacks unit 0 (1 of 2 reports)") == 0);
+    CHECK(std::count(reduced.begin(), reduced.end(), 0) == 0);
+    CHECK(reduced.empty() != reduces);
   }
 }
 

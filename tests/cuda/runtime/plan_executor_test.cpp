@@ -145,7 +145,8 @@ TEST_CASE("an exception ends both streams and comes out, and the executor can be
       const PlanOp* const failing = &plan.ops[fails];
       const auto body = [&](const PlanOp& op) {
         if (&op == failing) throw std::runtime_error("operation failed");
-        if (op.stream == failing->stream && &op > failing) ++after;
+        const bool waits = std::count(op.waits.begin(), op.waits.end(), failing->records) > 0;
+        if (waits || (op.stream == failing->stream && &op > failing)) ++after;
       };
       CHECK_THROWS_WITH_AS(runner->run(plan, body), "operation failed", std::runtime_error);
       CHECK(after == 0);
