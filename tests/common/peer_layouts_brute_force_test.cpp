@@ -33,6 +33,13 @@ const std::vector<std::vector<Shape>> models = {
     {{1, 3000}, {999}, {1001}, {1000}, {1023}, {1024}, {2, 512}, {13, 77}},
 };
 
+/// So many tensors of two sizes that a sort which does not keep their order shows.
+std::vector<Shape> many_of_two_sizes() {
+  std::vector<Shape> shapes;
+  for (std::int64_t i = 0; i < 70; ++i) shapes.push_back({2 + i * i % 7 % 2});
+  return shapes;
+}
+
 FlatLayout layout_of(const std::vector<Shape>& shapes) {
   std::vector<ParamSpec> params;
   for (const Shape& shape : shapes) params.push_back({"p" + std::to_string(params.size()), shape});
@@ -152,6 +159,11 @@ void check_layout(LayoutKind kind, const FlatLayout& layout, int world, std::int
 }
 
 }  // namespace
+
+TEST_CASE("peer_layouts: greedy keeps the order of many tensors of one size") {
+  const FlatLayout layout = layout_of(many_of_two_sizes());
+  for (const int world : {1, 3, 8}) check_layout(LayoutKind::greedy, layout, world, 20);
+}
 
 TEST_CASE("peer_layouts: every element has the owner and the place that its system gives it") {
   for (const LayoutKind kind : {LayoutKind::megatron, LayoutKind::deepspeed_flat, LayoutKind::deepspeed_param,

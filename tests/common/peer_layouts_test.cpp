@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/error.hpp"
+#include "common/layout/peer_buffers.hpp"
 #include "common/step/policy.hpp"
 
 using namespace zeroproof;
@@ -67,6 +68,8 @@ TEST_CASE("peer_layouts: megatron by hand") {
   // A bucket counts the gaps: with b in it the second one has reached 70 at 71, so a has one of its own.
   CHECK(slices(LayoutKind::megatron, layout, 1, 70, 0) ==
         Slices{{0, 0, 128, 100}, {1, 0, 128, 8}, {2, 0, 128, 15}});
+  CHECK(make_shard_map(LayoutKind::megatron, layout, 1, 70).buckets() ==
+        Ranges{{0, 1024}, {1024, 3072}, {3072, 4096}});
 }
 
 TEST_CASE("peer_layouts: DeepSpeed by hand") {
@@ -119,6 +122,7 @@ TEST_CASE("peer_layouts: the contract's own slices are those of its shard map") 
   CHECK(slices(LayoutKind::contract, layout, 2, 3072, 0) == Slices{{0, 0, 1024, 1024}, {0, 3072, 3072, 0}});
   CHECK(slices(LayoutKind::contract, layout, 2, 3072, 1) ==
         Slices{{0, 1024, 3072, 1976}, {0, 3072, 4096, 5}});
+  CHECK(slices(LayoutKind::contract, layout, 1, 4096, 0) == Slices{{0, 0, 4096, 3005}});
   const ShardMap map = make_shard_map(LayoutKind::contract, layout, 2, 3072);
   CHECK(map.aligned());
   CHECK(map.slice(0, 1) == FlatRange{1024, 3072});
@@ -162,7 +166,15 @@ TEST_CASE("peer_layouts: what does not exist is refused, and nothing is fine") {
   const FlatLayout wide({{"w", {1, std::int64_t{1} << 58}}});
   CHECK(refused([&] { peer_slices(LayoutKind::fsdp2, wide, 1000, 1, 0); }, "do not fit 64 bits"));
   CHECK(peer_slices(LayoutKind::deepspeed_param, wide, 1000, 1, 999).size() == 1);
+  CHECK(peer_slices(LayoutKind::greedy, wide, 1000, 1, 0).size() == 1);  // whole tensors are not padded
   CHECK(make_shard_map(LayoutKind::megatron, wide, 1000, 1).shard_numel(999) > 0);
+}
+
+TEST_CASE("peer_layouts: a buffer with one owner has nothing for other ranks") {
+  const std::vector<PeerBuffer> buffers = peer_buffers(LayoutKind::greedy, small(), 2, 1);
+  REQUIRE(buffers.size() == 5);
+  CHECK(share_of(buffers[0], buffers[0].tensors[0], 100, 0) == FlatRange{0, 100});
+  CHECK(share_of(buffers[0], buffers[0].tensors[0], 100, 1).numel() == 0);
 }
 
 TEST_CASE("peer_layouts: names") {
