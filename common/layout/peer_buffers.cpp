@@ -17,9 +17,9 @@ std::int64_t round_up(std::int64_t numel, std::int64_t multiple) {
 
 std::int64_t ceil_div(std::int64_t numel, std::int64_t parts) { return (numel + parts - 1) / parts; }
 
-/// [Megatron:buckets] A bucket is closed by the tensor with which it reaches bucket_numel, counted from its start with the
-/// gaps between tensors; what is left makes the last one. Bucket starts are multiples of 128, so the alignment of tensors
-/// in the whole buffer is their alignment in the bucket.
+/// [Megatron:buckets] A bucket is closed by the tensor with which it reaches bucket_numel, counted from its
+/// start with the gaps between tensors; what is left makes the last one. Bucket starts are multiples of 128,
+/// so the alignment of tensors in the whole buffer is their alignment in the bucket.
 std::vector<PeerBuffer> megatron(const FlatLayout& layout, int world_size, std::int64_t bucket_numel) {
   const std::int64_t end_multiple = std::lcm(std::int64_t{world_size}, std::int64_t{128});
   std::vector<PeerBuffer> buckets;
@@ -65,15 +65,16 @@ std::vector<PeerBuffer> one_per_tensor(const FlatLayout& layout, const PartOf& p
   return buffers;
 }
 
-/// [FSDP2:rows] Every rank allocates as many rows as rank 0. The system refuses tensors without dimensions and asks for one
-/// of a single row instead; that is what they count as here.
+/// [FSDP2:rows] Every rank allocates as many rows as rank 0. The system refuses tensors without dimensions
+/// and asks for one of a single row instead; that is what they count as here.
 std::int64_t fsdp2_part(const TensorSlot& slot, int world_size) {
   const std::int64_t rows = slot.shape.empty() ? 1 : slot.shape.front();
   return slot.numel == 0 ? 0 : ceil_div(rows, world_size) * (slot.numel / rows);
 }
 
-/// [ZeroRedundancyOptimizer:greedy] Tensors of one size keep their order, and of ranks with one load the first is taken:
-/// the system sorts stably and searches for the strict minimum. Buffers come in the order in which they are dealt out.
+/// [ZeroRedundancyOptimizer:greedy] Tensors of one size keep their order, and of ranks with one load the
+/// first is taken: the system sorts stably and searches for the strict minimum. Buffers come in the order in
+/// which they are dealt out.
 std::vector<PeerBuffer> greedy(const FlatLayout& layout, int world_size) {
   std::vector<PeerBuffer> buffers = one_per_tensor(layout, [](const TensorSlot& slot) { return slot.numel; });
   std::stable_sort(buffers.begin(), buffers.end(),

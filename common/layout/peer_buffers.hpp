@@ -15,7 +15,8 @@ struct PlacedTensor {
   std::int64_t begin = 0;
 };
 
-/// One buffer: world_size neighbouring parts of equal size, one for every rank in order, or one part with one owner.
+/// One buffer: world_size neighbouring parts of equal size, one for every rank in order, or one part with one
+/// owner.
 struct PeerBuffer {
   std::int64_t id = 0;                // as in PeerSlice
   std::int64_t part = 0;              // elements of one part, padding included
@@ -29,7 +30,8 @@ struct PeerBuffer {
 std::vector<PeerBuffer> peer_buffers(LayoutKind kind, const FlatLayout& layout, int world_size,
                                      std::int64_t bucket_numel);
 
-/// Elements of a tensor, counted from its start, that lie in the part of a rank; begin = end if there are none.
+/// Elements of a tensor, counted from its start, that lie in the part of a rank; begin = end if there are
+/// none.
 FlatRange share_of(const PeerBuffer& buffer, const PlacedTensor& placed, std::int64_t numel, int rank);
 
 }  // namespace zeroproof

@@ -36,7 +36,8 @@ std::vector<PeerSlice> contract_slices(const FlatLayout& layout, int world_size,
   return slices;
 }
 
-/// Owned ranges of every tensor, in the order of their elements. Only ranks whose part meets the tensor are looked at.
+/// Owned ranges of every tensor, in the order of their elements. Only ranks whose part meets the tensor are
+/// looked at.
 using Owned = std::vector<std::pair<int, FlatRange>>;
 std::vector<Owned> owned_by_tensor(const std::vector<PeerBuffer>& buffers, const FlatLayout& layout) {
   std::vector<Owned> owned(layout.tensors().size());

@@ -37,7 +37,8 @@ std::array<int, 3> parse_sizes(const std::string& text) {
   return at == end ? sizes : std::array<int, 3>{};
 }
 
-/// The grid of world_size ranks whose tp and cp are the fewest doublings or halvings away; tp stays if it can.
+/// The grid of world_size ranks whose tp and cp are the fewest doublings or halvings away; tp stays if it
+/// can.
 ProcessGrid nearest_grid(const ProcessGrid& grid, int world_size) {
   ProcessGrid best{world_size, 1, 1};
   int least = std::numeric_limits<int>::max();

@@ -67,16 +67,17 @@ RunConfig main_config();
 /// state.
 RunConfig tiny_config();
 
-/// Overwrites what the TOML text sets; param groups replace those that were there, all together. Errors (ErrorCode::config), all with file, line and key: malformed
-/// TOML, an unknown key (with the nearest valid one), a value of the wrong type. Whether values make sense
-/// together is asked by validate(), which knows no file.
+/// Overwrites what the TOML text sets; param groups replace those that were there, all together. Errors
+/// (ErrorCode::config), all with file, line and key: malformed TOML, an unknown key (with the nearest valid
+/// one), a value of the wrong type. Whether values make sense together is asked by validate(), which knows no
+/// file.
 void apply_toml(RunConfig& config, std::string_view text, const std::string& file_name);
 
 /// The same from a file. Errors: also when the file cannot be read.
 void apply_toml_file(RunConfig& config, const std::string& path);
 
-/// Checks values against each other and against the contract's ranges, as far as no model is needed: which tensors a group
-/// matches is asked by make_param_groups(). Errors: ErrorCode::config.
+/// Checks values against each other and against the contract's ranges, as far as no model is needed: which
+/// tensors a group matches is asked by make_param_groups(). Errors: ErrorCode::config.
 void validate(const RunConfig& config);
 
 /// fp32, bf16 or fp16. Errors: ErrorCode::config.

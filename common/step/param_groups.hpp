@@ -36,12 +36,13 @@ struct ParamGroups {
   }
 };
 
-/// What can be said of rules without a model. Errors (ErrorCode::config): those of the schedule; a rule without a name or
-/// with the name of another one, with neither match nor vectors, or with both lr and lr_mult; multipliers or rates that
-/// are negative or not finite, or a group's own lr below its floor.
+/// What can be said of rules without a model. Errors (ErrorCode::config): those of the schedule; a rule
+/// without a name or with the name of another one, with neither match nor vectors, or with both lr and
+/// lr_mult; multipliers or rates that are negative or not finite, or a group's own lr below its floor.
 void validate(const std::vector<GroupRule>& rules, const ScheduleConfig& schedule);
 
-/// Errors (ErrorCode::config): those of validate(), and a rule that matches no tensor, or only tensors of earlier rules.
+/// Errors (ErrorCode::config): those of validate(), and a rule that matches no tensor, or only tensors of
+/// earlier rules.
 ParamGroups make_param_groups(const std::vector<GroupRule>& rules, const ScheduleConfig& schedule,
                               const FlatLayout& layout);
 

@@ -61,16 +61,17 @@ constexpr std::array<double, 13> inverse_factorial = {1.0 / 2,
 constexpr std::array<double, 11> twice_odd_inverse = {
     2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21, 2.0 / 23};
 
-/// sin(pi z), 0 <= z <= 1/4, as z * q with q = pi - (...) in [2.82, pi]. In units of 2^-53 of q: 0.71 from rounding q, 0.35
-/// from the four roundings in its small part, which is at most 0.32. With the last product: below 1.6 ulp.
+/// sin(pi z), 0 <= z <= 1/4, as z * q with q = pi - (...) in [2.82, pi]. In units of 2^-53 of q: 0.71 from
+/// rounding q, 0.35 from the four roundings in its small part, which is at most 0.32. With the last product:
+/// below 1.6 ulp.
 double sin_pi_of_quarter(double z) {
   const double square = z * z;
   return z * (pi_high + (pi_low + square * horner(sine, square)));
 }
 
-/// cos(pi z), 0 <= z <= 1/4, as 1 + w with w in [-0.293, 0]. The square, the first coefficient, the last sum and the product
-/// each move w by at most 2^-53 of itself, the inner terms by less than a tenth of that: 1.2 ulp (2^-53) of the result, and
-/// half a unit for the sum.
+/// cos(pi z), 0 <= z <= 1/4, as 1 + w with w in [-0.293, 0]. The square, the first coefficient, the last sum
+/// and the product each move w by at most 2^-53 of itself, the inner terms by less than a tenth of that: 1.2
+/// ulp (2^-53) of the result, and half a unit for the sum.
 double cos_pi_of_quarter(double z) {
   const double square = z * z;
   return 1.0 + square * horner(cosine, square);
@@ -87,10 +88,11 @@ double cos_pi(double x) {
   return left_half ? value : -value;
 }
 
-// exp(x) = 2^n * exp(r), n the integer nearest to x / ln 2. x - n * ln2_high is exact: both are multiples of 2^-54 (or n is
-// 0) and the difference is below 1/2. Rounding r costs 2^-55, and so does rounding r + r^2 (...); the second summand, at most
-// 0.067, is off by three roundings. All in all 0.71 * 2^-53 next to a result of at least 0.7, and half a unit for 1 + p.
-// A subnormal result is rounded once more, at the end, to units at least twice as large.
+// exp(x) = 2^n * exp(r), n the integer nearest to x / ln 2. x - n * ln2_high is exact: both are multiples of
+// 2^-54 (or n is 0) and the difference is below 1/2. Rounding r costs 2^-55, and so does rounding r + r^2
+// (...); the second summand, at most 0.067, is off by three roundings. All in all 0.71 * 2^-53 next to a
+// result of at least 0.7, and half a unit for 1 + p. A subnormal result is rounded once more, at the end, to
+// units at least twice as large.
 double exp(double x) {
   if (x != x) return x;
   if (x <= -746.0) return 0.0;
@@ -103,10 +105,11 @@ double exp(double x) {
   return ((1.0 + p) * power_of_two(half)) * power_of_two(n - half);
 }
 
-// x = 2^n * m with m in [sqrt(1/2), sqrt(2)), f = m - 1 (exact), s = f / (2 + f): log(m) = 2 artanh(s), written as
-// f - (h - s * (h + t)) with h = f^2 / 2, so that the leading term f carries no rounding. Next to log(m) the roundings of h
-// (at most 0.086), of s * (h + t) (0.018, six roundings) and of their difference come to 0.27 * 2^-53; for n other than 0 the
-// difference with f adds 2^-55. The result is then at least 0.3466 in magnitude: 1.1 ulp, and half a unit for the last sum.
+// x = 2^n * m with m in [sqrt(1/2), sqrt(2)), f = m - 1 (exact), s = f / (2 + f): log(m) = 2 artanh(s),
+// written as f - (h - s * (h + t)) with h = f^2 / 2, so that the leading term f carries no rounding. Next to
+// log(m) the roundings of h (at most 0.086), of s * (h + t) (0.018, six roundings) and of their difference
+// come to 0.27 * 2^-53; for n other than 0 the difference with f adds 2^-55. The result is then at least
+// 0.3466 in magnitude: 1.1 ulp, and half a unit for the last sum.
 double log(double x) {
   if (!(x > 0.0 && x <= std::numeric_limits<double>::max())) return not_a_number;
   int n = 0;

@@ -1,5 +1,6 @@
 #pragma once
-// One value of a TOML file, read as the type a setting wants, and the tables of settings (internal to the parser).
+// One value of a TOML file, read as the type a setting wants, and the tables of settings (internal to the
+// parser).
 
 #include <cmath>
 #include <cstdint>

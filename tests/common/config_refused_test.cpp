@@ -13,13 +13,6 @@ using namespace zeroproof_test;
 
 namespace {
 
-std::string complaint_about(const std::string& toml) {
-  return complaint([&] {
-    RunConfig config = main_config();
-    apply_toml(config, toml, "some/file.toml");
-  });
-}
-
 /// Calls body(key, value) for every value of a table with one key per line: "key | value | value".
 template <class Body>
 void for_each_value(const std::string& table, const Body& body) {
@@ -36,65 +29,7 @@ void for_each_value(const std::string& table, const Body& body) {
   }
 }
 
-/// The one line "key = value" behind a remark and its section, so that it stands in line 3.
-std::string in_line_3(const std::string& key, const std::string& value) {
-  const std::size_t dot = key.find('.');
-  return "# remark\n[" + key.substr(0, dot) + "]\n" + key.substr(dot + 1) + " = " + value + "\n";
-}
-
-void check_refused(const std::string& toml, int line, const std::string& part) {
-  const std::string text = complaint_about(toml);
-  CAPTURE(toml);
-  CAPTURE(text);
-  CHECK(text.find("some/file.toml:" + std::to_string(line) + ":") == 0);
-  CHECK(has(text, part));
-}
-
-/// What validate says about a configuration whose other values leave room around the one that is set.
-std::string judged(const std::string& toml) {
-  RunConfig config = main_config();
-  config.micro_batches = 16;
-  config.model = {4, 136, 4, 544, 64};
-  config.scaler = {LossScalerKind::dynamic, 16, 1, 1, 0, 24, 1000, 2, HysteresisRefill::growth};
-  apply_toml(config, toml, "some/file.toml");
-  return complaint([&] { validate(config); });
-}
-
 }  // namespace
-
-TEST_CASE("config: options that do not belong together") {
-  const std::pair<const char*, const char*> refused[] = {
-      {"[optimizer]\nmomentum = 0.9", "only sgd has a momentum buffer"},
-      {"[optimizer]\nrule = \"sgd_ema\"\ndampening = 0.5", "only sgd has a momentum buffer"},
-      {"[optimizer]\nrule = \"sgd\"\nmomentum = 1.5", "weight of the momentum"},
-      {"[optimizer]\nrule = \"sgd\"\nmomentum = nan", "weight of the momentum"},
-      {"[optimizer]\nrule = \"sgd\"\nnesterov = true", "momentum above 0"},
-      {"[optimizer]\nrule = \"sgd\"\nnesterov = true\nmomentum = 0.9\ndampening = 0.1", "dampening 0"},
-      {"[optimizer]\nnesterov = true", "momentum above 0"},
-      {"[optimizer]\nrule = \"sgd\"\namsgrad = true", "no second moment"},
-      {"[optimizer]\nclip_value = -1", "clip_value is -1"},
-      {"[optimizer]\nclip_value = 1e-60", "positive fp32 number"},
-      {"[optimizer]\nclip_value = 1e60", "positive fp32 number"},
-      {"[run]\nparam_rounding = \"stochastic\"\ndtypes = [\"bf16\", \"fp16\"]", "defined for bf16 only"},
-  };
-  for (const auto& refusal : refused) {
-    const std::string toml = refusal.first;  // clang captures no structured binding
-    const std::string text = judged(toml);
-    CAPTURE(toml);
-    CAPTURE(text);
-    CHECK(has(text, refusal.second));
-  }
-  for (const char* toml :
-       {"[optimizer]\nrule = \"sgd\"\nnesterov = true\nmomentum = 0.9",
-        "[optimizer]\nrule = \"adam\"\namsgrad = true",
-        "[optimizer]\nrule = \"sgd\"\nmomentum = 1\ndampening = 1", "[optimizer]\nclip_value = 0",
-        "[run]\nparam_rounding = \"stochastic\"\ndtypes = [\"bf16\"]"}) {
-    CAPTURE(toml);
-    CHECK(judged(toml).empty());
-  }
-  check_refused(in_line_3("optimizer.rule", "\"lion\""), 3, "\"adamw\", \"adam\", \"sgd\" or \"sgd_ema\"");
-  check_refused(in_line_3("run.loss_reduction", "\"sum\""), 3, "\"mean\" or \"tokens\"");
-}
 
 TEST_CASE("config: malformed TOML and repeated keys are refused with file and line") {
   const std::pair<int, std::vector<std::string>> by_line[] = {
@@ -240,8 +175,8 @@ TEST_CASE("config: validate refuses values out of range") {
                    CAPTURE(key);
                    CAPTURE(value);
                    CHECK(text != "");
-                   // Stages, grids and the order of scales are described in words, everything else is named by its
-                   // key.
+                   // Stages, grids and the order of scales are described in words, everything else is named
+                   // by its key.
                    const bool by_key = key != "run.stages" && key != "run.grids" && !has(key, "_loss_scale");
                    if (by_key && text != "") CHECK(has(text, key));
                  });
@@ -302,85 +237,4 @@ TEST_CASE("config: validate also looks at what TOML could not have said") {
   CHECK(refused([](RunConfig& c) { c.scaler.log2_growth = 0; }));
   CHECK(refused([](RunConfig& c) { c.scaler.log2_backoff = 0; }));
   CHECK_FALSE(refused([](RunConfig& c) { c.optimizer.max_norm = std::nullopt; }));
-}
-
-TEST_CASE("config: param groups of a wrong shape or type are refused with file, line and key") {
-  check_refused("[param_group]\nname = \"a\"", 1, "param_group");
-  check_refused("param_group = 1", 1, "param_group");
-  check_refused("param_group = [1]", 1, "[[param_group]]");
-  const std::pair<const char*, const char*> lines[] = {
-      {"name = 1", "param_group.name"},
-      {"match = \"*\"", "param_group.match"},
-      {"match = [1]", "param_group.match"},
-      {"vectors = 1", "param_group.vectors"},
-      {"lr_mult = \"2\"", "param_group.lr_mult"},
-      {"weight_decay_mult = true", "param_group.weight_decay_mult"},
-      {"lr = []", "param_group.lr"},
-      {"min_lr = \"0\"", "param_group.min_lr"},
-  };
-  for (const auto& line : lines)
-    check_refused(std::string("\n[[param_group]]\n") + line.first, 3, line.second);
-}
-
-TEST_CASE("config: an unknown word is refused with the nearest one that exists") {
-  check_refused(in_line_3("run.layouts", "[\"deepspeed_flt\"]"), 3, "perhaps \"deepspeed_flat\"");
-  check_refused(in_line_3("run.orders", "[\"stride\"]"), 3, "perhaps \"strided\"");
-  check_refused(in_line_3("run.grad_sums", "[\"tre\"]"), 3, "perhaps \"tree\"");
-  check_refused(in_line_3("schedule.decay", "\"cosinus\""), 3, "perhaps \"cosine\"");
-  check_refused(in_line_3("optimizer.norm", "\"l1\""), 3, "perhaps \"inf\"");
-}
-
-TEST_CASE("config: layouts, grids, norms, bins and instances that do not go together") {
-  const std::string exact = "[optimizer]\nnorm = \"exact\"\n";
-  const std::pair<std::string, const char*> refused[] = {
-      {"[run]\nlayouts = [\"contract\", \"fsdp2\"]", "with the layout \"fsdp2\""},
-      {"[run]\ngrids = [\"2x1x1\", \"1x1x2\"]", "with the process grid 1x1x2"},
-      {"[run]\ngrids = [\"1x1\"]", "'1x1' does not exist"},
-      {"[run]\ninstances = 2\ngrids = [\"4x1x1\", \"3x1x1\"]", "does not divide the 3 data ranks"},
-      {exact + "[run]\ninstances = 4\ngrids = [\"1x2x4\"]", "does not divide the 2 data ranks"},
-      {"[run]\ngrad_sums = [\"tree\", \"binned\"]\nmicro_batches = 129", "with 129 leaves"},
-      {"[run]\ngrad_sums = [\"binned\"]\nmicro_batches = 33\ngrids = [\"1x4x1\", \"2x2x1\"]",
-       "132 leaves, parts"},
-  };
-  for (const auto& refusal : refused) {
-    const std::string toml = refusal.first;
-    const std::string text = judged(toml);
-    CAPTURE(toml);
-    CAPTURE(text);
-    CHECK(has(text, refusal.second));
-  }
-  for (const char* norm : {"exact", "inf", "one"}) {
-    const std::string set = std::string("[optimizer]\nnorm = \"") + norm + "\"\n[run]\n";
-    CHECK(judged(set + "layouts = [\"greedy\"]\ngrids = [\"1x1x8\"]").empty());
-  }
-  CHECK(judged("[run]\ngrids = [\"1x8x1\"]").empty());
-  CHECK(judged("[run]\ninstances = 4\ngrids = [\"2x2x1\"]").empty());
-  CHECK(judged("[run]\ngrad_sums = [\"binned\"]\nmicro_batches = 128").empty());
-  CHECK(judged("[run]\ngrad_sums = [\"binned\"]\nmicro_batches = 32\ngrids = [\"1x4x1\"]").empty());
-  CHECK(judged("[run]\ngrad_sums = [\"tree\", \"native\"]\nmicro_batches = 129").empty());
-}
-
-TEST_CASE("config: schedules and groups that cannot be meant") {
-  const std::string falls = "[schedule]\ndecay = \"linear\"\ndecay_end = 9\n";  // lr is 2e-3
-  const std::pair<std::string, const char*> refused[] = {
-      {"[schedule]\ndecay = \"cosine\"", "decay_end 0 is not after"},
-      {falls + "min_lr = 3e-3", "min_lr 0.003 is above its lr 0.002"},
-      {falls + "[[param_group]]\nname = \"g\"\nvectors = true\nmin_lr = 3e-3",
-       "0.003 of param group 'g' is above"},
-      {falls + "min_lr = 1e-3\n[[param_group]]\nname = \"g\"\nvectors = true\nlr = 1e-4", "below its min_lr"},
-      {"[[param_group]]\nname = \"g\"", "neither match nor vectors"},
-      {"[[param_group]]\nvectors = true", "has no name"},
-      {"[[param_group]]\nname = \"g\"\nvectors = true\nlr_mult = -1", "lr_mult is -1"},
-  };
-  for (const auto& refusal : refused) {
-    const std::string toml = refusal.first;
-    const std::string text = judged(toml);
-    CAPTURE(toml);
-    CAPTURE(text);
-    CHECK(has(text, refusal.second));
-  }
-  CHECK(judged(falls + "min_lr = 2e-3").empty());
-  CHECK(judged(falls + "[[param_group]]\nname = \"g\"\nvectors = true\nlr = 1\nmin_lr = 0.5").empty());
-  CHECK(judged("[schedule]\nmin_lr = 1").empty());  // a constant rate has no floor
-  CHECK(judged(falls + "[[param_group]]\nname = \"g\"\nmatch = [\"none such\"]\nmin_lr = 1e-3").empty());
 }

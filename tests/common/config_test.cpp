@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -253,57 +252,6 @@ TEST_CASE("config: TOML that is applied") {
   CHECK(applied("[run]\ntext = 'a b/c#d.txt'").text == "a b/c#d.txt");
 }
 
-TEST_CASE("config: param groups keep their order, and a file replaces all of them") {
-  const std::string two =
-      "[[param_group]]\nname = \"a\"\nmatch = [\"x*\"]\nlr_mult = 2\n"
-      "[[param_group]]\nname = \"b\"\nvectors = true\nlr = 0.5\nmin_lr = 0.25\n";
-  RunConfig config = applied(two);
-  REQUIRE(config.param_groups.size() == 2);
-  const GroupRule& a = config.param_groups[0];
-  const GroupRule& b = config.param_groups[1];
-  CHECK(members(a) == std::tuple(std::string("a"), std::vector<std::string>{"x*"}, false, 2.0, 1.0,
-                                 std::optional<double>(), std::optional<double>()));
-  CHECK(members(b) == std::tuple(std::string("b"), std::vector<std::string>(), true, 1.0, 1.0,
-                                 std::optional<double>(0.5), std::optional<double>(0.25)));
-  apply_toml(config, "[run]\nsteps = 3", "some/file.toml");
-  CHECK(config.param_groups.size() == 2);
-  apply_toml(config, "[[param_group]]\nname = \"c\"\nvectors = true", "some/file.toml");
-  REQUIRE(config.param_groups.size() == 1);
-  CHECK(config.param_groups[0].name == "c");
-  apply_toml(config, "param_group = []", "some/file.toml");
-  CHECK(config.param_groups.empty());
-}
-
-TEST_CASE("config: the schedule, key by key") {
-  const ScheduleConfig s = applied(R"([schedule]
-unit = "samples"
-first_is_zero = true
-warmup = 3
-warmup_init_lr = 1e-6
-decay = "wsd"
-decay_end = 90
-min_lr = 1e-5
-wsd_decay = 12
-wsd_shape = "minus_sqrt"
-weight_decay_ramp = "cosine"
-weight_decay_begin = 0.5
-weight_decay_end = 80)")
-                               .schedule;
-  CHECK(members(s) == std::tuple(ScheduleUnit::samples, true, std::int64_t{3}, 1e-6, DecayShape::wsd,
-                                 std::int64_t{90}, 1e-5, std::int64_t{12}, WsdShape::minus_sqrt,
-                                 RampShape::cosine, 0.5, std::int64_t{80}));
-}
-
-TEST_CASE("config: words of an enumeration") {
-  CHECK(parse_choice<GradSum>("--grad-sum", "binned") == GradSum::binned);
-  CHECK(parse_choice<LayoutKind>("--layout", "contract") == LayoutKind::contract);
-  CHECK(parse_choice<LayoutKind>("--layout", "greedy") == LayoutKind::greedy);
-  const std::string text = complaint([] { parse_choice<LayoutKind>("--layout", "megatrom"); });
-  CHECK(has(text, "--layout 'megatrom' does not exist"));
-  CHECK(has(text, "did you mean \"megatron\"?"));
-  CHECK(has(text, "\"fsdp2\" or \"greedy\""));
-}
-
 // 2^53 + 1 and 2^63 - 1 are no powers of two, though the fp64 numbers nearest to them are.
 // 1 - beta must be 2^-23 or more, and the fp32 number 0.99999994 is 1 - 2^-24. The largest scales are 2^127
 // and 2^512: S * micro_batches may not leave 2^-126 .. 2^126 in any step (R5).
@@ -331,23 +279,4 @@ TEST_CASE("config: files that cannot be read") {
   std::filesystem::permissions(file.path, std::filesystem::perms::none);
   if (!std::ifstream(file.path).good())
     CHECK(has(about(file.path), file.path));  // root reads it all the same
-}
-
-TEST_CASE("config: parameter dtypes and the nearest word") {
-  CHECK(parse_param_dtype("fp32") == DType::fp32);
-  CHECK(parse_param_dtype("bf16") == DType::bf16);
-  CHECK(parse_param_dtype("fp16") == DType::fp16);
-  for (const char* word : {"", "fp64", "u32", "FP32", "fp16 "})
-    CHECK(complaint([&] { parse_param_dtype(word); }) != "");
-  const std::vector<std::string> choices = {"steps", "seed", "stages", "text"};
-  CHECK(nearest("steps", choices) == "steps");
-  CHECK(nearest("step", choices) == "steps");  // one inserted
-  CHECK(nearest("seeed", choices) == "seed");  // one removed
-  CHECK(nearest("tezt", choices) == "text");   // one replaced
-  CHECK(nearest("stagse", choices) == "stages");
-  CHECK(nearest("", choices) == "seed");  // the first of the shortest
-  // A beginning of three characters counts for more than a small distance, one of two does not.
-  CHECK(nearest("abc", {"xyz", "abcdefgh"}) == "abcdefgh");
-  CHECK(nearest("ab", {"xy", "abcdefgh"}) == "xy");
-  CHECK(nearest("anything", {}) == "");
 }

@@ -1,4 +1,5 @@
-// Every layout against the system it is named after, element by element: who owns what, and where it stands there.
+// Every layout against the system it is named after, element by element: who owns what, and where it stands
+// there.
 
 #include <doctest.h>
 
@@ -19,7 +20,8 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-/// Odd sizes, empty tensors, fewer elements or rows than ranks, no rows, no dimensions, ties, one large tensor.
+/// Odd sizes, empty tensors, fewer elements or rows than ranks, no rows, no dimensions, ties, one large
+/// tensor.
 const std::vector<std::vector<Shape>> models = {
     {},
     {{0}, {0, 5}, {7, 0}},
@@ -109,7 +111,8 @@ bool owned_once(const std::vector<int>& owner, const FlatLayout& layout) {
   return ok;
 }
 
-/// Buckets start with a tensor, have reached bucket_numel (but the first), and had not before their first tensor.
+/// Buckets start with a tensor, have reached bucket_numel (but the first), and had not before their first
+/// tensor.
 bool buckets_reach(const ShardMap& map, const FlatLayout& layout, std::int64_t bucket_numel) {
   bool ok = true;
   for (const FlatRange& bucket : map.buckets()) {

@@ -51,7 +51,8 @@ bool refused(const std::function<void()>& call, const std::string& part) {
 
 }  // namespace
 
-// e fills the first bucket of 128; then d, c, b and a stand at 0, 0, 64 and 128 of the second, which ends at 256.
+// e fills the first bucket of 128; then d, c, b and a stand at 0, 0, 64 and 128 of the second, which ends at
+// 256.
 TEST_CASE("peer_layouts: megatron by hand") {
   const FlatLayout layout = small();
   CHECK(slices(LayoutKind::megatron, layout, 2, 100, 0) == Slices{{0, 0, 64, 64}, {1, 0, 128, 8}});
@@ -61,7 +62,8 @@ TEST_CASE("peer_layouts: megatron by hand") {
   const ShardMap map = make_shard_map(LayoutKind::megatron, layout, 2, 100);
   CHECK(map.buckets() == Ranges{{0, 3072}, {3072, 4096}});
   CHECK_FALSE(map.aligned());
-  // One bucket: e 0-100, d 128, c 128-129, b 192-199, a 256-271, padded to lcm(3, 128) = 384, 128 for each rank.
+  // One bucket: e 0-100, d 128, c 128-129, b 192-199, a 256-271, padded to lcm(3, 128) = 384, 128 for each
+  // rank.
   CHECK(slices(LayoutKind::megatron, layout, 3, 1000, 0) == Slices{{0, 0, 128, 100}});
   CHECK(slices(LayoutKind::megatron, layout, 3, 1000, 1) == Slices{{0, 128, 256, 8}});
   CHECK(slices(LayoutKind::megatron, layout, 3, 1000, 2) == Slices{{0, 256, 384, 15}});

@@ -1,5 +1,6 @@
 #pragma once
-// Existing systems dealing out elements one by one: slow, literal, and written without common/layout/peer_buffers.cpp.
+// Existing systems dealing out elements one by one: slow, literal, and written without
+// common/layout/peer_buffers.cpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -82,7 +83,8 @@ inline std::vector<std::int64_t> literal_chunks(const TensorSlot& slot, int worl
   return content;
 }
 
-/// Again and again the largest tensor that is left, the first of its size, to the least loaded rank, the first of its load.
+/// Again and again the largest tensor that is left, the first of its size, to the least loaded rank, the
+/// first of its load.
 inline std::vector<LiteralBuffer> literal_greedy(const FlatLayout& layout, int world) {
   std::vector<LiteralBuffer> buffers;
   std::vector<bool> taken(layout.tensors().size());
