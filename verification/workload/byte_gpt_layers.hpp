@@ -5,6 +5,7 @@
 // Backward functions take d loss / d output and write d loss / d input and d loss / d parameters, overwriting
 // what was there. Every function is instantiated for float and double.
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -14,12 +15,15 @@
 
 namespace zeroproof::workload {
 
-/// A dense matrix that owns its elements, zero at first.
+/// A dense matrix that owns its elements, zero at first. Its views never hold a null pointer, which could not be moved to
+/// a row or column of an empty matrix.
 template <class Real>
 class Buffer {
  public:
   Buffer(std::int64_t rows, std::int64_t columns)
-      : rows_(rows), columns_(columns), elements_(static_cast<std::size_t>(rows * columns)) {}
+      : rows_(rows),
+        columns_(columns),
+        elements_(static_cast<std::size_t>(std::max<std::int64_t>(rows * columns, 1))) {}
 
   Matrix<Real> view() { return {elements_.data(), rows_, columns_}; }
   Matrix<const Real> view() const { return {elements_.data(), rows_, columns_}; }

@@ -96,7 +96,7 @@ Matrix<Real> fold_rows(Communicator* group, const BlockRange& rows, Matrix<Real>
   }
   group->all_to_all(send, recv);
   for (std::int64_t i = 0; i < numel; ++i) {
-    Real nodes[sum_blocks];
+    Real nodes[sum_blocks] = {};
     for (int s = 0; s < size; ++s) {
       nodes[s] = s == mine ? own.data[i] : received[static_cast<std::size_t>(s * numel + i)];
     }
