@@ -167,13 +167,16 @@ TEST_CASE("dot: carries may be left in the limbs") {
   limbs.positive.limbs[12] = 1;                    // 2^32
   limbs.negative.limbs[11] = 0xFFFFFFFF00000000U;  // 2^64 - 2^32
   CHECK(reference::dot_finish(limbs) == 0x1p33 - 1);
+  DotLimbs full = limbs;
+  reference::dot_accumulate({}, std::vector<float>{1}, std::vector<float>{1}, full);  // normalises first
+  CHECK(reference::dot_finish(full) == 0x1p33);
   std::swap(limbs.positive, limbs.negative);
   CHECK(reference::dot_finish(limbs) == -(0x1p33 - 1));
-  reference::dot_accumulate({}, std::vector<float>{1}, std::vector<float>{1}, limbs);  // normalises first
-  CHECK(reference::dot_finish(limbs) == -(0x1p33 - 2));
   reference::dot_normalise(limbs);
-  CHECK(limbs.positive.limbs[11] == 1);
+  CHECK(limbs.positive.limbs[11] == 0);
+  CHECK(limbs.positive.limbs[12] == 0xFFFFFFFFU);
   CHECK(limbs.negative.limbs[11] == 0xFFFFFFFFU);
+  CHECK(limbs.negative.limbs[13] == 1);
 }
 
 TEST_CASE("dot: views of different lengths are refused") {

@@ -1,4 +1,5 @@
-// How a step of L-BFGS ends, and which pairs it remembers: one branch after the other, by closures that are scripted.
+// How a step of L-BFGS ends, and which pairs it remembers: one branch after the other, by closures that are
+// scripted.
 
 #include "tests/reference/lbfgs_script.hpp"
 
@@ -44,6 +45,16 @@ TEST_CASE("lbfgs ends: max_eval, also as five quarters of max_iter, and never in
       quarter.step({{9, {4}}, {10, {1}}, {10, {1}}, {8, {3}}, {10, {1}}, {10, {1}}, {7, {2}}});
   CHECK(report.end == LbfgsEnd::max_eval);
   CHECK(report.iterations == 2);
+
+  // E is 4, then 5: floor(5 * 4 / 4).
+  Scripted fifth = without_tolerances();
+  fifth.hyper.max_iter = 4;
+  fifth.hyper.max_eval = {};
+  fifth.hyper.line_search = LineSearch::armijo;
+  fifth.start({0});
+  const LbfgsReport second = fifth.step({{9, {4}}, {10, {1}}, {10, {1}}, {8, {3}}, {7, {2}}});
+  CHECK(second.end == LbfgsEnd::max_eval);
+  CHECK(second.iterations == 2);
 
   // E = 6 after five one-trial iterations of six: floor(5 * 6 / 4) = 7 comes no earlier than max_iter does.
   Scripted sixth = without_tolerances();
@@ -169,6 +180,18 @@ TEST_CASE("lbfgs pairs: skipped for negative curvature and when a product overfl
   const float large = std::numeric_limits<float>::max();
   CHECK(overflow.step({{9, {large}}, {8, {-large}}}).pairs_skipped == 1);  // y = -inf, so y.s = +inf
   CHECK(overflow.state().h == 1);
+}
+
+TEST_CASE("lbfgs pairs: skipped when the move is infinite") {
+  // The second move is 3e38 times -2; a closure that does not mind makes y = -1, so y.s = +inf and y.y = 1.
+  Scripted run = without_tolerances();
+  run.hyper.lr = 3e38;
+  run.hyper.max_iter = 3;
+  run.start({0});
+  const LbfgsReport report = run.step({{9, {1}}, {8, {2}}, {7, {1}}});
+  CHECK(run.visited[2] == std::vector<float>{-inf32});
+  CHECK(report.pairs_skipped == 2);
+  CHECK(run.state().h == 1);
 }
 
 TEST_CASE("lbfgs pairs: the oldest goes first, and more may be kept than there are") {

@@ -20,9 +20,9 @@ double quadratic(const std::vector<float>& x, std::vector<float>& g) {
 }  // namespace
 
 TEST_CASE("lbfgs: two iterations and one more, by hand") {
-  // From (4, 1): g = (4, 4), so t = 1/8 and x = (7/2, 1/2), g = (7/2, 2). Then s = (-1/2, -1/2), y = (-1/2, -2),
-  // y.s = 5/4, y.y = 17/4, h = 5/17; the recursion gives d = (-379/170, -139/170) and x = (108/85, -27/85). The numbers
-  // below are these with the roundings of R21, each made with fractions, on paper.
+  // From (4, 1): g = (4, 4), so t = 1/8 and x = (7/2, 1/2), g = (7/2, 2). Then s = (-1/2, -1/2), y = (-1/2,
+  // -2), y.s = 5/4, y.y = 17/4, h = 5/17; the recursion gives d = (-379/170, -139/170) and x = (108/85,
+  // -27/85). The numbers below are these with the roundings of R21, each made with fractions, on paper.
   const FlatLayout layout({{"x", {2}}});
   const ShardMap shards(layout.padded_numel(), 1, 1024);
   LbfgsHyper hyper;
@@ -273,7 +273,9 @@ TEST_CASE("mean_loss: the tree in fp64, then one division") {
   CHECK(mean_loss(std::vector<double>{1, w, w, w, w}, 1) ==
         1 + 4 * w);  // the fifth comes last, and ties to even
   CHECK(mean_loss(std::vector<double>{1, 0, 0}, 3) == 1.0 / 3);
-  CHECK(mean_loss(std::vector<double>{5}, 5 * 7) == 1.0 / 7);
+  CHECK(mean_loss(std::vector<double>{5}, 49) == 5.0 / 49);  // 5 * (1.0 / 49) is another number
+  CHECK(bits(mean_loss(std::vector<double>{-0.0, -0.0, -0.0}, 1)) ==
+        bits(-0.0));  // nothing is added to the third
   CHECK(std::isnan(mean_loss(std::vector<double>{1, nan64}, 2)));
   ZP_CHECK_INVALID(mean_loss({}, 1));
   ZP_CHECK_INVALID(mean_loss(std::vector<double>{1}, 0));

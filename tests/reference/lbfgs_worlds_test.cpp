@@ -246,6 +246,11 @@ TEST_CASE("lbfgs worlds: a rank that differs is named on every rank") {
     s.rho = {1};
     s.steps = s.grad_changes = {s.master};
   });
+  const std::string message = complaint(-1, -1, [](int rank, LbfgsHyper&, OwnedState& state) {
+    state.rho = {rank == 3 ? 2.0 : 1.0};
+    state.steps = state.grad_changes = {state.master};
+  });
+  CHECK(contains(message, "a scalar of the state of L-BFGS on rank 3 differs"));
 }
 
 TEST_CASE("lbfgs worlds: setups that do not fit are refused") {
