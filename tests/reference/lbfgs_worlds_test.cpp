@@ -253,6 +253,23 @@ TEST_CASE("lbfgs worlds: a rank that differs is named on every rank") {
   CHECK(contains(message, "a scalar of the state of L-BFGS on rank 3 differs"));
 }
 
+TEST_CASE("lbfgs worlds: a loss that is NaN is one value, whatever its payload") {
+  const FlatLayout layout({{"x", {5000}}});
+  const ShardMap shards(layout.padded_numel(), 3, 1024);
+  ThreadWorld world(3);
+  run_ranks(world, [&](Communicator& comm) {
+    const std::unique_ptr<LbfgsOptimizer> optimizer =
+        reference::make_lbfgs({&layout, &shards, &comm, {}, {}});
+    optimizer->load_state(starting_at(layout, std::vector<float>(5000, 2.0F)).view());
+    const std::uint64_t payload = 0x7FF8000000000001U + static_cast<std::uint64_t>(comm.rank());
+    GatheringClosure closure(layout, shards, comm, [&](const std::vector<float>& x, std::vector<float>& g) {
+      g = x;
+      return std::bit_cast<double>(payload);
+    });
+    CHECK(optimizer->step(closure).end == LbfgsEnd::nonfinite);
+  });
+}
+
 TEST_CASE("lbfgs worlds: setups that do not fit are refused") {
   const FlatLayout layout({{"x", {3000}}});
   const FlatLayout longer({{"x", {5000}}});
