@@ -1,6 +1,7 @@
 #include "reference/lbfgs_vectors.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "reference/blocks.hpp"
 #include "reference/buffers.hpp"
@@ -10,13 +11,21 @@
 namespace zeroproof::reference {
 namespace {
 
-/// Adds the integers of normalised limbs over ranks. Digits below 2^32 leave room for 2^32 ranks.
-void add_over_ranks(Communicator& comm, NormLimbs& limbs) {
-  comm.all_reduce(limbs.limbs, IntegerReduce::sum);
-  std::array<std::uint64_t, 2> counts = {limbs.nan_count, limbs.inf_count};
-  comm.all_reduce(counts, IntegerReduce::sum);
-  limbs.nan_count = counts[0];
-  limbs.inf_count = counts[1];
+/// Adds the integers of normalised limbs over ranks, in one message. Digits below 2^32 leave room for 2^32
+/// ranks.
+void add_over_ranks(Communicator& comm, std::initializer_list<NormLimbs*> sums) {
+  std::vector<std::uint64_t> words;
+  for (const NormLimbs* sum : sums) {
+    words.insert(words.end(), sum->limbs.begin(), sum->limbs.end());
+    words.insert(words.end(), {sum->nan_count, sum->inf_count});
+  }
+  comm.all_reduce(words, IntegerReduce::sum);
+  auto word = words.begin();
+  for (NormLimbs* sum : sums) {
+    for (std::uint64_t& limb : sum->limbs) limb = *word++;
+    sum->nan_count = *word++;
+    sum->inf_count = *word++;
+  }
 }
 
 ConstArray block(const ShardVector& v, std::int64_t begin, std::int64_t count) {
@@ -95,8 +104,7 @@ double ShardVectors::dot(const ShardVector& a, const ShardVector& b) const {
     dot_accumulate({}, at(Span<const float>(a), piece), at(Span<const float>(b), piece), limbs);
   }
   dot_normalise(limbs);
-  add_over_ranks(*comm_, limbs.positive);
-  add_over_ranks(*comm_, limbs.negative);
+  add_over_ranks(*comm_, {&limbs.positive, &limbs.negative});
   return dot_finish(limbs);
 }
 
@@ -104,7 +112,7 @@ double ShardVectors::sum_abs(const ShardVector& a) const {
   NormLimbs limbs;
   for (const Piece& piece : pieces_) grad_abs_accumulate({}, at(Span<const float>(a), piece), limbs);
   grad_norm_normalise(limbs);
-  add_over_ranks(*comm_, limbs);
+  add_over_ranks(*comm_, {&limbs});
   return grad_abs_finish(limbs);
 }
 
