@@ -120,6 +120,14 @@ TEST_CASE("binned: by hand") {
   CHECK(sum_of({-1 - 0x1p-23F}) == fields(6, -32, -64));
 }
 
+TEST_CASE("binned: the sum is rounded once, from all its 56 bits") {
+  // 2^54 + 2^30 lies half way between two fp32 values; one more unit decides, and would be lost in fp64.
+  CHECK(fields(1, (1 << 30) + 64, 0).value() == 0x1p-95F);
+  CHECK(fields(1, (1 << 30) + 64, 1).value() == 0x1.000002p-95F);
+  CHECK(fields(1, (1 << 30) + 64, -1).value() == 0x1p-95F);
+  CHECK(fields(1, -(1 << 30) - 64, -1).value() == -0x1.000002p-95F);
+}
+
 TEST_CASE("binned: zeros, subnormals and cancellation") {
   CHECK(sum_of({0.0F, -0.0F}) == fields(0, 0, 0));
   CHECK(bits(sum_of({-0.0F, -0.0F}).value()) == bits(0.0F));
