@@ -56,3 +56,27 @@ TEST_CASE("distributed: persistent tensors are whole on every rank") {
     }
   }
 }
+
+TEST_CASE("distributed: any shard map equals the dense optimizer") {
+  Settings settings{usual_hyper(), {}};
+  std::size_t turn = 0;
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (const MapKind map : {MapKind::stretches, MapKind::tensors, MapKind::last_rank}) {
+      for (const int world_size : {1, 2, 3, 8}) {
+        for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
+          Case c{stage, world_size, 1024, std::array<std::int64_t, 3>{1, 5, 3}[turn % 3]};
+          c.map = map;
+          c.order = order;
+          c.persistent_numel = turn % 2 == 0 ? 37 : 0;
+          settings.hyper.norm =
+              std::array<NormForm, 3>{NormForm::exact, NormForm::one, NormForm::inf}[turn % 3];
+          if (map == MapKind::last_rank) settings.hyper.norm = NormForm::chunk1024;
+          settings.grad_sum = turn % 5 == 0 ? GradSum::binned : GradSum::tree;
+          settings.param_rounding = turn % 4 == 0 ? ParamRounding::stochastic : ParamRounding::nearest;
+          check_case(c, settings);
+          ++turn;
+        }
+      }
+    }
+  }
+}

@@ -1,6 +1,7 @@
 #pragma once
 // A small model, leaves that need no network, and both reference optimizers running side by side.
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
@@ -35,6 +36,14 @@ struct Settings {
   GradSum grad_sum = GradSum::tree;
 };
 
+/// Who owns what: the contract's layout, or another one.
+enum class MapKind {
+  contract,
+  stretches,  ///< 97 elements to each rank in turn; nobody owns padding
+  tensors,    ///< whole tensors in turn, in reverse order
+  last_rank   ///< everything to one rank
+};
+
 /// Everything a case varies.
 struct Case {
   int stage = 1;
@@ -45,13 +54,41 @@ struct Case {
   DType param_dtype = DType::bf16;
   MicroBatchOrder order = MicroBatchOrder::by_stage;
   std::int64_t persistent_numel = 0;
+  MapKind map = MapKind::contract;
 };
+
+/// A map of odd_layout in two buckets of which neither is as long as the other.
+inline ShardMap map_of(const FlatLayout& layout, const Case& c) {
+  if (c.map == MapKind::contract) return ShardMap(layout.padded_numel(), c.world_size, c.bucket_numel);
+  const std::int64_t middle = layout.tensors()[3].begin;
+  std::vector<Bucket> buckets;
+  int turn = 0;
+  for (const FlatRange& range : {FlatRange{0, middle}, FlatRange{middle, layout.padded_numel()}}) {
+    Bucket bucket{range, std::vector<std::vector<FlatRange>>(static_cast<std::size_t>(c.world_size))};
+    const auto give = [&](int rank, const FlatRange& part) {
+      bucket.owned[static_cast<std::size_t>(rank)].push_back(part);
+    };
+    if (c.map == MapKind::last_rank) give(c.world_size - 1, range);
+    for (const Piece& piece : layout.pieces({range})) {
+      const std::int64_t end = piece.global_begin + piece.numel;
+      if (c.map == MapKind::tensors)
+        give(c.world_size - 1 - turn++ % c.world_size, {piece.global_begin, end});
+      if (c.map != MapKind::stretches) continue;
+      for (std::int64_t begin = piece.global_begin; begin < end; begin += 97) {
+        give(turn++ % c.world_size, {begin, std::min(begin + 97, end)});
+      }
+    }
+    buckets.push_back(std::move(bucket));
+  }
+  return ShardMap(layout.padded_numel(), c.world_size, std::move(buckets));
+}
 
 inline std::string to_string(const Case& c) {
   return "stage " + std::to_string(c.stage) + ", W " + std::to_string(c.world_size) + ", bucket " +
          std::to_string(c.bucket_numel) + ", M " + std::to_string(c.micro_batches) + ", leaf " +
          std::string(name(c.leaf_dtype)) + ", param " + std::string(name(c.param_dtype)) + ", " +
-         std::string(name(c.order)) + ", persistent " + std::to_string(c.persistent_numel);
+         std::string(name(c.order)) + ", persistent " + std::to_string(c.persistent_numel) + ", map " +
+         std::to_string(static_cast<int>(c.map));
 }
 
 /// A scaler that has something to do within four steps: backs off after an overflow and grows after two good

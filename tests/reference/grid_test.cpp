@@ -221,6 +221,36 @@ TEST_CASE("grid: everything at once") {
   check_grids({{1, 2, 2, 2}, {2, 2, 2, 2}, {2, 2, 2, 4}, {2, 1, 4, 2}});
 }
 
+TEST_CASE("grid: a value that is not finite on one rank stops every rank of the step") {
+  const Grid grid{2, 2, 2, 1};
+  for (int culprit = 0; culprit < 8; ++culprit) {
+    std::vector<int> skipped(8, -1);
+    run_grid(grid, [&](const GridPlace& place) {
+      const CutModel model(grid.tp);
+      const FlatLayout layout = model.layout();
+      const ShardMap shards(layout.padded_numel(), grid.ranks, 1024);
+      const InitialState initial(layout);
+      OptimizerSetup setup;
+      setup.layout = &layout;
+      setup.shards = &shards;
+      setup.comm = place.comm;
+      setup.replicas = place.replicas;
+      setup.tp = place.tp;
+      setup.hyper.norm = NormForm::exact;
+      PartSource source(model, grid, 0, place.tp_rank, DType::fp32);
+      setup.placement = source.placement();
+      const auto optimizer = reference::make_distributed_optimizer(setup);
+      optimizer->load_state(initial.view());
+      optimizer->run_phase(Phase::prepare, source);
+      optimizer->run_phase(Phase::reduce, source);
+      if (place.number == culprit) write(stored(*optimizer, BufferId::grad_sum).view, inf32);
+      optimizer->run_phase(Phase::unscale, source);
+      skipped[static_cast<std::size_t>(place.number)] = optimizer->skipped() ? 1 : 0;
+    });
+    CHECK(skipped == std::vector<int>(8, 1));
+  }
+}
+
 TEST_CASE("grid: ranks with other scalars are named on every rank of the step") {
   const auto messages = [](auto change) {
     const Grid grid{2, 3, 2, 1};

@@ -16,7 +16,7 @@ class LayeredPair {
       : c_(c),
         settings_(settings),
         layout_(odd_layout()),
-        shards_(layout_.padded_numel(), c.world_size, c.bucket_numel),
+        shards_(map_of(layout_, c)),
         model_(layout_, c.param_dtype, c.leaf_dtype),
         dense_model_(layout_, c.param_dtype, c.leaf_dtype) {
     const InitialState initial(layout_);
@@ -126,6 +126,21 @@ TEST_CASE("layered: 16-bit gradients, other parameters, persistent tensors, bins
         c.persistent_numel = persistent_numel;
         Settings settings{usual_hyper(), {}};
         settings.grad_sum = persistent_numel == 1025 ? GradSum::binned : GradSum::tree;
+        check_layered(c, settings);
+      }
+    }
+  }
+}
+
+TEST_CASE("layered: units whose elements are dealt out in any way") {
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (const MapKind map : {MapKind::stretches, MapKind::tensors, MapKind::last_rank}) {
+      for (const int world_size : {2, 5}) {
+        Case c{stage, world_size, 1024, 3};
+        c.map = map;
+        c.persistent_numel = 37;
+        Settings settings{usual_hyper(), {}};
+        settings.hyper.norm = NormForm::exact;
         check_layered(c, settings);
       }
     }

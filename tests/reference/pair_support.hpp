@@ -115,7 +115,7 @@ class Pair {
       : c_(c),
         settings_(settings),
         layout_(odd_layout()),
-        shards_(layout_.padded_numel(), c.world_size, c.bucket_numel),
+        shards_(map_of(layout_, c)),
         leaves_(layout_, c.leaf_dtype) {
     const InitialState initial(layout_);
     dense_setup_.layout = &layout_;
