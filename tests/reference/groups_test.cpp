@@ -59,6 +59,22 @@ TEST_CASE("groups: a tensor with a count of its own has the rate of its group") 
   CHECK(scalars[1].is_first == 1);
 }
 
+TEST_CASE("groups: a tensor that has rested follows the schedule of the run") {
+  ThreeElements model;
+  model.setup.groups.rules = {group("single", 0.5, 1)};
+  model.setup.groups.of_tensor = {0, 1};
+  model.setup.groups.schedule.warmup = 8;
+  model.setup.missing_grad = MissingGrad::skip;
+  model.tensor_steps = {3, 0};
+  model.applied_steps = 3;
+  reference::DenseOptimizer optimizer(model.setup, model.state());
+  CHECK(step(optimizer, {{1, 1, 1}, {1, 1, 1}}, {{}, {{true, true}, {true, true}}}));
+  const std::vector<StepScalars>& scalars = optimizer.last_step().scalars;
+  CHECK(scalars[0].lr == 0.125F);  // 0.25 * 4 / 8
+  CHECK(scalars[1].lr == 0.0625F);
+  CHECK(scalars[1].step_size == 0.125F);  // over 1 - 1/2, of its own first step
+}
+
 TEST_CASE("groups: every stage equals the dense optimizer") {
   Settings settings;
   settings.hyper = usual_hyper();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/guarded_buffer.hpp"
 #include "common/step/layered_model.hpp"
 #include "tests/reference/distributed_support.hpp"
 
