@@ -57,7 +57,7 @@ struct Case {
   MapKind map = MapKind::contract;
 };
 
-/// A map of odd_layout in two buckets of which neither is as long as the other.
+/// A map of odd_layout; those that are not the contract's have two buckets.
 inline ShardMap map_of(const FlatLayout& layout, const Case& c) {
   if (c.map == MapKind::contract) return ShardMap(layout.padded_numel(), c.world_size, c.bucket_numel);
   const std::int64_t middle = layout.tensors()[3].begin;

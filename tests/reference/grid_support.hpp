@@ -1,7 +1,6 @@
 #pragma once
 // Process grids of threads with groups made by hand, and a model that tensor parallelism cuts.
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -191,7 +190,7 @@ inline std::vector<float> undistributed_leaf(const CutModel& model, const std::v
         float& target = leaf[static_cast<std::size_t>(place.global(e))];
         target = parts[t][local];
         if (!place.tp_replicated) continue;
-        // Whole tensors stand at other places in no layout but this test's: pieces are the same on all TP ranks.
+        // The element has the same local index on every TP rank, because all of them have the same shapes.
         std::vector<Span<const float>> views;
         for (const std::vector<float>& other : parts)
           views.push_back(Span<const float>(other).subspan(local, 1));
