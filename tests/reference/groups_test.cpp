@@ -59,6 +59,19 @@ TEST_CASE("groups: a tensor with a count of its own has the rate of its group") 
   CHECK(scalars[1].is_first == 1);
 }
 
+TEST_CASE("groups: a tensor with a count of its own moves by its own scalars") {
+  ThreeElements model;
+  model.setup.groups.rules = {group("pair", 0.5, 1)};
+  model.setup.groups.of_tensor = {1, 0};  // the default group has the second tensor
+  model.setup.missing_grad = MissingGrad::skip;
+  model.tensor_steps = {3, 0};
+  model.applied_steps = 3;
+  reference::DenseOptimizer optimizer(model.setup, model.state());
+  CHECK(step(optimizer, {{4, 4, 4}, {4, 4, 4}}, {{}, {{true, true}, {true, true}}}));  // g1 = 1
+  // As in the first test q = 1/4; step_size = 1/4 / (1 - 1/2), and the decay is 1/4 * 1/2 * 16: 16 - 1/8 - 2.
+  CHECK(optimizer.master()[1024] == 13.875F);
+}
+
 TEST_CASE("groups: a tensor that has rested follows the schedule of the run") {
   ThreeElements model;
   model.setup.groups.rules = {group("single", 0.5, 1)};
