@@ -1,15 +1,11 @@
 #include "verification/mpi_job.hpp"
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -17,9 +13,8 @@
 #include "common/base/error.hpp"
 #include "verification/capabilities.hpp"
 #include "verification/json_types.hpp"
+#include "verification/mpi_launch.hpp"
 #include "verification/mpi_world.hpp"
-
-extern char** environ;
 
 namespace zeroproof::verification {
 namespace {
@@ -31,18 +26,6 @@ int from_environment(std::initializer_list<const char*> names) {
   }
   return -1;
 }
-
-/// Variables without which Open MPI refuses to run as root or with more ranks than cores; set ones are kept.
-constexpr std::pair<const char*, const char*> mpi_environment[] = {
-    {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-    {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-    {"OMPI_MCA_mpi_yield_when_idle", "1"},
-    {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
-};
-
-/// Set for the jobs this program starts.
-constexpr const char* child_mark = "ZP_MPI_CHILD";
 
 /// A file in the temporary folder that disappears with this object.
 class TemporaryFile {
@@ -85,30 +68,6 @@ std::string own_path() {
   return path;
 }
 
-/// Runs a command with its output in a file; returns the wait status.
-int run_command(const std::vector<std::string>& words, const std::string& output) {
-  for (const auto& [variable, value] : mpi_environment) ::setenv(variable, value, 0);
-  ::setenv(child_mark, "1", 1);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_WRONLY | O_TRUNC, 0600);
-  ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  pid_t child = 0;
-  const int error = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ZP_CHECK(error == 0, ErrorCode::unavailable, words[0] + " cannot be started: " + std::strerror(error),
-           "MPI cases run under it",
-           "install openmpi-bin, or leave MPI worlds out with --world self,threads:4");
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
-}
-
 /// The lines of a job's output that say what went wrong, without mpirun's frames.
 std::string last_words(const std::string& output) {
   std::vector<std::string> lines;
@@ -146,7 +105,8 @@ std::vector<CaseResult> run_job(const VerifyOptions& options, int size, const st
   text_file.write(text.bytes);
   const TemporaryFile report;
   const TemporaryFile output;
-  std::vector<std::string> words = {ZP_MPIEXEC, "-n", std::to_string(size), own_path(), "verify"};
+  std::vector<std::string> words = mpirun_words(options.hostfile);
+  words.insert(words.end(), {"-n", std::to_string(size), own_path(), "verify"});
   for (const CaseSpec& spec : cases) words.push_back(spec.id());
   for (std::size_t i = 0; i < options.replay_flags.size(); i += 2) {
     if (options.replay_flags[i] == "--text") continue;
@@ -154,7 +114,10 @@ std::vector<CaseResult> run_job(const VerifyOptions& options, int size, const st
   }
   if (options.gradients.empty()) words.insert(words.end(), {"--text", text_file.path()});
   words.insert(words.end(), {"--report", "json:" + report.path()});
-  const int status = run_command(words, output.path());
+  const Ended mpirun = run_mpirun(words, output.path(), [&] {
+    return !report.content().empty() || output.content().find("MPI_ABORT was invoked") != std::string::npos;
+  });
+  const int status = mpirun.status;
   const std::string json = report.content();
   std::vector<CaseResult> results;
   if (!json.empty()) results = cases_from_json(json);
@@ -162,7 +125,7 @@ std::vector<CaseResult> run_job(const VerifyOptions& options, int size, const st
   // missing.
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   for (CaseResult& result : results) {
-    if (result.status != Status::error || code <= 128) continue;
+    if (result.status != Status::error || code <= 128 || mpirun.lingered) continue;
     result.status = Status::crashed;
     result.reason += " (a process of the MPI job died of signal " + std::to_string(code - 128) + ")";
   }
@@ -173,8 +136,9 @@ std::vector<CaseResult> run_job(const VerifyOptions& options, int size, const st
     const bool hung = WIFEXITED(status) && WEXITSTATUS(status) == 5;
     results.push_back(failed(options, spec, hung ? Status::hung : Status::crashed,
                              "the MPI job ended without a result (" +
-                                 (WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                                                      : "exit " + std::to_string(WEXITSTATUS(status))) +
+                                 (mpirun.lingered       ? "mpirun waited for a host it had lost"
+                                  : WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
+                                                        : "exit " + std::to_string(WEXITSTATUS(status))) +
                                  "); it said: " + last_words(output.content())));
   }
   return results;
@@ -184,11 +148,20 @@ std::vector<CaseResult> run_job(const VerifyOptions& options, int size, const st
 
 bool inside_mpi_job() { return mpi_job_size() > 0; }
 
-bool started_by_zeroproof() { return std::getenv(child_mark) != nullptr; }
+bool started_by_zeroproof() { return std::getenv(mpi_child_mark) != nullptr; }
 
-int mpi_job_size() { return std::max(0, from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})); }
+/// srun with PMIx gives a rank by that name, and the size as Slurm's own. Slurm's variables alone prove nothing: a
+/// batch script, which is no MPI process, has them too.
+int mpi_job_size() {
+  const int size = from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
+  if (size >= 0) return size;
+  if (from_environment({"PMIX_RANK"}) < 0) return 0;
+  return std::max(0, from_environment({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}));
+}
 
-int mpi_job_rank() { return std::max(0, from_environment({"OMPI_COMM_WORLD_RANK", "PMI_RANK"})); }
+int mpi_job_rank() {
+  return std::max(0, from_environment({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}));
+}
 
 std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(const VerifyOptions& options) {
   return [&options](const CaseSpec& spec) -> std::unique_ptr<World> {
@@ -212,6 +185,9 @@ std::vector<CaseResult> run_mpi_jobs(const VerifyOptions& options, const std::ve
     }
     return results;
   }
+  ZP_CHECK(from_environment({"SLURM_STEP_NUM_TASKS"}) <= 1, ErrorCode::config,
+           "srun started several copies of this program that know nothing of each other",
+           "each would start the MPI cases again", "use srun --mpi=pmix, or start one copy only");
   std::set<std::pair<int, std::string>> jobs;  // one per world size and workload
   for (const CaseSpec& spec : cases) jobs.insert({spec.world.size, spec.workload});
   for (const auto& [size, workload] : jobs) {

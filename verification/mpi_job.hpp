@@ -17,7 +17,7 @@ using Texts = std::map<std::string, workload::Text>;
 /// True if this process belongs to a job that run_mpi_jobs started, not to one of the user's own.
 bool started_by_zeroproof();
 
-/// True if this process was started by an MPI launcher.
+/// True if this process was started by an MPI launcher: mpirun of Open MPI or MPICH, or srun with PMIx or PMI-2.
 bool inside_mpi_job();
 
 /// Ranks of the job this process belongs to; 0 outside one.
@@ -30,9 +30,11 @@ int mpi_job_rank();
 /// another size than the job.
 std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(const VerifyOptions& options);
 
-/// Starts one job per world size and returns the results of all cases. A job that fails gives crashed, hung
+/// Starts one job per world size, on this machine or on the hosts of a host file (options.hostfile, else
+/// ZP_HOSTFILE; ZP_MPIRUN_ARGS holds more words for mpirun), and returns the results of all cases. A job that fails gives crashed, hung
 /// or error results that name the rank where it can be known; without MPI the cases are skipped.
 /// The jobs train on these texts, handed over in files, so that they see the bytes this process saw.
+/// Errors: io if the host file cannot be read; config if srun started several copies of this program without MPI.
 std::vector<CaseResult> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
                                      const Texts& texts);
 

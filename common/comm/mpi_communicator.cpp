@@ -7,7 +7,6 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "common/comm/mpi_blocks.hpp"
 #include "common/comm/mpi_family.hpp"
 #include "common/comm/mpi_native.hpp"
+#include "common/comm/mpi_pause.hpp"
 #include "common/comm/mpi_window.hpp"
 
 namespace zeroproof {
@@ -25,22 +25,6 @@ using Clock = std::chrono::steady_clock;
 
 /// After a SIGTERM: time for what the living ranks sent to arrive, so that only the dead one is named.
 constexpr std::chrono::milliseconds term_grace{300};
-
-/// Gives the processor away between looks, as there may be more ranks than cores. Sleeps only after about 10
-/// ms without news: MPI moves a long block a little with every look, and that does not show.
-class Pause {
- public:
-  void reset() { count_ = 0; }
-  void operator()() {
-    if (++count_ < looks_before_sleep) return std::this_thread::yield();
-    const int excess = (count_ - looks_before_sleep) / 4;
-    std::this_thread::sleep_for(std::chrono::microseconds(std::min(20 + excess, 200)));
-  }
-
- private:
-  static constexpr int looks_before_sleep = 10'000;
-  int count_ = 0;
-};
 
 class MpiCommunicator final : public ExchangeCommunicator {
  public:

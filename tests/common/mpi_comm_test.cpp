@@ -16,6 +16,8 @@
 //   group_throws  aborts in a group, while others wait in theirs, in the world, or in a group within a group
 //   group_mismatch, group_left, group_absent   the same in a group
 //   group_killed, group_stopped   the same signals while others wait in a group
+//   hosts         nobody misbehaves; says where each rank runs, and checks collectives, groups and windows
+//   cut           nobody misbehaves, but hosts lose each other: who is left says which ranks went silent, and ends
 //   native_stopped  is stopped while the others are inside MPI's own sum: they end with exit code 5
 //
 // Exit code 0 if all checks passed on all ranks, 1 if not; after a signal: what mpirun makes of it, never 0.
@@ -29,6 +31,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -380,6 +383,45 @@ int run_signal(int rank, int signal, bool busy) {
   return 1;
 }
 
+/// Ranks on several hosts. A window is there for ranks of one host, and for no others.
+int run_hosts(int rank) {
+  Checks checks(rank);
+  const auto comm = make_mpi_communicator();
+  const std::string host = comm->host_of(rank);
+  std::printf("rank %d runs on %s\n", rank, host.c_str());
+  int first_there = 0;
+  while (comm->host_of(first_there) != host) ++first_there;
+  const auto neighbours = comm->split(first_there);
+  const auto others = comm->split(rank - first_there);
+  checks.check(neighbours->world_size() < comm->world_size(), "there are several hosts");
+  checks.check(!comm->shared_window(8), "no window over hosts");
+  for (std::int64_t round = 0; round < 3; ++round) {
+    checks.check(groups_are_right(*comm, round), "groups");
+    checks.check(float_sum_is_right(*comm, round), "float sum");
+    checks.check(all_collectives_are_right(*others, round), "group over hosts");
+    checks.check(window_is_right(*neighbours, round), "window of one host");
+  }
+  return checks.agree(*comm);
+}
+
+int run_cut(int rank) {
+  const auto comm = make_mpi_communicator(std::chrono::milliseconds(3000));
+  std::vector<Bytes> blocks(static_cast<std::size_t>(comm->world_size()), Bytes(100'000));
+  auto begin = std::chrono::steady_clock::now();
+  const Failure failure = failure_of([&] {
+    for (int round = 0;; ++round) {
+      if (round == 10 && rank == 0) std::printf("cut it now\n"), std::fflush(stdout);
+      begin = std::chrono::steady_clock::now();
+      comm->all_gather(blocks[static_cast<std::size_t>(rank)], writable(blocks));
+    }
+  });
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  // Through mpirun its words may not come: it has lost the same link.
+  std::ofstream(std::string(std::getenv("ZP_TEST_FOLDER")) + "/rank" + std::to_string(rank))
+      << time.count() << " s: " << failure.text << "\n";
+  return 5;
+}
+
 int run(const std::string& mode, int rank) {
   if (mode == "collectives") return run_collectives(rank);
   if (mode == "slow") return run_slow(rank);
@@ -401,6 +443,8 @@ int run(const std::string& mode, int rank) {
   if (mode == "group_killed") return run_group_signal(rank, SIGKILL, false);
   if (mode == "group_stopped") return run_group_signal(rank, SIGSTOP, false);
   if (mode == "native_stopped") return run_group_signal(rank, SIGSTOP, true);
+  if (mode == "hosts") return run_hosts(rank);
+  if (mode == "cut") return run_cut(rank);
   std::fprintf(stderr, "mpi_comm_test: no mode %s\n", mode.c_str());
   return 2;
 }

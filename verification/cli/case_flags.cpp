@@ -151,6 +151,8 @@ std::shared_ptr<CaseFlags> add_case_flags(CLI::App& command) {
   command.add_option("--steps", flags->steps, "training steps");
   command.add_option("--micro-batches", flags->micro_batches, "micro-batches per step, over all ranks");
   command.add_option("--comm-timeout", flags->comm_timeout, "seconds ranks wait for each other");
+  command.add_option("--hostfile", flags->hostfile,
+                     "host file for mpirun, which starts the ranks of mpi:N worlds (default: ZP_HOSTFILE)");
   command.add_option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
   return flags;
 }
@@ -163,6 +165,7 @@ VerifyOptions options_from(const CaseFlags& flags) {
   for (const std::string& twin : flags.twins) options.twins.push_back(parse_twin(twin));
   for (const std::string& mode : flags.modes) options.modes.push_back(parse_mode(mode));
   options.config_file = flags.config_file;
+  options.hostfile = flags.hostfile;
   options.gradients = flags.gradients;
   ZP_CHECK(flags.gradients.empty() || flags.text.empty(), ErrorCode::config,
            "--text was given with --gradients", "recorded gradients come without a text",

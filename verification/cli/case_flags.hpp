@@ -18,7 +18,7 @@ struct CaseFlags {
   std::string instances, persistent_numel, norm;
   bool overlap = false;
   std::string gradients;
-  std::string config_file, text, fault, seed, steps, micro_batches, comm_timeout;
+  std::string config_file, text, fault, seed, steps, micro_batches, comm_timeout, hostfile;
 };
 
 /// Registers the flags on a subcommand.
