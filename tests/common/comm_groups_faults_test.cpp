@@ -172,6 +172,19 @@ TEST_CASE("groups: a rank that leaves its group, or its work, is named at once")
                    "rank 1 (rank 2 of the world) left without calling barrier #2 (", 2);
 }
 
+TEST_CASE("groups: a rank whose work is over is named in a group that it keeps") {
+  ThreadWorld world(5);
+  std::vector<std::unique_ptr<Communicator>> groups(5);
+  const Outcome outcome = run(world, [&](Communicator& comm) {
+    auto& group = groups[static_cast<std::size_t>(comm.rank())];
+    group = comm.split(comm.rank() % 2);
+    while (comm.rank() % 2 == 1) group->barrier();
+    if (comm.rank() != 2) group->barrier();
+  });
+  check_same_error(outcome, ErrorCode::comm, "rank 1 (rank 2 of the world) left without calling barrier #1 (",
+                   2);
+}
+
 TEST_CASE("groups: a colour below 0, and a split that not all ranks make") {
   ThreadWorld world(3);
   const Outcome negative = run(world, [](Communicator& comm) { comm.split(comm.rank() == 1 ? -5 : 0); });
