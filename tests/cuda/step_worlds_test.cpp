@@ -48,6 +48,32 @@ TEST_CASE("one rank: G is the canonical tree, element by element") {
   }
 }
 
+TEST_CASE("left to the stage, micro-batches are contiguous in stages 0 and 1, strided in 2 and 3") {
+  const FlatLayout& layout = odd_layout();
+  const ShardMap shards(layout.padded_numel(), 2, 2048);
+  for (const int stage : {0, 1, 2, 3}) {
+    std::vector<std::vector<std::int64_t>> asked(2);
+    const FirstState first(layout);
+    const auto world = quick_world(2);
+    run_ranks(*world, [&](Communicator& comm) {
+      OptimizerSetup setup;
+      setup.layout = &layout;
+      setup.shards = &shards;
+      setup.comm = &comm;
+      setup.stage = stage;
+      setup.micro_batches = 5;
+      const auto optimizer = cuda::make_distributed_optimizer(setup);
+      optimizer->load_state(first.state());
+      NumberedLeaves leaves(layout, DType::fp32);
+      optimizer->step(leaves);
+      asked[static_cast<std::size_t>(comm.rank())] = leaves.asked;
+    });
+    using Numbers = std::vector<std::int64_t>;
+    CHECK(asked[0] == (stage < 2 ? Numbers{0, 1} : Numbers{0, 2, 4}));
+    CHECK(asked[1] == (stage < 2 ? Numbers{2, 3, 4} : Numbers{1, 3}));
+  }
+}
+
 TEST_CASE("worlds, stages, assignments and shard maps: the bits of one rank") {
   const FlatLayout& layout = odd_layout();
   for (const std::int64_t m : {1, 3, 7}) {
