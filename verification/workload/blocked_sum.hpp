@@ -12,8 +12,9 @@ inline constexpr int sum_blocks = 8;
 /// Block b of n terms is [block_begin(n, b), block_begin(n, b + 1)). Blocks may be empty. 0 <= n < 2^60.
 constexpr std::int64_t block_begin(std::int64_t n, int b) { return n * b / sum_blocks; }
 
-/// Neighbouring blocks of a sum of `total` terms: all of them, or those of one of 2, 4 or 8 ranks. Their sums fold to
-/// what the tree of the whole sum has at one node, and folding such nodes by the same tree gives the whole sum.
+/// Neighbouring blocks of a sum of `total` terms: all of them, or those of one of 2, 4 or 8 ranks. Their sums
+/// fold to what the tree of the whole sum has at one node, and folding such nodes by the same tree gives the
+/// whole sum.
 struct BlockRange {
   std::int64_t total = 0;
   int first = 0;
@@ -36,8 +37,8 @@ inline T fold_blocks(const T& s0, const T& s1, const T& s2, const T& s3, const T
   return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7));
 }
 
-/// The same tree over 1, 2, 4 or 8 nodes. nodes: [count], overwritten; the fold ends up in nodes[0], unchanged for one
-/// node.
+/// The same tree over 1, 2, 4 or 8 nodes. nodes: [count], overwritten; the fold ends up in nodes[0],
+/// unchanged for one node.
 template <class T>
 inline void fold_nodes(T* nodes, int count) {
   for (int step = 1; step < count; step *= 2) {

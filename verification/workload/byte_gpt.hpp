@@ -28,8 +28,8 @@ struct ByteGptShape {
   int heads = 1;
   int hidden = 1;   ///< width of the MLP
   int context = 1;  ///< positions of one micro-batch
-  /// The head's weight is the token embedding transposed. One gradient then counts both uses: the head's sum over
-  /// positions, plus the lookup's, one addition per element.
+  /// The head's weight is the token embedding transposed. One gradient then counts both uses: the head's sum
+  /// over positions, plus the lookup's, one addition per element.
   bool tied = false;
 };
 
@@ -48,9 +48,9 @@ inline constexpr ByteGptShape byte_gpt_grid_shape8{2, 24, 8, 37, 13};
 /// Errors: invalid_argument if an extent is below 1 (or above 2^20) or width is not divisible by heads.
 std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape);
 
-/// Initial parameters: standard deviation 0.2 for embeddings and 0.02 for the other weights and a tied embedding, divided by
-/// sqrt(2 layers) for the two projections that add to the residual stream; gains 1; biases 0. Element i of
-/// weight tensor k is a multiple of Philox(seed, 256 + k).bell(i).
+/// Initial parameters: standard deviation 0.2 for embeddings and 0.02 for the other weights and a tied
+/// embedding, divided by sqrt(2 layers) for the two projections that add to the residual stream; gains 1;
+/// biases 0. Element i of weight tensor k is a multiple of Philox(seed, 256 + k).bell(i).
 ///
 /// Shapes   flat: [padded_numel]; padding is left as it is.
 /// Errors   as byte_gpt_params, and if the layout is not that of byte_gpt_params(shape) or flat has another
@@ -61,8 +61,8 @@ void init_parameters(const ByteGptShape& shape, const FlatLayout& layout, std::u
 /// Mean cross-entropy over the positions of one micro-batch, in nats, and its gradient times loss_scale.
 ///
 /// Shapes   flat_params, flat_grad: [padded_numel], must not overlap; tokens: [2 to context + 1], byte i + 1
-///          is the target of position i. Every element of every tensor of flat_grad is written; padding is neither
-///          read nor written.
+///          is the target of position i. Every element of every tensor of flat_grad is written; padding is
+///          neither read nor written.
 /// Units    the returned loss is unscaled; flat_grad is loss_scale * d loss / d parameter. The scale enters
 /// at
 ///          d loss / d logits, so a power of two only moves exponents (until something over- or underflows).
@@ -70,7 +70,8 @@ void init_parameters(const ByteGptShape& shape, const FlatLayout& layout, std::u
 /// is
 ///          local: any number of threads may call at once.
 /// Special  NaN and infinity propagate.
-/// Errors   Error(invalid_argument) as init_parameters, and if there are fewer than 2 or more than context + 1 tokens.
+/// Errors   Error(invalid_argument) as init_parameters, and if there are fewer than 2 or more than context +
+///          1 tokens.
 template <class Real>
 double byte_gpt_loss_and_grad(const ByteGptShape& shape, const FlatLayout& layout,
                               Span<const Real> flat_params, Span<const std::uint8_t> tokens, Real loss_scale,

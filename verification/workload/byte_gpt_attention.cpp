@@ -19,8 +19,7 @@ Real sqrt_head_width(const ByteGptShape& shape) {
   return std::sqrt(static_cast<Real>(shape.width / shape.heads));
 }
 
-// Scores of one head, [rows, T], become d loss / d scores. On entry d_scores holds d loss / d probabilities. Row i is
-// position first + i.
+// d_scores: [rows, T] of one head, d loss / d probabilities on entry. Row i is position first + i.
 template <class Real>
 void softmax_backward(std::int64_t first, Real divisor, Matrix<const Real> probabilities,
                       Matrix<Real> d_scores) {

@@ -1,8 +1,9 @@
 #pragma once
 // One transformer block: x = x + attention(layer_norm(x)), then x = x + mlp(layer_norm(x)).
 //
-// Residual stream and norms have the rank's own rows. Normalized rows are gathered over the TP group before the layers it
-// cuts by columns; results of the layers it cuts by rows are folded, each rank keeping its own rows.
+// Residual stream and norms have the rank's own rows. Normalized rows are gathered over the TP group before
+// the layers it cuts by columns; results of the layers it cuts by rows are folded, each rank keeping its own
+// rows.
 
 #include "verification/workload/byte_gpt_attention.hpp"
 #include "verification/workload/byte_gpt_layers.hpp"

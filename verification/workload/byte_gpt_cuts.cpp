@@ -60,7 +60,8 @@ std::vector<TensorPlacement> byte_gpt_placements(const ByteGptShape& shape, int 
     const TensorSlot& slot = layout.tensors()[k];
     TensorPlacement place{cuts[k] < 0, slot.begin, slot.numel, slot.numel};
     if (cuts[k] >= 0) {
-      // Rows of the tensor are contiguous, so a cut of dimension 0 is one run and a cut of dimension 1 one run per row.
+      // Rows of the tensor are contiguous, so a cut of dimension 0 is one run and a cut of dimension 1 one
+      // run per row.
       const auto dimension = static_cast<std::size_t>(cuts[k]);
       const BlockRange slice = slice_of(slot.shape[dimension], tp_size, tp_rank);
       const std::int64_t inner = cuts[k] + 1 < std::ssize(slot.shape) ? slot.shape[dimension + 1] : 1;

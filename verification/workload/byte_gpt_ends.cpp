@@ -67,8 +67,8 @@ void embeddings_backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens
   for (std::int64_t i = 0; i < d_positions.rows; ++i) {
     const bool own = i >= rows.begin() && i < rows.end();
     for (std::int64_t j = 0; j < dx.columns; ++j) {
-      // A sum over positions of which at most one counts: it starts at +0 all the same (R18). A residual stream whose
-      // gradient starts at +0 brings no -0 here, so this changes no bit of a pass.
+      // A sum over positions of which at most one counts: it starts at +0 all the same (R18). A residual
+      // stream whose gradient starts at +0 brings no -0 here, so this changes no bit of a pass.
       put(own ? Real{0} + dx(i - rows.begin(), j) : Real{0}, adds, d_positions(i, j));
     }
   }

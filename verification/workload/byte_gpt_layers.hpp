@@ -1,6 +1,7 @@
 #pragma once
-// The layers of byte_gpt that need no other rank, forward and backward. Rows are positions; T is the number of positions
-// a rank has, all or those of some blocks. A sum over positions is then the fold of these blocks, part of the whole sum.
+// The layers of byte_gpt that need no other rank, forward and backward. Rows are positions; T is the number
+// of positions a rank has, all or those of some blocks. A sum over positions is then the fold of these
+// blocks, part of the whole sum.
 //
 // Backward functions take d loss / d output and write d loss / d input and d loss / d parameters, overwriting
 // what was there. Every function is instantiated for float and double.
@@ -15,8 +16,8 @@
 
 namespace zeroproof::workload {
 
-/// A dense matrix that owns its elements, zero at first. Its views never hold a null pointer, which could not be moved to
-/// a row or column of an empty matrix.
+/// A dense matrix that owns its elements, zero at first. Its views never hold a null pointer, which could not
+/// be moved to a row or column of an empty matrix.
 template <class Real>
 class Buffer {
  public:
@@ -80,8 +81,8 @@ template <class Real>
 double cross_entropy(InstructionSet set, const BlockRange& rows, Matrix<Real> logits,
                      Span<const std::uint8_t> targets);
 
-/// Probabilities become loss_scale * d loss / d logits = (probability - [target]) / positions * loss_scale, where
-/// `positions` counts the whole micro-batch.
+/// Probabilities become loss_scale * d loss / d logits = (probability - [target]) / positions * loss_scale,
+/// where `positions` counts the whole micro-batch.
 template <class Real>
 void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t> targets,
                             std::int64_t positions, Real loss_scale);

@@ -1,6 +1,6 @@
 #pragma once
-// Linear layers whose weights tensor parallelism cuts. Rows are positions of the TP group, in own rows of one rank where
-// it says so; "partial" means a fold of some blocks of a sum, completed over the TP group.
+// Linear layers whose weights tensor parallelism cuts. "group rows" are the positions of the TP group, "own
+// rows" this rank's; "partial" is a fold of some blocks of a sum, to be completed over the TP group.
 
 #include "verification/workload/byte_gpt_layers.hpp"
 #include "verification/workload/byte_gpt_place.hpp"
@@ -31,7 +31,7 @@ struct Pass {
 template <class Real>
 void column_linear(const Pass<Real>& pass, Matrix<const Real> x, int weight, Matrix<Real> y);
 
-/// d weight = x^T dy and d bias, folds over the rows of the group; dx = dy weight^T is a sum over all `outputs`.
+/// d weight = x^T dy and d bias, folds over the group rows; dx = dy weight^T is a sum over all `outputs`.
 /// dy [group rows, its outputs]; partial: [group rows, inputs], scratch. Returns dx [own rows, inputs] in it.
 template <class Real>
 Matrix<Real> column_linear_backward(const Pass<Real>& pass, Matrix<const Real> x, Matrix<const Real> dy,
@@ -44,7 +44,7 @@ template <class Real>
 Matrix<Real> row_linear(const Pass<Real>& pass, Matrix<const Real> x, int weight, std::int64_t inputs,
                         Matrix<Real> partial);
 
-/// d weight = x^T dy, a fold over the rows of the group, and d bias, a fold over the own rows; dx = dy weight^T.
+/// d weight = x^T dy, a fold over the group rows; d bias, a fold over the own rows; dx = dy weight^T.
 /// dy [own rows, outputs], dx [group rows, its inputs].
 template <class Real>
 void row_linear_backward(const Pass<Real>& pass, Matrix<const Real> x, Matrix<const Real> dy,

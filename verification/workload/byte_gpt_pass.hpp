@@ -1,5 +1,6 @@
 #pragma once
-// One micro-batch through the model, unit by unit: what the whole, the layered and the distributed model share.
+// One micro-batch through the model, unit by unit: shared by the whole, the layered and the distributed
+// model.
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +12,8 @@
 
 namespace zeroproof::workload {
 
-/// Units of a layout of the model, whole or one rank's: embeddings; every block; final norm and head (if it has one).
+/// Units of a layout of the model, whole or one rank's: embeddings; every block; final norm and head (if it
+/// has one).
 std::vector<FlatRange> byte_gpt_units(const ByteGptShape& shape, const FlatLayout& layout);
 
 /// Units in forward order: all of them, and the embeddings once more where they are the head.
@@ -28,8 +30,8 @@ class BytePass {
   /// visit: index into byte_gpt_visits(), from the first to the last.
   void forward(std::size_t visit, const Tensors<const Real>& params);
 
-  /// The same, from the last to the first. Writes every element of the unit's tensors, or adds to them if the unit was
-  /// visited before.
+  /// The same, from the last to the first. Writes every element of the unit's tensors, or adds to them if the
+  /// unit was visited before.
   void backward(std::size_t visit, const Tensors<const Real>& params, Real loss_scale,
                 const Tensors<Real>& grads);
 

@@ -1,9 +1,9 @@
 #pragma once
 // Several ranks that compute one micro-batch together: who has which positions, and how rows travel (R18).
 //
-// Rank (c, t) of cp * tp has the position blocks [(c * tp + t) * 8 / (cp * tp), ...): its own rows of the residual stream.
-// The TP group of CP rank c has the rows of c together; its ranks cut heads and hidden width at block boundaries.
-// Messages are bytes; received partial folds are added here, by the tree.
+// Rank (c, t) of cp * tp has the position blocks [(c * tp + t) * 8 / (cp * tp), ...): its own rows of the
+// residual stream. The TP group of CP rank c has the rows of c together; its ranks cut heads and hidden width
+// at block boundaries. Messages are bytes; received partial folds are added here, by the tree.
 
 #include <cstdint>
 
@@ -20,8 +20,8 @@ struct ByteGptGroups {
   Communicator* cp = nullptr;
 };
 
-/// Errors: invalid_argument if a size is not 1, 2, 4 or 8, their product is above 8, or tp_size does not divide the heads;
-/// also if embeddings are tied and there is more than one rank.
+/// Errors: invalid_argument if a size is not 1, 2, 4 or 8, their product is above 8, or tp_size does not
+/// divide the heads; also if embeddings are tied and there is more than one rank.
 void check_sizes(const ByteGptShape& shape, int tp_size, int cp_size);
 
 /// A rank's place in its groups.

@@ -36,12 +36,13 @@ inline constexpr int head(const ByteGptShape& shape) { return final_norm(shape) 
 /// Errors: see byte_gpt_params.
 void check_shape(const ByteGptShape& shape);
 
-/// Errors: invalid_argument if the layout is not that of params (byte_gpt_params(shape)), or flat_numel not its length.
+/// Errors: invalid_argument if the layout is not that of params (byte_gpt_params(shape)), or flat_numel not
+/// its length.
 void check_layout(const std::vector<ParamSpec>& params, const FlatLayout& layout, std::int64_t flat_numel);
 void check_layout(const ByteGptShape& shape, const FlatLayout& layout, std::int64_t flat_numel);
 
-/// The tensors of one flat buffer or of one unit of it, parameters (Real is const) or gradients, by index. Does not own
-/// anything.
+/// The tensors of one flat buffer or of one unit of it, parameters (Real is const) or gradients, by index.
+/// Does not own anything.
 template <class Real>
 class Tensors {
  public:

@@ -70,9 +70,10 @@ struct Matrix {
 void matmul(InstructionSet set, Matrix<const float> a, Matrix<const float> b, Matrix<float> c);
 void matmul(InstructionSet set, Matrix<const double> a, Matrix<const double> b, Matrix<double> c);
 
-/// The part of such a sum that some blocks of it make: a [rows, range.numel()], b [range.numel(), columns] are the
-/// columns and rows [range.begin(), range.end()) of the factors of a product of depth range.total. Every element is
-/// the fold of its blocks, +0 if they are empty. Errors as above, and if the depth is not range.numel().
+/// The part of such a sum that some blocks of it make: a [rows, range.numel()], b [range.numel(), columns]
+/// are the columns and rows [range.begin(), range.end()) of the factors of a product of depth range.total.
+/// Every element is the fold of its blocks, +0 if they are empty. Errors as above, and if the depth is not
+/// range.numel().
 void matmul(InstructionSet set, Matrix<const float> a, Matrix<const float> b, Matrix<float> c,
             const BlockRange& range);
 void matmul(InstructionSet set, Matrix<const double> a, Matrix<const double> b, Matrix<double> c,
