@@ -15,16 +15,16 @@ namespace zeroproof::reference {
 struct DenseSetup {
   const FlatLayout* layout = nullptr;
   DType param_dtype = DType::bf16;
-  std::int64_t micro_batches = 1;    ///< M
-  GradSum grad_sum = GradSum::tree;  ///< tree or binned
+  std::int64_t micro_batches = 1;  ///< M
   OptimizerHyper hyper;
-  ParamGroups groups;
   LossScalerConfig scaler;
   LossReduction loss_reduction = LossReduction::mean;
   OnNonfinite on_nonfinite = OnNonfinite::skip;
   MissingGrad missing_grad = MissingGrad::zero;
   ParamRounding param_rounding = ParamRounding::nearest;
   std::uint64_t seed = 1;
+  GradSum grad_sum = GradSum::tree;  ///< tree or binned
+  ParamGroups groups = {};
 };
 
 /// What a step has to know of its micro-batches besides their leaves; the settings say what is read.
