@@ -16,7 +16,7 @@ skip() {
 }
 [ "$(id -u)" = 0 ] || skip "network namespaces need root"
 command -v ip > /dev/null && command -v unshare > /dev/null || skip "ip (package iproute2) or unshare is missing"
-"$mpiexec" --version 2> /dev/null | grep -q "Open MPI" || skip "the launch agent is written for Open MPI"
+"$mpiexec" --version 2> /dev/null | grep -Eq "Open MPI|OpenRTE" || skip "the launch agent is written for Open MPI"
 
 folder=$(mktemp -d) || exit 1
 a=zp-a-$$
