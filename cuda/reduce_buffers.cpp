@@ -35,11 +35,15 @@ void ReduceTools::copy(const host::PieceLoop& loop, const NodeValues& from, cons
            [&](const Exec& exec, const Piece& piece) { widen(exec, from, piece, to.part<float>(piece)); });
 }
 
+void ReduceTools::require_intact(const NodeValues& values) {
+  ZP_CHECK(values.guards_intact(), ErrorCode::internal, "the red zone of a gradient buffer was overwritten",
+           "a kernel wrote outside its range", "report this with the command line");
+}
+
 TreeStack ReduceTools::make_stack(const host::PieceLoop& loop) const {
   return TreeStack([this, &loop](NodeValues& below, NodeValues& top) {
     add(loop, below, top);
-    ZP_CHECK(top.guards_intact(), ErrorCode::internal, "the red zone of a gradient buffer was overwritten",
-             "a kernel wrote outside its range", "report this with the command line");
+    require_intact(top);
   });
 }
 

@@ -107,6 +107,9 @@ struct ReduceTools {
   /// to = from as fp32 over a loop. to is fp32.
   void copy(const host::PieceLoop& loop, const NodeValues& from, const NodeValues& to) const;
 
+  /// Errors: internal if a kernel wrote past the values' own memory.
+  static void require_intact(const NodeValues& values);
+
   /// A stack that adds over a loop, which must outlive it.
   TreeStack make_stack(const host::PieceLoop& loop) const;
 

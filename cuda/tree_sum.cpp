@@ -31,6 +31,9 @@ class TreeSum final : public BucketSum {
   }
 
   void finish(Span<float> grad_sum) override {
+    for (auto& [key, stack] : stacks_) {
+      for (const TreeStack::Entry& entry : stack.entries()) ReduceTools::require_intact(entry.values);
+    }
     std::vector<TreeStack::Entry> nodes;
     if (keeps_) {
       nodes = exchange();

@@ -17,7 +17,13 @@ void Saboteur::recompute_scalars(std::int64_t divisor, bool one_counter) {
   for (std::size_t i = 0; i < steps.scalars_.size(); ++i) {
     const std::uint64_t applied =
         steps.per_tensor() && !one_counter ? steps.tensor_steps_[i] : steps.applied_steps_;
-    steps.scalars_[i] = host::step_scalars(victim_.setup_.hyper, static_cast<std::int64_t>(applied) + 1,
+    const OptimizerSetup& setup = victim_.setup_;
+    const int group =
+        steps.per_tensor() ? setup.groups.of(static_cast<std::int64_t>(i)) : static_cast<int>(i);
+    const OptimizerHyper hyper =
+        hyper_of(setup.groups, setup.hyper, group, static_cast<std::int64_t>(steps.applied_steps_) + 1,
+                 setup.micro_batches);
+    steps.scalars_[i] = host::step_scalars(hyper, static_cast<std::int64_t>(applied) + 1,
                                            victim_.scaler_.log2_scale, divisor);
   }
 }
