@@ -129,6 +129,12 @@ TEST_CASE("binned: single leaves, sums that cancel and the extremes") {
   host::binned_deposit(exec, std::vector<float>{0x1p103F},
                        over.view());  // half of the last bit: to even, too large
   CHECK(finished(over)[0] == inf);
+  // 2^54 + 2^30 + 1: just above the middle of two fp32 numbers, and exactly on it after a rounding to fp64.
+  Bins middle(1);
+  middle.hi[0] = (1 << 30) + (1 << 6);
+  middle.lo[0] = 1;
+  middle.top[0] = 1;
+  CHECK(finished(middle)[0] == 0x1p-95F + 0x1p-118F);
   Bins special(1);
   host::binned_deposit(exec, std::vector<float>{inf}, special.view());
   host::binned_deposit(exec, std::vector<float>{-1.0F}, special.view());
