@@ -44,11 +44,6 @@ bool is_replicated(const FlatLayout& whole, std::int64_t index) {
 /// Part i of the gradient of a replicated element.
 float part_value(std::int64_t unit, std::int64_t index, int i) { return leaf_value(unit * 8 + i, index); }
 
-float all_parts(std::int64_t unit, std::int64_t index, int first, int count) {
-  if (count == 1) return part_value(unit, index, first);
-  return all_parts(unit, index, first, count / 2) + all_parts(unit, index, first + count / 2, count / 2);
-}
-
 /// Undistributed index of a TP rank's element, or -1 for padding.
 std::int64_t whole_index(const FlatLayout& local, const std::vector<TensorPlacement>& places,
                          std::int64_t index) {
