@@ -89,6 +89,20 @@ TEST_CASE("setups that cannot be run are refused") {
     s.micro_batches = 129;
     s.grad_sum = GradSum::binned;
   });
+  ThreadWorld cp_world(2);
+  const auto cp_comm = cp_world.communicator(0);
+  const auto with_cp = [&](OptimizerSetup& s) {
+    s.comm = cp_comm.get();
+    s.shards = &two;
+    s.cp = 2;
+    s.grad_sum = GradSum::binned;
+    s.micro_batches = 64;
+  };
+  fine(with_cp);
+  refused([&](OptimizerSetup& s) {
+    with_cp(s);
+    s.micro_batches = 65;
+  });
   refused([](OptimizerSetup& s) { s.persistent_numel = -1; });
   refused([](OptimizerSetup& s) { s.groups.of_tensor = {0}; });
   refused([&](OptimizerSetup& s) { s.groups.of_tensor.assign(layout.tensors().size(), 1); });
