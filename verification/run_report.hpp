@@ -24,12 +24,12 @@ struct TrainingTrace {
   std::string workload;
   std::string recipe = "adamw";
   DType dtype = DType::bf16;
-  GradSum grad_sum = GradSum::tree;
   std::int64_t parameters = 0;
   std::int64_t micro_batches = 0;
   int context = 0;
   std::vector<TrainingStep> steps;
   std::optional<Digest> hash;
+  GradSum grad_sum = GradSum::tree;
 };
 
 struct InputInfo {
