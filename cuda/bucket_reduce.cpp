@@ -41,10 +41,12 @@ BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<Bucket
 
 void BucketReduce::clear() {
   sums_.clear();
+  tools_.spare.clear();
   tools_.free_wires();
 }
 
 void BucketReduce::begin() {
+  tools_.keeps_spare = true;
   for (const BucketPlan& plan : plans_) {
     switch (setup_.grad_sum) {
       case GradSum::tree:
@@ -146,6 +148,8 @@ void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_st
 
 void BucketReduce::finish(Span<float> grad_sum) {
   if (sums_.empty()) begin();
+  tools_.keeps_spare = false;  // from here on memory is only given back
+  tools_.spare.clear();
   for (std::unique_ptr<BucketSum>& sum : sums_) {
     sum->finish(grad_sum);
     sum.reset();

@@ -40,10 +40,22 @@ void ReduceTools::require_intact(const NodeValues& values) {
            "a kernel wrote outside its range", "report this with the command line");
 }
 
-TreeStack ReduceTools::make_stack(const host::PieceLoop& loop) const {
+CountedBuffer ReduceTools::node_buffer(std::int64_t numel) {
+  const auto fits =
+      std::ranges::find_if(spare, [&](const CountedBuffer& buffer) { return buffer->numel() == numel; });
+  if (fits == spare.end()) return CountedBuffer(ledger, MemoryClass::grad_nodes, numel, DType::fp32);
+  CountedBuffer buffer = std::move(*fits);
+  spare.erase(fits);
+  return buffer;
+}
+
+TreeStack ReduceTools::make_stack(const host::PieceLoop& loop) {
   return TreeStack([this, &loop](NodeValues& below, NodeValues& top) {
     add(loop, below, top);
     require_intact(top);
+    if (!keeps_spare || !top.owns_memory()) return;
+    spare.push_back(top.release());
+    spare.back()->poison();
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/host/node_stack.hpp"
@@ -33,6 +34,8 @@ class NodeValues {
   std::int64_t base() const { return base_; }
   bool exists() const { return view_.data != nullptr; }
   bool owns_memory() const { return owns_; }
+  /// The memory, if these values have their own; they are gone then.
+  CountedBuffer release() { return std::move(buffer_); }
   bool guards_intact() const { return !owns_ || buffer_->guards_intact(); }
 
   std::int64_t index(const Piece& piece) const {
@@ -94,9 +97,12 @@ struct ReduceTools {
     gathered.free();
   }
 
-  CountedBuffer node_buffer(std::int64_t numel) const {
-    return CountedBuffer(ledger, MemoryClass::grad_nodes, numel, DType::fp32);
-  }
+  /// Nodes that were added to others during the leaves of one step, poisoned and still counted: memory that is used again
+  /// at once costs far less than memory the system gives and takes.
+  std::vector<CountedBuffer> spare = {};
+  bool keeps_spare = false;
+
+  CountedBuffer node_buffer(std::int64_t numel);
 
   /// target[piece] = values[piece], widened to fp32.
   void widen(const Exec& exec, const NodeValues& values, const Piece& piece, Span<float> target) const;
@@ -111,13 +117,13 @@ struct ReduceTools {
   static void require_intact(const NodeValues& values);
 
   /// A stack that adds over a loop, which must outlive it.
-  TreeStack make_stack(const host::PieceLoop& loop) const;
+  TreeStack make_stack(const host::PieceLoop& loop);
 
   /// Pushes a leaf. What stays on top gets memory of its own, from make_memory(); a leaf that is added at once is never
   /// copied.
   template <class MakeMemory>
   void push_leaf(TreeStack& stack, std::int64_t unit, NodeValues leaf, const host::PieceLoop& loop,
-                 const MakeMemory& make_memory) const {
+                 const MakeMemory& make_memory) {
     stack.push({0, unit}, std::move(leaf));
     NodeValues& top = stack.entries().back().values;
     if (top.owns_memory()) return;

@@ -68,6 +68,13 @@ class Walk {
     use_.total_peak = std::max(use_.total_peak, use_.total_now);
   }
   void nodes(std::int64_t bytes) { add(MemoryClass::grad_nodes, bytes); }
+  void new_node(std::int64_t bytes) {
+    if (spare_[bytes] > 0) {
+      --spare_[bytes];
+    } else {
+      nodes(bytes);
+    }
+  }
   void take(std::int64_t& wire, std::int64_t bytes) {
     if (wire >= bytes) return;
     free(wire);
@@ -157,7 +164,7 @@ class Walk {
     const bool combined = mine && n > 0;
     if (combined) {
       take(gathered_, shape_.tp * n * g);
-      nodes(4 * whole(b));
+      new_node(4 * whole(b));
     }
     if (kept()) {
       if (mine && setup_.grad_sum == GradSum::tree) {
@@ -187,12 +194,14 @@ class Walk {
 
   void push_leaf(Stack& stack, std::int64_t unit, std::int64_t size, bool own_memory) {
     const int c = push(stack, unit);
-    if (c == 0 && !own_memory) nodes(size);
-    if (c >= 1 && own_memory) nodes(-size);
-    for (int k = 1; k < c; ++k) nodes(-size);
+    if (c == 0 && !own_memory) new_node(size);
+    if (c >= 1 && own_memory) ++spare_[size];
+    for (int k = 1; k < c; ++k) ++spare_[size];
   }
 
   void finish() {
+    for (const auto& [bytes, count] : spare_) nodes(-bytes * count);
+    spare_.clear();
     for (std::size_t b = 0; b < stacks_.size(); ++b) {
       const bool binned = setup_.grad_sum == GradSum::binned;
       std::int64_t leaving = 0;
@@ -282,6 +291,7 @@ class Walk {
   const ShardMap& map_;
   const FlatLayout& layout_;
   std::vector<std::map<int, Stack>> stacks_;
+  std::map<std::int64_t, std::int64_t> spare_;  ///< buffers by size
   std::int64_t out_ = 0, in_ = 0, gathered_ = 0;
   MemoryUse use_;
 };
