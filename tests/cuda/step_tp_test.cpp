@@ -81,6 +81,7 @@ void check_tp_rank(const StepResult& got, const StepResult& want, const FlatLayo
 
 struct TpCase {
   int instances, ranks, tp, cp;
+  bool overflows = false;  ///< one element that only the last TP rank has
 };
 
 void check_tp(const TpCase& c, OptimizerSetup setup, cuda::StepForm form) {
@@ -92,6 +93,11 @@ void check_tp(const TpCase& c, OptimizerSetup setup, cuda::StepForm form) {
                              int count) -> float {
     if (count == 1) return rounded(part_value(u, i, first));
     return self(self, u, i, first, count / 2) + self(self, u, i, first + count / 2, count / 2);
+  };
+  const auto value = [&](std::int64_t u, std::int64_t i) {
+    const std::int64_t last_column = whole.tensors()[1].begin + c.tp * tp_columns - 1;
+    return c.overflows && u == 0 && i == last_column ? std::numeric_limits<float>::infinity()
+                                                     : leaf_value(u, i);
   };
   StepRun alone{whole, setup, form, 2};
   alone.setup.leaf_dtype = DType::fp32;
@@ -108,7 +114,7 @@ void check_tp(const TpCase& c, OptimizerSetup setup, cuda::StepForm form) {
     alone.setup.comm = &comm;
     const auto optimizer = cuda::make_distributed_optimizer(alone.setup, form);
     NumberedLeaves leaves(whole, DType::fp32, [&](std::int64_t u, std::int64_t i) {
-      return is_replicated(whole, i) ? whole_sum(whole_sum, u, i, 0, c.tp) : rounded(leaf_value(u, i));
+      return is_replicated(whole, i) ? whole_sum(whole_sum, u, i, 0, c.tp) : rounded(value(u, i));
     });
     leaves.parts = c.cp;
     leaves.tokens_per_part = true;
@@ -139,7 +145,7 @@ void check_tp(const TpCase& c, OptimizerSetup setup, cuda::StepForm form) {
     const auto optimizer = cuda::make_distributed_optimizer(mine, form);
     NumberedLeaves leaves(local, setup.leaf_dtype, [&](std::int64_t u, std::int64_t i) {
       const std::int64_t at = global(i);
-      return is_replicated(whole, at) ? part_value(u, at, place.tp) : leaf_value(u, at);
+      return is_replicated(whole, at) ? part_value(u, at, place.tp) : value(u, at);
     });
     leaves.parts = c.cp;
     leaves.part = (place.instance * c.ranks + place.rank) % c.cp;
@@ -179,5 +185,18 @@ TEST_CASE("TP ranks: the undistributed bits, draws and norm, for every stage, fo
                  order == MicroBatchOrder::strided ? cuda::StepForm::fused : cuda::StepForm::phases);
       }
     }
+  }
+}
+
+TEST_CASE("an overflow on one TP rank is skipped on all") {
+  for (const int stage : {0, 1, 2, 3}) {
+    CAPTURE(stage);
+    OptimizerSetup setup;
+    setup.stage = stage;
+    setup.micro_batches = 3;
+    setup.loss_reduction = LossReduction::tokens;
+    setup.hyper.norm = NormForm::exact;
+    setup.scaler.kind = LossScalerKind::dynamic;
+    check_tp({1, 2, 2, 1, true}, setup, cuda::StepForm::phases);
   }
 }
