@@ -11,6 +11,8 @@
 
 namespace zeroproof {
 
+struct StepShape;
+
 /// Kinds of memory of an optimizer rank. Counted are the elements times the bytes of their dtype, padding of the global
 /// numbering included; not counted are red zones, alignment and scalars.
 enum class MemoryClass : std::uint8_t {
@@ -35,5 +37,9 @@ struct MemoryUse {
   std::int64_t total_now = 0;
   std::int64_t total_peak = 0;
 };
+
+/// Bytes a rank holds after a step (now) and at most (peak), as DistributedOptimizer::memory() counts them.
+/// at_peak, if not null: what the peak of the sum is made of.
+MemoryUse predict_memory(const StepShape& shape, BytesByClass* at_peak = nullptr);
 
 }  // namespace zeroproof
