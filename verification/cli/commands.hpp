@@ -16,6 +16,8 @@ void add_doctor(CLI::App& app, std::function<int()>& chosen);
 void add_faults(CLI::App& app, std::function<int()>& chosen);
 void add_explain(CLI::App& app, std::function<int()>& chosen);
 void add_replay(CLI::App& app, std::function<int()>& chosen);
+void add_plan(CLI::App& app, std::function<int()>& chosen);
+void add_trace(CLI::App& app, std::function<int()>& chosen);
 
 /// "zeroproof 0.2.0, numeric contract 2".
 std::string version_text();

@@ -60,6 +60,8 @@ int run(int argc, char** argv) {
   verification::add_faults(app, chosen);
   verification::add_explain(app, chosen);
   verification::add_replay(app, chosen);
+  verification::add_plan(app, chosen);
+  verification::add_trace(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

@@ -1,0 +1,145 @@
+#include "verification/plan/plan.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "common/base/error.hpp"
+#include "common/step/config.hpp"
+#include "verification/cli/commands.hpp"
+#include "verification/plan/report.hpp"
+#include "verification/progress.hpp"
+#include "verification/report_files.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// As typed; turned into settings after parsing, so that every error has one form.
+struct PlanFlags {
+  std::string model, grid = "1x1x1", world, stage = "all", dtype = "bf16", leaf_dtype, rule = "adamw",
+                     momentum, micro_batches, order = "by_stage", bucket, instances, alpha, beta, memory;
+  std::vector<std::string> counts;
+  std::string svg_file, json_file;
+};
+
+template <class Number>
+Number number(const std::string& text, const std::string& flag, Number low, Number high) {
+  Number value{};
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool good =
+      error == std::errc{} && rest == text.data() + text.size() && value >= low && value <= high;
+  ZP_CHECK(good, ErrorCode::config, flag + " is '" + text + "'", "that is not a number it can use",
+           "see zeroproof plan --help for its range");
+  return value;
+}
+
+template <class Choice>
+Choice named(const std::string& text, const std::string& flag) {
+  const auto names = names_of(Choice{});
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == text) return static_cast<Choice>(i);
+  }
+  fail(ErrorCode::config, flag + " is '" + text + "'", "there is no such choice",
+       "did you mean " + nearest(text, {names.begin(), names.end()}) + "?");
+}
+
+constexpr std::int64_t large = std::int64_t{1} << 40;
+
+OptimizerHyper hyper_of(const PlanFlags& flags) {
+  OptimizerHyper hyper;
+  hyper.rule = named<UpdateRule>(flags.rule, "--rule");
+  if (!flags.momentum.empty()) hyper.momentum = number<double>(flags.momentum, "--momentum", 0, 1);
+  return hyper;
+}
+
+PlanSettings settings_of(const PlanFlags& flags) {
+  PlanSettings s;
+  s.grid = planned_grid(flags.grid,
+                        flags.world.empty() ? 0 : number<std::int64_t>(flags.world, "--world", 1, large));
+  if (flags.stage != "all") s.stages = {number<int>(flags.stage, "--stage", 0, 3)};
+  s.param_dtype = parse_param_dtype(flags.dtype);
+  s.leaf_dtype = flags.leaf_dtype.empty() ? DType::fp32 : parse_param_dtype(flags.leaf_dtype);
+  s.hyper = hyper_of(flags);
+  if (!flags.micro_batches.empty()) {
+    s.micro_batches = number<std::int64_t>(flags.micro_batches, "--micro-batches", 1, 1 << 20);
+  }
+  s.order = named<MicroBatchOrder>(flags.order, "--order");
+  if (!flags.bucket.empty()) s.bucket_numel = number<std::int64_t>(flags.bucket, "--bucket", 1024, large);
+  ZP_CHECK(s.bucket_numel % layout_alignment == 0, ErrorCode::config, "--bucket is " + flags.bucket,
+           "buckets are cut at multiples of 1024", "use such a multiple");
+  if (!flags.instances.empty())
+    s.instances = number<int>(flags.instances, "--instances", 1, most_planned_ranks);
+  if (!flags.alpha.empty()) s.machine.alpha_us = number<double>(flags.alpha, "--alpha", 0, 1e9);
+  if (!flags.beta.empty()) s.machine.beta_gbs = number<double>(flags.beta, "--beta", 1e-6, 1e9);
+  if (!flags.memory.empty()) s.machine.memory_gbs = number<double>(flags.memory, "--memory", 1e-6, 1e9);
+  return s;
+}
+
+PlanSections sections_of(const std::vector<std::string>& counts) {
+  if (counts.empty()) return {};
+  static const std::vector<std::string> known = {"contract", "zero-paper", "deepspeed", "claims"};
+  PlanSections sections{false, false, false, false};
+  bool* const parts[] = {&sections.contract, &sections.zero_paper, &sections.deepspeed, &sections.claims};
+  for (const std::string& count : counts) {
+    const auto found = std::find(known.begin(), known.end(), count);
+    ZP_CHECK(found != known.end(), ErrorCode::config, "--count is '" + count + "'",
+             "there is no such way of counting", "did you mean " + nearest(count, known) + "?");
+    *parts[found - known.begin()] = true;
+  }
+  return sections;
+}
+
+int run_plan(const PlanFlags& flags) {
+  const PlanSettings settings = settings_of(flags);
+  const PlanSections sections = sections_of(flags.counts);
+  for (const std::string* file : {&flags.svg_file, &flags.json_file}) {
+    if (!file->empty()) check_report_file(*file);
+  }
+  const Plan plan = make_plan(load_model(flags.model), settings);
+  if (!flags.svg_file.empty()) write_report_file(flags.svg_file, plan_svg(plan));
+  if (!flags.json_file.empty()) write_report_file(flags.json_file, plan_json(plan));
+  std::fputs(plan_text(plan, sections, wants_colour(STDOUT_FILENO)).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, std::function<int()>& chosen) {
+  CLI::App* command = app.add_subcommand("plan",
+                                         "bytes and messages of a step on any grid of ranks: this project's, "
+                                         "the papers', and figures in circulation");
+  const auto flags = std::make_shared<PlanFlags>();
+  const auto option = [&](const char* flag, std::string& target, const char* help) {
+    command->add_option(flag, target, help);
+  };
+  command->add_option("model", flags->model, "MODEL.toml, FILE.safetensors, byte_gpt or byte_gpt_tiny")
+      ->required();
+  option("--grid", flags->grid, "data x context x tensor parallel ranks, at most 16384 (default: 1x1x1)");
+  option("--world", flags->world, "ranks the grid must multiply out to");
+  option("--stage", flags->stage, "ZeRO stage 0 to 3, or all (default)");
+  option("--dtype", flags->dtype, "of parameters: bf16, fp16, fp32 (default: bf16)");
+  option("--leaf-dtype", flags->leaf_dtype, "of gradients as they arrive: fp32, bf16, fp16 (default: fp32)");
+  option("--rule", flags->rule, "adamw, adam, sgd, sgd_ema (default: adamw)");
+  option("--momentum", flags->momentum, "of sgd; 0 has no buffer (default: 0)");
+  option("--micro-batches", flags->micro_batches,
+         "per step, over all ranks (default: one per data parallel rank)");
+  option("--order", flags->order,
+         "by_stage, contiguous, strided: who computes which micro-batch (default: by_stage)");
+  option("--bucket", flags->bucket, "elements reduced together, a multiple of 1024 (default: 262144)");
+  option("--instances", flags->instances,
+         "optimizer instances, each with its own copy of the state (default: 1)");
+  command
+      ->add_option("--count", flags->counts,
+                   "contract, zero-paper, deepspeed, claims; several with commas (default: contract)")
+      ->delimiter(',');
+  option("--alpha", flags->alpha, "microseconds per message (default: 5)");
+  option("--beta", flags->beta, "GB/s a rank sends (default: 360)");
+  option("--memory", flags->memory, "GB/s of a rank's memory (default: 4300)");
+  option("--svg", flags->svg_file, "file for a picture: a bar per stage");
+  option("--json", flags->json_file, "file for all numbers (schema zeroproof-plan/1)");
+  command->callback([flags, &chosen] { chosen = [flags] { return run_plan(*flags); }; });
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,40 @@
+#pragma once
+// What is planned for: names, shapes and cuts of a model's tensors, from a description, a file's header or a workload.
+
+#include <string>
+#include <vector>
+
+#include "common/layout/flat_layout.hpp"
+
+namespace zeroproof::verification {
+
+struct PlannedTensor {
+  ParamSpec spec;   ///< undistributed
+  int tp_cut = -1;  ///< dimension that tensor parallelism cuts; -1: every TP rank has the whole tensor
+};
+
+struct PlannedModel {
+  std::string source;  ///< file or workload
+  std::vector<PlannedTensor> tensors;
+  bool says_cuts = true;  ///< false if the source cannot say where tensor parallelism cuts
+
+  std::int64_t numel() const;
+};
+
+/// `what` is a workload (byte_gpt, byte_gpt_tiny), a file *.toml or a file *.safetensors, of which only the header is read.
+/// Errors: ErrorCode::config, naming file, line and key; ErrorCode::io if a file cannot be read.
+PlannedModel load_model(const std::string& what);
+
+/// A description in TOML: a list of [[tensor]] with name, shape, and optional `tp` (cut dimension) and `repeat`. A name
+/// with `repeat` holds {i}; neighbours with the same `repeat` are repeated together, as the tensors of a layer are.
+/// Errors (ErrorCode::config), with file, line and key.
+PlannedModel parse_model_toml(const std::string& text, const std::string& file_name);
+
+/// Tensors of one TP rank. Errors (ErrorCode::config): a cut dimension that tp does not divide.
+std::vector<ParamSpec> tp_shapes(const PlannedModel& model, int tp);
+
+/// Stretches that are gathered and reduced together in stage 3 [ZeRO:units], from names: neighbours that agree up to the
+/// first dot-separated part that ends in a digit ("layers.3", "block3") are one unit, neighbours without such a part are one too.
+std::vector<FlatRange> named_units(const FlatLayout& layout);
+
+}  // namespace zeroproof::verification

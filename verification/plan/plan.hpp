@@ -1,0 +1,91 @@
+#pragma once
+// Bytes and messages of a step on any grid, computed, not measured.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/layout/memory_model.hpp"
+#include "common/layout/process_grid.hpp"
+#include "common/layout/step_shape.hpp"
+#include "common/layout/traffic_model.hpp"
+#include "verification/plan/model.hpp"
+
+namespace zeroproof::verification {
+
+inline constexpr int most_planned_ranks = 16384;
+
+/// Inputs of the cost model: what the user knows of a machine. None is measured here.
+struct MachineModel {
+  double alpha_us = 5;       ///< time of a message besides its bytes
+  double beta_gbs = 360;     ///< 10^9 bytes a rank sends per second
+  double memory_gbs = 4300;  ///< 10^9 bytes a rank reads or writes per second
+};
+
+struct PlanSettings {
+  ProcessGrid grid;
+  int instances = 1;
+  std::vector<int> stages = {0, 1, 2, 3};
+  DType param_dtype = DType::bf16;
+  DType leaf_dtype = DType::fp32;
+  OptimizerHyper hyper;
+  std::int64_t micro_batches = 0;  ///< M; 0: one for every data parallel rank
+  MicroBatchOrder order = MicroBatchOrder::by_stage;
+  std::int64_t bucket_numel = 262144;
+  MachineModel machine;
+};
+
+/// One rank of a stage.
+struct RankPlan {
+  std::int64_t data_rank = 0;
+  std::int64_t shard_numel = 0;  ///< padding included
+  MemoryUse memory;
+  BytesByClass at_peak{};  ///< what the peak of the sum is made of
+  Traffic traffic;
+};
+
+/// Bytes per parameter of the papers [ZeRO:memory], K = 12.
+struct PaperBytes {
+  double params = 0, grads = 0, master = 0, moments = 0;
+  double total() const { return params + grads + master + moments; }
+};
+
+struct StepTime {
+  double reduce_us = 0, norm_us = 0, update_us = 0, gather_us = 0, other_us = 0;
+  double total_us() const { return reduce_us + norm_us + update_us + gather_us + other_us; }
+};
+
+struct StagePlan {
+  int stage = 0;
+  RankPlan largest, smallest;    ///< by peak of the sum, lower rank first
+  BytesByClass least{}, most{};  ///< peaks of every class, over ranks
+  std::int64_t ranks_computed = 0;
+  PaperBytes papers;  ///< bytes of one rank
+  StepTime time;      ///< of the largest rank
+};
+
+struct Plan {
+  PlanSettings settings;
+  std::string model;
+  std::int64_t numel = 0;     ///< undistributed
+  std::int64_t tp_numel = 0;  ///< of one TP rank
+  std::int64_t padded_numel = 0;
+  std::int64_t num_tensors = 0;
+  std::int64_t num_units = 0;
+  std::int64_t largest_unit = 0;  ///< elements, padding included
+  bool says_cuts = true;
+  std::vector<StagePlan> stages;
+};
+
+/// "2x1x4", of at most most_planned_ranks ranks. world: ranks it must multiply out to, 0 for any.
+/// Errors (ErrorCode::config): no grid, a size that cannot be, or a wrong product, naming the nearest grid that is right.
+ProcessGrid planned_grid(const std::string& text, std::int64_t world);
+
+/// Errors: ErrorCode::config if settings and model do not fit.
+Plan make_plan(const PlannedModel& model, const PlanSettings& settings);
+
+/// Bytes that the update and the norm of one step move on a rank, by the passes of a fused step: the norm reads G;
+/// the update reads G, reads and writes master and state, writes the parameter.
+std::int64_t update_bytes(const StepShape& shape);
+
+}  // namespace zeroproof::verification

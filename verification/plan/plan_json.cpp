@@ -1,0 +1,116 @@
+#include <nlohmann/json.hpp>
+
+#include "verification/contract_version.hpp"
+#include "verification/plan/counts.hpp"
+#include "verification/plan/report.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json classes(const BytesByClass& bytes) {
+  Json json = Json::object();
+  for (int c = 0; c < num_memory_classes; ++c) {
+    json[std::string(name(static_cast<MemoryClass>(c)))] = bytes[static_cast<std::size_t>(c)];
+  }
+  return json;
+}
+
+Json traffic(const Traffic& traffic) {
+  Json lines = Json::array();
+  for (const TrafficLine& line : traffic.lines) {
+    lines.push_back({{"phase", name(line.phase)},
+                     {"over", name(line.group)},
+                     {"collective", name(line.collective)},
+                     {"of", line.what},
+                     {"calls", line.calls},
+                     {"messages", line.messages},
+                     {"sent_bytes", line.sent_bytes},
+                     {"received_bytes", line.received_bytes}});
+  }
+  return lines;
+}
+
+Json rank(const RankPlan& rank) {
+  return {{"data_rank", rank.data_rank},
+          {"shard_numel", rank.shard_numel},
+          {"after_step", classes(rank.memory.now)},
+          {"peak", classes(rank.memory.peak)},
+          {"at_peak_of_sum", classes(rank.at_peak)},
+          {"total_after_step", rank.memory.total_now},
+          {"total_peak", rank.memory.total_peak},
+          {"traffic", traffic(rank.traffic)}};
+}
+
+Json stage(const StagePlan& stage) {
+  const StepTime& t = stage.time;
+  return {{"stage", stage.stage},
+          {"ranks_computed", stage.ranks_computed},
+          {"smallest", rank(stage.smallest)},
+          {"largest", rank(stage.largest)},
+          {"papers",
+           {{"params", stage.papers.params},
+            {"grads", stage.papers.grads},
+            {"master", stage.papers.master},
+            {"moments", stage.papers.moments},
+            {"total", stage.papers.total()}}},
+          {"model_time_us",
+           {{"reduce", t.reduce_us},
+            {"norm", t.norm_us},
+            {"update", t.update_us},
+            {"gather", t.gather_us},
+            {"other", t.other_us},
+            {"sum", t.total_us()}}}};
+}
+
+Json counts(const std::vector<Count>& counts) {
+  Json list = Json::array();
+  for (const Count& count : counts) {
+    list.push_back({{"what", count.what},
+                    {"formula", count.formula},
+                    {"bytes", count.bytes},
+                    {"right", count.right},
+                    {"why", count.why}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string plan_json(const Plan& plan) {
+  const PlanSettings& s = plan.settings;
+  Json stages = Json::array();
+  for (const StagePlan& one : plan.stages) stages.push_back(stage(one));
+  const Json json = {{"schema", "zeroproof-plan/1"},
+                     {"program", std::string("zeroproof ") + ZP_VERSION},
+                     {"numeric_contract", contract_version},
+                     {"model",
+                      {{"source", plan.model},
+                       {"parameters", plan.numel},
+                       {"parameters_of_tp_rank", plan.tp_numel},
+                       {"padded_numel", plan.padded_numel},
+                       {"tensors", plan.num_tensors},
+                       {"units", plan.num_units},
+                       {"largest_unit", plan.largest_unit}}},
+                     {"settings",
+                      {{"grid", s.grid.id()},
+                       {"instances", s.instances},
+                       {"rule", name(s.hyper.rule)},
+                       {"param_dtype", name(s.param_dtype)},
+                       {"leaf_dtype", name(s.leaf_dtype)},
+                       {"micro_batches", s.micro_batches},
+                       {"order", name(s.order)},
+                       {"bucket_numel", s.bucket_numel},
+                       {"alpha_us", s.machine.alpha_us},
+                       {"beta_gb_per_s", s.machine.beta_gbs},
+                       {"memory_gb_per_s", s.machine.memory_gbs}}},
+                     {"stages", stages},
+                     {"counts",
+                      {{"zero_paper", counts(zero_paper_counts(plan))},
+                       {"deepspeed", counts(deepspeed_counts(plan))},
+                       {"circulating", counts(circulating_counts(plan))}}}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,162 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "verification/contract_text.hpp"
+#include "verification/contract_version.hpp"
+#include "verification/plan/counts.hpp"
+#include "verification/plan/report.hpp"
+#include "verification/report_style.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+std::string shown_name_of(const std::string& text) {
+  std::string shown;
+  for (const char c : text) shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+  return shown;
+}
+
+std::string rounded(double bytes) { return grouped(static_cast<std::int64_t>(bytes + 0.5)); }
+
+void add_inputs(std::string& out, const Plan& plan) {
+  const PlanSettings& s = plan.settings;
+  out += fmt::format("zeroproof {}  numeric contract {}  plan: computed, not measured\n", ZP_VERSION,
+                     contract_version);
+  out += shown_name_of(plan.model) + "\n";
+  out += fmt::format("{} parameters in {} tensors", grouped(plan.numel), grouped(plan.num_tensors));
+  if (s.grid.tp > 1) out += fmt::format("; {} on a TP rank", grouped(plan.tp_numel));
+  out += fmt::format("; {} with padding\n", grouped(plan.padded_numel));
+  out += fmt::format("grid {} (data x context x tensor parallel): {} ranks, {} share the state{}\n",
+                     s.grid.id(), grouped(s.grid.world_size()), grouped(s.grid.data_ranks() / s.instances),
+                     s.instances > 1 ? fmt::format(", {} instances", s.instances) : "");
+  out += fmt::format("{}, {} parameters, {} leaves, M = {}, order {}, buckets of {} elements\n",
+                     name(s.hyper.rule), name(s.param_dtype), name(s.leaf_dtype), grouped(s.micro_batches),
+                     name(s.order), grouped(s.bucket_numel));
+  out += fmt::format("units (stages 2 and 3): {}, by name, the largest of {} elements\n",
+                     grouped(plan.num_units), grouped(plan.largest_unit));
+  if (!plan.says_cuts && s.grid.tp > 1) {
+    out +=
+        "The file does not say where tensor parallelism cuts: every TP rank is planned with the whole "
+        "model.\n";
+  }
+}
+
+void add_summary(std::string& out, const Plan& plan, const Paint& paint) {
+  out += "\n" + paint("1", "peak of one rank, bytes") + "\n";
+  out += fmt::format("  {:<5}  {:>22}  {:>22}  {:>22}  {:>11}\n", "stage", "smallest rank", "largest rank",
+                     "papers: 16 = 2 + 2 + 12", "largest");
+  for (const StagePlan& stage : plan.stages) {
+    out += fmt::format("  {:<5}  {:>22}  {:>22}  {:>23}  {:>11}\n", stage.stage,
+                       grouped(stage.smallest.memory.total_peak), grouped(stage.largest.memory.total_peak),
+                       rounded(stage.papers.total()),
+                       short_bytes(static_cast<double>(stage.largest.memory.total_peak)));
+  }
+}
+
+/// The papers' part of a class, "" where they count nothing.
+std::string paper_cell(const PaperBytes& papers, MemoryClass kind) {
+  switch (kind) {
+    case MemoryClass::master:
+      return rounded(papers.master) + "  4";
+    case MemoryClass::state:
+      return rounded(papers.moments) + "  8";
+    case MemoryClass::param_full:
+      return rounded(papers.params) + "  2";
+    case MemoryClass::grad:
+      return rounded(papers.grads) + "  2";
+    default:
+      return "-   ";
+  }
+}
+
+void add_memory(std::string& out, const StagePlan& stage, const Paint& paint) {
+  out += "\n" + paint("1", fmt::format("stage {}: peak of every class, bytes", stage.stage)) + "\n";
+  out += fmt::format("  {:<16}  {:>20}  {:>20}  {:>24}\n", "class", "smallest rank", "largest rank",
+                     "papers  per P");
+  for (int c = 0; c < num_memory_classes; ++c) {
+    const auto i = static_cast<std::size_t>(c);
+    const auto kind = static_cast<MemoryClass>(c);
+    out += fmt::format("  {:<16}  {:>20}  {:>20}  {:>24}\n", name(kind), grouped(stage.least[i]),
+                       grouped(stage.most[i]), paper_cell(stage.papers, kind));
+  }
+  out += fmt::format("  {:<16}  {:>20}  {:>20}\n", "after the step", grouped(stage.smallest.memory.total_now),
+                     grouped(stage.largest.memory.total_now));
+  out += fmt::format("  {:<16}  {:>20}  {:>20}  {:>24}\n", "peak of the sum",
+                     grouped(stage.smallest.memory.total_peak), grouped(stage.largest.memory.total_peak),
+                     rounded(stage.papers.total()) + " 16");
+}
+
+void add_traffic(std::string& out, const StagePlan& stage, const Paint& paint) {
+  out += "\n" +
+         paint("1", fmt::format("stage {}: one step of data rank {}", stage.stage, stage.largest.data_rank)) +
+         "\n";
+  out += fmt::format("  {:<8} {:<10} {:<11} {:<18} {:>8} {:>11} {:>22}\n", "phase", "over", "collective",
+                     "of", "calls", "messages", "bytes sent");
+  for (const TrafficLine& line : stage.largest.traffic.lines) {
+    out += fmt::format("  {:<8} {:<10} {:<11} {:<18} {:>8} {:>11} {:>22}\n", name(line.phase),
+                       name(line.group), name(line.collective), line.what, grouped(line.calls),
+                       grouped(line.messages), grouped(line.sent_bytes));
+  }
+  out += fmt::format("  {:<8} {:<10} {:<11} {:<18} {:>8} {:>11} {:>22}\n", "sum", "", "", "", "",
+                     grouped(stage.largest.traffic.messages()), grouped(stage.largest.traffic.sent_bytes()));
+}
+
+void add_times(std::string& out, const Plan& plan, const Paint& paint) {
+  const MachineModel& m = plan.settings.machine;
+  out += "\n" + paint("1", "cost model (a model, not a measurement; nothing overlaps)") + "\n";
+  out += fmt::format("  alpha {} us per message, beta {} GB/s sent, memory {} GB/s\n", m.alpha_us, m.beta_gbs,
+                     m.memory_gbs);
+  out += "  collective: messages * alpha + bytes / beta; norm: 4 bytes per element / memory, and words\n";
+  out += "  update: (4 + 8 * (1 + state buffers) + parameter) bytes per element / memory\n";
+  out += fmt::format("  {:<5}  {:>13} {:>13} {:>13} {:>13} {:>13} {:>13}   us\n", "stage", "reduce", "norm",
+                     "update", "gather", "other", "sum");
+  for (const StagePlan& stage : plan.stages) {
+    const StepTime& t = stage.time;
+    out += fmt::format("  {:<5}  {:>13.1f} {:>13.1f} {:>13.1f} {:>13.1f} {:>13.1f} {:>13.1f}\n", stage.stage,
+                       t.reduce_us, t.norm_us, t.update_us, t.gather_us, t.other_us, t.total_us());
+  }
+}
+
+void add_counts(std::string& out, const std::string& title, const std::vector<Count>& counts,
+                const Paint& paint) {
+  out += "\n" + paint("1", title) + "\n";
+  for (const Count& count : counts) {
+    const std::string verdict = count.right ? paint("32", "right") : paint("31", "wrong");
+    out += fmt::format("  {:<34}  {:<20}  {:>22}  {}\n", count.what, count.formula, rounded(count.bytes),
+                       verdict);
+    out += wrapped({count.why}, plan_columns, "      ");
+  }
+}
+
+}  // namespace
+
+std::string short_bytes(double bytes) {
+  static constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+  std::size_t unit = 0;
+  for (; bytes >= 999.95 && unit + 1 < std::size(units); ++unit) bytes /= 1000;
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.4g} {}", bytes, units[unit]);
+}
+
+std::string plan_text(const Plan& plan, const PlanSections& sections, bool colour) {
+  const Paint paint{colour};
+  std::string out;
+  add_inputs(out, plan);
+  add_summary(out, plan, paint);
+  if (sections.contract) {
+    for (const StagePlan& stage : plan.stages) {
+      add_memory(out, stage, paint);
+      add_traffic(out, stage, paint);
+    }
+    add_times(out, plan, paint);
+  }
+  const std::string terms = "P parameters of a TP rank, d ranks that share the state";
+  if (sections.zero_paper) add_counts(out, "the ZeRO paper: " + terms, zero_paper_counts(plan), paint);
+  if (sections.deepspeed) add_counts(out, "DeepSpeed's estimators: " + terms, deepspeed_counts(plan), paint);
+  if (sections.claims) {
+    add_counts(out, "in circulation (papers/errata.md): " + terms, circulating_counts(plan), paint);
+  }
+  return out;
+}
+
+}  // namespace zeroproof::verification

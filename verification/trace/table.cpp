@@ -1,0 +1,89 @@
+#include "verification/trace/table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "common/base/float_formats.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text;
+}
+
+std::size_t width_of(const TraceColumn& column) {
+  std::size_t width = column.title.size();
+  for (const std::string& cell : column.cells) width = std::max(width, cell.size());
+  return width;
+}
+
+std::string without_trailing_spaces(const std::string& line) {
+  const std::size_t last = line.find_last_not_of(' ');
+  return last == std::string::npos ? "" : line.substr(0, last + 1);
+}
+
+}  // namespace
+
+std::string shown_value(std::uint64_t bits, DType dtype) {
+  const auto word = static_cast<std::uint32_t>(bits);
+  switch (dtype) {
+    case DType::fp32:
+      return fmt::format("{:#010x} {:.9g}", word, static_cast<double>(std::bit_cast<float>(word)));
+    case DType::bf16:
+      return fmt::format("{:#06x} {:.9g}", word,
+                         static_cast<double>(to_float(bf16{static_cast<std::uint16_t>(bits)})));
+    case DType::fp16:
+      return fmt::format("{:#06x} {:.9g}", word,
+                         static_cast<double>(to_float(fp16{static_cast<std::uint16_t>(bits)})));
+    case DType::fp64:
+      return fmt::format("{:#018x} {:.17g}", bits, std::bit_cast<double>(bits));
+    case DType::u32:
+      return fmt::format("{:#010x} {}", word, word);
+    case DType::u64:
+      return fmt::format("{:#018x} {}", bits, bits);
+    case DType::e4m3:
+    case DType::e5m2:
+      break;
+  }
+  return fmt::format("{:#x}", bits);
+}
+
+std::string table(const TraceColumn& labels, const std::vector<TraceColumn>& columns) {
+  const std::size_t label_width = width_of(labels);
+  std::string out;
+  for (std::size_t first = 0; first < columns.size();) {
+    std::size_t last = first;
+    if (first > 0) out += "\n";
+    std::size_t width = 2 + label_width;
+    do {
+      width += 2 + width_of(columns[last++]);
+    } while (last < columns.size() && width + 2 + width_of(columns[last]) <= trace_columns);
+    const auto row = [&](const std::string& label, const auto& cell) {
+      std::string line = "  " + padded(label, label_width);
+      for (std::size_t c = first; c < last; ++c)
+        line += "  " + padded(cell(columns[c]), width_of(columns[c]));
+      out += without_trailing_spaces(line) + "\n";
+    };
+    row(labels.title, [](const TraceColumn& column) { return column.title; });
+    for (std::size_t r = 0; r < labels.cells.size(); ++r) {
+      row(labels.cells[r], [r](const TraceColumn& column) { return column.cells[r]; });
+    }
+    first = last;
+  }
+  return out;
+}
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  if (ranks.size() == 1) return "rank " + std::to_string(ranks.front());
+  const bool row = ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size());
+  if (row) return "ranks " + std::to_string(ranks.front()) + "-" + std::to_string(ranks.back());
+  std::string text = "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  return text;
+}
+
+}  // namespace zeroproof::verification
