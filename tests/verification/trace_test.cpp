@@ -176,6 +176,17 @@ TEST_CASE("what a reader needs is in the text") {
   CHECK(map.find("gather   param_full    ****************  ****************") != std::string::npos);
 }
 
+TEST_CASE("ranks share a table only while every bit is the same; sharded stacks are shown on their shards") {
+  StepTrace trace = trace_step({0, 2, 2, UpdateRule::sgd});
+  CHECK(trace_text(trace, false).find("  rank 1\n") == std::string::npos);
+  for (TracedBuffer& buffer : trace.reference[1].buffers) {
+    if (buffer.id == BufferId::master) buffer.bytes[0] ^= std::byte{1};
+  }
+  CHECK(trace_text(trace, false).find("  rank 1\n") != std::string::npos);
+  const std::string map = memory_map_text(trace_step({2, 2, 4, UpdateRule::adamw}));
+  CHECK(map.find("reduce   grad_nodes    ********........  ........********") != std::string::npos);
+}
+
 TEST_CASE("the timeline: one track of phases and one of collectives per rank and side, nothing overlaps") {
   const nlohmann::json timeline =
       nlohmann::json::parse(timeline_json(trace_step({2, 3, 4, UpdateRule::adamw})));
