@@ -16,9 +16,9 @@ constexpr std::int64_t node_bytes = 4;  // inner nodes travel as fp32
 std::int64_t bin_bytes(std::int64_t numel) { return 8 * numel + (numel + 3) / 4 * 4; }
 
 /// One rank's collectives, phase by phase.
-class StepTraffic {
+class TrafficWalk {
  public:
-  explicit StepTraffic(const StepShape& shape) : shape_(shape) {
+  explicit TrafficWalk(const StepShape& shape) : shape_(shape) {
     for (int rank = 0; rank < shape.world_size; ++rank) {
       const std::int64_t data_rank = std::int64_t{shape.instance} * shape.world_size + rank;
       const std::vector<std::int64_t> leaves = leaves_of(shape, data_rank);
@@ -30,7 +30,7 @@ class StepTraffic {
     }
   }
 
-  Traffic all() {
+  StepTraffic all() {
     prepare();
     if (shape_.layered() && shape_.stage == 3) gather_units();
     tp_parts();
@@ -201,7 +201,7 @@ class StepTraffic {
   }
 
   const StepShape& shape_;
-  Traffic traffic_;
+  StepTraffic traffic_;
   std::int64_t my_leaves_ = 0, other_leaves_ = 0;  ///< of this instance
   std::int64_t my_nodes_ = 0, other_nodes_ = 0;    ///< left on the stacks
   std::int64_t other_holders_ = 0;                 ///< other ranks with a leaf
@@ -214,24 +214,18 @@ std::string_view name(CommGroup group) {
   return names[static_cast<std::size_t>(group)];
 }
 
-std::string_view name(Collective collective) {
-  constexpr std::array<std::string_view, 5> names = {"all_to_all", "all_gather", "broadcast", "all_reduce",
-                                                     "barrier"};
-  return names[static_cast<std::size_t>(collective)];
-}
-
-std::int64_t Traffic::messages() const {
+std::int64_t StepTraffic::messages() const {
   std::int64_t sum = 0;
   for (const TrafficLine& line : lines) sum += line.messages;
   return sum;
 }
 
-std::int64_t Traffic::sent_bytes() const {
+std::int64_t StepTraffic::sent_bytes() const {
   std::int64_t sum = 0;
   for (const TrafficLine& line : lines) sum += line.sent_bytes;
   return sum;
 }
 
-Traffic predict_traffic(const StepShape& shape) { return StepTraffic(shape).all(); }
+StepTraffic predict_traffic(const StepShape& shape) { return TrafficWalk(shape).all(); }
 
 }  // namespace zeroproof

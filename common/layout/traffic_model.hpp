@@ -14,7 +14,6 @@ namespace zeroproof {
 /// Ranks that a collective runs over.
 enum class CommGroup : std::uint8_t { shards, instances, tp };
 std::string_view name(CommGroup group);
-std::string_view name(Collective collective);
 
 /// Collectives of one kind and purpose in one step. A message is a block of one byte or more to another rank; bytes are
 /// those of messages. What a rank copies to itself is not counted.
@@ -29,7 +28,7 @@ struct TrafficLine {
   std::int64_t received_bytes = 0;
 };
 
-struct Traffic {
+struct StepTraffic {
   std::vector<TrafficLine> lines;
   std::int64_t messages() const;
   std::int64_t sent_bytes() const;
@@ -45,6 +44,6 @@ struct Traffic {
 /// Every bucket of every reduction is one all_to_all of nodes or leaves (R11); in stage 0 the owners' sums are one all_gather
 /// per bucket; parameters are one all_gather per bucket (stages 1 and 2) or per unit that is made whole (stage 3).
 /// Groups of one rank make no line.
-Traffic predict_traffic(const StepShape& shape);
+StepTraffic predict_traffic(const StepShape& shape);
 
 }  // namespace zeroproof

@@ -130,7 +130,7 @@ TEST_CASE("stages of one tensor, by hand") {
         4 * 1024 * (2 + 1));  // an arriving leaf is added where it is; the other bucket has its sum
   CHECK(plan.stages[1].papers.total() == 4.0 * 8192 + 12.0 * 8192 / 4);
   CHECK(plan.stages[3].papers.total() == 16.0 * 8192 / 4);
-  const Traffic& traffic = plan.stages[1].largest.traffic;
+  const StepTraffic& traffic = plan.stages[1].largest.traffic;
   for (const TrafficLine& line : traffic.lines) {
     if (line.what == "nodes") CHECK(line.sent_bytes == 4 * (8192 - 2048));
     if (line.what == "nodes") CHECK(line.messages == 2 * 3);

@@ -68,7 +68,7 @@ PaperBytes papers_of(int stage, std::int64_t numel, std::int64_t ranks) {
 }
 
 /// messages * alpha + bytes / beta, and bytes / memory bandwidth: a model, not a measurement.
-StepTime time_of(const Traffic& traffic, const StepShape& shape, const MachineModel& machine) {
+StepTime time_of(const StepTraffic& traffic, const StepShape& shape, const MachineModel& machine) {
   StepTime time;
   for (const TrafficLine& line : traffic.lines) {
     const double us = static_cast<double>(line.messages) * machine.alpha_us +

@@ -41,7 +41,7 @@ struct RankPlan {
   std::int64_t shard_numel = 0;  ///< padding included
   MemoryUse memory;
   BytesByClass at_peak{};  ///< what the peak of the sum is made of
-  Traffic traffic;
+  StepTraffic traffic;
 };
 
 /// Bytes per parameter of the papers [ZeRO:memory], K = 12.

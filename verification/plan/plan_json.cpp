@@ -17,7 +17,7 @@ Json classes(const BytesByClass& bytes) {
   return json;
 }
 
-Json traffic(const Traffic& traffic) {
+Json traffic(const StepTraffic& traffic) {
   Json lines = Json::array();
   for (const TrafficLine& line : traffic.lines) {
     lines.push_back({{"phase", name(line.phase)},
