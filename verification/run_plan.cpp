@@ -155,6 +155,8 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
   for (const std::string& recipe : recipes_of(options, workload, config)) {
     RunConfig under = under_recipe(config, recipe);
     if (options.norm) under.optimizer.norm = *options.norm;
+    std::erase_if(under.dtypes, [&](DType dtype) { return !recipe_allows(recipe, dtype); });
+    if (under.dtypes.empty()) continue;
     validate(under);
     for (const DType dtype : config.dtypes) {
       if (!recipe_allows(recipe, dtype)) continue;

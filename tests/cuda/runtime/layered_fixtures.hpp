@@ -14,7 +14,7 @@
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/unit_exchange.hpp"
 
-namespace zeroproof::tests {
+namespace zeroproof::tests::inline runtime_fixtures {
 
 inline float load(const TensorView& view, std::int64_t i) {
   if (view.dtype == DType::fp32) return static_cast<const float*>(view.data)[i];
@@ -219,4 +219,4 @@ inline std::int64_t differing(const FlatLayout& layout, const std::vector<std::b
   return count;
 }
 
-}  // namespace zeroproof::tests
+}  // namespace zeroproof::tests::inline runtime_fixtures

@@ -15,7 +15,7 @@
 #include "cuda/layered_pass.hpp"
 #include "tests/cuda/runtime/layered_fixtures.hpp"
 
-namespace zeroproof::tests {
+namespace zeroproof::tests::inline runtime_fixtures {
 
 struct PassCase {
   int world = 1;  ///< ranks of an instance
@@ -151,4 +151,4 @@ inline std::vector<PassResult> run_pass(const PassCase& run) {
   return results;
 }
 
-}  // namespace zeroproof::tests
+}  // namespace zeroproof::tests::inline runtime_fixtures

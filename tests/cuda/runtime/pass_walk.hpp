@@ -9,7 +9,7 @@
 
 #include "tests/cuda/runtime/pass_run.hpp"
 
-namespace zeroproof::tests {
+namespace zeroproof::tests::inline runtime_fixtures {
 
 /// Peaks of parameters and gradients as cuda/layered_pass.hpp describes them, walked in the order of that
 /// text.
@@ -131,4 +131,4 @@ class WalkOfPass {
   Walk peak_;
 };
 
-}  // namespace zeroproof::tests
+}  // namespace zeroproof::tests::inline runtime_fixtures

@@ -8,7 +8,7 @@
 #include "common/base/philox.hpp"
 #include "cuda/runtime/step_plan.hpp"
 
-namespace zeroproof::tests {
+namespace zeroproof::tests::inline runtime_fixtures {
 
 /// Ranges of these lengths, one after another.
 inline std::vector<FlatRange> neighbours(const std::vector<std::int64_t>& lengths) {
@@ -62,4 +62,4 @@ inline cuda::StepShape random_shape(std::uint64_t seed) {
   return shape;
 }
 
-}  // namespace zeroproof::tests
+}  // namespace zeroproof::tests::inline runtime_fixtures
