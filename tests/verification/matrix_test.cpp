@@ -1,9 +1,11 @@
-// One trajectory for every world size, stage, bucket size, transport and thread count.
+// One trajectory for every world size, stage, bucket size, assignment, layout, grid, transport and thread count. The cases of
+// one world and transport run in one launch.
 
 #include <doctest.h>
 
 #include <map>
 #include <set>
+#include <vector>
 
 #include "tests/verification/cli_support.hpp"
 
@@ -19,31 +21,32 @@ const std::map<std::string, std::string> pinned = {{"fp16", "912779950814d8bb35a
                                                    {"bf16", "0afb083e0976dae0964c48d6644c9723"},
                                                    {"fp32", "086aef1a4a7538a4dbd3cb2cd3780650"}};
 
-constexpr int sizes[] = {1, 2, 3, 4, 6, 8};
-
-std::string worlds() {
+/// "threads:1,threads:2,mpi:1,mpi:2"
+std::string worlds(const std::vector<int>& threads, const std::vector<int>& mpi) {
   std::string text;
-  for (const int size : sizes) text += (text.empty() ? "" : ",") + ("threads:" + std::to_string(size));
+  for (const int size : threads) text += ",threads:" + std::to_string(size);
 #if defined(ZP_HAVE_MPI)
-  for (const int size : sizes) text += ",mpi:" + std::to_string(size);
+  for (const int size : mpi) text += ",mpi:" + std::to_string(size);
+#else
+  static_cast<void>(mpi);
 #endif
-  return text;
+  return text.substr(1);
 }
 
 Json run_matrix(const std::string& flags) {
   const TemporaryFolder folder;
   const std::string report = folder.file("report.json");
-  const CliResult result = run_cli("verify byte_gpt_tiny --recipe adamw --world " + worlds() +
-                                   " --stage 0,1,2 --bucket 4096,65536 --threads 1,2 " + flags +
-                                   " --report text," + quoted("json:" + report));
+  const CliResult result =
+      run_cli("verify byte_gpt_tiny " + flags + " --report text," + quoted("json:" + report));
   CAPTURE(result.out);
   CAPTURE(result.err);
   CHECK(result.exit_code == 0);
   return Json::parse(read_file(report));
 }
 
-/// Every case passed, and all cases of a dtype have one hash.
-void check_one_hash(const Json& report, std::size_t expected_cases) {
+/// Every case passed, and all cases of a dtype have one hash, the pinned one if there is one.
+void check_one_hash(const Json& report, std::size_t expected_cases,
+                    const std::map<std::string, std::string>& pins = pinned) {
   CHECK(report.at("cases").size() == expected_cases);
   CHECK(report.at("summary").at("pass") == expected_cases);
   std::map<std::string, std::set<std::string>> hashes;
@@ -57,26 +60,101 @@ void check_one_hash(const Json& report, std::size_t expected_cases) {
   }
   for (const auto& [dtype, set] : hashes) {
     CHECK(set.size() == 1);
-    CHECK(*set.begin() == pinned.at(dtype));
+    if (pins.count(dtype) > 0) CHECK(*set.begin() == pins.at(dtype));
     MESSAGE("trajectory byte_gpt_tiny " << dtype << " " << *set.begin() << ": " << expected_cases
                                         << " cases");
   }
 }
+
+/// A model whose heads can be dealt out to tensor parallel ranks, otherwise byte_gpt_tiny.
+const char* const four_heads =
+    "[model]\nlayers = 2\nwidth = 20\nheads = 4\nhidden = 37\ncontext = 13\n"
+    "[optimizer]\nmax_norm = 0.6\n";
 
 #if defined(ZP_HAVE_MPI)
 constexpr std::size_t transports = 2;
 #else
 constexpr std::size_t transports = 1;
 #endif
-constexpr std::size_t configurations = std::size(sizes) * 3 * 2 * transports * 2;
+const std::vector<int> few = {1, 2, 3, 4, 6, 8};
+const std::vector<int> all = {1, 2, 3, 4, 6, 8, 12, 16};
 
 }  // namespace
 
-TEST_CASE("one trajectory hash over world size x stage x bucket x transport x threads") {
-  check_one_hash(run_matrix("--dtype fp16 --twin host"), configurations);
+TEST_CASE("one trajectory hash over world size x stage x bucket x assignment") {
+  const std::string common = "--recipe adamw --dtype fp16 --twin host --stage 0,1,2,3 ";
+  check_one_hash(run_matrix(common + "--threads 1 --bucket 1024,65536 --order contiguous,strided --world " +
+                            worlds(few, {})),
+                 few.size() * 4 * 2 * 2);
+  check_one_hash(run_matrix(common + "--bucket 4096 --threads 2 --world " + worlds({12, 16}, {2, 3, 4})),
+                 (2 + 3 * (transports - 1)) * 4);
+  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --twin host-fused --stage 2,3 --overlap --threads 1 "
+                            "--world " +
+                            worlds({1, 3, 4, 8}, {3})),
+                 (4 + transports - 1) * 2);
 }
 
-TEST_CASE("slow: the same for every dtype, candidate and mode") {
-  const Json report = run_matrix("--dtype fp16,bf16,fp32 --twin host,host-fused --mode lockstep,free");
-  check_one_hash(report, configurations * 3 * 2 * 2);
+TEST_CASE("one trajectory hash over layouts and instances") {
+  check_one_hash(
+      run_matrix("--recipe adamw --dtype fp16 --twin host --norm exact --stage 1,2,3 --threads 1 "
+                 "--layout contract,megatron,deepspeed_flat,deepspeed_param,fsdp2,greedy --world " +
+                 worlds({2, 5}, {3})),
+      (2 + transports - 1) * 3 * 6, {});
+  check_one_hash(
+      run_matrix(
+          "--recipe adamw --dtype fp16 --twin host --stage 0,1,2,3 --threads 1 --instances 2 --world " +
+          worlds({2, 6}, {4})),
+      (2 + transports - 1) * 4);
+}
+
+TEST_CASE("one trajectory hash over process grids") {
+  const TemporaryFolder folder;
+  const std::string common = "--config " + quoted(folder.write("four_heads.toml", four_heads)) +
+                             " --recipe sgd --dtype bf16 --twin host --threads 1 --micro-batches 16 ";
+  const Json whole = run_matrix(common + "--stage 0 --world self");
+  const std::map<std::string, std::string> pin = {{"bf16", whole.at("cases").at(0).at("trajectory_hash")}};
+  check_one_hash(run_matrix(common + "--stage 0,1,2,3 --grid 2x2x1,2x1x2,1x1x4 --world " + worlds({4}, {4})),
+                 transports * 4 * 3, pin);
+  check_one_hash(run_matrix(common + "--stage 1,3 --grid 2x2x2 --world " + worlds({8}, {})), 2, pin);
+}
+
+TEST_CASE("binned sums have one hash for every number of ranks") {
+  const Json one =
+      run_matrix("--recipe adamw --dtype fp16 --twin host --threads 1 --sum binned --stage 0 --world self");
+  const std::map<std::string, std::string> pin = {{"fp16", one.at("cases").at(0).at("trajectory_hash")}};
+  CHECK(pin.at("fp16") != pinned.at("fp16"));
+  std::vector<int> sizes;
+  for (int size = 1; size <= 16; ++size) sizes.push_back(size);
+  check_one_hash(
+      run_matrix("--recipe adamw --dtype fp16 --twin host --threads 1 --sum binned --stage 2 --world " +
+                 worlds(sizes, {3})),
+      16 + transports - 1, pin);
+}
+
+TEST_CASE("slow: the whole matrix") {
+  const std::string common =
+      "--recipe adamw --stage 0,1,2,3 --order contiguous,strided --bucket 1024,4096,65536 ";
+  check_one_hash(run_matrix(common + "--dtype fp16 --twin host --threads 1 --world " + worlds(all, all)),
+                 all.size() * 4 * 2 * 3 * transports);
+  check_one_hash(
+      run_matrix(common +
+                 "--dtype fp16,bf16,fp32 --twin host,host-fused --mode lockstep,free --threads 2 --world " +
+                 worlds({1, 3, 4}, {3})),
+      (3 + transports - 1) * 4 * 2 * 3 * 3 * 2 * 2);
+}
+
+TEST_CASE("slow: process grids of 16 and 48 micro-batches, in every stage and assignment") {
+  const TemporaryFolder folder;
+  const std::string common = "--config " + quoted(folder.write("four_heads.toml", four_heads)) +
+                             " --recipe sgd --dtype bf16 --twin host,host-fused --threads 1 --micro-batches ";
+  for (const std::string count : {"16 ", "48 "}) {
+    const Json whole = run_matrix(common + count + "--stage 0 --world self");
+    const std::map<std::string, std::string> pin = {{"bf16", whole.at("cases").at(0).at("trajectory_hash")}};
+    check_one_hash(
+        run_matrix(common + count +
+                   "--stage 0,1,2,3 --order contiguous,strided --grid "
+                   "2x2x1,2x1x2,1x2x2,1x4x1,1x1x4,4x2x1,2x2x2,2x1x4,1x2x4,1x8x1,3x2x2,12x1x1 --world " +
+                   worlds({4, 8, 12}, {4, 8})),
+        (12 + (transports - 1) * 10) * 4 * 2 * 2, pin);
+  }
 }
