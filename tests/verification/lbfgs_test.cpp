@@ -288,7 +288,7 @@ TEST_CASE("dot products of special values") {
 }
 
 TEST_CASE("both twins walk the same way over ranks, with both line searches") {
-  check_walks({1, 3}, {1, 100});
+  check_walks({1, 3}, {1, 2, 100});
 }
 
 TEST_CASE("slow: the same for more ranks and histories") { check_walks({1, 2, 3, 5, 8}, {1, 4, 100}); }

@@ -96,3 +96,27 @@ TEST_CASE("replicated state, scalars, and the shards of instances") {
   CHECK(instance->agrees_with == 1);
   CHECK(instance->buffer == "master");
 }
+
+TEST_CASE("tensor parallel ranks: what is replicated over them, and only that, must be equal") {
+  TinyTraining run(DType::bf16, "sgd", [](RunConfig& c) {
+    c.model.width = 20;
+    c.model.heads = 4;
+  });
+  StepPlace place;
+  place.grid = ProcessGrid{1, 1, 4};
+  CHECK(!drift_after(run, run.spec(4, 1, place), [](const RankOfStep&) {}));
+  const std::string name = "block0.mlp_norm.gain";
+  const auto drift = drift_after(run, run.spec(4, 1, place), [&](const RankOfStep& r) {
+    if (r.world.rank() != 2) return;
+    for (const TensorSlot& slot : r.layout.local(2).layout.tensors()) {
+      if (slot.name == name) flip(r.optimizer, Phase::gather, BufferId::param_full, slot.begin + 3);
+    }
+  });
+  REQUIRE(drift);
+  CHECK(drift->rank == 2);
+  CHECK(drift->parameter == name);
+  CHECK(drift->element == 3);
+  for (const TensorSlot& slot : run.experiment.layout().tensors()) {
+    if (slot.name == name) CHECK(drift->global_index == slot.begin + 3);  // although local tensors are shorter
+  }
+}
