@@ -32,7 +32,7 @@ struct RunConfig {
   std::uint64_t seed = 1;
   std::int64_t steps = 20;
   std::int64_t micro_batches = 16;  ///< M, over all ranks
-  std::vector<int> stages = {0, 1, 2};
+  std::vector<int> stages = {0, 1, 2, 3};
   std::vector<std::string> worlds = {"self", "threads:4", "mpi:2"};
   std::vector<std::string> grids;  ///< process grids "DPxCPxTP" (parse_grid); empty: data ranks only
   std::vector<MicroBatchOrder> orders = {MicroBatchOrder::by_stage};
