@@ -9,7 +9,6 @@
 #include "common/base/philox.hpp"
 
 namespace zeroproof::verification::bench {
-namespace {
 
 long involuntary_switches() {
   rusage usage{};
@@ -24,6 +23,8 @@ std::vector<std::size_t> shuffled(std::size_t count, std::uint32_t round) {
   for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i, i)]);
   return order;
 }
+
+namespace {
 
 void sample(Row& row, bool keep) {
   if (row.prepare) row.prepare();

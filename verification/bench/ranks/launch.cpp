@@ -1,0 +1,69 @@
+#include "verification/bench/ranks/launch.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "common/base/error.hpp"
+#include "verification/mpi_launch.hpp"
+
+namespace zeroproof::verification::bench {
+namespace {
+
+/// run_mpirun writes to a file. It disappears with this object.
+class OutputFile {
+ public:
+  OutputFile() {
+    path_ = (std::filesystem::temp_directory_path() / "zeroproof-bench-XXXXXX").string();
+    const int handle = ::mkstemp(path_.data());
+    ZP_CHECK(handle >= 0, ErrorCode::io, "no temporary file can be made as " + path_,
+             "the output of MPI jobs comes back through one", "set TMPDIR to a folder that can be written");
+    ::close(handle);
+  }
+  ~OutputFile() { ::unlink(path_.c_str()); }
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string content() const {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
+ private:
+  std::string path_;
+};
+
+int run_job(const RankOptions& options, int ranks) {
+  const OutputFile output;
+  std::vector<std::string> words = mpirun_words("");
+  words.insert(words.end(),
+               {"-n", std::to_string(ranks), std::filesystem::read_symlink("/proc/self/exe"), "--mib",
+                std::to_string(options.mib), "--rounds", std::to_string(options.rounds)});
+  if (!options.json.empty()) {
+    std::string file = options.json;
+    if (options.ranks.size() > 1) file.append(".").append(std::to_string(ranks));
+    words.insert(words.end(), {"--json", file});
+  }
+  const Ended ended = run_mpirun(words, output.path(), [] { return false; });
+  std::fputs(output.content().c_str(), stdout);
+  std::fflush(stdout);
+  return WIFEXITED(ended.status) ? WEXITSTATUS(ended.status) : 128 + WTERMSIG(ended.status);
+}
+
+}  // namespace
+
+int launch_jobs(const RankOptions& options) {
+  ::setenv("OMP_NUM_THREADS", "1", 1);
+  int worst = 0;
+  for (const int ranks : options.ranks) worst = std::max(worst, run_job(options, ranks));
+  return worst;
+}
+
+}  // namespace zeroproof::verification::bench

@@ -1,0 +1,101 @@
+// zeroproof-bench-ranks: the sharded step of ranks that share a machine, against the MPI library's collectives in the
+// same run.
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <fstream>
+
+#include "common/base/error.hpp"
+#include "common/comm/mpi_communicator.hpp"
+#include "verification/bench/ranks/launch.hpp"
+#include "verification/bench/ranks/report.hpp"
+#include "verification/bench/ranks/suite.hpp"
+#include "verification/mpi_job.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::verification::bench;
+
+void check_record(const std::ofstream& file, const RankOptions& options) {
+  ZP_CHECK(file.good(), ErrorCode::io, options.json + " could not be written", "the record would be lost",
+           "name a file in a folder that exists and is yours");
+}
+
+int run(const RankOptions& options, Communicator& comm) {
+  std::ofstream record;
+  if (!options.json.empty() && comm.rank() == 0) {
+    record.open(options.json, std::ios::binary);
+    check_record(record, options);  // before the long part
+  }
+  RankReport report;
+  report.options = options;
+  report.machine = this_machine();  // its load before the ranks add theirs
+  report.machine.cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));  // a bound rank sees its own only
+  report.ranks = comm.world_size();
+  report.numel = options.numel(comm.world_size());
+  MpiLibrary library;
+  RankData data(comm, library, report.numel);
+  MessageStep messages(data);
+  add_contract_rows(report.rows, data, messages);
+  add_library_rows(report.rows, data);
+  add_rank_limit_rows(report.rows, data);
+  measure_ranks(report.rows, options.rounds, comm);
+  report.checks = check_ranks(data, messages);
+  if (comm.rank() == 0) std::fputs(to_text(report).c_str(), stdout);
+  if (record.is_open()) {
+    record << to_json(report) << std::flush;
+    check_record(record, options);
+  }
+  return report.ok() ? 0 : 1;
+}
+
+int code_of(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::io:
+    case ErrorCode::invalid_argument:
+      return 2;
+    case ErrorCode::unavailable:
+      return 3;
+    case ErrorCode::timeout:
+      return 5;
+    case ErrorCode::comm:
+      return 6;
+    default:
+      return 9;
+  }
+}
+
+int run_rank(int argc, char** argv, const RankOptions& options) {
+  MpiSession session(&argc, &argv);
+  const std::unique_ptr<Communicator> comm = make_mpi_communicator();
+  try {
+    return run(options, *comm);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "zeroproof-bench-ranks: %s\n", error.what());
+    session.set_exit_code(code_of(error));
+    comm->abort(error.what());
+    return code_of(error);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    int exit_code = 0;
+    const std::optional<RankOptions> options = parse_rank_options(argc, argv, exit_code);
+    if (!options) return exit_code;
+    return zeroproof::verification::inside_mpi_job() ? run_rank(argc, argv, *options) : launch_jobs(*options);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "zeroproof-bench-ranks: %s\n", error.what());
+    return code_of(error);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr,
+                 "zeroproof-bench-ranks: %s (this should not happen); report it with the command line\n",
+                 error.what());
+    return 9;
+  }
+}

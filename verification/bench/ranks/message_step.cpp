@@ -1,0 +1,57 @@
+#include "verification/bench/ranks/message_step.hpp"
+
+#include <algorithm>
+
+#include "common/base/error.hpp"
+#include "verification/bench/ranks/values.hpp"
+
+namespace zeroproof::verification::bench {
+
+/// The gradient this rank has; it computes no other micro-batch.
+class MessageStep::OwnLeaf final : public LeafSource {
+ public:
+  explicit OwnLeaf(const RankData& data) : data_(data) {}
+  TensorView leaf(std::int64_t) override { return {data_.leaf.data(), DType::fp32, data_.numel}; }
+
+ private:
+  const RankData& data_;
+};
+
+MessageStep::MessageStep(RankData& data)
+    : layout_({{"weight", {data.numel}}}),
+      shards_(data.numel, data.comm.world_size(), data.numel),
+      leaves_(std::make_unique<OwnLeaf>(data)) {
+  OptimizerSetup setup;
+  setup.layout = &layout_;
+  setup.shards = &shards_;
+  setup.comm = &data.comm;
+  setup.stage = 1;
+  setup.micro_batches = data.comm.world_size();
+  setup.hyper = rank_hyper(false);
+  setup.scaler.kind = LossScalerKind::constant;
+  setup.scaler.log2_initial = log2_loss_scale;
+  optimizer_ = cuda::make_distributed_optimizer(setup, cuda::StepForm::fused);
+  const RankState first({0, data.numel});
+  FullState state;
+  state.master = first.master.span();
+  state.exp_avg = first.exp_avg.span();
+  state.exp_avg_sq = first.exp_avg_sq.span();
+  state.applied_steps = steps_before;
+  state.scaler.log2_scale = log2_loss_scale;
+  optimizer_->load_state(state);
+}
+
+void MessageStep::step() {
+  optimizer_->step(*leaves_);
+  ++steps_;
+}
+
+TensorView MessageStep::buffer(BufferId id) const {
+  const std::vector<ExposedBuffer> all = optimizer_->storage();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const ExposedBuffer& b) { return b.id == id; });
+  ZP_CHECK(found != all.end(), ErrorCode::internal, "the production step has no " + std::string(name(id)),
+           "its bits are to be compared", "report it");
+  return found->view;
+}
+
+}  // namespace zeroproof::verification::bench

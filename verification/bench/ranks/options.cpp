@@ -1,0 +1,55 @@
+#include "verification/bench/ranks/options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "common/layout/flat_layout.hpp"
+
+namespace zeroproof::verification::bench {
+
+std::int64_t RankOptions::numel(int world_size) const {
+  const std::int64_t unit = layout_alignment * world_size;
+  return std::max(unit, mib * (std::int64_t{1} << 20) / 4 / unit * unit);
+}
+
+std::optional<RankOptions> parse_rank_options(int argc, char** argv, int& exit_code) {
+  RankOptions options;
+  CLI::App app(
+      "zeroproof-bench-ranks measures the sharded step of ranks that share this machine against the MPI "
+      "library's "
+      "collectives. It starts mpirun, or is started by it: mpirun -n 2 zeroproof-bench-ranks");
+  app.set_version_flag("--version", "zeroproof-bench-ranks " ZP_VERSION);
+  app.add_option("--rounds", options.rounds, "times every row is measured")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  app.add_option("--mib", options.mib, "MiB of one rank's fp32 gradient (a rank needs about 16 times this)")
+      ->check(CLI::Range(1, 1 << 13))
+      ->capture_default_str();
+  app.add_option("--ranks", options.ranks, "ranks of the jobs to start, one after another")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--json", options.json,
+                 "write the record to this file; of several jobs, to FILE.2 for 2 ranks and so on");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    exit_code = app.exit(help);
+    return std::nullopt;
+  } catch (const CLI::CallForVersion& version) {
+    exit_code = app.exit(version);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr,
+                 "zeroproof-bench-ranks: %s (the command line was not understood); see zeroproof-bench-ranks "
+                 "--help\n",
+                 error.what());
+    exit_code = 2;
+    return std::nullopt;
+  }
+  return options;
+}
+
+}  // namespace zeroproof::verification::bench

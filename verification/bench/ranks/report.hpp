@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "verification/bench/machine.hpp"
+#include "verification/bench/ranks/options.hpp"
+#include "verification/bench/row.hpp"
+
+namespace zeroproof::verification::bench {
+
+struct RankReport {
+  RankOptions options;
+  Machine machine;
+  int ranks = 1;
+  std::int64_t numel = 0;
+  std::vector<Row> rows;
+  std::vector<Check> checks;
+
+  bool ok() const;
+};
+
+/// The table, at most 100 columns wide. Goals are judged by ratios within rounds.
+std::string to_text(const RankReport& report);
+
+/// Schema "zeroproof-bench-ranks/1".
+std::string to_json(const RankReport& report);
+
+}  // namespace zeroproof::verification::bench

@@ -1,0 +1,33 @@
+#pragma once
+// What the ranks of one machine are measured with. Rows hold references to the arguments.
+
+#include <vector>
+
+#include "verification/bench/ranks/data.hpp"
+#include "verification/bench/ranks/message_step.hpp"
+#include "verification/bench/row.hpp"
+
+namespace zeroproof::verification::bench {
+
+/// What the memory does with the bytes of a window step, all ranks at once, and what meeting costs.
+void add_rank_limit_rows(std::vector<Row>& rows, RankData& data);
+
+/// The MPI library's collectives around the fused update. No finite check, no norm.
+void add_library_rows(std::vector<Row>& rows, RankData& data);
+
+/// The contract's step: by messages, through shared windows, and with clipping.
+void add_contract_rows(std::vector<Row>& rows, RankData& data, MessageStep& messages);
+
+/// Necessary traffic of the step through windows: the nodes and the state are read, state and parameter written.
+double window_bytes(std::size_t num_nodes);
+
+/// Every row once per round on all ranks at the same time, in the order of measure(). A sample lasts from a moment the
+/// ranks agree on until the last rank is done; it is the same number on all of them.
+void measure_ranks(std::vector<Row>& rows, int rounds, Communicator& comm);
+
+std::vector<Comparison> rank_comparisons();
+
+/// Compares what the timed calls left behind. Collective; the same result on all ranks.
+std::vector<Check> check_ranks(RankData& data, const MessageStep& messages);
+
+}  // namespace zeroproof::verification::bench
