@@ -1,8 +1,8 @@
 #include "common/comm/mpi_library.hpp"
 
+#include <cstddef>
 #include <limits>
 #include <mutex>
-#include <string>
 #include <vector>
 
 #include "common/base/error.hpp"
@@ -80,6 +80,15 @@ void MpiLibrary::all_gather(Span<std::uint16_t> all) {
 void MpiLibrary::barrier() {
   const std::lock_guard lock(mpi_mutex());
   check_mpi(MPI_Barrier(handles_->comm), "MPI_Barrier");
+}
+
+std::string MpiLibrary::version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  const std::lock_guard lock(mpi_mutex());
+  check_mpi(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
+  const std::string all(text, static_cast<std::size_t>(length));
+  return all.substr(0, all.find_first_of(",\n"));
 }
 
 }  // namespace zeroproof

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "common/base/span.hpp"
 
@@ -31,6 +32,9 @@ class MpiLibrary {
   void all_gather(Span<std::uint16_t> all);
 
   void barrier();
+
+  /// "Open MPI v4.1.4"
+  static std::string version();
 
  private:
   struct Handles;

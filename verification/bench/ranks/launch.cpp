@@ -61,6 +61,8 @@ int run_job(const RankOptions& options, int ranks) {
 
 int launch_jobs(const RankOptions& options) {
   ::setenv("OMP_NUM_THREADS", "1", 1);
+  // The fastest way Open MPI has between the processes of a machine, where the kernel permits it.
+  ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "cma", 0);
   int worst = 0;
   for (const int ranks : options.ranks) worst = std::max(worst, run_job(options, ranks));
   return worst;

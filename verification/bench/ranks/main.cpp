@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 
@@ -24,6 +25,11 @@ void check_record(const std::ofstream& file, const RankOptions& options) {
            "name a file in a folder that exists and is yours");
 }
 
+std::string library_text() {
+  const char* copies = std::getenv("OMPI_MCA_btl_vader_single_copy_mechanism");
+  return MpiLibrary::version() + (copies != nullptr ? std::string(", single copy ") + copies : "");
+}
+
 int run(const RankOptions& options, Communicator& comm) {
   std::ofstream record;
   if (!options.json.empty() && comm.rank() == 0) {
@@ -34,6 +40,7 @@ int run(const RankOptions& options, Communicator& comm) {
   report.options = options;
   report.machine = this_machine();  // its load before the ranks add theirs
   report.machine.cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));  // a bound rank sees its own only
+  report.library = library_text();
   report.ranks = comm.world_size();
   report.numel = options.numel(comm.world_size());
   MpiLibrary library;

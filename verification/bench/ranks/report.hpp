@@ -12,6 +12,8 @@ namespace zeroproof::verification::bench {
 struct RankReport {
   RankOptions options;
   Machine machine;
+  std::string
+      library;  ///< of MPI, as it calls itself, and how it copies between processes if that was chosen
   int ranks = 1;
   std::int64_t numel = 0;
   std::vector<Row> rows;

@@ -35,7 +35,7 @@ std::string to_json(const RankReport& report) {
                   {"slow", c.slow},
                   {"factor_best", ratio.best},
                   {"factor_per_round", ratio.per_round}};
-    if (c.goal > 0) value["goal_at_least"] = c.goal;
+    if (c.goal > 0 && report.ranks > 1) value["goal_at_least"] = c.goal;
     compared.push_back(std::move(value));
   }
   Json checks = Json::array();
@@ -43,6 +43,7 @@ std::string to_json(const RankReport& report) {
   const Json record = {
       {"schema", "zeroproof-bench-ranks/1"},
       {"machine", {{"cpu", m.cpu}, {"cores", m.cores}, {"isa", m.isa}, {"load_average", m.load}}},
+      {"library", report.library},
       {"ranks", report.ranks},
       {"rounds", report.options.rounds},
       {"numel", report.numel},

@@ -32,11 +32,12 @@ std::string table(const std::vector<Row>& rows) {
   return text;
 }
 
-std::string comparison_line(const std::vector<Row>& rows, const Comparison& c) {
-  const Ratio ratio = ratio_of(rows, c);
+/// One rank has nothing to exchange, so no goal is judged.
+std::string comparison_line(const RankReport& report, const Comparison& c) {
+  const Ratio ratio = ratio_of(report.rows, c);
   std::string text =
       fmt::format("{:<40} best {:>6.2f}x  per round {:>6.2f}x", c.name, ratio.best, ratio.per_round);
-  if (c.goal > 0)
+  if (c.goal > 0 && report.ranks > 1)
     text += fmt::format("  goal >= {:.1f}x {}", c.goal, ratio.per_round >= c.goal ? "met" : "missed");
   return text + '\n';
 }
@@ -52,10 +53,11 @@ std::string to_text(const RankReport& report) {
   std::string text = fmt::format("{}, {} cores, {}, load {:.1f}\n", m.cpu, m.cores, m.isa, m.load);
   text += fmt::format("{} ranks on this machine, {} parameters, a gradient of {} MiB per rank; {} rounds\n",
                       report.ranks, report.numel, report.options.mib, report.options.rounds);
+  text += report.library + '\n';
   if (report.ranks > m.cores)
     text += "more ranks than cores: a rank that waits takes the core of one that works\n";
   text += '\n' + table(report.rows) + '\n';
-  for (const Comparison& c : rank_comparisons()) text += comparison_line(report.rows, c);
+  for (const Comparison& c : rank_comparisons()) text += comparison_line(report, c);
   const Row* fences = find(report.rows, "two fences");
   const Row* step = find(report.rows, "windows, M = R");
   if (fences != nullptr && step != nullptr)
