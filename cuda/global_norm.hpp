@@ -2,7 +2,6 @@
 // The global norm in the form the run uses (R12), over pieces, threads and ranks.
 
 #include <mutex>
-#include <vector>
 
 #include "common/comm/communicator.hpp"
 #include "common/contracts/grad_norm.hpp"

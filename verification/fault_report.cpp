@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <map>
 #include <set>
 
 #include "verification/contract_version.hpp"

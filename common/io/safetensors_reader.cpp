@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "common/base/error.hpp"
 #include "common/io/safetensors_header.hpp"

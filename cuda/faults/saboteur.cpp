@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "cuda/faults/wrong_leaves.hpp"
 #include "cuda/production_optimizer.hpp"
