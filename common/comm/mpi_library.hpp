@@ -1,6 +1,6 @@
 #pragma once
-// The MPI library's own collectives, bare. Not the contract, benchmarks only: the library adds floats in an order of its
-// own (R10), and nothing here compares descriptors or keeps time limits, as every Communicator does.
+// The MPI library's own collectives, bare. Not the contract, benchmarks only: the library adds floats in an order
+// of its own (R10), and nothing here compares descriptors or keeps time limits, as every Communicator does.
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +10,8 @@
 
 namespace zeroproof {
 
-/// All processes of MPI_COMM_WORLD, while an MpiSession lives. Every call, making and destroying included, is collective.
+/// All processes of MPI_COMM_WORLD, while an MpiSession lives. Every call, making and destroying included, is
+/// collective.
 /// Errors: comm if MPI reports one; invalid_argument if a count does not fit into MPI's int or the ranks.
 class MpiLibrary {
  public:

@@ -1,6 +1,7 @@
 #pragma once
 // What the ranks' steps must leave behind: the contract's step on one rank, with the reference's operations.
 
+#include <cstdint>
 #include <vector>
 
 #include "common/base/dtype.hpp"

@@ -6,7 +6,6 @@
 
 #include "common/comm/communicator.hpp"
 #include "common/comm/mpi_library.hpp"
-#include "common/contracts/grad_sum.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "cuda/host/window_step.hpp"
 #include "verification/bench/huge_buffer.hpp"
@@ -23,7 +22,8 @@ struct RankState {
   std::int64_t steps = 0;
 };
 
-/// Gradient nodes of all ranks in a shared window, with the additions that are left to the owners. Collective.
+/// Gradient nodes of all ranks in a shared window, with the additions that are left to the owners.
+/// Collective.
 struct WindowNodes {
   WindowNodes(Communicator& comm, std::int64_t micro_batches, std::int64_t numel, const FlatRange& shard);
 

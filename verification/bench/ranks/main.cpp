@@ -1,5 +1,5 @@
-// zeroproof-bench-ranks: the sharded step of ranks that share a machine, against the MPI library's collectives in the
-// same run.
+// zeroproof-bench-ranks: the sharded step of ranks that share a machine, against the MPI library's collectives
+// in the same run.
 
 #include <unistd.h>
 
@@ -7,6 +7,9 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
 
 #include "common/base/error.hpp"
 #include "common/comm/mpi_communicator.hpp"

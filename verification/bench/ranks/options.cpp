@@ -24,7 +24,7 @@ std::optional<RankOptions> parse_rank_options(int argc, char** argv, int& exit_c
   app.add_option("--rounds", options.rounds, "times every row is measured")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  app.add_option("--mib", options.mib, "MiB of one rank's fp32 gradient (a rank needs about 25 times this)")
+  app.add_option("--mib", options.mib, "MiB of one rank's fp32 gradient (a rank needs about 30 times this)")
       ->check(CLI::Range(1, 1 << 13))
       ->capture_default_str();
   app.add_option("--ranks", options.ranks, "ranks of the jobs to start, one after another")

@@ -18,11 +18,12 @@ void add_library_rows(std::vector<Row>& rows, RankData& data);
 /// The contract's step: by messages, through shared windows, and with clipping.
 void add_contract_rows(std::vector<Row>& rows, RankData& data, MessageStep& messages);
 
-/// Necessary traffic of the step through windows: the nodes and the state are read, state and parameter written.
+/// Necessary bytes per parameter of the step through windows: the nodes and the state are read, state and
+/// parameter written.
 double window_bytes(std::size_t num_nodes);
 
-/// Every row once per round on all ranks at the same time, in the order of measure(). A sample lasts from a moment the
-/// ranks agree on until the last rank is done; it is the same number on all of them.
+/// Every row once per round on all ranks at the same time, in the order of measure(). A sample lasts from a
+/// moment the ranks agree on until the last rank is done; it is the same number on all of them.
 void measure_ranks(std::vector<Row>& rows, int rounds, Communicator& comm);
 
 std::vector<Comparison> rank_comparisons();
