@@ -1,6 +1,6 @@
 #pragma once
-// The MPI library's own collectives, bare. Not the contract, benchmarks only: the library adds floats in an order
-// of its own (R10), and nothing here compares descriptors or keeps time limits, as every Communicator does.
+// The MPI library's own collectives, bare. Not the contract, benchmarks only: the library adds floats in an
+// order of its own (R10), and nothing here compares descriptors or keeps time limits, as Communicators do.
 
 #include <cstdint>
 #include <memory>

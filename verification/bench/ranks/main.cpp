@@ -1,5 +1,5 @@
-// zeroproof-bench-ranks: the sharded step of ranks that share a machine, against the MPI library's collectives
-// in the same run.
+// zeroproof-bench-ranks: the sharded step of ranks that share a machine, against the MPI library's
+// collectives in the same run.
 
 #include <unistd.h>
 
