@@ -7,6 +7,7 @@
 #include "common/base/error.hpp"
 #include "common/base/float_formats.hpp"
 #include "common/base/philox.hpp"
+#include "verification/overflow.hpp"
 #include "verification/recorded.hpp"
 #include "verification/source_dir.hpp"
 #include "verification/workload/byte_gpt_cuts.hpp"
@@ -34,20 +35,6 @@ void widen(const TensorView& params, std::vector<float>& target) {
       default:
         target[i] = static_cast<const float*>(params.data)[i];
     }
-  }
-}
-
-/// Makes the last element of the last tensor infinite.
-void plant_infinity(const FlatLayout& layout, const TensorView& leaf) {
-  for (auto slot = layout.tensors().rbegin(); slot != layout.tensors().rend(); ++slot) {
-    if (slot->numel == 0) continue;
-    const std::int64_t last = slot->begin + slot->numel - 1;
-    if (leaf.dtype == DType::fp16) {
-      static_cast<fp16*>(leaf.data)[last] = to_fp16(std::numeric_limits<float>::infinity());
-    } else {
-      static_cast<float*>(leaf.data)[last] = std::numeric_limits<float>::infinity();
-    }
-    return;
   }
 }
 
@@ -108,6 +95,7 @@ Experiment::Experiment(std::string workload, const RunConfig& config, DType dtyp
     }
   }
   groups_ = make_param_groups(config_.param_groups, config_.schedule, layout_);
+  overflow_tensor_ = overflow_tensor(config_, layout_);
   for (std::size_t i = 0; i < layout_.tensors().size(); ++i) tensor_steps_.push_back(seeded ? 1 + i % 7 : 0);
 }
 
@@ -229,7 +217,7 @@ double Experiment::leaf(std::int64_t step, std::int64_t micro_batch, const Tenso
     loss = workload::byte_gpt_loss_and_grad<float>(shape_, layout_, wide, from.tokens, from.scale, grad);
     store_leaf(step, micro_batch, layout_, grad, leaf);
   }
-  if (overflows(step, micro_batch)) plant_infinity(layout_, leaf);
+  if (overflows(step, micro_batch)) plant_infinity(layout_, overflow_tensor_, leaf);
   return loss;
 }
 
@@ -243,10 +231,13 @@ double Experiment::leaf_part(std::int64_t step, std::int64_t micro_batch,
   const double loss = workload::byte_gpt_grid_loss_and_grad<float>(shape_, groups, layout, wide, from.tokens,
                                                                    from.scale, grad);
   store_leaf(step, micro_batch, layout, grad, leaf);
-  // Into one part of the whole: the others add finite numbers to it.
-  const bool first =
-      (groups.tp == nullptr || groups.tp->rank() == 0) && (groups.cp == nullptr || groups.cp->rank() == 0);
-  if (first && overflows(step, micro_batch)) plant_infinity(layout, leaf);
+  // Into one part of the whole, the others add finite numbers to it. The last TP rank has the end of a tensor
+  // that is cut.
+  const bool cut = overflow_tensor_ >= 0 &&
+                   workload::byte_gpt_cuts(shape_)[static_cast<std::size_t>(overflow_tensor_)] >= 0;
+  const bool holds = groups.tp == nullptr || groups.tp->rank() == (cut ? groups.tp->world_size() - 1 : 0);
+  const bool first = holds && (groups.cp == nullptr || groups.cp->rank() == 0);
+  if (first && overflows(step, micro_batch)) plant_infinity(layout, overflow_tensor_, leaf);
   return loss;
 }
 

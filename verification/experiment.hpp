@@ -104,6 +104,7 @@ class Experiment {
   ParamGroups groups_;
   std::vector<float> master_, exp_avg_, exp_avg_sq_, max_exp_avg_sq_, momentum_buffer_;  // [padded_numel]
   std::vector<std::uint64_t> tensor_steps_;                                              // [num_tensors]
+  std::int64_t overflow_tensor_ = -1;
 };
 
 /// The text a run trains on: config.text, or the project's own files. Errors: ErrorCode::config.

@@ -46,6 +46,7 @@ struct RunConfig {
   std::vector<int> omp_threads = {0};                  ///< per rank; 0: cores of this machine / ranks
   InitialState initial_state = InitialState::zero;
   std::int64_t overflow_step = 0;  ///< in this step one element of one leaf is made infinite; 0: never
+  std::string overflow_tensor;     ///< whose last element that is; "": the last tensor that has elements
   bool idle_tensors = false;       ///< some tensors get no gradient in some steps, or from some micro-batches
   LossReduction loss_reduction = LossReduction::mean;
   OnNonfinite on_nonfinite = OnNonfinite::skip;

@@ -77,6 +77,7 @@ Keys<RunConfig> run_keys() {
       {"run.initial_state", [](RunConfig& c, const Value& v) { c.initial_state = initial_state(v); }},
       {"run.overflow_step",
        [](RunConfig& c, const Value& v) { c.overflow_step = v.integer(INT64_MIN, INT64_MAX); }},
+      {"run.overflow_tensor", [](RunConfig& c, const Value& v) { c.overflow_tensor = v.string(); }},
       {"run.idle_tensors", [](RunConfig& c, const Value& v) { c.idle_tensors = v.boolean(); }},
       {"run.loss_reduction",
        [](RunConfig& c, const Value& v) { c.loss_reduction = choice<LossReduction>(v); }},

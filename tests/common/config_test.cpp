@@ -53,12 +53,13 @@ auto members(const std::vector<GroupRule>& groups) {
 }
 auto members(const RunConfig& c) {
   const auto& [seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, instances,
-               persistent, overlap, dtypes, buckets, threads, state, overflow, idle, reduction, nonfinite,
-               missing, rounding, text, timeout, model, optimizer, scaler, schedule, param_groups] = c;
+               persistent, overlap, dtypes, buckets, threads, state, overflow, where, idle, reduction,
+               nonfinite, missing, rounding, text, timeout, model, optimizer, scaler, schedule,
+               param_groups] = c;
   return std::tuple_cat(
       std::tuple(seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, instances,
-                 persistent, overlap, dtypes, buckets, threads, state, overflow, idle, reduction, nonfinite,
-                 missing, rounding, text, timeout, members(param_groups)),
+                 persistent, overlap, dtypes, buckets, threads, state, overflow, where, idle, reduction,
+                 nonfinite, missing, rounding, text, timeout, members(param_groups)),
       members(model), members(optimizer), members(scaler), members(schedule));
 }
 
@@ -94,6 +95,7 @@ RunConfig every_field_changed() {
   c.text += "elsewhere";
   c.initial_state = c.initial_state == InitialState::zero ? InitialState::seeded : InitialState::zero;
   c.overflow_step += 1;
+  c.overflow_tensor += "head.weight";
   c.idle_tensors = !c.idle_tensors;
   c.loss_reduction = LossReduction::tokens;
   c.on_nonfinite = OnNonfinite::propagate;
