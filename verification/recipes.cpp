@@ -17,7 +17,30 @@ void sgd(RunConfig& c) {
 
 void fresh(RunConfig& c) { c.initial_state = InitialState::zero; }
 
-constexpr std::array<Recipe, 14> all = {{
+/// Of five applied steps two are warm-up, the next two fall, and the fifth is past the end of both ramps.
+void groups(RunConfig& c) {
+  GroupRule vectors;
+  vectors.name = "vectors";
+  vectors.vectors = true;
+  vectors.weight_decay_mult = 0;
+  GroupRule up;
+  up.name = "mlp-up";
+  up.match = {"*.mlp.up.*"};
+  up.lr_mult = 0.5;
+  up.min_lr = 0.2 * c.optimizer.lr;
+  c.param_groups = {vectors, up};
+  c.schedule.unit = ScheduleUnit::samples;
+  c.schedule.warmup = 2 * c.micro_batches;
+  c.schedule.warmup_init_lr = 0.1 * c.optimizer.lr;
+  c.schedule.decay = DecayShape::cosine;
+  c.schedule.decay_end = 4 * c.micro_batches;
+  c.schedule.min_lr = 0.1 * c.optimizer.lr;
+  c.schedule.weight_decay_ramp = RampShape::linear;
+  c.schedule.weight_decay_begin = 0.2 * c.optimizer.weight_decay;
+  c.schedule.weight_decay_end = 4 * c.micro_batches;
+}
+
+constexpr std::array<Recipe, 15> all = {{
     {"adamw", "AdamW as configured", [](RunConfig& c) { c.optimizer.rule = UpdateRule::adamw; }},
     {"adam", "decay through the gradient, from a fresh state",
      [](RunConfig& c) {
@@ -101,6 +124,12 @@ constexpr std::array<Recipe, 14> all = {{
      [](RunConfig& c) {
        c.on_nonfinite = OnNonfinite::propagate;
        c.overflow_step = c.steps;
+     }},
+    {"adamw-groups",
+     "two param groups, warm-up, cosine decay and a ramp of weight decay, in samples; from a fresh state",
+     [](RunConfig& c) {
+       fresh(c);
+       groups(c);
      }},
 }};
 
