@@ -1,9 +1,11 @@
 #include "cuda/bucket_reduce.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "cuda/faults/fault.hpp"
 #include "cuda/micro_batches.hpp"
 #include "cuda/tp_parts.hpp"
 
@@ -137,9 +139,14 @@ void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_st
   if (plan.own.numel == 0) return;
   for (int r = 0; r < world; ++r) {
     const std::int64_t unit = units_.unit(r, micro_step);
-    if (unit < 0) continue;
     const int holder = data_rank(setup_, instance(setup_), r) / setup_.cp;
-    sum.receive(holder, unit,
+    if (unit < 0 && ZP_FAULT(setup_.exec, "idle-rank-sends-zeros")) {
+      CountedBuffer zeros = tools_.node_buffer(plan.own.numel);
+      std::ranges::fill(zeros->as<float>(), 0.0F);
+      sum.receive(holder, micro_step * world + r, NodeValues::packed(std::move(zeros)));
+    }
+    if (unit < 0) continue;
+    sum.receive(holder, ZP_FAULT(setup_.exec, "strided-local-index") ? micro_step : unit,
                 r == rank ? leaf.borrowed()
                           : NodeValues::packed(TensorView{receive[static_cast<std::size_t>(r)].data(), dtype,
                                                           plan.own.numel}));

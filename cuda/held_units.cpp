@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "cuda/bucket_sum.hpp"
+#include "cuda/faults/fault.hpp"
 #include "cuda/micro_batches.hpp"
 
 namespace zeroproof::cuda {
@@ -8,7 +9,11 @@ namespace {
 
 std::vector<std::int64_t> units_of(const OptimizerSetup& setup, int data_rank) {
   std::vector<std::int64_t> units = micro_batches_of(setup, data_rank);
-  for (std::int64_t& unit : units) unit = unit * setup.cp + data_rank % setup.cp;
+  const int part = data_rank % setup.cp;
+  for (std::int64_t& unit : units) {
+    const bool parts_last = ZP_FAULT(setup.exec, "cp-parts-folded-last");
+    unit = parts_last ? part * setup.micro_batches + unit : unit * setup.cp + part;
+  }
   return units;
 }
 

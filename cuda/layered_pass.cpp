@@ -5,6 +5,10 @@
 #include <vector>
 
 #include "common/base/error.hpp"
+#include "cuda/faults/fault.hpp"
+#if defined(ZP_WITH_FAULTS)
+#include "cuda/faults/wrong_plans.hpp"
+#endif
 #include "cuda/layered_leaves.hpp"
 #include "cuda/runtime/micro_steps.hpp"
 #include "cuda/runtime/plan_audit.hpp"
@@ -22,6 +26,15 @@ std::vector<bool> persistent_units(const OptimizerSetup& setup, const std::vecto
     }
   }
   return persistent;
+}
+
+StepPlan plan_of(const OptimizerSetup& setup, const StepShape& shape) {
+#if defined(ZP_WITH_FAULTS)
+  return wrong_plan(make_plan(shape), setup.exec.fault);
+#else
+  static_cast<void>(setup);
+  return make_plan(shape);
+#endif
 }
 
 StepShape checked_shape(const OptimizerSetup& setup, const LayeredModel& model, const UnitGatherer* gatherer,
@@ -64,7 +77,7 @@ LayeredPass::LayeredPass(const OptimizerSetup& setup, LayeredModel& model, UnitG
       sink_(sink),
       params_(params),
       shape_(checked_shape(setup, model, gatherer, params)),
-      plan_(make_plan(shape_)),
+      plan_(plan_of(setup, shape_)),
       grads_(shape_.units, shape_.buckets, setup.leaf_dtype, ledger),
       ready_(make_ready(shape_, grads_.parts())),
       own_runner_(runner != nullptr ? nullptr
@@ -101,6 +114,13 @@ void LayeredPass::run_micro_step(std::int64_t micro_step) {
 
 void LayeredPass::run_op(const PlanOp& op) {
   const int index = op.target.index;
+#if defined(ZP_WITH_FAULTS)
+  const bool is_shared = op.kind == OpKind::backward && index == shape_.visits.back();
+  if (is_shared && ZP_FAULT(setup_.exec, "unit-read-after-release")) poison(param(index));
+  if (op.kind == OpKind::reduce && micro_batch_ && ZP_FAULT(setup_.exec, "Z83-buffer-reused-in-flight")) {
+    poison(grads_.bucket(index));
+  }
+#endif
   switch (op.kind) {
     case OpKind::allocate:
       return allocate(op.target);

@@ -6,6 +6,10 @@
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "cuda/faults/fault.hpp"
+#if defined(ZP_WITH_FAULTS)
+#include "cuda/faults/wrong_plans.hpp"
+#endif
 #include "cuda/reduce_buffers.hpp"
 
 namespace zeroproof::cuda {
@@ -145,7 +149,12 @@ void ParamGather::gather(const FlatRange& unit, const TensorView& full) {
                std::to_string(setup_.stage),
            "only stage 3 makes units, in the dtype of the parameters", "pass a view of the whole unit");
   auto* target = static_cast<std::byte*>(full.data);
+#if defined(ZP_WITH_FAULTS)
+  const bool swaps = ZP_FAULT(setup_.exec, "units-swapped");
+  run(plan_of(swaps ? twin_unit(*setup_.layout, unit) : unit), target);
+#else
   run(plan_of(unit), target);
+#endif
   const auto* whole = static_cast<const std::byte*>(full_->data());
   for (std::size_t t = 0; t < persistent_begin_.size(); ++t) {
     const TensorSlot& slot = setup_.layout->tensors()[t];

@@ -38,17 +38,18 @@ host::PieceLoop loop_over(const std::vector<Piece>& pieces, StepForm form) {
 }
 
 OptimizerSetup adapted(OptimizerSetup setup, StepForm form) {
-  if (form == StepForm::device) setup.exec.num_threads = 1;  // the device has threads of its own
 #if defined(ZP_WITH_FAULTS)
   setup = Saboteur::believed(setup);
 #endif
+  checked(setup);
+  if (form == StepForm::device) setup.exec.num_threads = 1;  // the device has threads of its own
   return setup;
 }
 
 }  // namespace
 
 ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, StepForm form)
-    : setup_(adapted(checked(setup), form)),
+    : setup_(adapted(setup, form)),
       form_(form),
       ops_(form == StepForm::device ? device_ops() : host_ops()),
       ranges_(state_ranges(setup_)),
@@ -143,7 +144,11 @@ void ProductionOptimizer::unscale() {
     if (here) found = true;
   });
   std::uint64_t flag = found ? 1 : 0;
-  all_reduce_step(setup_, {&flag, 1}, IntegerReduce::bitwise_or);
+  if (ZP_FAULT(setup_.exec, "Z53-found-inf-not-over-tp")) {
+    all_reduce_data(setup_, {&flag, 1}, IntegerReduce::bitwise_or);
+  } else {
+    all_reduce_step(setup_, {&flag, 1}, IntegerReduce::bitwise_or);
+  }
   found_inf_ = static_cast<std::uint32_t>(flag);
   ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
            "step " + std::to_string(steps_.applied_steps() + 1) + " has a gradient that is not finite",
@@ -170,7 +175,8 @@ void ProductionOptimizer::norm() {
 }
 
 bool ProductionOptimizer::counted(const Piece& piece) const {
-  return tp_rank(setup_) == 0 || !tp_replicated(setup_, piece.tensor);
+  const bool every_rank = ZP_FAULT(setup_.exec, "Z38-replica-counted-as-shard");
+  return tp_rank(setup_) == 0 || !tp_replicated(setup_, piece.tensor) || every_rank;
 }
 
 void ProductionOptimizer::clip() {

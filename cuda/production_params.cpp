@@ -42,8 +42,8 @@ void ProductionOptimizer::update_fused() {
 
 RoundingDraw ProductionOptimizer::draw(const Piece& piece, std::uint64_t updates_ahead) const {
   const auto tensor = static_cast<std::size_t>(piece.tensor);
-  const std::int64_t index =
-      setup_.placement.empty() ? piece.global_begin : setup_.placement[tensor].global(piece.tensor_begin);
+  const bool local = setup_.placement.empty() || ZP_FAULT(setup_.exec, "draws-by-local-index");
+  const std::int64_t index = local ? piece.global_begin : setup_.placement[tensor].global(piece.tensor_begin);
   return {setup_.seed, steps_.applied(piece) + updates_ahead, static_cast<std::uint64_t>(index)};
 }
 

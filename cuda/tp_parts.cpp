@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/faults/fault.hpp"
 #include "cuda/micro_batches.hpp"
 #include "cuda/step_ranks.hpp"
 
@@ -60,6 +61,8 @@ NodeValues with_tp_parts(ReduceTools& tools, const BucketPlan& plan, const Tenso
   const OptimizerSetup& setup = tools.setup;
   NodeValues mine = NodeValues::flat(leaf, plan.range.begin);
   if (plan.replicated_numel == 0) return mine;
+  if (ZP_FAULT(setup.exec, "Z77-tp-parts-not-combined") || ZP_FAULT(setup.exec, "tp-parts-after-the-sum"))
+    return mine;
   const std::vector<NodeValues> parts = all_parts(tools, plan, mine);
   NodeValues sum = NodeValues::flat(tools.node_buffer(plan.range.numel()), plan.range.begin);
   plan.all.run(setup.exec, [&](const Exec& exec, const Piece& piece) {

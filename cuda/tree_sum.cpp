@@ -7,6 +7,7 @@
 
 #include "common/base/error.hpp"
 #include "cuda/bucket_sum.hpp"
+#include "cuda/faults/fault.hpp"
 #include "cuda/micro_batches.hpp"
 
 namespace zeroproof::cuda {
@@ -25,7 +26,8 @@ class TreeSum final : public BucketSum {
 
   void receive(int holder, std::int64_t unit, NodeValues leaf) override {
     // Strided leaves arrive in order over all senders; contiguous blocks grow side by side.
-    const int key = is_strided(tools_.setup) ? 0 : holder;
+    const bool one_stack = is_strided(tools_.setup) || ZP_FAULT(tools_.setup.exec, "senders-share-a-stack");
+    const int key = one_stack ? 0 : holder;
     tools_.push_leaf(stack(key, plan_.mine), unit, std::move(leaf), plan_.mine,
                      [&] { return NodeValues::packed(tools_.node_buffer(plan_.own.numel)); });
   }
@@ -44,7 +46,8 @@ class TreeSum final : public BucketSum {
     }
     if (plan_.own.numel == 0) return;
     TreeStack merged = merge(std::move(nodes));
-    if (instances(tools_.setup) > 1) merged = merge(exchange_instances(merged.entries()));
+    const bool alone = ZP_FAULT(tools_.setup.exec, "instances-not-reduced");
+    if (instances(tools_.setup) > 1 && !alone) merged = merge(exchange_instances(merged.entries()));
     const NodeValues sum = merged.fold();
     plan_.mine.run(tools_.setup.exec, [&](const Exec&, const Piece& piece) {
       const Span<const float> from = sum.part<const float>(piece);
@@ -61,8 +64,8 @@ class TreeSum final : public BucketSum {
 
   /// Pushes nodes from anywhere in increasing order of their first leaf.
   TreeStack merge(std::vector<TreeStack::Entry> nodes) {
-    std::ranges::sort(nodes, {},
-                      [](const TreeStack::Entry& entry) { return entry.node.first_micro_batch(); });
+    const auto first = [](const TreeStack::Entry& entry) { return entry.node.first_micro_batch(); };
+    if (!ZP_FAULT(tools_.setup.exec, "senders-share-a-stack")) std::ranges::sort(nodes, {}, first);
     TreeStack stack = tools_.make_stack(plan_.mine);
     for (TreeStack::Entry& entry : nodes) stack.push(entry.node, std::move(entry.values));
     return stack;

@@ -1,5 +1,8 @@
 #include "verification/fault_plan.hpp"
 
+#include <iterator>
+#include <vector>
+
 namespace zeroproof::verification {
 namespace {
 
@@ -33,7 +36,7 @@ constexpr const char* idle = "byte_gpt_tiny/adamw-idle/host/stage2/threads:3/fp1
 // Chunk c above 4 holds tensor c - 3; every third tensor (1, 4, 7, ...) rests in even steps. In stage 2 with 3 ranks, of those
 // rank 0 has 1, 13 and 25 (chunks 4, 16, 28); bucket 9 has the resting tensor 34, and rank 0's chunk 36 of it ends at 36878. With
 // 6 ranks and buckets of 4 chunks rank 0 owns nothing. Neighbours of one size are the gains and biases of the three norms.
-constexpr FaultCase plan[] = {
+constexpr FaultCase steps[] = {
     {"do-nothing", stage2, 1, 0, "exp_avg", "token_embedding.weight", 0, 41983},
     {"Z01-decay-after-update", stage2, 1, 0, "master", "token_embedding.weight", -2, -2},
     {"Z03-eps-under-bias-correction", stage2, 1, 0, "master", "token_embedding.weight", -2, -2},
@@ -98,6 +101,14 @@ constexpr FaultCase plan[] = {
 
 }  // namespace
 
-Span<const FaultCase> fault_plan() { return plan; }
+Span<const FaultCase> fault_plan() {
+  static const std::vector<FaultCase> plan = [] {
+    std::vector<FaultCase> all(std::begin(steps), std::end(steps));
+    const Span<const FaultCase> placed = placed_fault_plan();
+    all.insert(all.end(), placed.begin(), placed.end());
+    return all;
+  }();
+  return plan;
+}
 
 }  // namespace zeroproof::verification

@@ -24,19 +24,29 @@ struct FaultCase {
   std::string_view parameter;  ///< of the first element that differs; "" where the buffer is no tensor
   std::int64_t first_global;   ///< -1 where the buffer is no tensor, -2 where it is not predicted
   std::int64_t last_global;    ///< the same
+  std::string_view says = {};  ///< what the reason must name
+  bool refused = false;  ///< production must refuse: an error that says so, and none of the places above
+  void (*config)(RunConfig&) = nullptr;  ///< settings the case needs besides its id
+  std::string (*gradients)() = nullptr;  ///< path of the recording it reads
 };
 
 /// One row for every fault of the catalogue.
 Span<const FaultCase> fault_plan();
 
+/// The rows of what stages, grids, layouts, groups, bins and overlap promise: the last ones of the plan.
+Span<const FaultCase> placed_fault_plan();
+
 /// The row of a fault. Errors: internal if there is none.
 const FaultCase& plan_of(std::string_view fault);
+
+/// Runs the case of a row in lock-step or free, with a fault or, "", without one.
+CaseResult run_row(const FaultCase& row, std::string_view fault, Mode mode);
 
 /// How well one fault was found.
 struct FaultFinding {
   const cuda::Fault* fault = nullptr;
   const FaultCase* expected = nullptr;
-  bool caught = false;      ///< the case failed
+  bool caught = false;      ///< the case failed, or the fault was refused as it has to be
   bool attributed = false;  ///< the first difference has the right phase, buffer and parameter
   bool exact = false;       ///< and the right step, rank and element range
   std::optional<Divergence> divergence;
@@ -46,7 +56,8 @@ struct FaultFinding {
 /// A case of the plan without a fault, and how many of the faults it lists it caught.
 struct ControlFinding {
   std::string_view case_id;
-  Status status = Status::error;  ///< without a fault; anything but pass is a false alarm
+  const FaultCase* row = nullptr;  ///< the first one with this case
+  Status status = Status::error;   ///< without a fault; anything but pass is a false alarm
   std::string reason;
   int listed = 0;
   int killed = 0;

@@ -22,6 +22,7 @@ void add_miss(std::string& out, const FaultFinding& f) {
                      f.expected->case_id, f.expected->step, name(f.fault->phase), f.expected->rank,
                      f.expected->buffer, f.expected->parameter,
                      f.reason.empty() ? "nothing: the case passed" : f.reason);
+  if (!f.expected->says.empty()) out += fmt::format("    wanted    {}\n", f.expected->says);
   if (f.divergence && f.divergence->global_index >= 0) {
     out += fmt::format("    elements  {} to {}, expected {} to {} (-2: any)\n", f.divergence->global_index,
                        f.divergence->last_global_index, f.expected->first_global, f.expected->last_global);

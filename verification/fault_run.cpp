@@ -6,25 +6,20 @@
 namespace zeroproof::verification {
 namespace {
 
-CaseResult run_one(std::string_view id, std::string_view fault) {
-  VerifyOptions options;
-  options.patterns = {std::string(id)};
-  options.fault = fault;
-  // A fault may leave a rank waiting; the ranks are threads of this process and arrive at once otherwise.
-  options.overrides = [](RunConfig& config) { config.comm_timeout_s = 10; };
-  RunReport report = run_cases(options, selected_cases(options), [](double, const std::string&) {});
-  return std::move(report.cases.front());
-}
-
 FaultFinding judge_fault(const cuda::Fault& fault) {
   const FaultCase& expected = plan_of(fault.id);
-  const CaseResult result = run_one(expected.case_id, fault.id);
+  const CaseResult result = run_row(expected, fault.id, Mode::lockstep);
+  const bool named = result.reason.find(expected.says) != std::string::npos;
   FaultFinding finding{
       &fault, &expected, result.status == Status::fail, false, false, result.divergence, result.reason};
+  if (expected.refused) {
+    finding.caught = finding.attributed = finding.exact = result.status == Status::error && named;
+    return finding;
+  }
   if (!finding.caught || !result.divergence) return finding;
   const Divergence& d = *result.divergence;
   const auto predicted = [](std::int64_t value) { return value != -2; };
-  finding.attributed = d.phase == fault.phase && d.buffer == expected.buffer &&
+  finding.attributed = d.phase == fault.phase && d.buffer == expected.buffer && named &&
                        (expected.parameter.empty() || d.parameter == expected.parameter);
   finding.exact = finding.attributed && d.step == expected.step && d.rank == expected.rank &&
                   (!predicted(expected.first_global) || d.global_index == expected.first_global) &&
@@ -33,6 +28,22 @@ FaultFinding judge_fault(const cuda::Fault& fault) {
 }
 
 }  // namespace
+
+CaseResult run_row(const FaultCase& row, std::string_view fault, Mode mode) {
+  std::string id(row.case_id);
+  if (mode == Mode::free) id.replace(id.find("lockstep"), 8, "free");
+  VerifyOptions options;
+  options.patterns = {id};
+  options.fault = fault;
+  if (row.gradients != nullptr) options.gradients = row.gradients();
+  options.overrides = [&row](RunConfig& config) {
+    // A fault may leave a rank waiting; the ranks are threads of this process and arrive at once otherwise.
+    config.comm_timeout_s = 10;
+    if (row.config != nullptr) row.config(config);
+  };
+  RunReport report = run_cases(options, selected_cases(options), [](double, const std::string&) {});
+  return std::move(report.cases.front());
+}
 
 const FaultCase& plan_of(std::string_view fault) {
   const auto row = std::ranges::find(fault_plan(), fault, &FaultCase::fault);
@@ -72,10 +83,12 @@ FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressS
     progress(static_cast<double>(report.faults.size()) / total, std::string(fault->id));
     report.faults.push_back(judge_fault(*fault));
     const FaultFinding& finding = report.faults.back();
-    const std::string_view id = finding.expected->case_id;
-    auto control = std::ranges::find(report.controls, id, &ControlFinding::case_id);
+    const FaultCase& row = *finding.expected;
+    auto control = std::ranges::find_if(report.controls, [&](const ControlFinding& other) {
+      return other.case_id == row.case_id && other.row->config == row.config;
+    });
     if (control == report.controls.end()) {
-      control = report.controls.insert(control, ControlFinding{id, Status::error, "", 0, 0});
+      control = report.controls.insert(control, ControlFinding{row.case_id, &row, Status::error, "", 0, 0});
     }
     ++control->listed;
     control->killed += finding.caught ? 1 : 0;
@@ -84,7 +97,7 @@ FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressS
     ControlFinding& control = report.controls[i];
     progress(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(report.controls.size()),
              "no fault: " + std::string(control.case_id));
-    const CaseResult result = run_one(control.case_id, "");
+    const CaseResult result = run_row(*control.row, "", Mode::lockstep);
     control.status = result.status;
     control.reason = result.reason;
   }

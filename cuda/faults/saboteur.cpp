@@ -30,11 +30,6 @@ Saboteur::~Saboteur() = default;
 
 bool Saboteur::is(std::string_view fault) const { return fault_ == fault; }
 
-OptimizerSetup Saboteur::believed(OptimizerSetup setup) {
-  if (setup.exec.fault == "Z22-default-differs") setup.hyper.eps *= 100;
-  return setup;
-}
-
 bool Saboteur::owns_nothing() const { return victim_.master_->numel() == 0; }
 
 void Saboteur::remember() {
@@ -72,6 +67,8 @@ bool Saboteur::before(Phase phase) {
     victim_.grad_norm_ = std::ldexp(grad_norm_, victim_.scaler_.log2_scale);
   }
   if (phase == Phase::update && is("fused-clip-forgotten")) victim_.clip_coef_ = 1;
+  if (is("Z84-stale-unit") && phase == Phase::cast) stale_shard_ = param_shard_;
+  if (is("Z84-stale-unit") && phase == Phase::reduce) swap_params();
   return false;
 }
 
@@ -81,6 +78,7 @@ bool Saboteur::after(Phase phase, const LeafSource* leaves) {
       after_prepare(*leaves);
       break;
     case Phase::reduce:
+      if (is("Z84-stale-unit")) swap_params();
       after_reduce();
       break;
     case Phase::unscale:

@@ -46,7 +46,11 @@ class Saboteur {
   void after_cast();
   void after_gather();
   void recompute_scalars(std::int64_t divisor, bool one_counter);
+  void recompute_scheduled(const ParamGroups& groups, std::int64_t t);
   bool wrong_element_update(const Piece& piece);
+  bool update_without_leftover(const Exec& exec, Piece piece);
+  void add_tp_parts();
+  void swap_params();
   bool owns_nothing() const;
 
   ProductionOptimizer& victim_;
@@ -62,6 +66,9 @@ class Saboteur {
   float clip_coef_ = 1;
   std::uint32_t found_inf_ = 0;
   std::uint64_t applied_steps_ = 0;
+
+  std::vector<std::byte> stale_shard_;  // param_shard as it was before the last cast of a step
+  std::int64_t skipped_steps_ = 0;
 };
 
 }  // namespace zeroproof::cuda

@@ -7,6 +7,7 @@
 #include "common/base/float_formats.hpp"
 #include "cuda/faults/wrong_leaves.hpp"
 #include "cuda/host/step_scalars.hpp"
+#include "cuda/micro_batches.hpp"
 #include "cuda/production_optimizer.hpp"
 
 namespace zeroproof::cuda {
@@ -35,6 +36,7 @@ void Saboteur::after_reduce() {
   for (const Piece& piece : setup.layout->pieces(victim_.ranges_)) {
     for (std::int64_t k = 0; k < piece.numel; ++k) {
       float& value = sum[at(piece.local_begin + k)];
+      if (is("instances-reduced-twice")) value *= static_cast<float>(instances(setup));
       if (is("Z71-reduce-reads-other-buffer")) value = leaves_->own_sum()[at(piece.global_begin + k)];
       if (is("Z73-idle-bucket-not-reduced") && idle_bucket[bucket_of(piece.global_begin)]) {
         value = grad_[at(piece.local_begin + k)];
@@ -46,6 +48,7 @@ void Saboteur::after_reduce() {
     }
   }
   if (is("Z110-stale-grad-reapplied")) old_grad_sum_.assign(sum.begin(), sum.end());
+  if (is("tp-parts-after-the-sum")) add_tp_parts();
 }
 
 bool Saboteur::wrong_element_update(const Piece& piece) {
@@ -85,6 +88,7 @@ bool Saboteur::instead_of_update(const Exec& exec, const Piece& piece) {
   if (is("Z78-shard-from-unpadded-count")) {
     return piece.local_begin >= setup.layout->numel() / setup.comm->world_size();
   }
+  if (is("Z78-uneven-rows-dropped")) return update_without_leftover(exec, piece);
   if (is("Z13-narrow-element-count")) return piece.numel >= 2048;  // 12 bits with a sign
   if (is("Z15-empty-tail-drops-launch")) {
     const auto last_tensor = static_cast<std::int64_t>(setup.layout->tensors().size()) - 1;
@@ -155,8 +159,11 @@ void Saboteur::after_cast() {
 void Saboteur::after_gather() {
   const OptimizerSetup& setup = victim_.setup_;
   const std::int64_t width = num_bytes(setup.param_dtype);
-  if (setup.stage == 3) return;  // there is no whole parameter
   auto* full = static_cast<std::byte*>(victim_.params_.full().data());
+  if (is("persistent-not-refreshed") && victim_.loaded_ && !param_full_.empty()) {
+    std::memcpy(full, param_full_.data(), param_full_.size());
+  }
+  if (setup.stage == 3) return;  // there is no whole parameter
   if (is("Z84-last-bucket-not-gathered") && setup.stage > 0) {
     const FlatRange last = setup.shards->buckets().back();
     const FlatRange own = setup.shards->slice(setup.shards->buckets().size() - 1, setup.comm->rank());

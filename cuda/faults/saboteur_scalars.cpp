@@ -39,6 +39,15 @@ void Saboteur::after_prepare(const LeafSource& leaves) {
     for (const std::int64_t j : own_micro_batches(setup)) own += leaves.num_tokens(j);
     recompute_scalars(own * setup.comm->world_size(), false);
   }
+  if (is("cp-in-divisor")) recompute_scalars(setup.micro_batches * setup.cp, false);
+  const auto next = static_cast<std::int64_t>(steps.applied_steps_) + 1;
+  if (is("schedule-advances-on-skip")) recompute_scheduled(setup.groups, next + skipped_steps_);
+  if (is("Z107-first-lr-not-scheduled") && next == 1) {
+    ParamGroups groups = setup.groups;
+    groups.schedule.warmup = 0;
+    groups.schedule.decay = DecayShape::constant;
+    recompute_scheduled(groups, next);
+  }
   if (is("Z74-zero-instead-of-none")) std::ranges::fill(steps.has_grad_, ~std::uint64_t{0});
   if (is("Z24-power-by-running-product")) {
     float power1 = 1;
@@ -77,6 +86,7 @@ void Saboteur::after_unscale() {
     victim_.scaler_.hysteresis_left = std::min(victim_.scaler_.hysteresis_left, scaler_.hysteresis_left);
   }
   if (!global) return;
+  ++skipped_steps_;
   if (is("skip-keeps-norm")) {
     victim_.grad_norm_ = grad_norm_;
     victim_.clip_coef_ = clip_coef_;
@@ -90,8 +100,10 @@ void Saboteur::after_norm() {
   const auto world = static_cast<std::uint64_t>(victim_.setup_.comm->world_size());
   if (is("Z40-inf-norm-takes-root") && victim_.setup_.hyper.norm == NormForm::inf) norm = std::pow(norm, 0.0);
   if (is("Z42-norm-squared-in-fp32")) norm = std::sqrt(static_cast<float>(norm * norm));
-  if (is("Z33-replicated-counted-per-rank")) {
-    for (std::uint64_t& limb : limbs.limbs) limb *= world;
+  const bool over_instances = is("norm-added-over-instances");
+  if (is("Z33-replicated-counted-per-rank") || over_instances) {
+    const auto times = over_instances ? static_cast<std::uint64_t>(instances(victim_.setup_)) : world;
+    for (std::uint64_t& limb : limbs.limbs) limb *= times;
     host::grad_norm_normalise(limbs);
     norm = host::grad_norm_finish(limbs);
   }

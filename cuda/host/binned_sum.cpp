@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cuda/faults/fault.hpp"
 #include "cuda/host/check.hpp"
 #include "cuda/host/parallel_blocks.hpp"
 
@@ -22,13 +23,13 @@ struct Fields {
 };
 
 /// Makes room for bin `bin`; nothing happens if it is not above the top.
-inline Fields raised(Fields sum, std::int32_t bin) {
+inline Fields raised(Fields sum, std::int32_t bin, bool forgets) {
   const bool up = bin > sum.top;
-  const std::int32_t below = bin == sum.top + 1 ? sum.hi : 0;
+  const std::int32_t below = bin == sum.top + 1 && !forgets ? sum.hi : 0;
   return {up ? 0 : sum.hi, up ? below : sum.lo, up ? bin : sum.top};
 }
 
-inline Fields deposited(Fields sum, float leaf) {
+inline Fields deposited(Fields sum, float leaf, bool forgets) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(leaf);
   const std::uint32_t exponent = bits >> 23 & 0xFFU;
   const std::uint32_t n = (bits & 0x7FFFFFU) | (exponent != 0 ? 0x800000U : 0U);
@@ -44,7 +45,7 @@ inline Fields deposited(Fields sum, float leaf) {
   const std::int32_t l = finite ? (low ^ sign) - sign : 0;
   const std::int32_t b = finite ? static_cast<std::int32_t>(bin) + (whole ? 0 : 1) : special;
   // A zero is n = 0 in bin 0: it raises nothing and adds nothing.
-  sum = raised(sum, b);
+  sum = raised(sum, b, forgets);
   const bool at_top = b == sum.top;
   const bool below_top = b == sum.top - 1;
   sum.hi += at_top ? h : 0;
@@ -78,7 +79,8 @@ void binned_deposit(const Exec& exec, Span<const float> leaf, const BinnedSum& s
     std::uint8_t* top = sum.top.data() + begin;
 #pragma omp simd
     for (std::int64_t i = 0; i < end - begin; ++i) {
-      const Fields fields = deposited({hi[i], lo[i], top[i]}, source[i]);
+      const Fields fields =
+          deposited({hi[i], lo[i], top[i]}, source[i], ZP_FAULT(exec, "lower-bin-forgotten"));
       hi[i] = fields.hi;
       lo[i] = fields.lo;
       top[i] = static_cast<std::uint8_t>(fields.top);
@@ -93,11 +95,14 @@ void binned_merge(const Exec& exec, const BinnedSum& from, const BinnedSum& into
 #pragma omp simd
     for (std::int64_t i = begin; i < end; ++i) {
       const auto k = static_cast<std::size_t>(i);
-      const Fields theirs = raised({from.hi[k], from.lo[k], from.top[k]}, into.top[k]);
-      const Fields ours = raised({into.hi[k], into.lo[k], into.top[k]}, from.top[k]);
+      const bool as_they_are = ZP_FAULT(exec, "bins-merged-unaligned");
+      const Fields arrived{from.hi[k], from.lo[k], from.top[k]};
+      const Fields here{into.hi[k], into.lo[k], into.top[k]};
+      const Fields theirs = as_they_are ? arrived : raised(arrived, here.top, false);
+      const Fields ours = as_they_are ? here : raised(here, arrived.top, false);
       into.hi[k] = ours.hi + theirs.hi;
       into.lo[k] = ours.lo + theirs.lo;
-      into.top[k] = static_cast<std::uint8_t>(ours.top);
+      into.top[k] = static_cast<std::uint8_t>(as_they_are ? std::max(ours.top, theirs.top) : ours.top);
     }
   });
 }
@@ -115,7 +120,9 @@ void binned_finish(const Exec& exec, const BinnedSum& sum, Span<float> result) {
       }
       const std::int64_t hi = sum.hi[k];
       const std::int64_t value = top > 0 ? hi * (std::int64_t{1} << 24) + sum.lo[k] : hi;
-      const double rounded = static_cast<float>(value);  // the one rounding
+      const bool twice = ZP_FAULT(exec, "bins-rounded-twice");
+      const double rounded = twice ? static_cast<float>(static_cast<double>(value))
+                                   : static_cast<float>(value);  // the one rounding
       result[k] = static_cast<float>(rounded * units[static_cast<std::size_t>(top)]);
     }
   });

@@ -1,0 +1,82 @@
+#include "verification/fault_recording.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "common/io/safetensors.hpp"
+#include "verification/workload/recorded.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::int64_t steps = 2;
+constexpr std::int64_t micro_batches = 64;
+constexpr std::size_t numel = 8;
+
+std::array<float, numel> leaf(std::int64_t micro_batch) {
+  std::array<float, numel> values;
+  for (std::size_t i = 0; i < numel; ++i) {  // 2^-10 to 2^-9
+    values[i] =
+        std::ldexp(1.0F + static_cast<float>(micro_batch + 3 * static_cast<std::int64_t>(i)) / 128, -10);
+  }
+  const bool first = micro_batch == 0;
+  const bool last = micro_batch == micro_batches - 1;
+  values[3] = first ? 0x1p-6F : micro_batch == 1 ? 1.0F : 0.0F;
+  values[4] = first ? 0x1p-6F : last ? 1.0F : 0.0F;
+  // 63 significands of the bin that starts at 2^-29 add up to 2^29 + 32, that is 2^53 + 2^29 in units of
+  // 2^-53.
+  constexpr std::int64_t total = (std::int64_t{1} << 29) + 32;
+  const std::int64_t significand = total / 63 + (micro_batch < total % 63 ? 1 : 0);
+  values[5] = last ? 0x1p-53F : std::ldexp(static_cast<float>(significand), -29);
+  return values;
+}
+
+class Recording {
+ public:
+  Recording() {
+    const char* folder = std::getenv("TMPDIR");
+    path_ = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/zeroproof-XXXXXX";
+    const int handle = ::mkstemp(path_.data());
+    ZP_CHECK(handle >= 0, ErrorCode::io, "no temporary file can be made as " + path_,
+             "a fault is looked for in gradients that are read from one",
+             "set TMPDIR to a folder that can be written");
+    ::close(handle);
+    std::vector<SafeTensorSpec> specs;
+    const auto for_all = [](const auto& body) {
+      for (std::int64_t step = 1; step <= steps; ++step) {
+        for (std::int64_t j = 0; j < micro_batches; ++j) body(workload::gradient_name(step, j, "w"), j);
+      }
+    };
+    for_all([&](const std::string& name, std::int64_t) {
+      specs.push_back({name, SafeDType::f32, {std::int64_t{numel}}});
+    });
+    SafetensorsWriter writer(path_, specs);
+    for_all([&](const std::string& name, std::int64_t j) {
+      const std::array<float, numel> values = leaf(j);
+      writer.write(name, std::as_bytes(Span<const float>(values)));
+    });
+    writer.finish();
+  }
+  ~Recording() { ::unlink(path_.c_str()); }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+std::string bins_recording() {
+  static const Recording recording;
+  return recording.path();
+}
+
+}  // namespace zeroproof::verification
