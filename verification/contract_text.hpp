@@ -19,7 +19,7 @@ struct TwinFile {
   std::string function;  ///< "adamw_update"
 };
 
-/// The functions that the sources of reference, cuda/host and cuda/device define.
+/// The functions that the sources of reference, cuda, cuda/host and cuda/device define.
 const std::vector<TwinFile>& twin_files();
 
 /// The doc block above "using TYPE =" with its slashes taken away, one string per line; empty if there is none. Function

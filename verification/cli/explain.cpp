@@ -61,7 +61,8 @@ int explain_op(const Op& op) {
     if (type != op.type) out += heading(type) + " (referred to above)\n\n" + block_of(type) + "\n";
   }
   out += labelled("class", {std::string(name(op.exactness))}, "");
-  out += labelled("phase", phase_names(op.phases), ",");
+  out +=
+      labelled("phase", op.phases.empty() ? std::vector<std::string>{"none"} : phase_names(op.phases), ",");
   out += labelled(
       "contract",
       {"common/contracts/" + op.contract, "(numeric", "contract", std::to_string(contract_version) + ")"},
@@ -79,8 +80,10 @@ int explain_op(const Op& op) {
                   {"zeroproof verify 'op/" + op.name + "/*'",
                    "(" + std::to_string(op_cases("op/" + op.name + "/*").size()), "on", "this", "machine)"},
                   "");
-  out += labelled("", {"zeroproof verify byte_gpt_tiny", "(as part of every step)"}, "");
-  out += "  faults planted in this phase (zeroproof-faults):\n" + faults_of(op.phases);
+  if (!op.phases.empty()) {
+    out += labelled("", {"zeroproof verify byte_gpt_tiny", "(as part of every step)"}, "");
+    out += "  faults planted in this phase (zeroproof-faults):\n" + faults_of(op.phases);
+  }
   std::fputs(out.c_str(), stdout);
   return 0;
 }
@@ -99,19 +102,27 @@ int explain_phase(Phase phase) {
   return 0;
 }
 
+/// The operation and the first line of its doc block.
+std::string line_of(const Op& op) {
+  const std::vector<std::string> block = doc_block(op.type);
+  std::string line = op.name;
+  line.resize(std::max<std::size_t>(28, line.size() + 1), ' ');
+  line += block.empty() ? "" : block.front();
+  if (line.size() > columns - 2) line = line.substr(0, line.rfind(' ', columns - 6)) + " ...";
+  return "  " + line + "\n";
+}
+
 int explain_all() {
   std::string out = "A training step runs these phases; zeroproof explain NAME has the details.\n";
   for (const Phase phase : all_phases) {
     out += "\n" + heading(std::string(name(phase))) + "\n";
     for (const Op& op : all_ops()) {
-      if (op.phases.front() != phase) continue;
-      const std::vector<std::string> block = doc_block(op.type);
-      std::string line = op.name;
-      line.resize(std::max<std::size_t>(28, line.size() + 1), ' ');
-      line += block.empty() ? "" : block.front();
-      if (line.size() > columns - 2) line = line.substr(0, line.rfind(' ', columns - 6)) + " ...";
-      out += "  " + line + "\n";
+      if (!op.phases.empty() && op.phases.front() == phase) out += line_of(op);
     }
+  }
+  out += "\n" + heading("in no phase") + "\n";
+  for (const Op& op : all_ops()) {
+    if (op.phases.empty()) out += line_of(op);
   }
   std::fputs(out.c_str(), stdout);
   return 0;
