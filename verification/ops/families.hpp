@@ -15,6 +15,9 @@ std::vector<Op> adam_ops();
 std::vector<Op> sgd_ops();
 std::vector<Op> norm_form_ops();
 std::vector<Op> cast_ops();
+std::vector<Op> binned_sum_ops();
+std::vector<Op> dot_ops();
+std::vector<Op> lbfgs_ops();
 
 /// Runs `body` and writes down whether it refused its arguments: 1 for ErrorCode::invalid_argument, else 0.
 /// Every other error goes on to the caller.

@@ -26,22 +26,27 @@ NormLimbs initial_limbs(int variant) {
   return limbs;
 }
 
+void draw_limb_set(const OpCall& call, std::int64_t index, std::uint32_t first_block,
+                   Span<std::uint64_t> words) {
+  const PhiloxBlock w = call.words(0, index, first_block);
+  const std::size_t low = w[0] % 21U;
+  const std::size_t high = std::min<std::size_t>(20, low + w[1] % 6U);
+  for (std::size_t k = 0; k < limb_words; ++k) {
+    const PhiloxBlock digit = call.words(0, index, first_block + 1 + static_cast<std::uint32_t>(k));
+    std::uint64_t value = k >= low && k <= high ? digit[0] : 0;
+    if (value != 0 && w[2] % 4U == 0)
+      value |= std::uint64_t{digit[1]} >> 1 << 32;  // carries not moved up yet
+    if (value != 0 && w[2] % 4U == 1)
+      value = std::uint64_t{1} << digit[1] % 32U;  // ties of the final rounding
+    if (k >= 21) value = w[3] % 16U == k - 21 ? 1 + digit[0] % 3U : 0;
+    words[k] = value;
+  }
+}
+
 void draw_limbs(OpCall& call) {
-  const Span<std::uint64_t> words = call.get<std::uint64_t>(0);
   for (std::int64_t i = 0; i < call.numel(); ++i) {
-    const PhiloxBlock w = call.words(0, i);
-    const std::size_t low = w[0] % 21U;
-    const std::size_t high = std::min<std::size_t>(20, low + w[1] % 6U);
-    for (std::size_t k = 0; k < limb_words; ++k) {
-      const PhiloxBlock digit = call.words(0, i, 1 + static_cast<std::uint32_t>(k));
-      std::uint64_t value = k >= low && k <= high ? digit[0] : 0;
-      if (value != 0 && w[2] % 4U == 0)
-        value |= std::uint64_t{digit[1]} >> 1 << 32;  // carries not moved up yet
-      if (value != 0 && w[2] % 4U == 1)
-        value = std::uint64_t{1} << digit[1] % 32U;  // ties of the final rounding
-      if (k >= 21) value = w[3] % 16U == k - 21 ? 1 + digit[0] % 3U : 0;
-      words[static_cast<std::size_t>(i) * limb_words + k] = value;
-    }
+    draw_limb_set(call, i, 0,
+                  call.get<std::uint64_t>(0).subspan(static_cast<std::size_t>(i) * limb_words, limb_words));
   }
 }
 
