@@ -42,19 +42,19 @@ class Stretches {
  public:
   explicit Stretches(int world_size) : ranks_(static_cast<std::size_t>(world_size)) {}
 
-  /// Elements `from` of the global numbering go to place `to`. Neighbours in the numbering of one owner are neighbours in
-  /// its shard too.
-  void add(int rank, const FlatRange& from, std::int64_t to) {
+  /// Elements from place `from` of the rank's shard go to place `to`.
+  void add(int rank, std::int64_t from, std::int64_t to, std::int64_t numel) {
     OfRank& mine = ranks_[static_cast<std::size_t>(rank)];
-    if (mine.count == 0 || mine.from_end != from.begin || mine.to_end != to) ++mine.count;
-    mine.from_end = from.end;
-    mine.to_end = to + from.numel();
-    mine.numel += from.numel();
+    if (mine.count == 0 || mine.from_end != from || mine.to_end != to) ++mine.count;
+    mine.from_end = from + numel;
+    mine.to_end = to + numel;
+    mine.numel += numel;
   }
   GatherShape result(const FlatRange& range, int rank) const {
-    GatherShape shape{range, ranks_[static_cast<std::size_t>(rank)].numel, 0, 0};
+    GatherShape shape{range, ranks_[static_cast<std::size_t>(rank)].numel, 0, 0, 0};
     for (const OfRank& of_rank : ranks_) {
       shape.all += of_rank.numel;
+      shape.owners += of_rank.numel > 0 ? 1 : 0;
       if (of_rank.count > 1) shape.split += of_rank.numel;
     }
     return shape;
@@ -144,8 +144,7 @@ void set_buckets(StepShape& shape, const ShardMap& shards) {
   }
 }
 
-void ContractOwnership::parts(const FlatRange& stretch,
-                              const std::function<void(int, const FlatRange&)>& use) const {
+void ContractOwnership::parts(const FlatRange& stretch, const Use& use) const {
   for (std::int64_t at = stretch.begin; at < stretch.end;) {
     const std::int64_t bucket_begin = at / bucket_numel_ * bucket_numel_;
     const FlatRange bucket{bucket_begin, std::min(bucket_begin + bucket_numel_, padded_numel_)};
@@ -155,25 +154,31 @@ void ContractOwnership::parts(const FlatRange& stretch,
     const auto rank = static_cast<int>(((chunk + 1) * world_size_ + chunks - 1) / chunks - 1);
     const FlatRange slice = contract_slice(bucket, world_size_, rank);
     const std::int64_t end = std::min(slice.end, stretch.end);
-    use(rank, {at, end});
+    const std::int64_t before =
+        bucket_begin / bucket_numel_ * contract_slice_numel(bucket_numel_, world_size_, rank);
+    use(rank, {at, end}, before + at - slice.begin);
     at = end;
   }
 }
 
 MapOwnership::MapOwnership(const ShardMap& shards) {
   for (int rank = 0; rank < shards.world_size(); ++rank) {
-    for (const FlatRange& range : shards.shard(rank)) owned_.push_back({range, rank});
+    std::int64_t in_shard = 0;
+    for (const FlatRange& range : shards.shard(rank)) {
+      owned_.push_back({range, rank, in_shard});
+      in_shard += range.numel();
+    }
   }
   std::sort(owned_.begin(), owned_.end(),
             [](const Owned& a, const Owned& b) { return a.range.begin < b.range.begin; });
 }
 
-void MapOwnership::parts(const FlatRange& stretch,
-                         const std::function<void(int, const FlatRange&)>& use) const {
+void MapOwnership::parts(const FlatRange& stretch, const Use& use) const {
   auto at = std::lower_bound(owned_.begin(), owned_.end(), stretch.begin,
                              [](const Owned& owned, std::int64_t begin) { return owned.range.end <= begin; });
   for (; at != owned_.end() && at->range.begin < stretch.end; ++at) {
-    use(at->rank, {std::max(at->range.begin, stretch.begin), std::min(at->range.end, stretch.end)});
+    const FlatRange part{std::max(at->range.begin, stretch.begin), std::min(at->range.end, stretch.end)};
+    use(at->rank, part, at->in_shard + part.begin - at->range.begin);
   }
 }
 
@@ -202,7 +207,9 @@ void set_units(const std::vector<StepShape*>& ranks, const FlatLayout& layout, c
       const std::int64_t shift = stays ? persistent_end - slot->begin : 0;
       Stretches& target = stays ? persistent : unit;
       ownership.parts({slot->begin, slot->begin + slot->numel},
-                      [&](int rank, const FlatRange& part) { target.add(rank, part, part.begin + shift); });
+                      [&](int rank, const FlatRange& part, std::int64_t in_shard) {
+                        target.add(rank, in_shard, part.begin + shift, part.numel());
+                      });
       if (stays) persistent_end += slot->numel;
     }
     return has_persistent;
@@ -304,6 +311,16 @@ StackUse stack_use(const std::vector<std::int64_t>& leaves) {
   }
   use.left = stack.size();
   return use;
+}
+
+std::int64_t instance_nodes(const StepShape& shape, int instance) {
+  std::vector<std::int64_t> all;
+  for (int rank = 0; rank < shape.world_size; ++rank) {
+    const auto leaves = leaves_of(shape, std::int64_t{instance} * shape.world_size + rank);
+    all.insert(all.end(), leaves.begin(), leaves.end());
+  }
+  std::sort(all.begin(), all.end());
+  return stack_use(all).left;
 }
 
 }  // namespace zeroproof

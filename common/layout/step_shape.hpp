@@ -34,10 +34,11 @@ struct BucketShape {
 /// Parameters that are made whole from shards together: a unit, or the persistent tensors. A rank's part is in stretches
 /// that follow each other both in its shard and in the whole; padding is in none.
 struct GatherShape {
-  FlatRange range;         ///< of a unit
-  std::int64_t owned = 0;  ///< elements of this rank
-  std::int64_t all = 0;    ///< of all ranks
-  std::int64_t split = 0;  ///< of all ranks that have more than one stretch
+  FlatRange range;          ///< of a unit
+  std::int64_t owned = 0;   ///< elements of this rank
+  std::int64_t all = 0;     ///< of all ranks
+  std::int64_t split = 0;   ///< of all ranks that have more than one stretch
+  std::int64_t owners = 0;  ///< ranks that have elements
 };
 
 /// One rank of one run, as far as bytes go.
@@ -100,10 +101,12 @@ void add_tp_replicated(StepShape& shape, const FlatRange& elements);
 /// Who owns a stretch of the global numbering, for one walk over a layout from its start.
 class Ownership {
  public:
+  /// in_shard: where the part begins in its owner's shard.
+  using Use = std::function<void(int rank, const FlatRange& part, std::int64_t in_shard)>;
+
   virtual ~Ownership() = default;
   /// Parts of `stretch` with their owners, in increasing order; padding without an owner is left out.
-  virtual void parts(const FlatRange& stretch,
-                     const std::function<void(int rank, const FlatRange& part)>& use) const = 0;
+  virtual void parts(const FlatRange& stretch, const Use& use) const = 0;
 };
 
 /// Of the contract's layout, by formula.
@@ -111,7 +114,7 @@ class ContractOwnership final : public Ownership {
  public:
   ContractOwnership(int world_size, std::int64_t padded_numel, std::int64_t bucket_numel)
       : world_size_(world_size), padded_numel_(padded_numel), bucket_numel_(bucket_numel) {}
-  void parts(const FlatRange& stretch, const std::function<void(int, const FlatRange&)>& use) const override;
+  void parts(const FlatRange& stretch, const Use& use) const override;
 
  private:
   int world_size_;
@@ -123,12 +126,13 @@ class ContractOwnership final : public Ownership {
 class MapOwnership final : public Ownership {
  public:
   explicit MapOwnership(const ShardMap& shards);
-  void parts(const FlatRange& stretch, const std::function<void(int, const FlatRange&)>& use) const override;
+  void parts(const FlatRange& stretch, const Use& use) const override;
 
  private:
   struct Owned {
     FlatRange range;
     int rank;
+    std::int64_t in_shard;
   };
   std::vector<Owned> owned_;  // in increasing order
 };
@@ -175,5 +179,11 @@ StackUse stack_use(const std::vector<std::int64_t>& leaves);
 
 /// Leaf numbers of the tree (R11, u = j * cp + c) that a data rank supplies.
 std::vector<std::int64_t> leaves_of(const StepShape& shape, std::int64_t data_rank);
+
+/// Nodes left when one instance has pushed all its leaves, in increasing order.
+std::int64_t instance_nodes(const StepShape& shape, int instance);
+
+/// Bytes of R11's bins: hi and lo, and top padded to a word for every four elements.
+inline std::int64_t bin_bytes(std::int64_t numel) { return 8 * numel + (numel + 3) / 4 * 4; }
 
 }  // namespace zeroproof

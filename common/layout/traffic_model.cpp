@@ -1,6 +1,5 @@
 #include "common/layout/traffic_model.hpp"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -12,8 +11,6 @@ namespace {
 constexpr std::int64_t word_bytes = 8;  // all_reduce works on 64-bit words
 constexpr std::int64_t digest_bytes = 16;
 constexpr std::int64_t node_bytes = 4;  // inner nodes travel as fp32
-
-std::int64_t bin_bytes(std::int64_t numel) { return 8 * numel + (numel + 3) / 4 * 4; }
 
 /// One rank's collectives, phase by phase.
 class TrafficWalk {
@@ -30,21 +27,21 @@ class TrafficWalk {
     }
   }
 
-  StepTraffic all() {
+  StepTraffic all(bool skipped) {
     prepare();
     if (shape_.layered() && shape_.stage == 3) gather_units();
     tp_parts();
-    if (shape_.grad_sum != GradSum::native) shape_.keeps_leaves() ? send_nodes() : send_leaves();
-    if (shape_.grad_sum != GradSum::native) instances();
-    if (shape_.stage == 0) {
-      for (const BucketShape& bucket : shape_.buckets) {
-        add_gather(line(Phase::reduce, CommGroup::shards, Collective::all_gather, "sums"),
-                   node_bytes * bucket.owned, node_bytes * bucket.owned_by_others());
-      }
+    if (shape_.grad_sum == GradSum::native) {
+      add_natively();
+    } else {
+      shape_.keeps_leaves() ? send_nodes() : send_leaves();
+      instances();
     }
+    if (shape_.stage == 0) gather_buckets(Phase::reduce, "sums", node_bytes);
     words(Phase::unscale, CommGroup::shards, 1, "found_inf");
     words(Phase::unscale, CommGroup::instances, 1, "found_inf");
     words(Phase::unscale, CommGroup::tp, 1, "found_inf");
+    if (skipped) return std::move(traffic_);
     const std::int64_t norm_words = shape_.norm == NormForm::inf ? 1 : 23;
     if (shape_.stage != 0) words(Phase::norm, CommGroup::shards, norm_words, "norm");
     words(Phase::norm, CommGroup::tp, norm_words, "norm");
@@ -66,23 +63,25 @@ class TrafficWalk {
       if (old.phase == phase && old.group == group && old.collective == collective && old.what == what)
         return &old;
     }
-    traffic_.lines.push_back({phase, group, collective, what, 0, 0, 0, 0});
+    traffic_.lines.push_back({phase, group, collective, what, 0, 0, 0, 0, 0});
     return &traffic_.lines.back();
   }
 
-  /// A block of `mine` bytes to every other rank.
-  void add_gather(TrafficLine* line, std::int64_t mine, std::int64_t others) {
+  /// A block of `mine` bytes to every other rank, and together `others` bytes from `senders` of them.
+  void add_gather(TrafficLine* line, std::int64_t mine, std::int64_t others, std::int64_t senders) {
     if (line == nullptr) return;
     const std::int64_t ranks = ranks_of(line->group) - 1;
     ++line->calls;
     line->messages += mine > 0 ? ranks : 0;
+    line->messages_received += others > 0 ? senders : 0;
     line->sent_bytes += mine * ranks;
     line->received_bytes += others;
   }
 
   void words(Phase phase, CommGroup group, std::int64_t count, std::string_view what) {
     const std::int64_t bytes = word_bytes * count;
-    add_gather(line(phase, group, Collective::all_reduce, what), bytes, bytes * (ranks_of(group) - 1));
+    const std::int64_t others = ranks_of(group) - 1;
+    add_gather(line(phase, group, Collective::all_reduce, what), bytes, bytes * others, others);
   }
 
   /// A digest of the scalars, which every group passes on with those it has heard of; and what is summed or combined over
@@ -91,7 +90,8 @@ class TrafficWalk {
     std::int64_t known = digest_bytes;
     for (const CommGroup group : {CommGroup::tp, CommGroup::shards, CommGroup::instances}) {
       const std::int64_t others = known * (ranks_of(group) - 1);
-      add_gather(line(Phase::prepare, group, Collective::all_gather, "scalars"), known, others);
+      add_gather(line(Phase::prepare, group, Collective::all_gather, "scalars"), known, others,
+                 ranks_of(group) - 1);
       known += others;
       if (shape_.counts_tokens && group != CommGroup::tp) words(Phase::prepare, group, 1, "tokens");
       if (shape_.skips_missing) words(Phase::prepare, group, (shape_.num_tensors + 63) / 64, "missing");
@@ -106,6 +106,7 @@ class TrafficWalk {
       if (sent == nullptr) return;
       ++sent->calls;
       sent->messages += my_nodes_ > 0 ? bucket.other_owners() : 0;
+      sent->messages_received += bucket.owned > 0 ? other_holders_ : 0;
       if (shape_.grad_sum == GradSum::tree) {
         sent->sent_bytes += node_bytes * my_nodes_ * bucket.owned_by_others();
         sent->received_bytes += node_bytes * other_nodes_ * bucket.owned;
@@ -124,6 +125,7 @@ class TrafficWalk {
       const std::int64_t width = bucket.tp_replicated > 0 ? node_bytes : num_bytes(shape_.leaf_dtype);
       sent->calls += shape_.micro_steps();
       sent->messages += my_leaves_ * bucket.other_owners();
+      sent->messages_received += bucket.owned > 0 ? other_leaves_ : 0;
       sent->sent_bytes += width * my_leaves_ * bucket.owned_by_others();
       sent->received_bytes += width * other_leaves_ * bucket.owned;
     }
@@ -136,67 +138,91 @@ class TrafficWalk {
       const std::int64_t bytes = bucket.tp_replicated * num_bytes(shape_.leaf_dtype);
       for (std::int64_t leaf = 0; leaf < my_leaves_; ++leaf) {
         add_gather(line(Phase::reduce, CommGroup::tp, Collective::all_gather, "TP parts"), bytes,
-                   bytes * (shape_.tp_size - 1));
+                   bytes * (shape_.tp_size - 1), shape_.tp_size - 1);
       }
     }
+  }
+
+  /// Native sums: the library adds over the shards, then every instance adds a share of what its rank owns and hands it
+  /// out.
+  void add_natively() {
+    for (const BucketShape& bucket : shape_.buckets) {
+      add_scatter(line(Phase::reduce, CommGroup::shards, Collective::reduce_scatter, "leaf sums"),
+                  bucket.other_owners(), bucket.owned_by_others(), bucket.owned);
+      if (shape_.instances == 1 || bucket.owned == 0) continue;
+      const auto end_of = [&](std::int64_t i) { return bucket.owned * i / shape_.instances; };
+      const std::int64_t mine = end_of(shape_.instance + 1) - end_of(shape_.instance);
+      std::int64_t sharers = 0;  // other instances whose share is not empty
+      for (int i = 0; i < shape_.instances; ++i)
+        sharers += i != shape_.instance && end_of(i + 1) > end_of(i) ? 1 : 0;
+      add_scatter(line(Phase::reduce, CommGroup::instances, Collective::reduce_scatter, "instance sums"),
+                  sharers, bucket.owned - mine, mine);
+      add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "instance sums"),
+                 node_bytes * mine, node_bytes * (bucket.owned - mine), sharers);
+    }
+  }
+
+  /// `owners` other ranks get together `others` elements; every rank sends me `mine`.
+  void add_scatter(TrafficLine* line, std::int64_t owners, std::int64_t others, std::int64_t mine) {
+    if (line == nullptr) return;
+    const std::int64_t ranks = ranks_of(line->group) - 1;
+    ++line->calls;
+    line->messages += owners;
+    line->messages_received += mine > 0 ? ranks : 0;
+    line->sent_bytes += node_bytes * others;
+    line->received_bytes += node_bytes * mine * ranks;
   }
 
   /// Owners of the same elements tell each other what their instance has left.
   void instances() {
     if (shape_.instances == 1) return;
-    std::vector<std::int64_t> left;
-    for (int instance = 0; instance < shape_.instances; ++instance) left.push_back(instance_nodes(instance));
-    const std::int64_t mine = left[static_cast<std::size_t>(shape_.instance)];
-    std::int64_t others = -mine;
-    for (const std::int64_t nodes : left) others += nodes;
+    std::int64_t mine = 0, others = 0, senders = 0;
+    for (int instance = 0; instance < shape_.instances; ++instance) {
+      const std::int64_t left = instance_nodes(shape_, instance);
+      (instance == shape_.instance ? mine : others) += left;
+      senders += instance != shape_.instance && left > 0 ? 1 : 0;
+    }
     for (const BucketShape& bucket : shape_.buckets) {
       if (bucket.owned == 0) continue;
-      TrafficLine* const told = line(Phase::reduce, CommGroup::instances, Collective::all_gather,
-                                     shape_.grad_sum == GradSum::tree ? "nodes" : "bins");
       if (shape_.grad_sum == GradSum::tree) {
-        add_gather(told, node_bytes * mine * bucket.owned, node_bytes * others * bucket.owned);
+        add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "nodes"),
+                   node_bytes * mine * bucket.owned, node_bytes * others * bucket.owned, senders);
       } else {
-        add_gather(told, bin_bytes(bucket.owned), (shape_.instances - 1) * bin_bytes(bucket.owned));
+        const std::int64_t bytes = bin_bytes(bucket.owned);
+        add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "bins"), bytes,
+                   (shape_.instances - 1) * bytes, shape_.instances - 1);
       }
     }
-  }
-
-  std::int64_t instance_nodes(int instance) const {
-    std::vector<std::int64_t> all;
-    for (int rank = 0; rank < shape_.world_size; ++rank) {
-      const auto leaves = leaves_of(shape_, std::int64_t{instance} * shape_.world_size + rank);
-      all.insert(all.end(), leaves.begin(), leaves.end());
-    }
-    std::sort(all.begin(), all.end());
-    return stack_use(all).left;
   }
 
   /// Stage 3: units are made whole in every micro-step, also on ranks that have no micro-batch in it.
   void gather_units() {
     const auto nothing = [](std::int64_t) {};
-    const LayeredEvents events{nothing, nothing,
-                               [&](std::size_t unit) {
-                                 const GatherShape& g = shape_.units[unit];
-                                 const std::int64_t width = num_bytes(shape_.param_dtype);
-                                 add_gather(
-                                     line(Phase::reduce, CommGroup::shards, Collective::all_gather, "units"),
-                                     width * g.owned, width * (g.all - g.owned));
-                               },
-                               [](std::size_t) {}};
+    const LayeredEvents events{
+        nothing, nothing,
+        [&](std::size_t unit) { gather_shards(Phase::reduce, "units", shape_.units[unit]); },
+        [](std::size_t) {}};
     for (std::int64_t i = 0; i < shape_.micro_steps(); ++i) walk_micro_step(shape_, true, events);
   }
 
   void gather_parameters() {
-    const std::int64_t width = num_bytes(shape_.param_dtype);
-    if (shape_.stage == 3 && shape_.persistent.all > 0) {
-      const GatherShape& g = shape_.persistent;
-      add_gather(line(Phase::gather, CommGroup::shards, Collective::all_gather, "persistent"),
-                 width * g.owned, width * (g.all - g.owned));
-    }
+    if (shape_.stage == 3) gather_shards(Phase::gather, "persistent", shape_.persistent);
     if (shape_.stage != 1 && shape_.stage != 2) return;
+    gather_buckets(Phase::gather, "parameters", num_bytes(shape_.param_dtype));
+  }
+
+  void gather_shards(Phase phase, std::string_view what, const GatherShape& gathered) {
+    if (gathered.all == 0) return;
+    const std::int64_t width = num_bytes(shape_.param_dtype);
+    add_gather(line(phase, CommGroup::shards, Collective::all_gather, what), width * gathered.owned,
+               width * (gathered.all - gathered.owned), gathered.owners - (gathered.owned > 0 ? 1 : 0));
+  }
+
+  /// Every owner's part of every bucket.
+  void gather_buckets(Phase phase, std::string_view what, std::int64_t width) {
     for (const BucketShape& bucket : shape_.buckets) {
-      add_gather(line(Phase::gather, CommGroup::shards, Collective::all_gather, "parameters"),
-                 width * bucket.owned, width * bucket.owned_by_others());
+      add_gather(line(phase, CommGroup::shards, Collective::all_gather, what), width * bucket.owned,
+                 width * bucket.owned_by_others(), bucket.other_owners());
     }
   }
 
@@ -226,6 +252,6 @@ std::int64_t StepTraffic::sent_bytes() const {
   return sum;
 }
 
-StepTraffic predict_traffic(const StepShape& shape) { return TrafficWalk(shape).all(); }
+StepTraffic predict_traffic(const StepShape& shape, bool skipped) { return TrafficWalk(shape).all(skipped); }
 
 }  // namespace zeroproof

@@ -1,0 +1,62 @@
+// Predicted bytes and messages of a step against those of the production optimizer, to 0 bytes: layer by layer.
+
+#include <doctest.h>
+
+#include "tests/verification/accounting_run.hpp"
+#include "tests/verification/accounting_settings.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+}  // namespace
+
+TEST_CASE("accounting: layer by layer, with and without overlap") {
+  Shuffle rest;
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
+        for (const std::int64_t micro_batches : {1, 3, 7, 16}) {
+          for (const std::int64_t bucket_numel : {1024, 4096, 1 << 20}) {
+            AccountedRun run;
+            run.ranks = ranks;
+            run.setup.stage = stage;
+            run.setup.order = order;
+            run.setup.micro_batches = micro_batches;
+            run.bucket_numel = bucket_numel;
+            vary_layered(run, rest);
+            check_account(run);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("accounting: layer by layer on grids, with persistent tensors") {
+  struct Grid {
+    int instances, ranks, tp, cp;
+  };
+  Shuffle rest;
+  for (const Grid& g :
+       {Grid{2, 3, 1, 1}, Grid{1, 4, 1, 2}, Grid{1, 2, 2, 1}, Grid{2, 2, 2, 2}, Grid{1, 1, 8, 1}}) {
+    for (const int stage : {1, 2, 3}) {
+      for (const GradSum sum : {GradSum::tree, GradSum::binned, GradSum::native}) {
+        for (const std::int64_t persistent_numel : {0, 77, 2048}) {
+          AccountedRun run;
+          run.instances = g.instances;
+          run.ranks = g.ranks;
+          run.tp = g.tp;
+          run.setup.cp = g.cp;
+          run.setup.stage = stage;
+          run.setup.micro_batches = 5;
+          vary_layered(run, rest);
+          run.setup.grad_sum = sum;
+          run.setup.persistent_numel = persistent_numel;
+          check_account(run);
+        }
+      }
+    }
+  }
+}

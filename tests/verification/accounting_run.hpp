@@ -1,0 +1,268 @@
+#pragma once
+// Steps of the production optimizer, their bytes counted where they are allocated and sent, next to the predictions.
+
+#include <doctest.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/comm/recording.hpp"
+#include "common/comm/threads.hpp"
+#include "common/layout/memory_model.hpp"
+#include "common/layout/peer_layouts.hpp"
+#include "common/layout/step_shape.hpp"
+#include "common/layout/tp_cut.hpp"
+#include "common/layout/traffic_model.hpp"
+#include "cuda/distributed_optimizer.hpp"
+#include "tests/verification/accounting_leaves.hpp"
+#include "tests/verification/synthetic_layers.hpp"
+
+namespace zeroproof::tests {
+
+/// How gradients come: whole; a unit of every tensor; units of several tensors, one of them tied.
+enum class LeavesCome { whole, by_tensor, by_group };
+
+struct AccountedRun {
+  int instances = 1;
+  int ranks = 1;  ///< of one instance
+  int tp = 1;
+  LayoutKind layout = LayoutKind::contract;
+  std::int64_t bucket_numel = 2048;
+  LeavesCome leaves = LeavesCome::whole;
+  cuda::StepForm form = cuda::StepForm::phases;
+  bool overflows = false;
+  OptimizerSetup setup = {};  ///< everything that is the same on all ranks
+
+  int world_size() const { return instances * ranks * tp; }
+  /// Only then does the peak of the sum depend on timing (cuda/layered_pass.hpp).
+  bool has_two_streams() const { return setup.overlap && setup.stage >= 2 && leaves != LeavesCome::whole; }
+  std::string id() const {
+    const auto number = [](auto value) { return std::to_string(static_cast<std::int64_t>(value)); };
+    return number(instances) + "x" + number(ranks) + "x" + number(tp) + " cp " + number(setup.cp) +
+           " stage " + number(setup.stage) + " " + std::string(name(setup.order)) + " " +
+           std::string(name(setup.grad_sum)) + " M " + number(setup.micro_batches) + " " +
+           std::string(name(layout)) + " bucket " + number(bucket_numel) + " leaves " + number(leaves) +
+           " form " + number(form) + " overlap " + number(setup.overlap) + " overflows " + number(overflows) +
+           " persistent " + number(setup.persistent_numel) + " param " +
+           std::string(name(setup.param_dtype)) + " leaf " + std::string(name(setup.leaf_dtype)) + " norm " +
+           std::string(name(setup.hyper.norm)) + " missing " + number(setup.missing_grad) + " tokens " +
+           number(setup.loss_reduction);
+  }
+};
+
+/// Odd sizes, an empty tensor, a scalar, tensors over several chunks; cut in dimension 0, in 1, or not at all.
+inline TpModel accounted_model(int tp, int tp_rank) {
+  return make_tp_model({{"embed", {40, 61}},
+                        {"bias", {77}},
+                        {"empty", {0}},
+                        {"w", {50, 61}},
+                        {"norm", {3}},
+                        {"v", {1025}},
+                        {"scalar", {}},
+                        {"u", {2, 1024}}},
+                       {0, -1, -1, 1, -1, -1, -1, 1}, tp, tp_rank);
+}
+
+using GroupTraffic = std::array<TrafficEntry, num_collectives>;
+inline constexpr int num_comm_groups = 3;
+
+/// What one rank did in one phase (or in a whole step), by CommGroup.
+struct StepCounts {
+  std::array<GroupTraffic, num_comm_groups> of{};
+
+  /// "" if both agree; a group of one rank may call, but nothing may leave it.
+  std::string difference(const StepCounts& predicted) const {
+    for (int g = 0; g < num_comm_groups; ++g) {
+      for (int c = 0; c < num_collectives; ++c) {
+        const auto at = [&](const StepCounts& counts) {
+          return counts.of[static_cast<std::size_t>(g)][static_cast<std::size_t>(c)];
+        };
+        if (at(*this) == at(predicted)) continue;
+        return std::string(name(static_cast<CommGroup>(g))) + " " + name(static_cast<Collective>(c)) +
+               ": counted " + text(at(*this)) + ", predicted " + text(at(predicted));
+      }
+    }
+    return {};
+  }
+  static std::string text(const TrafficEntry& e) {
+    return std::to_string(e.calls) + " calls, sent " + std::to_string(e.messages_sent) + " / " +
+           std::to_string(e.bytes_sent) + ", received " + std::to_string(e.messages_received) + " / " +
+           std::to_string(e.bytes_received);
+  }
+  StepCounts& operator+=(const StepCounts& other) {
+    for (std::size_t g = 0; g < of.size(); ++g) {
+      for (std::size_t c = 0; c < of[g].size(); ++c) of[g][c] += other.of[g][c];
+    }
+    return *this;
+  }
+};
+
+/// The predicted lines of a phase.
+inline StepCounts counts_of(const StepTraffic& traffic, Phase phase) {
+  StepCounts counts;
+  for (const TrafficLine& line : traffic.lines) {
+    if (line.phase != phase) continue;
+    counts.of[static_cast<std::size_t>(line.group)][static_cast<std::size_t>(line.collective)] +=
+        {line.calls, line.messages, line.messages_received, line.sent_bytes, line.received_bytes};
+  }
+  return counts;
+}
+
+/// The groups of one rank, made by splitting the world; each kind of group has a record of its own.
+class CountedGroups {
+ public:
+  CountedGroups(const AccountedRun& run, Communicator& world)
+      : place_(place_of(run, world.rank())),
+        records_{RecordingCommunicator(world), RecordingCommunicator(world), RecordingCommunicator(world)} {
+    const std::array<int, num_comm_groups> colours = {
+        place_.instance * run.tp + place_.tp, place_.rank * run.tp + place_.tp, world.rank() / run.tp};
+    for (std::size_t g = 0; g < records_.size(); ++g) groups_[g] = records_[g].split(colours[g]);
+    take();
+  }
+
+  struct Place {
+    int instance, rank, tp;
+  };
+  const Place& place() const { return place_; }
+
+  void into(OptimizerSetup& setup) const {
+    setup.comm = groups_[0].get();
+    if (groups_[1]->world_size() > 1) setup.replicas = groups_[1].get();
+    if (groups_[2]->world_size() > 1) setup.tp = groups_[2].get();
+  }
+
+  /// What was counted since the last call.
+  StepCounts take() {
+    StepCounts counts;
+    for (std::size_t g = 0; g < records_.size(); ++g) {
+      counts.of[g] = records_[g].traffic().of_kind;
+      for (TrafficEntry& entry : counts.of[g]) {
+        if (groups_[g]->world_size() == 1) entry.calls = 0;
+      }
+      records_[g].reset();
+    }
+    return counts;
+  }
+
+ private:
+  static Place place_of(const AccountedRun& run, int rank) {
+    return {rank / run.tp / run.ranks, rank / run.tp % run.ranks, rank % run.tp};
+  }
+
+  Place place_;
+  std::array<RecordingCommunicator, num_comm_groups> records_;
+  std::array<std::unique_ptr<Communicator>, num_comm_groups> groups_;
+};
+
+inline std::string class_difference(const std::string& what, const BytesByClass& counted,
+                                    const BytesByClass& predicted) {
+  for (int c = 0; c < num_memory_classes; ++c) {
+    const auto at = static_cast<std::size_t>(c);
+    if (counted[at] == predicted[at]) continue;
+    return what + " of " + std::string(name(static_cast<MemoryClass>(c))) + ": counted " +
+           std::to_string(counted[at]) + ", predicted " + std::to_string(predicted[at]);
+  }
+  return {};
+}
+
+/// "" if they agree to the byte. two_streams: the peak of the sum may lie between the largest peak of a class and the sum
+/// of all (cuda/layered_pass.hpp).
+inline std::string memory_difference(const MemoryUse& counted, const MemoryUse& predicted, bool two_streams) {
+  std::string problem = class_difference("peak", counted.peak, predicted.peak);
+  if (problem.empty()) problem = class_difference("bytes after the step", counted.now, predicted.now);
+  if (!problem.empty()) return problem;
+  std::int64_t sum = 0;
+  std::int64_t largest = 0;
+  for (const std::int64_t peak : counted.peak) {
+    sum += peak;
+    largest = std::max(largest, peak);
+  }
+  const std::int64_t total = counted.total_peak;
+  if (two_streams ? total >= largest && total <= sum : total == predicted.total_peak) return {};
+  return "peak of the sum: counted " + std::to_string(total) + ", predicted " +
+         std::to_string(predicted.total_peak);
+}
+
+/// What one rank measured and what was predicted for it.
+struct RankAccount {
+  MemoryUse memory, predicted_memory;
+  StepTraffic predicted_traffic;
+  std::array<StepCounts, all_phases.size()> traffic{};  ///< of the last step
+  std::string problem;
+};
+
+/// Two steps. Errors: those of the optimizer.
+inline RankAccount account_rank(const AccountedRun& run, Communicator& world) {
+  CountedGroups groups(run, world);
+  const TpModel model = accounted_model(run.tp, groups.place().tp);
+  const FlatLayout layout(model.params);
+  const ShardMap shards = make_shard_map(run.layout, layout, run.ranks, run.bucket_numel);
+  OptimizerSetup setup = run.setup;
+  setup.layout = &layout;
+  setup.shards = &shards;
+  if (run.tp > 1) setup.placement = model.placement;
+  groups.into(setup);
+  ZeroLeaves zeros(layout, setup.leaf_dtype, run.leaves == LeavesCome::by_group ? 3 : 0, run.overflows);
+  SyntheticLayers layers(layout, 0);
+  LeafSource& source = run.leaves == LeavesCome::by_tensor ? static_cast<LeafSource&>(layers) : zeros;
+  const auto optimizer = cuda::make_distributed_optimizer(setup, run.form);
+  const std::vector<float> state(static_cast<std::size_t>(layout.padded_numel()), 0.5F);
+  const std::vector<std::uint64_t> tensor_steps(layout.tensors().size());
+  optimizer->load_state({state, state, state, {}, {}, tensor_steps, 0, {}});
+  groups.take();
+  RankAccount account;
+  const StepShape shape = step_shape(setup, source.layers());
+  account.predicted_traffic = predict_traffic(shape, run.overflows);
+  StepCounts counted;
+  StepCounts predicted;
+  for (int step = 0; step < 2; ++step) {
+    for (const Phase phase : all_phases) {
+      if (skipped_on_overflow(phase) && optimizer->skipped()) continue;
+      optimizer->run_phase(phase, source);
+      const StepCounts of_phase = groups.take();
+      account.traffic[static_cast<std::size_t>(phase)] = of_phase;
+      counted += of_phase;
+      predicted += counts_of(account.predicted_traffic, phase);
+      // Fused passes may send in another phase.
+      const StepCounts& so_far = run.form == cuda::StepForm::phases ? of_phase : counted;
+      const StepCounts expected =
+          run.form == cuda::StepForm::phases ? counts_of(account.predicted_traffic, phase) : predicted;
+      const bool whole = run.form == cuda::StepForm::phases || phase == Phase::gather;
+      const std::string problem = whole ? so_far.difference(expected) : "";
+      if (account.problem.empty() && !problem.empty())
+        account.problem = "phase " + std::string(name(phase)) + ": " + problem;
+    }
+    if (account.problem.empty()) account.problem = counted.difference(predicted);
+    if (optimizer->skipped() != run.overflows) account.problem = "not skipped, or skipped";
+  }
+  account.memory = optimizer->memory();
+  account.predicted_memory = predict_memory(shape);
+  if (account.problem.empty()) {
+    account.problem = memory_difference(account.memory, account.predicted_memory, run.has_two_streams());
+  }
+  return account;
+}
+
+/// All ranks; their number.
+inline std::vector<RankAccount> account(const AccountedRun& run) {
+  std::vector<RankAccount> accounts(static_cast<std::size_t>(run.world_size()));
+  ThreadWorld world(run.world_size(), std::chrono::milliseconds{20'000});
+  run_ranks(world, [&](Communicator& comm) {
+    accounts[static_cast<std::size_t>(comm.rank())] = account_rank(run, comm);
+  });
+  return accounts;
+}
+
+/// Checks every rank of a run.
+inline void check_account(const AccountedRun& run) {
+  const std::vector<RankAccount> accounts = account(run);
+  for (std::size_t rank = 0; rank < accounts.size(); ++rank) {
+    const std::string& problem = accounts[rank].problem;
+    CHECK_MESSAGE(problem.empty(), run.id(), ", rank ", rank, ": ", problem);
+  }
+}
+
+}  // namespace zeroproof::tests

@@ -1,0 +1,56 @@
+#pragma once
+// Choices of a run that are not looped over: mixed, but the same in every build.
+
+#include <cstdint>
+
+#include "tests/verification/accounting_run.hpp"
+
+namespace zeroproof::tests {
+
+/// Small numbers, evenly mixed.
+class Shuffle {
+ public:
+  int below(int end) {
+    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;  // Knuth's MMIX
+    return static_cast<int>((state_ >> 33) % static_cast<std::uint64_t>(end));
+  }
+  template <class T, std::size_t n>
+  T one_of(const T (&choices)[n]) {
+    return choices[below(static_cast<int>(n))];
+  }
+
+ private:
+  std::uint64_t state_ = 1;
+};
+
+/// Whole leaves; sets everything that does not say where ranks stand, the stage, the order or M.
+inline void vary(AccountedRun& run, Shuffle& rest) {
+  OptimizerSetup& setup = run.setup;
+  run.layout = rest.one_of({LayoutKind::contract, LayoutKind::contract, LayoutKind::megatron,
+                            LayoutKind::greedy, LayoutKind::deepspeed_param, LayoutKind::fsdp2});
+  run.form = rest.one_of({cuda::StepForm::phases, cuda::StepForm::fused});
+  setup.grad_sum = rest.one_of({GradSum::tree, GradSum::tree, GradSum::binned, GradSum::native});
+  setup.param_dtype = rest.one_of({DType::bf16, DType::fp32});
+  setup.leaf_dtype = rest.one_of({DType::bf16, DType::fp32});
+  setup.persistent_numel = rest.one_of({0, 3, 77, 2048, 100'000});
+  setup.missing_grad = rest.one_of({MissingGrad::zero, MissingGrad::skip});
+  setup.loss_reduction = rest.one_of({LossReduction::mean, LossReduction::tokens});
+  const bool whole_chunks = run.layout == LayoutKind::contract && run.tp == 1;
+  setup.hyper.norm =
+      rest.one_of({whole_chunks ? NormForm::chunk1024 : NormForm::exact, NormForm::exact, NormForm::inf});
+  run.overflows = rest.below(5) == 0;
+}
+
+/// The same for leaves that come layer by layer.
+inline void vary_layered(AccountedRun& run, Shuffle& rest) {
+  vary(run, rest);
+  run.leaves = rest.one_of({LeavesCome::by_tensor, LeavesCome::by_group, LeavesCome::by_group});
+  run.setup.overlap = rest.below(2) == 1;
+  if (run.leaves == LeavesCome::by_group) return;
+  run.setup.param_dtype = DType::bf16;  // all that SyntheticLayers knows
+  run.setup.leaf_dtype = DType::fp32;
+  run.setup.loss_reduction = LossReduction::mean;
+  run.overflows = false;
+}
+
+}  // namespace zeroproof::tests
