@@ -17,8 +17,8 @@
 
 namespace zeroproof::cuda {
 
-/// Runs the plan of a micro-step (cuda/runtime/step_plan.hpp) once per micro-step. Keep one over steps: it
-/// owns the persistent units and the communication thread.
+/// Runs the plan of a micro-step (cuda/runtime/step_plan.hpp) once per micro-step. It owns the persistent units and, without
+/// a PlanRunner, the communication thread: one that is kept over steps keeps both.
 ///
 /// *Persistent units* (stage 3): units that have elements, and whose tensors all have at most
 /// persistent_numel. They are gathered at the start of run() when the gatherer's version has moved, and stay
@@ -43,6 +43,7 @@ namespace zeroproof::cuda {
 ///
 ///     seal(u, k):  for every bucket b that has elements of u and of another unit, in increasing order:
 ///                    if u is the first unit of b that is sealed:  + B(b)
+///                  the sink gets every bucket that is complete now, in decreasing order
 ///                  B(b) of every such bucket that is complete now becomes due
 ///                  if a bucket has elements of u alone, D(u) becomes due; otherwise:  - D(u)
 ///                  due is at k + 2 with overlap; without, what is due is freed at once

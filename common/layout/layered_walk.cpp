@@ -100,9 +100,10 @@ class MicroStep {
       ++sealed_in_[b];
     }
     for (std::size_t b = span.last; b-- > span.first;) {
-      if (sealed_in_[b] != units_in_[b]) continue;
-      events_.reduce(b);
-      if (units_in_[b] > 1) free_at(at + 2, bucket_bytes(b));
+      if (sealed_in_[b] == units_in_[b]) events_.reduce(b);
+    }
+    for (std::size_t b = span.first; b < span.last; ++b) {
+      if (sealed_in_[b] == units_in_[b] && units_in_[b] > 1) free_at(at + 2, bucket_bytes(b));
     }
     const std::int64_t unit_bytes = shape_.units[u].range.numel() * leaf_bytes_;
     if (alone) free_at(at + 2, unit_bytes);

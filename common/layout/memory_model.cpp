@@ -15,23 +15,25 @@ void gather_once(const StepShape& shape, MemoryTally& tally, const GatherShape& 
   if (shape.world_size > 1) WireTally(tally).take(num_bytes(shape.param_dtype) * gathered.split);
 }
 
-void walk_reduce(const StepShape& shape, MemoryTally& tally) {
-  for (std::size_t u = 0; u < shape.units.size(); ++u) {  // from the first step to the end
-    const std::int64_t numel = u < shape.stays.size() && shape.stays[u] ? shape.units[u].range.numel() : 0;
-    tally.add(MemoryClass::param_full, num_bytes(shape.param_dtype) * numel);
-  }
+/// A rank's own leaf of whole gradients, while they are reduced.
+void reduce_whole_leaves(const StepShape& shape, MemoryTally& tally) {
   ReduceMemory reduce(shape, tally);
-  if (!shape.layered() || shape.stage <= 1) {
-    const bool leaf = shape.layered() && reduce.computes(0);
-    const std::int64_t leaf_bytes = leaf ? num_bytes(shape.leaf_dtype) * shape.padded_numel : 0;
-    tally.add(MemoryClass::grad, leaf_bytes);
-    for (std::int64_t i = 0; i < shape.micro_steps(); ++i) {
-      for (std::size_t b = 0; b < shape.buckets.size(); ++b) reduce.one_leaf(b, i);
-    }
-    reduce.finish();
-    tally.add(MemoryClass::grad, -leaf_bytes);
-    return;
+  const bool leaf = shape.layered() && reduce.computes(0);
+  const std::int64_t leaf_bytes = leaf ? num_bytes(shape.leaf_dtype) * shape.padded_numel : 0;
+  tally.add(MemoryClass::grad, leaf_bytes);
+  for (std::int64_t i = 0; i < shape.micro_steps(); ++i) {
+    for (std::size_t b = 0; b < shape.buckets.size(); ++b) reduce.one_leaf(b, i);
   }
+  reduce.finish();
+  tally.add(MemoryClass::grad, -leaf_bytes);
+}
+
+void reduce_layers(const StepShape& shape, MemoryTally& tally) {
+  std::int64_t stays = 0;  // persistent units: as long as the phase
+  for (std::size_t u = 0; u < shape.stays.size(); ++u)
+    stays += shape.stays[u] ? num_bytes(shape.param_dtype) * shape.units[u].range.numel() : 0;
+  tally.add(MemoryClass::param_full, stays);
+  ReduceMemory reduce(shape, tally);
   for (std::int64_t i = 0; i < shape.micro_steps(); ++i) {
     const LayeredEvents events{[&](std::int64_t bytes) { tally.add(MemoryClass::param_full, bytes); },
                                [&](std::int64_t bytes) { tally.add(MemoryClass::grad, bytes); },
@@ -40,6 +42,7 @@ void walk_reduce(const StepShape& shape, MemoryTally& tally) {
     walk_micro_step(shape, reduce.computes(i), events);
   }
   reduce.finish();
+  tally.add(MemoryClass::param_full, -stays);
 }
 
 }  // namespace
@@ -59,7 +62,11 @@ MemoryUse predict_memory(const StepShape& shape, BytesByClass* at_peak) {
   tally.add(MemoryClass::state, 4 * shape.state_buffers * shape.kept_numel());
   tally.add(MemoryClass::param_shard, param * shape.kept_numel());
   tally.add(MemoryClass::param_full, param * whole);
-  walk_reduce(shape, tally);
+  if (shape.layered() && shape.stage >= 2) {
+    reduce_layers(shape, tally);
+  } else {
+    reduce_whole_leaves(shape, tally);
+  }
   if (shape.stage == 3) gather_once(shape, tally, shape.persistent);
   if (shape.stage == 1 || shape.stage == 2) {
     WireTally wire(tally);

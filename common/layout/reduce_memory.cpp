@@ -13,13 +13,20 @@ ReduceMemory::ReduceMemory(const StepShape& shape, MemoryTally& tally)
       nodes_(shape.buckets.size(), 0) {
   for (int rank = 0; rank < shape.world_size; ++rank) leaves_.push_back(leaves_of(shape, data_rank(rank)));
   make_moves();
-  if (shape.grad_sum != GradSum::binned) return;
-  for (const BucketShape& bucket : shape.buckets) {
-    hold_nodes(bin_bytes(shape.keeps_leaves() ? bucket.range.numel() : bucket.owned));
+}
+
+/// In front of the first leaf, whichever bucket it belongs to.
+void ReduceMemory::begin() {
+  if (begun_) return;
+  begun_ = true;
+  if (shape_.grad_sum != GradSum::binned) return;
+  for (const BucketShape& bucket : shape_.buckets) {
+    hold_nodes(bin_bytes(shape_.keeps_leaves() ? bucket.range.numel() : bucket.owned));
   }
 }
 
 void ReduceMemory::one_leaf(std::size_t b, std::int64_t micro_step) {
+  begin();
   const BucketShape& bucket = shape_.buckets[b];
   const StackMove& move = moves_[static_cast<std::size_t>(micro_step)];
   const bool combined = move.here && bucket.tp_replicated > 0;  // a leaf with all TP parts in it
@@ -121,6 +128,7 @@ ReduceMemory::Left ReduceMemory::left_on_stacks() const {
 }
 
 void ReduceMemory::finish() {
+  begin();
   for (auto& [bytes, count] : spare_) hold_nodes(-bytes * count);
   spare_.clear();
   const Left left = left_on_stacks();

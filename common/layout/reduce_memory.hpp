@@ -42,6 +42,7 @@ class ReduceMemory {
   };
 
   void make_moves();
+  void begin();
   Left left_on_stacks() const;
   void keep(std::size_t b, const StackMove& move, bool combined);
   void receive(std::size_t b, const StackMove& move);
@@ -53,6 +54,7 @@ class ReduceMemory {
 
   const StepShape& shape_;
   MemoryTally& tally_;
+  bool begun_ = false;
   WireTally out_, in_, gathered_;
   std::vector<std::vector<std::int64_t>> leaves_;         // [world_size] of this instance
   std::vector<StackMove> moves_;                          // [micro_steps]
