@@ -19,14 +19,17 @@ TEST_CASE("accounting: layer by layer, with and without overlap") {
       for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
         for (const std::int64_t micro_batches : {1, 3, 7, 16}) {
           for (const std::int64_t bucket_numel : {1024, 4096, 1 << 20}) {
-            AccountedRun run;
-            run.ranks = ranks;
-            run.setup.stage = stage;
-            run.setup.order = order;
-            run.setup.micro_batches = micro_batches;
-            run.bucket_numel = bucket_numel;
-            vary_layered(run, rest);
-            check_account(run);
+            for (const LayoutKind layout : {LayoutKind::contract, LayoutKind::megatron, LayoutKind::greedy}) {
+              AccountedRun run;
+              run.layout = layout;
+              run.ranks = ranks;
+              run.setup.stage = stage;
+              run.setup.order = order;
+              run.setup.micro_batches = micro_batches;
+              run.bucket_numel = bucket_numel;
+              vary_layered(run, rest);
+              check_account(run);
+            }
           }
         }
       }
@@ -51,6 +54,7 @@ TEST_CASE("accounting: layer by layer on grids, with persistent tensors") {
           run.setup.cp = g.cp;
           run.setup.stage = stage;
           run.setup.micro_batches = 5;
+          run.layout = rest.one_of(grid_layouts);
           vary_layered(run, rest);
           run.setup.grad_sum = sum;
           run.setup.persistent_numel = persistent_numel;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "common/base/float_formats.hpp"
@@ -12,21 +13,25 @@
 
 namespace zeroproof::tests {
 
-/// Zeros; with `overflows` the first element of micro-batch 0 is infinite. Layer by layer: units of `tensors_per_unit`
-/// tensors, and the first unit is visited once more at the end (tied parameters).
+/// Units of several tensors each.
+inline std::vector<FlatRange> grouped_units(const FlatLayout& layout, std::size_t tensors_per_unit) {
+  const auto& tensors = layout.tensors();
+  std::vector<FlatRange> units;
+  for (std::size_t t = 0; t < tensors.size(); t += tensors_per_unit) {
+    const std::size_t next = t + tensors_per_unit;
+    units.push_back({tensors[t].begin, next < tensors.size() ? tensors[next].begin : layout.padded_numel()});
+  }
+  return units;
+}
+
+/// Zeros; with `overflows` the first element of micro-batch 0 is infinite. Whole without units; otherwise layer by layer, and
+/// if `tied` the first unit is visited once more at the end.
 class ZeroLeaves final : public LeafSource, public LayeredModel {
  public:
-  ZeroLeaves(const FlatLayout& layout, DType dtype, int tensors_per_unit, bool overflows)
-      : dtype_(dtype), overflows_(overflows), whole_(layout.padded_numel(), dtype) {
-    const auto& tensors = layout.tensors();
-    for (std::size_t t = 0; tensors_per_unit > 0 && t < tensors.size();) {
-      const std::size_t next = t + static_cast<std::size_t>(tensors_per_unit);
-      const bool last = next >= tensors.size();
-      units_.push_back({tensors[t].begin, last ? layout.padded_numel() : tensors[next].begin});
-      visits_.push_back(static_cast<int>(visits_.size()));
-      t = next;
-    }
-    if (units_.size() > 1) visits_.push_back(0);
+  ZeroLeaves(const FlatLayout& layout, DType dtype, bool overflows, std::vector<FlatRange> units, bool tied)
+      : dtype_(dtype), overflows_(overflows), whole_(layout.padded_numel(), dtype), units_(std::move(units)) {
+    for (std::size_t u = 0; u < units_.size(); ++u) visits_.push_back(static_cast<int>(u));
+    if (tied) visits_.push_back(0);
   }
 
   TensorView leaf(std::int64_t micro_batch) override {

@@ -19,11 +19,31 @@
 #include "cuda/distributed_optimizer.hpp"
 #include "tests/verification/accounting_leaves.hpp"
 #include "tests/verification/synthetic_layers.hpp"
+#include "verification/plan/model.hpp"
 
 namespace zeroproof::tests {
 
-/// How gradients come: whole; a unit of every tensor; units of several tensors, one of them tied.
-enum class LeavesCome { whole, by_tensor, by_group };
+/// How gradients come: whole; a unit of every tensor; units of three tensors, one of them tied; the units of zeroproof plan.
+enum class LeavesCome { whole, by_tensor, by_group, by_name };
+
+/// Tensors of the undistributed model, and where TP cuts them.
+struct CutTensors {
+  std::vector<ParamSpec> params;
+  std::vector<int> dims;  // [params] -1: not cut
+};
+
+/// Odd sizes, an empty tensor, a scalar, tensors over several chunks; cut in dimension 0, in 1, or not at all.
+inline CutTensors odd_tensors() {
+  return {{{"embed", {40, 61}},
+           {"bias", {77}},
+           {"empty", {0}},
+           {"w", {50, 61}},
+           {"norm", {3}},
+           {"v", {1025}},
+           {"scalar", {}},
+           {"u", {2, 1024}}},
+          {0, -1, -1, 1, -1, -1, -1, 1}};
+}
 
 struct AccountedRun {
   int instances = 1;
@@ -34,6 +54,7 @@ struct AccountedRun {
   LeavesCome leaves = LeavesCome::whole;
   cuda::StepForm form = cuda::StepForm::phases;
   bool overflows = false;
+  CutTensors tensors = odd_tensors();
   OptimizerSetup setup = {};  ///< everything that is the same on all ranks
 
   int world_size() const { return instances * ranks * tp; }
@@ -53,17 +74,10 @@ struct AccountedRun {
   }
 };
 
-/// Odd sizes, an empty tensor, a scalar, tensors over several chunks; cut in dimension 0, in 1, or not at all.
-inline TpModel accounted_model(int tp, int tp_rank) {
-  return make_tp_model({{"embed", {40, 61}},
-                        {"bias", {77}},
-                        {"empty", {0}},
-                        {"w", {50, 61}},
-                        {"norm", {3}},
-                        {"v", {1025}},
-                        {"scalar", {}},
-                        {"u", {2, 1024}}},
-                       {0, -1, -1, 1, -1, -1, -1, 1}, tp, tp_rank);
+inline std::vector<FlatRange> units_of(const AccountedRun& run, const FlatLayout& layout) {
+  if (run.leaves == LeavesCome::by_name) return verification::named_units(layout);
+  if (run.leaves == LeavesCome::by_group) return grouped_units(layout, 3);
+  return {};
 }
 
 using GroupTraffic = std::array<TrafficEntry, num_collectives>;
@@ -197,7 +211,7 @@ struct RankAccount {
 /// Two steps. Errors: those of the optimizer.
 inline RankAccount account_rank(const AccountedRun& run, Communicator& world) {
   CountedGroups groups(run, world);
-  const TpModel model = accounted_model(run.tp, groups.place().tp);
+  const TpModel model = make_tp_model(run.tensors.params, run.tensors.dims, run.tp, groups.place().tp);
   const FlatLayout layout(model.params);
   const ShardMap shards = make_shard_map(run.layout, layout, run.ranks, run.bucket_numel);
   OptimizerSetup setup = run.setup;
@@ -205,7 +219,8 @@ inline RankAccount account_rank(const AccountedRun& run, Communicator& world) {
   setup.shards = &shards;
   if (run.tp > 1) setup.placement = model.placement;
   groups.into(setup);
-  ZeroLeaves zeros(layout, setup.leaf_dtype, run.leaves == LeavesCome::by_group ? 3 : 0, run.overflows);
+  ZeroLeaves zeros(layout, setup.leaf_dtype, run.overflows, units_of(run, layout),
+                   run.leaves == LeavesCome::by_group);
   SyntheticLayers layers(layout, 0);
   LeafSource& source = run.leaves == LeavesCome::by_tensor ? static_cast<LeafSource&>(layers) : zeros;
   const auto optimizer = cuda::make_distributed_optimizer(setup, run.form);
@@ -246,7 +261,7 @@ inline RankAccount account_rank(const AccountedRun& run, Communicator& world) {
   return account;
 }
 
-/// All ranks; their number.
+/// The account of every rank, by its number in the world: data rank * TP ranks + TP rank.
 inline std::vector<RankAccount> account(const AccountedRun& run) {
   std::vector<RankAccount> accounts(static_cast<std::size_t>(run.world_size()));
   ThreadWorld world(run.world_size(), std::chrono::milliseconds{20'000});

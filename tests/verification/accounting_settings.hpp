@@ -23,11 +23,13 @@ class Shuffle {
   std::uint64_t state_ = 1;
 };
 
-/// Whole leaves; sets everything that does not say where ranks stand, the stage, the order or M.
+inline constexpr LayoutKind grid_layouts[] = {LayoutKind::contract,        LayoutKind::contract,
+                                              LayoutKind::megatron,        LayoutKind::greedy,
+                                              LayoutKind::deepspeed_param, LayoutKind::fsdp2};
+
+/// Whole leaves; sets everything but grid, layout, buckets, stage, order and M.
 inline void vary(AccountedRun& run, Shuffle& rest) {
   OptimizerSetup& setup = run.setup;
-  run.layout = rest.one_of({LayoutKind::contract, LayoutKind::contract, LayoutKind::megatron,
-                            LayoutKind::greedy, LayoutKind::deepspeed_param, LayoutKind::fsdp2});
   run.form = rest.one_of({cuda::StepForm::phases, cuda::StepForm::fused});
   setup.grad_sum = rest.one_of({GradSum::tree, GradSum::tree, GradSum::binned, GradSum::native});
   setup.param_dtype = rest.one_of({DType::bf16, DType::fp32});

@@ -19,14 +19,17 @@ TEST_CASE("accounting: worlds, stages, orders, buckets, layouts and sums") {
       for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
         for (const std::int64_t micro_batches : {1, 3, 7, 16}) {
           for (const std::int64_t bucket_numel : {1024, 4096, 1 << 20}) {
-            AccountedRun run;
-            run.ranks = ranks;
-            run.setup.stage = stage;
-            run.setup.order = order;
-            run.setup.micro_batches = micro_batches;
-            run.bucket_numel = bucket_numel;
-            vary(run, rest);
-            check_account(run);
+            for (const LayoutKind layout : {LayoutKind::contract, LayoutKind::megatron, LayoutKind::greedy}) {
+              AccountedRun run;
+              run.layout = layout;
+              run.ranks = ranks;
+              run.setup.stage = stage;
+              run.setup.order = order;
+              run.setup.micro_batches = micro_batches;
+              run.bucket_numel = bucket_numel;
+              vary(run, rest);
+              check_account(run);
+            }
           }
         }
       }
@@ -54,6 +57,7 @@ TEST_CASE("accounting: instances, context and tensor parallelism") {
             run.setup.stage = stage;
             run.setup.order = order;
             run.setup.micro_batches = micro_batches;
+            run.layout = rest.one_of(grid_layouts);
             vary(run, rest);
             run.setup.grad_sum = sum;
             check_account(run);
