@@ -147,28 +147,33 @@ TEST_CASE("ranks that are computed once stand for all: few and many give the sam
   PlanSettings settings = settings_for("65x1x1");  // above 64, ranks of one kind are computed once
   settings.bucket_numel = 1024 * 70;
   settings.micro_batches = 97;
-  const PlannedModel model = one_tensor(1024 * 1003 - 5);
-  const Plan plan = make_plan(model, settings);
-  for (const StagePlan& stage : plan.stages) {
-    CHECK(stage.ranks_computed < 40);
-    std::int64_t least = std::int64_t{1} << 60;
-    std::int64_t most = 0;
-    for (int rank = 0; rank < 65; ++rank) {
-      StepShape shape;
-      shape.stage = stage.stage;
-      shape.world_size = 65;
-      shape.rank = rank;
-      shape.micro_batches = 97;
-      const FlatLayout layout({{"weight", {1024 * 1003 - 5}}});
-      set_contract_buckets(shape, layout.padded_numel(), settings.bucket_numel);
-      set_units({&shape}, layout, ContractOwnership(65, layout.padded_numel(), settings.bucket_numel),
-                {{0, layout.padded_numel()}}, {0}, 0);
-      const std::int64_t peak = predict_memory(shape).total_peak;
-      least = std::min(least, peak);
-      most = std::max(most, peak);
+  const std::int64_t numel = 1024 * 1003 - 5;
+  const FlatLayout layout({{"weight", {numel}}});
+  for (const int instances : {1, 5}) {
+    settings.instances = instances;
+    const Plan plan = make_plan(one_tensor(numel), settings);
+    for (const StagePlan& stage : plan.stages) {
+      CHECK(stage.ranks_computed < 60);
+      std::int64_t least = std::int64_t{1} << 60;
+      std::int64_t most = 0;
+      for (int rank = 0; rank < 65; ++rank) {
+        StepShape shape;
+        shape.stage = stage.stage;
+        shape.instances = instances;
+        shape.world_size = 65 / instances;
+        shape.instance = rank / shape.world_size;
+        shape.rank = rank % shape.world_size;
+        shape.micro_batches = 97;
+        set_contract_buckets(shape, layout.padded_numel(), settings.bucket_numel);
+        const ContractOwnership ownership(shape.world_size, layout.padded_numel(), settings.bucket_numel);
+        set_units({&shape}, layout, ownership, {{0, layout.padded_numel()}}, {0}, 0);
+        const std::int64_t peak = predict_memory(shape).total_peak;
+        least = std::min(least, peak);
+        most = std::max(most, peak);
+      }
+      CHECK(stage.smallest.memory.total_peak == least);
+      CHECK(stage.largest.memory.total_peak == most);
     }
-    CHECK(stage.smallest.memory.total_peak == least);
-    CHECK(stage.largest.memory.total_peak == most);
   }
 }
 

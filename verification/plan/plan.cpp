@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <compare>
 #include <map>
 #include <tuple>
 
@@ -13,7 +14,12 @@ namespace {
 constexpr std::int64_t all_ranks_computed = 64;  // above, ranks with equal shards and nodes are computed once
 
 /// What bytes of a rank depend on besides the run: ranks that agree here have the same figures.
-using RankKind = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+struct RankKind {
+  std::int64_t full_bucket = 0, last_bucket = 0;  ///< elements of this rank
+  std::vector<std::int64_t> stack;                ///< what its leaves do to its own stack
+  std::vector<std::int64_t> instance;             ///< and those of its instance to the stacks of owners
+  auto operator<=>(const RankKind&) const = default;
+};
 
 StepShape shape_of(const PlanSettings& settings, const FlatLayout& layout, int stage,
                    std::int64_t data_rank) {
@@ -38,24 +44,55 @@ StepShape shape_of(const PlanSettings& settings, const FlatLayout& layout, int s
   return shape;
 }
 
-RankKind kind_of(const StepShape& shape, std::int64_t bucket_numel, std::int64_t data_rank) {
-  const std::int64_t rest = shape.padded_numel % bucket_numel;
+/// Entries combined with every leaf of a rank that keeps its leaves; for the others it is enough how many there are.
+std::vector<std::int64_t> stack_of(const StepShape& shape, std::int64_t data_rank) {
   const std::vector<std::int64_t> leaves = leaves_of(shape, data_rank);
-  const StackUse use = stack_use(leaves);
-  return {contract_slice_numel(std::min(bucket_numel, shape.padded_numel), shape.world_size, shape.rank),
-          contract_slice_numel(rest, shape.world_size, shape.rank), static_cast<std::int64_t>(leaves.size()),
-          use.left, use.peak};
+  if (!shape.keeps_leaves()) return {static_cast<std::int64_t>(leaves.size())};
+  NodeCount stack;
+  std::vector<std::int64_t> combined;
+  for (const std::int64_t leaf : leaves) combined.push_back(stack.push(leaf));
+  return combined;
+}
+
+/// The same for all ranks of an instance: what is left on stacks, and what arrives in every micro-step.
+std::vector<std::int64_t> instance_of(const StepShape& shape) {
+  if (shape.instances == 1) return {};
+  std::vector<std::vector<std::int64_t>> leaves;
+  std::size_t most = 0;
+  for (int rank = 0; rank < shape.world_size; ++rank) {
+    leaves.push_back(leaves_of(shape, std::int64_t{shape.instance} * shape.world_size + rank));
+    most = std::max(most, leaves.back().size());
+  }
+  std::vector<std::int64_t> all = {instance_nodes(shape, shape.instance)};
+  std::vector<NodeCount> stacks(leaves.size());
+  for (std::size_t i = 0; i < most; ++i) {
+    for (std::size_t rank = 0; rank < leaves.size(); ++rank) {
+      if (i >= leaves[rank].size()) continue;
+      const std::size_t holder = shape.keeps_leaves() ? rank : rank / static_cast<std::size_t>(shape.cp);
+      NodeCount& stack = stacks[!shape.keeps_leaves() && shape.strided() ? 0 : holder];
+      all.push_back(static_cast<std::int64_t>(i));
+      all.push_back(stack.push(leaves[rank][i]));
+    }
+  }
+  return all;
 }
 
 /// One data rank of every kind, or all of them if there are few.
 std::vector<std::int64_t> ranks_to_compute(const PlanSettings& settings, const FlatLayout& layout,
                                            int stage) {
-  std::map<RankKind, std::int64_t> first;
   std::vector<std::int64_t> ranks;
+  std::map<RankKind, std::int64_t> first;
+  std::vector<std::int64_t> instance;
   for (std::int64_t rank = 0; rank < settings.grid.data_ranks(); ++rank) {
-    const bool all = settings.grid.data_ranks() <= all_ranks_computed;
     const StepShape shape = shape_of(settings, layout, stage, rank);
-    if (all || first.emplace(kind_of(shape, settings.bucket_numel, rank), rank).second) ranks.push_back(rank);
+    if (shape.rank == 0) instance = instance_of(shape);
+    const std::int64_t rest = shape.padded_numel % settings.bucket_numel;
+    const std::int64_t full = std::min(settings.bucket_numel, shape.padded_numel);
+    const RankKind kind{contract_slice_numel(full, shape.world_size, shape.rank),
+                        contract_slice_numel(rest, shape.world_size, shape.rank), stack_of(shape, rank),
+                        instance};
+    const bool all = settings.grid.data_ranks() <= all_ranks_computed;
+    if (all || first.emplace(kind, rank).second) ranks.push_back(rank);
   }
   return ranks;
 }

@@ -26,6 +26,7 @@ Json traffic(const StepTraffic& traffic) {
                      {"of", line.what},
                      {"calls", line.calls},
                      {"messages", line.messages},
+                     {"messages_received", line.messages_received},
                      {"sent_bytes", line.sent_bytes},
                      {"received_bytes", line.received_bytes}});
   }
