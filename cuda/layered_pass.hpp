@@ -17,8 +17,8 @@
 
 namespace zeroproof::cuda {
 
-/// Runs the plan of a micro-step (cuda/runtime/step_plan.hpp) once per micro-step. It owns the persistent units and, without
-/// a PlanRunner, the communication thread: one that is kept over steps keeps both.
+/// Runs the plan of a micro-step (cuda/runtime/step_plan.hpp) once per micro-step. It owns the persistent
+/// units and, without a PlanRunner, the communication thread: one that is kept over steps keeps both.
 ///
 /// *Persistent units* (stage 3): units that have elements, and whose tensors all have at most
 /// persistent_numel. They are gathered at the start of run() when the gatherer's version has moved, and stay

@@ -1,5 +1,6 @@
 #pragma once
-// Which memory a micro-step of a layered model needs, in order: units of parameters, gradients of units, gradients of buckets.
+// Which memory a micro-step of a layered model needs, in order: units of parameters, gradients of units,
+// gradients of buckets.
 
 #include <cstdint>
 #include <functional>
@@ -18,10 +19,10 @@ struct LayeredEvents {
 
 /// One micro-step of stages 2 and 3. computes: this rank has a micro-batch in it.
 ///
-/// A unit's parameters exist while its visits run (stage 3; with overlap the next unit's too); its gradient from its first
-/// backward visit until it is reduced. Buckets that lie in one unit are parts of its gradient; the others have
-/// memory of their own from the first of their units that is complete until the last one is. With overlap a reduction may take
-/// until the second visit after it.
+/// A unit's parameters exist while its visits run (stage 3; with overlap the next unit's too); its gradient
+/// from its first backward visit until it is reduced. Buckets that lie in one unit are parts of its gradient;
+/// the others have memory of their own from the first of their units that is complete until the last one is.
+/// With overlap a reduction may take until the second visit after it.
 ///
 /// Shapes   needs buckets and units. Errors: none.
 void walk_micro_step(const StepShape& shape, bool computes, const LayeredEvents& events);

@@ -13,8 +13,8 @@ namespace zeroproof {
 
 struct StepShape;
 
-/// Kinds of memory of an optimizer rank. Counted are the elements times the bytes of their dtype, padding of the global
-/// numbering included; not counted are red zones, alignment and scalars.
+/// Kinds of memory of an optimizer rank. Counted are the elements times the bytes of their dtype, padding of
+/// the global numbering included; not counted are red zones, alignment and scalars.
 enum class MemoryClass : std::uint8_t {
   master,       ///< fp32 master weights of the shard
   state,        ///< every other fp32 buffer of the rule (R6)

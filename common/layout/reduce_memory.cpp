@@ -42,7 +42,8 @@ void ReduceMemory::one_leaf(std::size_t b, std::int64_t micro_step) {
   if (combined) hold_nodes(-4 * bucket.range.numel());
 }
 
-/// New nodes, `most` at a time and `after` in the end; less than none: so many are done with, and stay as spare ones.
+/// New nodes, `most` at a time and `after` in the end; less than none: so many are done with, and stay as
+/// spare ones.
 void ReduceMemory::take_nodes(std::int64_t bytes, std::int64_t most, std::int64_t after) {
   std::int64_t& spare = spare_[bytes];
   const std::int64_t made = std::max<std::int64_t>(0, most - spare);

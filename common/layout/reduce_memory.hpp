@@ -11,8 +11,8 @@
 
 namespace zeroproof {
 
-/// One rank's phase reduce. one_leaf() for every bucket of every micro-step, in the order in which the rank reduces them;
-/// then finish(). shape and tally must outlive it.
+/// One rank's phase reduce. one_leaf() for every bucket of every micro-step, in the order in which the rank
+/// reduces them; then finish(). shape and tally must outlive it.
 class ReduceMemory {
  public:
   ReduceMemory(const StepShape& shape, MemoryTally& tally);

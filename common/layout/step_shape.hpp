@@ -31,8 +31,8 @@ struct BucketShape {
   std::int64_t other_owners() const { return owners - (owned > 0 ? 1 : 0); }
 };
 
-/// Parameters that are made whole from shards together: a unit, or the persistent tensors. A rank's part is in stretches
-/// that follow each other both in its shard and in the whole; padding is in none.
+/// Parameters that are made whole from shards together: a unit, or the persistent tensors. A rank's part is
+/// in stretches that follow each other both in its shard and in the whole; padding is in none.
 struct GatherShape {
   FlatRange range;          ///< of a unit
   std::int64_t owned = 0;   ///< elements of this rank
@@ -88,8 +88,8 @@ struct StepShape {
 /// Elements of the contract's layout that a rank owns of a bucket of `numel` elements (a multiple of 1024).
 std::int64_t contract_slice_numel(std::int64_t numel, int world_size, int rank);
 
-/// Sets padded_numel, buckets and shard_numel for the contract's layout without a shard map: any number of ranks in the
-/// time of one. world_size and rank must be set. Errors: invalid_argument as ShardMap's.
+/// Sets padded_numel, buckets and shard_numel for the contract's layout without a shard map: any number of
+/// ranks in the time of one. world_size and rank must be set. Errors: invalid_argument as ShardMap's.
 void set_contract_buckets(StepShape& shape, std::int64_t padded_numel, std::int64_t bucket_numel);
 
 /// The same for any shard map; shape.world_size must be the map's.
@@ -137,8 +137,9 @@ class MapOwnership final : public Ownership {
   std::vector<Owned> owned_;  // in increasing order
 };
 
-/// Sets units, visits and what is persistent, for some ranks of one run: stage 3 keeps tensors of 1 to persistent_numel
-/// elements whole on every rank. units, visits: as LayeredModel's, empty for leaves that come whole.
+/// Sets units, visits and what is persistent, for some ranks of one run: stage 3 keeps tensors of 1 to
+/// persistent_numel elements whole on every rank. units, visits: as LayeredModel's, empty for leaves that
+/// come whole.
 void set_units(const std::vector<StepShape*>& ranks, const FlatLayout& layout, const Ownership& ownership,
                const std::vector<FlatRange>& units, const std::vector<int>& visits,
                std::int64_t persistent_numel);
@@ -147,7 +148,8 @@ void set_units(const std::vector<StepShape*>& ranks, const FlatLayout& layout, c
 /// Errors: invalid_argument if layout, shard map or communicator is missing.
 StepShape step_shape(const OptimizerSetup& setup, const LayeredModel* model = nullptr);
 
-/// fp32 buffers that a rule keeps besides the master (R6): adamw, adam 2, with amsgrad 3; sgd_ema 1; sgd 1 with momentum, else 0.
+/// fp32 buffers that a rule keeps besides the master (R6): adamw, adam 2, with amsgrad 3; sgd_ema 1; sgd 1
+/// with momentum, else 0.
 int state_buffer_count(const OptimizerHyper& hyper);
 
 /// Micro-batches of a data rank in increasing order (R11), with CP ranks as in R11's context parallelism.

@@ -84,8 +84,8 @@ class TrafficWalk {
     add_gather(line(phase, group, Collective::all_reduce, what), bytes, bytes * others, others);
   }
 
-  /// A digest of the scalars, which every group passes on with those it has heard of; and what is summed or combined over
-  /// micro-batches.
+  /// A digest of the scalars, which every group passes on with those it has heard of; and what is summed or
+  /// combined over micro-batches.
   void prepare() {
     std::int64_t known = digest_bytes;
     for (const CommGroup group : {CommGroup::tp, CommGroup::shards, CommGroup::instances}) {
@@ -143,8 +143,8 @@ class TrafficWalk {
     }
   }
 
-  /// Native sums: the library adds over the shards, then every instance adds a share of what its rank owns and hands it
-  /// out.
+  /// Native sums: the library adds over the shards, then every instance adds a share of what its rank owns
+  /// and hands it out.
   void add_natively() {
     for (const BucketShape& bucket : shape_.buckets) {
       add_scatter(line(Phase::reduce, CommGroup::shards, Collective::reduce_scatter, "leaf sums"),

@@ -1,4 +1,5 @@
-// Predicted bytes and messages of a step against those of the production optimizer, to 0 bytes: layer by layer.
+// Predicted bytes and messages of a step against those of the production optimizer, to 0 bytes: layer by
+// layer.
 
 #include <doctest.h>
 

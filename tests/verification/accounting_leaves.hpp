@@ -24,8 +24,8 @@ inline std::vector<FlatRange> grouped_units(const FlatLayout& layout, std::size_
   return units;
 }
 
-/// Zeros; with `overflows` the first element of micro-batch 0 is infinite. Whole without units; otherwise layer by layer, and
-/// if `tied` the first unit is visited once more at the end.
+/// Zeros; with `overflows` the first element of micro-batch 0 is infinite. Whole without units; otherwise
+/// layer by layer, and if `tied` the first unit is visited once more at the end.
 class ZeroLeaves final : public LeafSource, public LayeredModel {
  public:
   ZeroLeaves(const FlatLayout& layout, DType dtype, bool overflows, std::vector<FlatRange> units, bool tied)

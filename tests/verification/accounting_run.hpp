@@ -1,5 +1,6 @@
 #pragma once
-// Steps of the production optimizer, their bytes counted where they are allocated and sent, next to the predictions.
+// Steps of the production optimizer, their bytes counted where they are allocated and sent, next to the
+// predictions.
 
 #include <doctest.h>
 
@@ -23,7 +24,8 @@
 
 namespace zeroproof::tests {
 
-/// How gradients come: whole; a unit of every tensor; units of three tensors, one of them tied; the units of zeroproof plan.
+/// How gradients come: whole; a unit of every tensor; units of three tensors, one of them tied; the units of
+/// zeroproof plan.
 enum class LeavesCome { whole, by_tensor, by_group, by_name };
 
 /// Tensors of the undistributed model, and where TP cuts them.
@@ -32,7 +34,8 @@ struct CutTensors {
   std::vector<int> dims;  // [params] -1: not cut
 };
 
-/// Odd sizes, an empty tensor, a scalar, tensors over several chunks; cut in dimension 0, in 1, or not at all.
+/// Odd sizes, an empty tensor, a scalar, tensors over several chunks; cut in dimension 0, in 1, or not at
+/// all.
 inline CutTensors odd_tensors() {
   return {{{"embed", {40, 61}},
            {"bias", {77}},
@@ -182,8 +185,8 @@ inline std::string class_difference(const std::string& what, const BytesByClass&
   return {};
 }
 
-/// "" if they agree to the byte. two_streams: the peak of the sum may lie between the largest peak of a class and the sum
-/// of all (cuda/layered_pass.hpp).
+/// "" if they agree to the byte. two_streams: the peak of the sum may lie between the largest peak of a class
+/// and the sum of all (cuda/layered_pass.hpp).
 inline std::string memory_difference(const MemoryUse& counted, const MemoryUse& predicted, bool two_streams) {
   std::string problem = class_difference("peak", counted.peak, predicted.peak);
   if (problem.empty()) problem = class_difference("bytes after the step", counted.now, predicted.now);

@@ -1,4 +1,5 @@
-// What zeroproof plan writes for runs that are small enough to make, against what such runs allocate and send.
+// What zeroproof plan writes for runs that are small enough to make, against what such runs allocate and
+// send.
 
 #include <doctest.h>
 

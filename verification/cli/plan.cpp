@@ -1,5 +1,6 @@
 #include "verification/plan/plan.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,13 +26,15 @@ struct PlanFlags {
 };
 
 template <class Number>
-Number number(const std::string& text, const std::string& flag, Number low, Number high) {
+Number number(const std::string& text, const std::string& flag, Number low, Number high,
+              const char* or_else = "") {
   Number value{};
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool good =
       error == std::errc{} && rest == text.data() + text.size() && value >= low && value <= high;
   ZP_CHECK(good, ErrorCode::config, flag + " is '" + text + "'", "that is not a number it can use",
-           "see zeroproof plan --help for its range");
+           static_cast<double>(high) < 1e9 ? fmt::format("use {} to {}{}", low, high, or_else)
+                                           : fmt::format("use {} or more", low));
   return value;
 }
 
@@ -58,7 +61,7 @@ PlanSettings settings_of(const PlanFlags& flags) {
   PlanSettings s;
   s.grid = planned_grid(flags.grid,
                         flags.world.empty() ? 0 : number<std::int64_t>(flags.world, "--world", 1, large));
-  if (flags.stage != "all") s.stages = {number<int>(flags.stage, "--stage", 0, 3)};
+  if (flags.stage != "all") s.stages = {number<int>(flags.stage, "--stage", 0, 3, ", or all")};
   s.param_dtype = parse_param_dtype(flags.dtype);
   s.leaf_dtype = flags.leaf_dtype.empty() ? DType::fp32 : parse_param_dtype(flags.leaf_dtype);
   s.hyper = hyper_of(flags);

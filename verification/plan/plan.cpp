@@ -44,7 +44,8 @@ StepShape shape_of(const PlanSettings& settings, const FlatLayout& layout, int s
   return shape;
 }
 
-/// Entries combined with every leaf of a rank that keeps its leaves; for the others it is enough how many there are.
+/// Entries combined with every leaf of a rank that keeps its leaves; for the others it is enough how many
+/// there are.
 std::vector<std::int64_t> stack_of(const StepShape& shape, std::int64_t data_rank) {
   const std::vector<std::int64_t> leaves = leaves_of(shape, data_rank);
   if (!shape.keeps_leaves()) return {static_cast<std::int64_t>(leaves.size())};
@@ -121,7 +122,8 @@ StepTime time_of(const StepTraffic& traffic, const StepShape& shape, const Machi
   return time;
 }
 
-/// The shapes of the ranks to compute, with units: in every stage leaves come from a model that runs layer by layer.
+/// The shapes of the ranks to compute, with units: in every stage leaves come from a model that runs layer by
+/// layer.
 std::vector<StepShape> shapes_of(const PlanSettings& settings, const FlatLayout& layout,
                                  const PlannedModel& model, const std::vector<FlatRange>& units, int stage) {
   std::vector<StepShape> shapes;

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "verification/plan/report.hpp"
+#include "verification/report_style.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -19,7 +20,8 @@ constexpr double bottom = 56;
 constexpr double plot_width = width - left - right;
 constexpr double plot_height = height - top - bottom;
 
-/// Grey that reads on white and on black; the colours (Okabe and Ito's, darkened or lightened to the middle) do too.
+/// Grey that reads on white and on black; the colours (Okabe and Ito's, darkened or lightened to the middle)
+/// do too.
 constexpr const char* ink = "#7a7f87";
 constexpr std::array<const char*, num_memory_classes> fills = {"#0f78b8", "#4fa9dc", "#d98c00", "#e0b33c",
                                                                "#c2569a", "#0c9a73", "#5fbf9f", "#9a8f86"};
@@ -67,11 +69,13 @@ double axis_step(double most) {
   return 2 * power;
 }
 
+double height_of(double value, double most) { return top + plot_height * (1 - value / most); }
+
 std::string axis(double most) {
   std::string out;
   const double step = axis_step(most);
   for (double value = 0; value <= most; value += step) {
-    const double y = top + plot_height * (1 - value / most);
+    const double y = height_of(value, most);
     out += fmt::format(
         "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
         "stroke-opacity=\"0.35\"/>\n",
@@ -79,6 +83,29 @@ std::string axis(double most) {
     out += words(left - 8, y + 4, "end", 12, short_bytes(value));
   }
   return out;
+}
+
+/// Base line of the label of a bar that ends at y: no line of the axis goes through it.
+double label_at(double y, double most) {
+  constexpr double text_height = 12;
+  const double step = axis_step(most);
+  double base = y - 6;
+  for (double value = 0; value <= most; value += step) {
+    const double line = height_of(value, most);
+    if (line < base + 2 && line > base - text_height) base = line - 4;
+  }
+  return base;
+}
+
+/// Dashes on a light band, so that they are seen on every fill.
+std::string paper_line(double x1, double x2, double y) {
+  const auto line = [&](double inset, const char* colour, int stroke, const char* more) {
+    return fmt::format(
+        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
+        "stroke-width=\"{}\"{}/>\n",
+        x1 + inset, y, x2 - inset, y, colour, stroke, more);
+  };
+  return line(0, "#ffffff", 4, "") + line(1, "#22262b", 2, " stroke-dasharray=\"5 3\"");
 }
 
 std::string bar(const StagePlan& stage, double center, double bar_width, double most) {
@@ -96,13 +123,10 @@ std::string bar(const StagePlan& stage, double center, double bar_width, double 
         center - bar_width / 2, y, bar_width, bar_height, fills[c], stage.stage,
         name(static_cast<MemoryClass>(c)), stage.largest.at_peak[c]);
   }
-  const double paper = top + plot_height * (1 - stage.papers.total() / most);
-  out += fmt::format(
-      "<line x1=\"{:.2f}\" y1=\"{:.2f}\" x2=\"{:.2f}\" y2=\"{:.2f}\" stroke=\"{}\" stroke-width=\"2\" "
-      "stroke-dasharray=\"5 3\"/>\n",
-      center - bar_width / 2 - 8, paper, center + bar_width / 2 + 8, paper, ink);
-  out +=
-      words(center, y - 6, "middle", 12, short_bytes(static_cast<double>(stage.largest.memory.total_peak)));
+  out += paper_line(center - bar_width / 2 - 8, center + bar_width / 2 + 8,
+                    height_of(stage.papers.total(), most));
+  const auto peak = static_cast<double>(stage.largest.memory.total_peak);
+  out += words(center, label_at(y, most), "middle", 12, short_bytes(peak));
   return out + words(center, top + plot_height + 20, "middle", 13, "stage " + std::to_string(stage.stage));
 }
 
@@ -115,11 +139,8 @@ std::string legend() {
     out += words(width - right + 42, y, "start", 13, std::string(name(static_cast<MemoryClass>(c))));
     y += 20;
   }
-  out += fmt::format(
-      "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-width=\"2\" "
-      "stroke-dasharray=\"5 3\"/>\n",
-      width - right + 20, y - 4, width - right + 38, y - 4, ink);
-  return out + words(width - right + 42, y, "start", 13, "papers, 16 bytes");
+  out += paper_line(width - right + 20, width - right + 40, y - 4);
+  return out + words(width - right + 46, y, "start", 13, "papers: 16 B per P");
 }
 
 }  // namespace
@@ -140,8 +161,8 @@ std::string plan_svg(const Plan& plan) {
   out += "<title>" + escaped("Peak memory of one rank: " + plan.model) + "</title>\n";
   out += words(left, 24, "start", 15, "Peak memory of one rank: " + source, true);
   out += words(left, 44, "start", 12,
-               fmt::format("{} parameters, grid {}, M = {}; computed, largest rank", plan.numel,
-                           plan.settings.grid.id(), plan.settings.micro_batches));
+               fmt::format("{} parameters, grid {}, M = {}; computed, largest rank", grouped(plan.numel),
+                           plan.settings.grid.id(), grouped(plan.settings.micro_batches)));
   out += axis(most);
   const double slot = plot_width / static_cast<double>(std::max<std::size_t>(1, plan.stages.size()));
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {

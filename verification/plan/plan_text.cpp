@@ -66,7 +66,7 @@ std::string paper_cell(const PaperBytes& papers, MemoryClass kind) {
     case MemoryClass::grad:
       return rounded(papers.grads) + "  2";
     default:
-      return "-   ";
+      return "-  -";
   }
 }
 
