@@ -238,8 +238,7 @@ inline RankAccount account_rank(const AccountedRun& run, Communicator& world) {
   StepCounts predicted;
   for (int step = 0; step < 2; ++step) {
     for (const Phase phase : all_phases) {
-      if (skipped_on_overflow(phase) && optimizer->skipped()) continue;
-      optimizer->run_phase(phase, source);
+      if (!skipped_on_overflow(phase) || !optimizer->skipped()) optimizer->run_phase(phase, source);
       const StepCounts of_phase = groups.take();
       account.traffic[static_cast<std::size_t>(phase)] = of_phase;
       counted += of_phase;

@@ -26,7 +26,8 @@ bool same(const BucketShape& a, const BucketShape& b) {
 }
 
 bool same(const GatherShape& a, const GatherShape& b) {
-  return a.range == b.range && a.owned == b.owned && a.all == b.all && a.split == b.split;
+  return a.range == b.range && a.owned == b.owned && a.all == b.all && a.split == b.split &&
+         a.owners == b.owners;
 }
 
 struct Peaks {
@@ -102,6 +103,27 @@ TEST_CASE("slices of the contract's layout by formula are those of the shard map
         }
       }
     }
+  }
+}
+
+TEST_CASE("a stretch goes on where shard and whole go on, whatever lies between in the numbering") {
+  // Chunks 0 and 3 are persistent tensors; of three ranks, rank 0 owns them, one after another in its shard.
+  const FlatLayout layout({{"a", {1024}}, {"large", {2048}}, {"b", {1024}}, {"short", {1000}}, {"c", {24}}});
+  const ShardMap shards(layout.padded_numel(), 3, 3072);
+  const ContractOwnership by_formula(3, layout.padded_numel(), 3072);
+  const MapOwnership by_map(shards);
+  for (const Ownership* ownership :
+       {static_cast<const Ownership*>(&by_formula), static_cast<const Ownership*>(&by_map)}) {
+    StepShape shape = shape_for(3, 0);
+    shape.stage = 3;
+    set_buckets(shape, shards);
+    set_units({&shape}, layout, *ownership, {{0, layout.padded_numel()}}, {0}, 1024);
+    CHECK(shape.persistent.all == 1024 + 1024 + 1000 + 24);
+    CHECK(shape.persistent.owned == 2048);
+    CHECK(shape.persistent.owners == 3);
+    CHECK(shape.persistent.split == 0);
+    CHECK(shape.units[0].all == 2048);
+    CHECK(shape.units[0].owners == 2);
   }
 }
 
