@@ -4,6 +4,7 @@
 
 #include <doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <memory>
@@ -211,7 +212,31 @@ struct RankAccount {
   std::string problem;
 };
 
-/// Two steps. Errors: those of the optimizer.
+/// Two steps, phase by phase; fused passes may send in another phase, so only their steps are compared.
+inline void count_steps(const AccountedRun& run, DistributedOptimizer& optimizer, LeafSource& source,
+                        CountedGroups& groups, RankAccount& account) {
+  const auto complain = [&](const std::string& where, const std::string& problem) {
+    if (account.problem.empty() && !problem.empty()) account.problem = where + ": " + problem;
+  };
+  for (int step = 0; step < 2; ++step) {
+    StepCounts counted;
+    StepCounts predicted;
+    for (const Phase phase : all_phases) {
+      if (!skipped_on_overflow(phase) || !optimizer.skipped()) optimizer.run_phase(phase, source);
+      const StepCounts of_phase = groups.take();
+      const StepCounts expected = counts_of(account.predicted_traffic, phase);
+      if (run.form == cuda::StepForm::phases)
+        complain("phase " + std::string(name(phase)), of_phase.difference(expected));
+      account.traffic[static_cast<std::size_t>(phase)] = of_phase;
+      counted += of_phase;
+      predicted += expected;
+    }
+    complain("step", counted.difference(predicted));
+    if (optimizer.skipped() != run.overflows) complain("step", "skipped, or not skipped");
+  }
+}
+
+/// Errors: those of the optimizer.
 inline RankAccount account_rank(const AccountedRun& run, Communicator& world) {
   CountedGroups groups(run, world);
   const TpModel model = make_tp_model(run.tensors.params, run.tensors.dims, run.tp, groups.place().tp);
@@ -231,32 +256,12 @@ inline RankAccount account_rank(const AccountedRun& run, Communicator& world) {
   const std::vector<std::uint64_t> tensor_steps(layout.tensors().size());
   optimizer->load_state({state, state, state, {}, {}, tensor_steps, 0, {}});
   groups.take();
-  RankAccount account;
   const StepShape shape = step_shape(setup, source.layers());
+  RankAccount account;
   account.predicted_traffic = predict_traffic(shape, run.overflows);
-  StepCounts counted;
-  StepCounts predicted;
-  for (int step = 0; step < 2; ++step) {
-    for (const Phase phase : all_phases) {
-      if (!skipped_on_overflow(phase) || !optimizer->skipped()) optimizer->run_phase(phase, source);
-      const StepCounts of_phase = groups.take();
-      account.traffic[static_cast<std::size_t>(phase)] = of_phase;
-      counted += of_phase;
-      predicted += counts_of(account.predicted_traffic, phase);
-      // Fused passes may send in another phase.
-      const StepCounts& so_far = run.form == cuda::StepForm::phases ? of_phase : counted;
-      const StepCounts expected =
-          run.form == cuda::StepForm::phases ? counts_of(account.predicted_traffic, phase) : predicted;
-      const bool whole = run.form == cuda::StepForm::phases || phase == Phase::gather;
-      const std::string problem = whole ? so_far.difference(expected) : "";
-      if (account.problem.empty() && !problem.empty())
-        account.problem = "phase " + std::string(name(phase)) + ": " + problem;
-    }
-    if (account.problem.empty()) account.problem = counted.difference(predicted);
-    if (optimizer->skipped() != run.overflows) account.problem = "not skipped, or skipped";
-  }
-  account.memory = optimizer->memory();
   account.predicted_memory = predict_memory(shape);
+  count_steps(run, *optimizer, source, groups, account);
+  account.memory = optimizer->memory();
   if (account.problem.empty()) {
     account.problem = memory_difference(account.memory, account.predicted_memory, run.has_two_streams());
   }
