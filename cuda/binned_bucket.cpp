@@ -113,7 +113,7 @@ void BinnedBucket::exchange() const {
   std::int64_t leaving = 0;
   std::int64_t arriving = 0;
   for (int r = 0; r < world; ++r) {
-    if (sends && r != comm.rank()) leaving += bins_bytes(plan_.parts[static_cast<std::size_t>(r)].numel);
+    if (sends && r != comm.rank()) leaving += bins_bytes(plan_.part(r).numel);
     if (arrives(r)) arriving += bins_bytes(plan_.own.numel);
   }
   std::byte* out = tools_.out.take(leaving);
@@ -123,8 +123,8 @@ void BinnedBucket::exchange() const {
   for (int r = 0; r < world; ++r) {
     const auto at = static_cast<std::size_t>(r);
     if (sends && r != comm.rank()) {
-      bins_.pack_part(plan_.parts[at], out);
-      send[at] = {out, static_cast<std::size_t>(bins_bytes(plan_.parts[at].numel))};
+      bins_.pack_part(plan_.part(static_cast<int>(at)), out);
+      send[at] = {out, static_cast<std::size_t>(bins_bytes(plan_.part(static_cast<int>(at)).numel))};
       out += send[at].size();
     }
     if (arrives(r)) {

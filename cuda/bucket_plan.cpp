@@ -19,20 +19,6 @@ void for_ranges(const RankPart& part, std::int64_t base, std::int64_t width, con
   }
 }
 
-/// Neighbouring ranges count as one.
-RankPart part_of(const ShardMap& shards, std::size_t bucket, int rank) {
-  RankPart part;
-  for (const FlatRange& range : shards.owned(bucket, rank)) {
-    part.numel += range.numel();
-    if (!part.ranges.empty() && part.ranges.back().end == range.begin) {
-      part.ranges.back().end = range.end;
-    } else {
-      part.ranges.push_back(range);
-    }
-  }
-  return part;
-}
-
 std::vector<Piece> replicated_pieces(const OptimizerSetup& setup, const FlatRange& range) {
   std::vector<Piece> pieces = setup.layout->pieces({range});
   std::erase_if(pieces, [&](const Piece& piece) { return !tp_replicated(setup, piece.tensor); });
@@ -46,21 +32,47 @@ std::vector<Piece> replicated_pieces(const OptimizerSetup& setup, const FlatRang
 
 }  // namespace
 
+/// Neighbouring ranges count as one.
+RankPart BucketPlan::part(int rank) const {
+  RankPart part;
+  for (const FlatRange& owned : shards->owned(index, rank)) {
+    part.numel += owned.numel();
+    if (!part.ranges.empty() && part.ranges.back().end == owned.begin) {
+      part.ranges.back().end = owned.end;
+    } else {
+      part.ranges.push_back(owned);
+    }
+  }
+  return part;
+}
+
+std::vector<RankPart> BucketPlan::parts() const {
+  std::vector<RankPart> all;
+  for (int rank = 0; rank < shards->world_size(); ++rank) all.push_back(part(rank));
+  return all;
+}
+
 std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup) {
   std::vector<BucketPlan> plans;
   std::int64_t local = 0;
   for (std::size_t bucket = 0; bucket < setup.shards->buckets().size(); ++bucket) {
     const FlatRange range = setup.shards->buckets()[bucket];
-    std::vector<RankPart> parts;
-    for (int r = 0; r < setup.comm->world_size(); ++r) parts.push_back(part_of(*setup.shards, bucket, r));
-    const RankPart own = parts[static_cast<std::size_t>(setup.comm->rank())];
+    BucketPlan plan;
+    plan.shards = setup.shards;
+    plan.index = bucket;
+    plan.range = range;
+    plan.own = plan.part(setup.comm->rank());
     const std::vector<Piece> replicated = replicated_pieces(setup, range);
     std::int64_t replicated_numel = 0;
     for (const Piece& piece : replicated) replicated_numel += piece.numel;
-    plans.push_back({range, std::move(parts), own, host::PieceLoop(setup.layout->pieces({range})),
-                     host::PieceLoop(setup.layout->pieces(own.ranges)), host::PieceLoop(replicated),
-                     replicated_numel, local, setup.stage == 0});
-    local += own.numel;
+    plan.replicated_numel = replicated_numel;
+    plan.all = host::PieceLoop(setup.layout->pieces({range}));
+    plan.mine = host::PieceLoop(setup.layout->pieces(plan.own.ranges));
+    plan.replicated = host::PieceLoop(replicated);
+    plan.local_begin = local;
+    plan.whole = setup.stage == 0;
+    local += plan.own.numel;
+    plans.push_back(std::move(plan));
   }
   return plans;
 }

@@ -22,16 +22,21 @@ struct RankPart {
 
 /// One bucket as this rank sees it. A part is *packed* when its ranges stand one after another.
 struct BucketPlan {
-  FlatRange range;              ///< the bucket in the global numbering
-  std::vector<RankPart> parts;  ///< [world_size]
-  RankPart own;                 ///< this rank's
-  host::PieceLoop all;          ///< tensors in the bucket; local indices count from its start
-  host::PieceLoop mine;         ///< tensors in this rank's part; local indices count in the packed part
-  host::PieceLoop
-      replicated;  ///< tensors whose gradient the TP ranks have in parts; local indices count in them alone
+  const ShardMap* shards = nullptr;
+  std::size_t index = 0;     ///< of the bucket in the shard map
+  FlatRange range;           ///< the bucket in the global numbering
+  RankPart own;              ///< this rank's part
+  host::PieceLoop all{{}};   ///< tensors in the bucket; local indices count from its start
+  host::PieceLoop mine{{}};  ///< tensors in this rank's part; local indices count in the packed part
+  host::PieceLoop replicated{
+      {}};  ///< tensors whose gradient the TP ranks have in parts; local indices count in them alone
   std::int64_t replicated_numel = 0;
   std::int64_t local_begin = 0;  ///< where the packed part starts in a shard buffer
   bool whole = false;  ///< gradient buffers cover the full flat range (stage 0) instead of the shard
+
+  /// What a rank owns. Made when asked for: a table in every rank would grow with the square of the world.
+  RankPart part(int rank) const;
+  std::vector<RankPart> parts() const;  // [world_size]
 
   /// Place in a gradient buffer of a piece of `mine`.
   std::int64_t grad_index(const Piece& piece) const {

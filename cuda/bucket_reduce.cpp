@@ -109,7 +109,7 @@ void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_st
   std::int64_t packed = 0;
   std::int64_t arriving = 0;
   for (int r = 0; r < world; ++r) {
-    const RankPart& part = plan.parts[static_cast<std::size_t>(r)];
+    const RankPart& part = plan.part(r);
     if (leaf.exists() && r != rank && !part.one_range()) packed += part.numel * width;
     if (arrives(r)) arriving += plan.own.numel * width;
   }
@@ -119,7 +119,7 @@ void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_st
   std::vector<Span<std::byte>> receive(send.size());
   for (int r = 0; r < world; ++r) {
     const auto at = static_cast<std::size_t>(r);
-    const RankPart& part = plan.parts[at];
+    const RankPart& part = plan.part(static_cast<int>(at));
     if (leaf.exists() && r != rank && part.numel > 0) {
       const std::byte* from =
           static_cast<const std::byte*>(leaf.view().data) + (part.begin() - plan.range.begin) * width;
@@ -172,10 +172,10 @@ void BucketReduce::gather_sums(Span<float> grad_sum) {
   if (setup_.comm->world_size() == 1) return;
   for (const BucketPlan& plan : plans_) {
     std::int64_t packed = 0;
-    for (const RankPart& part : plan.parts) packed += part.one_range() ? 0 : part.numel * width;
+    for (const RankPart& part : plan.parts()) packed += part.one_range() ? 0 : part.numel * width;
     std::byte* wire = tools_.in.take(packed);
     std::vector<Span<std::byte>> receive;
-    for (const RankPart& part : plan.parts) {
+    for (const RankPart& part : plan.parts()) {
       const auto bytes = static_cast<std::size_t>(part.numel * width);
       if (part.one_range()) {
         receive.push_back({reinterpret_cast<std::byte*>(grad_sum.data() + part.begin()), bytes});
@@ -187,8 +187,8 @@ void BucketReduce::gather_sums(Span<float> grad_sum) {
     if (!plan.own.one_range()) pack(plan.own, grad_sum.data(), 0, width, receive[rank].data());
     setup_.comm->all_gather(receive[rank], receive);
     for (std::size_t r = 0; r < receive.size(); ++r) {
-      if (!plan.parts[r].one_range() && r != rank) {
-        unpack(plan.parts[r], receive[r].data(), grad_sum.data(), 0, width);
+      if (!plan.part(static_cast<int>(r)).one_range() && r != rank) {
+        unpack(plan.part(static_cast<int>(r)), receive[r].data(), grad_sum.data(), 0, width);
       }
     }
   }

@@ -47,7 +47,7 @@ class NativeSum final : public BucketSum {
   /// True if the ranks' parts follow each other in the bucket in the order of ranks.
   bool in_rank_order() const {
     std::int64_t at = plan_.range.begin;
-    return std::ranges::all_of(plan_.parts, [&](const RankPart& part) {
+    return std::ranges::all_of(plan_.parts(), [&](const RankPart& part) {
       const bool follows = part.numel == 0 || (part.one_range() && part.begin() == at);
       at += part.numel;
       return follows;
@@ -68,7 +68,7 @@ NodeValues NativeSum::scattered() {
   if (comm.world_size() == 1) return sum_.borrowed();
   std::vector<std::int64_t> counts;
   std::int64_t total = 0;
-  for (const RankPart& part : plan_.parts) {
+  for (const RankPart& part : plan_.parts()) {
     counts.push_back(part.numel);
     total += part.numel;
   }
@@ -76,7 +76,7 @@ NodeValues NativeSum::scattered() {
   if (!in_rank_order()) {
     std::byte* out = tools_.out.take(total * static_cast<std::int64_t>(sizeof(float)));
     send = reinterpret_cast<const float*>(out);
-    for (const RankPart& part : plan_.parts) {
+    for (const RankPart& part : plan_.parts()) {
       pack(part, sum_.view().data, plan_.range.begin, sizeof(float), out);
       out += part.numel * static_cast<std::int64_t>(sizeof(float));
     }

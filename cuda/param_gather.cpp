@@ -77,9 +77,7 @@ ParamGather::Exchange ParamGather::plan_persistent() const {
   return exchange;
 }
 
-const ParamGather::Exchange& ParamGather::plan_of(const FlatRange& unit) {
-  const auto found = units_.find({unit.begin, unit.end});
-  if (found != units_.end()) return found->second;
+ParamGather::Exchange ParamGather::plan_of(const FlatRange& unit) const {
   Exchange exchange(pieces_.size());
   for (std::size_t rank = 0; rank < pieces_.size(); ++rank) {
     const auto first = std::ranges::lower_bound(pieces_[rank], unit.begin, {}, &Piece::global_begin);
@@ -87,7 +85,7 @@ const ParamGather::Exchange& ParamGather::plan_of(const FlatRange& unit) {
       if (!is_persistent(piece->tensor)) add(*piece, piece->global_begin - unit.begin, exchange[rank]);
     }
   }
-  return units_.emplace(std::pair(unit.begin, unit.end), std::move(exchange)).first->second;
+  return exchange;
 }
 
 /// One all-gather: every rank's stretches to their places in target. A rank's part that is one stretch moves straight
@@ -177,11 +175,11 @@ void ParamGather::gather_buckets() {
   WireBuffer wire(ledger_);
   for (const BucketPlan& plan : plans_) {
     std::int64_t packed = 0;  // this rank's part stands packed in its shard
-    for (const RankPart& part : plan.parts) packed += part.one_range() ? 0 : part.numel * width_;
+    for (const RankPart& part : plan.parts()) packed += part.one_range() ? 0 : part.numel * width_;
     std::byte* arriving = wire.take(packed);
     std::vector<Span<std::byte>> receive;
     std::int64_t at = 0;
-    for (const RankPart& part : plan.parts) {
+    for (const RankPart& part : plan.parts()) {
       const std::int64_t count = part.numel * width_;
       receive.push_back(part.one_range() ? bytes_at(full_->data(), part.begin() * width_, count)
                                          : bytes_at(arriving, at, count));
@@ -190,7 +188,8 @@ void ParamGather::gather_buckets() {
     setup_.comm->all_gather(bytes_at(param_shard_.data, plan.local_begin * width_, plan.own.numel * width_),
                             receive);
     for (std::size_t r = 0; r < receive.size(); ++r) {
-      if (!plan.parts[r].one_range()) unpack(plan.parts[r], receive[r].data(), full_->data(), 0, width_);
+      if (!plan.part(static_cast<int>(r)).one_range())
+        unpack(plan.part(static_cast<int>(r)), receive[r].data(), full_->data(), 0, width_);
     }
   }
 }

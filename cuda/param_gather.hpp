@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -53,7 +52,8 @@ class ParamGather final : public UnitGatherer {
   void find_persistent();
   void add(const Piece& piece, std::int64_t to, RankStretches& of_rank) const;
   Exchange plan_persistent() const;
-  const Exchange& plan_of(const FlatRange& unit);
+  /// Made for every gather: kept for all units, it would grow with the square of the world over all ranks.
+  Exchange plan_of(const FlatRange& unit) const;
   void run(const Exchange& exchange, std::byte* target);
   void gather_buckets();
 
@@ -67,7 +67,6 @@ class ParamGather final : public UnitGatherer {
       persistent_begin_;                    ///< [num_tensors] place in full_, -1 if not there; stage 3 only
   std::vector<std::vector<Piece>> pieces_;  ///< [world_size] of the shards, in global order; stage 3 only
   Exchange persistent_;
-  std::map<std::pair<std::int64_t, std::int64_t>, Exchange> units_;  ///< by begin and end
   CountedBuffer full_;
   std::int64_t version_ = 0;
 };

@@ -95,7 +95,7 @@ std::vector<TreeStack::Entry> TreeSum::exchange() {
   const auto is_packed = [&](const RankPart& part) { return count > 1 || !part.one_range(); };
   for (int r = 0; r < world; ++r) {
     if (r == rank) continue;
-    const RankPart& part = plan_.parts[static_cast<std::size_t>(r)];
+    const RankPart& part = plan_.part(r);
     if (is_packed(part)) packed += count * part.numel * width;
     arriving += static_cast<std::int64_t>(units_.nodes(r).size()) * plan_.own.numel * width;
   }
@@ -110,7 +110,7 @@ std::vector<TreeStack::Entry> TreeSum::exchange() {
       for (TreeStack::Entry& entry : kept) nodes.push_back({entry.node, entry.values.borrowed()});
       continue;
     }
-    const RankPart& part = plan_.parts[at];
+    const RankPart& part = plan_.part(static_cast<int>(at));
     const std::byte* from = out;
     if (!is_packed(part) && count == 1 && part.numel > 0) {
       from = static_cast<const std::byte*>(kept.front().values.view().data) +

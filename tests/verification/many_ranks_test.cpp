@@ -97,12 +97,12 @@ TEST_CASE("64 ranks in every stage, more ranks than chunks, fewer and more than 
 }
 
 TEST_CASE("slow: 1,024 ranks, 2^20 + 7 elements, 1,024 micro-batches, at most 4 GiB") {
-  const FlatLayout layout = odd_layout((std::int64_t{1} << 20) + 7, 40);
-  const std::vector<float> one = masters_after(layout, {1, 2, 1024, 2, 65536});
+  const FlatLayout layout = odd_layout((std::int64_t{1} << 20) + 7, 80);
+  const std::vector<float> one = masters_after(layout, {1, 2, 1024, 2, 32768});
   for (const int stage : {2, 3}) {
     const auto begin = std::chrono::steady_clock::now();
     CAPTURE(stage);
-    CHECK(same_bits(one, masters_after(layout, {1024, stage, 1024, 2, 65536})));
+    CHECK(same_bits(one, masters_after(layout, {1024, stage, 1024, 2, 32768})));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
