@@ -26,8 +26,8 @@ struct VerifyOptions {
   std::function<void(RunConfig&)> overrides = [](RunConfig&) {};  ///< command-line settings, applied last
   std::optional<NormForm> norm;                                   ///< instead of the recipe's
   std::string gradients;  ///< file of the workload "recorded"; "" for the built-in ones
-  std::string hostfile;   ///< where mpirun starts the ranks of MPI worlds; "" for ZP_HOSTFILE, or this machine
-  std::string fault;      ///< identifier of a planted fault
+  std::string hostfile;  ///< where mpirun starts the ranks of MPI worlds; "" for ZP_HOSTFILE, or this machine
+  std::string fault;     ///< identifier of a planted fault
   std::vector<std::string>
       replay_flags;  ///< settings a replay line must repeat: flag, value, flag, value, ...
 };

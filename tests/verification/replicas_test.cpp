@@ -117,6 +117,7 @@ TEST_CASE("tensor parallel ranks: what is replicated over them, and only that, m
   CHECK(drift->parameter == name);
   CHECK(drift->element == 3);
   for (const TensorSlot& slot : run.experiment.layout().tensors()) {
-    if (slot.name == name) CHECK(drift->global_index == slot.begin + 3);  // although local tensors are shorter
+    if (slot.name == name)
+      CHECK(drift->global_index == slot.begin + 3);  // although local tensors are shorter
   }
 }
