@@ -109,7 +109,9 @@ void RankPair::compare_phase(std::int64_t step, Phase phase, const Buffers& refe
 
 void RankPair::compare_with_truth(std::int64_t step, Phase phase, const Buffers& reference,
                                   const reference::DenseOptimizer& truth) {
-  for (const auto& [id, ours] : reference) {
+  for (const auto& entry : reference) {  // clang does not let a lambda have structured bindings
+    const BufferId id = entry.first;
+    const ExposedBuffer& ours = entry.second;
     const TensorView whole = truth.buffer(id);
     if (whole.data == nullptr) continue;
     Comparison result;

@@ -19,8 +19,7 @@ TensorView exposed_view(DistributedOptimizer& optimizer, Phase phase, BufferId i
 
 LeafMaker::LeafMaker(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
                      Communicator& world, Communicator* tp, Communicator* cp)
-    : experiment_(experiment),
-      spec_(spec),
+    : spec_(spec),
       local_(layout.local(layout.place(world.rank()).tp_rank)),
       collector_(experiment.layout(), layout, spec.stage, world),
       units_(experiment.units(local_.layout)),

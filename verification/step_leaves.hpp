@@ -28,7 +28,6 @@ class LeafMaker {
  private:
   friend class StepLeaves;
 
-  const Experiment& experiment_;
   const CaseSpec& spec_;
   const CaseLayout::Local& local_;
   StateCollector collector_;
