@@ -1,5 +1,7 @@
 #include "common/comm/shared_blocks.hpp"
 
+#include <new>
+
 #include <atomic>
 #include <exception>
 #include <string>
@@ -35,7 +37,10 @@ class SharedBlocksWindow final : public SharedWindow {
 SharedBlocks::SharedBlocks(const std::vector<std::int64_t>& sizes) {
   std::size_t total = window_alignment;
   for (const std::int64_t size : sizes) total += padded_window_bytes(size);
+  // No machine has this much, and instrumented allocators end the program where others throw.
+  constexpr std::size_t too_much = std::size_t{1} << 46;
   try {
+    if (total > too_much) throw std::bad_alloc();
     memory_.assign(total, unwritten_byte);
   } catch (const std::exception&) {
     fail(ErrorCode::unavailable, "a window of " + std::to_string(total) + " bytes did not fit into memory",
