@@ -10,7 +10,7 @@
 #include "cuda/faults/wrong_plans.hpp"
 #endif
 #include "cuda/layered_leaves.hpp"
-#include "cuda/runtime/micro_steps.hpp"
+#include "cuda/micro_batches.hpp"
 #include "cuda/runtime/plan_audit.hpp"
 
 namespace zeroproof::cuda {
@@ -92,7 +92,7 @@ LayeredPass::LayeredPass(const OptimizerSetup& setup, LayeredModel& model, UnitG
 
 void LayeredPass::run() {
   if (gathered_) gathered_->gather_persistent();
-  for (std::int64_t i = 0; i < num_micro_steps(setup_); ++i) {
+  for (std::int64_t i = 0; i < micro_steps(setup_); ++i) {
     try {
       run_micro_step(i);
     } catch (...) {
@@ -105,7 +105,7 @@ void LayeredPass::run() {
 
 void LayeredPass::run_micro_step(std::int64_t micro_step) {
   micro_step_ = micro_step;
-  micro_batch_ = micro_batch_of(setup_, micro_step);
+  micro_batch_ = own_micro_batch(setup_, micro_step);
   ready_.restart();
   if (micro_batch_) model_.begin(*micro_batch_);
   runner_.run(plan_, [this](const PlanOp& op) { run_op(op); });

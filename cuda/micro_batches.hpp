@@ -2,6 +2,7 @@
 // Which micro-batches a rank computes (R11): the one place of the production path that says so.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
@@ -46,6 +47,13 @@ inline std::vector<std::int64_t> micro_batches_of(const OptimizerSetup& setup, i
 
 inline std::vector<std::int64_t> own_micro_batches(const OptimizerSetup& setup) {
   return micro_batches_of(setup, own_data_rank(setup));
+}
+
+/// This rank's micro-batch of a micro-step, if it has one.
+inline std::optional<std::int64_t> own_micro_batch(const OptimizerSetup& setup, std::int64_t micro_step) {
+  const std::vector<std::int64_t> own = own_micro_batches(setup);
+  if (micro_step >= static_cast<std::int64_t>(own.size())) return std::nullopt;
+  return own[static_cast<std::size_t>(micro_step)];
 }
 
 /// Micro-steps of one step: the most micro-batches any rank computes.
