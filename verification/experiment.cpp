@@ -169,7 +169,7 @@ TpModel Experiment::tp_model(int tp_size, int tp_rank) const {
   ZP_CHECK(!recorded_, ErrorCode::config,
            "recorded gradients were asked for on a grid with tensor parallelism",
            "they come whole, and no model computes parts of them", "use tp = 1");
-  return make_tp_model(workload::byte_gpt_params(shape_), workload::byte_gpt_cuts(shape_), tp_size, tp_rank);
+  return workload::byte_gpt_tp_model(shape_, tp_size, tp_rank);
 }
 
 bool Experiment::overflows(std::int64_t step, std::int64_t micro_batch) const {

@@ -33,8 +33,9 @@ TEST_CASE("byte_gpt placements: TP ranks have every element of a cut tensor once
     for (const int tp : {1, 2, 4, 8}) {
       std::vector<int> owners(static_cast<std::size_t>(whole.padded_numel()));
       for (int t = 0; t < tp; ++t) {
-        const FlatLayout local(byte_gpt_local_params(shape, tp, t));
-        const std::vector<TensorPlacement> places = byte_gpt_placements(shape, tp, t);
+        const TpModel model = byte_gpt_tp_model(shape, tp, t);
+        const FlatLayout local(model.params);
+        const std::vector<TensorPlacement>& places = model.placement;
         REQUIRE(places.size() == whole.tensors().size());
         for (std::size_t k = 0; k < places.size(); ++k) {
           const TensorSlot& slot = local.tensors()[k];
@@ -65,11 +66,9 @@ TEST_CASE("byte_gpt placements: TP ranks have every element of a cut tensor once
 }
 
 TEST_CASE("byte_gpt local tensors refuse ranks that are not there") {
-  CHECK_THROWS_WITH_AS(byte_gpt_local_params(byte_gpt_grid_shape, 4, 4),
-                       "TP rank 4 of 4 was asked for (there is no such rank); use 0 <= tp_rank < tp_size",
-                       Error);
-  CHECK_THROWS_AS(byte_gpt_local_params(byte_gpt_grid_shape, 2, -1), Error);
-  CHECK_THROWS_AS(byte_gpt_local_params(byte_gpt_grid_shape, 8, 0), Error);  // 4 heads
-  CHECK_THROWS_AS(byte_gpt_placements(byte_gpt_grid_shape, 3, 0), Error);
-  CHECK_THROWS_AS(byte_gpt_placements({1, 10, 3, 4, 4}, 1, 0), Error);
+  CHECK_THROWS_AS(byte_gpt_tp_model(byte_gpt_grid_shape, 4, 4), Error);
+  CHECK_THROWS_AS(byte_gpt_tp_model(byte_gpt_grid_shape, 2, -1), Error);
+  CHECK_THROWS_AS(byte_gpt_tp_model(byte_gpt_grid_shape, 8, 0), Error);  // 4 heads
+  CHECK_THROWS_AS(byte_gpt_tp_model(byte_gpt_grid_shape, 3, 0), Error);
+  CHECK_THROWS_AS(byte_gpt_tp_model({1, 10, 3, 4, 4}, 1, 0), Error);
 }

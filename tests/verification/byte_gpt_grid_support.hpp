@@ -55,8 +55,8 @@ class GridWorlds {
 template <class Real>
 struct LocalModel {
   LocalModel(const Model<Real>& whole, int tp_size, int tp_rank)
-      : layout(byte_gpt_local_params(whole.shape, tp_size, tp_rank)),
-        places(byte_gpt_placements(whole.shape, tp_size, tp_rank)),
+      : layout(byte_gpt_tp_model(whole.shape, tp_size, tp_rank).params),
+        places(byte_gpt_tp_model(whole.shape, tp_size, tp_rank).placement),
         params(static_cast<std::size_t>(layout.padded_numel())) {
     for (std::size_t k = 0; k < places.size(); ++k) {
       const TensorSlot& slot = layout.tensors()[k];

@@ -14,7 +14,7 @@ double byte_gpt_grid_loss_and_grad(const ByteGptShape& shape, const ByteGptGroup
                                    InstructionSet set) {
   check_shape(shape);
   const ByteGptPlace place(shape, groups);
-  const std::vector<ParamSpec> local = byte_gpt_local_params(shape, place.tp_size, place.tp_rank);
+  const std::vector<ParamSpec> local = byte_gpt_tp_model(shape, place.tp_size, place.tp_rank).params;
   check_layout(local, layout, numel(flat_params));
   check_layout(local, layout, numel(flat_grad));
   const Tensors<const Real> params(layout, flat_params);
@@ -35,7 +35,7 @@ ByteGptGrid::ByteGptGrid(const ByteGptShape& shape, const ByteGptGroups& groups,
                          AfterGrad after_grad, InstructionSet set)
     : ByteGptLayered(shape, groups, std::move(data), std::move(after_grad), set) {
   const ByteGptPlace place(shape, groups);
-  placements_ = byte_gpt_placements(shape, place.tp_size, place.tp_rank);
+  placements_ = byte_gpt_tp_model(shape, place.tp_size, place.tp_rank).placement;
 }
 
 }  // namespace zeroproof::workload

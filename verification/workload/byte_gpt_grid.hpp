@@ -20,7 +20,7 @@ namespace zeroproof::workload {
 
 /// The part of one rank of byte_gpt_loss_and_grad's gradient. Collective over both groups.
 ///
-/// Shapes   flat_params, flat_grad: [padded_numel] of `layout`, that of byte_gpt_local_params(shape, tp_size,
+/// Shapes   flat_params, flat_grad: [padded_numel] of `layout`, that of byte_gpt_tp_model(shape, tp_size,
 ///          tp_rank); tokens as there, and the same on every rank of the groups.
 /// Returns  the loss of the whole micro-batch, the same bits as there on every rank.
 /// Errors   Error(invalid_argument) as there; if a group has not 1, 2, 4 or 8 ranks, both together have more

@@ -92,7 +92,7 @@ ByteGptLayered::ByteGptLayered(const ByteGptShape& shape, const ByteGptGroups& g
       data_(std::move(data)),
       after_grad_(std::move(after_grad)),
       set_(set),
-      layout_(byte_gpt_local_params(shape, place_.tp_size, place_.tp_rank)),
+      layout_(byte_gpt_tp_model(shape, place_.tp_size, place_.tp_rank).params),
       units_(byte_gpt_units(shape, layout_)),
       visits_(byte_gpt_visits(shape)) {}
 
