@@ -12,6 +12,7 @@
 #include "verification/bench/report.hpp"
 #include "verification/bench/rounds.hpp"
 #include "verification/bench/suite.hpp"
+#include "verification/exit_code.hpp"
 
 namespace {
 
@@ -71,7 +72,7 @@ int main(int argc, char** argv) {
     return options ? run(*options) : exit_code;
   } catch (const Error& error) {
     std::fprintf(stderr, "zeroproof-bench: %s\n", error.what());
-    return error.code() == ErrorCode::io || error.code() == ErrorCode::invalid_argument ? 2 : 9;
+    return verification::exit_code_of(error);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "zeroproof-bench: %s (this should not happen); report it with the command line\n",
                  error.what());

@@ -11,33 +11,13 @@
 
 #include "common/base/error.hpp"
 #include "verification/cli/commands.hpp"
+#include "verification/exit_code.hpp"
 #include "verification/mpi_job.hpp"
 #include "verification/mpi_world.hpp"
 
 namespace {
 
 using namespace zeroproof;
-
-int code_of(const Error& error) {
-  switch (error.code()) {
-    case ErrorCode::invalid_argument:
-    case ErrorCode::config:
-    case ErrorCode::io:
-      return 2;
-    case ErrorCode::nonfinite:
-      return 1;
-    case ErrorCode::unavailable:
-      return 3;
-    case ErrorCode::timeout:
-      return 5;
-    case ErrorCode::comm:
-      return 6;
-    case ErrorCode::fp_environment:
-    case ErrorCode::internal:
-      break;
-  }
-  return 9;
-}
 
 /// OpenMP reads its wait policy before main begins, and its default is to spin. Ranks share the cores of one
 /// machine here, so a spinning worker steals the time of the one it waits for: start again with workers that
@@ -92,8 +72,8 @@ int main(int argc, char** argv) {
                                   ? " [rank " + std::to_string(verification::mpi_job_rank()) + "]"
                                   : "";
       std::fprintf(stderr, "zeroproof%s: %s\n", who.c_str(), error.what());
-      if (mpi) mpi->set_exit_code(code_of(error));
-      return code_of(error);
+      if (mpi) mpi->set_exit_code(verification::exit_code_of(error));
+      return verification::exit_code_of(error);
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "zeroproof: %s (an error nobody foresaw); report it with the command line\n",

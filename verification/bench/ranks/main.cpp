@@ -16,6 +16,7 @@
 #include "verification/bench/ranks/launch.hpp"
 #include "verification/bench/ranks/report.hpp"
 #include "verification/bench/ranks/suite.hpp"
+#include "verification/exit_code.hpp"
 #include "verification/mpi_job.hpp"
 
 namespace {
@@ -62,22 +63,6 @@ int run(const RankOptions& options, Communicator& comm) {
   return report.ok() ? 0 : 1;
 }
 
-int code_of(const Error& error) {
-  switch (error.code()) {
-    case ErrorCode::io:
-    case ErrorCode::invalid_argument:
-      return 2;
-    case ErrorCode::unavailable:
-      return 3;
-    case ErrorCode::timeout:
-      return 5;
-    case ErrorCode::comm:
-      return 6;
-    default:
-      return 9;
-  }
-}
-
 int run_rank(int argc, char** argv, const RankOptions& options) {
   MpiSession session(&argc, &argv);
   const std::unique_ptr<Communicator> comm = make_mpi_communicator();
@@ -85,9 +70,9 @@ int run_rank(int argc, char** argv, const RankOptions& options) {
     return run(options, *comm);
   } catch (const Error& error) {
     std::fprintf(stderr, "zeroproof-bench-ranks: %s\n", error.what());
-    session.set_exit_code(code_of(error));
+    session.set_exit_code(verification::exit_code_of(error));
     comm->abort(error.what());
-    return code_of(error);
+    return verification::exit_code_of(error);
   }
 }
 
@@ -101,7 +86,7 @@ int main(int argc, char** argv) {
     return zeroproof::verification::inside_mpi_job() ? run_rank(argc, argv, *options) : launch_jobs(*options);
   } catch (const Error& error) {
     std::fprintf(stderr, "zeroproof-bench-ranks: %s\n", error.what());
-    return code_of(error);
+    return verification::exit_code_of(error);
   } catch (const std::exception& error) {
     std::fprintf(stderr,
                  "zeroproof-bench-ranks: %s (this should not happen); report it with the command line\n",
