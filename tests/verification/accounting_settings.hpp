@@ -43,6 +43,33 @@ inline void vary(AccountedRun& run, Shuffle& rest) {
   run.overflows = rest.below(5) == 0;
 }
 
+/// Every world, stage, order, number of micro-batches, bucket size and kind of layout; `change` sets the rest.
+template <class Change>
+void check_worlds(const Change& change) {
+  Shuffle rest;
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
+        for (const std::int64_t micro_batches : {1, 3, 7, 16}) {
+          for (const std::int64_t bucket_numel : {1024, 4096, 1 << 20}) {
+            for (const LayoutKind layout : {LayoutKind::contract, LayoutKind::megatron, LayoutKind::greedy}) {
+              AccountedRun run;
+              run.layout = layout;
+              run.ranks = ranks;
+              run.setup.stage = stage;
+              run.setup.order = order;
+              run.setup.micro_batches = micro_batches;
+              run.bucket_numel = bucket_numel;
+              change(run, rest);
+              check_account(run);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 /// The same for leaves that come layer by layer.
 inline void vary_layered(AccountedRun& run, Shuffle& rest) {
   vary(run, rest);

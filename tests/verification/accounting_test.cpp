@@ -12,30 +12,7 @@ using namespace zeroproof::tests;
 
 }  // namespace
 
-TEST_CASE("accounting: worlds, stages, orders, buckets, layouts and sums") {
-  Shuffle rest;
-  for (const int ranks : {1, 2, 3, 5, 8}) {
-    for (int stage = 0; stage <= 3; ++stage) {
-      for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
-        for (const std::int64_t micro_batches : {1, 3, 7, 16}) {
-          for (const std::int64_t bucket_numel : {1024, 4096, 1 << 20}) {
-            for (const LayoutKind layout : {LayoutKind::contract, LayoutKind::megatron, LayoutKind::greedy}) {
-              AccountedRun run;
-              run.layout = layout;
-              run.ranks = ranks;
-              run.setup.stage = stage;
-              run.setup.order = order;
-              run.setup.micro_batches = micro_batches;
-              run.bucket_numel = bucket_numel;
-              vary(run, rest);
-              check_account(run);
-            }
-          }
-        }
-      }
-    }
-  }
-}
+TEST_CASE("accounting: worlds, stages, orders, buckets, layouts and sums") { check_worlds(vary); }
 
 TEST_CASE("accounting: instances, context and tensor parallelism") {
   struct Grid {
