@@ -152,15 +152,19 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
       }
     }
   };
-  for (const std::string& recipe : recipes_of(options, workload, config)) {
+  const std::vector<std::string> recipes = recipes_of(options, workload, config);
+  for (const std::string& recipe : recipes) {
     RunConfig under = under_recipe(config, recipe);
     if (options.norm) under.optimizer.norm = *options.norm;
     std::erase_if(under.dtypes, [&](DType dtype) { return !recipe_allows(recipe, dtype); });
-    if (under.dtypes.empty()) continue;
-    validate(under);
+    if (!under.dtypes.empty()) validate(under);
+  }
+  // Only now: waking a GPU takes a second, too long to wait for being told of a typing error.
+  const std::vector<TwinMode> twins = twin_modes(options);
+  for (const std::string& recipe : recipes) {
     for (const DType dtype : config.dtypes) {
       if (!recipe_allows(recipe, dtype)) continue;
-      for (const TwinMode& twin : twin_modes(options)) {
+      for (const TwinMode& twin : twins) {
         for (const std::string& world : config.worlds) add_steps(recipe, dtype, twin, parse_world(world));
       }
     }
@@ -181,6 +185,7 @@ std::vector<CaseSpec> selected_cases(const VerifyOptions& options) {
   for (const std::string& pattern : options.patterns) {
     if (const auto exact = parse_case_id(pattern)) {
       check_workload(options, exact->workload);
+      config_of(options, *exact);  // an impossible case is refused before possible ones run
       add(*exact);
       continue;
     }

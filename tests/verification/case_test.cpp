@@ -74,6 +74,15 @@ TEST_CASE("patterns") {
   for (const CaseSpec& spec : selected_cases(options)) CHECK(spec.workload == "byte_gpt");
 }
 
+TEST_CASE("an impossible case is refused when cases are selected, not when its turn comes") {
+  VerifyOptions options;
+  options.patterns = {"byte_gpt_tiny",
+                      "byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/sum:native"};
+  CHECK_THROWS_AS(selected_cases(options), Error);
+  options.patterns[1] = "byte_gpt/adamw/host/stage1/threads:4/bf16/lockstep/bucket:4096/omp:1/sum:native";
+  CHECK(selected_cases(options).back().id() == options.patterns[1]);
+}
+
 TEST_CASE("verdicts: what proves little is mistrusted, what differs fails") {
   CHECK(judged(good_result()) == Status::pass);
   CHECK(judged(good_result(), Digest{9, 9}) == Status::fail);  // not the undistributed trajectory
