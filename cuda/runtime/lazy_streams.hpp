@@ -1,7 +1,7 @@
 #pragma once
 // Simulated streams: plans on one thread, each operation as late as its waits allow.
 //
-// The same plan on a device: create one CUDA stream per PlanStream (non-blocking ones, so that the default
+// The same plan on a device (tests/cuda/streams runs plans that way): create one CUDA stream per PlanStream (non-blocking ones, so that the default
 // stream orders nothing) and one event per number in PlanOp::records, without timing. Walk the operations in
 // order; for each, cudaStreamWaitEvent(stream, event) for its waits, enqueue its kernels or collective,
 // cudaEventRecord(event, stream) if it records one. Three things differ from threads. A wait for an event

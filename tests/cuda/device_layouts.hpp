@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <string_view>
 
 #include "common/base/exec.hpp"
 #include "cuda/device/device.hpp"
@@ -13,10 +15,17 @@ namespace zeroproof::device_test {
 
 inline const Exec exec;
 
+/// With ZP_REQUIRE_GPU=1 a missing device is a failure: a run on a GPU must not pass by skipping.
 inline bool usable() {
   const cuda::device::DeviceInfo& info = cuda::device::device_info();
-  if (!info.answers) std::printf("skipped: %s\n", info.detail.c_str());
-  return info.answers;
+  if (info.answers) return true;
+  const char* required = std::getenv("ZP_REQUIRE_GPU");
+  if (required != nullptr && std::string_view(required) == "1") {
+    FAIL_CHECK(info.detail);
+  } else {
+    std::printf("skipped: %s\n", info.detail.c_str());
+  }
+  return false;
 }
 
 /// body(numel, offsets of up to five operands). Only some of these let a kernel take 16 bytes at once, and

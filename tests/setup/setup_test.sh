@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests common/setup.sh, verification/run, tests/run, tests/sanitize and .ci/run without installing anything:
+# Tests common/setup.sh, verification/run, tests/run, tests/sanitize, tests/gpu and .ci/run without installing anything:
 #   sh tests/setup/setup_test.sh SOURCE_DIR
 # The scripts are copied into a checkout whose path has a space and a letter outside ASCII, and
 # run with a PATH ("the box") of a few real utilities and stand-ins for the compiler, CMake, apt-get,
@@ -157,6 +157,10 @@ BODY
   # shellcheck disable=SC2016  # meant for the stand-in
   echo 'exit "${FAKE_KNOWN:-0}"' | stand_in apt-cache
   echo 'exit 0' | stand_in sleep
+  # shellcheck disable=SC2016  # meant for the stand-in
+  echo 'exit "${FAKE_SANITIZER:-0}"' | stand_in compute-sanitizer
+  # shellcheck disable=SC2016  # meant for the stand-in
+  printf '%s\n' '[ "${FAKE_LATE:-no}" != "${2##*/}" ] || exit 124' shift 'exec "$@"' | stand_in timeout
   echo 'exit 0' | stand_in true
   # Installing a package means: its programs enter the box, its headers leave the file "without".
   stand_in apt-get <<'BODY'
@@ -200,7 +204,7 @@ BODY
 fresh() {
   rm -rf "$site" "$box" "$state"
   mkdir -p "$site" "$box" "$state"
-  for part in common/setup.sh verification/run tests/run tests/sanitize .ci/run; do
+  for part in common/setup.sh verification/run tests/run tests/sanitize tests/gpu .ci/run; do
     mkdir -p "$site/${part%/*}"
     cp "$source_dir/$part" "$site/$part"
   done
@@ -585,6 +589,49 @@ check 'the runtime has no package of its own: left out' called_not '[libclang-rt
 check 'the runtime has no package of its own: exit 0' exits 0
 run tests/run
 check 'tests/run needs no sanitizer' called_not '[clang]'
+
+# ---------------------------------------------------------------- the GPU
+
+with_gpu() { # TOOLS...
+  furnished timeout "$@"
+  for tool in paste cp; do ln -sf "$(command -v "$tool")" "$box/$tool"; done
+  mkdir -p "$site/build/gpu/tests/cuda/streams" "$site/build/gpu/tests/cuda"
+  cp "$stock/true" "$site/build/gpu/tests/cuda/streams/test_streams"
+  cp "$stock/true" "$site/build/gpu/tests/cuda/test_cuda"
+}
+with_gpu compute-sanitizer
+run tests/gpu
+check 'tests/gpu: exit 0' exits 0
+check 'tests/gpu: a build of its own, with CUDA' called_with 'cmake [--preset] [gpu]' '[-DZP_CUDA=ON]'
+check 'tests/gpu: the tests that need a GPU' called_with 'ctest [--test-dir]' '[-L] [gpu]'
+check 'tests/gpu: all others too' called_with 'ctest [--test-dir]' '[-LE] [slow|gpu|bench]'
+check 'tests/gpu: steps on device twins' called_with 'zeroproof [verify] [byte_gpt_tiny] [--twin] [device]' '[--stage] [0,1,2,3]'
+check 'tests/gpu: four tools look at the kernels' [ "$(grep -c '^compute-sanitizer \[--tool\]' "$state/calls")" = 4 ]
+check 'tests/gpu: a table of all steps' [ "$(grep -c ' passed$' "$site/build/gpu/report/summary.txt")" = 15 ]
+check 'tests/gpu: what to do next is last' last_word_is_next
+run tests/gpu FAKE_SANITIZER=9
+check 'tests/gpu: a finding of a tool is exit 1' exits 1
+check 'tests/gpu: and is named' says 'FAILED (exit status 9)'
+run tests/gpu FAKE_LATE=ctest -- --out "$work/a report"
+check 'tests/gpu: a step without end is exit 1' exits 1
+check 'tests/gpu: its limit is named' says 'FAILED (not done in 120 s)'
+check 'tests/gpu: the steps after it run' says 'racecheck'
+check 'tests/gpu: --out takes the logs' [ -e "$work/a report/stages.log" ]
+with_gpu
+run tests/gpu
+check 'no compute-sanitizer: said' says 'compute-sanitizer is not on PATH'
+run tests/gpu FAKE_BUILD=1
+check 'tests/gpu: a failed build is exit 1' exits 1
+run tests/gpu -- --everything
+check 'tests/gpu, no such option: exit 2' exits 2
+check 'tests/gpu, no such option: one sentence' one_sentence
+run tests/gpu -- --out
+check 'tests/gpu, --out alone: exit 2' exits 2
+with_gpu
+run tests/gpu ZP_DRY_RUN=1
+check 'tests/gpu, dry run: exit 0' exits 0
+check 'tests/gpu, dry run: shows the steps' says " verify 'op/*/device/*' --report"
+check 'tests/gpu, dry run: nothing ran' called_not '[verify]'
 
 # ---------------------------------------------------------------- sourcing
 
