@@ -1,0 +1,61 @@
+// Modes of mpi_comm_test in which a rank, or a host, falls silent.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "mpi_comm_checks.hpp"
+#include "mpi_comm_modes.hpp"
+
+namespace zeroproof_test {
+
+/// What is left of the job cannot be asked for an agreement: each rank prints a line of its own.
+int run_signal(int rank, int signal, bool busy) {
+  const auto comm =
+      make_mpi_communicator(signal == SIGSTOP ? std::chrono::milliseconds(2000) : default_comm_timeout);
+  comm->barrier();
+  std::thread signaller;
+  if (rank == bad_rank) {
+    if (!busy) std::raise(signal);
+    signaller = std::thread([signal] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      kill(getpid(), signal);
+    });
+  }
+  std::vector<Bytes> blocks(static_cast<std::size_t>(comm->world_size()), Bytes(busy ? 3'000'000 : 0));
+  const Failure failure = failure_of([&] {
+    do comm->all_gather(blocks[static_cast<std::size_t>(rank)], writable(blocks));
+    while (busy);
+  });
+  if (signaller.joinable()) signaller.join();
+  if (rank == bad_rank) return 1;  // a stopped rank goes on when mpirun ends it
+  const bool named = starts_with(failure.text, "rank 1 ") && failure.time < promptly;
+  std::printf("rank %d %s rank 1 after %.1f s: %s\n", rank, named ? "names" : "FAILED to name",
+              failure.time.count(), failure.text.c_str());
+  std::fflush(stdout);
+  return 1;
+}
+
+int run_cut(int rank) {
+  const auto comm = make_mpi_communicator(std::chrono::milliseconds(3000));
+  std::vector<Bytes> blocks(static_cast<std::size_t>(comm->world_size()), Bytes(100'000));
+  auto begin = std::chrono::steady_clock::now();
+  const Failure failure = failure_of([&] {
+    for (int round = 0;; ++round) {
+      if (round == 10 && rank == 0) std::printf("cut it now\n"), std::fflush(stdout);
+      begin = std::chrono::steady_clock::now();
+      comm->all_gather(blocks[static_cast<std::size_t>(rank)], writable(blocks));
+    }
+  });
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  // Through mpirun its words may not come: it has lost the same link.
+  std::ofstream(std::string(std::getenv("ZP_TEST_FOLDER")) + "/rank" + std::to_string(rank))
+      << time.count() << " s: " << failure.text << "\n";
+  return 5;
+}
+
+}  // namespace zeroproof_test
