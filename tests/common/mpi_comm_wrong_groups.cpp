@@ -20,7 +20,10 @@ struct Groups {
   std::unique_ptr<Communicator> world, group;
 
   explicit Groups(std::chrono::milliseconds limit = default_comm_timeout)
-      : world(make_mpi_communicator(limit)), group(world->split(world->rank() % 2)) {}
+      : world(make_mpi_communicator(limit)) {}
+
+  /// A slow rank may still be in here when the others have failed already, and then hears of it here.
+  void enter() { group = world->split(world->rank() % 2); }
 
   void go_on() {
     group->barrier();
@@ -35,6 +38,7 @@ int run_group_throws(int) {
   Groups comms;
   std::unique_ptr<Communicator> inner;
   const Failure failure = failure_of([&] {
+    comms.enter();
     inner = comms.group->split(0);
     if (comms.world->rank() == 5) inner->abort("no space on the disk");
     if (comms.world->rank() == 1) inner->barrier();
@@ -48,6 +52,7 @@ int run_group_mismatch(int rank) {
   Groups comms;
   Bytes data(rank == bad_rank ? 9 : 8);
   const Failure failure = failure_of([&] {
+    comms.enter();
     if (rank % 2 == 1) comms.group->broadcast(data, 1);
     comms.go_on();
   });
@@ -59,6 +64,7 @@ int run_group_mismatch(int rank) {
 int run_group_left(int rank) {
   Groups comms;
   const Failure failure = failure_of([&] {
+    comms.enter();
     if (rank == bad_rank) comms.group.reset();
     if (rank == bad_rank) comms.world->barrier();
     if (rank == 3) comms.group->barrier();
@@ -71,6 +77,7 @@ int run_group_left(int rank) {
 int run_group_absent(int rank) {
   Groups comms(short_limit);
   const Failure failure = failure_of([&] {
+    comms.enter();
     if (rank == bad_rank) std::this_thread::sleep_for(short_limit + std::chrono::seconds(1));
     // Waits in the world: not to blame for being late in its group.
     if (rank == 3) std::this_thread::sleep_for(short_limit / 5);
@@ -85,6 +92,7 @@ int run_group_absent(int rank) {
 int run_group_signal(int rank, int signal, bool native) {
   Groups comms(signal == SIGSTOP ? std::chrono::milliseconds(2000) : default_comm_timeout);
   if (native) {
+    comms.enter();
     // Long enough that nearly all time is spent inside MPI.
     const std::vector<std::int64_t> counts(static_cast<std::size_t>(comms.group->world_size()), 4'000'000);
     const std::vector<float> send(counts.size() * 4'000'000);
@@ -95,8 +103,11 @@ int run_group_signal(int rank, int signal, bool native) {
     }).detach();
     while (true) comms.group->native_reduce_scatter(send, counts, sum);
   }
-  if (rank == bad_rank) std::raise(signal);
-  const Failure failure = failure_of([&] { comms.go_on(); });
+  const Failure failure = failure_of([&] {
+    comms.enter();
+    if (rank == bad_rank) std::raise(signal);
+    comms.go_on();
+  });
   if (rank == bad_rank) return 1;  // a stopped rank goes on when mpirun ends it
   const bool named =
       (starts_with(failure.text, "rank 0 (rank 1 of the world) ") || starts_with(failure.text, "rank 1 ")) &&
