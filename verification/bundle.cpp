@@ -12,6 +12,7 @@
 #include "cuda/host/isa.hpp"
 #include "verification/contract_version.hpp"
 #include "verification/experiment.hpp"
+#include "verification/lbfgs/lbfgs_case.hpp"
 #include "verification/report_files.hpp"
 #include "verification/verdict.hpp"
 
@@ -72,6 +73,13 @@ Json describe_run(const RunReport& report, const VerifyOptions& options) {
           {"compiler", compiler},
           {"isa", cuda::host::name(cuda::host::best_isa())},
           {"flags", plain_flags(options)}};
+}
+
+/// What the run trained on, which may change before it is run again.
+void add_text(const RunConfig& config, const fs::path& draft, Json& json) {
+  const workload::Text text = load_text(config);
+  write_report_file((draft / "text.bin").string(), {text.bytes.begin(), text.bytes.end()});
+  json["text_file"] = "text.bin";
 }
 
 struct Saver {
@@ -165,6 +173,9 @@ std::string failure_line(const CheckResult& result) {
   if (result.first) {
     line += ", " + result.first->shape + ", got " + result.first->got + ", want " + result.first->expected;
   }
+  if (result.divergence) {
+    line += ", got " + result.divergence->candidate_value + ", want " + result.divergence->reference_value;
+  }
   return line;
 }
 
@@ -177,9 +188,7 @@ std::vector<std::string> save_bundles(const RunReport& report, const VerifyOptio
       saver.save(result.spec.id(), failure_line(result), result.replay,
                  [&](const fs::path& draft, Json& json) {
                    if (options.gradients.empty()) {
-                     const workload::Text text = load_text(config_of(options, result.spec));
-                     write_report_file((draft / "text.bin").string(), {text.bytes.begin(), text.bytes.end()});
-                     json["text_file"] = "text.bin";
+                     add_text(config_of(options, result.spec), draft, json);
                    } else {
                      fs::copy_file(options.gradients, draft / "gradients.safetensors");
                      json["gradients_file"] = "gradients.safetensors";
@@ -188,7 +197,8 @@ std::vector<std::string> save_bundles(const RunReport& report, const VerifyOptio
     }
     for (const CheckResult& result : report.checks) {
       if (!failed(result.status)) continue;
-      saver.save(result.id, failure_line(result), result.replay, [&](const fs::path& draft, Json&) {
+      saver.save(result.id, failure_line(result), result.replay, [&](const fs::path& draft, Json& json) {
+        if (names_lbfgs(result.id)) add_text(config_of(options, "byte_gpt_tiny"), draft, json);
         if (!result.tensors.empty()) save_tensors((draft / "tensors.safetensors").string(), result);
       });
     }

@@ -77,8 +77,8 @@ std::string_view exactness_class(BufferId buffer);
 
 /// The first place where something is not as the contract says.
 struct Divergence {
-  std::int64_t step = 0;  ///< counted from 1; 0 is the state after it was loaded
-  Phase phase = Phase::prepare;
+  std::int64_t step = 0;                        ///< counted from 1; 0 is the state after it was loaded
+  std::optional<Phase> phase = Phase::prepare;  ///< none in L-BFGS, whose steps have no phases
   int rank = 0;
   std::string buffer;
   std::string what;  ///< "differs from the reference", "was written in a phase that may not write it", ...

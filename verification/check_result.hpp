@@ -1,5 +1,5 @@
 #pragma once
-// Results of cases that are not training runs: one operation, or one control of the harness itself.
+// Results of cases that are not steps of phases: one operation, a run of L-BFGS, or a control of the harness itself.
 
 #include <array>
 #include <cstddef>
@@ -45,7 +45,7 @@ struct SavedTensor {
 
 struct CheckResult {
   std::string id;
-  std::string suite;      ///< operation, or "controls"
+  std::string suite;      ///< operation, "lbfgs/byte_gpt_tiny/armijo", or "controls"
   std::string side;       ///< "host x86-64-v3", "device"
   std::string exactness;  ///< class of the operation
   Status status = Status::skipped;
@@ -57,7 +57,8 @@ struct CheckResult {
   double worst_ratio = 0;              ///< class bounded: largest error / allowed error
   UlpHistogram ulps;
   std::optional<CheckDifference> first;
-  std::vector<SavedTensor> tensors;  ///< of the call in which the first difference was found
+  std::optional<Divergence> divergence;  ///< L-BFGS: the first place, instead of `first`
+  std::vector<SavedTensor> tensors;      ///< of the call in which the first difference was found
   double seconds = 0;
 };
 

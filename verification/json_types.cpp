@@ -47,7 +47,8 @@ PhaseTally tally_from(const Json& json) {
 Divergence divergence_from(const Json& json) {
   Divergence d;
   d.step = json.at("step");
-  d.phase = from_name<Phase>(json.at("phase"), all_phases);
+  d.phase.reset();
+  if (!json.at("phase").is_null()) d.phase = from_name<Phase>(json.at("phase"), all_phases);
   d.rank = json.at("rank");
   d.buffer = json.at("buffer");
   d.what = json.at("what");
@@ -88,7 +89,7 @@ Json to_json_value(const PhaseTally& tally) {
 
 Json to_json_value(const Divergence& d) {
   return {{"step", d.step},
-          {"phase", name(d.phase)},
+          {"phase", d.phase ? Json(name(*d.phase)) : Json(nullptr)},
           {"rank", d.rank},
           {"buffer", d.buffer},
           {"what", d.what},

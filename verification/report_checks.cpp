@@ -11,6 +11,11 @@ namespace zeroproof::verification {
 namespace {
 
 constexpr const char* controls_suite = "controls";
+constexpr std::string_view lbfgs_suite = "lbfgs/";
+
+bool is_lbfgs(const CheckResult& check) { return check.suite.rfind(lbfgs_suite, 0) == 0; }
+
+bool is_operation(const CheckResult& check) { return check.suite != controls_suite && !is_lbfgs(check); }
 
 struct Row {
   std::string suite, exactness;
@@ -18,10 +23,10 @@ struct Row {
   double worst_ratio = 0;
 };
 
-std::vector<Row> rows_of(const std::vector<CheckResult>& checks) {
+std::vector<Row> rows_of(const std::vector<CheckResult>& checks, bool (*wanted)(const CheckResult&)) {
   std::vector<Row> rows;
   for (const CheckResult& check : checks) {
-    if (check.suite == controls_suite) continue;
+    if (!wanted(check)) continue;
     const auto same = [&](const Row& row) { return row.suite == check.suite; };
     auto row = std::find_if(rows.begin(), rows.end(), same);
     if (row == rows.end()) row = rows.insert(row, Row{check.suite, check.exactness});
@@ -39,11 +44,11 @@ std::vector<Row> rows_of(const std::vector<CheckResult>& checks) {
 }
 
 void add_operations(std::string& out, const std::vector<CheckResult>& checks, const Paint& paint) {
-  const std::vector<Row> rows = rows_of(checks);
+  const std::vector<Row> rows = rows_of(checks, is_operation);
   if (rows.empty()) return;
   std::string sides;
   for (const CheckResult& check : checks) {
-    if (check.suite == controls_suite || check.status == Status::skipped) continue;
+    if (!is_operation(check) || check.status == Status::skipped) continue;
     if (sides.find(check.side + ",") == std::string::npos) sides += " " + check.side + ",";
   }
   if (!sides.empty()) sides.back() = ' ';
@@ -79,6 +84,19 @@ void add_controls(std::string& out, const std::vector<CheckResult>& checks, cons
   out += fmt::format("controls: {} legal differences shown to the harness, {} false alarms\n", run, alarms);
 }
 
+void add_lbfgs(std::string& out, const std::vector<CheckResult>& checks, const Paint& paint) {
+  const std::vector<Row> rows = rows_of(checks, is_lbfgs);
+  if (rows.empty()) return;
+  out += "\nL-BFGS: production and the reference over ranks against the reference on one rank\n";
+  out += "workload and recipe              cases        compared    differing\n";
+  for (const Row& row : rows) {
+    const bool good = row.bad == 0 && row.differing == 0;
+    out += fmt::format("{:<32} {:>5} {:>15} {:>12}  {}\n", row.suite.substr(lbfgs_suite.size()),
+                       row.cases - row.skipped, grouped(row.compared), grouped(row.differing),
+                       paint(good ? "32" : "31", good ? "equal" : "DIFFER"));
+  }
+}
+
 /// What is skipped or mistrusted comes in crowds with one reason: one line for each.
 void add_crowds(std::string& out, const std::vector<CheckResult>& checks, const Paint& paint) {
   std::map<std::pair<Status, std::string>, std::vector<const CheckResult*>> crowds;
@@ -107,6 +125,7 @@ void add_failure(std::string& out, const CheckResult& check, const Paint& paint)
     if (!first.got.empty()) out += "  values    got " + first.got + "  want " + first.expected + "\n";
     for (const auto& [name, value] : first.inputs) out += "  input     " + name + " " + value + "\n";
   }
+  if (check.divergence) out += place_lines(*check.divergence);
   if (check.differing > 0) {
     out += fmt::format("  extent    {} of {} results differ\n", grouped(check.differing),
                        grouped(check.compared));
@@ -118,9 +137,29 @@ void add_failure(std::string& out, const CheckResult& check, const Paint& paint)
 
 }  // namespace
 
+std::string place_lines(const Divergence& d) {
+  const std::string phase = d.phase ? "  phase " + std::string(name(*d.phase)) : "";
+  std::string out =
+      fmt::format("  first at  step {}{}  rank {}  buffer {}: {}\n", d.step, phase, d.rank, d.buffer, d.what);
+  if (!d.parameter.empty()) {
+    out += fmt::format("  element   {}{}  shard index {}  global index {} (last differing: {})\n",
+                       d.parameter, d.coordinates, d.shard_index, d.global_index, d.last_global_index);
+  }
+  if (!d.candidate_value.empty()) {
+    out += fmt::format("  values    got {}  want {}\n", d.candidate_value,
+                       d.reference_value.empty() ? "NaN" : d.reference_value);
+  }
+  if (d.compared > 0) {
+    out += fmt::format("  extent    {} of {} elements of this buffer on this rank differ\n",
+                       grouped(d.differing), grouped(d.compared));
+  }
+  return out;
+}
+
 void add_checks(std::string& out, const std::vector<CheckResult>& checks, bool colour) {
   const Paint paint{colour};
   add_operations(out, checks, paint);
+  add_lbfgs(out, checks, paint);
   add_controls(out, checks, paint);
   int shown = 0;
   for (const CheckResult& check : checks) {

@@ -61,6 +61,7 @@ Json check_value(const CheckResult& r) {
             {"sign_or_nan", r.ulps.sign_or_nan},
             {"largest", r.ulps.largest}}},
           {"first", first_value(r.first)},
+          {"divergence", r.divergence ? to_json_value(*r.divergence) : Json(nullptr)},
           {"seconds", r.seconds}};
 }
 

@@ -122,20 +122,7 @@ void add_failure(std::string& out, const CaseResult& result, const Paint& paint)
   out += "\n" + paint.status(result.status, title) + " " + result.spec.id() + "\n";
   if (result.divergence) {
     const Divergence& d = *result.divergence;
-    out += fmt::format("  first at  step {}  phase {}  rank {}  buffer {}: {}\n", d.step, name(d.phase),
-                       d.rank, d.buffer, d.what);
-    if (!d.parameter.empty()) {
-      out += fmt::format("  element   {}{}  shard index {}  global index {} (last differing: {})\n",
-                         d.parameter, d.coordinates, d.shard_index, d.global_index, d.last_global_index);
-    }
-    if (!d.candidate_value.empty()) {
-      out += fmt::format("  values    got {}  want {}\n", d.candidate_value,
-                         d.reference_value.empty() ? "NaN" : d.reference_value);
-    }
-    if (d.compared > 0) {
-      out += fmt::format("  extent    {} of {} elements of this buffer on this rank differ\n",
-                         grouped(d.differing), grouped(d.compared));
-    }
+    out += place_lines(d);
     std::string equal;
     for (const PhaseTally& tally : result.tallies) {
       if (tally.phase < d.phase && tally.differing == 0 && tally.against == "reference") {

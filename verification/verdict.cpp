@@ -37,8 +37,9 @@ std::string reason_to_mistrust(const CaseResult& result, const Experiment& exper
 }  // namespace
 
 std::string describe(const Divergence& d) {
-  std::string text = "step " + std::to_string(d.step) + ", phase " + std::string(name(d.phase)) + ", rank " +
-                     std::to_string(d.rank) + ": " + d.buffer + " " + d.what;
+  std::string text = "step " + std::to_string(d.step);
+  if (d.phase) text += ", phase " + std::string(name(*d.phase));
+  text += ", rank " + std::to_string(d.rank) + ": " + d.buffer + " " + d.what;
   if (!d.parameter.empty()) text += " at " + d.parameter + d.coordinates;
   return text;
 }

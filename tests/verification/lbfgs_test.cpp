@@ -15,10 +15,12 @@
 #include "cuda/lbfgs.hpp"
 #include "reference/dot.hpp"
 #include "reference/lbfgs.hpp"
+#include "verification/lbfgs/rosenbrock.hpp"
 
 namespace {
 
 using namespace zeroproof;
+using namespace zeroproof::verification;
 
 /// Fills that reach every branch of a dot product: ordinary, any bits, subnormal, huge, mostly cancelling.
 std::vector<float> fill(int family, std::uint32_t stream, std::int64_t numel) {
@@ -59,69 +61,6 @@ double dot_of(const Accumulate& accumulate, const Finish& finish, const std::vec
 
 std::uint64_t bits_of(double x) { return std::isnan(x) ? ~0ULL : std::bit_cast<std::uint64_t>(x); }
 
-/// The chained Rosenbrock function, its terms in fp64, over the whole point, which every rank gathers.
-class Rosenbrock final : public Closure {
- public:
-  Rosenbrock(const FlatLayout& layout, const ShardMap& shards, Communicator& comm, MeanLossFn* mean,
-             std::int64_t bad)
-      : layout_(layout), shards_(shards), comm_(comm), mean_(mean), bad_(bad) {}
-
- private:
-  double compute(Span<const float> master_shard, Span<float> grad_shard) override {
-    std::vector<float> x = gathered(master_shard);
-    std::vector<double> losses, grad(x.size());
-    for (std::size_t i = 0; i + 1 < x.size(); ++i) {
-      const double a = 1 - x[i];
-      const double b = static_cast<double>(x[i + 1]) - static_cast<double>(x[i]) * x[i];
-      losses.push_back(a * a + 100 * b * b);
-      grad[i] += -2 * a - 400 * b * x[i];
-      grad[i + 1] += 200 * b;
-    }
-    const int rank = comm_.rank();
-    for (const Piece& piece : layout_.pieces(shards_.shard(rank))) {
-      for (std::int64_t i = 0; i < piece.numel; ++i) {
-        const double scaled = grad[dense_index(piece, i)] / static_cast<double>(losses.size());
-        grad_shard[static_cast<std::size_t>(piece.local_begin + i)] = static_cast<float>(scaled);
-      }
-    }
-    if (evaluations() == bad_) losses.back() = std::numeric_limits<double>::infinity();
-    return mean_(losses, static_cast<std::int64_t>(losses.size()));
-  }
-
-  /// Tensors one after another, without padding.
-  std::size_t dense_index(const Piece& piece, std::int64_t i) const {
-    std::int64_t before = 0;
-    for (std::int64_t t = 0; t < piece.tensor; ++t)
-      before += layout_.tensors()[static_cast<std::size_t>(t)].numel;
-    return static_cast<std::size_t>(before + piece.tensor_begin + i);
-  }
-
-  std::vector<float> gathered(Span<const float> mine) {
-    std::vector<std::vector<float>> parts;
-    std::vector<Span<std::byte>> receive;
-    for (int r = 0; r < comm_.world_size(); ++r)
-      parts.emplace_back(static_cast<std::size_t>(shards_.shard_numel(r)));
-    for (auto& part : parts) receive.push_back(std::as_writable_bytes(Span<float>(part)));
-    comm_.all_gather(std::as_bytes(mine), receive);
-    std::vector<float> x(static_cast<std::size_t>(layout_.numel()));
-    for (int r = 0; r < comm_.world_size(); ++r) {
-      for (const Piece& piece : layout_.pieces(shards_.shard(r))) {
-        for (std::int64_t i = 0; i < piece.numel; ++i) {
-          x[dense_index(piece, i)] =
-              parts[static_cast<std::size_t>(r)][static_cast<std::size_t>(piece.local_begin + i)];
-        }
-      }
-    }
-    return x;
-  }
-
-  const FlatLayout& layout_;
-  const ShardMap& shards_;
-  Communicator& comm_;
-  MeanLossFn* mean_;
-  std::int64_t bad_;
-};
-
 struct Run {
   std::vector<LbfgsReport> reports;
   std::vector<float> x;  // [padded_numel], NaN in padding
@@ -129,21 +68,13 @@ struct Run {
   double h = 0;
 };
 
-const FlatLayout& small_layout() {
-  static const FlatLayout layout({{"a", {3}}, {"none", {0}}, {"b", {1025}}, {"c", {2, 9}}});
-  return layout;
-}
-
 Run minimise(MakeLbfgsFn* make, MeanLossFn* mean, const LbfgsHyper& hyper, const ShardMap& shards, int steps,
              std::int64_t bad) {
-  const FlatLayout& layout = small_layout();
-  const auto padded = static_cast<std::size_t>(layout.padded_numel());
-  std::vector<float> start(padded);
-  const Philox random(3, 1);
-  for (std::size_t i = 0; i < padded; ++i) start[i] = random.bell(i) * 0.5F;
+  const FlatLayout& layout = rosenbrock_layout();
+  const std::vector<float> start = rosenbrock_start(3);
   ThreadWorld world(shards.world_size());
   Run run;
-  run.x.assign(padded, std::numeric_limits<float>::quiet_NaN());
+  run.x.assign(start.size(), std::numeric_limits<float>::quiet_NaN());
   std::mutex mutex;
   run_ranks(world, [&](Communicator& comm) {
     LbfgsSetup setup;
@@ -156,7 +87,7 @@ Run minimise(MakeLbfgsFn* make, MeanLossFn* mean, const LbfgsHyper& hyper, const
     LbfgsState state;
     state.master = start;
     optimizer->load_state(state);
-    Rosenbrock closure(layout, shards, comm, mean, bad);
+    RosenbrockClosure closure(setup, mean, {{1, bad, Disturbance::infinite_loss}});
     for (int i = 0; i < steps; ++i) {
       const LbfgsReport report = optimizer->step(closure);
       if (comm.rank() == 0) run.reports.push_back(report);
@@ -195,7 +126,7 @@ void check_same(const Run& a, const Run& b) {
 
 /// Cuts in the middle of tensors and chunks; from three ranks on, the last one owns nothing.
 ShardMap odd_shards(int world) {
-  const std::int64_t padded = small_layout().padded_numel();
+  const std::int64_t padded = rosenbrock_layout().padded_numel();
   Bucket bucket{{0, padded}, std::vector<std::vector<FlatRange>>(static_cast<std::size_t>(world))};
   const int owners = world > 2 ? world - 1 : world;
   std::int64_t begin = 0;
@@ -217,12 +148,12 @@ void check_walks(const std::vector<int>& worlds, const std::vector<std::int64_t>
         hyper.max_iter = 7;
         hyper.history_size = history;
         hyper.line_search = search;
-        const ShardMap whole(small_layout().padded_numel(), 1, 4096);
+        const ShardMap whole(rosenbrock_layout().padded_numel(), 1, 4096);
         const Run one = minimise(reference::make_lbfgs, reference::mean_loss, hyper, whole, 3, bad);
         CHECK(one.reports.back().loss < one.reports.front().first_loss);
         for (const int world : worlds) {
           CAPTURE(world);
-          const ShardMap chunks(small_layout().padded_numel(), world, 1024);
+          const ShardMap chunks(rosenbrock_layout().padded_numel(), world, 1024);
           check_same(one, minimise(cuda::make_lbfgs, cuda::mean_loss, hyper, chunks, 3, bad));
           check_same(one, minimise(cuda::make_lbfgs, cuda::mean_loss, hyper, odd_shards(world), 3, bad));
         }

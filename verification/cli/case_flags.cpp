@@ -115,8 +115,8 @@ std::shared_ptr<CaseFlags> add_case_flags(CLI::App& command) {
   command.add_option(
       "pattern", flags->patterns,
       "case ids, or patterns with * and ?; a word without them matches any id that contains it. "
-      "'op/*' compares single operations, 'controls/*' tries legal differences (default: all cases of "
-      "byte_gpt)");
+      "'op/*' compares single operations, 'lbfgs/*' runs of L-BFGS, 'controls/*' tries legal differences "
+      "(default: all cases of byte_gpt)");
   const auto list = [&](const char* flag, std::vector<std::string>& target, const char* help) {
     command.add_option(flag, target, help)->delimiter(',');
   };

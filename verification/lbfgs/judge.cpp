@@ -1,0 +1,153 @@
+#include "verification/lbfgs/judge.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "verification/lbfgs/sharded_point.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+std::string indexed(const char* name, std::size_t i) { return name + ("[" + std::to_string(i) + "]"); }
+
+TensorView view_of(Span<const float> values) {
+  return {const_cast<float*>(values.data()), DType::fp32, numel(values)};  // comparisons only read
+}
+
+}  // namespace
+
+LbfgsJudge::LbfgsJudge(const LbfgsSetup& place, std::string what)
+    : layout_(*place.layout),
+      pieces_(own_pieces(place)),
+      shard_numel_(place.shards->shard_numel(place.comm->rank())),
+      rank_(place.comm->rank()),
+      what_(std::move(what)) {}
+
+void LbfgsJudge::note(Divergence divergence) {
+  if (divergence_) return;  // only the first one is a cause
+  divergence.step = step_;
+  divergence.phase.reset();
+  divergence.rank = rank_;
+  if (divergence.what.empty()) divergence.what = what_ + when_;
+  divergence_ = std::move(divergence);
+  order_of_first_ = order_;
+}
+
+void LbfgsJudge::begin_step(std::int64_t step, const SavedStep& truth) {
+  step_ = step;
+  when_.clear();
+  truth_ = &truth;
+  evaluations_ = 0;
+  order_ = 0;
+}
+
+void LbfgsJudge::evaluation(Span<const float> point, double loss, Span<const float> grad) {
+  const std::size_t e = evaluations_++;
+  if (e >= truth_->evaluations.size()) {
+    Divergence extra;
+    extra.buffer = indexed("point", e);
+    extra.what = "is an evaluation that the reference does not make";
+    ++order_;
+    ++differing_;
+    return note(std::move(extra));
+  }
+  const SavedEvaluation& want = truth_->evaluations[e];
+  vector(indexed("point", e), want.point, point);
+  number(indexed("loss", e), want.loss, loss);
+  vector(indexed("grad", e), want.grad, grad);
+}
+
+void LbfgsJudge::report(const LbfgsReport& got) {
+  const LbfgsReport& want = truth_->report;
+  count("report.evaluations", want.evaluations, got.evaluations);
+  count("report.iterations", want.iterations, got.iterations);
+  count("report.pairs_stored", want.pairs_stored, got.pairs_stored);
+  count("report.pairs_skipped", want.pairs_skipped, got.pairs_skipped);
+  number("report.first_loss", want.first_loss, got.first_loss);
+  number("report.loss", want.loss, got.loss);
+  number("report.max_abs_grad", want.max_abs_grad, got.max_abs_grad);
+  number("report.gtd", want.gtd, got.gtd);
+  number("report.step_length", want.step_length, got.step_length);
+  count("report.end", static_cast<std::int64_t>(want.end), static_cast<std::int64_t>(got.end));
+}
+
+void LbfgsJudge::state(std::int64_t step, const LbfgsState& want, const LbfgsState& got,
+                       const std::string& when) {
+  step_ = step;
+  when_ = when;
+  vector("master", want.master, got.master);
+  count("pending", want.pending ? 1 : 0, got.pending ? 1 : 0);
+  count("started", want.started ? 1 : 0, got.started ? 1 : 0);
+  count("iterations", want.iterations, got.iterations);
+  count("evaluations", want.evaluations, got.evaluations);
+  number("h", want.h, got.h);
+  count("num_pairs", static_cast<std::int64_t>(want.rho.size()), static_cast<std::int64_t>(got.rho.size()));
+  const std::size_t pairs =
+      std::min({want.rho.size(), got.rho.size(), got.steps.size(), got.grad_changes.size()});
+  for (std::size_t i = 0; i < pairs; ++i) {
+    number(indexed("rho", i), want.rho[i], got.rho[i]);
+    vector(indexed("steps", i), want.steps[i], got.steps[i]);
+    vector(indexed("grad_changes", i), want.grad_changes[i], got.grad_changes[i]);
+  }
+  if (!want.pending || !got.pending) return;
+  vector("grad_before", want.grad_before, got.grad_before);
+  vector("move", want.move, got.move);
+}
+
+/// want: [padded_numel]; got: [shard_numel].
+void LbfgsJudge::vector(const std::string& buffer, Span<const float> want, Span<const float> got) {
+  ++order_;
+  Divergence d;
+  d.buffer = buffer;
+  if (numel(got) != shard_numel_) {
+    d.what = "has " + std::to_string(got.size()) + " elements, and the shard " + std::to_string(shard_numel_);
+    ++differing_;
+    return note(std::move(d));
+  }
+  for (const Piece& piece : pieces_) {
+    const auto part = [&](Span<const float> values, std::int64_t begin) {
+      return view_of(values.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(piece.numel)));
+    };
+    const Comparison here =
+        compare(part(want, piece.global_begin), part(got, piece.local_begin), 0, piece.numel);
+    d.compared += here.compared;
+    d.differing += here.differing;
+    if (!here.first) continue;
+    d.last_global_index = piece.global_begin + here.last_index;
+    if (d.global_index >= 0) continue;
+    d.shard_index = piece.local_begin + here.first->index;
+    d.global_index = piece.global_begin + here.first->index;
+    d.parameter = layout_.tensors()[static_cast<std::size_t>(piece.tensor)].name;
+    d.coordinates = layout_.coordinates(d.global_index);
+    d.reference_value = show_bits(DType::fp32, here.first->reference_bits);
+    d.candidate_value = show_bits(DType::fp32, here.first->candidate_bits);
+  }
+  compared_ += d.compared;
+  differing_ += d.differing;
+  if (d.differing > 0) note(std::move(d));
+}
+
+void LbfgsJudge::number(const std::string& buffer, double want, double got) {
+  scalar(buffer, DType::fp64, std::bit_cast<std::uint64_t>(want), std::bit_cast<std::uint64_t>(got));
+}
+
+void LbfgsJudge::count(const std::string& buffer, std::int64_t want, std::int64_t got) {
+  scalar(buffer, DType::u64, static_cast<std::uint64_t>(want), static_cast<std::uint64_t>(got));
+}
+
+void LbfgsJudge::scalar(const std::string& buffer, DType dtype, std::uint64_t want, std::uint64_t got) {
+  ++order_;
+  const Comparison comparison = compare({&want, dtype, 1}, {&got, dtype, 1}, 0, 1);
+  compared_ += comparison.compared;
+  differing_ += comparison.differing;
+  if (!comparison.first) return;
+  Divergence d;
+  d.buffer = buffer;
+  d.compared = d.differing = 1;
+  d.reference_value = show_bits(dtype, want);
+  d.candidate_value = show_bits(dtype, got);
+  note(std::move(d));
+}
+
+}  // namespace zeroproof::verification

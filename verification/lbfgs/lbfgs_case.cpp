@@ -1,0 +1,85 @@
+#include "verification/lbfgs/lbfgs_case.hpp"
+
+#include <algorithm>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == '/') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+const LbfgsRecipe& find_recipe(const std::string& workload, const std::string& name) {
+  std::vector<std::string> workloads;
+  std::vector<std::string> names;
+  for (const LbfgsRecipe& recipe : lbfgs_recipes()) {
+    if (recipe.workload == workload && recipe.name == name) return recipe;
+    workloads.emplace_back(recipe.workload);
+    if (recipe.workload == workload) names.emplace_back(recipe.name);
+  }
+  const bool known = !names.empty();
+  fail(ErrorCode::config,
+       known ? "L-BFGS recipe '" + name + "' does not exist for " + workload
+             : "L-BFGS workload '" + workload + "' does not exist",
+       "the case id names nothing that can run",
+       "did you mean " + nearest(known ? name : workload, known ? names : workloads) + "?");
+}
+
+LbfgsCaseSpec parse_id(const std::vector<std::string>& parts) {
+  LbfgsCaseSpec spec;
+  spec.recipe = &find_recipe(parts[1], parts[2]);
+  spec.world = parse_world(parts[3]);
+  ZP_CHECK(spec.world.kind != WorldSpec::Kind::mpi, ErrorCode::config,
+           "an L-BFGS case was asked for in world " + spec.world.id(),
+           "its ranks are threads of one process, which hold the truth they are compared with",
+           "use threads:" + std::to_string(spec.world.size));
+  spec.layout = parse_choice<LayoutKind>("layout", parts[4]);
+  return spec;
+}
+
+std::vector<LbfgsCaseSpec> usual_cases() {
+  std::vector<LbfgsCaseSpec> cases;
+  for (const LbfgsRecipe& recipe : lbfgs_recipes()) {
+    cases.push_back({&recipe, {}, LayoutKind::contract});
+    for (const int size : {2, 3}) {
+      for (const LayoutKind layout : {LayoutKind::contract, LayoutKind::deepspeed_flat, LayoutKind::fsdp2}) {
+        cases.push_back({&recipe, {WorldSpec::Kind::threads, size}, layout});
+      }
+    }
+  }
+  return cases;
+}
+
+}  // namespace
+
+std::string LbfgsCaseSpec::id() const {
+  return "lbfgs/" + std::string(recipe->workload) + "/" + std::string(recipe->name) + "/" + world.id() + "/" +
+         std::string(name(layout));
+}
+
+bool names_lbfgs(const std::string& pattern) { return pattern == "lbfgs" || pattern.rfind("lbfgs/", 0) == 0; }
+
+std::vector<LbfgsCaseSpec> lbfgs_cases(const std::string& pattern) {
+  const std::vector<std::string> parts = split(pattern);
+  const bool wild = pattern.find_first_of("*?") != std::string::npos;
+  if (!wild && parts.size() == 5) return {parse_id(parts)};
+  std::vector<LbfgsCaseSpec> selected;
+  for (const LbfgsCaseSpec& spec : usual_cases()) {
+    const std::string id = spec.id();
+    const bool begins = id.rfind(pattern, 0) == 0 && (pattern.back() == '/' || id[pattern.size()] == '/');
+    if (wild ? matches(pattern, id) : begins) selected.push_back(spec);
+  }
+  return selected;
+}
+
+}  // namespace zeroproof::verification
