@@ -8,6 +8,7 @@
 #include "common/base/digest.hpp"
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
+#include "cuda/faults/fault.hpp"
 #include "cuda/host/node_stack.hpp"
 #include "cuda/lbfgs_agreement.hpp"
 #include "cuda/production_lbfgs.hpp"
@@ -73,6 +74,8 @@ LbfgsEnd ProductionLbfgs::run(Closure& closure, LbfgsReport& report) {
   if (!good) return LbfgsEnd::nonfinite;
   if (max_abs_grad_ <= hyper.tolerance_grad) return LbfgsEnd::gradient;
   for (;;) {
+    const std::int64_t not_counted =
+        ZP_FAULT(setup_.exec, "lbfgs-max-eval-per-iteration") ? report.evaluations : 0;
     ++report.iterations;
     ++iterations_;
     double t = hyper.lr;
@@ -81,6 +84,9 @@ LbfgsEnd ProductionLbfgs::run(Closure& closure, LbfgsReport& report) {
       started_ = true;
       const double u = 1 / vectors_.sum_abs(grad_);
       t = (u < 1 ? u : 1) * hyper.lr;
+    } else if (ZP_FAULT(setup_.exec, "lbfgs-history-one-behind")) {
+      find_direction();
+      remember_pair(report);
     } else {
       remember_pair(report);
       find_direction();
@@ -91,7 +97,10 @@ LbfgsEnd ProductionLbfgs::run(Closure& closure, LbfgsReport& report) {
       drop_memory();
       return LbfgsEnd::nonfinite;
     }
-    if (!(gtd <= -hyper.tolerance_change)) return LbfgsEnd::no_descent;
+    if (!(gtd <= -hyper.tolerance_change)) {
+      if (ZP_FAULT(setup_.exec, "lbfgs-unmade-move-remembered")) pending_ = true;
+      return LbfgsEnd::no_descent;
+    }
 
     const double loss_before = loss_;
     const bool last = report.iterations == hyper.max_iter;
@@ -100,13 +109,15 @@ LbfgsEnd ProductionLbfgs::run(Closure& closure, LbfgsReport& report) {
     const bool moved =
         armijo ? search(closure, report, t, gtd) : move_without_search(closure, report, t, last);
     if (!moved) {
+      const bool keeps = armijo ? ZP_FAULT(setup_.exec, "lbfgs-failed-search-keeps-memory")
+                                : ZP_FAULT(setup_.exec, "lbfgs-nonfinite-keeps-memory");
       go_back();
-      drop_memory();
+      if (!keeps) drop_memory();
       return armijo ? LbfgsEnd::line_search : LbfgsEnd::nonfinite;
     }
     pending_ = true;
     if (last) return LbfgsEnd::max_iter;
-    if (report.evaluations >= max_eval_) return LbfgsEnd::max_eval;
+    if (report.evaluations - not_counted >= max_eval_) return LbfgsEnd::max_eval;
     if (max_abs_grad_ <= hyper.tolerance_grad) return LbfgsEnd::gradient;
     if (vectors_.max_abs(move_) <= hyper.tolerance_change) return LbfgsEnd::step;
     if (std::fabs(loss_ - loss_before) < hyper.tolerance_change) return LbfgsEnd::loss;
@@ -117,16 +128,24 @@ void ProductionLbfgs::remember_pair(LbfgsReport& report) {
   if (!pending_) return;
   pending_ = false;
   GuardedBuffer y = vectors_.make();
-  vectors_.each(y, grad_, grad_before_, [](float g, float before) { return g - before; });
+  const bool alias = ZP_FAULT(setup_.exec, "lbfgs-old-gradient-aliased");
+  vectors_.each(y, grad_, alias ? grad_ : grad_before_, [](float g, float before) { return g - before; });
   const double ys = vectors_.dot(y, move_);
   const double yy = vectors_.dot(y, y);
-  if (!(ys > smallest_curvature) || !std::isfinite(ys) || !std::isfinite(yy)) {
+  const bool curved = ys > smallest_curvature || ZP_FAULT(setup_.exec, "lbfgs-curvature-not-tested");
+  if (!curved || !std::isfinite(ys) || !std::isfinite(yy)) {
     ++report.pairs_skipped;
     return;
   }
-  if (static_cast<std::int64_t>(pairs_.size()) == setup_.hyper.history_size) pairs_.pop_front();
+  if (static_cast<std::int64_t>(pairs_.size()) == setup_.hyper.history_size) {
+    pairs_.erase(ZP_FAULT(setup_.exec, "lbfgs-newest-pair-removed") ? pairs_.end() - 1 : pairs_.begin());
+  }
   pairs_.push_back({std::exchange(move_, vectors_.make()), std::move(y), 1 / ys});
   h_ = ys / yy;
+  if (ZP_FAULT(setup_.exec, "lbfgs-h-of-oldest-pair")) {
+    const Pair& oldest = pairs_.front();
+    h_ = vectors_.dot(oldest.y, oldest.s) / vectors_.dot(oldest.y, oldest.y);
+  }
   ++report.pairs_stored;
 }
 
@@ -146,7 +165,8 @@ void ProductionLbfgs::find_direction() {
   vectors_.each(q, q, q, [c](float qi, float) { return c * qi; });
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     const double be = vectors_.dot(pairs_[i].y, q) * pairs_[i].rho;
-    const auto b = static_cast<float>(al[i] - be);
+    const double e = ZP_FAULT(setup_.exec, "lbfgs-second-loop-adds-al") ? al[i] : al[i] - be;
+    const auto b = static_cast<float>(e);
     vectors_.each(q, q, pairs_[i].s, [b](float qi, float si) {
       const float p = b * si;
       return qi + p;
@@ -158,6 +178,13 @@ void ProductionLbfgs::move_by(double t) {
   const auto a = static_cast<float>(t);
   vectors_.each(move_, direction_, direction_, [a](float d, float) { return a * d; });
   vectors_.each(master_, before_, move_, [](float x, float m) { return x + m; });
+}
+
+void ProductionLbfgs::go_back() {
+  if (ZP_FAULT(setup_.exec, "lbfgs-failed-search-keeps-x")) return;
+  const bool subtract = ZP_FAULT(setup_.exec, "lbfgs-x-restored-by-subtraction");
+  if (subtract) return vectors_.each(master_, master_, move_, [](float x, float m) { return x - m; });
+  vectors_.copy(before_, master_);
 }
 
 void ProductionLbfgs::keep(LbfgsReport& report, double t) {
@@ -176,6 +203,7 @@ bool ProductionLbfgs::move_without_search(Closure& closure, LbfgsReport& report,
 bool ProductionLbfgs::search(Closure& closure, LbfgsReport& report, double t, double gtd) {
   const double from = loss_;
   for (std::int64_t trial = 0; trial < setup_.hyper.max_ls; ++trial) {
+    if (ZP_FAULT(setup_.exec, "lbfgs-trials-accumulate")) vectors_.copy(master_, before_);
     move_by(t);
     const bool good = evaluate(closure, report);
     const double u = sufficient_decrease * t;

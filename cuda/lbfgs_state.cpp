@@ -3,6 +3,7 @@
 #include <string>
 
 #include "common/base/error.hpp"
+#include "cuda/faults/fault.hpp"
 #include "cuda/production_lbfgs.hpp"
 
 namespace zeroproof::cuda {
@@ -86,7 +87,7 @@ void ProductionLbfgs::load_state(const LbfgsState& full) {
     load(full.grad_changes[i], pairs_.back().y);
   }
   h_ = full.h;
-  pending_ = full.pending;
+  pending_ = full.pending && !ZP_FAULT(setup_.exec, "lbfgs-pending-lost-on-load");
   started_ = full.started;
   iterations_ = full.iterations;
   evaluations_ = full.evaluations;

@@ -10,10 +10,14 @@
 #include "common/base/guarded_buffer.hpp"
 #include "common/comm/communicator.hpp"
 #include "common/contracts/grad_norm.hpp"
+#include "cuda/faults/fault.hpp"
 #include "cuda/host/dot.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/limb_deposit.hpp"
 #include "cuda/host/piece_loop.hpp"
+#if defined(ZP_WITH_FAULTS)
+#include "cuda/faults/wrong_dot.hpp"
+#endif
 
 namespace zeroproof::cuda {
 
@@ -21,7 +25,11 @@ class LbfgsVectors {
  public:
   LbfgsVectors(const std::vector<Piece>& pieces, std::int64_t shard_numel, const Exec& exec,
                Communicator& comm)
-      : loop_(pieces), shard_numel_(shard_numel), exec_(exec), comm_(comm) {}
+      : loop_(ZP_FAULT(exec, "lbfgs-padding-counted") ? std::vector<Piece>{{0, 0, 0, 0, shard_numel}}
+                                                      : pieces),
+        shard_numel_(shard_numel),
+        exec_(exec),
+        comm_(comm) {}
 
   GuardedBuffer make() const { return {shard_numel_, DType::fp32}; }
 
@@ -43,6 +51,9 @@ class LbfgsVectors {
 
   /// R19 over all ranks.
   double dot(const GuardedBuffer& a, const GuardedBuffer& b) const {
+#if defined(ZP_WITH_FAULTS)
+    if (ZP_FAULT(exec_, "lbfgs-dot-in-fp32")) return dot_in_fp32(comm_, a.as<float>(), b.as<float>());
+#endif
     DotLimbs limbs = sum_over_pieces<DotLimbs>(
         [&](const Exec& exec, const Piece& piece, DotLimbs& sum) {
           host::dot_accumulate(exec, part(a, piece), part(b, piece), sum);
@@ -54,7 +65,7 @@ class LbfgsVectors {
         });
     host::dot_normalise(limbs);
     auto words = std::bit_cast<std::array<std::uint64_t, sizeof(DotLimbs) / 8>>(limbs);
-    comm_.all_reduce(words, IntegerReduce::sum);
+    if (!ZP_FAULT(exec_, "lbfgs-dot-of-own-shard")) comm_.all_reduce(words, IntegerReduce::sum);
     return host::dot_finish(std::bit_cast<DotLimbs>(words));
   }
 
@@ -68,7 +79,7 @@ class LbfgsVectors {
         [](const NormLimbs& from, NormLimbs& into) { host::merge(from, into); });
     host::grad_norm_normalise(limbs);
     auto words = std::bit_cast<std::array<std::uint64_t, sizeof(NormLimbs) / 8>>(limbs);
-    comm_.all_reduce(words, IntegerReduce::sum);
+    if (!ZP_FAULT(exec_, "lbfgs-length-of-own-shard")) comm_.all_reduce(words, IntegerReduce::sum);
     return host::grad_abs_finish(std::bit_cast<NormLimbs>(words));
   }
 
@@ -80,7 +91,7 @@ class LbfgsVectors {
         },
         [](std::uint32_t from, std::uint32_t& into) { into = std::max(into, from); });
     std::uint64_t word = mine;
-    comm_.all_reduce({&word, 1}, IntegerReduce::max);
+    if (!ZP_FAULT(exec_, "lbfgs-max-abs-of-own-shard")) comm_.all_reduce({&word, 1}, IntegerReduce::max);
     return host::grad_max_finish(static_cast<std::uint32_t>(word));
   }
 

@@ -45,7 +45,7 @@ class ProductionLbfgs final : public LbfgsOptimizer {
   bool move_without_search(Closure& closure, LbfgsReport& report, double t, bool last);
   bool search(Closure& closure, LbfgsReport& report, double t, double gtd);
   void keep(LbfgsReport& report, double t);
-  void go_back() { vectors_.copy(before_, master_); }
+  void go_back();
   void drop_memory() {
     pairs_.clear();
     pending_ = started_ = false;

@@ -15,7 +15,7 @@ string(APPEND text "  };\n  return headers;\n}\n\n")
 
 # Which file has the twin of which operation: functions that begin a line.
 string(APPEND text "const std::vector<TwinFile>& twin_files() {\n  static const std::vector<TwinFile> files = {\n")
-set(results "void|bool|float|double|StepScalars|LossScalerState|std::vector<TreeNode>")
+set(results "void|bool|float|double|StepScalars|LossScalerState|std::vector<TreeNode>|std::unique_ptr<LbfgsOptimizer>")
 foreach(folder IN ITEMS reference cuda cuda/host cuda/device)
   file(GLOB sources RELATIVE ${ROOT} ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu)
   list(FILTER sources EXCLUDE REGEX "no_device")

@@ -104,8 +104,9 @@ constexpr FaultCase steps[] = {
 Span<const FaultCase> fault_plan() {
   static const std::vector<FaultCase> plan = [] {
     std::vector<FaultCase> all(std::begin(steps), std::end(steps));
-    const Span<const FaultCase> placed = placed_fault_plan();
-    all.insert(all.end(), placed.begin(), placed.end());
+    for (const Span<const FaultCase> more : {placed_fault_plan(), lbfgs_fault_plan()}) {
+      all.insert(all.end(), more.begin(), more.end());
+    }
     return all;
   }();
   return plan;

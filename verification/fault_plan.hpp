@@ -33,14 +33,24 @@ struct FaultCase {
 /// One row for every fault of the catalogue.
 Span<const FaultCase> fault_plan();
 
-/// The rows of what stages, grids, layouts, groups, bins and overlap promise: the last ones of the plan.
+/// The rows of what stages, grids, layouts, groups, bins and overlap promise.
 Span<const FaultCase> placed_fault_plan();
+
+/// The rows of L-BFGS: the last ones of the plan.
+Span<const FaultCase> lbfgs_fault_plan();
 
 /// The row of a fault. Errors: internal if there is none.
 const FaultCase& plan_of(std::string_view fault);
 
-/// Runs the case of a row in lock-step or free, with a fault or, "", without one.
-CaseResult run_row(const FaultCase& row, std::string_view fault, Mode mode);
+/// What became of the case of a row.
+struct RowOutcome {
+  Status status = Status::error;
+  std::string reason;
+  std::optional<Divergence> divergence;
+};
+
+/// Runs the case of a row in lock-step or free (L-BFGS: always free), with a fault or, "", without one.
+RowOutcome run_row(const FaultCase& row, std::string_view fault, Mode mode);
 
 /// How well one fault was found.
 struct FaultFinding {

@@ -19,7 +19,7 @@ std::string mark(bool good, const Paint& paint) {
 void add_miss(std::string& out, const FaultFinding& f) {
   if (f.exact) return;
   out += fmt::format("    case      {}\n    expected  step {}, phase {}, rank {}: {} {}\n    found     {}\n",
-                     f.expected->case_id, f.expected->step, name(f.fault->phase), f.expected->rank,
+                     f.expected->case_id, f.expected->step, place_of(*f.fault), f.expected->rank,
                      f.expected->buffer, f.expected->parameter,
                      f.reason.empty() ? "nothing: the case passed" : f.reason);
   if (!f.expected->says.empty()) out += fmt::format("    wanted    {}\n", f.expected->says);
@@ -40,7 +40,7 @@ std::string to_text(const FaultReport& report, bool colour) {
   std::set<std::string_view> classes;
   for (const FaultFinding& f : report.faults) {
     out += fmt::format("{:<32} {:<16} {:<8} {}  {}     {}\n", f.fault->id, f.fault->fault_class,
-                       name(f.fault->phase), mark(f.caught, paint), mark(f.attributed, paint),
+                       place_of(*f.fault), mark(f.caught, paint), mark(f.attributed, paint),
                        mark(f.exact, paint));
     add_miss(out, f);
     attributed += f.attributed ? 1 : 0;
@@ -77,7 +77,7 @@ std::string to_json(const FaultReport& report) {
   for (const FaultFinding& f : report.faults) {
     json["faults"].push_back({{"id", f.fault->id},
                               {"class", f.fault->fault_class},
-                              {"phase", name(f.fault->phase)},
+                              {"phase", f.fault->phase ? Json(name(*f.fault->phase)) : Json(nullptr)},
                               {"source", f.fault->source},
                               {"case", f.expected->case_id},
                               {"caught", f.caught},

@@ -2,13 +2,14 @@
 
 #include "common/base/error.hpp"
 #include "verification/fault_plan.hpp"
+#include "verification/selection.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
 FaultFinding judge_fault(const cuda::Fault& fault) {
   const FaultCase& expected = plan_of(fault.id);
-  const CaseResult result = run_row(expected, fault.id, Mode::lockstep);
+  const RowOutcome result = run_row(expected, fault.id, Mode::lockstep);
   const bool named = result.reason.find(expected.says) != std::string::npos;
   FaultFinding finding{
       &fault, &expected, result.status == Status::fail, false, false, result.divergence, result.reason};
@@ -29,9 +30,10 @@ FaultFinding judge_fault(const cuda::Fault& fault) {
 
 }  // namespace
 
-CaseResult run_row(const FaultCase& row, std::string_view fault, Mode mode) {
+RowOutcome run_row(const FaultCase& row, std::string_view fault, Mode mode) {
   std::string id(row.case_id);
-  if (mode == Mode::free) id.replace(id.find("lockstep"), 8, "free");
+  const bool lbfgs = names_lbfgs(id);
+  if (mode == Mode::free && !lbfgs) id.replace(id.find("lockstep"), 8, "free");
   VerifyOptions options;
   options.patterns = {id};
   options.fault = fault;
@@ -41,8 +43,13 @@ CaseResult run_row(const FaultCase& row, std::string_view fault, Mode mode) {
     config.comm_timeout_s = 10;
     if (row.config != nullptr) row.config(config);
   };
-  RunReport report = run_cases(options, selected_cases(options), [](double, const std::string&) {});
-  return std::move(report.cases.front());
+  const RunReport report = run_selection(options, select_cases(options), [](double, const std::string&) {});
+  if (lbfgs) {
+    const CheckResult& result = report.checks.front();
+    return {result.status, result.reason, result.divergence};
+  }
+  const CaseResult& result = report.cases.front();
+  return {result.status, result.reason, result.divergence};
 }
 
 const FaultCase& plan_of(std::string_view fault) {
@@ -97,7 +104,7 @@ FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressS
     ControlFinding& control = report.controls[i];
     progress(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(report.controls.size()),
              "no fault: " + std::string(control.case_id));
-    const CaseResult result = run_row(*control.row, "", Mode::lockstep);
+    const RowOutcome result = run_row(*control.row, "", Mode::lockstep);
     control.status = result.status;
     control.reason = result.reason;
   }

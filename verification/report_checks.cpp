@@ -127,8 +127,8 @@ void add_failure(std::string& out, const CheckResult& check, const Paint& paint)
   }
   if (check.divergence) out += place_lines(*check.divergence);
   if (check.differing > 0) {
-    out += fmt::format("  extent    {} of {} results differ\n", grouped(check.differing),
-                       grouped(check.compared));
+    out += fmt::format("  {}    {} of {} results differ\n", check.divergence ? "in all" : "extent",
+                       grouped(check.differing), grouped(check.compared));
     if (check.ulps.sign_or_nan > 0 || check.ulps.largest > 0)
       out += "  ulps      " + to_string(check.ulps) + "\n";
   }

@@ -1,11 +1,12 @@
 #include "cuda/faults/catalogue.hpp"
 
 #include <array>
+#include <vector>
 
 namespace zeroproof::cuda {
 namespace {
 
-constexpr std::array<Fault, 90> catalogue = {{
+constexpr std::array<Fault, 90> steps = {{
     {"do-nothing", "elementwise math", Phase::update, "the update leaves master and moments as they are", ""},
     {"Z01-decay-after-update", "elementwise math", Phase::update,
      "weight decay reads the parameter after the update moved it", "huggingface/transformers#14539"},
@@ -183,7 +184,17 @@ constexpr std::array<Fault, 90> catalogue = {{
 
 }  // namespace
 
-Span<const Fault> fault_catalogue() { return catalogue; }
+Span<const Fault> fault_catalogue() {
+  static const std::vector<Fault> catalogue = [] {
+    std::vector<Fault> all(steps.begin(), steps.end());
+    const Span<const Fault> lbfgs = lbfgs_faults();
+    all.insert(all.end(), lbfgs.begin(), lbfgs.end());
+    return all;
+  }();
+  return catalogue;
+}
+
+std::string_view place_of(const Fault& fault) { return fault.phase ? name(*fault.phase) : "l-bfgs"; }
 
 bool faults_built() {
 #if defined(ZP_WITH_FAULTS)

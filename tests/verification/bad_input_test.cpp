@@ -59,6 +59,10 @@ TEST_CASE("values that make no run") {
   expect_refusal("--persistent -1", "persistent");
   expect_refusal("byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/sum:native", "native");
   expect_refusal("byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/grid:1x2x1", "1x2x1");
+  expect_refusal("lbfgs/rosenbrok", "did you mean rosenbrock?");
+  expect_refusal("lbfgs/rosenbrock/arm/self/contract", "did you mean armijo?");
+  expect_refusal("lbfgs/rosenbrock/armijo/mpi:2/contract", "use threads:2");
+  expect_refusal("lbfgs/rosenbrock/armijo/self/flat", "deepspeed_flat");
   expect_refusal("--bucket 1000", "1000");
   expect_refusal("--bucket 0", "0");
   expect_refusal("--threads -1", "-1");
@@ -68,6 +72,7 @@ TEST_CASE("values that make no run") {
   expect_refusal("--seed banana", "banana");
   expect_refusal("--comm-timeout 0", "comm_timeout_s");
   expect_refusal("--fault Z49", "Z49-double-unscale");
+  expect_refusal("--fault lbfgs-dot", "lbfgs-dot-in-fp32");
   expect_refusal("--fault Z49-double-unscale", "zeroproof-faults", 3);
 }
 

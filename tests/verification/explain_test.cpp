@@ -43,6 +43,20 @@ TEST_CASE("every operation and phase is explained in 80 columns, without colour 
   }
 }
 
+TEST_CASE("L-BFGS, which is no operation, is explained too") {
+  const CliResult text = run_cli("explain lbfgs");
+  CHECK(text.exit_code == 0);
+  CHECK(widest(text.out) <= 80);
+  for (const char* part :
+       {"One rank of L-BFGS.", "reference/lbfgs.cpp, cuda/lbfgs.cpp", "class       bitwise",
+        "rosenbrock/failed-search", "zeroproof verify 'lbfgs/*'", "(77)", "lbfgs-dot-of-own-shard"}) {
+    CHECK_MESSAGE(text.out.find(part) != std::string::npos, part);
+  }
+  CHECK(run_cli("explain").out.find("\n  lbfgs ") != std::string::npos);
+  CHECK(run_cli("explain update").out.find("lbfgs-") == std::string::npos);
+  CHECK(run_cli("explain lbgfs").err.find("did you mean lbfgs?") != std::string::npos);
+}
+
 TEST_CASE("an operation is explained by its doc block, class, twins, cases and faults") {
   const std::string text = run_cli("explain adam_update").out;
   for (const char* part :

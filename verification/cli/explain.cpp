@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 
@@ -7,36 +5,13 @@
 #include "common/step/config.hpp"
 #include "cuda/faults/catalogue.hpp"
 #include "verification/cli/commands.hpp"
+#include "verification/cli/explain_text.hpp"
 #include "verification/contract_text.hpp"
 #include "verification/contract_version.hpp"
 #include "verification/ops/op_case.hpp"
-#include "verification/progress.hpp"
 
 namespace zeroproof::verification {
 namespace {
-
-constexpr std::size_t columns = 80;
-
-std::string heading(const std::string& text) {
-  return wants_colour(STDOUT_FILENO) ? "\033[1m" + text + "\033[0m" : text;
-}
-
-/// "  label     first, second, third", continued under the first word.
-std::string labelled(const std::string& label, const std::vector<std::string>& words,
-                     const std::string& separator) {
-  std::string line = "  " + label;
-  line.resize(14, ' ');
-  std::string out;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string word = words[i] + (i + 1 < words.size() ? separator : "");
-    if (line.size() + word.size() > columns && line.size() > 14) {
-      out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-      line = std::string(14, ' ');
-    }
-    line += word + " ";
-  }
-  return out + line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-}
 
 std::vector<std::string> phase_names(const std::vector<Phase>& phases) {
   std::vector<std::string> names;
@@ -48,12 +23,10 @@ std::string faults_of(const std::vector<Phase>& phases) {
   std::string out;
   for (const cuda::Fault& fault : cuda::fault_catalogue()) {
     if (std::find(phases.begin(), phases.end(), fault.phase) == phases.end()) continue;
-    out += "    " + std::string(fault.id) + "\n" + wrapped({std::string(fault.summary)}, columns, "        ");
+    out += fault_text(fault);
   }
   return out.empty() ? "    none\n" : out;
 }
-
-std::string block_of(const std::string& type) { return wrapped(doc_block(type), columns, "  "); }
 
 int explain_op(const Op& op) {
   std::string out = heading(op.name) + "\n\n" + block_of(op.type) + "\n";
@@ -108,7 +81,7 @@ std::string line_of(const Op& op) {
   std::string line = op.name;
   line.resize(std::max<std::size_t>(28, line.size() + 1), ' ');
   line += block.empty() ? "" : block.front();
-  if (line.size() > columns - 2) line = line.substr(0, line.rfind(' ', columns - 6)) + " ...";
+  if (line.size() > explain_columns - 2) line = line.substr(0, line.rfind(' ', explain_columns - 6)) + " ...";
   return "  " + line + "\n";
 }
 
@@ -124,6 +97,7 @@ int explain_all() {
   for (const Op& op : all_ops()) {
     if (op.phases.empty()) out += line_of(op);
   }
+  out += "\n" + heading("another optimizer") + "\n" + lbfgs_line();
   std::fputs(out.c_str(), stdout);
   return 0;
 }
@@ -134,10 +108,15 @@ int explain(const std::string& what) {
   for (const Phase phase : all_phases) {
     if (name(phase) == what) return explain_phase(phase);
   }
+  if (what == "lbfgs") {
+    std::fputs(explain_lbfgs().c_str(), stdout);
+    return 0;
+  }
   std::vector<std::string> close;
   std::vector<std::string> known;
   for (const Op& op : all_ops()) known.push_back(op.name);
   for (const Phase phase : all_phases) known.emplace_back(name(phase));
+  known.emplace_back("lbfgs");
   for (const std::string& candidate : known) {
     if (candidate.find(what) != std::string::npos) close.push_back(candidate);
   }
@@ -155,7 +134,7 @@ void add_explain(CLI::App& app, std::function<int()>& chosen) {
       "explain",
       "the contract of an operation or phase, its twins, cases and faults (without a name: all of them)");
   const auto what = std::make_shared<std::string>();
-  command->add_option("name", *what, "an operation, such as adamw_update, or a phase, such as update");
+  command->add_option("name", *what, "an operation, such as adamw_update, a phase, such as update, or lbfgs");
   command->callback([what, &chosen] { chosen = [what] { return explain(*what); }; });
 }
 

@@ -20,7 +20,7 @@ int list(const CaseFlags& flags, bool faults, bool with_recipes) {
   if (faults) {
     for (const cuda::Fault& fault : cuda::fault_catalogue()) {
       std::printf("%-32s %-16s %-8s %s\n", std::string(fault.id).c_str(),
-                  std::string(fault.fault_class).c_str(), std::string(name(fault.phase)).c_str(),
+                  std::string(fault.fault_class).c_str(), std::string(cuda::place_of(fault)).c_str(),
                   std::string(fault.summary).c_str());
     }
     return 0;

@@ -19,25 +19,32 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-const LbfgsRecipe& find_recipe(const std::string& workload, const std::string& name) {
-  std::vector<std::string> workloads;
-  std::vector<std::string> names;
-  for (const LbfgsRecipe& recipe : lbfgs_recipes()) {
-    if (recipe.workload == workload && recipe.name == name) return recipe;
-    workloads.emplace_back(recipe.workload);
-    if (recipe.workload == workload) names.emplace_back(recipe.name);
-  }
-  const bool known = !names.empty();
-  fail(ErrorCode::config,
-       known ? "L-BFGS recipe '" + name + "' does not exist for " + workload
-             : "L-BFGS workload '" + workload + "' does not exist",
-       "the case id names nothing that can run",
-       "did you mean " + nearest(known ? name : workload, known ? names : workloads) + "?");
+[[noreturn]] void refuse(const std::string& what, const std::string& text,
+                         const std::vector<std::string>& known) {
+  fail(ErrorCode::config, "L-BFGS " + what + " '" + text + "' does not exist",
+       "the case id names nothing that can run", "did you mean " + nearest(text, known) + "?");
 }
 
-LbfgsCaseSpec parse_id(const std::vector<std::string>& parts) {
+/// The recipe an id names, or nullptr if it ends before that. Errors: there is no such workload or recipe.
+const LbfgsRecipe* named_recipe(const std::vector<std::string>& parts) {
+  if (parts.size() < 2 || parts[1].empty()) return nullptr;
+  const bool whole = parts.size() >= 3 && !parts[2].empty();
+  std::vector<std::string> workloads;
+  std::vector<std::string> recipes;
+  for (const LbfgsRecipe& recipe : lbfgs_recipes()) {
+    workloads.emplace_back(recipe.workload);
+    if (recipe.workload != parts[1]) continue;
+    if (whole && recipe.name == parts[2]) return &recipe;
+    recipes.emplace_back(recipe.name);
+  }
+  if (recipes.empty()) refuse("workload", parts[1], workloads);
+  if (whole) refuse("recipe", parts[2], recipes);
+  return nullptr;
+}
+
+LbfgsCaseSpec parse_id(const LbfgsRecipe& recipe, const std::vector<std::string>& parts) {
   LbfgsCaseSpec spec;
-  spec.recipe = &find_recipe(parts[1], parts[2]);
+  spec.recipe = &recipe;
   spec.world = parse_world(parts[3]);
   ZP_CHECK(spec.world.kind != WorldSpec::Kind::mpi, ErrorCode::config,
            "an L-BFGS case was asked for in world " + spec.world.id(),
@@ -72,7 +79,8 @@ bool names_lbfgs(const std::string& pattern) { return pattern == "lbfgs" || patt
 std::vector<LbfgsCaseSpec> lbfgs_cases(const std::string& pattern) {
   const std::vector<std::string> parts = split(pattern);
   const bool wild = pattern.find_first_of("*?") != std::string::npos;
-  if (!wild && parts.size() == 5) return {parse_id(parts)};
+  const LbfgsRecipe* recipe = wild ? nullptr : named_recipe(parts);
+  if (recipe != nullptr && parts.size() == 5) return {parse_id(*recipe, parts)};
   std::vector<LbfgsCaseSpec> selected;
   for (const LbfgsCaseSpec& spec : usual_cases()) {
     const std::string id = spec.id();

@@ -48,12 +48,12 @@ void add_rosenbrock(std::vector<LbfgsRecipe>& all) {
   add("none", "whole steps", fixed, whole()).evicts = true;
   add("armijo", "backtracking", search, whole()).evicts = true;
 
-  add("nonfinite", "f, then one element of g, then f at the start of a step", fixed,
+  add("nonfinite", "f or one element of g is not finite", fixed,
       {End::nonfinite, End::nonfinite, End::nonfinite, End::max_iter})
       .disturbed = {{1, 4, Disturbance::infinite_loss},
                     {2, 3, Disturbance::nan_gradient},
                     {3, 1, Disturbance::infinite_loss}};
-  add("nonfinite-trial", "a search steps back from points that are not finite", search, whole()).disturbed = {
+  add("nonfinite-trial", "the same, in trials of a search", search, whole()).disturbed = {
       {1, 3, Disturbance::nan_gradient}, {2, 2, Disturbance::infinite_loss}};
 
   LbfgsRecipe& failed = add("failed-search", "no trial of a search is accepted", search,
@@ -74,7 +74,7 @@ void add_rosenbrock(std::vector<LbfgsRecipe>& all) {
   LbfgsRecipe& max_eval = add("max-eval", "evaluations run out", search, std::vector<End>(3, End::max_eval));
   max_eval.hyper.max_eval = 3;
 
-  LbfgsRecipe& tolerances = add("tolerances", "a short move, a small change of f, a small gradient", search,
+  LbfgsRecipe& tolerances = add("tolerances", "small moves, changes of f, gradients", search,
                                 {End::step, End::loss, End::gradient, End::gradient});
   tolerances.hyper.max_iter = 6;
   tolerances.hyper.tolerance_change = 0.25;

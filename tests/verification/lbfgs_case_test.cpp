@@ -1,0 +1,307 @@
+// L-BFGS cases: they pass, they name a wrong optimizer's first place, and nothing passes them that is not the same.
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "common/base/error.hpp"
+#include "tests/verification/cli_support.hpp"
+#include "tests/verification/wrong_lbfgs.hpp"
+#include "verification/lbfgs/judge.hpp"
+#include "verification/selection.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+using namespace zeroproof::verification;
+
+LbfgsRunOptions tiny_options() {
+  LbfgsRunOptions options;
+  VerifyOptions defaults;
+  options.config = config_of(defaults, "byte_gpt_tiny");
+  return options;
+}
+
+/// rosenbrock/none on three ranks, of which the second owns elements 0 to 2 and 2048.
+CheckResult judged(const LbfgsTwin& candidate) {
+  const LbfgsCaseSpec spec = lbfgs_cases("lbfgs/rosenbrock/none/threads:3/contract").front();
+  const LbfgsRunOptions options = tiny_options();
+  const auto problem = make_problem(*spec.recipe, options.config);
+  return judge_lbfgs(spec, *problem, true_trajectory(*spec.recipe, *problem), candidate, options);
+}
+
+/// What a case says of production that does one thing wrong.
+Divergence place_of(const Wrong& wrong) {
+  const CheckResult result = judged(wrong_lbfgs(wrong));
+  CAPTURE(result.reason);
+  CHECK(result.status == Status::fail);
+  CHECK(result.differing > 0);
+  REQUIRE(result.divergence.has_value());
+  return *result.divergence;
+}
+
+std::string refusal(const std::string& pattern) {
+  try {
+    lbfgs_cases(pattern);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("every L-BFGS case passes, and takes the branches it is for") {
+  const std::vector<LbfgsCaseSpec> cases = lbfgs_cases("lbfgs/*");
+  std::set<std::string> worlds;
+  std::set<std::string> ends;
+  for (const LbfgsCaseSpec& spec : cases) {
+    worlds.insert(spec.world.id() + "/" + std::string(name(spec.layout)));
+    for (const LbfgsEnd end : spec.recipe->ends) ends.insert(std::string(name(end)));
+  }
+  CHECK(worlds.size() == 7);
+  CHECK(ends.size() == 8);  // every way a step can end
+  for (const CheckResult& result : run_lbfgs_cases(cases, tiny_options())) {
+    CAPTURE(result.id);
+    CAPTURE(result.reason);
+    CHECK(result.status == Status::pass);
+    CHECK(result.compared > 10'000);
+    CHECK(result.differing == 0);
+  }
+}
+
+TEST_CASE("ids of L-BFGS cases") {
+  const std::vector<LbfgsCaseSpec> all = lbfgs_cases("lbfgs");
+  CHECK(all.size() == 7 * lbfgs_recipes().size());
+  CHECK(lbfgs_cases("lbfgs/*").size() == all.size());
+  CHECK(lbfgs_cases("lbfgs/").size() == all.size());
+  for (const LbfgsCaseSpec& spec : all) {
+    const std::vector<LbfgsCaseSpec> again = lbfgs_cases(spec.id());
+    REQUIRE(again.size() == 1);
+    CHECK(again.front().id() == spec.id());
+  }
+  CHECK(lbfgs_cases("lbfgs/rosenbrock/nonfinite").size() == 7);  // not nonfinite-trial
+  CHECK(lbfgs_cases("lbfgs/rosenbrock/none/threads:2").size() == 3);
+  CHECK(lbfgs_cases("lbfgs/rosenbrock/none/threads:5/greedy").front().world.size == 5);
+  CHECK(lbfgs_cases("lbfgs/zz*").empty());
+  CHECK(lbfgs_cases("lbfgs/rosenbrock/none/self/contract/more").empty());
+  CHECK(refusal("lbfgs/byte_gpt").find("did you mean byte_gpt_tiny?") != std::string::npos);
+  CHECK(refusal("lbfgs/rosenbrock/armio/self/contract").find("did you mean armijo?") != std::string::npos);
+  CHECK(refusal("lbfgs/rosenbrock/none/mpi:2/contract").find("use threads:2") != std::string::npos);
+  CHECK(refusal("lbfgs/rosenbrock/none/self/fsdp").find("fsdp2") != std::string::npos);
+  CHECK(refusal("lbfgs/rosenbrock/none/threads:0/fsdp2").find("threads:0") != std::string::npos);
+}
+
+TEST_CASE("L-BFGS runs when it is asked for, and only then") {
+  VerifyOptions options;
+  CHECK(select_cases(options).lbfgs.empty());
+  options.patterns = {"byte_gpt_tiny", "op/clip", "*"};
+  CHECK(select_cases(options).lbfgs.empty());
+  options.patterns = {"lbfgs/rosenbrock/none", "lbfgs/*/none/*"};
+  const Selection selection = select_cases(options);
+  CHECK(selection.steps.empty());
+  CHECK(selection.lbfgs.size() == 14);  // each once
+  CHECK(selection.size() == 14);
+  options.gradients = "some.safetensors";
+  CHECK_THROWS_AS(select_cases(options), Error);
+}
+
+TEST_CASE("a wrong optimizer is named at its step, rank, buffer and element") {
+  Wrong wrong;
+  wrong.rank = 1;
+  wrong.step = 2;
+  wrong.buffer = "steps[1]";
+  Divergence d = place_of(wrong);
+  CHECK(d.step == 2);
+  CHECK_FALSE(d.phase.has_value());
+  CHECK(d.rank == 1);
+  CHECK(d.buffer == "steps[1]");
+  CHECK(d.parameter == "a");
+  CHECK(d.coordinates == "[2]");
+  CHECK(d.global_index == 2);
+  CHECK(d.last_global_index == 2);
+  CHECK(d.differing == 1);
+  CHECK(d.compared == 4);
+  CHECK(d.reference_value != d.candidate_value);
+
+  for (const char* buffer : {"master", "grad_before", "move", "grad_changes[0]", "steps[0]"}) {
+    wrong.buffer = buffer;
+    d = place_of(wrong);
+    CHECK(d.buffer == buffer);
+    CHECK(d.global_index == 2);
+  }
+  for (const char* buffer :
+       {"rho[1]", "h", "pending", "started", "iterations", "evaluations", "num_pairs", "report.gtd",
+        "report.loss", "report.first_loss", "report.max_abs_grad", "report.step_length", "report.end",
+        "report.iterations", "report.evaluations", "report.pairs_stored", "report.pairs_skipped"}) {
+    wrong.buffer = buffer;
+    d = place_of(wrong);
+    CHECK(d.step == 2);
+    CHECK(d.rank == 1);
+    CHECK(d.buffer == buffer);
+    CHECK(d.global_index == -1);
+  }
+}
+
+TEST_CASE("an evaluation elsewhere, one too many, one too few") {
+  Wrong wrong;
+  wrong.step = 3;
+  wrong.rank = 2;
+  wrong.buffer = "point[2]";
+  const Divergence elsewhere = place_of(wrong);
+  CHECK(elsewhere.step == 3);
+  CHECK(elsewhere.rank == 2);
+  CHECK(elsewhere.buffer == "point[2]");
+  CHECK(elsewhere.parameter == "b");
+  CHECK(elsewhere.global_index == 1024);
+  wrong.buffer = "one more";
+  const Divergence more = place_of(wrong);
+  CHECK(more.step == 3);
+  CHECK(more.rank == 0);  // the ranks evaluate together
+  CHECK(more.buffer == "point[5]");
+  CHECK(more.what.find("the reference does not make") != std::string::npos);
+}
+
+TEST_CASE("what a load loses shows before the next step") {
+  Wrong wrong;
+  wrong.rank = 1;
+  wrong.step = 2;
+  wrong.buffer = "rho[0]";
+  wrong.on_load = true;
+  const Divergence d = place_of(wrong);
+  CHECK(d.step == 2);
+  CHECK(d.buffer == "rho[0]");
+  CHECK(d.what.find("loaded again") != std::string::npos);
+}
+
+TEST_CASE("NaN is a difference unless both are NaN") {
+  Wrong wrong;
+  wrong.rank = 1;
+  wrong.step = 1;
+  wrong.value = Wrong::Value::nan;
+  for (const char* buffer : {"master", "steps[0]", "move", "rho[0]", "h", "report.gtd", "report.loss"}) {
+    wrong.buffer = buffer;
+    const Divergence d = place_of(wrong);
+    CHECK(d.buffer == buffer);
+    CHECK(d.candidate_value.find("nan") != std::string::npos);
+  }
+
+  const ShardMap shards(rosenbrock_layout().padded_numel(), 1, 2048);
+  const auto alone = make_self_communicator();
+  LbfgsSetup place;
+  place.layout = &rosenbrock_layout();
+  place.shards = &shards;
+  place.comm = alone.get();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> nans(4096, nan);
+  const std::vector<float> others(4096, -nan);  // another sign
+  const std::vector<float> zeros(4096);
+  SavedStep truth;
+  truth.evaluations.push_back({nans, nans, std::numeric_limits<double>::quiet_NaN()});
+  LbfgsJudge same(place, "differs");
+  same.begin_step(1, truth);
+  same.evaluation(others, -truth.evaluations[0].loss, others);
+  CHECK_FALSE(same.divergence().has_value());
+  CHECK(same.compared() == 2 * 1046 + 1);
+  LbfgsJudge number(place, "differs");
+  number.begin_step(1, truth);
+  number.evaluation(others, 0, zeros);
+  CHECK(number.divergence()->buffer == "loss[0]");
+  CHECK(number.differing() == 1047);
+}
+
+TEST_CASE("what is not the size of the shard is a difference") {
+  Wrong wrong;
+  wrong.rank = 1;
+  wrong.step = 1;
+  wrong.buffer = "master";
+  wrong.value = Wrong::Value::shorter;
+  CHECK(place_of(wrong).what.find("elements, and the shard") != std::string::npos);
+}
+
+TEST_CASE("errors of ranks, and what a difference led to") {
+  Wrong wrong;
+  wrong.rank = 1;
+  wrong.step = 2;
+  wrong.buffer = "throws";
+  const CheckResult thrown = judged(wrong_lbfgs(wrong));
+  CHECK(thrown.status == Status::error);
+  CHECK(thrown.reason.find("planted") != std::string::npos);
+  wrong.buffer = "point[1] then throws";
+  const CheckResult both = judged(wrong_lbfgs(wrong));
+  CHECK(both.status == Status::fail);
+  CHECK(both.divergence->buffer == "point[1]");
+  CHECK(both.reason.find("(then: ") != std::string::npos);
+}
+
+TEST_CASE("a truth that proves little is not believed, and a wrong one blames no candidate") {
+  const LbfgsRunOptions options = tiny_options();
+  LbfgsRecipe recipe = *lbfgs_cases("lbfgs/rosenbrock/skipped-pair/self/contract").front().recipe;
+  LbfgsCaseSpec spec{&recipe, {WorldSpec::Kind::threads, 2}, LayoutKind::contract};
+  const auto run = [&] {
+    const auto problem = make_problem(recipe, options.config);
+    return judge_lbfgs(spec, *problem, true_trajectory(recipe, *problem), production_lbfgs(), options);
+  };
+  CHECK(run().status == Status::pass);
+  recipe.skipped = 2;
+  CHECK(run().status == Status::mistrusted);
+  recipe.skipped = 0;
+  recipe.evicts = true;
+  CHECK(run().status == Status::pass);
+  recipe.hyper.history_size = 100;
+  CHECK(run().reason == "no pair had to be removed");
+  recipe.evicts = false;
+  recipe.ends[1] = LbfgsEnd::gradient;
+  CHECK(run().reason.find("step 2 ends by max_iter, not by gradient") != std::string::npos);
+  recipe.ends = {LbfgsEnd::max_iter};
+  recipe.hyper.max_iter = 1;
+  CHECK(run().reason.find("no pair was stored") != std::string::npos);
+
+  const auto problem = make_problem(recipe, options.config);
+  LbfgsTrajectory truth = true_trajectory(recipe, *problem);
+  truth.steps[0].evaluations[0].loss += 1;
+  const CheckResult wrong = judge_lbfgs(spec, *problem, truth, production_lbfgs(), options);
+  CHECK(wrong.status == Status::fail);
+  CHECK(wrong.divergence->what == "of the reference over ranks differs from the reference on one rank");
+}
+
+TEST_CASE("reports, replay lines and bundles know L-BFGS") {
+  const TemporaryFolder folder;
+  const std::string id = "lbfgs/rosenbrock/failed-search/threads:3/contract";
+  const std::string files = quoted("text,json:" + folder.file("r.json") + ",junit:" + folder.file("r.xml"));
+  const CliResult good = run_cli("verify " + id + " --report " + files);
+  CHECK(good.exit_code == 0);
+  CHECK(good.out.find("rosenbrock/failed-search") != std::string::npos);
+  CHECK(good.out.find("operations:") == std::string::npos);
+  const auto json = nlohmann::json::parse(read_file(folder.file("r.json")));
+  CHECK(json.at("checks").at(0).at("id") == id);
+  CHECK(json.at("checks").at(0).at("divergence").is_null());
+  CHECK(read_file(folder.file("r.xml")).find("name=\"" + id + "\"") != std::string::npos);
+
+  const CliResult bad = run_cli("verify " + id + " --fault lbfgs-failed-search-keeps-x --save-failing " +
+                                    quoted(folder.file("bundles")) + " --report " + files,
+                                "zeroproof-faults");
+  CHECK(bad.exit_code == 1);
+  CHECK(bad.out.find("first at  step 2  rank 1  buffer master: differs from the reference") !=
+        std::string::npos);
+  const auto failed = nlohmann::json::parse(read_file(folder.file("r.json"))).at("checks").at(0);
+  CHECK(failed.at("divergence").at("phase").is_null());
+  CHECK(failed.at("divergence").at("parameter") == "a");
+  const std::string replay = failed.at("replay");
+  const CliResult again = run_cli(replay.substr(replay.find(" replay ")), "zeroproof-faults");
+  CHECK(again.exit_code == 1);
+  CHECK(again.out.find("buffer master") != std::string::npos);
+  const std::size_t saved = bad.out.find("saved: ");
+  REQUIRE(saved != std::string::npos);
+  const std::string bundle = bad.out.substr(saved + 7, bad.out.find('\n', saved) - saved - 7);
+  CHECK(std::filesystem::exists(bundle + "/text.bin"));
+  const CliResult replayed = run_cli("replay " + quoted(bundle), "zeroproof-faults");
+  CHECK(replayed.out.find("the same failure") != std::string::npos);
+
+  CHECK(run_cli("list 'lbfgs/*'").out.find(id) != std::string::npos);
+  CHECK(run_cli("list").out.find("lbfgs") == std::string::npos);
+  CHECK(run_cli("verify lbfgs/zz*").exit_code == 4);
+}
