@@ -10,17 +10,16 @@
 namespace zeroproof::verification {
 namespace {
 
-bool wanted(const VerifyOptions& options, const OpCaseSpec& spec) {
-  if (options.twins.empty()) return true;
-  const Twin twin = spec.device ? Twin::device : Twin::host;
-  return std::find(options.twins.begin(), options.twins.end(), twin) != options.twins.end();
+bool wanted(const VerifyOptions& options, Twin twin) {
+  return options.twins.empty() ||
+         std::find(options.twins.begin(), options.twins.end(), twin) != options.twins.end();
 }
 
 void add_ops(Selection& selection, const VerifyOptions& options, const std::string& pattern) {
   for (const OpCaseSpec& spec : op_cases(pattern)) {
     const auto same = [&](const OpCaseSpec& other) { return other.id() == spec.id(); };
     const bool there = std::any_of(selection.ops.begin(), selection.ops.end(), same);
-    if (!there && wanted(options, spec)) selection.ops.push_back(spec);
+    if (!there && wanted(options, spec.device ? Twin::device : Twin::host)) selection.ops.push_back(spec);
   }
 }
 
@@ -30,7 +29,7 @@ void add_lbfgs(Selection& selection, const VerifyOptions& options, const std::st
   for (const LbfgsCaseSpec& spec : lbfgs_cases(pattern)) {
     const auto same = [&](const LbfgsCaseSpec& other) { return other.id() == spec.id(); };
     const bool there = std::any_of(selection.lbfgs.begin(), selection.lbfgs.end(), same);
-    if (!there) selection.lbfgs.push_back(spec);
+    if (!there && wanted(options, Twin::host)) selection.lbfgs.push_back(spec);
   }
 }
 

@@ -72,7 +72,7 @@ TEST_CASE("values that make no run") {
   expect_refusal("--seed banana", "banana");
   expect_refusal("--comm-timeout 0", "comm_timeout_s");
   expect_refusal("--fault Z49", "Z49-double-unscale");
-  expect_refusal("--fault lbfgs-dot", "lbfgs-dot-in-fp32");
+  expect_refusal("--fault lbfgs-dot", "lbfgs-dot-of-own-shard");
   expect_refusal("--fault Z49-double-unscale", "zeroproof-faults", 3);
 }
 

@@ -2,13 +2,14 @@
 
 #include <doctest.h>
 
-#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
 #include "common/base/error.hpp"
 #include "tests/verification/cli_support.hpp"
 #include "tests/verification/wrong_lbfgs.hpp"
+#include "verification/lbfgs/byte_gpt_problem.hpp"
 #include "verification/lbfgs/judge.hpp"
 #include "verification/selection.hpp"
 
@@ -73,6 +74,46 @@ TEST_CASE("every L-BFGS case passes, and takes the branches it is for") {
   }
 }
 
+TEST_CASE("L-BFGS gets the mean loss of byte_gpt's micro-batches, and its gradient") {
+  const RunConfig config = tiny_options().config;
+  const ByteGptProblem problem(config);
+  const Experiment model = lbfgs_experiment(config);
+  const auto padded = static_cast<std::size_t>(problem.layout().padded_numel());
+  std::vector<float> point = problem.start();
+  std::vector<std::vector<float>> leaves;
+  double loss = 0;
+  for (std::int64_t j = 0; j < config.micro_batches; ++j) {
+    const auto numel = static_cast<std::int64_t>(padded);
+    leaves.emplace_back(padded);
+    loss +=
+        model.leaf(1, j, {point.data(), DType::fp32, numel}, 0, {leaves.back().data(), DType::fp32, numel});
+  }
+  const ShardMap shards(problem.layout().padded_numel(), 1, problem.bucket_numel());
+  const auto alone = make_self_communicator();
+  LbfgsSetup place;
+  place.layout = &problem.layout();
+  place.shards = &shards;
+  place.comm = alone.get();
+  for (const LbfgsTwin* twin : {&reference_lbfgs(), &production_lbfgs()}) {
+    const auto closure = problem.closure(place, *twin, 3);
+    std::vector<float> grad(padded);
+    CHECK(closure->evaluate(point, grad) == doctest::Approx(loss / 7).epsilon(1e-14));
+    for (const Piece& piece : problem.layout().pieces({{0, problem.layout().padded_numel()}})) {
+      for (auto i = static_cast<std::size_t>(piece.global_begin);
+           i < static_cast<std::size_t>(piece.global_begin + piece.numel); ++i) {
+        double sum = 0;
+        double size = 0;
+        for (const std::vector<float>& leaf : leaves) {
+          sum += leaf[i];
+          size += std::fabs(leaf[i]);
+        }
+        REQUIRE(std::fabs(grad[i] - sum / 7) <=
+                0x1p-21 * size / 7);  // 4 roundings of at most the sum of all sizes
+      }
+    }
+  }
+}
+
 TEST_CASE("ids of L-BFGS cases") {
   const std::vector<LbfgsCaseSpec> all = lbfgs_cases("lbfgs");
   CHECK(all.size() == 7 * lbfgs_recipes().size());
@@ -105,6 +146,10 @@ TEST_CASE("L-BFGS runs when it is asked for, and only then") {
   CHECK(selection.steps.empty());
   CHECK(selection.lbfgs.size() == 14);  // each once
   CHECK(selection.size() == 14);
+  options.twins = {Twin::device};  // there is none
+  CHECK(select_cases(options).lbfgs.empty());
+  options.twins = {Twin::host};
+  CHECK(select_cases(options).lbfgs.size() == 14);
   options.gradients = "some.safetensors";
   CHECK_THROWS_AS(select_cases(options), Error);
 }
