@@ -37,7 +37,7 @@ constexpr std::array<Fault, 19> lbfgs = {{
     {"lbfgs-failed-search-keeps-x", "line search", std::nullopt,
      "x stays at the last trial of a search that found nothing", "hjmshi/PyTorch-LBFGS#9"},
     {"lbfgs-x-restored-by-subtraction", "line search", std::nullopt,
-     "x gets back what it was by taking the rounded move off", ""},
+     "x gets back what it was by taking the rounded move off", "hjmshi/PyTorch-LBFGS#3"},
     {"lbfgs-trials-accumulate", "line search", std::nullopt, "every trial starts where the last one ended",
      ""},
     {"lbfgs-max-eval-per-iteration", "step count", std::nullopt,
