@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "common/comm/self.hpp"
 #include "verification/lbfgs/rosenbrock.hpp"
 
 namespace zeroproof::tests {

@@ -11,9 +11,9 @@ namespace zeroproof::verification {
 /// What an evaluation does besides evaluating.
 enum class Disturbance : std::uint8_t {
   infinite_loss,
-  nan_gradient,       ///< in the last element of the last tensor: one rank alone has it
-  higher_loss,        ///< by 1e6: no trial of a search is accepted
-  steeper_gradient,   ///< 4 times g: the curvature of the move that ends there is negative
+  nan_gradient,      ///< in the last element of the last tensor: one rank alone has it
+  higher_loss,       ///< by 1e6: no trial of a search is accepted
+  steeper_gradient,  ///< 4 times g: the curvature of the move that ends there is negative
 };
 
 /// step, evaluation: counted from 1, the evaluations of every step anew.
