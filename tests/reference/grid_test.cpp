@@ -35,6 +35,28 @@ void check_grids(const std::vector<Grid>& grids) {
   }
 }
 
+/// What one rank of a grid makes its optimizer from, with the exact norm.
+struct GridRank {
+  GridRank(const Grid& grid, const GridPlace& place)
+      : model(grid.tp),
+        layout(model.layout()),
+        shards(layout.padded_numel(), grid.ranks, 1024),
+        initial(layout) {
+    setup.layout = &layout;
+    setup.shards = &shards;
+    setup.comm = place.comm;
+    setup.replicas = place.replicas;
+    setup.tp = place.tp;
+    setup.hyper.norm = NormForm::exact;
+  }
+
+  const CutModel model;
+  const FlatLayout layout;
+  const ShardMap shards;
+  const InitialState initial;
+  OptimizerSetup setup;
+};
+
 }  // namespace
 
 TEST_CASE("grid: context parallel parts are leaves of the tree") {
@@ -58,21 +80,11 @@ TEST_CASE("grid: a value that is not finite on one rank stops every rank of the 
   for (int culprit = 0; culprit < 8; ++culprit) {
     std::vector<int> skipped(8, -1);
     run_grid(grid, [&](const GridPlace& place) {
-      const CutModel model(grid.tp);
-      const FlatLayout layout = model.layout();
-      const ShardMap shards(layout.padded_numel(), grid.ranks, 1024);
-      const InitialState initial(layout);
-      OptimizerSetup setup;
-      setup.layout = &layout;
-      setup.shards = &shards;
-      setup.comm = place.comm;
-      setup.replicas = place.replicas;
-      setup.tp = place.tp;
-      setup.hyper.norm = NormForm::exact;
-      PartSource source(model, grid, 0, place.tp_rank, DType::fp32);
-      setup.placement = source.placement();
-      const auto optimizer = reference::make_distributed_optimizer(setup);
-      optimizer->load_state(initial.view());
+      GridRank rank(grid, place);
+      PartSource source(rank.model, grid, 0, place.tp_rank, DType::fp32);
+      rank.setup.placement = source.placement();
+      const auto optimizer = reference::make_distributed_optimizer(rank.setup);
+      optimizer->load_state(rank.initial.view());
       optimizer->run_phase(Phase::prepare, source);
       optimizer->run_phase(Phase::reduce, source);
       if (place.number == culprit) write(stored(*optimizer, BufferId::grad_sum).view, inf32);
@@ -88,21 +100,11 @@ TEST_CASE("grid: ranks with other scalars are named on every rank of the step") 
     const Grid grid{2, 3, 2, 1};
     std::vector<std::string> texts(12);
     run_grid(grid, [&](const GridPlace& place) {
-      const CutModel model(grid.tp);
-      const FlatLayout layout = model.layout();
-      const ShardMap shards(layout.padded_numel(), grid.ranks, 1024);
-      const InitialState initial(layout);
-      OptimizerSetup setup;
-      setup.layout = &layout;
-      setup.shards = &shards;
-      setup.comm = place.comm;
-      setup.replicas = place.replicas;
-      setup.tp = place.tp;
-      setup.hyper.norm = NormForm::exact;
-      if (change(place)) setup.hyper.lr = 0.5;
-      const auto optimizer = reference::make_distributed_optimizer(setup);
-      optimizer->load_state(initial.view());
-      PartSource source(model, grid, 0, place.tp_rank, DType::fp32);
+      GridRank rank(grid, place);
+      if (change(place)) rank.setup.hyper.lr = 0.5;
+      const auto optimizer = reference::make_distributed_optimizer(rank.setup);
+      optimizer->load_state(rank.initial.view());
+      PartSource source(rank.model, grid, 0, place.tp_rank, DType::fp32);
       try {
         optimizer->run_phase(Phase::prepare, source);
       } catch (const Error& error) {

@@ -19,6 +19,7 @@ int nothing_matches(const VerifyOptions& options) {
   const bool one_word = pattern.find_first_of("*?/") == std::string::npos;
   std::vector<std::string> known = workload_names();
   for (const Op& op : all_ops()) known.push_back(op.name);
+  known.emplace_back("lbfgs");
   const std::string meant = one_word ? "did you mean " + nearest(pattern, known) + "? " : "";
   std::fprintf(
       stderr,
