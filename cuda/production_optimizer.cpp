@@ -15,11 +15,6 @@
 namespace zeroproof::cuda {
 namespace {
 
-Span<float> part(const CountedBuffer& buffer, const Piece& piece) {
-  return buffer->as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
-                                     static_cast<std::size_t>(piece.numel));
-}
-
 std::vector<FlatRange> state_ranges(const OptimizerSetup& setup) {
   if (setup.stage > 0) return setup.shards->shard(setup.comm->rank());
   if (setup.layout->padded_numel() == 0) return {};

@@ -20,6 +20,12 @@
 
 namespace zeroproof::cuda {
 
+/// The elements of a piece, in a buffer of the shard.
+inline Span<float> part(const CountedBuffer& buffer, const Piece& piece) {
+  return buffer->as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
+                                     static_cast<std::size_t>(piece.numel));
+}
+
 /// One rank of the production optimizer. Phases are in production_optimizer.cpp, what taps see in
 /// production_views.cpp.
 class ProductionOptimizer final : public DistributedOptimizer {

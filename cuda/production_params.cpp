@@ -8,11 +8,6 @@
 namespace zeroproof::cuda {
 namespace {
 
-Span<float> part(const CountedBuffer& buffer, const Piece& piece) {
-  return buffer->as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
-                                     static_cast<std::size_t>(piece.numel));
-}
-
 TensorView part_of(const TensorView& view, std::int64_t begin, std::int64_t numel) {
   return {static_cast<std::byte*>(view.data) + begin * num_bytes(view.dtype), view.dtype, numel};
 }

@@ -13,13 +13,6 @@ std::int64_t overlap(const FlatRange& a, const FlatRange& b) {
   return std::max<std::int64_t>(0, std::min(a.end, b.end) - std::max(a.begin, b.begin));
 }
 
-/// This rank's slice of a bucket of the contract's layout.
-FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank) {
-  const std::int64_t chunks = bucket.numel() / layout_alignment;
-  return {bucket.begin + chunks * rank / world_size * layout_alignment,
-          bucket.begin + chunks * (rank + 1) / world_size * layout_alignment};
-}
-
 /// Joins neighbours; the rank's part of a bucket is split if more than one range is left.
 bool is_split(const std::vector<FlatRange>& owned) {
   for (std::size_t i = 1; i < owned.size(); ++i) {
@@ -42,8 +35,10 @@ void set_model(StepShape& shape, const OptimizerSetup& setup) {
 
 }  // namespace
 
-std::int64_t contract_slice_numel(std::int64_t numel, int world_size, int rank) {
-  return contract_slice({0, numel}, world_size, rank).numel();
+FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank) {
+  const std::int64_t chunks = bucket.numel() / layout_alignment;
+  return {bucket.begin + chunks * rank / world_size * layout_alignment,
+          bucket.begin + chunks * (rank + 1) / world_size * layout_alignment};
 }
 
 void set_contract_buckets(StepShape& shape, std::int64_t padded_numel, std::int64_t bucket_numel) {

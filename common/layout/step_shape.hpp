@@ -85,8 +85,8 @@ struct StepShape {
   std::int64_t kept_numel() const { return stage == 0 ? padded_numel : shard_numel; }
 };
 
-/// Elements of the contract's layout that a rank owns of a bucket of `numel` elements (a multiple of 1024).
-std::int64_t contract_slice_numel(std::int64_t numel, int world_size, int rank);
+/// What a rank owns of a bucket of the contract's layout, whose length is a multiple of 1024.
+FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank);
 
 /// Sets padded_numel, buckets and shard_numel for the contract's layout without a shard map: any number of
 /// ranks in the time of one. world_size and rank must be set. Errors: invalid_argument as ShardMap's.

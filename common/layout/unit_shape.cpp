@@ -18,13 +18,6 @@ void check_visits(const std::vector<FlatRange>& units, const std::vector<int>& v
   }
 }
 
-/// This rank's slice of a bucket of the contract's layout.
-FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank) {
-  const std::int64_t chunks = bucket.numel() / layout_alignment;
-  return {bucket.begin + chunks * rank / world_size * layout_alignment,
-          bucket.begin + chunks * (rank + 1) / world_size * layout_alignment};
-}
-
 /// Collects the stretches of every rank, in the order in which they come.
 class Stretches {
  public:
@@ -68,7 +61,7 @@ void ContractOwnership::parts(const FlatRange& stretch, const Use& use) const {
     const FlatRange slice = contract_slice(bucket, world_size_, rank);
     const std::int64_t end = std::min(slice.end, stretch.end);
     const std::int64_t before =
-        bucket_begin / bucket_numel_ * contract_slice_numel(bucket_numel_, world_size_, rank);
+        bucket_begin / bucket_numel_ * contract_slice({0, bucket_numel_}, world_size_, rank).numel();
     use(rank, {at, end}, before + at - slice.begin);
     at = end;
   }

@@ -94,7 +94,7 @@ TEST_CASE("slices of the contract's layout by formula are those of the shard map
           for (std::size_t b = 0; b < by_map.buckets.size(); ++b) {
             REQUIRE(same(by_formula.buckets[b], by_map.buckets[b]));
             REQUIRE(by_formula.buckets[b].owned ==
-                    contract_slice_numel(by_map.buckets[b].range.numel(), world, rank));
+                    contract_slice(by_map.buckets[b].range, world, rank).numel());
           }
           for (std::size_t u = 0; u < 2; ++u) REQUIRE(same(by_formula.units[u], by_map.units[u]));
           REQUIRE(same(by_formula.persistent, by_map.persistent));

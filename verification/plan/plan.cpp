@@ -89,9 +89,9 @@ std::vector<std::int64_t> ranks_to_compute(const PlanSettings& settings, const F
     if (shape.rank == 0) instance = instance_of(shape);
     const std::int64_t rest = shape.padded_numel % settings.bucket_numel;
     const std::int64_t full = std::min(settings.bucket_numel, shape.padded_numel);
-    const RankKind kind{contract_slice_numel(full, shape.world_size, shape.rank),
-                        contract_slice_numel(rest, shape.world_size, shape.rank), stack_of(shape, rank),
-                        instance};
+    const RankKind kind{contract_slice({0, full}, shape.world_size, shape.rank).numel(),
+                        contract_slice({0, rest}, shape.world_size, shape.rank).numel(),
+                        stack_of(shape, rank), instance};
     const bool all = settings.grid.data_ranks() <= all_ranks_computed;
     if (all || first.emplace(kind, rank).second) ranks.push_back(rank);
   }
