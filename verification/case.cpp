@@ -14,18 +14,6 @@ namespace {
 constexpr std::array<std::string_view, num_statuses> status_names = {
     "pass", "fail", "mistrusted", "skipped", "error", "crashed", "hung"};
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 std::optional<std::int64_t> number_after(const std::string& text, std::string_view prefix) {
   if (text.rfind(prefix, 0) != 0) return std::nullopt;
   std::int64_t value = 0;
@@ -85,8 +73,20 @@ std::string CaseSpec::id() const {
          "/bucket:" + std::to_string(bucket_numel) + "/omp:" + std::to_string(omp_threads) + place.id();
 }
 
+std::vector<std::string> id_parts(const std::string& id) {
+  std::vector<std::string> parts(1);
+  for (const char c : id) {
+    if (c == '/') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
 std::optional<CaseSpec> parse_case_id(const std::string& id) {
-  const std::vector<std::string> parts = split(id, '/');
+  const std::vector<std::string> parts = id_parts(id);
   if (parts.size() < 9 || !is_recipe(parts[1])) return std::nullopt;
   const auto twin = parse_twin(parts[2]);
   const auto stage = number_after(parts[3], "stage");

@@ -59,6 +59,9 @@ struct CaseSpec {
 /// case has.
 std::optional<CaseSpec> parse_case_id(const std::string& id);
 
+/// What stands between the slashes of a case id: at least one part, any of them may be empty.
+std::vector<std::string> id_parts(const std::string& id);
+
 /// Shell-style match with * and ?; a pattern without them also matches every id that contains it.
 bool matches(const std::string& pattern, const std::string& id);
 

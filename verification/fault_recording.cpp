@@ -1,14 +1,11 @@
 #include "verification/fault_recording.hpp"
 
-#include <unistd.h>
-
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <vector>
 
-#include "common/base/error.hpp"
 #include "common/io/safetensors.hpp"
+#include "verification/temporary_file.hpp"
 #include "verification/workload/recorded.hpp"
 
 namespace zeroproof::verification {
@@ -39,13 +36,6 @@ std::array<float, numel> leaf(std::int64_t micro_batch) {
 class Recording {
  public:
   Recording() {
-    const char* folder = std::getenv("TMPDIR");
-    path_ = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/zeroproof-XXXXXX";
-    const int handle = ::mkstemp(path_.data());
-    ZP_CHECK(handle >= 0, ErrorCode::io, "no temporary file can be made as " + path_,
-             "a fault is looked for in gradients that are read from one",
-             "set TMPDIR to a folder that can be written");
-    ::close(handle);
     std::vector<SafeTensorSpec> specs;
     const auto for_all = [](const auto& body) {
       for (std::int64_t step = 1; step <= steps; ++step) {
@@ -55,21 +45,18 @@ class Recording {
     for_all([&](const std::string& name, std::int64_t) {
       specs.push_back({name, SafeDType::f32, {std::int64_t{numel}}});
     });
-    SafetensorsWriter writer(path_, specs);
+    SafetensorsWriter writer(file_.path(), specs);
     for_all([&](const std::string& name, std::int64_t j) {
       const std::array<float, numel> values = leaf(j);
       writer.write(name, std::as_bytes(Span<const float>(values)));
     });
     writer.finish();
   }
-  ~Recording() { ::unlink(path_.c_str()); }
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
 
  private:
-  std::string path_;
+  const TemporaryFile file_{"a fault is looked for in gradients that are read from one"};
 };
 
 }  // namespace

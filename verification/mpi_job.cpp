@@ -15,6 +15,7 @@
 #include "verification/json_types.hpp"
 #include "verification/mpi_launch.hpp"
 #include "verification/mpi_world.hpp"
+#include "verification/temporary_file.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -26,38 +27,6 @@ int from_environment(std::initializer_list<const char*> names) {
   }
   return -1;
 }
-
-/// A file in the temporary folder that disappears with this object.
-class TemporaryFile {
- public:
-  TemporaryFile() {
-    const char* folder = std::getenv("TMPDIR");
-    path_ = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/zeroproof-XXXXXX";
-    const int handle = ::mkstemp(path_.data());
-    ZP_CHECK(handle >= 0, ErrorCode::io, "no temporary file can be made as " + path_,
-             "results of MPI jobs come back through one", "set TMPDIR to a folder that can be written");
-    ::close(handle);
-  }
-  ~TemporaryFile() { ::unlink(path_.c_str()); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  void write(const std::vector<std::uint8_t>& bytes) const {
-    std::ofstream file(path_, std::ios::binary | std::ios::trunc);
-    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    file.close();
-    ZP_CHECK(file.good(), ErrorCode::io, "temporary file " + path_ + " could not be written",
-             "the MPI job reads its text there", "free space in TMPDIR");
-  }
-  std::string content() const {
-    std::ifstream file(path_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  }
-
- private:
-  std::string path_;
-};
 
 std::string own_path() {
   std::string path(4096, '\0');
@@ -101,10 +70,10 @@ CaseResult failed(const VerifyOptions& options, const CaseSpec& spec, Status sta
 
 std::vector<CaseResult> run_job(const VerifyOptions& options, int size, const std::vector<CaseSpec>& cases,
                                 const workload::Text& text) {
-  const TemporaryFile text_file;
+  const TemporaryFile text_file("an MPI job reads its text there");
   text_file.write(text.bytes);
-  const TemporaryFile report;
-  const TemporaryFile output;
+  const TemporaryFile report("results of MPI jobs come back through one");
+  const TemporaryFile output("the output of MPI jobs comes back through one");
   std::vector<std::string> words = mpirun_words(options.hostfile);
   words.insert(words.end(), {"-n", std::to_string(size), own_path(), "verify"});
   for (const CaseSpec& spec : cases) words.push_back(spec.id());

@@ -7,6 +7,7 @@
 
 #include "common/base/error.hpp"
 #include "common/comm/threads.hpp"
+#include "tests/verification/spread_buffer.hpp"
 #include "tests/verification/training_support.hpp"
 #include "verification/workload/byte_gpt_layered.hpp"
 
@@ -76,11 +77,7 @@ std::vector<float> trained(const RunConfig& config, const workload::Text& text, 
     for (const ExposedBuffer& buffer : optimizer->exposed(Phase::update)) {
       if (buffer.id != BufferId::master) continue;
       const std::lock_guard lock(mutex);
-      for (const Piece& piece : layout.pieces(buffer.ranges)) {
-        std::memcpy(result.data() + piece.global_begin,
-                    static_cast<const float*>(buffer.view.data) + piece.local_begin,
-                    static_cast<std::size_t>(piece.numel) * sizeof(float));
-      }
+      spread(layout, buffer, result);
     }
   });
   return result;

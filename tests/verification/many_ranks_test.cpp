@@ -12,6 +12,7 @@
 
 #include "common/comm/threads.hpp"
 #include "cuda/distributed_optimizer.hpp"
+#include "tests/verification/spread_buffer.hpp"
 #include "tests/verification/synthetic_layers.hpp"
 
 namespace {
@@ -68,11 +69,7 @@ std::vector<float> masters_after(const FlatLayout& layout, const Settings& setti
     for (const ExposedBuffer& buffer : optimizer->exposed(Phase::update)) {
       if (buffer.id != BufferId::master || (settings.stage == 0 && comm.rank() != 0)) continue;
       const std::lock_guard lock(mutex);
-      for (const Piece& piece : layout.pieces(buffer.ranges)) {
-        std::memcpy(result.data() + piece.global_begin,
-                    static_cast<const float*>(buffer.view.data) + piece.local_begin,
-                    static_cast<std::size_t>(piece.numel) * sizeof(float));
-      }
+      spread(layout, buffer, result);
     }
   });
   return result;

@@ -7,18 +7,6 @@
 namespace zeroproof::verification {
 namespace {
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == '/') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 [[noreturn]] void refuse(const std::string& what, const std::string& text,
                          const std::vector<std::string>& known) {
   fail(ErrorCode::config, "L-BFGS " + what + " '" + text + "' does not exist",
@@ -77,7 +65,7 @@ std::string LbfgsCaseSpec::id() const {
 bool names_lbfgs(const std::string& pattern) { return pattern == "lbfgs" || pattern.rfind("lbfgs/", 0) == 0; }
 
 std::vector<LbfgsCaseSpec> lbfgs_cases(const std::string& pattern) {
-  const std::vector<std::string> parts = split(pattern);
+  const std::vector<std::string> parts = id_parts(pattern);
   const bool wild = pattern.find_first_of("*?") != std::string::npos;
   const LbfgsRecipe* recipe = wild ? nullptr : named_recipe(parts);
   if (recipe != nullptr && parts.size() == 5) return {parse_id(*recipe, parts)};

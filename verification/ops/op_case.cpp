@@ -10,18 +10,6 @@
 namespace zeroproof::verification {
 namespace {
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == '/') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 std::vector<std::string> op_names() {
   std::vector<std::string> names;
   for (const Op& op : all_ops()) names.push_back(op.name);
@@ -103,7 +91,7 @@ bool names_ops(const std::string& pattern) {
 }
 
 std::vector<OpCaseSpec> op_cases(const std::string& pattern) {
-  const std::vector<std::string> parts = split(pattern);
+  const std::vector<std::string> parts = id_parts(pattern);
   const bool wild = pattern.find_first_of("*?") != std::string::npos;
   if (!wild && parts.size() == 5) return {parse_id(parts)};
   if (!wild && parts.size() >= 2 && parts[0] == "op" && !parts[1].empty() && find_op(parts[1]) == nullptr) {

@@ -12,36 +12,13 @@
 
 #include "common/base/error.hpp"
 #include "verification/mpi_launch.hpp"
+#include "verification/temporary_file.hpp"
 
 namespace zeroproof::verification::bench {
 namespace {
 
-/// run_mpirun writes to a file. It disappears with this object.
-class OutputFile {
- public:
-  OutputFile() {
-    path_ = (std::filesystem::temp_directory_path() / "zeroproof-bench-XXXXXX").string();
-    const int handle = ::mkstemp(path_.data());
-    ZP_CHECK(handle >= 0, ErrorCode::io, "no temporary file can be made as " + path_,
-             "the output of MPI jobs comes back through one", "set TMPDIR to a folder that can be written");
-    ::close(handle);
-  }
-  ~OutputFile() { ::unlink(path_.c_str()); }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string content() const {
-    std::ifstream file(path_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  }
-
- private:
-  std::string path_;
-};
-
 int run_job(const RankOptions& options, int ranks) {
-  const OutputFile output;
+  const TemporaryFile output("the output of MPI jobs comes back through one");
   std::vector<std::string> words = mpirun_words("");
   words.insert(words.end(),
                {"-n", std::to_string(ranks), std::filesystem::read_symlink("/proc/self/exe"), "--mib",
