@@ -1,11 +1,11 @@
 # shellcheck shell=sh
 # Finds what a build of zeroproof needs, installs what is missing, configures and builds.
 #
-# Sourced by verification/run, tests/run and tests/sanitize, which first set
+# Sourced by verification/run, tests/run, tests/sanitize and tests/style, which first set
 #   zp_root   the checkout (absolute path)
 #   zp_name   their own name, the prefix of every error
-#   zp_scope  "cli" (what the command line tool needs), "tests" (that and what the tests need) or
-#             "sanitize" (that and the sanitizers)
+#   zp_scope  "cli" (what the command line tool needs), "tests" (that and what the tests need),
+#             "sanitize" (that and the sanitizers) or "style" (that and the tools that look at the sources)
 # Sourcing only defines functions; zp_setup, zp_configure and zp_build do the work, on the preset
 # zp_preset ("cpu" if unset) in the folder zp_tree ("build").
 #
@@ -16,6 +16,7 @@
 #   ZP_MPI=AUTO|ON|OFF      handed to CMake; OFF also means: do not install it
 #   ZP_TSAN=AUTO|ON|OFF     the thread sanitizer, which needs clang: take it if it can be had, demand
 #                           it, or leave it out (tests/sanitize only)
+#   ZP_NIGHTLY=0|1          1: also what is not run for every change
 #   ZP_JOBS=n               parallel compilers and tests (all cores)
 #   ZP_DRY_RUN=0|1          1: print the commands, change nothing
 #   CXX                     the compiler (the first suitable one)
@@ -28,9 +29,27 @@ zp_root=${zp_root:?set by the script that sources this one}
 zp_name=${zp_name:?set by the script that sources this one}
 zp_scope=${zp_scope:?set by the script that sources this one}
 
+# shellcheck source=SCRIPTDIR/progress.sh disable=SC1091
+. "$zp_root/common/progress.sh"
+
 # ---------------------------------------------------------------- words
 
 zp_say() { printf '%s\n' "$*"; }
+
+# --help of the scripts: the same variables everywhere.
+zp_help_environment() {
+  cat <<'HELP'
+Environment (an empty value counts as unset):
+  ZP_INSTALL=auto|never   may packages be installed? (auto)
+  ZP_OFFLINE=0|1          1: never touch the network
+  ZP_CUDA=AUTO|ON|OFF     compile the device twins (AUTO: where there is nvcc)
+  ZP_MPI=AUTO|ON|OFF      ranks as processes (AUTO: where MPI can be had)
+  ZP_JOBS=N               parallel compilers and tests (all cores)
+  ZP_DRY_RUN=0|1          1: print the commands, change nothing
+  CXX                     the compiler (the first suitable one)
+  NO_COLOR                no colours, whatever the terminal
+HELP
+}
 
 zp_die() { # status, sentence
   printf '%s: %s\n' "$zp_name" "$2" >&2
@@ -102,9 +121,11 @@ zp_options() {
   zp_tsan=${ZP_TSAN:-AUTO}
   zp_tsan_name='a thread sanitizer (clang++ >= 14 with libomp)'
   zp_dry_run=${ZP_DRY_RUN:-0}
+  zp_nightly=${ZP_NIGHTLY:-0}
   zp_jobs=${ZP_JOBS:-$(zp_cores)}
   zp_one_of ZP_INSTALL "$zp_may_install" auto never
   zp_one_of ZP_OFFLINE "$zp_offline" 0 1
+  zp_one_of ZP_NIGHTLY "$zp_nightly" 0 1
   zp_one_of ZP_CUDA "$zp_cuda" AUTO ON OFF
   zp_one_of ZP_MPI "$zp_mpi" AUTO ON OFF
   zp_one_of ZP_TSAN "$zp_tsan" AUTO ON OFF
@@ -338,6 +359,11 @@ zp_find() {
 
   zp_asan_under='' zp_tsan_missing='' zp_tsan_cxx='' zp_tsan_under=''
   if [ "$zp_scope" = sanitize ]; then zp_find_sanitizers; fi
+  if [ "$zp_scope" = style ]; then
+    for zp_candidate in clang-format clang-tidy clang++ shellcheck; do
+      command -v "$zp_candidate" >/dev/null 2>&1 || zp_lacks "$zp_candidate" "${zp_candidate%++}"
+    done
+  fi
 
   zp_mpi_missing='' zp_mpi_version=''
   if [ "$zp_mpi" != OFF ]; then
@@ -443,9 +469,9 @@ zp_remedy() {
   fi
 }
 
-zp_apt() { # log, apt-get arguments...
-  zp_apt_log=$1
-  shift
+zp_apt() { # what is done, log, apt-get arguments...
+  zp_apt_doing=$1 zp_apt_log=$2
+  shift 2
   # sudo clears the environment, hence env; the messages are read below, hence LC_ALL
   set -- env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 "$@"
   if [ "$zp_installer" = sudo ]; then set -- sudo -n "$@"; fi
@@ -456,7 +482,7 @@ zp_apt() { # log, apt-get arguments...
   if [ "$zp_installer" = sudo ]; then zp_say "running: $(zp_quote "$@")"; fi
   # apt's own time limit covers dpkg's lock only; the lists and the archive have theirs
   zp_apt_tries=0
-  while ! "$@" >"$zp_apt_log" 2>&1 </dev/null 9>&-; do
+  while ! zp_long "$zp_apt_doing" "$zp_apt_log" "$@" 9>&-; do
     zp_apt_tries=$((zp_apt_tries + 1))
     if [ "$zp_apt_tries" -ge 24 ] || ! grep -q 'Could not get lock' "$zp_apt_log"; then
       return 1
@@ -493,21 +519,17 @@ zp_keep_known() { # packages...; sets zp_known
 }
 
 zp_install() { # packages...; 1 and zp_why_not if that failed
-  [ "$zp_dry_run" = 1 ] || zp_say "installing with apt-get: $* (log: $(zp_show "$zp_logs/apt-install.log"))"
-  zp_begin=$(date +%s)
+  [ "$zp_dry_run" = 1 ] || zp_say "to install with apt-get, $# packages: $*"
   # A broken entry among the sources fails the update but need not matter: the install decides.
-  zp_apt "$zp_logs/apt-update.log" update || true
+  zp_apt 'reading the package lists' "$zp_logs/apt-update.log" update || true
   zp_keep_known "$@"
   # shellcheck disable=SC2086  # a list of package names
   set -- $zp_known
-  if ! zp_apt "$zp_logs/apt-install.log" install -y --no-install-recommends "$@"; then
+  if ! zp_apt 'installing' "$zp_logs/apt-install.log" install -y --no-install-recommends "$@"; then
     zp_why_not=$(zp_apt_reason)
     return 1
   fi
-  if [ "$zp_dry_run" = 0 ]; then
-    zp_say "installed in $(($(date +%s) - zp_begin)) s"
-    hash -r
-  fi
+  [ "$zp_dry_run" = 1 ] || hash -r
 }
 
 # Installs what is missing or ends. Without MPI or the thread sanitizer less is checked, but soundly, so
@@ -710,15 +732,32 @@ zp_configure() { # ZP_TESTS: ON, OFF, or keep (stay ON where it is ON); more arg
     esac
   fi
   set -- env CXX="$zp_cxx" "$@"
-  zp_do "$@" || zp_die 2 "cmake could not configure the build (nothing was built); its own message above says why"
+  zp_configure_log=$zp_logs/configure-${zp_preset:-cpu}.log
+  zp_long 'configuring' "$zp_configure_log" "$@" || {
+    zp_long_failed "$zp_configure_log"
+    zp_die 2 "cmake could not configure the build (nothing was built); its own message above says why"
+  }
+}
+
+# How much there is to build, for people: what a build that does nothing counts.
+zp_steps_to_build() { # cmake --build arguments...
+  [ "$zp_dry_run" = 0 ] || return 0
+  zp_steps=$(cmake --build "${zp_tree:-$zp_root/build}" "$@" -- -n 2>/dev/null 9>&- |
+    sed -n 's/^\[[0-9]*\/\([0-9]*\)\].*/\1/p' | tail -n 1) || true
+  if [ -n "$zp_steps" ]; then printf '%s steps' "$zp_steps"; else printf 'nothing new'; fi
 }
 
 zp_build() { # status of a failed build, cmake --build arguments...
   zp_build_failed=$1
   shift
+  zp_build_log=$zp_logs/build-${zp_preset:-cpu}.log
+  zp_building="building with $zp_jobs compilers at once, $(zp_steps_to_build "$@"):"
   # the lock is ours, not that of a compiler server somebody left running
-  zp_do cmake --build "${zp_tree:-$zp_root/build}" --parallel "$zp_jobs" "$@" 9>&- ||
+  zp_long "$zp_building" "$zp_build_log" \
+    cmake --build "${zp_tree:-$zp_root/build}" --parallel "$zp_jobs" "$@" 9>&- || {
+    zp_long_failed "$zp_build_log"
     zp_die "$zp_build_failed" "the build failed (no result can be trusted from a part of it); the first error above says where"
+  }
 }
 
 # Open MPI's defaults refuse root and more ranks than cores, and its ranks spin while waiting:

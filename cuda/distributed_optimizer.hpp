@@ -2,22 +2,22 @@
 
 #include <memory>
 
+#include "common/base/space.hpp"
 #include "common/step/distributed_optimizer.hpp"
 
 namespace zeroproof::cuda {
 
-/// Which passes the production step makes over memory. The bits are the same.
-enum class StepForm {
-  phases,  ///< one pass per phase; every phase can be looked at
-  fused,   ///< two passes: finite check + norm, then unscale + clip + update + cast
-  device,  ///< as phases, with the CUDA kernels; needs a device that answers
-};
-
-/// One rank of the production optimizer: any shard map, stages 0 to 3, host or device kernels.
+/// One rank of the production optimizer: any shard map, stages 0 to 3. The bits are the same in both spaces, fused or
+/// not.
+///
+/// space   device: the CUDA kernels; needs a device that answers.
+/// fused   two passes over memory, finite check + norm and unscale + clip + update + cast, instead of one for each
+///         phase; phases can then not be looked at one by one. On the host only.
 /// Errors: invalid_argument if the setup is incomplete, a hyper-parameter of any group leaves rule R5, the norm or the
 /// gradient sum cannot be had on these ranks (R11, R12), or layout, shard map and communicators do not fit each other;
-/// unavailable for StepForm::device without a device.
+/// unavailable in the space device without a device, or fused there.
 std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const OptimizerSetup& setup,
-                                                                 StepForm form = StepForm::phases);
+                                                                 Space space = Space::host,
+                                                                 bool fused = false);
 
 }  // namespace zeroproof::cuda

@@ -1,8 +1,7 @@
-#include "reference/adam.hpp"
-
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
 #include "reference/descent.hpp"
+#include "reference/update_twins.hpp"
 
 namespace zeroproof::reference {
 namespace {
@@ -44,7 +43,7 @@ Block adaptive_step(const AdamOptions& options, const StepScalars& s, const Bloc
 }
 
 void adamw_block(const AdamOptions& options, const StepScalars& s, AdamBlock x) {
-  const Block g = directed(options.maximize, x.grad);
+  const Block g = apply_direction(options.maximize, x.grad);
   const Block a = adaptive_step(options, s, g, x);
   if (s.has_decay != 0) {
     // Decoupled decay [AdamW:alg2], as a term and not as a factor of master [AdamW:additive]: both parts are

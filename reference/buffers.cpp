@@ -1,6 +1,7 @@
 #include "reference/buffers.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <string>
 
@@ -11,11 +12,17 @@
 namespace zeroproof::reference {
 namespace {
 
-constexpr std::uint16_t nan_bits_16 = 0x7FFF;  // a NaN in bf16 and in fp16
+// The casts of a format by the type of its elements; those of fp32 are copies.
+void widen(Span<const float> source, Span<float> target) { std::ranges::copy(source, target.begin()); }
+void widen(Span<const bf16> source, Span<float> target) { widen_bf16({}, source, target); }
+void widen(Span<const fp16> source, Span<float> target) { widen_fp16({}, source, target); }
+void round(Span<const float> source, Span<float> target) { std::ranges::copy(source, target.begin()); }
+void round(Span<const float> source, Span<bf16> target) { cast_to_bf16({}, source, target); }
+void round(Span<const float> source, Span<fp16> target) { cast_to_fp16({}, source, target); }
 
-template <class T>
-Span<const T> elements(const TensorView& view) {
-  return {static_cast<const T*>(view.data), static_cast<std::size_t>(view.numel)};
+void check_format(const char* problem, const char* why, DType dtype) {
+  ZP_CHECK(is_param_format(dtype), ErrorCode::invalid_argument, problem + std::string(name(dtype)), why,
+           "choose one of these");
 }
 
 }  // namespace
@@ -25,61 +32,37 @@ std::vector<float> nan_buffer(std::int64_t numel) {
 }
 
 std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& pieces) {
+  check_format("a leaf has dtype ", "gradients are fp32, bf16 or fp16", leaf.dtype);
   std::vector<float> widened = nan_buffer(leaf.numel);
-  for (const Piece& piece : pieces) {
-    const std::int64_t begin = piece.local_begin;
-    const Span<float> target = part(Span<float>(widened), begin, piece.numel);
-    switch (leaf.dtype) {
-      case DType::fp32:
-        std::ranges::copy(part(elements<float>(leaf), begin, piece.numel), target.begin());
-        break;
-      case DType::bf16:
-        widen_bf16({}, part(elements<bf16>(leaf), begin, piece.numel), target);
-        break;
-      case DType::fp16:
-        widen_fp16({}, part(elements<fp16>(leaf), begin, piece.numel), target);
-        break;
-      default:
-        fail(ErrorCode::invalid_argument, "a leaf has dtype " + std::string(name(leaf.dtype)),
-             "gradients are fp32, bf16 or fp16", "choose one of these");
+  visit_param_format(leaf.dtype, [&](auto format) {
+    using T = typename decltype(format)::type;
+    const Span<const T> elements{static_cast<const T*>(leaf.data), static_cast<std::size_t>(leaf.numel)};
+    for (const Piece& piece : pieces) {
+      widen(part(elements, piece.local_begin, piece.numel),
+            part(Span<float>(widened), piece.local_begin, piece.numel));
     }
-  }
+  });
   return widened;
 }
 
 ParamBuffer::ParamBuffer(DType dtype, std::int64_t numel) : dtype_(dtype) {
-  const std::size_t size = static_cast<std::size_t>(numel);
-  switch (dtype) {
-    case DType::fp32:
-      fp32_ = nan_buffer(numel);
-      break;
-    case DType::bf16:
-      bf16_.assign(size, bf16{nan_bits_16});
-      break;
-    case DType::fp16:
-      fp16_.assign(size, fp16{nan_bits_16});
-      break;
-    default:
-      fail(ErrorCode::invalid_argument, "the parameter dtype is " + std::string(name(dtype)),
-           "parameters are fp32, bf16 or fp16", "choose one of these");
-  }
+  check_format("the parameter dtype is ", "parameters are fp32, bf16 or fp16", dtype);
+  visit_param_format(dtype, [&](auto format) {
+    using Format = decltype(format);
+    using T = typename Format::type;
+    values_ = std::vector<T>(static_cast<std::size_t>(numel), std::bit_cast<T>(Format::magnitude));  // NaN
+  });
 }
 
 void ParamBuffer::round_from(Span<const float> master, const std::vector<Piece>& pieces) {
-  for (const Piece& piece : pieces) {
-    const std::int64_t begin = piece.local_begin;
-    const Span<const float> source = part(master, begin, piece.numel);
-    switch (dtype_) {
-      case DType::bf16:
-        cast_to_bf16({}, source, part(Span<bf16>(bf16_), begin, piece.numel));
-        break;
-      case DType::fp16:
-        cast_to_fp16({}, source, part(Span<fp16>(fp16_), begin, piece.numel));
-        break;
-      default:
-        std::ranges::copy(source, part(Span<float>(fp32_), begin, piece.numel).begin());
+  const auto round_into = [&](auto& values) {
+    using T = typename std::decay_t<decltype(values)>::value_type;
+    for (const Piece& piece : pieces) {
+      round(part(master, piece.local_begin, piece.numel),
+            part(Span<T>(values), piece.local_begin, piece.numel));
     }
-  }
+  };
+  std::visit(round_into, values_);
 }
 
 void ParamBuffer::round_at_random(Span<const float> master, const std::vector<Piece>& pieces,
@@ -93,7 +76,7 @@ void ParamBuffer::round_at_random(Span<const float> master, const std::vector<Pi
     const RoundingDraw draw{seed, step_of_tensor(piece.tensor),
                             static_cast<std::uint64_t>(piece.global_begin)};
     stochastic_cast_to_bf16({}, draw, part(master, begin, piece.numel),
-                            part(Span<bf16>(bf16_), begin, piece.numel));
+                            part(Span<bf16>(std::get<std::vector<bf16>>(values_)), begin, piece.numel));
   }
 }
 
@@ -103,14 +86,7 @@ TensorView ParamBuffer::view() const {
     using Element = typename std::decay_t<decltype(values)>::value_type;
     return TensorView{const_cast<Element*>(values.data()), dtype_, static_cast<std::int64_t>(values.size())};
   };
-  switch (dtype_) {
-    case DType::bf16:
-      return view_of(bf16_);
-    case DType::fp16:
-      return view_of(fp16_);
-    default:
-      return view_of(fp32_);
-  }
+  return std::visit(view_of, values_);
 }
 
 }  // namespace zeroproof::reference

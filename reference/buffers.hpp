@@ -3,6 +3,7 @@
 // that touched padding would show up as a NaN (R13).
 
 #include <functional>
+#include <variant>
 #include <vector>
 
 #include "common/base/span.hpp"
@@ -49,9 +50,7 @@ class ParamBuffer {
 
  private:
   DType dtype_ = DType::fp32;
-  std::vector<float> fp32_;  // only the vector of this dtype has elements
-  std::vector<bf16> bf16_;
-  std::vector<fp16> fp16_;
+  std::variant<std::vector<float>, std::vector<bf16>, std::vector<fp16>> values_;  // of the type of dtype_
 };
 
 }  // namespace zeroproof::reference

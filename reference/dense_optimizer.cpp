@@ -6,28 +6,32 @@
 
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
-#include "reference/binned_exchange.hpp"
+#include "common/step/validate_setup.hpp"
+#include "reference/binned_buffer.hpp"
 #include "reference/clip.hpp"
+#include "reference/grad_norm.hpp"
 #include "reference/grad_scale.hpp"
 #include "reference/grad_sum.hpp"
 #include "reference/loss_scaler.hpp"
-#include "reference/micro_batches.hpp"
 #include "reference/norm_form.hpp"
 
 namespace zeroproof::reference {
 namespace {
 
-const FlatLayout& checked_layout(const DenseSetup& setup) {
-  ZP_CHECK(setup.layout != nullptr, ErrorCode::invalid_argument, "the dense optimizer has no layout",
-           "it says where the tensors are", "set DenseSetup::layout");
-  return *setup.layout;
+const StepSettings& validated(const StepSettings& settings) {
+  validate_settings(settings);
+  ZP_CHECK(settings.grad_sum != GradSum::native, ErrorCode::invalid_argument,
+           "the gradient sum is native and the optimizer is undistributed",
+           "what a library adds over ranks has no bits to compare with", "use tree or binned");
+  return settings;
 }
 
 }  // namespace
 
-MicroBatchFacts facts_of(const DenseSetup& setup, const LeafSource& leaves) {
+MicroBatchFacts facts_of(const StepSettings& setup, const GradSource& leaves) {
   MicroBatchFacts facts;
-  const auto num_tensors = static_cast<std::int64_t>(checked_layout(setup).tensors().size());
+  validate_settings(setup);
+  const auto num_tensors = static_cast<std::int64_t>(setup.layout->tensors().size());
   for (std::int64_t j = 0; j < setup.micro_batches; ++j) {
     if (setup.loss_reduction == LossReduction::tokens) facts.num_tokens.push_back(leaves.num_tokens(j));
     if (setup.missing_grad != MissingGrad::skip) continue;
@@ -39,30 +43,18 @@ MicroBatchFacts facts_of(const DenseSetup& setup, const LeafSource& leaves) {
   return facts;
 }
 
-DenseOptimizer::DenseOptimizer(const DenseSetup& setup, const FullState& initial)
-    : setup_(setup),
-      pieces_(checked_layout(setup).pieces({{0, setup.layout->padded_numel()}})),
+DenseOptimizer::DenseOptimizer(const StepSettings& setup, const FullState& initial)
+    : setup_(validated(setup)),
+      pieces_(setup.layout->pieces({{0, setup.layout->padded_numel()}})),
       master_(nan_buffer(setup.layout->padded_numel())),
       state_(make_rule_state(setup.hyper, setup.layout->padded_numel())),
       param_(setup.param_dtype, setup.layout->padded_numel()),
       counts_(loaded_counts(initial, setup.missing_grad, *setup.layout)),
       scaler_(initial.scaler) {
   check_loaded(initial, setup.hyper, setup.layout->padded_numel());
-  ZP_CHECK(setup.micro_batches >= 1, ErrorCode::invalid_argument,
-           "micro_batches is " + std::to_string(setup.micro_batches), "a step needs a gradient",
-           "use 1 or more");
-  ZP_CHECK(setup.grad_sum == GradSum::tree ||
-               (setup.grad_sum == GradSum::binned && setup.micro_batches <= binned_max_leaves),
-           ErrorCode::invalid_argument,
-           "the gradient sum is " + std::string(name(setup.grad_sum)) + " over " +
-               std::to_string(setup.micro_batches) + " micro-batches",
-           "only the tree, and bins with up to " + std::to_string(binned_max_leaves) +
-               " leaves, have bits to compare",
-           "use tree, or fewer micro-batches");
   // Neither result is needed yet, but a number out of range should not wait for the first step.
   loss_scaler_init(setup.scaler);
   const bool by_tokens = setup.loss_reduction == LossReduction::tokens;
-  check_groups(setup.groups, *setup.layout);
   scalars(by_tokens ? 1 : setup.micro_batches);
 
   const auto load = [&](BufferId id, std::vector<float>& values) {
@@ -97,11 +89,12 @@ std::vector<StepScalars> DenseOptimizer::scalars(std::int64_t divisor) const {
 std::vector<bool> DenseOptimizer::tensors_with_grad(const MicroBatchFacts& facts) const {
   std::vector<bool> any(setup_.layout->tensors().size(), false);
   if (setup_.missing_grad != MissingGrad::skip) return any;
-  ZP_CHECK(
-      static_cast<std::int64_t>(facts.has_grad.size()) == setup_.micro_batches, ErrorCode::invalid_argument,
-      "a step was told of the gradients of " + std::to_string(facts.has_grad.size()) + " micro-batches",
-      "with missing_grad = skip all " + std::to_string(setup_.micro_batches) + " decide which tensors rest",
-      "pass one list for each");
+  ZP_CHECK(static_cast<std::int64_t>(facts.has_grad.size()) == setup_.micro_batches,
+           ErrorCode::invalid_argument,
+           "a step was told of the gradients of " + std::to_string(facts.has_grad.size()) + " micro-batches",
+           "with missing_grad = skip all " + std::to_string(setup_.micro_batches) +
+               " decide which tensors are unused",
+           "pass one list for each");
   for (const std::vector<bool>& has_grad : facts.has_grad) {
     ZP_CHECK(has_grad.size() == any.size(), ErrorCode::invalid_argument,
              "a micro-batch was told about " + std::to_string(has_grad.size()) + " tensors",
@@ -134,33 +127,38 @@ void DenseOptimizer::sum_gradients(const std::vector<TensorView>& leaves) {
   }
   for (const Piece& piece : pieces_) {
     std::vector<Span<const float>> views;
+    views.reserve(widened.size());
     for (const std::vector<float>& leaf : widened) views.push_back(at(leaf, piece));
     grad_sum({}, views, at(last_.grad_sum, piece));
   }
 }
 
 void DenseOptimizer::unscale_gradients() {
-  last_.found_inf = false;
+  bool any = false;
   for (const Piece& piece : pieces_) {
     const bool found =
         unscale({}, scalars_of(piece).inv_scale, at(last_.grad_sum, piece), at(last_.unscaled_grad, piece));
-    last_.found_inf = last_.found_inf || found;
+    any = any || found;
   }
-  ZP_CHECK(!last_.found_inf || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
+  last_.found_inf = any ? 1 : 0;
+  ZP_CHECK(!any || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
            "step " + std::to_string(applied_steps() + 1) + " has a gradient that is not finite",
            "the run was told to stop then (on_nonfinite = error)",
            "look for the cause in the leaves, lower the loss scale, or use on_nonfinite = skip");
-  scaler_ = loss_scaler_update(setup_.scaler, scaler_, last_.found_inf);
-  last_.skipped = last_.found_inf && setup_.on_nonfinite == OnNonfinite::skip;
+  scaler_ = loss_scaler_update(setup_.scaler, scaler_, any);
+  last_.skipped = any && setup_.on_nonfinite == OnNonfinite::skip;
   last_.grad_norm = std::numeric_limits<double>::quiet_NaN();
   last_.clip_coef = std::numeric_limits<float>::quiet_NaN();
 }
 
 void DenseOptimizer::clip_gradients() {
   // norm
-  PartialNorm norm;
-  for (const Piece& piece : pieces_) accumulate(setup_.hyper.norm, at(last_.unscaled_grad, piece), norm);
-  last_.grad_norm = finish(setup_.hyper.norm, norm);
+  last_.norm = {};
+  for (const Piece& piece : pieces_) {
+    accumulate(setup_.hyper.norm, at(last_.unscaled_grad, piece), last_.norm);
+  }
+  grad_norm_normalise(last_.norm.limbs);
+  last_.grad_norm = finish(setup_.hyper.norm, last_.norm);
 
   // clip
   last_.clip_coef = clip_coef(last_.grad_norm, setup_.hyper.max_norm);
@@ -174,8 +172,8 @@ void DenseOptimizer::clip_gradients() {
 
 void DenseOptimizer::update(const std::vector<bool>& has_grad) {
   for (const Piece& piece : pieces_) {
-    const bool rests = counts_.per_tensor && !has_grad[static_cast<std::size_t>(piece.tensor)];
-    if (!rests) update_piece(setup_.hyper, scalars_of(piece), piece, last_.grad, master_, state_);
+    const bool unused = counts_.per_tensor && !has_grad[static_cast<std::size_t>(piece.tensor)];
+    if (!unused) update_piece(setup_.hyper, scalars_of(piece), piece, last_.grad, master_, state_);
   }
   counts_.count_step(has_grad);
 }
@@ -215,29 +213,44 @@ bool DenseOptimizer::step(const std::vector<TensorView>& leaves, const MicroBatc
 TensorView DenseOptimizer::param() const { return param_.view(); }
 
 TensorView DenseOptimizer::buffer(BufferId id) const {
-  const auto view = [](const std::vector<float>& values) {
+  const auto words = [](const auto& value, DType dtype) {
     // A view has no const; whoever compares only reads.
-    return TensorView{const_cast<float*>(values.data()), DType::fp32,
-                      static_cast<std::int64_t>(values.size())};
+    return TensorView{const_cast<void*>(static_cast<const void*>(&value)), dtype,
+                      static_cast<std::int64_t>(sizeof(value)) / num_bytes(dtype)};
   };
-  if (state_.contains(id)) return view(state_.at(id));
+  const bool by_limbs = setup_.hyper.norm != NormForm::inf;
+  if (state_.contains(id)) return array_view(state_.at(id));
   switch (id) {
     case BufferId::step_scalars: {
-      const auto words = static_cast<std::int64_t>(last_.scalars.size()) * num_step_scalar_words;
-      return {const_cast<StepScalars*>(last_.scalars.data()), DType::u32, words};
+      const auto numel = static_cast<std::int64_t>(last_.scalars.size()) * num_step_scalar_words;
+      return {const_cast<StepScalars*>(last_.scalars.data()), DType::u32, numel};
     }
     case BufferId::tensor_steps: {
       const std::vector<std::uint64_t>& steps = counts_.tensor_steps;
       return {const_cast<std::uint64_t*>(steps.data()), DType::u64, static_cast<std::int64_t>(steps.size())};
     }
+    case BufferId::applied_steps:
+      return words(counts_.applied_steps, DType::u64);
+    case BufferId::found_inf:
+      return words(last_.found_inf, DType::u32);
+    case BufferId::loss_scaler:
+      return words(scaler_, DType::u32);
+    case BufferId::norm_limbs:
+      return by_limbs ? words(last_.norm.limbs, DType::u64) : TensorView{};
+    case BufferId::grad_amax:
+      return by_limbs ? TensorView{} : words(last_.norm.amax, DType::u32);
+    case BufferId::grad_norm:
+      return words(last_.grad_norm, DType::fp64);
+    case BufferId::clip_coef:
+      return words(last_.clip_coef, DType::fp32);
     case BufferId::grad_sum:
-      return view(last_.grad_sum);
+      return array_view(last_.grad_sum);
     case BufferId::unscaled_grad:
-      return view(last_.unscaled_grad);
+      return array_view(last_.unscaled_grad);
     case BufferId::grad:
-      return view(last_.grad);
+      return array_view(last_.grad);
     case BufferId::master:
-      return view(master_);
+      return array_view(master_);
     case BufferId::param_shard:
     case BufferId::param_full:
       return param();

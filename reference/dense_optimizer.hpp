@@ -6,26 +6,11 @@
 
 #include "common/step/distributed_optimizer.hpp"
 #include "reference/buffers.hpp"
+#include "reference/norm_form.hpp"
 #include "reference/rule.hpp"
 #include "reference/step_counts.hpp"
 
 namespace zeroproof::reference {
-
-/// The settings of OptimizerSetup that have a meaning without ranks, with the same names and defaults.
-struct DenseSetup {
-  const FlatLayout* layout = nullptr;
-  DType param_dtype = DType::bf16;
-  std::int64_t micro_batches = 1;  ///< M
-  OptimizerHyper hyper;
-  LossScalerConfig scaler;
-  LossReduction loss_reduction = LossReduction::mean;
-  OnNonfinite on_nonfinite = OnNonfinite::skip;
-  MissingGrad missing_grad = MissingGrad::zero;
-  ParamRounding param_rounding = ParamRounding::nearest;
-  std::uint64_t seed = 1;
-  GradSum grad_sum = GradSum::tree;  ///< tree or binned
-  ParamGroups groups = {};
-};
 
 /// What a step has to know of its micro-batches besides their leaves; the settings say what is read.
 struct MicroBatchFacts {
@@ -34,15 +19,16 @@ struct MicroBatchFacts {
 };
 
 /// Asks a leaf source for what the settings read, for all M micro-batches.
-MicroBatchFacts facts_of(const DenseSetup& setup, const LeafSource& leaves);
+MicroBatchFacts facts_of(const StepSettings& setup, const GradSource& leaves);
 
 /// Every value of one step, after the step. Vectors of [padded_numel] cover the flat layout; padding stays
 /// NaN.
 struct DenseStep {
   std::vector<StepScalars> scalars;  ///< one set per group; with missing_grad = skip one for every tensor
   int log2_loss_scale = 0;           ///< the scale the leaves were made with
-  bool found_inf = false;            ///< whatever the policy makes of it
+  std::uint32_t found_inf = 0;       ///< 1 if a gradient is not finite, whatever the policy makes of it
   bool skipped = false;              ///< found_inf, and the policy is to skip
+  PartialNorm norm;                  ///< what grad_norm is made from, normalised; of the last applied step
   double grad_norm = 0;              ///< NaN if the step was skipped
   float clip_coef = 0;               ///< NaN if the step was skipped
   std::vector<float> grad_sum, unscaled_grad, grad;  ///< grad keeps its last value when the step was skipped
@@ -50,10 +36,9 @@ struct DenseStep {
 
 class DenseOptimizer {
  public:
-  /// Errors: invalid_argument if the layout is missing, micro_batches < 1, hyper-parameters leave R5's
-  /// ranges, a tensor is in no group that there is, the gradient sum is native or has too many leaves, the initial state lacks a buffer of the rule, or parameters other than bf16 are to be rounded
-  /// stochastically.
-  DenseOptimizer(const DenseSetup& setup, const FullState& initial);
+  /// Errors: invalid_argument if validate_settings refuses the settings, hyper-parameters leave R5's ranges, the
+  /// gradient sum is native, or the initial state lacks a buffer of the rule.
+  DenseOptimizer(const StepSettings& setup, const FullState& initial);
 
   /// One training step; returns false if it was skipped.
   /// leaves: micro_batches views of [padded_numel], all in one of fp32, bf16, fp16 (R11).
@@ -61,18 +46,20 @@ class DenseOptimizer {
   /// policy is to stop then: nothing but gradient buffers has changed, the loss scaler neither.
   bool step(const std::vector<TensorView>& leaves, const MicroBatchFacts& facts = {});
 
+  const FlatLayout& layout() const { return *setup_.layout; }
   const DenseStep& last_step() const { return last_; }
   const std::vector<float>& master() const { return master_; }
 
-  /// One of state_buffers(hyper), [padded_numel].
+  /// One of kept_buffers(hyper), [padded_numel].
   const std::vector<float>& state(BufferId id) const { return state_.at(id); }
 
   /// Parameters the model sees, [padded_numel] in the parameter dtype.
   TensorView param() const;
 
   /// A buffer of the contract as it is after the step. [padded_numel]: grad_sum, unscaled_grad, grad, master,
-  /// the rule's state, param_shard and param_full (both param()). Words: step_scalars, and tensor_steps with
-  /// missing_grad = skip. For every other id the view's data is nullptr.
+  /// the rule's state, param_shard and param_full (both param()). Words: step_scalars, applied_steps, found_inf,
+  /// loss_scaler, norm_limbs or grad_amax by the form of the norm, grad_norm, clip_coef, and tensor_steps with
+  /// missing_grad = skip. The data of a buffer these settings do not have is nullptr.
   TensorView buffer(BufferId id) const;
 
   std::int64_t applied_steps() const { return static_cast<std::int64_t>(counts_.applied_steps); }
@@ -95,7 +82,7 @@ class DenseOptimizer {
     return last_.scalars[counts_.slot(setup_.groups, piece.tensor)];
   }
 
-  DenseSetup setup_;
+  StepSettings setup_;
   std::vector<Piece> pieces_;  // one per tensor that has elements
   std::vector<float> master_;
   RuleState state_;

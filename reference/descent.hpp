@@ -8,15 +8,16 @@ namespace zeroproof::reference {
 
 /// The gradient, or with maximize the gradient with its sign bit flipped: -0 for +0, which 0 - x would not
 /// give.
-inline Block directed(bool maximize, ConstArray grad) {
+inline Block apply_direction(bool maximize, const ConstArray& grad) {
   if (maximize) return -grad;
   return grad;
 }
 
 /// The same with the decay of adam, sgd and sgd_ema [Adam:l2]: the penalty weight_decay / 2 * master^2 has
 /// this gradient.
-inline Block directed_with_decay(bool maximize, const StepScalars& s, ConstArray grad, MutableArray master) {
-  const Block g = directed(maximize, grad);
+inline Block directed_with_decay(bool maximize, const StepScalars& s, const ConstArray& grad,
+                                 const MutableArray& master) {
+  const Block g = apply_direction(maximize, grad);
   // Not evaluated, rather than added as 0: an infinite master times 0 would be NaN (R6).
   if (s.has_decay == 0) return g;
   const Block w = s.weight_decay * master;

@@ -4,7 +4,7 @@
 
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
-#include "reference/gradient_stack.hpp"
+#include "reference/tree_stack.hpp"
 
 namespace zeroproof::reference {
 namespace {
@@ -47,10 +47,10 @@ std::vector<TreeNode> maximal_nodes(std::int64_t first, std::int64_t last) {
            "micro-batches " + std::to_string(first) + " up to " + std::to_string(last) + " are no block",
            "a rank holds consecutive micro-batches, counted from 0", "pass 0 <= first <= last");
   // The stack itself answers the question: push leaves without elements and look at what is left.
-  GradientStack stack(0, {});
+  TreeStack stack(0, {});
   for (std::int64_t j = first; j < last; ++j) stack.push({0, j}, {});
   std::vector<TreeNode> nodes;
-  for (const GradientStack::Entry& entry : stack.entries()) nodes.push_back(entry.node);
+  for (const TreeStack::Entry& entry : stack.entries()) nodes.push_back(entry.node);
   return nodes;
 }
 

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "reference/adam.hpp"
+#include "common/step/kept_buffers.hpp"
 #include "reference/buffers.hpp"
-#include "reference/sgd.hpp"
+#include "reference/update_twins.hpp"
 
 namespace zeroproof::reference {
 namespace {
@@ -21,25 +21,9 @@ void check_numel(BufferId id, Span<const float> view, std::int64_t padded_numel)
 
 }  // namespace
 
-std::vector<BufferId> state_buffers(const OptimizerHyper& hyper) {
-  switch (hyper.rule) {
-    case UpdateRule::adamw:
-    case UpdateRule::adam:
-      if (hyper.amsgrad) return {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq};
-      return {BufferId::exp_avg, BufferId::exp_avg_sq};
-    case UpdateRule::sgd:
-      if (hyper.momentum != 0) return {BufferId::momentum_buffer};
-      return {};
-    case UpdateRule::sgd_ema:
-      return {BufferId::exp_avg};
-  }
-  fail(ErrorCode::invalid_argument, "the update rule is none of those there are",
-       "nobody knows what state it keeps", "use adamw, adam, sgd or sgd_ema");
-}
-
 RuleState make_rule_state(const OptimizerHyper& hyper, std::int64_t numel) {
   RuleState state;
-  for (const BufferId id : state_buffers(hyper)) state[id] = nan_buffer(numel);
+  for (const BufferId id : kept_buffers(hyper)) state[id] = nan_buffer(numel);
   return state;
 }
 
@@ -63,30 +47,18 @@ Span<const float> loaded(const FullState& state, BufferId id) {
 
 void check_loaded(const FullState& state, const OptimizerHyper& hyper, std::int64_t padded_numel) {
   check_numel(BufferId::master, state.master, padded_numel);
-  for (const BufferId id : state_buffers(hyper)) check_numel(id, loaded(state, id), padded_numel);
+  for (const BufferId id : kept_buffers(hyper)) check_numel(id, loaded(state, id), padded_numel);
 }
 
 void update_piece(const OptimizerHyper& hyper, const StepScalars& scalars, const Piece& piece,
                   std::vector<float>& grad, std::vector<float>& master, RuleState& state) {
-  const Span<const float> g = at(grad, piece);
-  const Span<float> m = at(master, piece);
   const auto part_of = [&](BufferId id) {
     const auto found = state.find(id);
     return found == state.end() ? Span<float>() : at(found->second, piece);
   };
-  switch (hyper.rule) {
-    case UpdateRule::adamw:
-      return adamw_update({}, {hyper.amsgrad, hyper.maximize}, scalars, g, m, part_of(BufferId::exp_avg),
-                          part_of(BufferId::exp_avg_sq), part_of(BufferId::max_exp_avg_sq));
-    case UpdateRule::adam:
-      return adam_update({}, {hyper.amsgrad, hyper.maximize}, scalars, g, m, part_of(BufferId::exp_avg),
-                         part_of(BufferId::exp_avg_sq), part_of(BufferId::max_exp_avg_sq));
-    case UpdateRule::sgd:
-      return sgd_update({}, {hyper.momentum != 0, hyper.nesterov, hyper.maximize}, scalars, g, m,
-                        part_of(BufferId::momentum_buffer));
-    case UpdateRule::sgd_ema:
-      return sgd_ema_update({}, {hyper.maximize}, scalars, g, m, part_of(BufferId::exp_avg));
-  }
+  update_by_rule(hyper, scalars, at(grad, piece), at(master, piece),
+                 {part_of(BufferId::exp_avg), part_of(BufferId::exp_avg_sq),
+                  part_of(BufferId::max_exp_avg_sq), part_of(BufferId::momentum_buffer)});
 }
 
 }  // namespace zeroproof::reference

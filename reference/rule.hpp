@@ -1,5 +1,5 @@
 #pragma once
-// Which buffers an update rule keeps from step to step, and the call of its twin (R6).
+// The state of an update rule from step to step, and the update of one piece (R6).
 
 #include <map>
 #include <vector>
@@ -12,13 +12,10 @@ namespace zeroproof::reference {
 /// The state of a rule: the buffers it has and no others, in the order of R6 (which is that of BufferId).
 using RuleState = std::map<BufferId, std::vector<float>>;
 
-/// The state buffers of a rule, in the order of R6; none for sgd without momentum.
-std::vector<BufferId> state_buffers(const OptimizerHyper& hyper);
-
-/// Buffers of [numel] full of NaN, one for each of state_buffers.
+/// Buffers of [numel] full of NaN, one for each of kept_buffers(hyper).
 RuleState make_rule_state(const OptimizerHyper& hyper, std::int64_t numel);
 
-/// The view of a loaded state that belongs to one of state_buffers, or to master.
+/// The view of a loaded state that belongs to one of kept_buffers, or to master.
 Span<const float> loaded(const FullState& state, BufferId id);
 
 /// Errors: invalid_argument, naming the buffer, if master or a buffer of the rule is not [padded_numel].

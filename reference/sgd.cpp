@@ -1,8 +1,7 @@
-#include "reference/sgd.hpp"
-
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
 #include "reference/descent.hpp"
+#include "reference/update_twins.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -52,9 +52,10 @@ std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const Para
                                          const StepCounts& counts, int log2_loss_scale, std::int64_t divisor,
                                          std::int64_t micro_batches) {
   const auto t_after = [](std::uint64_t count) { return static_cast<std::int64_t>(count) + 1; };
-  // lr and weight_decay follow the run's t, also for a tensor that has rested.
+  // lr and weight_decay follow the run's t, also for a tensor that was unused.
   const std::int64_t run_t = t_after(counts.applied_steps);
   std::vector<OptimizerHyper> of_group;
+  of_group.reserve(static_cast<std::size_t>(groups.count()));
   for (int group = 0; group < groups.count(); ++group) {
     of_group.push_back(hyper_of(groups, hyper, group, run_t, micro_batches));
   }
@@ -74,17 +75,12 @@ std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const Para
   return scalars;
 }
 
-void check_groups(const ParamGroups& groups, const FlatLayout& layout) {
-  const std::size_t num_tensors = layout.tensors().size();
-  ZP_CHECK(groups.of_tensor.empty() || groups.of_tensor.size() == num_tensors, ErrorCode::invalid_argument,
-           "param groups are given for " + std::to_string(groups.of_tensor.size()) + " tensors",
-           "the layout has " + std::to_string(num_tensors), "pass [num_tensors], or nothing");
-  for (const int group : groups.of_tensor) {
-    ZP_CHECK(group >= 0 && group < groups.count(), ErrorCode::invalid_argument,
-             "a tensor is in param group " + std::to_string(group),
-             "there are " + std::to_string(groups.count()) + ", counted from 0",
-             "make the groups from this layout");
-  }
+void add_tokens(std::int64_t& sum, std::int64_t micro_batch, std::int64_t num_tokens) {
+  constexpr std::int64_t too_many = std::int64_t{1} << 53;
+  ZP_CHECK(0 <= num_tokens && num_tokens < too_many - sum, ErrorCode::invalid_argument,
+           "micro-batch " + std::to_string(micro_batch) + " has " + std::to_string(num_tokens) + " tokens",
+           "the tokens of a step are counted from 0 to below 2^53", "mend the leaf source");
+  sum += num_tokens;
 }
 
 }  // namespace zeroproof::reference

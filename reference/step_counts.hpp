@@ -40,7 +40,8 @@ std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const Para
                                          const StepCounts& counts, int log2_loss_scale, std::int64_t divisor,
                                          std::int64_t micro_batches);
 
-/// Errors: invalid_argument unless every tensor of the layout has a group that there is.
-void check_groups(const ParamGroups& groups, const FlatLayout& layout);
+/// Adds a micro-batch's tokens. Errors: invalid_argument if the count is negative, or the sum is not below
+/// 2^53.
+void add_tokens(std::int64_t& sum, std::int64_t micro_batch, std::int64_t num_tokens);
 
 }  // namespace zeroproof::reference

@@ -48,7 +48,8 @@ void check_hyper(const OptimizerHyper& hyper) {
               "1 - beta1 must lie in 2^-23 .. 1 (R5)", "choose beta1 in 0 .. 1 - 2^-23");
   check_range(two_to_minus_23 <= one_minus_beta2 && one_minus_beta2 <= 0.5, "beta2 is " + text(hyper.beta2),
               "1 - beta2 must lie in 2^-23 .. 1/2 (R5)", "choose beta2 in 1/2 .. 1 - 2^-23");
-  check_range(std::isfinite(hyper.eps) && double{fp32(hyper.eps)} >= two_to_minus_126, "eps is " + text(hyper.eps),
+  check_range(std::isfinite(hyper.eps) && double{fp32(hyper.eps)} >= two_to_minus_126,
+              "eps is " + text(hyper.eps),
               "in fp32 it must be 2^-126 or more, so that the denominator is never 0", "choose a larger eps");
   check_finite_and_not_negative("lr", hyper.lr);
   check_finite_and_not_negative("weight_decay", hyper.weight_decay);
@@ -65,8 +66,8 @@ void check_hyper(const OptimizerHyper& hyper) {
 
 /// Options that do not belong together: one of them would silently do nothing.
 void check_options(const OptimizerHyper& hyper) {
-  const bool is_sgd = hyper.rule == UpdateRule::sgd;
-  const bool is_adaptive = hyper.rule == UpdateRule::adamw || hyper.rule == UpdateRule::adam;
+  const bool is_sgd = traits_of(hyper.rule).momentum_buffer;
+  const bool is_adaptive = traits_of(hyper.rule).exp_avg_sq;
   check_range(is_sgd || hyper.momentum == 0,
               "momentum is " + text(hyper.momentum) + " and the rule is not sgd",
               "only sgd has a momentum buffer", "use the rule sgd, or momentum 0");
@@ -82,7 +83,8 @@ void check_options(const OptimizerHyper& hyper) {
 
 /// The coefficient whose being 0 switches the decay off.
 double decay_coefficient(const OptimizerHyper& hyper) {
-  return hyper.rule == UpdateRule::adamw ? hyper.lr * hyper.weight_decay : hyper.weight_decay;
+  const bool decoupled = traits_of(hyper.rule).decay == DecayKind::decoupled;
+  return decoupled ? hyper.lr * hyper.weight_decay : hyper.weight_decay;
 }
 
 /// S * divisor, exact in fp64: the divisor has at most 53 bits and S is a power of two.

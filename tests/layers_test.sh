@@ -1,6 +1,7 @@
 #!/bin/sh
 # layers_test.sh COMPILER LAYER ROOT      an include against the arrows must end with "No such file"
 # layers_test.sh --foreign SOURCE_DIR     libraries must stay in the layers that may use them
+# layers_test.sh --rooms SOURCE_DIR       inside a layer, the folders must include each other in one direction only
 set -eu
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
 
@@ -14,7 +15,7 @@ if [ "$1" = --foreign ]; then
     printf 'ok: %s only in %s\n' "$1" "$2"
   }
   only 'Eigen/' 'reference/'
-  only 'mpi\.h' 'common/comm/mpi_'
+  only 'mpi\.h' 'common/comm/mpi_|verification/bench/ranks/mpi_library'
   only 'omp\.h' 'cuda/'
   only 'cuda_runtime|cuda\.h|nccl|cub/|thrust/' 'cuda/'
   found=$(grep -rlE '^ *#pragma omp' common reference verification || true)
@@ -23,12 +24,40 @@ if [ "$1" = --foreign ]; then
   exit 0
 fi
 
+if [ "$1" = --rooms ]; then
+  cd "$2"
+  # Arrows that run the other way, FROM TO, each with the reason why it may.
+  explained='
+    cuda/device cuda/sim       # under the simulator the words of the CUDA language come from there
+  '
+  rooms=$(mktemp)
+  trap 'rm -f "$rooms" "$rooms".*' EXIT
+  printf '%s\n' "$explained" | sed 's/#.*//' | awk 'NF == 2 { print $1, $2 }' >"$rooms"
+  for layer in common reference cuda verification; do
+    grep -rHoE '^ *# *include "[^"]+"' --include='*.hpp' --include='*.cpp' --include='*.cu' --include='*.cuh' $layer |
+      sed -E 's/: *# *include "/ /; s/"$//' |
+      awk -v layer=$layer 'function room(file) { sub("/[^/]*$", "", file); return file }
+        index($2, layer "/") == 1 && room($1) != room($2) { print room($1), room($2) }' | sort -u >"$rooms.all"
+    [ -s "$rooms.all" ] || fail "$layer has no room that includes another: nothing was looked at"
+    while read -r from to; do
+      case $from in "$layer" | "$layer"/*) ;; *) continue ;; esac
+      [ -d "$from" ] || continue
+      grep -qx "$from $to" "$rooms.all" || fail "$from no longer includes $to: take it from the explained ones"
+    done <"$rooms"
+    grep -vxFf "$rooms" "$rooms.all" >"$rooms.arrows" || true
+    tsort "$rooms.arrows" >"$rooms.order" 2>"$rooms.loops" ||
+      fail "rooms include each other: $(sed 's/^tsort: //' "$rooms.loops" | tr '\n' ' ')"
+    printf 'ok: %s arrows between the rooms of %s, all in one direction\n' "$(wc -l <"$rooms.arrows")" "$layer"
+  done
+  exit 0
+fi
+
 compiler=$1 layer=$2 root=$3
 # What each layer must not see, and one header of its own that it must.
 case $layer in
-  common) forbidden='reference/adam.hpp cuda/host/adam.hpp verification/case.hpp' own=common/base/error.hpp ;;
-  reference) forbidden='cuda/host/adam.hpp verification/case.hpp' own=reference/adam.hpp ;;
-  cuda) forbidden='reference/adam.hpp verification/case.hpp' own=cuda/host/adam.hpp ;;
+  common) forbidden='reference/rule.hpp cuda/host/update_twins.hpp verification/case/case.hpp' own=common/base/error.hpp ;;
+  reference) forbidden='cuda/host/update_twins.hpp verification/case/case.hpp' own=reference/rule.hpp ;;
+  cuda) forbidden='reference/rule.hpp verification/case/case.hpp' own=cuda/host/update_twins.hpp ;;
   *) fail "unknown layer $layer" ;;
 esac
 folder=$(mktemp -d)

@@ -3,7 +3,6 @@
 # papers_test.sh --self-test    plants one offender of each kind and expects to see it reported
 # Rules and syntax: papers/README.md. Prints file:line of each offender; exits 1 if there is one.
 set -eu
-script=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)/$(basename -- "$0")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM

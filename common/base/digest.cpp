@@ -14,23 +14,24 @@ static_assert(std::endian::native == std::endian::little, "digests are defined o
 namespace {
 
 /// Copies the values to `target` with every NaN made canonical.
-template <class Bits>
-void canonical_copy(const Bits* source, Bits* target, std::int64_t count, Bits magnitude, Bits infinity) {
+template <class Format>
+void canonical_copy(const typename Format::Bits* source, typename Format::Bits* target, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
-    target[i] = (source[i] & magnitude) > infinity ? magnitude : source[i];
+    target[i] = Format::is_nan(source[i]) ? Format::magnitude : source[i];
   }
 }
 
 constexpr std::int64_t block_bytes = 4096;
 
-template <class Bits>
-void add_floats(XXH3_state_t* state, const TensorView& view, Bits magnitude, Bits infinity) {
+template <class Format>
+void add_floats(XXH3_state_t* state, const TensorView& view) {
+  using Bits = typename Format::Bits;
   constexpr std::int64_t block = block_bytes / static_cast<std::int64_t>(sizeof(Bits));
   std::array<Bits, block> buffer;
   const auto* data = static_cast<const Bits*>(view.data);
   for (std::int64_t begin = 0; begin < view.numel; begin += block) {
     const std::int64_t count = std::min(block, view.numel - begin);
-    canonical_copy<Bits>(data + begin, buffer.data(), count, magnitude, infinity);
+    canonical_copy<Format>(data + begin, buffer.data(), count);
     XXH3_128bits_update(state, buffer.data(), static_cast<std::size_t>(count) * sizeof(Bits));
   }
 }
@@ -48,24 +49,13 @@ Hasher::Hasher(Hasher&&) noexcept = default;
 Hasher& Hasher::operator=(Hasher&&) noexcept = default;
 
 void Hasher::add(const TensorView& view) {
-  switch (view.dtype) {
-    case DType::fp32:
-      return add_floats<std::uint32_t>(state_->xxh, view, 0x7FFFFFFFU, 0x7F800000U);
-    case DType::bf16:
-      return add_floats<std::uint16_t>(state_->xxh, view, 0x7FFF, 0x7F80);
-    case DType::fp16:
-      return add_floats<std::uint16_t>(state_->xxh, view, 0x7FFF, 0x7C00);
-    case DType::fp64:
-      return add_floats<std::uint64_t>(state_->xxh, view, 0x7FFFFFFFFFFFFFFFU, 0x7FF0000000000000U);
-    case DType::e4m3:
-      return add_floats<std::uint8_t>(state_->xxh, view, 0x7F, 0x7E);
-    case DType::e5m2:
-      return add_floats<std::uint8_t>(state_->xxh, view, 0x7F, 0x7C);
-    case DType::u32:
-    case DType::u64:
-      break;
-  }
-  if (view.numel > 0) XXH3_128bits_update(state_->xxh, view.data, static_cast<std::size_t>(view.num_bytes()));
+  visit_format(view.dtype, [&](auto format) {
+    if constexpr (format.is_float) {
+      add_floats<decltype(format)>(state_->xxh, view);
+    } else if (view.numel > 0) {
+      XXH3_128bits_update(state_->xxh, view.data, static_cast<std::size_t>(view.num_bytes()));
+    }
+  });
 }
 
 void Hasher::add(std::string_view text) {

@@ -31,44 +31,108 @@ struct e5m2 {
 
 enum class DType : std::uint8_t { fp32, bf16, fp16, fp64, u32, u64, e4m3, e5m2 };
 
-constexpr std::int64_t num_bytes(DType dtype) {
+/// What is known of the type of an element: one row for every DType.
+template <class T>
+struct Format;
+
+/// magnitude: every bit but the sign, and the canonical NaN (R9); infinity: the largest pattern of these that is no
+/// NaN; digits: decimal ones that tell values apart.
+template <class T, class Word, Word largest, int significant>
+struct FloatFormat {
+  using type = T;
+  using Bits = Word;
+  static constexpr bool is_float = true;
+  static constexpr Word magnitude = static_cast<Word>(~Word{0}) >> 1;
+  static constexpr Word infinity = largest;
+  static constexpr int digits = significant;
+  static bool is_nan(Word bits) { return (bits & magnitude) > infinity; }
+};
+
+template <class T>
+struct IntegerFormat {
+  using type = T;
+  using Bits = T;
+  static constexpr bool is_float = false;
+};
+
+template <>
+struct Format<float> : FloatFormat<float, std::uint32_t, 0x7F800000U, 9> {
+  static constexpr std::string_view name = "fp32";
+};
+template <>
+struct Format<bf16> : FloatFormat<bf16, std::uint16_t, 0x7F80U, 4> {
+  static constexpr std::string_view name = "bf16";
+};
+template <>
+struct Format<fp16> : FloatFormat<fp16, std::uint16_t, 0x7C00U, 5> {
+  static constexpr std::string_view name = "fp16";
+};
+template <>
+struct Format<double> : FloatFormat<double, std::uint64_t, 0x7FF0000000000000U, 17> {
+  static constexpr std::string_view name = "fp64";
+};
+template <>
+struct Format<std::uint32_t> : IntegerFormat<std::uint32_t> {
+  static constexpr std::string_view name = "u32";
+};
+template <>
+struct Format<std::uint64_t> : IntegerFormat<std::uint64_t> {
+  static constexpr std::string_view name = "u64";
+};
+template <>
+struct Format<e4m3> : FloatFormat<e4m3, std::uint8_t, 0x7EU, 4> {
+  static constexpr std::string_view name = "e4m3";
+};
+template <>
+struct Format<e5m2> : FloatFormat<e5m2, std::uint8_t, 0x7CU, 4> {
+  static constexpr std::string_view name = "e5m2";
+};
+
+/// Calls f(Format<T>{}) with the type of the elements: the one place that goes from a DType to a type.
+template <class F>
+constexpr decltype(auto) visit_format(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::e4m3:
-    case DType::e5m2:
-      return 1;
     case DType::bf16:
+      return f(Format<bf16>{});
     case DType::fp16:
-      return 2;
-    case DType::fp32:
-    case DType::u32:
-      return 4;
+      return f(Format<fp16>{});
     case DType::fp64:
+      return f(Format<double>{});
+    case DType::u32:
+      return f(Format<std::uint32_t>{});
     case DType::u64:
-      return 8;
+      return f(Format<std::uint64_t>{});
+    case DType::e4m3:
+      return f(Format<e4m3>{});
+    case DType::e5m2:
+      return f(Format<e5m2>{});
+    case DType::fp32:
+      break;
   }
-  return 0;
+  return f(Format<float>{});
+}
+
+constexpr std::int64_t num_bytes(DType dtype) {
+  return visit_format(
+      dtype, [](auto format) { return static_cast<std::int64_t>(sizeof(typename decltype(format)::type)); });
 }
 
 constexpr std::string_view name(DType dtype) {
-  switch (dtype) {
-    case DType::fp32:
-      return "fp32";
-    case DType::bf16:
-      return "bf16";
-    case DType::fp16:
-      return "fp16";
-    case DType::fp64:
-      return "fp64";
-    case DType::u32:
-      return "u32";
-    case DType::u64:
-      return "u64";
-    case DType::e4m3:
-      return "e4m3";
-    case DType::e5m2:
-      return "e5m2";
-  }
-  return "?";
+  return visit_format(dtype, [](auto format) { return decltype(format)::name; });
+}
+
+/// Gradients and parameters are kept in these.
+constexpr bool is_param_format(DType dtype) {
+  return dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16;
+}
+
+/// The same for formats that hold gradients and parameters: f sees fp32, bf16 and fp16 alone, and what is none of
+/// these is taken for fp32, so ask is_param_format first.
+template <class F>
+constexpr decltype(auto) visit_param_format(DType dtype, F&& f) {
+  if (dtype == DType::bf16) return f(Format<bf16>{});
+  if (dtype == DType::fp16) return f(Format<fp16>{});
+  return f(Format<float>{});
 }
 
 }  // namespace zeroproof

@@ -2,7 +2,6 @@
 // How an operation is to be executed. The bits of a result never depend on anything in here.
 
 #include <cstdint>
-#include <string_view>
 
 namespace zeroproof {
 
@@ -10,9 +9,8 @@ namespace zeroproof {
 enum class Isa : std::uint8_t { best, x86_64, x86_64_v3, x86_64_v4 };
 
 struct Exec {
-  int num_threads = 1;          ///< worker threads of the host twins, >= 1
-  Isa isa = Isa::best;          ///< forced instruction set (tests), or the best this machine has
-  std::string_view fault = {};  ///< identifier of a planted fault; only read in builds made for it
+  int num_threads = 1;  ///< worker threads of the host twins, >= 1
+  Isa isa = Isa::best;  ///< forced instruction set (tests), or the best this machine has
 };
 
 }  // namespace zeroproof

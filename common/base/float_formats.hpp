@@ -3,11 +3,18 @@
 // contracts/cast.hpp have their own code, and these functions are proved by exhaustion in tests/common.
 
 #include <bit>
+#include <concepts>
 #include <cstdint>
 
-#include "common/base/dtype.hpp"
+#include "common/base/span.hpp"
 
 namespace zeroproof {
+
+/// For code that is written for every format: the value itself, and nothing that would have to be converted.
+template <std::same_as<float> T>
+float to_float(T value) {
+  return value;
+}
 
 /// Exact.
 inline float to_float(bf16 value) { return std::bit_cast<float>(std::uint32_t{value.bits} << 16); }
@@ -57,6 +64,35 @@ inline fp16 to_fp16(float value) {
   }
   const std::uint32_t round_up_below = 0xFFFU + (magnitude >> 13 & 1U);
   return {static_cast<std::uint16_t>(sign | (magnitude - 0x38000000U + round_up_below) >> 13)};
+}
+
+/// The value of a bit pattern of a float format. Exact.
+template <class Format>
+double value_of(std::uint64_t bits) {
+  const auto value = std::bit_cast<typename Format::type>(static_cast<typename Format::Bits>(bits));
+  if constexpr (sizeof(value) == sizeof(double)) {
+    return value;
+  } else {
+    return static_cast<double>(to_float(value));
+  }
+}
+
+inline void narrow(float value, float& target) { target = value; }
+inline void narrow(float value, bf16& target) { target = to_bf16(value); }
+inline void narrow(float value, fp16& target) { target = to_fp16(value); }
+
+/// Element i of gradients or parameters (is_param_format), widened.
+inline float load_element(const TensorView& view, std::int64_t i) {
+  return visit_param_format(view.dtype, [&](auto format) {
+    return to_float(static_cast<const typename decltype(format)::type*>(view.data)[i]);
+  });
+}
+
+/// The same written, to nearest even.
+inline void store_element(const TensorView& view, std::int64_t i, float value) {
+  visit_param_format(view.dtype, [&](auto format) {
+    narrow(value, static_cast<typename decltype(format)::type*>(view.data)[i]);
+  });
 }
 
 }  // namespace zeroproof

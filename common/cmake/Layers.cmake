@@ -6,12 +6,36 @@
 # zp_include_root(<out-var> <layer>...): the include root that shows exactly these layers.
 function(zp_include_root out)
   list(JOIN ARGN "-" key)
-  set(root ${CMAKE_BINARY_DIR}/include/${key})
+  set(root ${PROJECT_BINARY_DIR}/include/${key})
   file(MAKE_DIRECTORY ${root})
   foreach(layer IN LISTS ARGN)
-    file(CREATE_LINK ${CMAKE_SOURCE_DIR}/${layer} ${root}/${layer} SYMBOLIC)
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${layer} ${root}/${layer} SYMBOLIC)
   endforeach()
   set(${out} ${root} PARENT_SCOPE)
+endfunction()
+
+# Most of the time of a compile goes into the standard library's headers: targets of many files read them once.
+option(ZP_PCH "Precompile the standard headers of large targets" ON)
+
+# zp_precompile(<target> <header>...): these, written without their angle brackets, besides the usual ones.
+function(zp_precompile name)
+  if(ZP_PCH)
+    foreach(header IN ITEMS algorithm array cmath cstdint cstring functional map memory optional string string_view utility
+        vector ${ARGN})
+      target_precompile_headers(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:<${header}$<ANGLE-R>>")
+    endforeach()
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # the compiler cache reads it
+    endif()
+  endif()
+endfunction()
+
+# zp_not_by_default(<target>...): built with the target `everything`, or when asked for by name.
+function(zp_not_by_default)
+  foreach(target IN LISTS ARGN)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+    add_dependencies(everything ${target})
+  endforeach()
 endfunction()
 
 # zp_layer_library(<name> LAYERS <layer>... [SOURCES <file>...]): a static library with the contract's flags.

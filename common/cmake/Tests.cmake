@@ -1,8 +1,12 @@
-# zp_test(<name> LAYERS <layer>... [LIBRARIES <target>...] [TIMEOUT <s>] SOURCES <file>...):
-# one doctest program; every source file becomes one CTest test, "<name>/<file>". Cases whose names start with "slow: "
-# are left out there and become the test "<name>/slow/<file>" with the label slow.
+# zp_test(<name> LAYERS <layer>... [LIBRARIES <target>...] [TIMEOUT <s>] [QUICK] [LONG <file>...] [SPLIT <file>...]
+#         SOURCES <file>...):
+# one doctest program; every source file becomes one CTest test, "<name>/<file>". Of a file under SPLIT every case
+# becomes a test of its own, "<name>/<file>/<number of the case>", so that several cores have something to do.
+# QUICK gives the label quick to all files but those under LONG (stems, both).
+# Cases whose names start with "slow: " or "nightly: " are left out there and become the test "<name>/slow/<file>" or
+# "<name>/nightly/<file>" with that label.
 function(zp_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "LAYERS;LIBRARIES;SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "QUICK" "TIMEOUT" "LAYERS;LIBRARIES;LONG;SPLIT;SOURCES" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
@@ -11,20 +15,51 @@ function(zp_test name)
   target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # test code is not what is being tested
   target_include_directories(${name} SYSTEM PRIVATE ${ZP_DOCTEST_DIR})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
+  zp_precompile(${name} doctest.h)
+  string(REPLACE test_ "" group ${name})
   foreach(source IN LISTS arg_SOURCES)
     cmake_path(GET source STEM file)
-    string(REPLACE test_ "" group ${name})
     set(only --no-version --source-file=*${file}.cpp)
-    add_test(NAME ${group}/${file} COMMAND ${name} ${only} "--test-case-exclude=slow: *")
-    set(tests ${group}/${file})
-    file(STRINGS ${source} slow REGEX "TEST_CASE.*\"slow: ")
-    if(slow)
-      add_test(NAME ${group}/slow/${file} COMMAND ${name} ${only} "--test-case=slow: *")
-      set_tests_properties(${group}/slow/${file} PROPERTIES LABELS slow)
-      list(APPEND tests ${group}/slow/${file})
+    set(tests "")
+    if(file IN_LIST arg_SPLIT)
+      zp_case_tests(tests ${name} ${group}/${file} ${source} ${only})
+    else()
+      add_test(NAME ${group}/${file} COMMAND ${name} ${only} "--test-case-exclude=slow: *,nightly: *")
+      list(APPEND tests ${group}/${file})
     endif()
-    # A file whose cases were all filtered out would pass without having tested anything.
+    if(arg_QUICK AND NOT file IN_LIST arg_LONG)
+      set_tests_properties(${tests} PROPERTIES LABELS quick)
+    endif()
+    foreach(label IN ITEMS slow nightly)
+      file(STRINGS ${source} found REGEX "TEST_CASE.*\"${label}: ")
+      if(found)
+        add_test(NAME ${group}/${label}/${file} COMMAND ${name} ${only} "--test-case=${label}: *")
+        set_tests_properties(${group}/${label}/${file} PROPERTIES LABELS ${label})
+        list(APPEND tests ${group}/${label}/${file})
+      endif()
+    endforeach()
+    # A file whose cases were all filtered out would pass without having tested anything. 77: this machine can run none
+    # of its cases (tests/support/skip.hpp).
     set_tests_properties(${tests} PROPERTIES TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${zp_test_environment}"
-      FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+      FAIL_REGULAR_EXPRESSION "test cases: +0 " SKIP_RETURN_CODE 77)
   endforeach()
+endfunction()
+
+# zp_case_tests(<out-tests> <program> <prefix> <source> <argument>...): one test for every case of a source file.
+function(zp_case_tests out program prefix source)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+  file(STRINGS ${source} cases REGEX "^TEST_CASE\\(\"")
+  set(tests "")
+  set(number 0)
+  foreach(case IN LISTS cases)
+    string(REGEX REPLACE "^TEST_CASE\\(\"(.*)\"\\).*" "\\1" case "${case}")
+    if(case MATCHES "^(slow|nightly): ")
+      continue()
+    endif()
+    math(EXPR number "${number} + 1")
+    string(REPLACE "," "\\," pattern "${case}")  # doctest separates patterns by commas
+    add_test(NAME ${prefix}/${number} COMMAND ${program} ${ARGN} "--test-case=${pattern}")
+    list(APPEND tests ${prefix}/${number})
+  endforeach()
+  set(${out} ${tests} PARENT_SCOPE)
 endfunction()

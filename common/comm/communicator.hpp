@@ -57,16 +57,17 @@ class Communicator {
 
   virtual void barrier() = 0;
 
-  /// Collective: ranks of equal colour form a group of their own, in the order of their ranks here. The group may be used
-  /// beside this communicator, also from another thread; it must not outlive it. Colours are 0 or more.
+  /// Collective: ranks of equal colour form a group of their own, in the order of their ranks here. The group may be
+  /// used beside this communicator, also from another thread; it must not outlive it. Colours are 0 or more.
   virtual std::unique_ptr<Communicator> split(int colour);
 
   /// Collective: blocks that all ranks of this group can reach; null on every rank if some of them share no memory.
   /// num_bytes may differ between ranks and may be 0. Born as 0xFF.
   virtual std::unique_ptr<SharedWindow> shared_window(std::int64_t num_bytes);
 
-  /// The library's own sum of floats: element i of the concatenated parts is added over all ranks in an order the library
-  /// chooses, and rank r receives part r. Not for anything that promises bits (R10): native mode and benchmarks only.
+  /// The library's own sum of floats: element i of the concatenated parts is added over all ranks in an order the
+  /// library chooses, and rank r receives part r. Not for anything that promises bits (R10): native mode and benchmarks
+  /// only.
   /// Shapes   send: [sum of counts]; counts: [world_size]; recv: [counts[rank()]], no overlap.
   virtual void native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
                                      Span<float> recv);

@@ -71,7 +71,8 @@ struct MpiTransport::Requests {
 
 namespace {
 
-/// Half of the tags MPI offers, for the communicators of the world; groups have the other half. Counted in whole channels.
+/// Half of the tags MPI offers, for the communicators of the world; groups have the other half. Counted in whole
+/// channels.
 int tags_per_half() {
   void* limit = nullptr;
   int found = 0;

@@ -10,7 +10,7 @@
 
 namespace zeroproof {
 
-ThreadCommunicator::ThreadCommunicator(std::shared_ptr<ThreadMeeting> meeting, int rank)
+ThreadCommunicator::ThreadCommunicator(std::shared_ptr<ThreadRendezvous> meeting, int rank)
     : meeting_(std::move(meeting)), rank_(rank) {}
 
 /// A rank can ask for another communicator of the world, but not of a group. During an exception it says
@@ -57,8 +57,8 @@ std::shared_ptr<Object> ThreadCommunicator::share(const std::shared_ptr<Object>&
 }
 
 std::unique_ptr<Communicator> ThreadCommunicator::make_group(const std::vector<int>& members, std::int64_t) {
-  std::shared_ptr<ThreadMeeting> mine;
-  if (rank_ == members.front()) mine = std::make_shared<ThreadMeeting>(*meeting_, members);
+  std::shared_ptr<ThreadRendezvous> mine;
+  if (rank_ == members.front()) mine = std::make_shared<ThreadRendezvous>(*meeting_, members);
   int rank_in_group = 0;
   while (members[static_cast<std::size_t>(rank_in_group)] != rank_) ++rank_in_group;
   return std::make_unique<ThreadCommunicator>(share(mine, members, Collective::split), rank_in_group);

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "common/comm/exchange_communicator.hpp"
-#include "common/comm/thread_meeting.hpp"
+#include "common/comm/thread_rendezvous.hpp"
 
 namespace zeroproof {
 
 class ThreadCommunicator final : public ExchangeCommunicator {
  public:
-  ThreadCommunicator(std::shared_ptr<ThreadMeeting> meeting, int rank);
+  ThreadCommunicator(std::shared_ptr<ThreadRendezvous> meeting, int rank);
   ~ThreadCommunicator() override;
 
   int rank() const override { return rank_; }
@@ -31,7 +31,7 @@ class ThreadCommunicator final : public ExchangeCommunicator {
   std::shared_ptr<Object> share(const std::shared_ptr<Object>& mine, const std::vector<int>& members,
                                 Collective collective);
 
-  std::shared_ptr<ThreadMeeting> meeting_;
+  std::shared_ptr<ThreadRendezvous> meeting_;
   int rank_;
   const int exceptions_at_start_ = std::uncaught_exceptions();
 };

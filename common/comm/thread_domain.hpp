@@ -11,7 +11,7 @@
 
 namespace zeroproof {
 
-class ThreadMeeting;
+class ThreadRendezvous;
 
 /// The world itself and every group of it are meetings of one domain: one lock, and one failure that ends them
 /// all. A rank here is one of the world.
@@ -28,7 +28,7 @@ struct ThreadDomain {
   std::vector<bool> left;  // [world_size] the rank's work is over
   int num_left = 0;
   std::vector<int> waiting;  // [world_size] meetings in which the rank waits
-  std::set<ThreadMeeting*> meetings;
+  std::set<ThreadRendezvous*> meetings;
 };
 
 }  // namespace zeroproof

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "common/comm/thread_communicator.hpp"
-#include "common/comm/thread_meeting.hpp"
+#include "common/comm/thread_rendezvous.hpp"
 
 namespace zeroproof {
 
 ThreadWorld::ThreadWorld(int world_size, std::chrono::milliseconds timeout) {
   ZP_CHECK(world_size >= 1, ErrorCode::invalid_argument, "world_size is " + std::to_string(world_size),
            "it is a number of ranks", "use 1 or more");
-  meeting_ = std::make_shared<ThreadMeeting>(world_size, timeout);
+  meeting_ = std::make_shared<ThreadRendezvous>(world_size, timeout);
 }
 
 int ThreadWorld::world_size() const { return meeting_->world_size(); }
@@ -27,7 +27,7 @@ std::unique_ptr<Communicator> ThreadWorld::communicator(int rank) {
 }
 
 void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& work) {
-  ThreadMeeting& meeting = *world.meeting_;
+  ThreadRendezvous& meeting = *world.meeting_;
   std::mutex mutex;
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world.world_size()));
   int first = -1;

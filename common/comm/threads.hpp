@@ -8,7 +8,7 @@
 
 namespace zeroproof {
 
-class ThreadMeeting;
+class ThreadRendezvous;
 
 /// A group of world_size ranks in this process. It lives over many run_ranks, but not over an error: a broken
 /// world stays broken, make a new one.
@@ -26,7 +26,7 @@ class ThreadWorld {
 
  private:
   friend void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& work);
-  std::shared_ptr<ThreadMeeting> meeting_;
+  std::shared_ptr<ThreadRendezvous> meeting_;
 };
 
 /// Runs work once per rank, each in a thread of its own, and returns when all have ended.

@@ -9,9 +9,9 @@
 #include "common/base/exec.hpp"
 #include "common/base/span.hpp"
 #include "common/comm/communicator.hpp"
+#include "common/contracts/closure.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "common/layout/shard_map.hpp"
-#include "common/step/closure.hpp"
 
 namespace zeroproof {
 

@@ -3,11 +3,9 @@
 #include <cstdint>
 #include <optional>
 
-namespace zeroproof {
+#include "common/contracts/update_rule.hpp"
 
-/// Named update rules (R6). adamw: decoupled decay; adam: decay added to the gradient (L2); sgd: with a
-/// momentum buffer; sgd_ema: moves by an exponential moving average of the gradient, with no bias correction.
-enum class UpdateRule : std::uint8_t { adamw, adam, sgd, sgd_ema };
+namespace zeroproof {
 
 /// Forms of the global norm (R12). A run uses one of them and never mixes.
 enum class NormForm : std::uint8_t { chunk1024, exact, inf, one };
@@ -16,12 +14,12 @@ enum class NormForm : std::uint8_t { chunk1024, exact, inf, one };
 struct OptimizerHyper {
   UpdateRule rule = UpdateRule::adamw;
   double lr = 1e-3;
-  float beta1 = 0.9F;  ///< adamw, adam, and the moving average of sgd_ema
+  float beta1 = 0.9F;  ///< of the moving average of the gradient
   float beta2 = 0.999F;
   double eps = 1e-8;
   double weight_decay = 0.01;
-  bool bias_correction = true;  ///< adamw, adam
-  bool amsgrad = false;         ///< adamw, adam: the denominator never shrinks
+  bool bias_correction = true;  ///< rules with exp_avg_sq
+  bool amsgrad = false;         ///< rules with exp_avg_sq: the denominator never shrinks
   bool maximize = false;        ///< every rule: ascend
   double momentum = 0;          ///< sgd; 0: no buffer
   double dampening = 0;         ///< sgd

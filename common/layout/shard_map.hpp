@@ -48,8 +48,8 @@ class ShardMap {
   /// layout_alignment elements. Errors: invalid_argument if there is no such bucket or rank, or in another layout.
   FlatRange slice(std::size_t bucket, int rank) const;
 
-  /// Everything a rank owns, in increasing order, neighbours merged, no empty range. A shard buffer holds these elements
-  /// one after another.
+  /// Everything a rank owns, in increasing order, neighbours merged, no empty range. A shard buffer holds these
+  /// elements one after another.
   std::vector<FlatRange> shard(int rank) const;
 
   /// Elements of shard(rank), padding included.

@@ -4,14 +4,14 @@
 
 namespace zeroproof {
 
-std::int64_t LeafSource::num_tokens(std::int64_t) const {
+std::int64_t GradSource::num_tokens(std::int64_t) const {
   fail(ErrorCode::invalid_argument, "this source of leaf gradients does not count tokens",
        "the divisor of the step is their number", "use loss_reduction mean, or a source that counts");
 }
 
-bool LeafSource::has_grad(std::int64_t, std::int64_t) const { return true; }
+bool GradSource::has_grad(std::int64_t, std::int64_t) const { return true; }
 
-bool DistributedOptimizer::step(LeafSource& leaves, StepTap* tap) {
+bool DistributedOptimizer::step(GradSource& leaves, StepTap* tap) {
   for (const Phase phase : all_phases) {
     if (skipped_on_overflow(phase) && skipped()) continue;
     run_phase(phase, leaves);

@@ -8,29 +8,26 @@
 #include "common/base/exec.hpp"
 #include "common/base/span.hpp"
 #include "common/comm/communicator.hpp"
-#include "common/contracts/loss_scaler.hpp"
-#include "common/contracts/step_scalars.hpp"
-#include "common/layout/memory_model.hpp"
 #include "common/layout/process_grid.hpp"
 #include "common/layout/shard_map.hpp"
 #include "common/step/layered_model.hpp"
-#include "common/step/param_groups.hpp"
+#include "common/step/memory_use.hpp"
 #include "common/step/phase.hpp"
-#include "common/step/policy.hpp"
+#include "common/step/step_settings.hpp"
 
 namespace zeroproof {
 
 /// Gives the leaf gradient of a micro-batch: the gradient of the loss of that micro-batch alone, times the
 /// loss scale.
-class LeafSource {
+class GradSource {
  public:
-  virtual ~LeafSource() = default;
+  virtual ~GradSource() = default;
 
-  /// Shapes   [padded_numel] in the leaf dtype (fp32, bf16 or fp16); padding holds anything, NaN when
+  /// Shapes   [padded_numel] in the gradient dtype (fp32, bf16 or fp16); padding holds anything, NaN when
   ///          poisoned.
   /// The view stays valid until the next call on this source. Micro-batches are counted in data order, 0 <= j
   /// < M.
-  virtual TensorView leaf(std::int64_t micro_batch) = 0;
+  virtual TensorView micro_batch_grad(std::int64_t micro_batch) = 0;
 
   /// Tokens the loss of a micro-batch sums over, 0 or more, less than 2^53 in all; asked for in Phase::prepare when the
   /// divisor counts tokens, by each rank for the micro-batches it computes.
@@ -40,18 +37,17 @@ class LeafSource {
   /// Phase::prepare under missing_grad = skip, by each rank for the micro-batches it computes.
   virtual bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const;
 
-  /// The model behind the gradients, if it can be run layer by layer; leaf() is then not called. Without one, leaves are
-  /// whole at every stage.
+  /// The model behind the gradients, if it can be run layer by layer; micro_batch_grad() is then not called. Without
+  /// one, leaves are whole at every stage.
   virtual LayeredModel* layers() { return nullptr; }
 };
 
 /// Where a rank stands. Ranks that hold different micro-batches or positions of the same tensors are *data ranks*:
 /// comm->world_size() of them share one sharded state, and replicas->world_size() optimizer instances do so each for
 /// itself. The data rank is replicas->rank() * comm->world_size() + comm->rank().
-struct OptimizerSetup {
-  const FlatLayout* layout = nullptr;  ///< of this TP rank's tensors
-  const ShardMap* shards = nullptr;    ///< over comm
-  Communicator* comm = nullptr;        ///< ranks the state is sharded over
+struct OptimizerSetup : StepSettings {
+  const ShardMap* shards = nullptr;  ///< over comm
+  Communicator* comm = nullptr;      ///< ranks the state is sharded over
   Communicator* replicas =
       nullptr;                 ///< ranks of the other instances that own the same shard; null: one instance
   Communicator* tp = nullptr;  ///< ranks that have other parts of the same tensors; null: one
@@ -59,32 +55,21 @@ struct OptimizerSetup {
   std::vector<TensorPlacement> placement;  ///< [num_tensors]; empty: the layout is the undistributed one
   int stage = 0;  ///< [ZeRO:memory]: 0 replicates, 1 shards state, 2 gradients too, 3 parameters too
   MicroBatchOrder order = MicroBatchOrder::by_stage;
-  GradSum grad_sum = GradSum::tree;
   std::int64_t persistent_numel =
       0;                 ///< stage 3: tensors of at most this many elements stay whole on every rank
   bool overlap = false;  ///< communicate while layers compute; never changes a bit
-  ParamGroups groups;
-  DType param_dtype = DType::bf16;  ///< fp32, bf16 or fp16
-  DType leaf_dtype = DType::fp32;   ///< fp32, bf16 or fp16
-  std::int64_t micro_batches = 1;   ///< M, over all ranks
-  OptimizerHyper hyper;
-  LossScalerConfig scaler;
-  LossReduction loss_reduction = LossReduction::mean;
-  OnNonfinite on_nonfinite = OnNonfinite::skip;
-  MissingGrad missing_grad = MissingGrad::zero;
-  ParamRounding param_rounding = ParamRounding::nearest;  ///< stochastic: bf16 parameters only
-  std::uint64_t seed = 1;                                 ///< of the draws of stochastic rounding
+  DType grad_dtype = DType::fp32;  ///< fp32, bf16 or fp16
   Exec exec;
 };
 
 /// Everything that survives a step, undistributed, in flat order. Padding is ignored. State that the rule does not
 /// have is ignored too and may be empty; state that it has must be there.
 struct FullState {
-  Span<const float> master;                // [padded_numel]
-  Span<const float> exp_avg;               // [padded_numel], adamw, adam, sgd_ema
-  Span<const float> exp_avg_sq;            // [padded_numel], adamw, adam
-  Span<const float> max_exp_avg_sq;        // [padded_numel], with amsgrad
-  Span<const float> momentum_buffer;       // [padded_numel], sgd with momentum
+  Span<const float> master;           // [padded_numel]
+  Span<const float> exp_avg;          // [padded_numel], of rules that have it (contracts/update_rule.hpp)
+  Span<const float> exp_avg_sq;       // [padded_numel], the same
+  Span<const float> max_exp_avg_sq;   // [padded_numel], with amsgrad
+  Span<const float> momentum_buffer;  // [padded_numel], sgd with momentum
   Span<const std::uint64_t> tensor_steps;  // [num_tensors], under missing_grad = skip
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
@@ -111,13 +96,15 @@ class DistributedOptimizer {
   virtual ~DistributedOptimizer() = default;
 
   /// Sets master, moments, counters and scaler from the undistributed state, and makes param_shard and
-  /// param_full from master. Call once before the first step, on all ranks: it may be collective.
+  /// param_full from master. Call once before the first step, on all ranks: it is collective.
+  /// Errors: invalid_argument for a state that the rule cannot go on from; comm, the same on every rank, if ranks
+  /// differ in a setting or a counter of the state (setup_agreement.hpp).
   virtual void load_state(const FullState& state) = 0;
 
   /// Runs one phase. Phases run in the order of all_phases; after an overflow the phases of
-  /// skipped_on_overflow must not be called. Of `leaves`, leaf() and layers() are called
+  /// skipped_on_overflow must not be called. Of `leaves`, micro_batch_grad() and layers() are called
   /// in Phase::reduce only, num_tokens() and has_grad() in Phase::prepare only.
-  virtual void run_phase(Phase phase, LeafSource& leaves) = 0;
+  virtual void run_phase(Phase phase, GradSource& leaves) = 0;
 
   /// True between unscale and the next prepare if found_inf was set on any rank and the policy is to skip.
   /// grad_norm and clip_coef are then NaN. (With the policy error, unscale throws ErrorCode::nonfinite instead.)
@@ -141,7 +128,7 @@ class DistributedOptimizer {
   virtual MemoryUse memory() const { return {}; }
 
   /// All phases of one step; returns false if the step was skipped.
-  bool step(LeafSource& leaves, StepTap* tap = nullptr);
+  bool step(GradSource& leaves, StepTap* tap = nullptr);
 };
 
 }  // namespace zeroproof

@@ -1,6 +1,6 @@
 #pragma once
-// Learning rate and weight decay as functions of the progress of a run (R20). Evaluated once per step and group, in fp64,
-// with the project's own cosine and exponential: the same bits on every machine.
+// Learning rate and weight decay as functions of the progress of a run (R20). Evaluated once per step and group, in
+// fp64, with the project's own cosine and exponential: the same bits on every machine.
 
 #include <cstdint>
 #include <string_view>

@@ -25,8 +25,8 @@ enum class BufferId : std::uint8_t {
   grad_norm,      ///< N [fp64]
   clip_coef,      ///< [fp32]
   grad,           ///< g = g1 * clip_coef [shard_numel]
-  exp_avg,        ///< [shard_numel], adamw, adam, sgd_ema
-  exp_avg_sq,     ///< [shard_numel], adamw, adam
+  exp_avg,        ///< [shard_numel], of rules that have it (contracts/update_rule.hpp)
+  exp_avg_sq,     ///< [shard_numel], the same
   max_exp_avg_sq,   ///< [shard_numel], with amsgrad
   momentum_buffer,  ///< [shard_numel], sgd with momentum
   master,           ///< [shard_numel]

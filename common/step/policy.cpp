@@ -5,7 +5,11 @@
 namespace zeroproof {
 namespace {
 
-constexpr std::array<std::string_view, 4> rules = {"adamw", "adam", "sgd", "sgd_ema"};
+constexpr auto rules = [] {
+  std::array<std::string_view, update_rules.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = update_rules[i].name;
+  return names;
+}();
 constexpr std::array<std::string_view, 4> norms = {"chunk1024", "exact", "inf", "one"};
 constexpr std::array<std::string_view, 2> reductions = {"mean", "tokens"};
 constexpr std::array<std::string_view, 3> nonfinite = {"skip", "error", "propagate"};

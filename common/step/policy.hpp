@@ -1,5 +1,6 @@
 #pragma once
-// Choices of a step that are not hyper-parameters: what is divided by, what is skipped, how parameters are rounded (R6).
+// Choices of a step that are not hyper-parameters: what is divided by, what is skipped, how parameters are rounded
+// (R6).
 
 #include <cstdint>
 #include <string_view>

@@ -1,9 +1,8 @@
-#include "cuda/device/adam.hpp"
-
 #include "cuda/device/adam_element.cuh"
 #include "cuda/device/elementwise.cuh"
+#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
-#include "cuda/device/stage.hpp"
+#include "cuda/host/update_twins.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -63,7 +62,7 @@ struct Operands {
 
 template <Decay decay, bool amsgrad>
 void run(std::uint32_t sign_mask, const StepScalars& scalars, const Operands& host) {
-  Stage stage;
+  HostStaging stage;
   Update<decay, amsgrad> update{scalars,
                                 sign_mask,
                                 stage.upload(host.grad),

@@ -2,8 +2,8 @@
 
 #include "cuda/device/cast_element.cuh"
 #include "cuda/device/elementwise.cuh"
+#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
-#include "cuda/device/stage.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -83,7 +83,7 @@ template <class Operation, class Source, class Target>
 void convert(Span<const Source> source, Span<Target> target) {
   require_same_numel("source", source, "target", target);
   if (source.empty()) return;
-  Stage stage;
+  HostStaging stage;
   const Operation operation{stage.upload(source), stage.output(target)};
   run_elementwise(operation, numel(source), operation.source, operation.target);
   stage.download(target);

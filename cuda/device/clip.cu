@@ -3,8 +3,8 @@
 #include <string>
 
 #include "cuda/device/elementwise.cuh"
+#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
-#include "cuda/device/stage.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -52,7 +52,7 @@ struct ClipValue {
 void clip(const Exec&, float clip_coef, Span<const float> unscaled_grad, Span<float> grad) {
   require_same_numel("unscaled_grad", unscaled_grad, "grad", grad);
   if (grad.empty()) return;
-  Stage stage;
+  HostStaging stage;
   const Clip operation{stage.upload(unscaled_grad), stage.output(grad), clip_coef};
   run_elementwise(operation, numel(grad), operation.unscaled_grad, operation.grad);
   stage.download(grad);
@@ -64,7 +64,7 @@ void clip_value(const Exec&, float clip_value, Span<float> grad) {
            "the interval [-clip_value, clip_value] would be empty, one point or unbounded",
            "pass a finite number above 0");
   if (grad.empty()) return;
-  Stage stage;
+  HostStaging stage;
   const ClipValue operation{stage.upload(grad), clip_value};
   run_elementwise(operation, numel(grad), operation.grad);
   stage.download(grad);

@@ -2,7 +2,7 @@
 
 #include "cuda/device/elementwise.cuh"
 #include "cuda/device/grad_norm.hpp"
-#include "cuda/device/stage.hpp"
+#include "cuda/device/host_staging.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -49,7 +49,7 @@ struct RaiseMax {
 void grad_max_accumulate(const Exec&, Span<const float> grad, std::uint32_t& amax) {
   if (grad.empty()) return;
   const Span<unsigned> word(&amax, 1);
-  Stage stage;
+  HostStaging stage;
   const RaiseMax operation{stage.upload(grad), stage.upload(word)};
   run_elementwise(operation, numel(grad), operation.grad);
   stage.download(word);

@@ -1,8 +1,8 @@
 #include "cuda/device/grad_norm.hpp"
 
+#include "cuda/device/host_staging.hpp"
 #include "cuda/device/norm_sums.cuh"
 #include "cuda/device/runtime.hpp"
-#include "cuda/device/stage.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -43,7 +43,7 @@ void grad_norm_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs)
   if (grad.empty()) return;
   NormSums sums{};  // one launch: 2^32 chunks are 2^42 elements, more than fits into memory
   const Span<Sum> host_sums(sums);
-  Stage stage;
+  HostStaging stage;
   const float* device_grad = stage.upload(grad);
   Sum* device_sums = stage.upload(host_sums);
   const std::int64_t num_chunks = (numel(grad) + norm_chunk_numel - 1) / norm_chunk_numel;

@@ -4,9 +4,9 @@
 
 #include "cuda/device/elementwise.cuh"
 #include "cuda/device/grad_norm.hpp"
+#include "cuda/device/host_staging.hpp"
 #include "cuda/device/norm_pieces.hpp"
 #include "cuda/device/norm_sums.cuh"
-#include "cuda/device/stage.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -56,12 +56,12 @@ struct AddTerms {
 template <Term term>
 void accumulate(Span<const float> grad, NormLimbs& limbs) {
   if (grad.empty()) return;
-  Stage stage;
+  HostStaging stage;
   const float* device_grad = stage.upload(grad);
   for_each_norm_piece(numel(grad), norm_piece_numel, [&](std::int64_t first, std::int64_t piece_numel) {
     NormSums sums{};
     const Span<Sum> host_sums(sums);
-    Stage sums_stage;
+    HostStaging sums_stage;
     const AddTerms<term> operation{device_grad + first, sums_stage.upload(host_sums)};
     run_elementwise(operation, piece_numel, operation.grad);
     sums_stage.download(host_sums);

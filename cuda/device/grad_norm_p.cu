@@ -9,9 +9,9 @@
 
 #include "common/base/error.hpp"
 #include "cuda/device/grad_norm.hpp"
+#include "cuda/device/host_staging.hpp"
 #include "cuda/device/launch.hpp"
 #include "cuda/device/runtime.hpp"
-#include "cuda/device/stage.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -57,7 +57,7 @@ double grad_norm_p(const Exec& exec, Span<const float> grad, double p) {
 
   std::vector<double> partials(static_cast<std::size_t>(num_blocks(numel(grad))));
   const Span<double> host_partials(partials);
-  Stage stage;
+  HostStaging stage;
   const float* device_grad = stage.upload(grad);
   double* device_partials = stage.output(host_partials);
   launch(power_sum_kernel, static_cast<int>(partials.size()), block_threads, device_grad, numel(grad), amax,

@@ -1,8 +1,8 @@
 #include "cuda/device/grad_scale.hpp"
 
 #include "cuda/device/elementwise.cuh"
+#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
-#include "cuda/device/stage.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -43,7 +43,7 @@ bool unscale(const Exec&, float inv_scale, Span<const float> grad_sum, Span<floa
   if (grad_sum.empty()) return false;
   unsigned found_inf = 0;
   const Span<unsigned> flag(&found_inf, 1);
-  Stage stage;
+  HostStaging stage;
   const Unscale operation{stage.upload(grad_sum), stage.output(unscaled_grad), stage.upload(flag), inv_scale};
   run_elementwise(operation, numel(grad_sum), operation.grad_sum, operation.unscaled_grad);
   stage.download(unscaled_grad);

@@ -1,8 +1,8 @@
 #include "cuda/device/grad_sum.hpp"
 
 #include "cuda/device/elementwise.cuh"
+#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
-#include "cuda/device/stage.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -32,7 +32,7 @@ void add_nodes(const Exec&, Span<const float> left, Span<const float> right, Spa
   require_same_numel("left", left, "right", right);
   require_same_numel("left", left, "sum", sum);
   if (sum.empty()) return;
-  Stage stage;
+  HostStaging stage;
   const AddNodes operation{stage.upload(left), stage.upload(right), stage.output(sum)};
   run_elementwise(operation, numel(sum), operation.left, operation.right, operation.sum);
   stage.download(sum);

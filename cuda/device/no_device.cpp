@@ -1,14 +1,13 @@
 // What a program built without CUDA knows about devices: that it cannot use any.
 
 #include "common/base/error.hpp"
-#include "cuda/device/adam.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
 #include "cuda/device/device.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_sum.hpp"
-#include "cuda/device/sgd.hpp"
+#include "cuda/host/update_twins.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -55,5 +54,6 @@ void adam_update(const Exec&, const AdamOptions&, const StepScalars&, In, InOut,
 }
 void sgd_update(const Exec&, const SgdOptions&, const StepScalars&, In, InOut, InOut) { no_device(); }
 void sgd_ema_update(const Exec&, const SgdEmaOptions&, const StepScalars&, In, InOut, InOut) { no_device(); }
+void lion_update(const Exec&, const LionOptions&, const StepScalars&, In, InOut, InOut) { no_device(); }
 
 }  // namespace zeroproof::cuda::device

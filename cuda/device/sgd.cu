@@ -1,9 +1,8 @@
-#include "cuda/device/sgd.hpp"
-
 #include "cuda/device/elementwise.cuh"
+#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
 #include "cuda/device/sgd_element.cuh"
-#include "cuda/device/stage.hpp"
+#include "cuda/host/update_twins.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -51,7 +50,7 @@ struct Update {
 template <SgdForm form>
 void run(bool maximize, const StepScalars& scalars, Span<const float> grad, Span<float> master,
          Span<float> host_buffer) {
-  Stage stage;
+  HostStaging stage;
   Update<form> update{scalars,
                       maximize ? sign_bit : 0U,
                       form == SgdForm::ema || scalars.is_first == 0U,

@@ -1,9 +1,9 @@
 #include "cuda/device/cast.hpp"
 #include "cuda/device/cast_element.cuh"
 #include "cuda/device/elementwise.cuh"
+#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
 #include "cuda/device/philox.cuh"
-#include "cuda/device/stage.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -61,7 +61,7 @@ void stochastic_cast_to_bf16(const Exec&, const RoundingDraw& draw, Span<const f
                              Span<bf16> target) {
   require_same_numel("source", source, "target", target);
   if (source.empty()) return;
-  Stage stage;
+  HostStaging stage;
   const StochasticNarrow operation{draw.seed, draw.first_index, static_cast<std::uint32_t>(draw.step),
                                    stage.upload(source), stage.output(target)};
   run_elementwise(operation, numel(source), operation.source, operation.target);

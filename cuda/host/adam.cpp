@@ -1,8 +1,6 @@
-#include "cuda/host/adam.hpp"
-
-#include "cuda/host/adam_faults.hpp"
 #include "cuda/host/check.hpp"
 #include "cuda/host/run_update.hpp"
+#include "cuda/host/update_twins.hpp"
 
 namespace zeroproof::cuda::host {
 namespace {
@@ -22,9 +20,6 @@ void adamw_update(const Exec& exec, const AdamOptions& options, const StepScalar
                   Span<float> max_exp_avg_sq) {
   check("adamw_update", options, grad.size(), master.size(), exp_avg.size(), exp_avg_sq.size(),
         max_exp_avg_sq.size());
-#if defined(ZP_WITH_FAULTS)
-  if (faulty_adamw(exec, scalars, grad, master, exp_avg, exp_avg_sq)) return;
-#endif
   run_update(exec, {UpdateRule::adamw, options.amsgrad, false, false}, options.maximize, scalars,
              {grad.data(), master.data(), exp_avg.data(), exp_avg_sq.data(), max_exp_avg_sq.data(), nullptr},
              numel(grad));

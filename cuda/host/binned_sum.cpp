@@ -1,4 +1,5 @@
-// Sums of fp32 values in 24-bit bins (R11, binned). The loops have no branches, so that compilers turn them into vectors.
+// Sums of fp32 values in 24-bit bins (R11, binned). The loops have no branches, so that compilers turn them into
+// vectors.
 
 #include "cuda/host/binned_sum.hpp"
 
@@ -8,7 +9,6 @@
 #include <cmath>
 #include <limits>
 
-#include "cuda/faults/fault.hpp"
 #include "cuda/host/check.hpp"
 #include "cuda/host/parallel_blocks.hpp"
 
@@ -23,13 +23,13 @@ struct Fields {
 };
 
 /// Makes room for bin `bin`; nothing happens if it is not above the top.
-inline Fields raised(Fields sum, std::int32_t bin, bool forgets) {
+inline Fields raised(Fields sum, std::int32_t bin) {
   const bool up = bin > sum.top;
-  const std::int32_t below = bin == sum.top + 1 && !forgets ? sum.hi : 0;
+  const std::int32_t below = bin == sum.top + 1 ? sum.hi : 0;
   return {up ? 0 : sum.hi, up ? below : sum.lo, up ? bin : sum.top};
 }
 
-inline Fields deposited(Fields sum, float leaf, bool forgets) {
+inline Fields deposited(Fields sum, float leaf) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(leaf);
   const std::uint32_t exponent = bits >> 23 & 0xFFU;
   const std::uint32_t n = (bits & 0x7FFFFFU) | (exponent != 0 ? 0x800000U : 0U);
@@ -45,7 +45,7 @@ inline Fields deposited(Fields sum, float leaf, bool forgets) {
   const std::int32_t l = finite ? (low ^ sign) - sign : 0;
   const std::int32_t b = finite ? static_cast<std::int32_t>(bin) + (whole ? 0 : 1) : special;
   // A zero is n = 0 in bin 0: it raises nothing and adds nothing.
-  sum = raised(sum, b, forgets);
+  sum = raised(sum, b);
   const bool at_top = b == sum.top;
   const bool below_top = b == sum.top - 1;
   sum.hi += at_top ? h : 0;
@@ -79,8 +79,7 @@ void binned_deposit(const Exec& exec, Span<const float> leaf, const BinnedSum& s
     std::uint8_t* top = sum.top.data() + begin;
 #pragma omp simd
     for (std::int64_t i = 0; i < end - begin; ++i) {
-      const Fields fields =
-          deposited({hi[i], lo[i], top[i]}, source[i], ZP_FAULT(exec, "lower-bin-forgotten"));
+      const Fields fields = deposited({hi[i], lo[i], top[i]}, source[i]);
       hi[i] = fields.hi;
       lo[i] = fields.lo;
       top[i] = static_cast<std::uint8_t>(fields.top);
@@ -95,14 +94,13 @@ void binned_merge(const Exec& exec, const BinnedSum& from, const BinnedSum& into
 #pragma omp simd
     for (std::int64_t i = begin; i < end; ++i) {
       const auto k = static_cast<std::size_t>(i);
-      const bool as_they_are = ZP_FAULT(exec, "bins-merged-unaligned");
       const Fields arrived{from.hi[k], from.lo[k], from.top[k]};
       const Fields here{into.hi[k], into.lo[k], into.top[k]};
-      const Fields theirs = as_they_are ? arrived : raised(arrived, here.top, false);
-      const Fields ours = as_they_are ? here : raised(here, arrived.top, false);
+      const Fields theirs = raised(arrived, here.top);
+      const Fields ours = raised(here, arrived.top);
       into.hi[k] = ours.hi + theirs.hi;
       into.lo[k] = ours.lo + theirs.lo;
-      into.top[k] = static_cast<std::uint8_t>(as_they_are ? std::max(ours.top, theirs.top) : ours.top);
+      into.top[k] = static_cast<std::uint8_t>(ours.top);
     }
   });
 }
@@ -120,9 +118,7 @@ void binned_finish(const Exec& exec, const BinnedSum& sum, Span<float> result) {
       }
       const std::int64_t hi = sum.hi[k];
       const std::int64_t value = top > 0 ? hi * (std::int64_t{1} << 24) + sum.lo[k] : hi;
-      const bool twice = ZP_FAULT(exec, "bins-rounded-twice");
-      const double rounded = twice ? static_cast<float>(static_cast<double>(value))
-                                   : static_cast<float>(value);  // the one rounding
+      const double rounded = static_cast<float>(value);  // the one rounding
       result[k] = static_cast<float>(rounded * units[static_cast<std::size_t>(top)]);
     }
   });

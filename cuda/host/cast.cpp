@@ -1,6 +1,5 @@
 #include "cuda/host/cast.hpp"
 
-#include "cuda/faults/fault.hpp"
 #include "cuda/host/check.hpp"
 #include "cuda/host/parallel_blocks.hpp"
 #include "cuda/host/simd/kernels.hpp"
@@ -29,16 +28,10 @@ void run(const Exec& exec, const Source* source, Target* target, std::size_t num
   });
 }
 
-/// Z17: full vectors are left untouched, only the scalar tail is stored.
-std::size_t first_stored(const Exec& exec, std::size_t numel) {
-  return ZP_FAULT(exec, "Z17-vector-body-not-stored") ? numel / 16 * 16 : 0;
-}
-
 template <class Format, class Kernel>
 void narrow(const char* op, const Exec& exec, Span<const float> source, Span<Format> target, Kernel kernel) {
   require_same_numel(op, "source", source.size(), "target", target.size());
-  const std::size_t skip = first_stored(exec, source.size());
-  run(exec, source.data() + skip, bits_of(target) + skip, source.size() - skip, kernel);
+  run(exec, source.data(), bits_of(target), source.size(), kernel);
 }
 
 template <class Format, class Kernel>

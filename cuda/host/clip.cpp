@@ -3,7 +3,6 @@
 #include <cmath>
 #include <string>
 
-#include "cuda/faults/fault.hpp"
 #include "cuda/host/check.hpp"
 #include "cuda/host/parallel_blocks.hpp"
 #include "cuda/host/simd/kernels.hpp"

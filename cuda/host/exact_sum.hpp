@@ -1,9 +1,9 @@
 #pragma once
 // Sums of squares or magnitudes without rounding (R12, forms exact and one), at the speed of fp64 additions.
 //
-// The squares of a block of 1024 values whose exponents lie close together are integers of a common unit, and up to 2^53
-// such units fp64 adds without rounding. A wider block is split first: adding and subtracting a large constant rounds
-// each square to its head, the rest is what the head left, and heads and rests are summed apart; as often as the
+// The squares of a block of 1024 values whose exponents lie close together are integers of a common unit, and up to
+// 2^53 such units fp64 adds without rounding. A wider block is split first: adding and subtracting a large constant
+// rounds each square to its head, the rest is what the head left, and heads and rests are summed apart; as often as the
 // exponents ask for. Only blocks with infinities or NaN go element by element.
 
 #include <array>

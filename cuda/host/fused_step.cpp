@@ -15,17 +15,16 @@ namespace zeroproof::cuda::host {
 namespace {
 
 void check_state(const FusedOptions& options, std::size_t numel, const FusedState& state) {
-  const bool adam = options.rule == UpdateRule::adamw || options.rule == UpdateRule::adam;
-  const bool ema = options.rule == UpdateRule::sgd_ema;
-  const bool momentum = options.rule == UpdateRule::sgd && options.momentum;
+  const RuleTraits& rule = traits_of(options.rule);
+  const bool momentum = rule.momentum_buffer && options.momentum;
   const char* op = "fused_update";
   require_same_numel(op, "grad_sum", numel, "master", state.master.size());
-  require_optional_numel(op, numel, "exp_avg", state.exp_avg.size(), adam || ema,
+  require_optional_numel(op, numel, "exp_avg", state.exp_avg.size(), rule.exp_avg,
                          "a rule with a moving average");
-  require_optional_numel(op, numel, "exp_avg_sq", state.exp_avg_sq.size(), adam,
+  require_optional_numel(op, numel, "exp_avg_sq", state.exp_avg_sq.size(), rule.exp_avg_sq,
                          "a rule with a second moment");
-  require_optional_numel(op, numel, "max_exp_avg_sq", state.max_exp_avg_sq.size(), adam && options.amsgrad,
-                         "amsgrad");
+  require_optional_numel(op, numel, "max_exp_avg_sq", state.max_exp_avg_sq.size(),
+                         rule.exp_avg_sq && options.amsgrad, "amsgrad");
   require_optional_numel(op, numel, "momentum_buffer", state.momentum_buffer.size(), momentum, "momentum");
   ZP_CHECK(momentum || !options.nesterov, ErrorCode::invalid_argument,
            "fused_update: nesterov is on without momentum", "it looks ahead along the momentum buffer",
@@ -108,7 +107,7 @@ FusedOptions fused_options(const OptimizerHyper& hyper) {
   options.rule = hyper.rule;
   options.amsgrad = hyper.amsgrad;
   options.maximize = hyper.maximize;
-  options.momentum = hyper.rule == UpdateRule::sgd && hyper.momentum != 0;
+  options.momentum = traits_of(hyper.rule).momentum_buffer && hyper.momentum != 0;
   options.nesterov = hyper.nesterov;
   if (hyper.clip_value) options.clip_value = static_cast<float>(*hyper.clip_value);
   return options;

@@ -59,8 +59,8 @@ FusedOptions fused_options(const OptimizerHyper& hyper);
 /// State of one piece. Buffers the rule does not have are empty (contracts/adam.hpp, sgd.hpp).
 struct FusedState {
   Span<float> master;
-  Span<float> exp_avg = {};          ///< adamw, adam, sgd_ema
-  Span<float> exp_avg_sq = {};       ///< adamw, adam
+  Span<float> exp_avg = {};          ///< of rules that have it
+  Span<float> exp_avg_sq = {};       ///< of rules that have it
   Span<float> max_exp_avg_sq = {};   ///< with amsgrad
   Span<float> momentum_buffer = {};  ///< sgd with momentum
 };

@@ -2,7 +2,6 @@
 
 #include <atomic>
 
-#include "cuda/faults/fault.hpp"
 #include "cuda/host/check.hpp"
 #include "cuda/host/parallel_blocks.hpp"
 #include "cuda/host/simd/kernels.hpp"
@@ -11,7 +10,6 @@ namespace zeroproof::cuda::host {
 
 bool unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum, Span<float> unscaled_grad) {
   require_same_numel("unscale", "grad_sum", grad_sum.size(), "unscaled_grad", unscaled_grad.size());
-  if (ZP_FAULT(exec, "Z49-double-unscale")) inv_scale = inv_scale * inv_scale;
   const SimdKernels& kernels = simd_kernels(exec.isa);
   std::atomic<std::uint32_t> found{0};
   parallel_blocks(exec, numel(grad_sum), [&](std::int64_t begin, std::int64_t end) {

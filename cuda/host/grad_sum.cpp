@@ -4,9 +4,9 @@
 #include <bit>
 
 #include "cuda/host/check.hpp"
-#include "cuda/host/node_stack.hpp"
 #include "cuda/host/parallel_blocks.hpp"
 #include "cuda/host/simd/kernels.hpp"
+#include "cuda/host/tree_stack.hpp"
 
 namespace zeroproof::cuda::host {
 
@@ -41,7 +41,7 @@ void grad_sum(const Exec& exec, Span<const Span<const float>> leaves, Span<float
   for (const Span<const float> leaf : leaves) {
     require_same_numel("grad_sum", "a leaf", leaf.size(), "sum", sum.size());
   }
-  NodeStack<std::vector<float>> stack(
+  TreeStack<std::vector<float>> stack(
       [&](std::vector<float>& below, std::vector<float>& top) { add_nodes(exec, below, top, below); });
   for (std::size_t j = 0; j < leaves.size(); ++j) {
     stack.push({0, static_cast<std::int64_t>(j)}, std::vector<float>(leaves[j].begin(), leaves[j].end()));

@@ -7,9 +7,15 @@ namespace zeroproof::cuda::host {
 
 /// The buffers from element `begin` on; those that are not there stay null.
 inline UpdateBuffers from_element(const UpdateBuffers& at, std::int64_t begin) {
-  const auto moved = [begin](float* buffer) { return buffer == nullptr ? nullptr : buffer + begin; };
-  return {at.grad + begin,      moved(at.master),         moved(at.exp_avg),
-          moved(at.exp_avg_sq), moved(at.max_exp_avg_sq), moved(at.momentum_buffer)};
+  const auto advance_pointer = [begin](float* buffer) {
+    return buffer == nullptr ? nullptr : buffer + begin;
+  };
+  return {at.grad + begin,
+          advance_pointer(at.master),
+          advance_pointer(at.exp_avg),
+          advance_pointer(at.exp_avg_sq),
+          advance_pointer(at.max_exp_avg_sq),
+          advance_pointer(at.momentum_buffer)};
 }
 
 /// The update phase of one rule: a gradient that is already unscaled and clipped.

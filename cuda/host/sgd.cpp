@@ -1,7 +1,6 @@
-#include "cuda/host/sgd.hpp"
-
 #include "cuda/host/check.hpp"
 #include "cuda/host/run_update.hpp"
+#include "cuda/host/update_twins.hpp"
 
 namespace zeroproof::cuda::host {
 

@@ -67,8 +67,8 @@ void check_ranges(const OptimizerHyper& hyper, std::int64_t t, int log2_loss_sca
 
 /// Options that would silently do nothing, or something else than their name says.
 void check_options(const OptimizerHyper& hyper) {
-  const bool is_sgd = hyper.rule == UpdateRule::sgd;
-  const bool is_adam = hyper.rule == UpdateRule::adamw || hyper.rule == UpdateRule::adam;
+  const RuleTraits& rule = traits_of(hyper.rule);
+  const bool is_sgd = rule.momentum_buffer;
   require(is_sgd || (hyper.momentum == 0 && hyper.dampening == 0),
           "momentum is " + text(hyper.momentum) + " and dampening " + text(hyper.dampening) +
               " without the rule sgd",
@@ -76,7 +76,7 @@ void check_options(const OptimizerHyper& hyper) {
   require(!hyper.nesterov || (is_sgd && hyper.momentum > 0 && hyper.dampening == 0),
           "nesterov is on without the rule sgd, a momentum above 0 and a dampening of 0",
           "it looks ahead along an undamped momentum buffer", "change these settings or turn nesterov off");
-  require(!hyper.amsgrad || is_adam, "amsgrad is on for a rule without a second moment",
+  require(!hyper.amsgrad || rule.exp_avg_sq, "amsgrad is on for a rule without a second moment",
           "it keeps the largest second moment", "use the rule adamw or adam, or turn amsgrad off");
 }
 
@@ -93,7 +93,13 @@ double power(double base, std::int64_t exponent) {
 
 /// The coefficient by which the rule pulls parameters towards zero.
 double decay_coefficient(const OptimizerHyper& hyper) {
-  return hyper.rule == UpdateRule::adamw ? hyper.lr * hyper.weight_decay : hyper.weight_decay;
+  switch (traits_of(hyper.rule).decay) {
+    case DecayKind::decoupled:
+      return hyper.lr * hyper.weight_decay;
+    case DecayKind::coupled:
+      break;
+  }
+  return hyper.weight_decay;
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include "cuda/host/check.hpp"
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/limb_deposit.hpp"
-#include "cuda/host/node_stack.hpp"
 #include "cuda/host/parallel_blocks.hpp"
+#include "cuda/host/tree_stack.hpp"
 
 namespace zeroproof::cuda::host {
 namespace {
@@ -68,7 +68,7 @@ FoldPlan::FoldPlan(const std::vector<TreeNode>& nodes) : num_nodes_(nodes.size()
     free.pop_back();
     return slot;
   };
-  NodeStack<std::int64_t> stack([&](std::int64_t& below, std::int64_t& top) {
+  TreeStack<std::int64_t> stack([&](std::int64_t& below, std::int64_t& top) {
     const std::int64_t to = below >= 0 ? below : top >= 0 ? top : take();
     additions_.push_back({below, top, to});
     if (top >= 0 && top != to) free.push_back(top);

@@ -16,8 +16,8 @@ namespace zeroproof::cuda::host {
 /// The additions of R11 over nodes that arrive in a fixed order: worked out once, run for every block.
 class FoldPlan {
  public:
-  /// nodes: of all data ranks, in increasing first micro-batch, together one step. Errors: invalid_argument if there is none,
-  /// or their order is another.
+  /// nodes: of all data ranks, in increasing first micro-batch, together one step. Errors: invalid_argument if there is
+  /// none, or their order is another.
   explicit FoldPlan(const std::vector<TreeNode>& nodes);
 
   std::size_t num_nodes() const { return num_nodes_; }
@@ -44,14 +44,15 @@ class FoldPlan {
 
 /// G of this rank's shard, with found_inf and the chunk1024 limbs of G * inv_scale found while it is in the cache.
 ///
-/// Shapes   nodes: as FoldPlan, each [numel] of this rank's shard range, starting at a chunk boundary; grad_sum: [numel].
+/// Shapes   nodes: as FoldPlan, each [numel] of this rank's shard range, starting at a chunk boundary; grad_sum:
+///          [numel].
 /// Returns  found_inf of this piece. limbs: added to.
 /// Exact    the bits of add_nodes by R11, then fused_finite_and_norm.
 bool window_reduce(const Exec& exec, const FoldPlan& plan, float inv_scale,
                    Span<const Span<const float>> nodes, Span<float> grad_sum, NormLimbs& limbs);
 
-/// Reduce, unscale, update and cast in one pass, for steps whose clip coefficient is known beforehand (no clipping, or a
-/// norm that was found earlier). G is never stored.
+/// Reduce, unscale, update and cast in one pass, for steps whose clip coefficient is known beforehand (no clipping, or
+/// a norm that was found earlier). G is never stored.
 ///
 /// Shapes   nodes: as above; state, param: [numel], param may lie in a window that other ranks read.
 /// Errors   as fused_update; draws are not offered here.

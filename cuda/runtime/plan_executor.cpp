@@ -20,11 +20,16 @@ std::int64_t now_ns() {
 
 }  // namespace
 
-void RandomDelays::operator()(const PlanOp& op, std::size_t index, std::uint64_t num_runs) const {
+std::chrono::microseconds RandomDelays::delay(const PlanOp& op, std::size_t index,
+                                              std::uint64_t num_runs) const {
   const Philox random(seed, static_cast<std::uint32_t>(op.stream), static_cast<std::uint32_t>(num_runs));
-  if (random.uniform(2 * index) >= probability[static_cast<std::size_t>(op.stream)]) return;
+  if (random.uniform(2 * index) >= probability[static_cast<std::size_t>(op.stream)]) return {};
   const auto bound = static_cast<std::uint64_t>(std::max<std::int64_t>(max_microseconds, 0)) + 1;
-  std::this_thread::sleep_for(std::chrono::microseconds(random.word(2 * index + 1) % bound));
+  return std::chrono::microseconds(random.word(2 * index + 1) % bound);
+}
+
+void RandomDelays::operator()(const PlanOp& op, std::size_t index, std::uint64_t num_runs) const {
+  std::this_thread::sleep_for(delay(op, index, num_runs));
 }
 
 PlanExecutor::PlanExecutor(std::string who, ExecutorHooks hooks)

@@ -2,6 +2,7 @@
 // Runs plans on two threads: the caller is the compute stream.
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -38,6 +39,9 @@ struct RandomDelays {
   std::uint64_t seed = 1;
   std::array<double, num_plan_streams> probability{};  ///< [stream] that an operation is delayed
   std::int64_t max_microseconds = 100;
+
+  /// How long this operation is delayed; 0: not at all.
+  std::chrono::microseconds delay(const PlanOp& op, std::size_t index, std::uint64_t num_runs) const;
 
   void operator()(const PlanOp& op, std::size_t index, std::uint64_t num_runs) const;
 };

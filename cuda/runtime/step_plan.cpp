@@ -16,7 +16,7 @@ namespace {
 
 using Parts = std::vector<std::vector<BucketPart>>;
 
-std::vector<int> visits_of_units(const StepShape& shape) {
+std::vector<int> visits_of_units(const LayerSchedule& shape) {
   std::vector<int> counts(shape.units.size(), 0);
   for (const int unit : shape.visits) ++counts[static_cast<std::size_t>(unit)];
   return counts;
@@ -30,7 +30,7 @@ std::vector<std::vector<int>> units_of_buckets(const Parts& parts) {
   return units;
 }
 
-void check(const StepShape& shape) {
+void check(const LayerSchedule& shape) {
   ZP_CHECK(shape.stage == 2 || shape.stage == 3, ErrorCode::invalid_argument,
            "a plan was asked for stage " + std::to_string(shape.stage),
            "gradients are reduced while layers compute in stages 2 and 3 only",
@@ -49,7 +49,7 @@ void check(const StepShape& shape) {
 
 class PlanBuilder {
  public:
-  explicit PlanBuilder(const StepShape& shape)
+  explicit PlanBuilder(const LayerSchedule& shape)
       : shape_(shape),
         parts_(bucket_parts(shape.units, shape.buckets)),
         ready_(visits_of_units(shape), units_of_buckets(parts_)),
@@ -183,7 +183,7 @@ class PlanBuilder {
     garbage_.resize(kept);
   }
 
-  const StepShape& shape_;
+  const LayerSchedule& shape_;
   const Parts parts_;
   ReadyCount ready_;
   std::size_t forward_;        // visits of the forward pass
@@ -197,7 +197,7 @@ class PlanBuilder {
 
 }  // namespace
 
-StepPlan make_plan(const StepShape& shape) {
+StepPlan make_plan(const LayerSchedule& shape) {
   check(shape);
   return PlanBuilder(shape).build();
 }

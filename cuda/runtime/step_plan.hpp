@@ -38,8 +38,8 @@ inline constexpr int num_plan_streams = 2;
 
 enum class BufferKind : std::uint8_t {
   unit_param,  ///< [unit numel] in the parameter dtype
-  unit_grad,   ///< [unit numel] in the leaf dtype
-  bucket_grad  ///< [bucket numel] in the leaf dtype; only of buckets that lie in several units
+  unit_grad,   ///< [unit numel] in the gradient dtype
+  bucket_grad  ///< [bucket numel] in the gradient dtype; only of buckets that lie in several units
 };
 
 struct PlanBuffer {
@@ -68,7 +68,7 @@ struct StepPlan {
 };
 
 /// What a plan is made from. All of it is the same on every rank, and so is the plan.
-struct StepShape {
+struct LayerSchedule {
   std::vector<FlatRange> units;    ///< neighbours, together all elements (LayeredModel::units)
   std::vector<int> visits;         ///< LayeredModel::visits
   std::vector<FlatRange> buckets;  ///< neighbours, together all elements (ShardMap::buckets)
@@ -92,7 +92,7 @@ struct StepShape {
 /// freed before the allocations of visit m + 2, after an explicit wait, or at the end.
 ///
 /// Every allocate, release and free is on the compute stream, so what is alive does not depend on timing
-/// (cuda/layered_pass.hpp has the walk). Waits are placed where an operation needs one and nowhere else:
+/// (cuda/README.md has the table). Waits are placed where an operation needs one and nowhere else:
 /// without any one of them two operations on the same buffer are in no order.
 ///
 /// A plan starts from nothing and ends with nothing but the resident buffers, and both streams end with it.
@@ -102,7 +102,7 @@ struct StepShape {
 /// Errors   invalid_argument if the units or buckets are not neighbours from 0 on to the same end, a visit
 ///          names no unit, a unit with elements is never visited, `persistent` has another length, or the
 ///          stage is neither 2 nor 3.
-StepPlan make_plan(const StepShape& shape);
+StepPlan make_plan(const LayerSchedule& shape);
 
 std::string_view name(OpKind kind);
 std::string_view name(PlanStream stream);

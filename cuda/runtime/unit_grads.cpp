@@ -30,7 +30,7 @@ UnitGrads::UnitGrads(std::vector<FlatRange> units, std::vector<FlatRange> bucket
       unit_buffers_(units_.size()),
       bucket_buffers_(buckets_.size()) {}
 
-std::size_t UnitGrads::checked(int index, const std::vector<FlatRange>& ranges) {
+std::size_t UnitGrads::validate(int index, const std::vector<FlatRange>& ranges) {
   ZP_CHECK(index >= 0 && static_cast<std::size_t>(index) < ranges.size(), ErrorCode::internal,
            "gradient " + std::to_string(index) + " was asked for",
            "there are " + std::to_string(ranges.size()), "report this with the command line");
@@ -46,12 +46,12 @@ void UnitGrads::allocate(Buffer& buffer, FlatRange range, const char* what, int 
 }
 
 void UnitGrads::allocate_unit(int unit) {
-  const std::size_t u = checked(unit, units_);
+  const std::size_t u = validate(unit, units_);
   allocate(unit_buffers_[u], units_[u], "unit", unit);
 }
 
 void UnitGrads::allocate_bucket(int bucket) {
-  const std::size_t b = checked(bucket, buckets_);
+  const std::size_t b = validate(bucket, buckets_);
   ZP_CHECK(parts_[b].size() > 1, ErrorCode::internal, gradient("bucket", bucket) + " is allocated",
            "the bucket lies in one unit, whose gradient it is a view of", "allocate the unit's");
   allocate(bucket_buffers_[b], buckets_[b], "bucket", bucket);
@@ -64,7 +64,7 @@ TensorView UnitGrads::view(const Buffer& buffer, const char* what, int index) {
 }
 
 TensorView UnitGrads::unit(int unit) const {
-  const Buffer& buffer = unit_buffers_[checked(unit, units_)];
+  const Buffer& buffer = unit_buffers_[validate(unit, units_)];
   ZP_CHECK(!buffer.is_sealed, ErrorCode::internal,
            gradient("unit", unit) + " is written after it was complete",
            "its buckets may have been reduced already", "declare it complete after its last backward visit");
@@ -72,7 +72,7 @@ TensorView UnitGrads::unit(int unit) const {
 }
 
 TensorView UnitGrads::bucket(int bucket) const {
-  const std::size_t b = checked(bucket, buckets_);
+  const std::size_t b = validate(bucket, buckets_);
   if (parts_[b].size() > 1) return view(bucket_buffers_[b], "bucket", bucket);
   const int holder = parts_[b].front().unit;
   const auto u = static_cast<std::size_t>(holder);

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/base/span.hpp"
-#include "cuda/memory_ledger.hpp"
 #include "cuda/runtime/bucket_parts.hpp"
+#include "cuda/runtime/memory_ledger.hpp"
 
 namespace zeroproof::cuda {
 
@@ -36,8 +36,8 @@ class UnitGrads {
   void seal(int unit);
 
   /// Errors: internal if there is no buffer, or somebody wrote outside it.
-  void free_unit(int unit) { free(unit_buffers_[checked(unit, units_)], "unit", unit); }
-  void free_bucket(int bucket) { free(bucket_buffers_[checked(bucket, buckets_)], "bucket", bucket); }
+  void free_unit(int unit) { free(unit_buffers_[validate(unit, units_)], "unit", unit); }
+  void free_bucket(int bucket) { free(bucket_buffers_[validate(bucket, buckets_)], "bucket", bucket); }
 
   /// Gives everything back, after an error.
   void free_all();
@@ -48,7 +48,7 @@ class UnitGrads {
     bool is_sealed = false;
     CountedBuffer memory;
   };
-  static std::size_t checked(int index, const std::vector<FlatRange>& ranges);
+  static std::size_t validate(int index, const std::vector<FlatRange>& ranges);
   void allocate(Buffer& buffer, FlatRange range, const char* what, int index);
   static void free(Buffer& buffer, const char* what, int index);
   static TensorView view(const Buffer& buffer, const char* what, int index);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t fp32_infinity = 0x7F800000;
 
-struct Format {
+struct SmallFormat {
   const char* name;
   int fraction_bits;
   int bias;
@@ -27,22 +27,22 @@ struct Format {
   float (*widen)(std::uint16_t);
 };
 
-const Format bf16_format = {"bf16",
-                            7,
-                            127,
-                            0x7F80,
-                            [](float x) { return to_bf16(x).bits; },
-                            [](std::uint16_t bits) { return to_float(bf16{bits}); }};
-const Format fp16_format = {"fp16",
-                            10,
-                            15,
-                            0x7C00,
-                            [](float x) { return to_fp16(x).bits; },
-                            [](std::uint16_t bits) { return to_float(fp16{bits}); }};
+const SmallFormat bf16_format = {"bf16",
+                                 7,
+                                 127,
+                                 0x7F80,
+                                 [](float x) { return to_bf16(x).bits; },
+                                 [](std::uint16_t bits) { return to_float(bf16{bits}); }};
+const SmallFormat fp16_format = {"fp16",
+                                 10,
+                                 15,
+                                 0x7C00,
+                                 [](float x) { return to_fp16(x).bits; },
+                                 [](std::uint16_t bits) { return to_float(fp16{bits}); }};
 
 /// Magnitude of a pattern below or at infinity; infinity itself stands for the value the exponent range would
 /// go on with, because rounding happens before overflow is decided.
-double value_of(const Format& format, std::uint32_t pattern) {
+double value_of(const SmallFormat& format, std::uint32_t pattern) {
   const std::uint32_t implicit = 1U << format.fraction_bits;
   const std::uint32_t fraction = pattern & (implicit - 1);
   const int exponent = static_cast<int>(pattern >> format.fraction_bits);
@@ -50,7 +50,7 @@ double value_of(const Format& format, std::uint32_t pattern) {
                     std::max(exponent, 1) - format.bias - format.fraction_bits);
 }
 
-std::vector<double> table_of(const Format& format) {
+std::vector<double> table_of(const SmallFormat& format) {
   std::vector<double> values;
   for (std::uint32_t pattern = 0; pattern <= format.infinity; ++pattern)
     values.push_back(value_of(format, pattern));
@@ -83,7 +83,7 @@ class Nearest {
 float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
 /// Wrong results among the magnitudes begin, begin + step, .. below end, each with both signs.
-std::int64_t mistakes(const Format& format, const std::vector<double>& values, std::uint64_t begin,
+std::int64_t mistakes(const SmallFormat& format, const std::vector<double>& values, std::uint64_t begin,
                       std::uint64_t end, std::uint64_t step) {
   std::int64_t wrong = 0;
   const float first = from_bits(static_cast<std::uint32_t>(std::min<std::uint64_t>(begin, fp32_infinity)));
@@ -102,12 +102,13 @@ std::int64_t mistakes(const Format& format, const std::vector<double>& values, s
   return wrong;
 }
 
-std::int64_t mistakes_around(const Format& format, const std::vector<double>& values, std::uint32_t bits) {
+std::int64_t mistakes_around(const SmallFormat& format, const std::vector<double>& values,
+                             std::uint32_t bits) {
   const std::uint32_t begin = bits < 2 ? 0 : bits - 2;
   return mistakes(format, values, begin, std::uint64_t{bits} + 3, 1);
 }
 
-void check_all_inputs(const Format& format, std::uint64_t step) {
+void check_all_inputs(const SmallFormat& format, std::uint64_t step) {
   CAPTURE(format.name);
   const std::vector<double> values = table_of(format);
   constexpr std::int64_t blocks = 256;
@@ -122,7 +123,7 @@ void check_all_inputs(const Format& format, std::uint64_t step) {
   CHECK(wrong == 0);
 }
 
-void check_edges(const Format& format) {
+void check_edges(const SmallFormat& format) {
   CAPTURE(format.name);
   const std::vector<double> values = table_of(format);
   std::int64_t wrong = 0;
@@ -140,7 +141,7 @@ void check_edges(const Format& format) {
   CHECK(wrong == 0);
 }
 
-void check_patterns(const Format& format) {
+void check_patterns(const SmallFormat& format) {
   CAPTURE(format.name);
   std::int64_t wrong_value = 0;
   std::int64_t wrong_return = 0;

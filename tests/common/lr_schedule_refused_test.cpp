@@ -8,7 +8,7 @@
 
 #include "common/step/lr_schedule.hpp"
 #include "common/step/policy.hpp"
-#include "tests/common/config_cases.hpp"
+#include "tests/support/complaint.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof_test;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/common/config_cases.hpp"
+#include "tests/support/complaint.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof_test;

@@ -34,8 +34,8 @@ struct Bins {
 /// Floor of a quotient, also of negative numbers.
 int floor_div(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
-/// The sum by its meaning, without any order: bits at or above 2^(24 (top - 1) - 149) of every leaf count, top being the
-/// bin of the largest leaf; what is kept is rounded once.
+/// The sum by its meaning, without any order: bits at or above 2^(24 (top - 1) - 149) of every leaf count, top being
+/// the bin of the largest leaf; what is kept is rounded once.
 float meaning(const std::vector<float>& leaves) {
   int top = 0;
   for (const float x : leaves) {
@@ -154,7 +154,7 @@ TEST_CASE("binned: any order and any way of merging gives the same bits") {
     std::iota(order.begin(), order.end(), 0U);
     for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[philox.below(round * 100 + i, i)]);
     std::vector<Bins> parts(round + 1, Bins(numel));
-    const Exec threads{static_cast<int>(round % 3) + 1, Isa::best, {}};
+    const Exec threads{static_cast<int>(round % 3) + 1, Isa::best};
     for (std::size_t i = 0; i < count; ++i) {
       host::binned_deposit(threads, leaves[order[i]], parts[i % parts.size()].view());
     }

@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "cuda/device/adam.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
 #include "cuda/device/device.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_sum.hpp"
-#include "cuda/device/sgd.hpp"
+#include "cuda/host/update_twins.hpp"
 #include "tests/cuda/expect_error.hpp"
+#include "tests/support/skip.hpp"
 
 namespace {
 
@@ -26,6 +26,11 @@ using tests::expect_error;
 namespace device = zeroproof::cuda::device;
 
 const Exec exec;
+
+bool built() {
+  if (!device::device_info().built) tests::skip_case("this build has no device code");
+  return device::device_info().built;
+}
 
 /// Every device twin with two operands or more; operand number `odd` has b elements, all others a.
 void expect_error_of_every_twin(ErrorCode code, std::size_t a, std::size_t b, std::size_t odd) {
@@ -56,6 +61,7 @@ void expect_error_of_every_twin(ErrorCode code, std::size_t a, std::size_t b, st
     expect_error(code, [&] { device::add_nodes(exec, x, y, z); });
     expect_error(code, [&] { device::sgd_update(exec, {.momentum = true}, scalars, x, y, z); });
     expect_error(code, [&] { device::sgd_ema_update(exec, {}, scalars, x, y, z); });
+    expect_error(code, [&] { device::lion_update(exec, {}, scalars, x, y, z); });
   }
   if (odd < 4) {
     expect_error(code, [&] { device::adamw_update(exec, {}, scalars, x, y, z, w, none); });
@@ -68,7 +74,7 @@ void expect_error_of_every_twin(ErrorCode code, std::size_t a, std::size_t b, st
 }  // namespace
 
 TEST_CASE("device errors: sizes that differ") {
-  if (!device::device_info().built) return;
+  if (!built()) return;
   for (std::size_t odd = 0; odd < 5; ++odd) {
     CAPTURE(odd);
     expect_error_of_every_twin(ErrorCode::invalid_argument, 3, 4, odd);
@@ -78,7 +84,7 @@ TEST_CASE("device errors: sizes that differ") {
 }
 
 TEST_CASE("device errors: options and numbers that the contract forbids") {
-  if (!device::device_info().built) return;
+  if (!built()) return;
   constexpr ErrorCode code = ErrorCode::invalid_argument;
   constexpr double inf = std::numeric_limits<double>::infinity();
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -97,7 +103,7 @@ TEST_CASE("device errors: options and numbers that the contract forbids") {
 }
 
 TEST_CASE("device errors: an empty operand needs no device") {
-  if (!device::device_info().built) return;
+  if (!built()) return;
   std::vector<float> none;
   std::vector<bf16> brain;
   std::vector<e4m3> four;
@@ -114,6 +120,7 @@ TEST_CASE("device errors: an empty operand needs no device") {
   CHECK_NOTHROW(device::adam_update(exec, {}, scalars, none, none, none, none, none));
   CHECK_NOTHROW(device::sgd_update(exec, {.momentum = true}, scalars, none, none, none));
   CHECK_NOTHROW(device::sgd_ema_update(exec, {}, scalars, none, none, none));
+  CHECK_NOTHROW(device::lion_update(exec, {}, scalars, none, none, none));
   CHECK_FALSE(device::unscale(exec, 1.0F, none, none));
   device::grad_norm_accumulate(exec, none, limbs);
   device::grad_norm_exact_accumulate(exec, none, limbs);

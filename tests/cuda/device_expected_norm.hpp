@@ -1,42 +1,37 @@
 #pragma once
-// Expected norms of the device twins, from R12 as it is written.
+// Expected norms of the device twins: what the oracle makes of a tensor.
 
-#include <cmath>
 #include <cstdint>
 
 #include "common/contracts/grad_norm.hpp"
+#include "oracle.h"
 #include "tests/cuda/device_place.hpp"
 
 namespace zeroproof::device_test {
 
-/// 32 lanes, then the halving tree.
-inline double expected_chunk(const Place<float>& grad, std::int64_t first, std::int64_t numel) {
-  double a[32] = {};
-  for (int l = 0; l < 32; ++l) {
-    for (int s = 0; s < 32; ++s) {
-      const std::int64_t i = first + 32 * s + l;
-      volatile double square = i < numel ? static_cast<double>(grad[i]) * static_cast<double>(grad[i]) : 0.0;
-      volatile double sum = a[l] + square;
-      a[l] = sum;
-    }
-  }
-  for (int w = 16; w > 0; w /= 2) {
-    for (int l = 0; l < w; ++l) a[l] = a[l] + a[l + w];
-  }
-  return a[0];
+/// chunk1024
+inline NormLimbs expected_chunks(Span<const float> grad) {
+  oracle_sum sum;
+  oracle_norm_clear(&sum);
+  oracle_norm_add(&sum, grad.data(), grad.size());
+  NormLimbs limbs;
+  oracle_norm_limbs(&sum, limbs.limbs.data());
+  limbs.nan_count = sum.nan_count;
+  limbs.inf_count = sum.inf_count;
+  return limbs;
 }
 
-/// Bit by bit: bit k of m has the weight of bit (q + k) mod 32 of limb floor((q + k) / 32).
-inline void expected_deposit(double value, NormLimbs& limbs) {
-  if (std::isnan(value)) ++limbs.nan_count;
-  if (std::isinf(value)) ++limbs.inf_count;
-  if (!std::isfinite(value) || value == 0) return;
-  int exponent = 0;
-  const auto m = static_cast<std::uint64_t>(std::ldexp(std::frexp(value, &exponent), 53));
-  const int q = exponent - 53 + 352;
-  for (int k = 0; k < 53; ++k) {
-    if ((m >> k & 1) != 0) limbs.limbs[static_cast<std::size_t>((q + k) / 32)] += 1ULL << (q + k) % 32;
-  }
+/// exact: oracle_exact_add_squares, one: oracle_exact_add_magnitudes
+inline NormLimbs expected_exact(void (*add)(oracle_exact*, const float*, std::size_t),
+                                Span<const float> grad) {
+  oracle_exact sum;
+  oracle_exact_clear(&sum);
+  add(&sum, grad.data(), grad.size());
+  NormLimbs limbs;
+  oracle_exact_limbs(&sum, limbs.limbs.data());
+  limbs.nan_count = sum.nan_count;
+  limbs.inf_count = sum.inf_count;
+  return limbs;
 }
 
 inline void normalise(NormLimbs& limbs) {

@@ -46,18 +46,19 @@ TEST_CASE("device: unscale and clip are one product each, also in place") {
       Place<float> source(numel, offset[0]), unscaled(numel, offset[1]), clipped(numel, offset[1]);
       fill(source.span(), 5);
       const Place<float> old = source;
-      const auto product = [&](std::int64_t i) { return expected_product(old[i], factor); };
+      const auto product = [&](std::int64_t i) { return expected_unscaled(old[i], factor); };
+      const auto clipped_product = [&](std::int64_t i) { return expected_clipped(old[i], factor); };
       bool found = false;
       for (std::int64_t i = 0; i < numel; ++i) found = found || !std::isfinite(product(i));
       CHECK(device::unscale(exec, factor, source.span(), unscaled.span()) == found);
       unscaled.check(product);
       device::clip(exec, factor, source.span(), clipped.span());
-      clipped.check(product);
+      clipped.check(clipped_product);
       Place<float> in_place = source;
       CHECK(device::unscale(exec, factor, in_place.span(), in_place.span()) == found);
       in_place.check(product);
       device::clip(exec, factor, source.span(), source.span());
-      source.check(product);
+      source.check(clipped_product);
     });
   }
 }

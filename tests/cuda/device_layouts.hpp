@@ -3,13 +3,13 @@
 #include <doctest.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string_view>
 
 #include "common/base/exec.hpp"
 #include "cuda/device/device.hpp"
+#include "tests/support/skip.hpp"
 
 namespace zeroproof::device_test {
 
@@ -23,7 +23,7 @@ inline bool usable() {
   if (required != nullptr && std::string_view(required) == "1") {
     FAIL_CHECK(info.detail);
   } else {
-    std::printf("skipped: %s\n", info.detail.c_str());
+    tests::skip_case(info.detail);
   }
   return false;
 }

@@ -5,9 +5,9 @@
 #include <doctest.h>
 
 #include <limits>
+#include <vector>
 
-#include "cuda/device/adam.hpp"
-#include "cuda/device/sgd.hpp"
+#include "cuda/host/update_twins.hpp"
 #include "tests/cuda/device_expected.hpp"
 #include "tests/cuda/device_layouts.hpp"
 
@@ -59,12 +59,19 @@ struct Buffers {
   /// expected(grad, old values) -> Values. Buffers that the rule does not have keep their bits.
   template <class Expected>
   void check_against(const Buffers& old, const Expected& expected) const {
-    const auto next = [&](std::int64_t i) { return expected(old.grad[i], old.at(i)); };
+    std::vector<Values> next;
+    for (std::size_t i = 0; i < grad.span().size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      next.push_back(expected(old.grad[at], old.at(at)));
+    }
+    const auto is = [&](float Values::*member) {
+      return [&next, member](std::int64_t i) { return next[static_cast<std::size_t>(i)].*member; };
+    };
     grad.check([&](std::int64_t i) { return old.grad[i]; });
-    master.check([&](std::int64_t i) { return next(i).master; });
-    exp_avg.check([&](std::int64_t i) { return next(i).exp_avg; });
-    exp_avg_sq.check([&](std::int64_t i) { return next(i).exp_avg_sq; });
-    max_exp_avg_sq.check([&](std::int64_t i) { return next(i).max_exp_avg_sq; });
+    master.check(is(&Values::master));
+    exp_avg.check(is(&Values::exp_avg));
+    exp_avg_sq.check(is(&Values::exp_avg_sq));
+    max_exp_avg_sq.check(is(&Values::max_exp_avg_sq));
   }
 
   Place<float> grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq;
@@ -94,13 +101,7 @@ void check_sgd(const SgdOptions& options, const StepScalars& s) {
     const Buffers old = b;
     device::sgd_update(exec, options, s, b.grad.span(), b.master.span(),
                        options.momentum ? b.exp_avg.span() : Span<float>());
-    b.check_against(old, [&](float grad, const Values& v) {
-      Values next = v;
-      const Values rule = expected_sgd(options, s, grad, v);
-      next.master = rule.master;
-      if (options.momentum) next.exp_avg = rule.exp_avg;
-      return next;
-    });
+    b.check_against(old, [&](float grad, const Values& v) { return expected_sgd(options, s, grad, v); });
   });
 }
 
@@ -110,10 +111,17 @@ void check_sgd_ema(const SgdEmaOptions& options, const StepScalars& s) {
     Buffers b(numel, offset);
     const Buffers old = b;
     device::sgd_ema_update(exec, options, s, b.grad.span(), b.master.span(), b.exp_avg.span());
-    b.check_against(old, [&](float grad, const Values& v) {
-      const Values rule = expected_sgd_ema(options, s, grad, v);
-      return Values{rule.master, rule.exp_avg, v.exp_avg_sq, v.max_exp_avg_sq};
-    });
+    b.check_against(old, [&](float grad, const Values& v) { return expected_sgd_ema(options, s, grad, v); });
+  });
+}
+
+void check_lion(const LionOptions& options, const StepScalars& s) {
+  CAPTURE(options.maximize);
+  for_each_layout([&](std::int64_t numel, const int* offset) {
+    Buffers b(numel, offset);
+    const Buffers old = b;
+    device::lion_update(exec, options, s, b.grad.span(), b.master.span(), b.exp_avg.span());
+    b.check_against(old, [&](float grad, const Values& v) { return expected_lion(options, s, grad, v); });
   });
 }
 
@@ -137,6 +145,13 @@ TEST_CASE("device: adamw with a step of zero and of infinity") {
     StepScalars s = scalars(step_size == 0.0F ? 1 : 0, 0);
     s.step_size = step_size;
     check_adam(true, {}, s);
+  }
+}
+
+TEST_CASE("device: lion with and without decay, both ways") {
+  if (!usable()) return;
+  for (const bool maximize : {false, true}) {
+    for (const std::uint32_t has_decay : {0U, 1U}) check_lion({maximize}, scalars(has_decay, has_decay));
   }
 }
 

@@ -1,5 +1,5 @@
-// 8-bit casts, clipping by value and stochastic rounding of the host twin. Between every two neighbours of a format lies
-// one midpoint, and rounding is monotonous: the midpoints and what is next to them are a complete test.
+// 8-bit casts, clipping by value and stochastic rounding of the host twin. Between every two neighbours of a format
+// lies one midpoint, and rounding is monotonous: the midpoints and what is next to them are a complete test.
 
 #include <doctest.h>
 
@@ -76,10 +76,10 @@ void check_rounding(Cast cast, int fraction_bits, int bias, int most) {
   expect(0x1p-126F, 0);
   for (const Isa isa : host::supported_isas()) {
     CAPTURE(host::name(isa));
-    CHECK(cast(Exec{1, isa, {}}, values) == want);
+    CHECK(cast(Exec{1, isa}, values) == want);
     for (const std::uint32_t nan : {0x7FC00000U, 0xFFC00000U, 0x7F800001U, 0xFFFFFFFFU}) {
       const std::vector<float> nans(21, std::bit_cast<float>(nan));
-      for (const std::uint8_t byte : cast(Exec{1, isa, {}}, nans)) CHECK((byte & 0x7F) > most);
+      for (const std::uint8_t byte : cast(Exec{1, isa}, nans)) CHECK((byte & 0x7F) > most);
     }
   }
 }
@@ -106,8 +106,8 @@ TEST_CASE("widening from 8 bits: every pattern, in vectors and tails") {
       for (int pattern = 0; pattern < 256; ++pattern) {
         const auto byte = static_cast<std::uint8_t>(pattern);
         std::vector<float> wide4(numel), wide5(numel);
-        host::widen_e4m3({1, isa, {}}, std::vector<e4m3>(numel, {byte}), wide4);
-        host::widen_e5m2({1, isa, {}}, std::vector<e5m2>(numel, {byte}), wide5);
+        host::widen_e4m3({1, isa}, std::vector<e4m3>(numel, {byte}), wide4);
+        host::widen_e5m2({1, isa}, std::vector<e5m2>(numel, {byte}), wide5);
         const float sign = pattern >= 128 ? -1.0F : 1.0F;
         const int rest = pattern % 128;
         CAPTURE(pattern);
@@ -139,7 +139,7 @@ TEST_CASE("clip_value keeps the bits of what lies inside") {
   for (const Isa isa : host::supported_isas()) {
     for (const std::size_t begin : {0U, 3U, 8U}) {  // so that every value is met by vectors and by the tail
       std::vector<float> values(in.begin() + static_cast<std::ptrdiff_t>(begin), in.end());
-      host::clip_value({1, isa, {}}, 1.0F, values);
+      host::clip_value({1, isa}, 1.0F, values);
       for (std::size_t i = 0; i < values.size(); ++i) CHECK(bits(values[i]) == bits(want[begin + i]));
     }
   }
@@ -156,7 +156,7 @@ TEST_CASE("stochastic rounding: the word of each global index decides") {
         }
         std::vector<bf16> target(numel);
         // Only the low word of the step counts.
-        host::stochastic_cast_to_bf16({2, isa, {}}, {0x0123456789ABCDEFULL, 0x55559ABCDEF0ULL, first}, source,
+        host::stochastic_cast_to_bf16({2, isa}, {0x0123456789ABCDEFULL, 0x55559ABCDEF0ULL, first}, source,
                                       target);
         std::size_t wrong = 0;
         for (std::size_t i = 0; i < numel; ++i) {
@@ -178,7 +178,7 @@ TEST_CASE("stochastic rounding: exact values never move; NaN, infinities and ove
       source.push_back(std::bit_cast<float>(pattern << 16));
     }
     std::vector<bf16> target(source.size());
-    host::stochastic_cast_to_bf16({1, isa, {}}, {7, 1, 0}, source, target);
+    host::stochastic_cast_to_bf16({1, isa}, {7, 1, 0}, source, target);
     std::size_t wrong = 0;
     for (std::uint32_t pattern = 0; pattern < 0x10000U; ++pattern) {
       const bool nan = (pattern & 0x7FFFU) > 0x7F80U;
@@ -190,11 +190,11 @@ TEST_CASE("stochastic rounding: exact values never move; NaN, infinities and ove
     std::vector<float> special(64, std::bit_cast<float>(0x7F800001U));
     for (std::size_t i = 32; i < special.size(); ++i) special[i] = std::bit_cast<float>(0xFFFFFFFFU);
     target.resize(special.size());
-    host::stochastic_cast_to_bf16({1, isa, {}}, {7, 1, 0}, special, target);
+    host::stochastic_cast_to_bf16({1, isa}, {7, 1, 0}, special, target);
     for (const bf16 got : target) CHECK((got.bits & 0x7FFFU) > 0x7F80U);
     // Above the largest bf16 some become infinity and none anything else.
     std::vector<float> large(64, -std::numeric_limits<float>::max());
-    host::stochastic_cast_to_bf16({1, isa, {}}, {7, 1, 0}, large, target);
+    host::stochastic_cast_to_bf16({1, isa}, {7, 1, 0}, large, target);
     bool infinite = false;
     for (const bf16 got : target) {
       CHECK((got.bits == 0xFF7F || got.bits == 0xFF80));

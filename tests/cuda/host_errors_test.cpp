@@ -10,7 +10,6 @@
 #include "common/base/error.hpp"
 #include "common/comm/self.hpp"
 #include "cuda/distributed_optimizer.hpp"
-#include "cuda/host/adam.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/fused_step.hpp"
@@ -18,8 +17,8 @@
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/isa.hpp"
 #include "cuda/host/loss_scaler.hpp"
-#include "cuda/host/sgd.hpp"
 #include "cuda/host/step_scalars.hpp"
+#include "cuda/host/update_twins.hpp"
 #include "tests/cuda/expect_error.hpp"
 
 namespace {
@@ -70,6 +69,8 @@ TEST_CASE("host twins refuse buffers of different lengths") {
   refused([&] { host::sgd_update(exec, {false, true, false}, scalars, three, three, {}); });
   refused([&] { host::sgd_ema_update(exec, {}, scalars, three, four, three); });
   refused([&] { host::sgd_ema_update(exec, {}, scalars, three, three, four); });
+  refused([&] { host::lion_update(exec, {}, scalars, three, four, three); });
+  refused([&] { host::lion_update(exec, {}, scalars, three, three, four); });
   refused([&] { host::grad_sum(exec, {}, three); });
   const std::vector<Span<const float>> leaves = {three, four};
   refused([&] { host::grad_sum(exec, leaves, three); });
@@ -117,6 +118,8 @@ TEST_CASE("the fused pass refuses state that does not fit its rule") {
   refused({.rule = UpdateRule::sgd, .nesterov = true}, {three}, param);
   refused({.rule = UpdateRule::sgd_ema}, {three}, param);
   refused({.rule = UpdateRule::sgd_ema}, adam, param);
+  refused({.rule = UpdateRule::lion}, {three}, param);
+  refused({.rule = UpdateRule::lion}, adam, param);
   CHECK_NOTHROW(run({.rule = UpdateRule::sgd}, {three}, param));
 }
 
@@ -164,7 +167,7 @@ TEST_CASE("the production optimizer refuses setups that do not fit") {
   refused([&](OptimizerSetup& s) { s.layout = &other; });
   refused([&](OptimizerSetup& s) { s.shards = &two_ranks; });
   refused([](OptimizerSetup& s) { s.param_dtype = DType::u32; });
-  refused([](OptimizerSetup& s) { s.leaf_dtype = DType::fp64; });
+  refused([](OptimizerSetup& s) { s.grad_dtype = DType::fp64; });
   refused([](OptimizerSetup& s) { s.hyper.eps = 0; });
   refused([](OptimizerSetup& s) { s.hyper.beta2 = 1.0F; });
   refused([](OptimizerSetup& s) { s.hyper.max_norm = -1.0; });

@@ -10,15 +10,14 @@
 #include <vector>
 
 #include "common/base/philox.hpp"
-#include "cuda/host/adam.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/host/isa.hpp"
-#include "cuda/host/sgd.hpp"
 #include "cuda/host/step_scalars.hpp"
+#include "cuda/host/update_twins.hpp"
 
 namespace {
 
@@ -95,6 +94,8 @@ void update(const Exec& exec, const OptimizerHyper& hyper, const StepScalars& c,
                               state.master, buffer);
     case UpdateRule::sgd_ema:
       return host::sgd_ema_update(exec, {hyper.maximize}, c, grad, state.master, state.exp_avg);
+    case UpdateRule::lion:
+      return host::lion_update(exec, {hyper.maximize}, c, grad, state.master, state.exp_avg);
   }
 }
 
@@ -114,10 +115,10 @@ State fused(const Exec& exec, const Setting& setting, const StepScalars& c) {
   const OptimizerHyper& hyper = setting.hyper;
   host::FusedOptions options = host::fused_options(hyper);
   options.draw = setting.draw;
-  const bool adam = hyper.rule == UpdateRule::adamw || hyper.rule == UpdateRule::adam;
+  const RuleTraits& rule = traits_of(hyper.rule);
   host::FusedState views{state.master};
-  if (adam || hyper.rule == UpdateRule::sgd_ema) views.exp_avg = state.exp_avg;
-  if (adam) views.exp_avg_sq = state.exp_avg_sq;
+  if (rule.exp_avg) views.exp_avg = state.exp_avg;
+  if (rule.exp_avg_sq) views.exp_avg_sq = state.exp_avg_sq;
   if (hyper.amsgrad) views.max_exp_avg_sq = state.max_exp_avg_sq;
   if (hyper.momentum != 0) views.momentum_buffer = state.momentum_buffer;
   host::fused_update(exec, options, c, clip_coef, state.grad_sum, views,
@@ -128,20 +129,19 @@ State fused(const Exec& exec, const Setting& setting, const StepScalars& c) {
 /// Every sensible combination of rule options.
 std::vector<OptimizerHyper> hypers() {
   std::vector<OptimizerHyper> all;
-  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd, UpdateRule::sgd_ema}) {
+  for (const RuleTraits& rule : update_rules) {
     for (int bits = 0; bits < 32; ++bits) {
       OptimizerHyper hyper;
-      hyper.rule = rule;
+      hyper.rule = rule.rule;
       hyper.lr = 0.05;
       hyper.weight_decay = (bits & 1) != 0 ? 0.1 : 0.0;
       hyper.maximize = (bits & 2) != 0;
       if ((bits & 4) != 0) hyper.clip_value = 0.02;  // about half of the elements
-      const bool adam = rule == UpdateRule::adamw || rule == UpdateRule::adam;
-      hyper.amsgrad = adam && (bits & 8) != 0;
-      if (rule == UpdateRule::sgd && (bits & 8) != 0) hyper.momentum = 0.9;
+      hyper.amsgrad = rule.exp_avg_sq && (bits & 8) != 0;
+      if (rule.momentum_buffer && (bits & 8) != 0) hyper.momentum = 0.9;
       if (hyper.momentum != 0 && (bits & 16) != 0) hyper.nesterov = true;
       if ((bits & 16) != 0 && !hyper.nesterov) continue;
-      if (rule == UpdateRule::sgd_ema && (bits & 8) != 0) continue;
+      if (!rule.exp_avg_sq && !rule.momentum_buffer && (bits & 8) != 0) continue;
       all.push_back(hyper);
     }
   }
@@ -166,16 +166,16 @@ TEST_CASE("fused: the bits of the phases, every rule and option") {
     CAPTURE(hyper.nesterov);
     CAPTURE(hyper.clip_value.has_value());
     for (const std::int64_t t : {1, 3}) {
-      for (const Isa isa : host::supported_isas()) check({1, isa, {}}, {hyper, DType::bf16, {}, t});
+      for (const Isa isa : host::supported_isas()) check({1, isa}, {hyper, DType::bf16, {}, t});
     }
   }
 }
 
 TEST_CASE("fused: every parameter type, and stochastic rounding by global index") {
   for (const Isa isa : host::supported_isas()) {
-    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) check({2, isa, {}}, {{}, dtype, {}});
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) check({2, isa}, {{}, dtype, {}});
     for (const std::uint64_t first : {0ULL, 1024ULL, 77ULL}) {
-      check({2, isa, {}}, {{}, DType::bf16, RoundingDraw{5, 3, first}});
+      check({2, isa}, {{}, DType::bf16, RoundingDraw{5, 3, first}});
     }
   }
 }
@@ -193,7 +193,7 @@ TEST_CASE("fused: streamed parameters are the same bits, from any place in the s
           const auto from = [&](std::vector<float>& values) { return Span<float>(values).subspan(begin); };
           const auto width = static_cast<std::size_t>(num_bytes(dtype));
           host::fused_update(
-              {2, isa, {}}, options, c, clip_coef, from(state.grad_sum),
+              {2, isa}, options, c, clip_coef, from(state.grad_sum),
               {from(state.master), from(state.exp_avg), from(state.exp_avg_sq)},
               {state.param.data() + begin * width, dtype, static_cast<std::int64_t>(elements - begin)});
           results.push_back(state);
@@ -209,7 +209,7 @@ TEST_CASE("fused: streamed parameters are the same bits, from any place in the s
 
 TEST_CASE("fused: the norm and found_inf of the phases, without touching the gradient sum") {
   for (const Isa isa : host::supported_isas()) {
-    const Exec exec{2, isa, {}};
+    const Exec exec{2, isa};
     State state = start();
     std::vector<float> grad(elements);
     for (const float special : {1.0F, std::numeric_limits<float>::infinity(), 0x1.8p127F}) {

@@ -89,8 +89,8 @@ std::vector<float> spread_values(std::size_t numel, int top, int spread, std::ui
 
 std::vector<Exec> execs() {
   std::vector<Exec> all;
-  for (const Isa isa : host::supported_isas()) all.push_back({1, isa, {}});
-  all.push_back({3, Isa::best, {}});
+  for (const Isa isa : host::supported_isas()) all.push_back({1, isa});
+  all.push_back({3, Isa::best});
   return all;
 }
 

@@ -23,8 +23,8 @@ constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<Exec> execs() {
   std::vector<Exec> all;
-  for (const Isa isa : host::supported_isas()) all.push_back({1, isa, {}});
-  all.push_back({3, Isa::best, {}});
+  for (const Isa isa : host::supported_isas()) all.push_back({1, isa});
+  all.push_back({3, Isa::best});
   return all;
 }
 

@@ -77,17 +77,19 @@ TEST_CASE("step scalars: fifteen words by hand") {
 }
 
 TEST_CASE("step scalars: has_decay is the coefficient of the rule in fp64") {
-  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd, UpdateRule::sgd_ema}) {
+  for (const UpdateRule rule :
+       {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd, UpdateRule::sgd_ema, UpdateRule::lion}) {
+    const bool decoupled = rule == UpdateRule::adamw || rule == UpdateRule::lion;
     OptimizerHyper hyper = easy();
     hyper.rule = rule;
     hyper.lr = 0;  // lr * weight_decay is 0, weight_decay is not
-    CHECK(host::step_scalars(hyper, 1, 0, 1).has_decay == (rule == UpdateRule::adamw ? 0 : 1));
+    CHECK(host::step_scalars(hyper, 1, 0, 1).has_decay == (decoupled ? 0 : 1));
     hyper.lr = 1e-200;
     hyper.weight_decay = 1e-100;  // zero in fp32 only
     CHECK(host::step_scalars(hyper, 1, 0, 1).has_decay == 1);
     CHECK(host::step_scalars(hyper, 1, 0, 1).weight_decay == 0);
     hyper.weight_decay = 1e-200;  // their product is zero in fp64
-    CHECK(host::step_scalars(hyper, 1, 0, 1).has_decay == (rule == UpdateRule::adamw ? 0 : 1));
+    CHECK(host::step_scalars(hyper, 1, 0, 1).has_decay == (decoupled ? 0 : 1));
     hyper.weight_decay = -0.0;
     CHECK(host::step_scalars(hyper, 1, 0, 1).has_decay == 0);
   }
@@ -143,7 +145,7 @@ TEST_CASE("step scalars: options that do not belong together") {
   nesterov.dampening = 0;
   nesterov.nesterov = true;
   amsgrad.amsgrad = true;
-  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd_ema}) {
+  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd_ema, UpdateRule::lion}) {
     refused(momentum, change_rule(rule));
     refused(dampening, change_rule(rule));
     OptimizerHyper plain = easy();
@@ -154,6 +156,7 @@ TEST_CASE("step scalars: options that do not belong together") {
   refused(nesterov, [](OptimizerHyper& h) { h.dampening = 0.5; });
   refused(amsgrad, change_rule(UpdateRule::sgd));
   refused(amsgrad, change_rule(UpdateRule::sgd_ema));
+  refused(amsgrad, change_rule(UpdateRule::lion));
   OptimizerHyper adam = amsgrad;
   adam.rule = UpdateRule::adam;
   CHECK_NOTHROW(host::step_scalars(adam, 1, 0, 1));

@@ -9,9 +9,8 @@
 #include <limits>
 #include <vector>
 
-#include "cuda/host/adam.hpp"
 #include "cuda/host/isa.hpp"
-#include "cuda/host/sgd.hpp"
+#include "cuda/host/update_twins.hpp"
 
 namespace {
 
@@ -61,7 +60,7 @@ void check_adam(Update update, const AdamOptions& options, const StepScalars& c,
     const std::vector<float> grad(numel, in.grad);
     std::vector<float> master(numel, in.master), exp_avg(numel, in.exp_avg), exp_avg_sq(numel, in.exp_avg_sq);
     std::vector<float> most(options.amsgrad ? numel : 0, in.max_exp_avg_sq);
-    update(Exec{1, isa, {}}, options, c, grad, master, exp_avg, exp_avg_sq, most);
+    update(Exec{1, isa}, options, c, grad, master, exp_avg, exp_avg_sq, most);
     CAPTURE(host::name(isa));
     CHECK(all_are(master, want.master));
     CHECK(all_are(exp_avg, want.exp_avg));
@@ -76,7 +75,7 @@ void check_sgd(const SgdOptions& options, const StepScalars& c, float grad, floa
   constexpr std::size_t numel = 37;
   for (const Isa isa : host::supported_isas()) {
     std::vector<float> masters(numel, master), buffers(options.momentum ? numel : 0, buffer);
-    host::sgd_update({1, isa, {}}, options, c, std::vector<float>(numel, grad), masters, buffers);
+    host::sgd_update({1, isa}, options, c, std::vector<float>(numel, grad), masters, buffers);
     CAPTURE(host::name(isa));
     CHECK(all_are(masters, want_master));
     CHECK(all_are(buffers, want_buffer));
@@ -150,14 +149,44 @@ TEST_CASE("sgd_ema: by hand; is_first is not read") {
     c.is_first = is_first;
     for (const Isa isa : host::supported_isas()) {
       std::vector<float> master(37, 4.0F), exp_avg(37, 8.0F);
-      host::sgd_ema_update({1, isa, {}}, {}, c, std::vector<float>(37, 1.0F), master, exp_avg);
+      host::sgd_ema_update({1, isa}, {}, c, std::vector<float>(37, 1.0F), master, exp_avg);
       CHECK(all_are(exp_avg, 5.5F));   // 4 + 3/2
       CHECK(all_are(master, 2.625F));  // s = 11/8
       std::ranges::fill(master, 4.0F);
       std::ranges::fill(exp_avg, 8.0F);
-      host::sgd_ema_update({1, isa, {}}, {true}, c, std::vector<float>(37, 1.0F), master, exp_avg);
+      host::sgd_ema_update({1, isa}, {true}, c, std::vector<float>(37, 1.0F), master, exp_avg);
       CHECK(all_are(exp_avg, 4.5F));  // g = -1 + 2
       CHECK(all_are(master, 2.875F));
     }
   }
+}
+
+TEST_CASE("lion: by hand, with the signs of zeros and NaN; is_first is not read") {
+  StepScalars c = scalars();
+  c.beta2 = 0.25F;
+  c.one_minus_beta2 = 0.75F;
+  const auto check = [&](bool maximize, float grad, float master, float exp_avg, float new_master,
+                         float new_exp_avg) {
+    for (const Isa isa : host::supported_isas()) {
+      for (const std::uint32_t is_first : {0U, 1U}) {
+        c.is_first = is_first;
+        std::vector<float> p(37, master), m(37, exp_avg);
+        host::lion_update({1, isa}, {maximize}, c, std::vector<float>(37, grad), p, m);
+        CHECK(all_are(p, new_master));
+        CHECK(all_are(m, new_exp_avg));
+      }
+    }
+  };
+  c.has_decay = 0;
+  check(false, -8, 4, 4, 4 + c.lr, -5);      // c = 2 - 4; 1 - 6: the new average would decide the same
+  check(false, -3, 4, 4, 4 - c.lr, -1.25F);  // c = 2 - 3/2; 1 - 9/4: here it would not
+  check(true, 3, 4, 4, 4 - c.lr, -1.25F);
+  check(false, -0.0F, -0.0F, -0.0F, 0.0F, -0.0F);
+  check(false, -0.0F, -0.0F, 0.0F, -0.0F, 0.0F);
+  check(false, not_a_number, 4, 4, not_a_number, not_a_number);
+  check(false, 1, 4, not_a_number, not_a_number, not_a_number);
+  check(false, inf, 4, 4, 4 - c.lr, inf);
+  check(false, 1, inf, 4, inf, 1.75F);
+  c.has_decay = 1;
+  check(false, -8, 4, 4, 4 - (4 * c.lr_weight_decay - c.lr), -5);
 }

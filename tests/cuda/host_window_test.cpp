@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "common/base/philox.hpp"
-#include "cuda/host/adam.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/step_scalars.hpp"
+#include "cuda/host/update_twins.hpp"
 #include "cuda/host/window_step.hpp"
 #include "tests/cuda/expect_error.hpp"
 

@@ -23,12 +23,12 @@ using tests::expect_error;
 constexpr std::int64_t micro_batches = 3;
 
 /// Small gradients; one element of the last leaf is infinite on request.
-class Leaves final : public LeafSource {
+class Leaves final : public GradSource {
  public:
   explicit Leaves(const FlatLayout& layout)
       : values_(static_cast<std::size_t>(layout.padded_numel()), 0.25F) {}
 
-  TensorView leaf(std::int64_t micro_batch) override {
+  TensorView micro_batch_grad(std::int64_t micro_batch) override {
     const bool bad = infinite && micro_batch == micro_batches - 1;
     values_[1024] = bad ? std::numeric_limits<float>::infinity() : 0.25F;
     return {missing ? nullptr : values_.data(), DType::fp32, static_cast<std::int64_t>(values_.size())};
@@ -75,14 +75,14 @@ const FullState first_state{ones, ones, ones, {}, {}, {}, 4, {0, 2, 1}};
 TEST_CASE("on_nonfinite = error: every rank throws, nothing changes, and the next step works") {
   const ShardMap shards(layout.padded_numel(), 3, 1024);
   for (const int stage : {0, 1, 2}) {
-    for (const cuda::StepForm form : {cuda::StepForm::phases, cuda::StepForm::fused}) {
+    for (const bool fused : {false, true}) {
       CAPTURE(stage);
       std::vector<std::string> problems(3);
       ThreadWorld world(3);
       run_ranks(world, [&](Communicator& comm) {
         OptimizerSetup setup = setup_for(comm, shards, stage);
         setup.on_nonfinite = OnNonfinite::error;
-        const auto optimizer = cuda::make_distributed_optimizer(setup, form);
+        const auto optimizer = cuda::make_distributed_optimizer(setup, Space::host, fused);
         optimizer->load_state(first_state);
         Leaves leaves(layout);
         optimizer->step(leaves);

@@ -1,6 +1,6 @@
 #pragma once
-// The engine of the position test: runs an operation on buffers that each have an offset of their own, inside memory that
-// shows reads and writes outside of them.
+// The engine of the position test: runs an operation on buffers that each have an offset of their own, inside memory
+// that shows reads and writes outside of them.
 
 #include <algorithm>
 #include <bit>

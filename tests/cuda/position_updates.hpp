@@ -1,10 +1,9 @@
 #pragma once
 // Rows of the position test: the update rules, phase by phase and fused, with stores to caches and past them.
 
-#include "cuda/host/adam.hpp"
 #include "cuda/host/fused_step.hpp"
-#include "cuda/host/sgd.hpp"
 #include "cuda/host/simd/kernels.hpp"
+#include "cuda/host/update_twins.hpp"
 #include "tests/cuda/position_table.hpp"
 
 namespace zeroproof::tests {
@@ -66,13 +65,17 @@ inline std::vector<PositionOperation> update_operations() {
                   [](const Call& c) {
                     h::sgd_ema_update(c.exec, {true}, position_scalars(), c.view(0), c.view(1), c.view(2));
                   }),
+      elementwise("lion_update", {in, in_out, in_out},
+                  [](const Call& c) {
+                    h::lion_update(c.exec, {true}, position_scalars(), c.view(0), c.view(1), c.view(2));
+                  }),
   };
 }
 
 /// The states of a rule in the order of the buffers; the parameters are the last buffer.
 inline int num_states(const cuda::host::FusedOptions& options) {
   if (options.rule == UpdateRule::sgd) return options.momentum ? 2 : 1;
-  if (options.rule == UpdateRule::sgd_ema) return 2;
+  if (!traits_of(options.rule).exp_avg_sq) return 2;
   return options.amsgrad ? 4 : 3;
 }
 
@@ -133,6 +136,7 @@ inline std::vector<PositionOperation> fused_operations() {
       fused_row("sgd drawn", {.rule = UpdateRule::sgd, .momentum = true, .nesterov = true, .draw = draw},
                 DType::bf16),
       fused_row("sgd_ema bf16", {.rule = UpdateRule::sgd_ema, .clip_value = 0.25F}, DType::bf16),
+      fused_row("lion fp16", {.rule = UpdateRule::lion, .clip_value = 0.25F}, DType::fp16),
       streamed_row("fp32", ParamKind::fp32, DType::fp32),
       streamed_row("bf16", ParamKind::bf16, DType::bf16),
       streamed_row("fp16", ParamKind::fp16, DType::fp16),

@@ -38,6 +38,7 @@ expected() {
     grad_norm_p) printf 'add.rn.f64 div.rn.f64 power_sum_kernel' ;;
     grad_scale) printf 'mul.rn.f32 ld.global.v4.f32 st.global.v4.f32 atom.global.or.b32' ;;
     grad_sum) printf 'add.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
+    lion) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
     sgd) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
     stochastic_cast) printf 'mul.wide.u32 ld.global.v4.u32 st.global.v4.u32' ;;
   esac

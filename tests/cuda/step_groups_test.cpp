@@ -1,12 +1,8 @@
 // Param groups (R5): every tensor moves with its group's lr and weight decay; everything else is shared.
 
-#include "tests/cuda/step_world.hpp"
-
-#include <doctest.h>
+#include "tests/cuda/production_world.hpp"
 
 #include <set>
-
-#include "tests/cuda/expect_error.hpp"
 
 namespace {
 
@@ -30,12 +26,12 @@ ParamGroups two_groups() {
   return groups;
 }
 
-StepResult run(StepRun run, const ParamGroups& groups, double lr, double weight_decay) {
-  run.setup.groups = groups;
-  run.setup.hyper.lr = lr;
-  run.setup.hyper.weight_decay = weight_decay;
-  const FlatLayout& layout = run.layout;
-  return run.on(3, ragged_map(layout, 3));
+/// The last step on one rank, of a world that has other groups.
+StepTruth last_step(World world, const ParamGroups& groups, double lr, double weight_decay) {
+  world.setup.groups = groups;
+  world.setup.hyper.lr = lr;
+  world.setup.hyper.weight_decay = weight_decay;
+  return std::move(truth_of_one_rank(world).back());
 }
 
 }  // namespace
@@ -47,46 +43,46 @@ TEST_CASE("groups: each tensor is as in a run whose only group is its own") {
   const double lrs[] = {hyper.lr, hyper.lr * lr_mult, 0.5};
   const double decays[] = {hyper.weight_decay, hyper.weight_decay * weight_decay_mult, 0};
   for (const MissingGrad missing : {MissingGrad::zero, MissingGrad::skip}) {
-    for (const cuda::StepForm form : {cuda::StepForm::phases, cuda::StepForm::fused}) {
-      StepRun base{layout, {}, form};
-      base.setup.stage = 1;
-      base.setup.micro_batches = 4;
-      base.setup.missing_grad = missing;
-      base.setup.hyper.norm = NormForm::exact;
-      base.leaves = [](NumberedLeaves& leaves) { leaves.idle = true; };
-      const StepResult got = run(base, groups, hyper.lr, hyper.weight_decay);
-      CHECK(got.rest.problem == "");
+    for (const bool fused : {false, true}) {
+      World world = production_world({1, 3}, 4);
+      world.make = production(fused);
+      world.shards = ragged_map;
+      world.setup.stage = 1;
+      world.setup.missing_grad = missing;
+      world.setup.hyper.norm = NormForm::exact;
+      const StepTruth got = last_step(world, groups, hyper.lr, hyper.weight_decay);
       std::set<std::uint64_t> lr_words;
       for (int g = 0; g < 3; ++g) {
-        const StepResult want = run(base, {}, lrs[g], decays[g]);
+        const StepTruth want = last_step(world, {}, lrs[g], decays[g]);
         for (const BufferId id : {BufferId::master, BufferId::exp_avg, BufferId::param_full}) {
           int wrong = 0;
           for (std::size_t t = 0; t < layout.tensors().size(); ++t) {
             if (groups.of_tensor[t] != g) continue;
             const TensorSlot& slot = layout.tensors()[t];
-            for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
-              const auto at = static_cast<std::size_t>(i);
-              wrong += got.rest.values.at(id)[at] != want.rest.values.at(id)[at];
-            }
+            for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i)
+              wrong += element_bits(got.at(id), i) != element_bits(want.at(id), i);
           }
           CHECK(wrong == 0);
         }
         // The scalars are exposed per group, in the order of groups, or per tensor.
-        const std::vector<std::uint64_t>& all = got.rest.values.at(BufferId::step_scalars);
-        const std::vector<std::uint64_t>& one = want.rest.values.at(BufferId::step_scalars);
-        const std::size_t sets = missing == MissingGrad::zero ? 3 : layout.tensors().size();
-        REQUIRE(all.size() == sets * num_step_scalar_words);
-        for (std::size_t set = 0; set < sets; ++set) {
-          const int of_set = missing == MissingGrad::zero ? static_cast<int>(set) : groups.of_tensor[set];
-          if (of_set != g) continue;
-          const std::size_t theirs = missing == MissingGrad::zero ? 0 : set;
-          for (std::size_t w = 0; w < num_step_scalar_words; ++w) {
-            CHECK(all[set * num_step_scalar_words + w] == one[theirs * num_step_scalar_words + w]);
+        const TensorView all = got.at(BufferId::step_scalars);
+        const TensorView one = want.at(BufferId::step_scalars);
+        const std::int64_t sets = missing == MissingGrad::zero ? 3 : std::ssize(layout.tensors());
+        REQUIRE(all.numel == sets * num_step_scalar_words);
+        for (std::int64_t set = 0; set < sets; ++set) {
+          const bool per_tensor = missing == MissingGrad::skip;
+          if ((per_tensor ? groups.of_tensor[static_cast<std::size_t>(set)] : set) != g) continue;
+          const std::int64_t theirs = per_tensor ? set : 0;
+          for (std::int64_t w = 0; w < num_step_scalar_words; ++w) {
+            CHECK(element_bits(all, set * num_step_scalar_words + w) ==
+                  element_bits(one, theirs * num_step_scalar_words + w));
           }
-          lr_words.insert(all[set * num_step_scalar_words + 10]);
+          lr_words.insert(element_bits(all, set * num_step_scalar_words + 10));
         }
       }
       CHECK(lr_words.size() == 3);
+      world.setup.groups = groups;
+      check_against_one_rank(world);
     }
   }
 }

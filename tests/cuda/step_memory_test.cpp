@@ -1,8 +1,6 @@
 // What a rank allocates in a step, against numbers by hand: cuda/README.md, "Memory of a step".
 
-#include "tests/cuda/step_world.hpp"
-
-#include <doctest.h>
+#include "tests/cuda/production_world.hpp"
 
 namespace {
 
@@ -12,22 +10,17 @@ using namespace zeroproof::tests;
 std::int64_t of(const BytesByClass& bytes, MemoryClass kind) { return bytes[static_cast<std::size_t>(kind)]; }
 
 /// Memory of every rank after two steps.
-std::vector<MemoryUse> memory_of(const OptimizerSetup& setup, int world, const ShardMap& shards) {
-  const FlatLayout& layout = odd_layout();
-  std::vector<MemoryUse> use(static_cast<std::size_t>(world));
-  const FirstState first(layout);
-  const auto ranks = quick_world(world);
-  run_ranks(*ranks, [&](Communicator& comm) {
-    OptimizerSetup mine = setup;
-    mine.layout = &layout;
-    mine.shards = &shards;
-    mine.comm = &comm;
-    const auto optimizer = cuda::make_distributed_optimizer(mine);
-    optimizer->load_state(first.state());
-    NumberedLeaves leaves(layout, mine.leaf_dtype);
-    optimizer->step(leaves);
-    optimizer->step(leaves);
-    use[static_cast<std::size_t>(comm.rank())] = optimizer->memory();
+std::vector<MemoryUse> memory_of(const OptimizerSetup& setup, int ranks, std::int64_t bucket_numel) {
+  World world = production_world({1, ranks}, 0);
+  world.setup = setup;
+  world.shards = World::contract_map(bucket_numel);
+  std::vector<MemoryUse> use(static_cast<std::size_t>(ranks));
+  run_grid(world.grid, [&](const GridPlace& place) {
+    WorldRank rank(world, place);
+    rank.load();
+    rank.optimizer->step(rank.grads);
+    rank.optimizer->step(rank.grads);
+    use[static_cast<std::size_t>(place.number)] = rank.optimizer->memory();
   });
   return use;
 }
@@ -45,7 +38,7 @@ TEST_CASE("memory at rest: what the stage says, element by element") {
       setup.stage = stage;
       setup.micro_batches = 3;
       setup.persistent_numel = 77;  // "a" (77), "b" (3), "scalar" (1)
-      const std::vector<MemoryUse> use = memory_of(setup, world, shards);
+      const std::vector<MemoryUse> use = memory_of(setup, world, 2048);
       for (int rank = 0; rank < world; ++rank) {
         const std::int64_t own = stage == 0 ? all : shards.shard_numel(rank);
         const BytesByClass& now = use[static_cast<std::size_t>(rank)].now;
@@ -55,7 +48,7 @@ TEST_CASE("memory at rest: what the stage says, element by element") {
         CHECK(of(now, MemoryClass::grad_sum) == 4 * own);
         CHECK(of(now, MemoryClass::param_full) == (stage == 3 ? 2 * 81 : 2 * all));
         CHECK(of(now, MemoryClass::grad_nodes) == 0);
-        CHECK(of(now, MemoryClass::wire) == 0);
+        CHECK(of(now, MemoryClass::comm_buffer) == 0);
         CHECK(of(now, MemoryClass::grad) == 0);
       }
     }
@@ -93,12 +86,12 @@ TEST_CASE("nodes of a step: the stack of R11, a leaf that is added at once takes
       CAPTURE(c.micro_batches);
       CAPTURE(static_cast<int>(c.order));
       CAPTURE(stage);
-      const ShardMap shards(all, 2, 1024);  // ten buckets of one chunk: rank 1 owns all
       OptimizerSetup setup;
       setup.stage = stage;
       setup.order = c.order;
       setup.micro_batches = c.micro_batches;
-      const std::vector<MemoryUse> use = memory_of(setup, 2, shards);
+      const std::vector<MemoryUse> use =
+          memory_of(setup, 2, 1024);  // ten buckets of one chunk: rank 1 owns all
       for (std::size_t rank = 0; rank < 2; ++rank) {
         const std::int64_t owned = rank == 0 ? 0 : c.owned * all + c.passing * 1024;
         CHECK(of(use[rank].peak, MemoryClass::grad_nodes) == 4 * (stage == 1 ? c.kept[rank] * all : owned));
@@ -108,28 +101,27 @@ TEST_CASE("nodes of a step: the stack of R11, a leaf that is added at once takes
 }
 
 TEST_CASE("message buffers: nothing alone, one bucket's worth otherwise") {
-  const std::int64_t all = odd_layout().padded_numel();
   OptimizerSetup setup;
   setup.micro_batches = 4;
   for (const int stage : {0, 1, 2, 3}) {
     CAPTURE(stage);
     setup.stage = stage;
-    CHECK(of(memory_of(setup, 1, ShardMap(all, 1, 2048))[0].peak, MemoryClass::wire) == 0);
+    CHECK(of(memory_of(setup, 1, 2048)[0].peak, MemoryClass::comm_buffer) == 0);
     // Two ranks, buckets of 2048: 1024 elements each. Contiguous: both have one node, which leaves without packing;
     // strided in stages 2 and 3: a leaf arrives.
-    const std::vector<MemoryUse> use = memory_of(setup, 2, ShardMap(all, 2, 2048));
-    for (const MemoryUse& rank : use) CHECK(of(rank.peak, MemoryClass::wire) == 4 * 1024);
+    const std::vector<MemoryUse> use = memory_of(setup, 2, 2048);
+    for (const MemoryUse& rank : use) CHECK(of(rank.peak, MemoryClass::comm_buffer) == 4 * 1024);
   }
   // Strided at the boundary: two nodes each way, packed.
   setup.stage = 1;
   setup.order = MicroBatchOrder::strided;
-  for (const MemoryUse& rank : memory_of(setup, 2, ShardMap(all, 2, 2048))) {
-    CHECK(of(rank.peak, MemoryClass::wire) == 2 * 2 * 4 * 1024);
+  for (const MemoryUse& rank : memory_of(setup, 2, 2048)) {
+    CHECK(of(rank.peak, MemoryClass::comm_buffer) == 2 * 2 * 4 * 1024);
   }
   // 16-bit leaves travel as they are.
   setup.stage = 2;
-  setup.leaf_dtype = DType::bf16;
-  for (const MemoryUse& rank : memory_of(setup, 2, ShardMap(all, 2, 2048))) {
-    CHECK(of(rank.peak, MemoryClass::wire) == 2 * 1024);
+  setup.grad_dtype = DType::bf16;
+  for (const MemoryUse& rank : memory_of(setup, 2, 2048)) {
+    CHECK(of(rank.peak, MemoryClass::comm_buffer) == 2 * 1024);
   }
 }

@@ -1,15 +1,10 @@
 // Stage 3 and what a layer-by-layer pass uses: units from shards, persistent tensors, gradients bucket by bucket.
 
-#include "tests/cuda/step_world.hpp"
-
-#include <doctest.h>
-
-#include <numeric>
-
-#include "cuda/bucket_reduce.hpp"
-#include "cuda/micro_batches.hpp"
-#include "cuda/param_gather.hpp"
+#include "cuda/zero/bucket_reduce.hpp"
+#include "cuda/zero/micro_batches.hpp"
+#include "cuda/zero/param_gather.hpp"
 #include "tests/cuda/expect_error.hpp"
+#include "tests/cuda/production_world.hpp"
 
 namespace {
 
@@ -62,8 +57,8 @@ TEST_CASE("units from shards: every element, no padding, persistent tensors from
         const ShardMap shards =
             ragged ? ragged_map(layout, world) : ShardMap(layout.padded_numel(), world, 2048);
         std::vector<std::string> problems(static_cast<std::size_t>(world));
-        const auto ranks = quick_world(world);
-        run_ranks(*ranks, [&](Communicator& comm) {
+        run_grid({1, world}, [&](const GridPlace& place) {
+          Communicator& comm = *place.comm;
           OptimizerSetup setup = setup_for(comm, shards);
           setup.persistent_numel = persistent;
           const std::vector<cuda::BucketPlan> plans = cuda::plan_buckets(setup);
@@ -105,9 +100,8 @@ TEST_CASE("units from shards: every element, no padding, persistent tensors from
 
 TEST_CASE("a view that is not the unit is refused") {
   const ShardMap shards(odd_layout().padded_numel(), 1, 2048);
-  const auto world = quick_world(1);
-  run_ranks(*world, [&](Communicator& comm) {
-    const OptimizerSetup setup = setup_for(comm, shards);
+  run_grid({}, [&](const GridPlace& place) {
+    const OptimizerSetup setup = setup_for(*place.comm, shards);
     const std::vector<cuda::BucketPlan> plans = cuda::plan_buckets(setup);
     cuda::MemoryLedger ledger;
     GuardedBuffer shard(odd_layout().padded_numel(), DType::bf16);
@@ -123,54 +117,30 @@ TEST_CASE("a view that is not the unit is refused") {
 }
 
 TEST_CASE("stage 3 exposes the persistent tensors as param_full, with the parameters of stage 2") {
-  const FlatLayout& layout = odd_layout();
-  for (const int world : {1, 3}) {
-    const ShardMap shards = ragged_map(layout, world);
-    StepRun run{layout, {}};
-    run.setup.micro_batches = 3;
-    run.setup.stage = 2;
-    run.setup.hyper.norm = NormForm::exact;
-    const StepResult whole = run.on(world, shards);
-    run.setup.stage = 3;
+  for (const int ranks : {1, 3}) {
+    World world = production_world({1, ranks}, 3);
+    world.shards = ragged_map;
+    world.setup.stage = 2;
+    world.setup.hyper.norm = NormForm::exact;
+    const WorldTruth truth = truth_of_one_rank(world);
+    check_world(world, truth);
+    world.setup.stage = 3;
     for (const std::int64_t persistent : {0, 2, 77, 1025}) {
       CAPTURE(persistent);
-      run.setup.persistent_numel = persistent;
-      Collector rest(layout);
-      const FirstState first(layout);
-      const auto ranks = quick_world(world);
-      run_ranks(*ranks, [&](Communicator& comm) {
-        OptimizerSetup setup = run.setup;
-        setup.layout = &layout;
-        setup.shards = &shards;
-        setup.comm = &comm;
-        const auto optimizer = cuda::make_distributed_optimizer(setup);
-        optimizer->load_state(first.state());
-        NumberedLeaves leaves(layout, DType::fp32);
-        optimizer->step(leaves);
-        optimizer->step(leaves);
-        std::vector<FlatRange> ranges;
-        for (const TensorSlot& slot : layout.tensors()) {
-          if (slot.numel > 0 && slot.numel <= persistent)
-            ranges.push_back({slot.begin, slot.begin + slot.numel});
-        }
-        const std::vector<ExposedBuffer> exposed = optimizer->exposed(Phase::gather);
-        if (exposed.size() != (ranges.empty() ? 0U : 1U) ||
-            (!ranges.empty() && exposed.front().ranges != ranges)) {
-          rest.complain("other ranges are exposed");
-          return;
-        }
-        for (const ExposedBuffer& buffer : exposed) {
-          for (const Piece& piece : layout.pieces(ranges)) {
-            for (std::int64_t k = 0; k < piece.numel; ++k) {
-              const auto at = static_cast<std::size_t>(piece.global_begin + k);
-              if (element_bits(buffer.view, piece.local_begin + k) !=
-                  whole.rest.values.at(BufferId::param_full)[at])
-                rest.complain("a persistent element differs from stage 2");
-            }
-          }
-        }
+      world.setup.persistent_numel = persistent;
+      check_world(world, truth);
+      std::vector<FlatRange> ranges;
+      for (const TensorSlot& slot : odd_layout().tensors()) {
+        if (slot.numel > 0 && slot.numel <= persistent)
+          ranges.push_back({slot.begin, slot.begin + slot.numel});
+      }
+      check_ranks(world, "ranges", [&](WorldRank& rank) {
+        rank.load();
+        const std::vector<ExposedBuffer> exposed = rank.optimizer->exposed(Phase::gather);
+        const bool right =
+            ranges.empty() ? exposed.empty() : exposed.size() == 1 && exposed.front().ranges == ranges;
+        return right ? "" : "other ranges are exposed";
       });
-      CHECK(rest.result().problem == "");
     }
   }
 }
@@ -183,9 +153,10 @@ TEST_CASE("buckets in any order of a micro-step, at every stage: G of whole leav
         CAPTURE(stage);
         CAPTURE(world);
         const ShardMap shards = ragged_map(layout, world);
-        Collector collector(layout);
-        const auto ranks = quick_world(world);
-        run_ranks(*ranks, [&](Communicator& comm) {
+        std::vector<std::string> problems(static_cast<std::size_t>(world));
+        run_grid({1, world}, [&](const GridPlace& place) {
+          Communicator& comm = *place.comm;
+          std::string& problem = problems[static_cast<std::size_t>(comm.rank())];
           OptimizerSetup setup = setup_for(comm, shards);
           setup.stage = stage;
           setup.grad_sum = sum;
@@ -196,7 +167,7 @@ TEST_CASE("buckets in any order of a micro-step, at every stage: G of whole leav
           const auto numel =
               static_cast<std::size_t>(stage == 0 ? layout.padded_numel() : shards.shard_numel(comm.rank()));
           std::vector<float> whole(numel), by_bucket(numel);
-          NumberedLeaves leaves(layout, DType::fp32);
+          NumberedGrads leaves(RankModel(odd_tensors()), {DType::fp32, setup.micro_batches});
           reduce.reduce_leaves(leaves, whole);
           const std::vector<std::int64_t> own = cuda::own_micro_batches(setup);
           for (std::size_t i = 0; i < static_cast<std::size_t>(cuda::micro_steps(setup)); ++i) {
@@ -206,7 +177,7 @@ TEST_CASE("buckets in any order of a micro-step, at every stage: G of whole leav
               TensorView leaf{nullptr, DType::fp32, 0};
               std::vector<float> copy;
               if (i < own.size()) {
-                const auto* from = static_cast<const float*>(leaves.leaf(own[i]).data);
+                const auto* from = static_cast<const float*>(leaves.micro_batch_grad(own[i]).data);
                 copy.assign(from + range.begin, from + range.end);
                 leaf = {copy.data(), DType::fp32, range.numel()};
               }
@@ -215,18 +186,18 @@ TEST_CASE("buckets in any order of a micro-step, at every stage: G of whole leav
             }
           }
           reduce.finish(by_bucket);
-          if (ledger.use().total_now != 0) collector.complain("memory stays behind");
+          if (ledger.use().total_now != 0) problem = "memory stays behind";
           const std::vector<FlatRange> ranges =
               stage == 0 ? std::vector<FlatRange>{{0, layout.padded_numel()}} : shards.shard(comm.rank());
           for (const Piece& piece : layout.pieces(ranges)) {
             for (std::int64_t k = piece.local_begin; k < piece.local_begin + piece.numel; ++k) {
               const auto at = static_cast<std::size_t>(k);
               if (std::bit_cast<std::uint32_t>(whole[at]) != std::bit_cast<std::uint32_t>(by_bucket[at]))
-                collector.complain("another sum");
+                problem = "another sum";
             }
           }
         });
-        CHECK(collector.result().problem == "");
+        for (const std::string& problem : problems) CHECK(problem == "");
       }
     }
   }
@@ -234,9 +205,8 @@ TEST_CASE("buckets in any order of a micro-step, at every stage: G of whole leav
 
 TEST_CASE("a gradient that is not this rank's bucket is refused") {
   const ShardMap shards(odd_layout().padded_numel(), 1, 2048);
-  const auto world = quick_world(1);
-  run_ranks(*world, [&](Communicator& comm) {
-    const OptimizerSetup setup = setup_for(comm, shards);
+  run_grid({}, [&](const GridPlace& place) {
+    const OptimizerSetup setup = setup_for(*place.comm, shards);
     const std::vector<cuda::BucketPlan> plans = cuda::plan_buckets(setup);
     cuda::MemoryLedger ledger;
     cuda::BucketReduce reduce(setup, plans, cuda::host_ops(), ledger);

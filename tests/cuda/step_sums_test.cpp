@@ -1,10 +1,9 @@
 // Binned and native gradient sums in a whole step.
 
-#include "tests/cuda/step_world.hpp"
-
-#include <doctest.h>
+#include <algorithm>
 
 #include "tests/cuda/expect_error.hpp"
+#include "tests/cuda/production_world.hpp"
 
 namespace {
 
@@ -64,32 +63,29 @@ class AddingCommunicator final : public PlainCommunicator {
 }  // namespace
 
 TEST_CASE("binned: the bits of one rank, in any world, stage, assignment and shard map") {
-  const FlatLayout& layout = odd_layout();
   for (const int stage : {0, 1, 2, 3}) {
-    StepRun run{layout, {}};
-    run.setup.stage = stage;
-    run.setup.grad_sum = GradSum::binned;
-    run.setup.hyper.norm = NormForm::exact;
-    run.setup.micro_batches = 7;
-    run.setup.leaf_dtype = stage == 1 ? DType::bf16 : DType::fp32;
-    const StepResult want = run.alone();
-    StepRun tree = run;
-    tree.setup.grad_sum = GradSum::tree;
+    World world = production_world({}, 7);
+    world.setup.stage = stage;
+    world.setup.hyper.norm = NormForm::exact;
+    world.setup.grad_dtype = stage == 1 ? DType::bf16 : DType::fp32;
+    const StepTruth tree = std::move(truth_of_one_rank(world)[1]);
+    world.setup.grad_sum = GradSum::binned;
+    const WorldTruth truth = truth_of_one_rank(world);
+    bool differs = false;
+    for (const Piece& piece : odd_layout().pieces({{0, odd_layout().padded_numel()}})) {
+      for (std::int64_t i = piece.global_begin; i < piece.global_begin + piece.numel; ++i)
+        differs = differs || element_bits(tree.at(BufferId::grad_sum), i) !=
+                                 element_bits(truth[1].at(BufferId::grad_sum), i);
+    }
     // Another contract; bf16 leaves are so short that both are exact.
-    if (stage != 1) CHECK(tree.alone().sums.values != want.sums.values);
-    for (const int world : {1, 2, 3, 8}) {
+    if (stage != 1) CHECK(differs);
+    for (const int ranks : {1, 2, 3, 8}) {
       for (const MicroBatchOrder order : orders) {
         for (const bool ragged : {false, true}) {
-          CAPTURE(stage);
-          CAPTURE(world);
-          CAPTURE(ragged);
-          run.setup.order = order;
-          const StepResult got = run.on(
-              world, ragged ? ragged_map(layout, world) : ShardMap(layout.padded_numel(), world, 2048));
-          CHECK(got.sums.problem == "");
-          CHECK(got.rest.problem == "");
-          CHECK(got.sums.values == want.sums.values);
-          CHECK(got.rest.values == want.rest.values);
+          world.grid.ranks = ranks;
+          world.setup.order = order;
+          world.shards = ragged ? ragged_map : World::contract_map(2048);
+          check_world(world, truth, ragged ? "ragged" : "");
         }
       }
     }
@@ -97,64 +93,21 @@ TEST_CASE("binned: the bits of one rank, in any world, stage, assignment and sha
 }
 
 TEST_CASE("native: every leaf once, by values that add up without rounding in any order") {
-  const FlatLayout& layout = odd_layout();
-  const auto exact = [](std::int64_t u, std::int64_t i) { return leaf_value(u, i, true); };
-  StepRun tree{layout, {}};
-  tree.setup.micro_batches = 7;
-  tree.setup.hyper.norm = NormForm::exact;
-  const auto run = [&](const OptimizerSetup& setup, int instances, int world, const ShardMap& shards) {
-    Collector sums(layout);
-    Collector rest(layout);
-    const FirstState first(layout);
-    std::vector<std::unique_ptr<ThreadWorld>> comms, replicas;
-    for (int i = 0; i < instances; ++i) comms.push_back(quick_world(world));
-    for (int r = 0; r < world; ++r) replicas.push_back(quick_world(instances));
-    const auto ranks = quick_world(instances * world);
-    run_ranks(*ranks, [&](Communicator& all) {
-      const int instance = all.rank() / world;
-      const int rank = all.rank() % world;
-      const auto comm = comms[static_cast<std::size_t>(instance)]->communicator(rank);
-      const auto replica = replicas[static_cast<std::size_t>(rank)]->communicator(instance);
-      AddingCommunicator adding(*comm);
-      AddingCommunicator adding_replicas(*replica);
-      OptimizerSetup mine = setup;
-      mine.layout = &layout;
-      mine.shards = &shards;
-      mine.comm = &adding;
-      if (instances > 1) mine.replicas = &adding_replicas;
-      const auto optimizer = cuda::make_distributed_optimizer(mine);
-      NumberedLeaves leaves(layout, DType::fp32, exact);
-      run_steps(*optimizer, leaves, first.state(), 2, sums, rest);
-    });
-    return StepResult{sums.result(), rest.result(setup.stage == 3)};
-  };
+  World world = production_world({}, 7);
+  world.setup.hyper.norm = NormForm::exact;
+  world.exact = true;
+  const WorldTruth truth = truth_of_one_rank(world);
+  world.setup.grad_sum = GradSum::native;
+  world.wrap = [](Communicator& ranks) { return std::make_unique<AddingCommunicator>(ranks); };
   for (const int stage : {0, 1, 2, 3}) {
-    OptimizerSetup setup = tree.setup;
-    StepResult want = run(setup, 1, 1, ShardMap(layout.padded_numel(), 1, 2048));
-    if (stage == 3) want.rest.values.erase(BufferId::param_full);
-    setup.stage = stage;
-    setup.grad_sum = GradSum::native;
     for (const MicroBatchOrder order : orders) {
-      setup.order = order;
-      for (const auto& [instances, world] :
-           std::vector<std::pair<int, int>>{{1, 1}, {1, 3}, {2, 3}, {1, 8}}) {
+      for (const Grid& grid : {Grid{1, 1}, Grid{1, 3}, Grid{2, 3}, Grid{1, 8}}) {
         for (const bool ragged : {false, true}) {
-          const ShardMap shards =
-              ragged ? ragged_map(layout, world) : ShardMap(layout.padded_numel(), world, 2048);
-          const StepResult got = run(setup, instances, world, shards);
-          CHECK(got.sums.problem == "");
-          CHECK(got.rest.problem == "");
-          // A rank without a micro-batch adds +0, so signs of zeros may differ and nothing else.
-          int wrong = 0;
-          for (std::size_t i = 0; i < want.sums.values.at(BufferId::grad_sum).size(); ++i) {
-            const auto value = [&](const StepResult& result) {
-              return std::bit_cast<float>(
-                  static_cast<std::uint32_t>(result.sums.values.at(BufferId::grad_sum)[i]));
-            };
-            wrong += value(got) == value(want) ? 0 : 1;
-          }
-          CHECK(wrong == 0);
-          CHECK(got.rest.values == want.rest.values);
+          world.setup.stage = stage;
+          world.setup.order = order;
+          world.grid = grid;
+          world.shards = ragged ? ragged_map : World::contract_map(2048);
+          check_world(world, truth, ragged ? "ragged" : "");
         }
       }
     }
@@ -162,20 +115,13 @@ TEST_CASE("native: every leaf once, by values that add up without rounding in an
 }
 
 TEST_CASE("a library that does not add floats says so in the step") {
-  const FlatLayout& layout = odd_layout();
-  const ShardMap two(layout.padded_numel(), 2, 2048);
-  ThreadWorld pair(2);
-  run_ranks(pair, [&](Communicator& ranks) {
-    PlainCommunicator plain(ranks);
-    OptimizerSetup setup;
-    setup.layout = &layout;
-    setup.comm = &plain;
-    setup.shards = &two;
-    setup.grad_sum = GradSum::native;
-    const auto optimizer = cuda::make_distributed_optimizer(setup);
-    optimizer->load_state(FirstState(layout).state());
-    NumberedLeaves leaves(layout, DType::fp32);
-    optimizer->run_phase(Phase::prepare, leaves);
-    expect_error(ErrorCode::unavailable, [&] { optimizer->run_phase(Phase::reduce, leaves); });
+  World world = production_world({1, 2}, 1);
+  world.setup.grad_sum = GradSum::native;
+  world.wrap = [](Communicator& ranks) { return std::make_unique<PlainCommunicator>(ranks); };
+  run_grid(world.grid, [&](const GridPlace& place) {
+    WorldRank rank(world, place);
+    rank.load();
+    rank.optimizer->run_phase(Phase::prepare, rank.grads);
+    expect_error(ErrorCode::unavailable, [&] { rank.optimizer->run_phase(Phase::reduce, rank.grads); });
   });
 }

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "common/base/error.hpp"
-#include "common/io/safetensors.hpp"
+#include "verification/io/safetensors.hpp"
 
 namespace zeroproof::tests {
 namespace {

@@ -1,6 +1,7 @@
 // golden_digests [--threads N]                  prints the digests of this build
 // golden_digests --check FILE [--threads N]     compares them with a file: 0 equal, 1 not
-// golden_digests --update FILE                  rewrites the file. Digests of the same contract version may be added and
+// golden_digests --update FILE                  rewrites the file. Digests of the same contract version may be added
+// and
 //                                               dropped, never changed: bits change with the version (CONTRIBUTING.md).
 // Exit status: 0 as it should be, 1 not so (also: two twins disagree), 2 bad usage, or a file that cannot be used.
 
@@ -14,7 +15,7 @@
 #include <vector>
 
 #include "golden_rows.hpp"
-#include "verification/contract_version.hpp"
+#include "verification/program/contract_version.hpp"
 
 namespace {
 

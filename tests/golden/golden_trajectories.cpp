@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "golden_rows.hpp"
-#include "verification/run.hpp"
+#include "verification/training/training_suite.hpp"
 
 namespace zeroproof::golden {
 namespace {
@@ -15,7 +15,6 @@ using namespace zeroproof::verification;
 /// shows.
 VerifyOptions options_for(int threads) {
   VerifyOptions options;
-  options.patterns = {"byte_gpt_tiny"};
   options.twins = {Twin::host, Twin::host_fused};
   options.overrides = [threads](RunConfig& config) {
     config.worlds = {"self", "threads:3"};
@@ -35,20 +34,20 @@ std::string trajectory_name(const CaseSpec& spec) {
 
 std::vector<Row> trajectory_rows(int threads) {
   const VerifyOptions options = options_for(threads);
-  const std::vector<CaseSpec> cases = selected_cases(options);
-  if (cases.empty()) throw std::runtime_error("no case of byte_gpt_tiny was selected");
-  const RunReport report = run_cases(options, cases, [](double, const std::string&) {});
+  const std::vector<std::string> ids = training_suite().ids(options, "byte_gpt_tiny");
+  if (ids.empty()) throw std::runtime_error("no case of byte_gpt_tiny was selected");
+  RunReport report;
+  training_suite().run(options, ids, report, [](double, const std::string&) {});
   std::map<std::string, Digest> digests;
-  for (const CaseResult& result : report.cases) {
-    const std::string key = trajectory_name(result.spec);
-    if (result.status != Status::pass || !result.candidate_hash ||
-        result.candidate_hash != result.reference_hash) {
-      throw std::runtime_error(result.spec.id() + " is " + std::string(name(result.status)) + ": " +
-                               result.reason);
+  for (const Result& result : report.results) {
+    const std::string key = trajectory_name(training_spec(result));
+    const std::optional<Digest>& hash = result.training->candidate_hash;
+    if (result.status != Status::pass || !hash || hash != result.training->reference_hash) {
+      throw std::runtime_error(result.id + " is " + std::string(name(result.status)) + ": " + result.reason);
     }
-    const auto [entry, is_new] = digests.emplace(key, *result.candidate_hash);
-    if (!is_new && entry->second != *result.candidate_hash) {
-      throw std::runtime_error(result.spec.id() + " has another trajectory than its companions");
+    const auto [entry, is_new] = digests.emplace(key, *hash);
+    if (!is_new && entry->second != *hash) {
+      throw std::runtime_error(result.id + " has another trajectory than its companions");
     }
   }
   std::vector<Row> rows;

@@ -12,7 +12,13 @@ extern "C" {
 #endif
 
 /* R6, in the order of the contract's enumeration. */
-enum oracle_rule { oracle_rule_adamw, oracle_rule_adam, oracle_rule_sgd, oracle_rule_sgd_ema };
+enum oracle_rule {
+  oracle_rule_adamw,
+  oracle_rule_adam,
+  oracle_rule_sgd,
+  oracle_rule_sgd_ema,
+  oracle_rule_lion
+};
 
 /* R5. The has_ members say whether the value after them is present at all. */
 typedef struct {
@@ -86,6 +92,8 @@ void oracle_sgd(const oracle_sgd_options* options, const oracle_scalars* scalars
                 float* master, float* momentum_buffer, size_t numel);
 void oracle_sgd_ema(int maximize, const oracle_scalars* scalars, const float* grad, float* master,
                     float* exp_avg, size_t numel);
+void oracle_lion(int maximize, const oracle_scalars* scalars, const float* grad, float* master,
+                 float* exp_avg, size_t numel);
 
 /* R4: the correctly rounded root of one value, with nothing but integers; value is positive and finite. */
 float oracle_sqrt(float value);

@@ -2,7 +2,7 @@
 
    Philox4x32-10 as the paper defines it (Salmon, Moraes, Dror, Shaw, SC'11): two multiplications per round,
    whose upper halves are mixed with the other two words and the key, and a key that grows by two constants,
-   the golden ratio and sqrt(3) - 1. tests/verification/oracle_test.cpp has the published answers. */
+   the golden ratio and sqrt(3) - 1. tests/verification/ops/oracle_test.cpp has the published answers. */
 
 #include <string.h>
 

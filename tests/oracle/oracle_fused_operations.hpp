@@ -69,7 +69,7 @@ bool run_fused(const FusedForm& form, const Exec& exec, int set, const Operands&
   if (form.drawn) options.draw = form.draw(set);
   copy_state(o, form.states());
   cuda::host::FusedState state{o.output<float>(0)};
-  if (is_adam || form.rule == UpdateRule::sgd_ema) state.exp_avg = o.output<float>(1);
+  if (traits_of(form.rule).exp_avg) state.exp_avg = o.output<float>(1);
   if (is_adam) state.exp_avg_sq = o.output<float>(2);
   if (options.amsgrad) state.max_exp_avg_sq = o.output<float>(3);
   if (options.momentum) state.momentum_buffer = o.output<float>(1);
@@ -113,7 +113,9 @@ inline std::vector<Operation> fused_operations() {
           fused_operation<fp16>(UpdateRule::adam, adam, adam_flags),
           fused_operation<float>(UpdateRule::sgd, sgd_operation(), sgd_flags),
           fused_operation<bf16>(UpdateRule::sgd, sgd_operation(), sgd_flags, true),
-          fused_operation<bf16>(UpdateRule::sgd_ema, sgd_ema_operation(), 2)};
+          fused_operation<bf16>(UpdateRule::sgd_ema, sgd_ema_operation(), 2),
+          fused_operation<bf16>(UpdateRule::lion, lion_operation(), 2),
+          fused_operation<float>(UpdateRule::lion, lion_operation(), 2)};
 }
 
 }  // namespace zeroproof::oracle

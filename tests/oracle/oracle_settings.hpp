@@ -139,7 +139,8 @@ inline Settings damaged_settings(std::uint64_t index) {
       h.weight_decay = not_a_size();
       break;
     case 2:  // fp32 decides: just below 2^-126 is subnormal, half an ulp higher rounds up to it
-      h.eps = dice.pick({0x1.fffffep-127, 0x1.ffffffp-127, 0x1.fffffefp-127, 0.0, -1.0, nan, -inf, inf, 1e39});
+      h.eps =
+          dice.pick({0x1.fffffep-127, 0x1.ffffffp-127, 0x1.fffffefp-127, 0.0, -1.0, nan, -inf, inf, 1e39});
       break;
     case 3:
       h.beta1 = dice.pick({1.0F, 1 - 0x1p-24F, -0x1p-30F, 1 - 0x1p-23F, 2.0F, from_bits(0x7FC00000), -0.0F});

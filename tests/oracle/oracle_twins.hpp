@@ -5,31 +5,27 @@
 #include <string>
 #include <vector>
 
-#include "cuda/device/adam.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
 #include "cuda/device/device.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_sum.hpp"
-#include "cuda/device/sgd.hpp"
-#include "cuda/host/adam.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/isa.hpp"
-#include "cuda/host/sgd.hpp"
 #include "cuda/host/step_scalars.hpp"
-#include "reference/adam.hpp"
+#include "cuda/host/update_twins.hpp"
 #include "reference/cast.hpp"
 #include "reference/clip.hpp"
 #include "reference/grad_norm.hpp"
 #include "reference/grad_scale.hpp"
 #include "reference/grad_sum.hpp"
-#include "reference/sgd.hpp"
 #include "reference/step_scalars.hpp"
+#include "reference/update_twins.hpp"
 
 namespace zeroproof::oracle {
 
@@ -48,6 +44,7 @@ struct Twin {
   AdamUpdateFn* adam_update = nullptr;
   SgdUpdateFn* sgd_update = nullptr;
   SgdEmaUpdateFn* sgd_ema_update = nullptr;
+  LionUpdateFn* lion_update = nullptr;
   CastToBf16Fn* cast_to_bf16 = nullptr;
   CastToFp16Fn* cast_to_fp16 = nullptr;
   CastToE4m3Fn* cast_to_e4m3 = nullptr;
@@ -79,6 +76,7 @@ struct Twin {
   twin.adam_update = layer::adam_update;                               \
   twin.sgd_update = layer::sgd_update;                                 \
   twin.sgd_ema_update = layer::sgd_ema_update;                         \
+  twin.lion_update = layer::lion_update;                               \
   twin.cast_to_bf16 = layer::cast_to_bf16;                             \
   twin.cast_to_fp16 = layer::cast_to_fp16;                             \
   twin.cast_to_e4m3 = layer::cast_to_e4m3;                             \

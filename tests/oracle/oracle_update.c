@@ -107,6 +107,36 @@ void oracle_sgd_ema(int maximize, const oracle_scalars* scalars, const float* gr
   }
 }
 
+void oracle_lion(int maximize, const oracle_scalars* scalars, const float* grad, float* master,
+                 float* exp_avg, size_t numel) {
+  const double beta1 = scalars->beta1, one_minus_beta1 = scalars->one_minus_beta1;
+  const double beta2 = scalars->beta2, one_minus_beta2 = scalars->one_minus_beta2;
+  const double lr = scalars->lr, lr_weight_decay = scalars->lr_weight_decay;
+  double d;
+  float a1, a2, c, e, a, w, u, b1, b2;
+  size_t i;
+  for (i = 0; i < numel; ++i) {
+    const double p = master[i], m = exp_avg[i];
+    const double g = maximize ? -grad[i] : grad[i]; /* flips the sign bit and nothing else */
+    d = beta1 * m, a1 = (float)d;
+    d = one_minus_beta1 * g, a2 = (float)d;
+    d = (double)a1 + a2, c = (float)d;
+    e = c; /* a zero or a NaN is its own sign */
+    if (c > 0) e = 1;
+    if (c < 0) e = -1;
+    d = lr * e, a = (float)d;
+    u = a;
+    if (scalars->has_decay) {
+      d = lr_weight_decay * p, w = (float)d;
+      d = (double)a + w, u = (float)d;
+    }
+    d = p - u, master[i] = (float)d;
+    d = beta2 * m, b1 = (float)d;
+    d = one_minus_beta2 * g, b2 = (float)d;
+    d = (double)b1 + b2, exp_avg[i] = (float)d;
+  }
+}
+
 /* value = mantissa * 2^exponent with an even exponent and a mantissa of 49 or 50 bits has a root of 25 bits:
    24 and one to round by. A root is never half-way between two floats (oracle.c), so that bit decides. */
 float oracle_sqrt(float value) {

@@ -116,8 +116,39 @@ inline Operation sgd_ema_operation() {
           }};
 }
 
+inline Operation lion_operation() {
+  const auto run = [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+    copy_state(o, 2);
+    twin.lion_update(exec, LionOptions{set % 2 != 0}, to_step_scalars(scalars_of(set / 2, oracle_rule_lion)),
+                     o.input<float>(0), o.output<float>(0), o.output<float>(1));
+    return false;
+  };
+  const auto judge = [](int set, const Operands& o) {
+    const oracle_scalars scalars = scalars_of(set / 2, oracle_rule_lion);
+    copy_state(o, 2);
+    oracle_lion(set % 2, &scalars, o.input<float>(0).data(), o.output<float>(0).data(),
+                o.output<float>(1).data(), o.size());
+    return false;
+  };
+  constexpr DType f = DType::fp32;
+  return {"lion",
+          f,
+          3,
+          {f, f},
+          0,
+          2 * scalar_sets,
+          arithmetic_families(),
+          [](const Twin& twin) { return twin.lion_update != nullptr; },
+          run,
+          judge,
+          [](int set) {
+            return std::string(set % 2 != 0 ? "maximize " : "") + describe_scalars(set / 2, oracle_rule_lion);
+          }};
+}
+
 inline std::vector<Operation> update_operations() {
-  return {adam_operation(true), adam_operation(false), sgd_operation(), sgd_ema_operation()};
+  return {adam_operation(true), adam_operation(false), sgd_operation(), sgd_ema_operation(),
+          lion_operation()};
 }
 
 }  // namespace zeroproof::oracle

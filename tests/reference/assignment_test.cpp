@@ -1,8 +1,8 @@
 // Who computes what, and how often the ranks exchange gradients (R11).
 
-#include "reference/micro_batches.hpp"
-#include "reference/node_sum.hpp"
-#include "tests/reference/layered_support.hpp"
+#include "reference/zero/micro_batches.hpp"
+#include "reference/zero/node_sum.hpp"
+#include "tests/reference/reference_world.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
@@ -46,31 +46,20 @@ class CountingCommunicator final : public Communicator {
   Communicator& other_;
 };
 
-/// What one reduce phase asks of the communicator, on rank `rank` of world_size.
-Counts reduced(const Case& c, int rank, bool layered) {
-  ThreadWorld world(c.world_size);
+/// What one reduce phase asks of the communicator, on rank `rank`.
+Counts reduced(World world, int rank, bool layered) {
+  world.layered = layered;
+  world.setup.hyper.norm = NormForm::exact;  // for any map
   Counts result;
-  run_ranks(world, [&](Communicator& comm) {
-    const FlatLayout layout = odd_layout();
-    const ShardMap shards = map_of(layout, c);
-    const InitialState initial(layout);
-    CountingCommunicator counting(comm);
-    OptimizerSetup setup;
-    setup.layout = &layout;
-    setup.shards = &shards;
-    setup.comm = &counting;
-    apply(c, setup);
-    setup.hyper.norm = NormForm::exact;  // for any map
-    const auto optimizer = reference::make_distributed_optimizer(setup);
-    optimizer->load_state(initial.view());
-    RandomLeaves leaves(layout, DType::fp32);
-    SyntheticModel model(layout, DType::bf16, DType::fp32);
-    LayeredSource layers(model);
-    LeafSource& source = layered ? static_cast<LeafSource&>(layers) : leaves;
-    optimizer->run_phase(Phase::prepare, source);
+  run_grid(world.grid, [&](GridPlace place) {
+    CountingCommunicator counting(*place.comm);
+    place.comm = &counting;
+    WorldRank mine(world, place);
+    mine.load();
+    mine.optimizer->run_phase(Phase::prepare, mine.grads);
     counting.counts = {};
-    optimizer->run_phase(Phase::reduce, source);
-    if (comm.rank() == rank) result = counting.counts;
+    mine.optimizer->run_phase(Phase::reduce, mine.grads);
+    if (place.rank == rank) result = counting.counts;
   });
   return result;
 }
@@ -87,6 +76,7 @@ TEST_CASE("assignment: contiguous and strided, by hand") {
     setup.order = order;
     setup.stage = stage;
     std::vector<Numbers> ranks;
+    ranks.reserve(4);
     for (int rank = 0; rank < 4; ++rank) ranks.push_back(reference::micro_batches_of(setup, rank));
     return ranks;
   };
@@ -130,25 +120,26 @@ TEST_CASE("assignment: a rank that computes every other micro-batch keeps all of
 TEST_CASE("assignment: one reduction per step in stages 0 and 1, one per micro-step in stages 2 and 3") {
   for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
     for (int stage = 0; stage <= 3; ++stage) {
-      Case c{stage, 2, 1024, 5};
-      c.order = order;
+      World world = reference_world(stage, {1, 2}, 5);
+      world.shards = World::contract_map(1024);
+      world.setup.order = order;
       const int micro_steps = 3;
-      CHECK(reduced(c, 0, false).exchanges == (stage <= 1 ? 1 : micro_steps));
-      CHECK(reduced(c, 0, true).exchanges == (stage <= 1 ? 1 : micro_steps * 3));  // of every unit
-      CHECK(reduced(c, 0, false).gathers == (stage == 0 ? 1 : 0));
+      CHECK(reduced(world, 0, false).exchanges == (stage <= 1 ? 1 : micro_steps));
+      CHECK(reduced(world, 0, true).exchanges == (stage <= 1 ? 1 : micro_steps * 3));  // of every unit
+      CHECK(reduced(world, 0, false).gathers == (stage == 0 ? 1 : 0));
       // Stage 3 gathers a unit for every visit: 4 forwards, 4 backwards.
       const int unit_gathers = stage == 3 ? micro_steps * 8 : 0;
-      CHECK(reduced(c, 1, true).gathers == (stage == 0 ? 1 : unit_gathers));
+      CHECK(reduced(world, 1, true).gathers == (stage == 0 ? 1 : unit_gathers));
     }
   }
 }
 
 TEST_CASE("assignment: persistent tensors are not gathered") {
-  Case c{3, 2, 1024, 2};
-  c.map = MapKind::stretches;  // no padding is owned
+  World world = reference_world(3, {1, 2}, 2);
+  world.shards = dealt_map(Dealt::stretches);  // no padding is owned
   const auto bytes = [&](std::int64_t persistent_numel) {
-    c.persistent_numel = persistent_numel;
-    return reduced(c, 0, true).bytes_gathered + reduced(c, 1, true).bytes_gathered;
+    world.setup.persistent_numel = persistent_numel;
+    return reduced(world, 0, true).bytes_gathered + reduced(world, 1, true).bytes_gathered;
   };
   constexpr int bf16_bytes = 2;
   constexpr int visits = 2;  // forward and backward of one micro-step; tensor a is in the tied unit
@@ -159,11 +150,11 @@ TEST_CASE("assignment: persistent tensors are not gathered") {
 }
 
 TEST_CASE("assignment: what combines is combined before it is sent") {
-  Case c{1, 2, 1 << 20, 8};
-  c.map = MapKind::last_rank;
+  World world = reference_world(1, {1, 2}, 8);
+  world.shards = dealt_map(Dealt::last_rank);
   const std::int64_t node = 7168 * 4;
-  c.order = MicroBatchOrder::contiguous;
-  CHECK(reduced(c, 0, false).bytes_sent == node);  // micro-batches 0 to 3 are one node
-  c.order = MicroBatchOrder::strided;
-  CHECK(reduced(c, 0, false).bytes_sent == 4 * node);  // 0, 2, 4 and 6 are four
+  world.setup.order = MicroBatchOrder::contiguous;
+  CHECK(reduced(world, 0, false).bytes_sent == node);  // micro-batches 0 to 3 are one node
+  world.setup.order = MicroBatchOrder::strided;
+  CHECK(reduced(world, 0, false).bytes_sent == 4 * node);  // 0, 2, 4 and 6 are four
 }

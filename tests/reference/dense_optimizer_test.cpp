@@ -100,9 +100,31 @@ TEST_CASE("dense: what its buffers are called") {
   CHECK(optimizer.buffer(BufferId::exp_avg).data == optimizer.state(BufferId::exp_avg).data());
   CHECK(optimizer.buffer(BufferId::param_shard).data == optimizer.param().data);
   CHECK(optimizer.buffer(BufferId::param_full).numel == 2048);
-  for (const BufferId none : {BufferId::norm_limbs, BufferId::grad_norm, BufferId::max_exp_avg_sq}) {
+  for (const BufferId none : {BufferId::grad_amax, BufferId::momentum_buffer, BufferId::max_exp_avg_sq}) {
     CHECK(optimizer.buffer(none).data == nullptr);
   }
+}
+
+TEST_CASE("dense: the words between its buffers, by hand") {
+  ThreeElements model;
+  reference::DenseOptimizer optimizer(model.setup, model.state());
+  CHECK(step(optimizer, {{3, -20, 5}, {5, -4, -5}}));  // g1 = (8, -24, 0) / (4 * 2)
+  CHECK(read<NormLimbs>(optimizer.buffer(BufferId::norm_limbs)).limbs[11] == 1 + 9);  // units of 2^0
+  CHECK(read<double>(optimizer.buffer(BufferId::grad_norm)) == std::sqrt(10.0));
+  CHECK(read<float>(optimizer.buffer(BufferId::clip_coef)) == 1.0F);
+  CHECK(read<std::uint64_t>(optimizer.buffer(BufferId::applied_steps)) == 1);
+  CHECK(read<std::uint32_t>(optimizer.buffer(BufferId::found_inf)) == 0);
+  CHECK(read<LossScalerState>(optimizer.buffer(BufferId::loss_scaler)).growth_tracker == 1);
+  CHECK_FALSE(step(optimizer, {{3, inf32, 5}, {5, -4, -5}}));
+  CHECK(read<std::uint32_t>(optimizer.buffer(BufferId::found_inf)) == 1);
+  CHECK(read<LossScalerState>(optimizer.buffer(BufferId::loss_scaler)).log2_scale == 1);
+  CHECK(std::isnan(read<float>(optimizer.buffer(BufferId::clip_coef))));
+
+  model.setup.hyper.norm = NormForm::inf;
+  reference::DenseOptimizer largest(model.setup, model.state());
+  CHECK(step(largest, {{3, -20, 5}, {5, -4, -5}}));
+  CHECK(read<std::uint32_t>(largest.buffer(BufferId::grad_amax)) == 0x40400000U);  // 3
+  CHECK(largest.buffer(BufferId::norm_limbs).data == nullptr);
 }
 
 TEST_CASE("dense: what is refused") {

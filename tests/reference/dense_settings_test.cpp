@@ -1,7 +1,7 @@
 // Rules, divisors, policies, norm forms and roundings of the undistributed optimizer, by hand.
 
-#include "reference/adam.hpp"
-#include "reference/sgd.hpp"
+#include "common/step/kept_buffers.hpp"
+#include "reference/update_twins.hpp"
 #include "tests/reference/dense_support.hpp"
 
 using namespace zeroproof;
@@ -16,7 +16,7 @@ TEST_CASE("dense: the other rules and the state they keep, by hand") {
   reference::DenseOptimizer sgd(model.setup, model.state());
   CHECK(step(sgd, leaves));
   CHECK(three(sgd.master()) == std::vector<float>{7.75F, -3.25F, 16});  // m - g/4
-  CHECK(reference::state_buffers(model.setup.hyper).empty());
+  CHECK(kept_buffers(model.setup.hyper).empty());
   CHECK(sgd.buffer(BufferId::momentum_buffer).data == nullptr);
 
   // One step was applied before, so the buffer (0) counts: half of it and a quarter of g.
@@ -29,6 +29,11 @@ TEST_CASE("dense: the other rules and the state they keep, by hand") {
   CHECK(three(momentum.master()) == std::vector<float>{7.9375F, -3.8125F, 16});
 
   model.setup.hyper.momentum = model.setup.hyper.dampening = 0;
+  model.setup.hyper.rule = UpdateRule::lion;
+  reference::DenseOptimizer lion(model.setup, model.state());
+  CHECK(step(lion, leaves));
+  CHECK(three(lion.master()) == std::vector<float>{7.75F, -3.75F, 16});  // by lr = 1/4, where g is not 0
+
   model.setup.hyper.rule = UpdateRule::sgd_ema;
   reference::DenseOptimizer ema(model.setup, model.state());
   CHECK(step(ema, leaves));
@@ -45,18 +50,19 @@ TEST_CASE("dense: the other rules and the state they keep, by hand") {
   CHECK(three(adam.master()) == std::vector<float>{7.875F, -3.8125F, 16});
   CHECK(three(adam.state(BufferId::max_exp_avg_sq)) == std::vector<float>{0.25F, 2.25F, 0});
   const std::vector<BufferId> expected = {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq};
-  CHECK(reference::state_buffers(model.setup.hyper) == expected);
+  CHECK(kept_buffers(model.setup.hyper) == expected);
 }
 
 TEST_CASE("dense: every option reaches the rule") {
-  for (int flags = 0; flags < 64; ++flags) {
-    const UpdateRule rule = static_cast<UpdateRule>(flags % 4);
+  for (int number = 0; number < 80; ++number) {
+    const UpdateRule rule = static_cast<UpdateRule>(number % 5);
+    const int flags = number / 5 * 4;
     const bool maximize = (flags & 4) != 0;
     const bool is_sgd = rule == UpdateRule::sgd;
     const bool amsgrad = (flags & 8) != 0 && (rule == UpdateRule::adamw || rule == UpdateRule::adam);
     const bool momentum = (flags & 16) != 0 && is_sgd;
     const bool nesterov = (flags & 32) != 0 && momentum;
-    INFO("flags ", flags);
+    INFO("rule ", number % 5, ", flags ", flags);
     ThreeElements model;
     model.setup.hyper.rule = rule;
     model.setup.hyper.maximize = maximize;
@@ -81,6 +87,8 @@ TEST_CASE("dense: every option reaches the rule") {
         reference::adam_update({}, {amsgrad, maximize}, s, grad, master, first, second, largest);
       } else if (is_sgd) {
         reference::sgd_update({}, {momentum, nesterov, maximize}, s, grad, master, buffer);
+      } else if (rule == UpdateRule::lion) {
+        reference::lion_update({}, {maximize}, s, grad, master, first);
       } else {
         reference::sgd_ema_update({}, {maximize}, s, grad, master, first);
       }
@@ -114,7 +122,7 @@ TEST_CASE("dense: the divisor counts tokens") {
   ZP_CHECK_INVALID(step(optimizer, leaves, {{limit - 1, 1, 0, 0}, {}}));
 }
 
-TEST_CASE("dense: a tensor without a gradient rests, and has its own count") {
+TEST_CASE("dense: a tensor without a gradient is unused, and has its own count") {
   ThreeElements model;
   model.setup.micro_batches = 2;
   model.setup.scaler = {};
@@ -128,7 +136,8 @@ TEST_CASE("dense: a tensor without a gradient rests, and has its own count") {
 
   reference::DenseOptimizer optimizer(model.setup, model.state());
   // Both for the first time. g = grad + m/2 is 5, -5 and 8; the buffer becomes g; m - g/4.
-  CHECK(step(optimizer, {{2, -6, 0}, {0, 0, 0}}, pair_only));  // the single one rests: no gradient, no decay
+  CHECK(step(optimizer, {{2, -6, 0}, {0, 0, 0}},
+             pair_only));  // the single one is unused: no gradient, no decay
   CHECK(optimizer.tensor_steps() == std::vector<std::uint64_t>{1, 0});
   CHECK(optimizer.applied_steps() == 1);
   CHECK(three(optimizer.state(BufferId::momentum_buffer)) == std::vector<float>{5, -5, 0});
@@ -147,7 +156,7 @@ TEST_CASE("dense: a tensor without a gradient rests, and has its own count") {
   CHECK(three(optimizer.master()) == std::vector<float>{5.25F, -1.625F, 13.75F});
   CHECK(optimizer.tensor_steps() == std::vector<std::uint64_t>{2, 1});
 
-  // Everybody rests: only the run's counter moves. The norm is that of what the leaves hold.
+  // Nobody is used: only the run's counter moves. The norm is that of what the leaves hold.
   const reference::MicroBatchFacts none = {{}, {{false, false}, {false, false}}};
   CHECK(step(optimizer, {{0, 0, 0}, {0, 0, 0}}, none));
   CHECK(optimizer.last_step().grad_norm == 0);
@@ -263,14 +272,14 @@ TEST_CASE("dense: stochastic rounding draws by seed, place and the tensor's own 
   }
 }
 
-TEST_CASE("dense: a loaded state has the parameters it had, and a resting tensor keeps them") {
+TEST_CASE("dense: a loaded state has the parameters it had, and an unused tensor keeps them") {
   ThreeElements model;
   model.setup.missing_grad = MissingGrad::skip;
   model.setup.param_rounding = ParamRounding::stochastic;
   reference::DenseOptimizer first(model.setup, model.state());
   const std::vector<std::vector<float>> leaves = {{3.3F, -20, 5.1F}, {5, -4, -5}};
   CHECK(step(first, leaves, {{}, {{true, true}, {true, true}}}));
-  const std::uint32_t single = element_bits(first.param(), 1024);
+  const std::uint64_t single = element_bits(first.param(), 1024);
   CHECK(step(first, leaves, {{}, {{true, false}, {true, false}}}));
   CHECK(element_bits(first.param(), 1024) == single);
 

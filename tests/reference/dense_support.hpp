@@ -2,7 +2,8 @@
 // The smallest model whose steps can be redone by hand.
 
 #include "reference/dense_optimizer.hpp"
-#include "tests/reference/distributed_support.hpp"
+#include "tests/reference/support.hpp"
+#include "tests/support/world_truth.hpp"
 
 namespace zeroproof::tests {
 
@@ -37,7 +38,7 @@ struct ThreeElements {
   std::vector<std::uint64_t> tensor_steps = {0, 0};
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
-  reference::DenseSetup setup;
+  StepSettings setup;
 };
 
 /// A step with fp32 leaves whose padding is NaN.
@@ -45,6 +46,8 @@ inline bool step(reference::DenseOptimizer& optimizer, const std::vector<std::ve
                  const reference::MicroBatchFacts& facts = {}) {
   std::vector<std::vector<float>> leaves;
   std::vector<TensorView> views;
+  leaves.reserve(gradients.size());
+  views.reserve(gradients.size());
   for (const std::vector<float>& gradient : gradients) {
     leaves.emplace_back(2048, nan32);
     for (std::size_t i = 0; i < 3; ++i) leaves.back()[where[i]] = gradient[i];

@@ -1,6 +1,8 @@
 // One setting in many worlds.
 
-#include "tests/reference/pair_support.hpp"
+#include <array>
+
+#include "tests/reference/reference_world.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
@@ -17,8 +19,11 @@ void check_stage(int stage) {
     for (const std::int64_t bucket_numel : {1024, 4096, 1 << 20}) {
       for (const std::int64_t micro_batches : {1, 3, 8}) {
         for (int i = 0; i < 2; ++i) {
-          const auto [leaf, param] = dtypes[pair++ % dtypes.size()];
-          check_case({stage, world_size, bucket_numel, micro_batches, leaf, param}, {usual_hyper(), {}});
+          World world = reference_world(stage, {1, world_size}, micro_batches);
+          world.shards = World::contract_map(bucket_numel);
+          world.setup.grad_dtype = dtypes[pair % dtypes.size()][0];
+          world.setup.param_dtype = dtypes[pair++ % dtypes.size()][1];
+          check_against_dense(world);
         }
       }
     }
@@ -37,9 +42,10 @@ TEST_CASE("distributed: any assignment in any stage equals the dense optimizer")
     for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
       for (const int world_size : {1, 2, 3, 5, 8}) {
         for (const std::int64_t micro_batches : {1, 3, 7, 11}) {
-          Case c{stage, world_size, 4096, micro_batches};
-          c.order = order;
-          check_case(c, {usual_hyper(), {}});
+          World world = reference_world(stage, {1, world_size}, micro_batches);
+          world.shards = World::contract_map(4096);
+          world.setup.order = order;
+          check_against_dense(world);
         }
       }
     }
@@ -50,30 +56,31 @@ TEST_CASE("distributed: persistent tensors are whole on every rank") {
   // 1: the single number; 37: also tensor a; 2000: everything but tensor b; everything.
   for (const std::int64_t persistent_numel : {1, 37, 2000, 1 << 20}) {
     for (const int world_size : {1, 3, 8}) {
-      Case c{3, world_size, 1024, 3};
-      c.persistent_numel = persistent_numel;
-      check_case(c, {usual_hyper(), {}});
+      World world = reference_world(3, {1, world_size}, 3);
+      world.shards = World::contract_map(1024);
+      world.setup.persistent_numel = persistent_numel;
+      check_against_dense(world);
     }
   }
 }
 
 TEST_CASE("distributed: any shard map equals the dense optimizer") {
-  Settings settings{usual_hyper(), {}};
   std::size_t turn = 0;
   for (int stage = 0; stage <= 3; ++stage) {
-    for (const MapKind map : {MapKind::stretches, MapKind::tensors, MapKind::last_rank}) {
+    for (const Dealt dealt : {Dealt::stretches, Dealt::tensors, Dealt::last_rank}) {
       for (const int world_size : {1, 2, 3, 8}) {
         for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
-          Case c{stage, world_size, 1024, std::array<std::int64_t, 3>{1, 5, 3}[turn % 3]};
-          c.map = map;
-          c.order = order;
-          c.persistent_numel = turn % 2 == 0 ? 37 : 0;
-          settings.hyper.norm =
+          World world =
+              reference_world(stage, {1, world_size}, std::array<std::int64_t, 3>{1, 5, 3}[turn % 3]);
+          world.shards = dealt_map(dealt);
+          world.setup.order = order;
+          world.setup.persistent_numel = turn % 2 == 0 ? 37 : 0;
+          world.setup.hyper.norm =
               std::array<NormForm, 3>{NormForm::exact, NormForm::one, NormForm::inf}[turn % 3];
-          if (map == MapKind::last_rank) settings.hyper.norm = NormForm::chunk1024;
-          settings.grad_sum = turn % 5 == 0 ? GradSum::binned : GradSum::tree;
-          settings.param_rounding = turn % 4 == 0 ? ParamRounding::stochastic : ParamRounding::nearest;
-          check_case(c, settings);
+          if (dealt == Dealt::last_rank) world.setup.hyper.norm = NormForm::chunk1024;
+          world.setup.grad_sum = turn % 5 == 0 ? GradSum::binned : GradSum::tree;
+          world.setup.param_rounding = turn % 4 == 0 ? ParamRounding::stochastic : ParamRounding::nearest;
+          check_against_dense(world);
           ++turn;
         }
       }

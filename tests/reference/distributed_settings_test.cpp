@@ -1,21 +1,25 @@
 // Every setting in some worlds.
 
-#include "tests/reference/pair_support.hpp"
+#include <array>
+#include <utility>
+
+#include "tests/reference/alone.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
 namespace {
 
+/// What this test varies of a setup.
 struct Named {
   std::string name;
-  Settings settings;
+  StepSettings settings;
 };
 
 /// Every rule and every setting, alone and together.
 std::vector<Named> all_settings() {
   std::vector<Named> all;
-  const auto add = [&](const std::string& name, UpdateRule rule) -> Settings& {
+  const auto add = [&](const std::string& name, UpdateRule rule) -> StepSettings& {
     all.push_back({name, {}});
     all.back().settings.hyper = usual_hyper(rule);
     return all.back().settings;
@@ -35,6 +39,7 @@ std::vector<Named> all_settings() {
   nesterov.nesterov = nesterov.maximize = true;
   add("sgd_ema", UpdateRule::sgd_ema);
   add("sgd_ema maximize", UpdateRule::sgd_ema).hyper.maximize = true;
+  add("lion", UpdateRule::lion).hyper.beta2 = 0.99F;
   for (const NormForm form : {NormForm::exact, NormForm::inf, NormForm::one}) {
     add("norm form " + std::to_string(static_cast<int>(form)), UpdateRule::adamw).hyper.norm = form;
   }
@@ -44,16 +49,16 @@ std::vector<Named> all_settings() {
   add("clip by both", UpdateRule::adamw).hyper.clip_value = 0.01;
   add("tokens", UpdateRule::adamw).loss_reduction = LossReduction::tokens;
   for (const NormForm form : {NormForm::chunk1024, NormForm::exact, NormForm::inf, NormForm::one}) {
-    Settings& propagate = add("propagate " + std::to_string(static_cast<int>(form)), UpdateRule::adam);
+    StepSettings& propagate = add("propagate " + std::to_string(static_cast<int>(form)), UpdateRule::adam);
     propagate.on_nonfinite = OnNonfinite::propagate;
     propagate.hyper.norm = form;
   }
   add("adamw with gaps", UpdateRule::adamw).missing_grad = MissingGrad::skip;
-  Settings& resting = add("sgd momentum with gaps", UpdateRule::sgd);
-  resting.missing_grad = MissingGrad::skip;
-  resting.hyper.momentum = 0.9;
+  StepSettings& unused = add("sgd momentum with gaps", UpdateRule::sgd);
+  unused.missing_grad = MissingGrad::skip;
+  unused.hyper.momentum = 0.9;
   add("stochastic", UpdateRule::adamw).param_rounding = ParamRounding::stochastic;
-  Settings& everything = add("everything", UpdateRule::sgd);
+  StepSettings& everything = add("everything", UpdateRule::sgd);
   everything.hyper.momentum = 0.5;
   everything.hyper.nesterov = true;
   everything.hyper.norm = NormForm::one;
@@ -71,14 +76,58 @@ void check_all_settings(int stage) {
   std::size_t turn = 0;
   for (const Named& named : all_settings()) {
     for (const int world_size : {1, 3, 8}) {
-      const std::int64_t bucket_numel = std::array<std::int64_t, 3>{1024, 4096, 1 << 20}[turn % 3];
-      const std::int64_t micro_batches = std::array<std::int64_t, 4>{4, 1, 3, 7}[turn % 4];
-      const DType leaf = std::array<DType, 3>{DType::fp32, DType::bf16, DType::fp16}[turn % 3];
-      check_case({stage, world_size, bucket_numel, micro_batches, leaf, DType::bf16}, named.settings,
-                 named.name);
+      World world =
+          reference_world(stage, {1, world_size}, std::array<std::int64_t, 4>{4, 1, 3, 7}[turn % 4]);
+      StepSettings& settings = world.setup;
+      const StepSettings shared = std::exchange(settings, named.settings);
+      settings.micro_batches = shared.micro_batches;
+      settings.scaler = shared.scaler;
+      settings.seed = shared.seed;
+      world.setup.grad_dtype = std::array<DType, 3>{DType::fp32, DType::bf16, DType::fp16}[turn % 3];
+      world.shards = World::contract_map(std::array<std::int64_t, 3>{1024, 4096, 1 << 20}[turn % 3]);
+      check_against_dense(world, named.name);
       ++turn;
     }
   }
+}
+
+/// Text of the Error a call throws, "" if it throws none.
+template <class Call>
+std::string message_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// Bits of all that survives a step.
+std::vector<std::uint64_t> fingerprint(DistributedOptimizer& optimizer) {
+  std::vector<std::uint64_t> result;
+  for (const Phase phase : {Phase::update, Phase::cast, Phase::gather}) {
+    for (const ExposedBuffer& buffer : optimizer.exposed(phase)) {
+      for (std::int64_t i = 0; i < buffer.view.numel; ++i) result.push_back(element_bits(buffer.view, i));
+    }
+  }
+  return result;
+}
+
+/// The step with the overflow under the policy error throws and keeps everything. "" or what is wrong.
+std::string failing_step(WorldRank& rank, const std::string& dense_message) {
+  DistributedOptimizer& optimizer = *rank.optimizer;
+  const LossScalerState scaler = optimizer.loss_scaler();
+  const std::vector<std::uint64_t> before = fingerprint(optimizer);
+  rank.prepare_grads(2);
+  const std::string message = message_of([&] { optimizer.step(rank.grads); });
+  if (message != dense_message) return "messages differ: " + message + " | " + dense_message;
+  if (optimizer.skipped()) return "skipped() is true";
+  if (!(optimizer.loss_scaler() == scaler)) return "the loss scaler moved";
+  if (optimizer.applied_steps() != 6) return "the step was counted";
+  for (const Phase phase : {Phase::norm, Phase::clip, Phase::update, Phase::cast, Phase::gather}) {
+    if (message_of([&] { optimizer.run_phase(phase, rank.grads); }).empty()) return "a later phase ran";
+  }
+  return fingerprint(optimizer) == before ? "" : "the failing step changed something";
 }
 
 }  // namespace
@@ -98,18 +147,33 @@ TEST_CASE("distributed: every rule and setting in stage 3 equals the dense optim
 }
 
 TEST_CASE("distributed: an overflow under the policy error stops every rank and changes nothing") {
-  Settings settings{usual_hyper(), {}};
-  settings.on_nonfinite = OnNonfinite::error;
   for (int stage = 0; stage <= 3; ++stage) {
     for (const int world_size : {1, 3, 8}) {
-      check_ranks({stage, world_size, 1 << 20, 4}, settings, "error", [](Pair& pair) {
-        std::string problem = pair.step(1);
-        const std::vector<std::uint32_t> before = pair.fingerprint();
-        if (problem.empty()) problem = pair.failing_step();
-        if (problem.empty() && pair.fingerprint() != before) problem = "the failing step changed something";
+      World world = reference_world(stage, {1, world_size}, 4);
+      world.shards = World::contract_map(1 << 20);
+      world.setup.on_nonfinite = OnNonfinite::error;
+      DenseWorld dense(world);
+      WorldTruth truth;
+      truth.push_back(dense.truth());
+      CHECK(dense.step(1));
+      truth.push_back(dense.truth());
+      const LossScalerState scaler = dense.optimizer.loss_scaler();
+      const std::string message = message_of([&] { dense.step(2); });
+      CHECK(message.rfind("step 7 has a gradient", 0) ==
+            0);  // 5 applied steps were loaded, and one was taken
+      CHECK(dense.optimizer.applied_steps() == 6);
+      CHECK(dense.optimizer.loss_scaler() == scaler);
+      const StepTruth failed = dense.truth();
+      truth.push_back(dense.truth());
+      CHECK(dense.step(3));
+      truth.push_back(dense.truth());
+      check_ranks(world, "error", [&](WorldRank& rank) {
+        rank.load();
+        std::string problem = rank.step(1, truth);
+        if (problem.empty()) problem = failing_step(rank, message);
+        if (problem.empty()) problem = rank.rest_problem(failed);
         // The ranks are still together: the same step can be tried with other leaves.
-        if (problem.empty()) problem = pair.step(3);
-        return problem;
+        return problem.empty() ? rank.step(3, truth) : problem;
       });
     }
   }

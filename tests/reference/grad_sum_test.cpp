@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "reference/gradient_stack.hpp"
+#include "reference/tree_stack.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;
@@ -50,8 +50,8 @@ std::vector<float> expected_sum(const Leaves& leaves) {
 }
 
 /// A stack whose nodes have no padding.
-reference::GradientStack plain_stack(std::int64_t numel) {
-  return reference::GradientStack(numel, {Piece{0, 0, 0, 0, numel}});
+reference::TreeStack plain_stack(std::int64_t numel) {
+  return reference::TreeStack(numel, {Piece{0, 0, 0, 0, numel}});
 }
 
 }  // namespace
@@ -132,9 +132,9 @@ TEST_CASE("gradient stack: blocks of any ranks fold into the same bits") {
     const Leaves leaves = random_leaves(num_leaves, 17);
     const std::vector<std::uint32_t> expected = bits(expected_sum(leaves));
     for (std::int64_t world_size = 1; world_size <= 9; ++world_size) {
-      reference::GradientStack owner = plain_stack(17);
+      reference::TreeStack owner = plain_stack(17);
       for (std::int64_t rank = 0; rank < world_size; ++rank) {
-        reference::GradientStack sender = plain_stack(17);
+        reference::TreeStack sender = plain_stack(17);
         const std::int64_t first = num_leaves * rank / world_size;
         const std::int64_t last = num_leaves * (rank + 1) / world_size;
         for (std::int64_t j = first; j < last; ++j) sender.push({0, j}, leaves[static_cast<std::size_t>(j)]);
@@ -152,7 +152,7 @@ TEST_CASE("gradient stack: blocks of any ranks fold into the same bits") {
 }
 
 TEST_CASE("gradient stack: adds only inside the pieces") {
-  reference::GradientStack stack(6, {Piece{0, 0, 0, 1, 2}, Piece{1, 0, 4, 4, 1}});
+  reference::TreeStack stack(6, {Piece{0, 0, 0, 1, 2}, Piece{1, 0, 4, 4, 1}});
   stack.push({0, 0}, {9, 1, 2, 9, 3, 9});
   stack.push({0, 1}, {7, 1, 2, 7, 3, 7});
   CHECK(stack.fold() == std::vector<float>{9, 2, 4, 9, 6, 9});
@@ -168,7 +168,7 @@ TEST_CASE("gradient sum: what is refused") {
   ZP_CHECK_INVALID(reference::maximal_nodes(-1, 2));
   ZP_CHECK_INVALID(reference::maximal_nodes(3, 2));
   CHECK(reference::maximal_nodes(3, 3).empty());
-  reference::GradientStack stack = plain_stack(2);
+  reference::TreeStack stack = plain_stack(2);
   ZP_CHECK_INVALID(stack.push({0, 0}, three));
   stack.push({0, 1}, two);
   ZP_CHECK_INVALID(stack.push({0, 0}, two));

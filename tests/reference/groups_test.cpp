@@ -1,7 +1,7 @@
 // Param groups: a set of step scalars for each, and every tensor updated with that of its own.
 
+#include "tests/reference/alone.hpp"
 #include "tests/reference/dense_support.hpp"
-#include "tests/reference/pair_support.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
@@ -89,13 +89,15 @@ TEST_CASE("groups: a tensor that has rested follows the schedule of the run") {
 }
 
 TEST_CASE("groups: every stage equals the dense optimizer") {
-  Settings settings;
-  settings.hyper = usual_hyper();
-  settings.groups = three_groups();
   for (const MissingGrad missing : {MissingGrad::zero, MissingGrad::skip}) {
-    settings.missing_grad = missing;
     for (int stage = 0; stage <= 3; ++stage) {
-      for (const int world_size : {1, 3, 8}) check_case({stage, world_size, 4096, 3}, settings, "groups");
+      for (const int world_size : {1, 3, 8}) {
+        World world = reference_world(stage, {1, world_size}, 3);
+        world.shards = World::contract_map(4096);
+        world.setup.groups = three_groups();
+        world.setup.missing_grad = missing;
+        check_against_dense(world, "groups");
+      }
     }
   }
 }
@@ -121,39 +123,30 @@ TEST_CASE("groups: a tensor without a group is refused") {
     rank.setup.groups.of_tensor = of_tensor;
     ZP_CHECK_INVALID(rank.make());
 
-    reference::DenseSetup dense;
+    StepSettings dense;
     dense.layout = &rank.layout;
     dense.groups = rank.setup.groups;
     ZP_CHECK_INVALID(reference::DenseOptimizer(dense, rank.initial.view()));
   }
 }
 
-TEST_CASE("groups: ranks with other scalars are named on every rank") {
+TEST_CASE("groups: a rank with other groups is named on every rank before it computes") {
+  World world = reference_world(0, {1, 4}, 1);
+  world.setup.groups = three_groups();
   std::vector<std::string> messages(4);
-  ThreadWorld world(4);
-  const FlatLayout layout = odd_layout();
-  const ShardMap shards(layout.padded_numel(), 4, 1024);
-  run_ranks(world, [&](Communicator& comm) {
-    const InitialState initial(layout);
-    OptimizerSetup setup;
-    setup.layout = &layout;
-    setup.shards = &shards;
-    setup.comm = &comm;
-    setup.groups = three_groups();
-    if (comm.rank() == 1) setup.groups.rules[1].lr_mult = 0.5;
-    if (comm.rank() == 3) setup.hyper.lr = 0.5;
-    const auto optimizer = reference::make_distributed_optimizer(setup);
-    optimizer->load_state(initial.view());
-    RandomLeaves leaves(layout, DType::fp32);
+  run_grid(world.grid, [&](const GridPlace& place) {
+    WorldRank rank(world, place);
+    if (place.rank == 1) rank.setup.groups.rules[1].lr_mult = 0.5;
+    if (place.rank == 3) rank.setup.hyper.lr = 0.5;
     try {
-      optimizer->run_phase(Phase::prepare, leaves);
+      rank.load();
     } catch (const Error& error) {
       const bool expected = error.code() == ErrorCode::comm;
-      messages[static_cast<std::size_t>(comm.rank())] = expected ? error.what() : "another error";
+      messages[static_cast<std::size_t>(place.number)] = expected ? error.what() : "another error";
     }
   });
   for (const std::string& message : messages) {
-    CHECK(message.rfind("the step scalars of rank 1, rank 3 differ from those of rank 0", 0) == 0);
+    CHECK(message.rfind("the values of groups.rules of rank 1 differ from those of rank 0", 0) == 0);
     CHECK(message == messages[0]);
   }
 }

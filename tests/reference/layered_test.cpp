@@ -1,96 +1,23 @@
 // Sources that run layer by layer: the same bits, with whole parameters or with one unit at a time.
 
-#include "reference/unit_params.hpp"
-#include "tests/reference/layered_support.hpp"
-#include "tests/reference/pair_support.hpp"
+#include <array>
+
+#include "reference/zero/unit_params.hpp"
+#include "tests/reference/alone.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
 namespace {
 
-/// The sharded optimizer over a layered source next to the dense one over whole leaves, on one rank.
-class LayeredPair {
- public:
-  LayeredPair(const Case& c, const Settings& settings, Communicator& comm)
-      : c_(c),
-        settings_(settings),
-        layout_(odd_layout()),
-        shards_(map_of(layout_, c)),
-        model_(layout_, c.param_dtype, c.leaf_dtype),
-        dense_model_(layout_, c.param_dtype, c.leaf_dtype) {
-    const InitialState initial(layout_);
-    dense_setup_.layout = &layout_;
-    dense_setup_.param_dtype = c.param_dtype;
-    dense_setup_.micro_batches = c.micro_batches;
-    apply(settings, dense_setup_);
-    dense_ = std::make_unique<reference::DenseOptimizer>(dense_setup_, initial.view());
-    setup_.layout = &layout_;
-    setup_.shards = &shards_;
-    setup_.comm = &comm;
-    apply(c, setup_);
-    apply(settings, setup_);
-    optimizer_ = reference::make_distributed_optimizer(setup_);
-    optimizer_->load_state(initial.view());
-    model_.expect_released = c.stage == 3;
-  }
-
-  /// One step of both; what differs after it, or "".
-  std::string step(std::int64_t step) {
-    for (SyntheticModel* const model : {&model_, &dense_model_}) {
-      model->step = step;
-      model->micro_batches = c_.micro_batches;
-      model->overflow = step == overflow_step;
-      model->log2_scale = dense_->loss_scaler().log2_scale;
-      model->num_passes = 0;
-    }
-    std::vector<GuardedBuffer> leaves;
-    std::vector<TensorView> views;
-    for (std::int64_t j = 0; j < c_.micro_batches; ++j) {
-      leaves.push_back(whole_leaf(dense_model_, dense_->param(), c_.leaf_dtype, j));
-      views.push_back(leaves.back().view());
-    }
-    LayeredSource source(model_);
-    const bool dense_applied = dense_->step(views);
-    const bool applied = optimizer_->step(source);
-    Comparison comparison(layout_, *optimizer_);
-    comparison.expect(applied == dense_applied && applied == (step != overflow_step), BufferId::found_inf, 0);
-    compare(comparison, settings_.hyper, *dense_);
-    if (!comparison.text.empty()) return "step " + std::to_string(step) + ": " + comparison.text;
-    if (!dense_model_.problem.empty()) return "the test itself: " + dense_model_.problem;
-    return model_.problem;
-  }
-
-  std::int64_t num_passes() const { return model_.num_passes; }
-
- private:
-  Case c_;
-  Settings settings_;
-  FlatLayout layout_;
-  ShardMap shards_;
-  SyntheticModel model_, dense_model_;
-  reference::DenseSetup dense_setup_;
-  OptimizerSetup setup_;
-  std::unique_ptr<reference::DenseOptimizer> dense_;
-  std::unique_ptr<DistributedOptimizer> optimizer_;
-};
-
-void check_layered(const Case& c, const Settings& settings) {
-  std::vector<std::string> problems(static_cast<std::size_t>(c.world_size));
-  std::vector<std::int64_t> passes(problems.size());
-  ThreadWorld world(c.world_size);
-  run_ranks(world, [&](Communicator& comm) {
-    LayeredPair pair(c, settings, comm);
-    const auto rank = static_cast<std::size_t>(comm.rank());
-    for (int step = 1; step <= num_steps && problems[rank].empty(); ++step) problems[rank] = pair.step(step);
-    passes[rank] = pair.num_passes();
-  });
-  std::int64_t all_passes = 0;
-  for (const std::int64_t count : passes) all_passes += count;
-  INFO(to_string(c));
-  CHECK(all_passes == c.micro_batches);  // each on one rank, and none for ranks without a micro-batch
-  for (const std::string& problem : problems) CHECK(problem == "");
+void check_layered(World world) {
+  world.layered = true;
+  world.releases = world.setup.stage == 3;
+  check_against_dense(world);
 }
+
+/// The same gradients for a rank alone.
+NumberedGrads layered_source() { return {RankModel(odd_tensors()), {.layered = true}}; }
 
 OptimizerSetup stage_3(const FlatLayout& layout, const ShardMap& shards, Communicator& comm) {
   OptimizerSetup setup;
@@ -108,9 +35,9 @@ TEST_CASE("layered: every stage, order and world equals the dense optimizer") {
     for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
       for (const int world_size : {1, 2, 3, 5, 8}) {
         for (const std::int64_t micro_batches : {1, 3, 7}) {
-          Case c{stage, world_size, 2048, micro_batches};
-          c.order = order;
-          check_layered(c, {usual_hyper(), {}});
+          World world = reference_world(stage, {1, world_size}, micro_batches);
+          world.setup.order = order;
+          check_layered(world);
         }
       }
     }
@@ -122,11 +49,13 @@ TEST_CASE("layered: 16-bit gradients, other parameters, persistent tensors, bins
                                     std::pair{DType::bf16, DType::bf16}}) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const std::int64_t persistent_numel : {0, 37, 1025, 1 << 20}) {
-        Case c{stage, 3, 1024, 5, leaf, param};
-        c.persistent_numel = persistent_numel;
-        Settings settings{usual_hyper(), {}};
-        settings.grad_sum = persistent_numel == 1025 ? GradSum::binned : GradSum::tree;
-        check_layered(c, settings);
+        World world = reference_world(stage, {1, 3}, 5);
+        world.shards = World::contract_map(1024);
+        world.setup.grad_dtype = leaf;
+        world.setup.param_dtype = param;
+        world.setup.persistent_numel = persistent_numel;
+        world.setup.grad_sum = persistent_numel == 1025 ? GradSum::binned : GradSum::tree;
+        check_layered(world);
       }
     }
   }
@@ -134,14 +63,13 @@ TEST_CASE("layered: 16-bit gradients, other parameters, persistent tensors, bins
 
 TEST_CASE("layered: units whose elements are dealt out in any way") {
   for (int stage = 0; stage <= 3; ++stage) {
-    for (const MapKind map : {MapKind::stretches, MapKind::tensors, MapKind::last_rank}) {
+    for (const Dealt dealt : {Dealt::stretches, Dealt::tensors, Dealt::last_rank}) {
       for (const int world_size : {2, 5}) {
-        Case c{stage, world_size, 1024, 3};
-        c.map = map;
-        c.persistent_numel = 37;
-        Settings settings{usual_hyper(), {}};
-        settings.hyper.norm = NormForm::exact;
-        check_layered(c, settings);
+        World world = reference_world(stage, {1, world_size}, 3);
+        world.shards = dealt_map(dealt);
+        world.setup.persistent_numel = 37;
+        world.setup.hyper.norm = NormForm::exact;
+        check_layered(world);
       }
     }
   }
@@ -169,7 +97,7 @@ TEST_CASE("layered: parameters that were cast after the gather are not read") {
   GuardedBuffer shard(layout.padded_numel(), DType::bf16);
   std::uint64_t version = 1;
   reference::UnitParams params(setup, {{0, 1024}, {1024, 7168}}, {{shard.view(), {{0, 7168}}}, {}, &version});
-  write(view_of(shard.view(), {1024, 1025}), bf16{0x4040});
+  shard.as<bf16>()[1024] = {0x4040};
   params.gather(1);
   CHECK(element_bits(params.view(1), 0) == 0x4040);
   version = 2;
@@ -183,8 +111,7 @@ TEST_CASE("layered: parameters that were cast after the gather are not read") {
 TEST_CASE("layered: a tap's parameters are what the layers see in stage 3") {
   // The shard of one rank is everything: an overwritten parameter must change the gradient of its element.
   Alone rank(3);
-  SyntheticModel model(rank.layout, DType::bf16, DType::fp32);
-  LayeredSource source(model);
+  NumberedGrads source = layered_source();
   const auto gradient = [&](bool overwrite, BufferId id, std::int64_t persistent_numel) {
     rank.setup.persistent_numel = persistent_numel;
     rank.make();
@@ -205,10 +132,9 @@ TEST_CASE("layered: units that are none are refused") {
     const auto refuses = [&](std::vector<FlatRange> cut, std::vector<int> order) {
       Alone rank(stage);
       rank.make();
-      SyntheticModel model(rank.layout, DType::bf16, DType::fp32);
-      model.cut = std::move(cut);
-      model.order = std::move(order);
-      LayeredSource source(model);
+      NumberedGrads source = layered_source();
+      source.cut = std::move(cut);
+      source.order = std::move(order);
       rank.optimizer->run_phase(Phase::prepare, source);
       ZP_CHECK_INVALID(rank.optimizer->run_phase(Phase::reduce, source));
     };

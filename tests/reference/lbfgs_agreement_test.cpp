@@ -63,33 +63,33 @@ bool contains(const std::string& text, const std::string& part) {
 TEST_CASE("lbfgs agreement: a rank that differs is named on every rank") {
   const auto same = [](int, LbfgsHyper&, OwnedState&) {};
   CHECK(complaint(-1, -1, same).empty());
-  CHECK(contains(complaint(2, -1, same), "number of evaluations in this step on rank 2 differs"));
-  CHECK(contains(complaint(-1, 3, same), "the loss on rank 3 differs"));
-  CHECK(contains(complaint(-1, 0, same), "the loss on rank 1, 2, 3 differs"));
+  CHECK(contains(complaint(2, -1, same), "numbers of evaluations in this step of rank 2 differ"));
+  CHECK(contains(complaint(-1, 3, same), "the losses of rank 3 differ"));
+  CHECK(contains(complaint(-1, 0, same), "the losses of ranks 1, 2 and 3 differ"));
 
-  const auto complains = [](auto change) {
+  const auto complains = [](const std::string& setting, auto change) {
     const std::string message = complaint(-1, -1, [&](int rank, LbfgsHyper& hyper, OwnedState& state) {
       if (rank == 1) change(hyper, state);
     });
-    CHECK(contains(message, "a scalar of the state of L-BFGS on rank 1 differs"));
+    CHECK(contains(message, "the values of " + setting + " of rank 1 differ"));
   };
-  complains([](LbfgsHyper& h, OwnedState&) { h.lr = std::nextafter(1.0, 2.0); });
-  complains([](LbfgsHyper& h, OwnedState&) { h.max_iter = 3; });
-  complains([](LbfgsHyper& h, OwnedState&) { h.max_eval = 1; });
-  complains([](LbfgsHyper& h, OwnedState&) { h.tolerance_grad = 0; });
-  complains([](LbfgsHyper& h, OwnedState&) { h.tolerance_change = 0; });
-  complains([](LbfgsHyper& h, OwnedState&) { h.history_size = 2; });
-  complains([](LbfgsHyper& h, OwnedState&) { h.line_search = LineSearch::armijo; });
-  complains([](LbfgsHyper& h, OwnedState&) { h.max_ls = 2; });
-  complains([](LbfgsHyper&, OwnedState& s) { s.h = 2; });
-  complains([](LbfgsHyper&, OwnedState& s) { s.started = true; });
-  complains([](LbfgsHyper&, OwnedState& s) { s.iterations = 1; });
-  complains([](LbfgsHyper&, OwnedState& s) { s.evaluations = 1; });
-  complains([](LbfgsHyper&, OwnedState& s) {
+  complains("hyper.lr", [](LbfgsHyper& h, OwnedState&) { h.lr = std::nextafter(1.0, 2.0); });
+  complains("hyper.max_iter", [](LbfgsHyper& h, OwnedState&) { h.max_iter = 3; });
+  complains("hyper.max_eval", [](LbfgsHyper& h, OwnedState&) { h.max_eval = 1; });
+  complains("hyper.tolerance_grad", [](LbfgsHyper& h, OwnedState&) { h.tolerance_grad = 0; });
+  complains("hyper.tolerance_change", [](LbfgsHyper& h, OwnedState&) { h.tolerance_change = 0; });
+  complains("hyper.history_size", [](LbfgsHyper& h, OwnedState&) { h.history_size = 2; });
+  complains("hyper.line_search", [](LbfgsHyper& h, OwnedState&) { h.line_search = LineSearch::armijo; });
+  complains("hyper.max_ls", [](LbfgsHyper& h, OwnedState&) { h.max_ls = 2; });
+  complains("state.h", [](LbfgsHyper&, OwnedState& s) { s.h = 2; });
+  complains("state.started", [](LbfgsHyper&, OwnedState& s) { s.started = true; });
+  complains("state.iterations", [](LbfgsHyper&, OwnedState& s) { s.iterations = 1; });
+  complains("state.evaluations", [](LbfgsHyper&, OwnedState& s) { s.evaluations = 1; });
+  complains("state.pending", [](LbfgsHyper&, OwnedState& s) {
     s.pending = true;
     s.move = s.grad_before = s.master;
   });
-  complains([](LbfgsHyper&, OwnedState& s) {
+  complains("state.rho", [](LbfgsHyper&, OwnedState& s) {
     s.rho = {1};
     s.steps = s.grad_changes = {s.master};
   });
@@ -97,7 +97,7 @@ TEST_CASE("lbfgs agreement: a rank that differs is named on every rank") {
     state.rho = {rank == 3 ? 2.0 : 1.0};
     state.steps = state.grad_changes = {state.master};
   });
-  CHECK(contains(message, "a scalar of the state of L-BFGS on rank 3 differs"));
+  CHECK(contains(message, "the values of state.rho of rank 3 differ"));
 }
 
 TEST_CASE("lbfgs agreement: a loss that is NaN is one value, whatever its payload") {

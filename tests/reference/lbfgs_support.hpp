@@ -9,7 +9,7 @@
 
 #include "common/comm/self.hpp"
 #include "common/comm/threads.hpp"
-#include "reference/lbfgs.hpp"
+#include "reference/lbfgs/lbfgs.hpp"
 #include "tests/reference/support.hpp"
 
 namespace zeroproof::tests {

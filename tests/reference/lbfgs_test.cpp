@@ -1,6 +1,6 @@
 // L-BFGS on one rank: numbers by hand, and closures that say what a test needs them to say.
 
-#include "reference/lbfgs.hpp"
+#include "reference/lbfgs/lbfgs.hpp"
 
 #include "tests/reference/lbfgs_script.hpp"
 

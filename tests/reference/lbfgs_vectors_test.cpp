@@ -1,6 +1,6 @@
 // Vectors over ranks: whatever is on one rank alone has to reach all of them.
 
-#include "reference/lbfgs_vectors.hpp"
+#include "reference/lbfgs/lbfgs_vectors.hpp"
 
 #include <functional>
 

@@ -1,5 +1,5 @@
-#include "reference/sgd.hpp"
-
+#include "reference/update_twins.hpp"
+#include "tests/oracle/oracle_rules.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;
@@ -30,47 +30,6 @@ struct State {
     reference::sgd_ema_update({}, options, s, grad, master, buffer);
   }
 };
-
-float flipped(float value) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 0x80000000U); }
-
-/// g of R6, each intermediate forced through memory.
-float direction(bool maximize, const StepScalars& s, float grad, float master) {
-  volatile float g = maximize ? flipped(grad) : grad;
-  if (s.has_decay == 0) return g;
-  volatile float w = s.weight_decay * master;
-  return g + w;
-}
-
-void sgd_one(const SgdOptions& options, const StepScalars& s, float grad, float& master, float* buffer) {
-  const float g = direction(options.maximize, s, grad, master);
-  volatile float e = g;
-  if (options.momentum) {
-    volatile float x = s.momentum * *buffer;
-    volatile float y = s.one_minus_dampening * g;
-    *buffer = s.is_first != 0 ? g : x + y;
-    volatile float h = s.momentum * *buffer;
-    e = options.nesterov ? g + h : *buffer;
-  }
-  volatile float step = s.lr * e;
-  master = master - step;
-}
-
-void ema_one(const SgdEmaOptions& options, const StepScalars& s, float grad, float& master, float& exp_avg) {
-  const float g = direction(options.maximize, s, grad, master);
-  volatile float a1 = s.beta1 * exp_avg;
-  volatile float a2 = s.one_minus_beta1 * g;
-  exp_avg = a1 + a2;
-  volatile float step = s.lr * exp_avg;
-  master = master - step;
-}
-
-/// Finite values with some specials among them.
-std::vector<float> gradient_of(std::int64_t numel) {
-  std::vector<float> grad = random_values(numel, 1);
-  const std::vector<float> special = {nan32, inf32, -inf32, 0x1p-149F, -3e38F, 0, -0.0F};
-  for (std::size_t i = 0; i < special.size() && 20 * i < grad.size(); ++i) grad[20 * i] = special[i];
-  return grad;
-}
 
 }  // namespace
 
@@ -221,14 +180,13 @@ TEST_CASE("sgd and sgd_ema: one rounding per operation, for any length and all o
     s.has_decay = (flags & 8) != 0 ? 1 : 0;
     s.is_first = (flags & 16) != 0 ? 1 : 0;
     for (const std::int64_t numel : {0, 1, 3, 7, 64, 1023, 1024, 1025, 3000}) {
-      State x{gradient_of(numel), random_values(numel, 2), random_values(options.momentum ? numel : 0, 3)};
-      State ema{gradient_of(numel), random_values(numel, 2), random_values(numel, 3)};
+      State x{gradient_with_specials(numel), random_values(numel, 2),
+              random_values(options.momentum ? numel : 0, 3)};
+      State ema{gradient_with_specials(numel), random_values(numel, 2), random_values(numel, 3)};
       State expected = x;
       State expected_ema = ema;
-      for (std::size_t i = 0; i < x.grad.size(); ++i) {
-        sgd_one(options, s, x.grad[i], expected.master[i], options.momentum ? &expected.buffer[i] : nullptr);
-        ema_one({options.maximize}, s, x.grad[i], expected_ema.master[i], expected_ema.buffer[i]);
-      }
+      sgd_by_oracle(options, s, expected.grad, expected.master, expected.buffer);
+      sgd_ema_by_oracle({options.maximize}, s, expected_ema.grad, expected_ema.master, expected_ema.buffer);
       x.sgd(options, s);
       ema.ema({options.maximize}, s);
       INFO("flags ", flags, ", numel ", numel);

@@ -4,30 +4,21 @@
 #include <xmmintrin.h>
 #endif
 
-#include "tests/reference/distributed_support.hpp"
+#include "tests/reference/alone.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
 TEST_CASE("ranks: an overflow on one shard stops every rank") {
   for (int stage = 0; stage <= 3; ++stage) {
+    World world = reference_world(stage, {1, 5}, 1);
+    world.shards = World::contract_map(1 << 20);
+    world.overflow_step = 1;
     std::vector<int> applied(5, -1);
-    ThreadWorld world(5);
-    run_ranks(world, [&](Communicator& comm) {
-      const FlatLayout layout = odd_layout();
-      const ShardMap shards(layout.padded_numel(), 5, 1 << 20);
-      const InitialState initial(layout);
-      OptimizerSetup setup;
-      setup.layout = &layout;
-      setup.shards = &shards;
-      setup.comm = &comm;
-      setup.stage = stage;
-      setup.scaler = lively_scaler();
-      const auto optimizer = reference::make_distributed_optimizer(setup);
-      optimizer->load_state(initial.view());
-      RandomLeaves leaves(layout, DType::fp32);
-      leaves.overflow = true;
-      applied[static_cast<std::size_t>(comm.rank())] = optimizer->step(leaves) ? 1 : 0;
+    run_grid(world.grid, [&](const GridPlace& place) {
+      WorldRank rank(world, place);
+      rank.load();
+      applied[static_cast<std::size_t>(place.number)] = rank.optimizer->step(rank.grads) ? 1 : 0;
     });
     CHECK(applied == std::vector<int>(5, 0));
   }
@@ -68,27 +59,28 @@ TEST_CASE("rank: state that the rule has must be there, and other state is not l
     CHECK(load(sgd, false, 0, missing));
     CHECK(load(sgd, false, 0.5, missing));
     CHECK(load(sgd_ema, false, 0, missing) == (missing != exp_avg));
+    CHECK(load(lion, false, 0, missing) == (missing != exp_avg));
   }
   CHECK(load(sgd, false, 0, momentum_buffer));
   CHECK_FALSE(load(sgd, false, 0.5, momentum_buffer));
 }
 
 TEST_CASE("rank: token counts that are none") {
-  struct Tokens final : LeafSource {
+  struct Tokens final : GradSource {
     explicit Tokens(std::int64_t count) : count_(count) {}
-    TensorView leaf(std::int64_t) override { return {}; }
+    TensorView micro_batch_grad(std::int64_t) override { return {}; }
     std::int64_t num_tokens(std::int64_t) const override { return count_; }
     std::int64_t count_;
   };
-  struct NoCount final : LeafSource {
-    TensorView leaf(std::int64_t) override { return {}; }
+  struct NoCount final : GradSource {
+    TensorView micro_batch_grad(std::int64_t) override { return {}; }
   } no_count;
   for (int stage = 0; stage <= 3; ++stage) {
     Alone rank(stage);
     rank.setup.loss_reduction = LossReduction::tokens;
     rank.setup.micro_batches = 2;
     rank.make();
-    const auto prepare = [&](LeafSource& leaves) { rank.optimizer->run_phase(Phase::prepare, leaves); };
+    const auto prepare = [&](GradSource& leaves) { rank.optimizer->run_phase(Phase::prepare, leaves); };
     const auto with = [&](std::int64_t count) {
       Tokens leaves(count);
       prepare(leaves);
@@ -106,39 +98,31 @@ TEST_CASE("rank: token counts that are none") {
 
 TEST_CASE("ranks: every rank learns of all tokens and all gradients") {
   // 5 ranks, 3 micro-batches: two ranks compute nothing. Only micro-batch 1 gives tensor 3 its gradient.
-  struct Source final : LeafSource {
-    TensorView leaf(std::int64_t) override { return {}; }
+  struct Source final : GradSource {
+    TensorView micro_batch_grad(std::int64_t) override { return {}; }
     std::int64_t num_tokens(std::int64_t micro_batch) const override { return micro_batch + 1; }
     bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const override {
       return tensor == 3 && micro_batch == 1;
     }
   };
   for (int stage = 0; stage <= 3; ++stage) {
+    World world = reference_world(stage, {1, 5}, 3);
+    world.shards = World::contract_map(1024);
+    world.setup.loss_reduction = LossReduction::tokens;
+    world.setup.missing_grad = MissingGrad::skip;
     std::vector<float> inv_scale(5);
-    ThreadWorld world(5);
-    run_ranks(world, [&](Communicator& comm) {
-      const FlatLayout layout = odd_layout();
-      const ShardMap shards(layout.padded_numel(), 5, 1024);
-      const InitialState initial(layout);
-      OptimizerSetup setup;
-      setup.layout = &layout;
-      setup.shards = &shards;
-      setup.comm = &comm;
-      setup.stage = stage;
-      setup.micro_batches = 3;
-      setup.loss_reduction = LossReduction::tokens;
-      setup.missing_grad = MissingGrad::skip;
-      setup.scaler = lively_scaler();
-      const auto optimizer = reference::make_distributed_optimizer(setup);
-      optimizer->load_state(initial.view());
+    run_grid(world.grid, [&](const GridPlace& place) {
+      WorldRank rank(world, place);
+      rank.load();
+      DistributedOptimizer& optimizer = *rank.optimizer;
       Source leaves;
-      optimizer->run_phase(Phase::prepare, leaves);
-      const StepScalars first = read<StepScalars>(stored(*optimizer, BufferId::step_scalars).view);
-      const auto rank = static_cast<std::size_t>(comm.rank());
-      inv_scale[rank] = first.inv_scale;
-      optimizer->run_phase(Phase::update, leaves);  // counts the tensors that have a gradient
-      const auto steps = read<std::array<std::uint64_t, 5>>(stored(*optimizer, BufferId::tensor_steps).view);
-      if (steps != std::array<std::uint64_t, 5>{0, 1, 2, 4, 0}) inv_scale[rank] = -1;
+      optimizer.run_phase(Phase::prepare, leaves);
+      const StepScalars first = read<StepScalars>(stored(optimizer, BufferId::step_scalars).view);
+      float& result = inv_scale[static_cast<std::size_t>(place.number)];
+      result = first.inv_scale;
+      optimizer.run_phase(Phase::update, leaves);  // counts the tensors that have a gradient
+      const auto steps = read<std::array<std::uint64_t, 5>>(stored(optimizer, BufferId::tensor_steps).view);
+      if (steps != std::array<std::uint64_t, 5>{0, 1, 2, 4, 0}) result = -1;
     });
     CHECK(inv_scale == std::vector<float>(5, static_cast<float>(1.0 / (8 * 6))));
   }
@@ -154,8 +138,8 @@ TEST_CASE("rank: a layout without elements runs") {
     setup.shards = &shards;
     setup.comm = comm.get();
     setup.stage = stage;
-    struct NoLeaf final : LeafSource {
-      TensorView leaf(std::int64_t) override { return {}; }
+    struct NoLeaf final : GradSource {
+      TensorView micro_batch_grad(std::int64_t) override { return {}; }
       std::int64_t num_tokens(std::int64_t) const override { return 0; }
     } leaves;
     for (const NormForm form : {NormForm::chunk1024, NormForm::exact, NormForm::inf, NormForm::one}) {
@@ -186,8 +170,8 @@ TEST_CASE("rank: a layout without tensors runs") {
   const FlatLayout layout(std::vector<ParamSpec>{});
   const ShardMap shards(0, 1, 1024);
   const auto comm = make_self_communicator();
-  struct NoLeaf final : LeafSource {
-    TensorView leaf(std::int64_t) override { return {}; }
+  struct NoLeaf final : GradSource {
+    TensorView micro_batch_grad(std::int64_t) override { return {}; }
   } leaves;
   for (int stage = 0; stage <= 3; ++stage) {
     OptimizerSetup setup;

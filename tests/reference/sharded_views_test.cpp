@@ -4,7 +4,7 @@
 #include <set>
 
 #include "reference/grad_norm.hpp"
-#include "tests/reference/distributed_support.hpp"
+#include "tests/reference/alone.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
@@ -255,7 +255,7 @@ TEST_CASE("views: found_inf decides about the rest of the step") {
   rank.run(Phase::prepare);
   CHECK_FALSE(rank.optimizer->skipped());
 
-  rank.leaves.overflow = true;
+  rank.leaves.kind.overflow_step = rank.leaves.step;
   rank.run(Phase::reduce);
   write(rank.view(BufferId::grad_norm), 1.0);
   write(rank.view(BufferId::clip_coef), 1.0F);
@@ -270,7 +270,7 @@ TEST_CASE("views: found_inf stays visible under propagate, and does not stop the
     Alone rank(stage);
     rank.setup.on_nonfinite = OnNonfinite::propagate;
     rank.make();
-    rank.leaves.overflow = true;
+    rank.leaves.kind.overflow_step = rank.leaves.step;
     rank.run_up_to(Phase::unscale);
     CHECK(read<std::uint32_t>(rank.view(BufferId::found_inf)) == 1);
     CHECK_FALSE(rank.optimizer->skipped());

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests common/setup.sh, verification/run, tests/run, tests/sanitize, tests/gpu and .ci/run without installing anything:
+# Tests common/setup.sh, verification/run, tests/run, tests/sanitize, tests/style, tests/gpu and .ci/run without installing anything:
 #   sh tests/setup/setup_test.sh SOURCE_DIR
 # The scripts are copied into a checkout whose path has a space and a letter outside ASCII, and
 # run with a PATH ("the box") of a few real utilities and stand-ins for the compiler, CMake, apt-get,
@@ -129,7 +129,7 @@ case $1 in
     echo "CXX is $CXX, CC is ${CC:-unset}" >>"$STATE/calls"
     ;;
   --build)
-    [ "${FAKE_BUILD:-0}" = 0 ] || exit 1
+    [ "${FAKE_BUILD:-0}" = 0 ] || { echo '[1/9] fine'; echo 'FAILED: part.o'; exit 1; }
     cp "$STOCK/zeroproof" "$2/zeroproof"
     ;;
 esac
@@ -156,7 +156,9 @@ exec "$@"
 BODY
   # shellcheck disable=SC2016  # meant for the stand-in
   echo 'exit "${FAKE_KNOWN:-0}"' | stand_in apt-cache
-  echo 'exit 0' | stand_in sleep
+  # Short, but not so short that what waits with it would spin; and not noted, since it runs beside the others.
+  printf '#!/bin/sh\nexec %s 0.05\n' "$(command -v sleep)" >"$stock/sleep"
+  chmod +x "$stock/sleep"
   # shellcheck disable=SC2016  # meant for the stand-in
   echo 'exit "${FAKE_SANITIZER:-0}"' | stand_in compute-sanitizer
   # shellcheck disable=SC2016  # meant for the stand-in
@@ -204,7 +206,7 @@ BODY
 fresh() {
   rm -rf "$site" "$box" "$state"
   mkdir -p "$site" "$box" "$state"
-  for part in common/setup.sh verification/run tests/run tests/sanitize tests/gpu .ci/run; do
+  for part in common/setup.sh common/progress.sh verification/run tests/run tests/sanitize tests/style tests/gpu .ci/run; do
     mkdir -p "$site/${part%/*}"
     cp "$source_dir/$part" "$site/$part"
   done
@@ -218,6 +220,19 @@ fresh() {
 furnished() { fresh g++ cmake ctest ninja mpicxx mpirun "$@"; }
 
 make_stock
+
+# ---------------------------------------------------------------- help
+
+fresh
+for script in verification/run tests/run; do
+  run "$script" -- --help
+  check "$script --help: exit 0" exits 0
+  check "$script --help: says what it does" says 'Sets up what'
+  for variable in INSTALL OFFLINE CUDA MPI JOBS DRY_RUN; do
+    check "$script --help: names ZP_$variable" says "ZP_$variable="
+  done
+  check "$script --help: touches nothing" nothing_built
+done
 
 # ---------------------------------------------------------------- nothing is here
 
@@ -300,7 +315,7 @@ check 'install as root: no ccache for verification/run' called_not '[ccache]'
 check 'install as root: a log below build/' test -f "$site/build/setup/apt-install.log"
 check 'install as root: the table' says 'mpi         ok      Open MPI 4.1.4'
 check 'install as root: ends with the next step' \
-  ends_with 'next: ./tests/run runs every test; build/zeroproof doctor says what this machine can check'
+  ends_with '      ./tests/run runs every test; build/zeroproof doctor says what this machine can check; --rows shows every case'
 run verification/run
 check 'second run: exit 0' exits 0
 check 'second run: no apt-get' called_not apt-get
@@ -419,7 +434,8 @@ run verification/run
 check 'without an earlier build: tests OFF' called_with 'cmake [--preset]' '[-DZP_TESTS=OFF]'
 run tests/run
 check 'tests/run switches the tests on' called_with 'cmake [--preset]' '[-DZP_TESTS=ON]'
-check 'tests/run builds everything' called_not '[--target]'
+check 'tests/run builds all but the benchmarks' called_with 'cmake [--build]' \
+  '[--target] [all] [zeroproof-faults] [test_faults]'
 run verification/run
 check 'verification/run leaves the tests on' called_with 'cmake [--preset]' '[-DZP_TESTS=ON]'
 
@@ -461,6 +477,9 @@ furnished
 run verification/run FAKE_CONFIGURE=1
 check 'CMake refuses: exit 2' exits 2
 run verification/run FAKE_BUILD=1
+check 'a failed build: what failed is shown' complains 'FAILED: part.o'
+check 'a failed build: what went well is not' complains_not '[1/9] fine'
+check 'a failed build: names its log' complains 'the whole log: '
 check 'verification/run, the build fails: exit 9' exits 9
 run tests/run FAKE_BUILD=1
 check 'tests/run, the build fails: exit 1' exits 1
@@ -487,7 +506,7 @@ run "$site/verification/run"
 check 'from another folder: exit 0' exits 0
 check 'from another folder: the tool runs in that folder' [ "$(cat "$state/where")" = "$work" ]
 check 'from another folder: the next step can be pasted' \
-  ends_with "next: '$site/tests/run' runs every test; '$site/build/zeroproof' doctor says what this machine can check"
+  ends_with "      '$site/tests/run' runs every test; '$site/build/zeroproof' doctor says what this machine can check; --rows shows every case"
 from=$site/verification
 run sh -- run
 check 'from its own folder, without a slash' exits 0
@@ -495,9 +514,14 @@ from=''
 
 run tests/run
 check 'tests/run: exit 0' exits 0
-check 'tests/run: leaves out slow, gpu and bench' called_with 'ctest [--test-dir]' '[-LE] [slow|gpu|bench]'
+check 'tests/run: leaves out slow, gpu, bench and nightly' called_with 'ctest [--test-dir]' '[-LE] [slow|gpu|bench|nightly]'
 check 'tests/run: no tests is an error' called_with 'ctest [--test-dir]' '[--no-tests=error]'
 check 'tests/run: ends with the next step' last_word_is_next
+run tests/run ZP_NIGHTLY=1
+check 'ZP_NIGHTLY=1: the benchmarks too' called_with 'cmake [--build]' '[--target] [all] [everything]'
+check 'tests/run, nightly: the nightly ones too' called_with 'ctest [--test-dir]' '[-LE] [slow|gpu|bench]'
+run tests/run ZP_NIGHTLY=yes
+check 'ZP_NIGHTLY with a bad value: exit 2' exits 2
 for option in -L -LE --label-regex; do
   run tests/run -- "$option" slow
   check "tests/run $option: the caller's labels alone" called_with 'ctest [--test-dir]' "[$option] [slow]"
@@ -512,6 +536,12 @@ check '.ci/run: exit 0 from another folder' exits 0
 check '.ci/run: the sanitizers too' called_with 'ctest [--test-dir]' "[$site/build/asan]"
 check '.ci/run: calls ctest' called_with 'ctest [--test-dir]' "[$site/build]"
 check ".ci/run: ctest's closing line is shown" says '100% tests passed, 0 tests failed out of 1'
+check '.ci/run: style outside of git is skipped, aloud' says 'style: skipped, this is not a checkout of git'
+run "$site/.ci/run" -- tests
+check '.ci/run tests: one job alone' called_not "[$site/build/asan]"
+run "$site/.ci/run" -- tests perhaps
+check '.ci/run, unknown job: exit 2' exits 2
+check '.ci/run, unknown job: nothing was run' called_not 'ctest'
 run "$site/.ci/run" FAKE_CTEST=8
 check '.ci/run: a failed test is exit 1' exits 1
 from=''
@@ -527,11 +557,13 @@ check 'tests/sanitize: builds below build/asan' called_with 'cmake [--build]' "[
 check 'tests/sanitize: builds below build/tsan' called_with 'cmake [--build]' "[$site/build/tsan]"
 check 'tests/sanitize: neither MPI nor CUDA' called_with '[--preset] [tsan]' '[-DZP_CUDA=OFF] [-DZP_MPI=OFF]'
 check 'tests/sanitize: the tests of both' called_with 'ctest [--test-dir]' "[$site/build/tsan]"
-check 'tests/sanitize: leaves out slow, gpu and bench' called_with 'ctest [--test-dir]' '[-LE] [slow|gpu|bench]'
-check 'tests/sanitize: a verification in both' [ "$(grep -c '^zeroproof \[verify\] \[byte_gpt_tiny\]' "$state/calls")" = 2 ]
+check 'tests/sanitize: leaves out slow, gpu, bench and nightly' called_with 'ctest [--test-dir]' '[-LE] [slow|gpu|bench|nightly]'
+check 'tests/sanitize: a verification in the first' [ "$(grep -c '^zeroproof \[verify\] \[byte_gpt_tiny\]' "$state/calls")" = 1 ]
 check 'tests/sanitize: no setarch where programs run without' called_not setarch
 check 'tests/sanitize: says what was done' \
   ends_with 'sanitizers: addresses and undefined behaviour passed, data races passed'
+run tests/sanitize ZP_NIGHTLY=1
+check 'tests/sanitize, nightly: a verification in both' [ "$(grep -c '^zeroproof \[verify\] \[byte_gpt_tiny\]' "$state/calls")" = 2 ]
 run tests/sanitize FAKE_SCATTERED=1
 check 'programs run only under setarch: exit 0' exits 0
 check 'programs run only under setarch: so do the tests' called_with 'setarch [x86_64] [-R] [ctest]' "[$site/build/tsan]"
@@ -604,7 +636,7 @@ run tests/gpu
 check 'tests/gpu: exit 0' exits 0
 check 'tests/gpu: a build of its own, with CUDA' called_with 'cmake [--preset] [gpu]' '[-DZP_CUDA=ON]'
 check 'tests/gpu: the tests that need a GPU' called_with 'ctest [--test-dir]' '[-L] [gpu]'
-check 'tests/gpu: all others too' called_with 'ctest [--test-dir]' '[-LE] [slow|gpu|bench]'
+check 'tests/gpu: all others too' called_with 'ctest [--test-dir]' '[-LE] [slow|gpu|bench|nightly]'
 check 'tests/gpu: steps on device twins' called_with 'zeroproof [verify] [byte_gpt_tiny] [--twin] [device]' '[--stage] [0,1,2,3]'
 check 'tests/gpu: four tools look at the kernels' [ "$(grep -c '^compute-sanitizer \[--tool\]' "$state/calls")" = 4 ]
 check 'tests/gpu: a table of all steps' [ "$(grep -c ' passed$' "$site/build/gpu/report/summary.txt")" = 15 ]
@@ -667,6 +699,9 @@ project(toy LANGUAGES CXX)
 message(STATUS "toy: ${ZP_TESTS} ${ZP_CUDA} ${ZP_MPI}")
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
 add_executable(zeroproof main.cpp)
+add_custom_target(everything)
+add_custom_target(zeroproof-faults)
+add_custom_target(test_faults)
 if(ZP_TESTS)
   enable_testing()
   add_test(NAME good COMMAND zeroproof)
@@ -687,7 +722,9 @@ if [ "$status" = 3 ]; then
   echo "skip  the real tools: $(tail -n 1 "$work/err")"
 else
   check 'real tools, verification/run: exit 0' exits 0
-  check 'real tools, verification/run: the options arrive' says 'toy: OFF AUTO OFF'
+  check 'real tools, verification/run: the options arrive' grep -q 'toy: OFF AUTO OFF' "$site/build/setup/configure-cpu.log"
+  check 'real tools, verification/run: at most 30 lines of set-up' [ "$(wc -l <"$work/out")" -le 30 ]
+  check 'real tools, verification/run: says how much is built' grep -q 'compilers at once, [0-9]* steps: .*done in' "$work/out"
   check 'real tools, verification/run: the tool ran' says "[text,json:$site/build/report/verify.json]"
   real tests/run
   check 'real tools, tests/run: exit 0, the slow test left out' exits 0

@@ -5,11 +5,12 @@
 #include <limits>
 
 #include "common/base/error.hpp"
-#include "verification/case.hpp"
-#include "verification/run_plan.hpp"
-#include "verification/run_report.hpp"
-#include "verification/verdict.hpp"
-#include "verification/write_sets.hpp"
+#include "tests/support/paths.hpp"
+#include "verification/case/id_pattern.hpp"
+#include "verification/case/write_sets.hpp"
+#include "verification/judge/verdict.hpp"
+#include "verification/suite/selection.hpp"
+#include "verification/training/training_suite.hpp"
 
 namespace {
 
@@ -18,26 +19,33 @@ using namespace zeroproof::verification;
 
 Experiment tiny(DType dtype) {
   RunConfig config = tiny_config();
-  config.text = ZP_SAMPLE_TEXT;
+  config.text = tests::sample_text();
   return Experiment("byte_gpt_tiny", config, dtype, load_text(config));
 }
 
 /// A case in which everything went well.
-CaseResult good_result() {
-  CaseResult result;
-  result.tallies = {{Phase::update, BufferId::master, "reference", 100, 0}};
-  result.moved_elements = 90;
-  result.clipped_steps = 3;
-  result.skipped_steps = 1;
-  result.steps = 6;
-  result.reference_hash = Digest{1, 2};
-  result.candidate_hash = Digest{1, 2};
+Result good_result(const std::string& id = CaseSpec{}.id()) {
+  Result result = training_result(*parse_case_id(id));
+  TrainingRun& run = *result.training;
+  run.tallies = {{Phase::update, BufferId::master, "reference", 100, 0}};
+  run.updated_elements = 100;
+  run.moved_elements = 90;
+  run.clipped_steps = 3;
+  run.skipped_steps = 1;
+  run.steps = 6;
+  run.reference_hash = Digest{1, 2};
+  run.candidate_hash = Digest{1, 2};
   return result;
 }
 
-Status judged(CaseResult result, const std::optional<Digest>& truth = Digest{1, 2}) {
+Status judged(Result result, const std::optional<Digest>& truth = Digest{1, 2}) {
   judge(result, tiny(DType::fp16), truth, Status::pass, "");
   return result.status;
+}
+
+std::string reason_of(Result result) {
+  judge(result, tiny(DType::fp16), Digest{1, 2}, Status::pass, "");
+  return result.reason;
 }
 
 }  // namespace
@@ -45,16 +53,16 @@ Status judged(CaseResult result, const std::optional<Digest>& truth = Digest{1, 
 TEST_CASE("an id names its case completely, and back") {
   VerifyOptions options;
   options.patterns = workload_names();
-  const std::vector<CaseSpec> all = selected_cases(options);
+  const std::vector<std::string> all = select_cases(options).ids();
   CHECK(all.size() >= 72);
-  for (const CaseSpec& spec : all) {
-    const auto parsed = parse_case_id(spec.id());
+  for (const std::string& id : all) {
+    const auto parsed = parse_case_id(id);
     REQUIRE(parsed.has_value());
-    CHECK(parsed->id() == spec.id());
+    CHECK(parsed->id() == id);
   }
   CHECK_FALSE(parse_case_id("byte_gpt").has_value());
   CHECK_FALSE(parse_case_id("byte_gpt/adamw/host/stage2/self/bf16/lockstep/bucket:4096").has_value());
-  CHECK_FALSE(parse_case_id("byte_gpt/lion/host/stage2/self/bf16/lockstep/bucket:4096/omp:1").has_value());
+  CHECK_FALSE(parse_case_id("byte_gpt/tiger/host/stage2/self/bf16/lockstep/bucket:4096/omp:1").has_value());
   CHECK_THROWS_AS(parse_case_id("byte_gpt/adamw/host/stage7/self/bf16/lockstep/bucket:4096/omp:1"), Error);
   CHECK_THROWS_AS(parse_case_id("byte_gpt/adamw/host/stage2/self/bf16/lockstep/bucket:1000/omp:1"), Error);
 }
@@ -69,46 +77,56 @@ TEST_CASE("patterns") {
     const bool substring = std::string(pattern) == "host";
     CHECK_MESSAGE(matches(pattern, id) == substring, pattern);
   }
-  VerifyOptions options;
-  options.patterns = {"byte_gpt"};  // the workload, not every id that begins so
-  for (const CaseSpec& spec : selected_cases(options)) CHECK(spec.workload == "byte_gpt");
+  // The workload, not every id that begins so.
+  for (const CaseSpec& spec : cases_matching({}, "byte_gpt")) CHECK(spec.workload == "byte_gpt");
 }
 
 TEST_CASE("an impossible case is refused when cases are selected, not when its turn comes") {
   VerifyOptions options;
   options.patterns = {"byte_gpt_tiny",
                       "byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/sum:native"};
-  CHECK_THROWS_AS(selected_cases(options), Error);
+  CHECK_THROWS_AS(select_cases(options), Error);
   options.patterns[1] = "byte_gpt/adamw/host/stage1/threads:4/bf16/lockstep/bucket:4096/omp:1/sum:native";
-  CHECK(selected_cases(options).back().id() == options.patterns[1]);
+  CHECK(select_cases(options).ids().back() == options.patterns[1]);
 }
 
 TEST_CASE("verdicts: what proves little is mistrusted, what differs fails") {
   CHECK(judged(good_result()) == Status::pass);
   CHECK(judged(good_result(), Digest{9, 9}) == Status::fail);  // not the undistributed trajectory
-  CaseResult r = good_result();
-  r.candidate_hash = Digest{3, 4};
+  Result r = good_result();
+  r.training->candidate_hash = Digest{3, 4};
   CHECK(judged(r) == Status::fail);
   r = good_result();
-  r.tallies.push_back({Phase::clip, BufferId::grad, "reference", 10, 1});
+  r.training->tallies.push_back({Phase::clip, BufferId::grad, "reference", 10, 1});
   CHECK(judged(r) == Status::fail);
   r = good_result();
   r.divergence = Divergence{};
   CHECK(judged(r) == Status::fail);
   r = good_result();
-  r.tallies.clear();
+  r.training->tallies.clear();
   CHECK(judged(r) == Status::mistrusted);
   r = good_result();
-  r.moved_elements = 10;  // an optimizer under which most weights stand still
+  r.training->moved_elements = 10;  // an optimizer under which most weights stand still
   CHECK(judged(r) == Status::mistrusted);
   r = good_result();
-  r.steps = 5;  // of 6: whatever ended the run early, it was not judged to its end
+  r.training->moved_elements = 50;  // half of them is enough
+  CHECK(judged(r) == Status::pass);
+  r.training->moved_elements = 49;
+  CHECK(judged(r) == Status::mistrusted);
+  CHECK(reason_of(r).find("51 % had no gradient") != std::string::npos);
+  r.training->nan_elements = 26;
+  CHECK(reason_of(r).find("26 % were NaN already; use a later run.overflow_step") != std::string::npos);
+  r = good_result();
+  r.training->updated_elements = r.training->moved_elements = 0;
+  CHECK(reason_of(r) == "no step was applied");
+  r = good_result();
+  r.training->steps = 5;  // of 6: whatever ended the run early, it was not judged to its end
   CHECK(judged(r) == Status::fail);
   r = good_result();
-  r.clipped_steps = 0;
+  r.training->clipped_steps = 0;
   CHECK(judged(r) == Status::mistrusted);
   r = good_result();
-  r.skipped_steps = 0;
+  r.training->skipped_steps = 0;
   CHECK(judged(r) == Status::mistrusted);
   r = good_result();
   judge(r, tiny(DType::bf16), Digest{1, 2}, Status::hung, "rank 2 did not arrive");
@@ -118,35 +136,48 @@ TEST_CASE("verdicts: what proves little is mistrusted, what differs fails") {
 
 TEST_CASE("a report survives the way through JSON") {
   RunReport report;
-  CaseResult r = good_result();
-  r.spec = *parse_case_id("byte_gpt_tiny/adamw/host-fused/stage1/mpi:3/fp16/free/bucket:65536/omp:2");
+  Result r = good_result("byte_gpt_tiny/adamw/host-fused/stage1/mpi:3/fp16/free/bucket:65536/omp:2");
   r.status = Status::fail;
   r.reason = "a \"quoted\" reason\nwith a line break";
-  r.divergence = Divergence{3,    Phase::update, 2,        "master",  "differs",     5, 1029,
-                            2047, "a.b",         "[1, 2]", "0x0 (0)", "0x1 (1e-45)", 7, 100};
-  report.cases = {r, good_result()};
-  const std::vector<CaseResult> back = cases_from_json(to_json(report));
-  REQUIRE(back.size() == 2);
-  CHECK(back[0].spec.id() == r.spec.id());
+  r.divergence = Divergence{3,     Phase::update, 2,         "master",      "differs", 5,   1029, 2047,
+                            "a.b", "[1, 2]",      "0x0 (0)", "0x1 (1e-45)", 7,         100, "",   {}};
+  Result call;
+  call.id = "op/clip/host/x86-64/fill:wide";
+  call.suite = "op";
+  call.divergence = Divergence{};
+  call.divergence->call = "numel 5";
+  call.divergence->inputs = {{"grad", "0x1"}, {"another", "0x2"}};
+  call.ulps.largest = 3;
+  call.worst_ratio = std::numeric_limits<double>::quiet_NaN();
+  report.results = {r, good_result(), call};
+  const std::vector<Result> back = results_from_json(to_json(report));
+  REQUIRE(back.size() == 3);
+  CHECK(back[0].id == r.id);
   CHECK(back[0].status == Status::fail);
   CHECK(back[0].reason == r.reason);
-  CHECK(back[0].candidate_hash == r.candidate_hash);
+  REQUIRE(back[0].training.has_value());
+  CHECK(back[0].training->candidate_hash == r.training->candidate_hash);
   REQUIRE(back[0].divergence.has_value());
   CHECK(back[0].divergence->last_global_index == 2047);
   CHECK(back[0].divergence->candidate_value == "0x1 (1e-45)");
-  CHECK(back[0].tallies.size() == 1);
-  CHECK(back[0].tallies[0].compared == 100);
-  CHECK(to_json(report).find("\"schema\": \"zeroproof-report/1\"") != std::string::npos);
-  CHECK_THROWS_AS(cases_from_json("{\"cases\": [{}]}"), Error);
-  CHECK_THROWS_AS(cases_from_json("not json"), Error);
+  CHECK(back[0].training->tallies.size() == 1);
+  CHECK(back[0].training->tallies[0].compared == 100);
+  CHECK_FALSE(back[2].training.has_value());
+  CHECK(back[2].divergence->inputs == call.divergence->inputs);
+  CHECK(failure_line(back[2]) == failure_line(call));
+  CHECK(back[2].ulps.largest == 3);
+  CHECK_FALSE(back[2].worst_ratio == back[2].worst_ratio);
+  CHECK(to_json(report).find("\"schema\": \"zeroproof-report/2\"") != std::string::npos);
+  CHECK_THROWS_AS(results_from_json("{\"cases\": [{}]}"), Error);
+  CHECK_THROWS_AS(results_from_json("not json"), Error);
 }
 
 TEST_CASE("exit codes: the worst status wins, and nothing judged is not success") {
   const auto code = [](std::initializer_list<Status> statuses, bool strict = false) {
     RunReport report;
     for (const Status status : statuses) {
-      report.cases.push_back(good_result());
-      report.cases.back().status = status;
+      report.results.push_back(good_result());
+      report.results.back().status = status;
     }
     return exit_code(report, strict);
   };
@@ -164,13 +195,13 @@ TEST_CASE("exit codes: the worst status wins, and nothing judged is not success"
 TEST_CASE(
     "no table of the text report is wider than 100 columns, and colour is only written when asked for") {
   RunReport report;
-  CaseResult r = good_result();
-  r.spec = *parse_case_id("byte_gpt/adamw/host-fused/stage2/threads:4096/fp16/lockstep/bucket:262144/omp:0");
+  Result r = good_result("byte_gpt/adamw/host-fused/stage2/threads:4096/fp16/lockstep/bucket:262144/omp:0");
   r.status = Status::pass;
-  r.tallies = {{Phase::gather, BufferId::unscaled_grad, "reference", 9'999'999'999, 0},
-               {Phase::gather, BufferId::unscaled_grad, "undistributed", 9'999'999'999, 0}};
-  r.timing = {10, 10, 1 << 30, 1 << 30, 20};
-  report.cases = {r};
+  r.training->tallies = {{Phase::gather, BufferId::unscaled_grad, "reference", 9'999'999'999, 0},
+                         {Phase::gather, BufferId::unscaled_grad, "undistributed", 9'999'999'999, 0}};
+  r.training->timing = {10, 10, 1 << 30, 1 << 30, 20};
+  report.results = {r};
+  report.suites = {&training_suite()};
   report.traces = {
       {"byte_gpt",
        "adam-amsgrad-max",
@@ -180,9 +211,9 @@ TEST_CASE(
        64,
        {{5.5, 1.25, 0.5F, 12, false}, {5.4, std::numeric_limits<double>::quiet_NaN(), 1.0F, 20, true}},
        Digest{1, 2}}};
-  const std::string text = to_text(report, false);
+  const std::string text = to_text(report, {});
   CHECK(text.find('\033') == std::string::npos);
-  CHECK(to_text(report, true).find('\033') != std::string::npos);
+  CHECK(to_text(report, {.colour = true}).find('\033') != std::string::npos);
   std::size_t begin = 0;
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
     CHECK_MESSAGE(end - begin <= 100, text.substr(begin, end - begin));

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "verification/compare.hpp"
+#include "verification/compare/compare.hpp"
 
 namespace {
 

@@ -1,21 +1,22 @@
-// One trajectory for every world size, stage, bucket size, assignment, layout, grid, transport and thread count. The cases of
-// one world and transport run in one launch.
+// One trajectory for every world size, stage, bucket size, assignment, layout, grid, transport and thread count. The
+// cases of one world and transport run in one launch.
 
 #include <doctest.h>
 
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
-#include "tests/verification/cli_support.hpp"
+#include "tests/verification/cli/cli_support.hpp"
 
 namespace {
 
 using namespace zeroproof::tests;
 using Json = nlohmann::json;
 
-/// Trajectories on verification/workload/sample_text.txt under contract version 2. A commit that changes one changes bits: it
-/// raises the contract's version, says so in the changelog under Numerics, and updates these in the same
+/// Trajectories on verification/workload/sample_text.txt under contract version 2. A commit that changes one changes
+/// bits: it raises the contract's version, says so in the changelog under Numerics, and updates these in the same
 /// commit.
 const std::map<std::string, std::string> pinned = {{"fp16", "912779950814d8bb35a3a499c1fbbbff"},
                                                    {"bf16", "0afb083e0976dae0964c48d6644c9723"},
@@ -52,11 +53,12 @@ void check_one_hash(const Json& report, std::size_t expected_cases,
   std::map<std::string, std::set<std::string>> hashes;
   for (const Json& result : report.at("cases")) {
     CHECK(result.at("status") == "pass");
-    CHECK(result.at("steps") == 6);
-    CHECK(result.at("skipped_steps") == 1);
-    CHECK(result.at("clipped_steps") > 0);
-    CHECK(result.at("clipped_steps") < 5);
-    hashes[result.at("dtype")].insert(result.at("trajectory_hash").get<std::string>());
+    const Json& run = result.at("training");
+    CHECK(run.at("steps") == 6);
+    CHECK(run.at("skipped_steps") == 1);
+    CHECK(run.at("clipped_steps") > 0);
+    CHECK(run.at("clipped_steps") < 5);
+    hashes[run.at("dtype")].insert(run.at("trajectory_hash").get<std::string>());
   }
   for (const auto& [dtype, set] : hashes) {
     CHECK(set.size() == 1);
@@ -76,17 +78,26 @@ constexpr std::size_t transports = 2;
 #else
 constexpr std::size_t transports = 1;
 #endif
+const std::string every_stage = "--recipe adamw --dtype fp16 --twin host --stage 0,1,2,3 ";
 const std::vector<int> few = {1, 2, 3, 4, 6, 8};
 const std::vector<int> all = {1, 2, 3, 4, 6, 8, 12, 16};
 
 }  // namespace
 
-TEST_CASE("one trajectory hash over world size x stage x bucket x assignment") {
-  const std::string common = "--recipe adamw --dtype fp16 --twin host --stage 0,1,2,3 ";
-  check_one_hash(run_matrix(common + "--threads 1 --bucket 1024,65536 --order contiguous,strided --world " +
+TEST_CASE("one trajectory hash over world size x stage x assignment in small buckets") {
+  check_one_hash(run_matrix(every_stage + "--threads 1 --bucket 1024 --order contiguous,strided --world " +
                             worlds(few, {})),
-                 few.size() * 4 * 2 * 2);
-  check_one_hash(run_matrix(common + "--bucket 4096 --threads 2 --world " + worlds({12, 16}, {2, 3, 4})),
+                 few.size() * 4 * 2);
+}
+
+TEST_CASE("one trajectory hash over world size x stage x assignment in large buckets") {
+  check_one_hash(run_matrix(every_stage + "--threads 1 --bucket 65536 --order contiguous,strided --world " +
+                            worlds(few, {})),
+                 few.size() * 4 * 2);
+}
+
+TEST_CASE("one trajectory hash over large worlds, processes and the fused step") {
+  check_one_hash(run_matrix(every_stage + "--bucket 4096 --threads 2 --world " + worlds({12, 16}, {2, 3, 4})),
                  (2 + 3 * (transports - 1)) * 4);
   check_one_hash(run_matrix("--recipe adamw --dtype fp16 --twin host-fused --stage 2,3 --overlap --threads 1 "
                             "--world " +
@@ -112,16 +123,38 @@ TEST_CASE("one trajectory hash over process grids") {
   const std::string common = "--config " + quoted(folder.write("four_heads.toml", four_heads)) +
                              " --recipe sgd --dtype bf16 --twin host --threads 1 --micro-batches 16 ";
   const Json whole = run_matrix(common + "--stage 0 --world self");
-  const std::map<std::string, std::string> pin = {{"bf16", whole.at("cases").at(0).at("trajectory_hash")}};
+  const std::map<std::string, std::string> pin = {
+      {"bf16", whole.at("cases").at(0).at("training").at("trajectory_hash")}};
   check_one_hash(run_matrix(common + "--stage 0,1,2,3 --grid 2x2x1,2x1x2,1x1x4 --world " + worlds({4}, {4})),
                  transports * 4 * 3, pin);
   check_one_hash(run_matrix(common + "--stage 1,3 --grid 2x2x2 --world " + worlds({8}, {})), 2, pin);
 }
 
+TEST_CASE("one trajectory hash over process grids that add in another way") {
+  const TemporaryFolder folder;
+  const std::string common = "--config " + quoted(folder.write("four_heads.toml", four_heads)) +
+                             " --recipe sgd --dtype bf16 --twin host --threads 1 --micro-batches 16 ";
+  const Json whole = run_matrix(common + "--stage 0 --world self");
+  const std::map<std::string, std::string> pin = {
+      {"bf16", whole.at("cases").at(0).at("training").at("trajectory_hash")}};
+  // Native sums are replaced by the tree's once they are within their bound.
+  check_one_hash(
+      run_matrix(common + "--sum native --stage 1,2 --grid 2x2x1,2x1x2,1x2x2 --world " + worlds({4}, {4})),
+      transports * 2 * 3, pin);
+  const Json binned = run_matrix(common + "--sum binned --stage 0 --world self");
+  const std::map<std::string, std::string> other = {
+      {"bf16", binned.at("cases").at(0).at("training").at("trajectory_hash")}};
+  CHECK(other != pin);
+  check_one_hash(
+      run_matrix(common + "--sum binned --stage 1,2 --grid 2x2x1,1x4x1,1x2x2 --world " + worlds({4}, {4})),
+      transports * 2 * 3, other);
+}
+
 TEST_CASE("binned sums have one hash for every number of ranks") {
   const Json one =
       run_matrix("--recipe adamw --dtype fp16 --twin host --threads 1 --sum binned --stage 0 --world self");
-  const std::map<std::string, std::string> pin = {{"fp16", one.at("cases").at(0).at("trajectory_hash")}};
+  const std::map<std::string, std::string> pin = {
+      {"fp16", one.at("cases").at(0).at("training").at("trajectory_hash")}};
   CHECK(pin.at("fp16") != pinned.at("fp16"));
   std::vector<int> sizes;
   for (int size = 1; size <= 16; ++size) sizes.push_back(size);
@@ -149,7 +182,8 @@ TEST_CASE("slow: process grids of 16 and 48 micro-batches, in every stage and as
                              " --recipe sgd --dtype bf16 --twin host,host-fused --threads 1 --micro-batches ";
   for (const std::string count : {"16 ", "48 "}) {
     const Json whole = run_matrix(common + count + "--stage 0 --world self");
-    const std::map<std::string, std::string> pin = {{"bf16", whole.at("cases").at(0).at("trajectory_hash")}};
+    const std::map<std::string, std::string> pin = {
+        {"bf16", whole.at("cases").at(0).at("training").at("trajectory_hash")}};
     check_one_hash(
         run_matrix(common + count +
                    "--stage 0,1,2,3 --order contiguous,strided --grid "

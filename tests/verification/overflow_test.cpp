@@ -1,6 +1,6 @@
 // Where the planted infinity goes, and which cases recipes leave out.
 
-#include "verification/overflow.hpp"
+#include "verification/case/overflow.hpp"
 
 #include <doctest.h>
 
@@ -10,7 +10,7 @@
 
 #include "common/base/error.hpp"
 #include "common/base/float_formats.hpp"
-#include "verification/run_plan.hpp"
+#include "verification/case/run_plan.hpp"
 
 namespace {
 

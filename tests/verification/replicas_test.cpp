@@ -3,7 +3,7 @@
 #include <doctest.h>
 
 #include "tests/verification/training_support.hpp"
-#include "verification/replicas.hpp"
+#include "verification/judge/replicas.hpp"
 
 namespace {
 
@@ -40,7 +40,7 @@ TEST_CASE("no drift in any stage, order or layout") {
   TinyTraining run(DType::bf16, "adamw", [](RunConfig& c) { c.optimizer.norm = NormForm::exact; });
   for (int stage = 0; stage <= 3; ++stage) {
     CHECK(!drift_after(run, run.spec(4, stage), [](const RankOfStep&) {}));
-    StepPlace place;
+    ParallelConfig place;
     place.layout = LayoutKind::greedy;
     place.instances = 2;
     place.order = MicroBatchOrder::strided;
@@ -86,7 +86,7 @@ TEST_CASE("replicated state, scalars, and the shards of instances") {
   CHECK(scalar->buffer == "grad_norm");
   CHECK(scalar->parameter.empty());
 
-  StepPlace place;
+  ParallelConfig place;
   place.instances = 2;
   const auto instance = drift_after(run, run.spec(6, 3, place), [](const RankOfStep& r) {
     if (r.world.rank() == 4) flip(r.optimizer, Phase::update, BufferId::master, 0);
@@ -102,7 +102,7 @@ TEST_CASE("tensor parallel ranks: what is replicated over them, and only that, m
     c.model.width = 20;
     c.model.heads = 4;
   });
-  StepPlace place;
+  ParallelConfig place;
   place.grid = ProcessGrid{1, 1, 4};
   CHECK(!drift_after(run, run.spec(4, 1, place), [](const RankOfStep&) {}));
   const std::string name = "block0.mlp_norm.gain";

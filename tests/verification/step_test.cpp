@@ -1,32 +1,88 @@
-// The production optimizer driven the way a trainer drives it: step() with a tap, odd sizes, every dtype and form,
+// The production optimizer driven the way a trainer drives it: step() with a tap, odd sizes, every dtype, fused or not,
 // every rule, norm form and policy.
 
-#include <doctest.h>
-
-#include <algorithm>
-#include <string>
+#include <set>
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "common/comm/self.hpp"
-#include "common/comm/threads.hpp"
-#include "cuda/distributed_optimizer.hpp"
-#include "reference/dense_optimizer.hpp"
-#include "tests/verification/step_support.hpp"
-#include "verification/compare.hpp"
+#include "tests/reference/reference_world.hpp"
+#include "tests/support/production.hpp"
+#include "verification/training/case_run.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-class CountingTap final : public StepTap {
- public:
-  void observe(Phase phase, const ExposedBuffer&) override {
-    if (phases.empty() || phases.back() != phase) phases.push_back(phase);
-  }
-  std::vector<Phase> phases;
+struct Recipe {
+  const char* name;
+  OptimizerHyper hyper = {};
+  LossReduction loss_reduction = LossReduction::mean;
+  OnNonfinite on_nonfinite = OnNonfinite::skip;
+  MissingGrad missing_grad = MissingGrad::zero;
+  ParamRounding param_rounding = ParamRounding::nearest;
 };
+
+/// Every rule, norm form and policy at least once; each differs from the rest by what its name says.
+std::vector<Recipe> recipes() {
+  std::vector<Recipe> all = {{"adamw"}};
+  const auto add = [&](const char* name, auto change) {
+    Recipe recipe{name};
+    change(recipe);
+    all.push_back(recipe);
+  };
+  add("adamw amsgrad maximize", [](Recipe& r) { r.hyper.amsgrad = r.hyper.maximize = true; });
+  add("adam amsgrad clip_value", [](Recipe& r) {
+    r.hyper.rule = UpdateRule::adam;
+    r.hyper.amsgrad = true;
+    r.hyper.clip_value = 0.01;
+  });
+  add("sgd without momentum, norm one", [](Recipe& r) {
+    r.hyper.rule = UpdateRule::sgd;
+    r.hyper.norm = NormForm::one;
+  });
+  add("sgd nesterov maximize, norm exact", [](Recipe& r) {
+    r.hyper.rule = UpdateRule::sgd;
+    r.hyper.momentum = 0.9;
+    r.hyper.nesterov = r.hyper.maximize = true;
+    r.hyper.norm = NormForm::exact;
+  });
+  add("sgd dampening, tokens", [](Recipe& r) {
+    r.hyper.rule = UpdateRule::sgd;
+    r.hyper.momentum = 0.9;
+    r.hyper.dampening = 0.5;
+    r.loss_reduction = LossReduction::tokens;
+  });
+  add("sgd_ema, norm inf", [](Recipe& r) {
+    r.hyper.rule = UpdateRule::sgd_ema;
+    r.hyper.norm = NormForm::inf;
+  });
+  add("lion, norm one", [](Recipe& r) {
+    r.hyper.rule = UpdateRule::lion;
+    r.hyper.norm = NormForm::one;
+  });
+  add("adamw, propagate", [](Recipe& r) { r.on_nonfinite = OnNonfinite::propagate; });
+  add("adamw, tensors without gradient", [](Recipe& r) { r.missing_grad = MissingGrad::skip; });
+  add("adamw, stochastic rounding", [](Recipe& r) { r.param_rounding = ParamRounding::stochastic; });
+  add("sgd nesterov, tensors without gradient, stochastic rounding", [](Recipe& r) {
+    r.hyper.rule = UpdateRule::sgd;
+    r.hyper.momentum = 0.9;
+    r.hyper.nesterov = true;
+    r.missing_grad = MissingGrad::skip;
+    r.param_rounding = ParamRounding::stochastic;
+  });
+  return all;
+}
+
+/// A tensor of every awkward size; the middle one has no elements.
+CutTensors awkward_tensors() {
+  return {{{"one", {}},
+           {"seven", {7}},
+           {"none", {0, 5}},
+           {"chunk", {1024}},
+           {"odd", {3, 701}},
+           {"last", {1025}}}};
+}
 
 LossScalerConfig scaler() {
   LossScalerConfig config;
@@ -41,16 +97,19 @@ struct Config {
   int world;
   int stage;
   DType param, leaf;
-  cuda::StepForm form;
+  bool fused;
   std::int64_t micro_batches;
 };
 
-/// DenseSetup and OptimizerSetup give these the same names.
-template <class Setup>
-Setup setup_of(const Config& c, const Recipe& recipe) {
-  Setup setup;
-  setup.layout = &odd_layout();
+/// Four steps, the second one overflowing; every rank must have what the dense optimizer has.
+void run(const Config& c, const Recipe& recipe) {
+  const bool gaps = recipe.missing_grad == MissingGrad::skip;
+  World world{awkward_tensors(), production(c.fused), {1, c.world}};
+  world.applied_steps = gaps ? 7 : 0;  // the momentum buffer of sgd starts with step 1
+  OptimizerSetup& setup = world.setup;
+  setup.stage = c.stage;
   setup.param_dtype = c.param;
+  setup.grad_dtype = c.leaf;
   setup.micro_batches = c.micro_batches;
   setup.hyper = recipe.hyper;
   setup.scaler = scaler();
@@ -59,100 +118,80 @@ Setup setup_of(const Config& c, const Recipe& recipe) {
   setup.missing_grad = recipe.missing_grad;
   setup.param_rounding = recipe.param_rounding;
   setup.seed = 77;
-  return setup;
-}
-
-/// Four steps, the second one overflowing; every rank's gathered parameters must be those of the dense optimizer.
-void run(const Config& c, const Recipe& recipe) {
-  const std::string name = recipe.name;
-  CAPTURE(name);
-  CAPTURE(c.world);
-  CAPTURE(c.stage);
-  const State state = first_state();
-  const bool gaps = recipe.missing_grad == MissingGrad::skip;
-  const std::int64_t applied_before = gaps ? 7 : 0;  // the momentum buffer of sgd starts with step 1
-  const bool skips = recipe.on_nonfinite == OnNonfinite::skip;
-  const auto dense_setup = setup_of<reference::DenseSetup>(c, recipe);
-  reference::DenseOptimizer dense(dense_setup, state.full(applied_before));
-  const ShardMap shards(odd_layout().padded_numel(), c.world, 2048);
-  ThreadWorld world(c.world, std::chrono::milliseconds(20000));
-  std::vector<std::unique_ptr<Communicator>> comms;
-  std::vector<std::unique_ptr<DistributedOptimizer>> ranks(static_cast<std::size_t>(c.world));
-  for (int r = 0; r < c.world; ++r) comms.push_back(world.communicator(r));
-  for (std::int64_t step = 1; step <= 4; ++step) {
-    Leaves leaves(step, c.micro_batches, c.leaf, 2, gaps);
-    const bool applied = dense.step(leaves.views(), reference::facts_of(dense_setup, leaves));
-    CHECK(applied == (step != 2 || !skips));
-    run_ranks(world, [&](Communicator& self) {
-      const auto r = static_cast<std::size_t>(self.rank());
-      if (!ranks[r]) {
-        auto setup = setup_of<OptimizerSetup>(c, recipe);
-        setup.shards = &shards;
-        setup.comm = comms[r].get();
-        setup.stage = c.stage;
-        setup.leaf_dtype = c.leaf;
-        setup.exec.num_threads = 2;
-        ranks[r] = cuda::make_distributed_optimizer(setup, c.form);
-        ranks[r]->load_state(state.full(applied_before));
-      }
-      Leaves own(step, c.micro_batches, c.leaf, 2, gaps);
-      CountingTap tap;
-      const bool rank_applied = ranks[r]->step(own, &tap);
-      const std::size_t phases = applied ? all_phases.size() : 3;
-      if (rank_applied != applied || tap.phases.size() != phases) throw std::runtime_error("wrong phases");
-    });
-    for (const auto& rank : ranks) {
-      CHECK(rank->applied_steps() == dense.applied_steps());
-      CHECK(rank->loss_scaler() == dense.loss_scaler());
-      CHECK(rank->damaged_guard().empty());
-      const TensorView params = rank->exposed(Phase::gather).front().view;
-      for (const Piece& piece : odd_layout().pieces({{0, odd_layout().padded_numel()}})) {
-        CHECK(verification::compare(dense.param(), params, piece.global_begin, piece.numel).differing == 0);
-      }
-    }
+  setup.exec.num_threads = 2;
+  WorldTruth truth = dense_truth(world);
+  for (StepTruth& step : truth) {
+    // A fused pass leaves no gradients behind, and a step that is skipped those it was skipped for.
+    if (c.fused) step.buffers.erase(BufferId::unscaled_grad);
+    if (c.fused || !step.applied) step.buffers.erase(BufferId::grad);
+    if (!step.applied) step.buffers.erase(BufferId::norm_limbs);
+    if (!step.applied) step.buffers.erase(BufferId::grad_amax);
   }
+  check_world(world, truth, recipe.name);
 }
 
 }  // namespace
 
 TEST_CASE("step() gives the undistributed bits: worlds, stages, dtypes, forms, more ranks than work") {
   const Recipe adamw{"adamw"};
-  for (const cuda::StepForm form : {cuda::StepForm::phases, cuda::StepForm::fused}) {
+  for (const bool fused : {false, true}) {
     for (const int stage : {0, 1, 2}) {
       for (const int world : {1, 2, 5, 9}) {
-        run({world, stage, DType::bf16, DType::fp32, form, 3}, adamw);
+        run({world, stage, DType::bf16, DType::fp32, fused, 3}, adamw);
       }
-      run({3, stage, DType::fp16, DType::fp16, form, 7}, adamw);
-      run({3, stage, DType::fp32, DType::bf16, form, 2}, adamw);
+      run({3, stage, DType::fp16, DType::fp16, fused, 7}, adamw);
+      run({3, stage, DType::fp32, DType::bf16, fused, 2}, adamw);
     }
   }
 }
 
 TEST_CASE("step() gives the undistributed bits: every rule, norm form and policy") {
   for (const Recipe& recipe : recipes()) {
-    for (const cuda::StepForm form : {cuda::StepForm::phases, cuda::StepForm::fused}) {
-      for (const int stage : {0, 1, 2}) run({3, stage, DType::bf16, DType::fp32, form, 5}, recipe);
+    for (const bool fused : {false, true}) {
+      for (const int stage : {0, 1, 2}) run({3, stage, DType::bf16, DType::fp32, fused, 5}, recipe);
       if (recipe.param_rounding == ParamRounding::stochastic) continue;
-      run({2, 1, DType::fp16, DType::bf16, form, 4}, recipe);
+      run({2, 1, DType::fp16, DType::bf16, fused, 4}, recipe);
     }
   }
 }
 
 TEST_CASE("phases out of turn are errors") {
-  const ShardMap shards(odd_layout().padded_numel(), 1, 1024);
+  World world{awkward_tensors(), production()};
+  world.overflow_step = 1;
+  world.setup.micro_batches = 2;
+  run_grid({}, [&](const GridPlace& place) {
+    WorldRank rank(world, place);
+    const auto optimizer = world.make(rank.setup);
+    CHECK_THROWS_AS(optimizer->run_phase(Phase::prepare, rank.grads), Error);  // nothing was loaded
+    rank.load();
+    CHECK_FALSE(rank.optimizer->step(rank.grads));
+    CHECK_THROWS_AS(rank.optimizer->run_phase(Phase::update, rank.grads), Error);  // the step is skipped
+    NumberedGrads wrong_dtype(rank.model, {DType::bf16, 2});
+    rank.optimizer->run_phase(Phase::prepare, wrong_dtype);
+    CHECK_THROWS_AS(rank.optimizer->run_phase(Phase::reduce, wrong_dtype), Error);
+  });
+}
+
+TEST_CASE("a twin is built as its name says: fused passes show neither g1 nor g") {
+  const FlatLayout layout(awkward_tensors().params);
+  const ShardMap shards(layout.padded_numel(), 1, 1024);
   const std::unique_ptr<Communicator> comm = make_self_communicator();
   OptimizerSetup setup;
-  setup.layout = &odd_layout();
+  setup.layout = &layout;
   setup.shards = &shards;
   setup.comm = comm.get();
-  setup.micro_batches = 2;
-  const auto optimizer = cuda::make_distributed_optimizer(setup);
-  Leaves overflow(1, 2, DType::fp32, 1);
-  CHECK_THROWS_AS(optimizer->run_phase(Phase::prepare, overflow), Error);  // nothing was loaded
-  optimizer->load_state(first_state().full(0));
-  CHECK_FALSE(optimizer->step(overflow));
-  CHECK_THROWS_AS(optimizer->run_phase(Phase::update, overflow), Error);  // the step is skipped
-  Leaves wrong_dtype(1, 2, DType::bf16, 0);
-  optimizer->run_phase(Phase::prepare, wrong_dtype);
-  CHECK_THROWS_AS(optimizer->run_phase(Phase::reduce, wrong_dtype), Error);
+  const auto shown = [&](verification::Twin twin, Phase phase) {
+    const auto optimizer = verification::candidate_factory(twin)(setup);
+    std::set<BufferId> ids;
+    for (const ExposedBuffer& buffer : optimizer->exposed(phase)) ids.insert(buffer.id);
+    return ids;
+  };
+  const auto shows = [&](verification::Twin twin) {
+    return shown(twin, Phase::unscale).count(BufferId::unscaled_grad) +
+           shown(twin, Phase::clip).count(BufferId::grad);
+  };
+  CHECK(name(verification::Twin::host) == "host");
+  CHECK(shows(verification::Twin::host) == 2);
+  CHECK(name(verification::Twin::host_fused) == "host-fused");
+  CHECK(shows(verification::Twin::host_fused) == 0);
 }

@@ -5,9 +5,9 @@
 
 #include "cuda/distributed_optimizer.hpp"
 #include "reference/distributed_optimizer.hpp"
-#include "verification/case_run.hpp"
-#include "verification/recipes.hpp"
-#include "verification/training.hpp"
+#include "verification/case/recipes.hpp"
+#include "verification/judge/training.hpp"
+#include "verification/training/case_run.hpp"
 
 namespace zeroproof::tests {
 
@@ -26,7 +26,7 @@ struct TinyTraining {
     return config;
   }
 
-  verification::CaseSpec spec(int world, int stage, verification::StepPlace place = {}) const {
+  verification::CaseSpec spec(int world, int stage, verification::ParallelConfig place = {}) const {
     verification::CaseSpec spec;
     spec.workload = "byte_gpt_tiny";
     spec.stage = stage;
@@ -40,17 +40,17 @@ struct TinyTraining {
 
   RunConfig config;
   verification::Experiment experiment;
-  verification::LeafCache leaves;
+  verification::GradCache leaves;
   verification::Snapshot first;
 };
 
-inline verification::RankPair::MakeOptimizer host_optimizer() {
+inline verification::RankComparison::MakeOptimizer host_optimizer() {
   return verification::candidate_factory(verification::Twin::host);
 }
-inline verification::RankPair::MakeOptimizer fused_optimizer() {
+inline verification::RankComparison::MakeOptimizer fused_optimizer() {
   return verification::candidate_factory(verification::Twin::host_fused);
 }
-inline verification::RankPair::MakeOptimizer reference_optimizer() {
+inline verification::RankComparison::MakeOptimizer reference_optimizer() {
   return [](const OptimizerSetup& setup) { return reference::make_distributed_optimizer(setup); };
 }
 

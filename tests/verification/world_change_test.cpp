@@ -18,8 +18,8 @@ constexpr std::int64_t steps = 6;
 
 /// From every world to every other, in the middle of the run.
 void check_all_pairs(TinyTraining& run, int stage_before, int stage_after,
-                     const verification::RankPair::MakeOptimizer& before,
-                     const verification::RankPair::MakeOptimizer& after) {
+                     const verification::RankComparison::MakeOptimizer& before,
+                     const verification::RankComparison::MakeOptimizer& after) {
   const FlatLayout& layout = run.experiment.layout();
   const Digest whole =
       train(run.experiment, run.leaves, run.spec(1, 0), run.first, 1, steps, before).digest(layout);
@@ -45,7 +45,7 @@ TEST_CASE("W -> W' for all pairs in 1..8 keeps every bit") {
   check_all_pairs(run, 2, 3, host_optimizer(), fused_optimizer());
 }
 
-TEST_CASE("the same with stochastic rounding and tensors that rest") {
+TEST_CASE("the same with stochastic rounding and unused tensors") {
   TinyTraining run(DType::bf16, "adamw-stochastic");
   check_all_pairs(run, 3, 0, fused_optimizer(), host_optimizer());
 }

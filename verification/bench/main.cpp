@@ -12,7 +12,7 @@
 #include "verification/bench/report.hpp"
 #include "verification/bench/rounds.hpp"
 #include "verification/bench/suite.hpp"
-#include "verification/exit_code.hpp"
+#include "verification/program/exit_code.hpp"
 
 namespace {
 

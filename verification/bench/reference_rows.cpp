@@ -1,5 +1,5 @@
-#include "cuda/host/adam.hpp"
-#include "reference/adam.hpp"
+#include "cuda/host/update_twins.hpp"
+#include "reference/update_twins.hpp"
 #include "verification/bench/suite.hpp"
 
 namespace zeroproof::verification::bench {

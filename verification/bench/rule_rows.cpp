@@ -1,7 +1,6 @@
-#include "cuda/host/adam.hpp"
 #include "cuda/host/fused_step.hpp"
-#include "cuda/host/sgd.hpp"
 #include "cuda/host/step_scalars.hpp"
+#include "cuda/host/update_twins.hpp"
 #include "verification/bench/suite.hpp"
 
 namespace zeroproof::verification::bench {
@@ -12,7 +11,7 @@ namespace host = cuda::host;
 StepScalars scalars_of(const Data& data, UpdateRule rule) {
   OptimizerHyper hyper = data.hyper;
   hyper.rule = rule;
-  if (rule == UpdateRule::sgd) hyper.momentum = 0.9;
+  if (traits_of(rule).momentum_buffer) hyper.momentum = 0.9;
   return host::step_scalars(hyper, 10, 10, 3);
 }
 
@@ -26,7 +25,7 @@ void add_rule_rows(std::vector<Row>& rows, Data& data, int num_threads) {
                     v = data.rules.exp_avg_sq.span();
   const Span<float> most = data.max_exp_avg_sq.span();
   const StepScalars adam = scalars_of(data, UpdateRule::adam), sgd = scalars_of(data, UpdateRule::sgd);
-  const StepScalars ema = scalars_of(data, UpdateRule::sgd_ema);
+  const StepScalars ema = scalars_of(data, UpdateRule::sgd_ema), lion = scalars_of(data, UpdateRule::lion);
   const auto add = [&](const char* name, double num_bytes, const char* limit, auto body) {
     rows.push_back({name, num_bytes, data.numel, body, {}, {}, {limit}});
   };
@@ -41,6 +40,7 @@ void add_rule_rows(std::vector<Row>& rows, Data& data, int num_threads) {
   add("sgd, momentum", 20, "3R2W", [=] { host::sgd_update(exec, {true, false, false}, sgd, grad, p, m); });
   add("sgd, nesterov", 20, "3R2W", [=] { host::sgd_update(exec, {true, true, false}, sgd, grad, p, m); });
   add("sgd_ema", 20, "3R2W", [=] { host::sgd_ema_update(exec, {}, ema, grad, p, m); });
+  add("lion", 20, "3R2W", [=] { host::lion_update(exec, {}, lion, grad, p, m); });
   const TensorView param{data.half.data(), DType::bf16, data.numel};
   const host::FusedState state{p, m, v};
   add("fused adamw", 30, "4R3W+W2",

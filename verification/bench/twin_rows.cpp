@@ -1,10 +1,10 @@
-#include "cuda/host/adam.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/host/grad_sum.hpp"
+#include "cuda/host/update_twins.hpp"
 #include "verification/bench/format_span.hpp"
 #include "verification/bench/suite.hpp"
 

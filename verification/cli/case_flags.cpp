@@ -4,7 +4,9 @@
 #include <filesystem>
 
 #include "common/base/error.hpp"
-#include "cuda/faults/catalogue.hpp"
+#include "verification/config/nearest.hpp"
+#include "verification/faults/catalogue.hpp"
+#include "verification/program/plant.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -27,12 +29,13 @@ std::vector<Number> numbers(const std::vector<std::string>& texts, const std::st
 }
 
 Twin parse_twin(const std::string& text) {
-  const std::vector<std::string> names = {"host", "host-fused", "device"};
-  for (const Twin twin : {Twin::host, Twin::host_fused, Twin::device}) {
+  std::vector<std::string> names;
+  for (const Twin twin : all_twins) {
     if (name(twin) == text) return twin;
+    names.emplace_back(name(twin));
   }
   fail(ErrorCode::config, "twin '" + text + "' does not exist", "it says which implementation is judged",
-       "did you mean " + nearest(text, names) + "?");
+       suggestion(text, names));
 }
 
 Mode parse_mode(const std::string& text) {
@@ -53,11 +56,11 @@ void set_choices(const std::vector<std::string>& texts, const std::string& flag,
 void check_fault(const std::string& fault) {
   if (fault.empty()) return;
   std::vector<std::string> ids;
-  for (const cuda::Fault& known : cuda::fault_catalogue()) ids.emplace_back(known.id);
+  for (const Fault& known : fault_catalogue()) ids.emplace_back(known.id);
   const bool known = std::find(ids.begin(), ids.end(), fault) != ids.end();
   ZP_CHECK(known, ErrorCode::config, "fault '" + fault + "' does not exist", "there is nothing to plant",
-           "did you mean " + nearest(fault, ids) + "?");
-  ZP_CHECK(cuda::faults_built(), ErrorCode::unavailable, "this program has no planted faults",
+           suggestion(fault, ids, "zeroproof list --faults shows them"));
+  ZP_CHECK(faults_built(), ErrorCode::unavailable, "this program has no planted faults",
            "wrong optimizers are kept out of it", "use build/zeroproof-faults, which ./tests/run builds");
 }
 
@@ -97,7 +100,7 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
         std::pair{"--gradients", &flags.gradients}, std::pair{"--seed", &flags.seed},
         std::pair{"--steps", &flags.steps}, std::pair{"--micro-batches", &flags.micro_batches},
         std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--norm", &flags.norm},
-        std::pair{"--fault", &flags.fault}}) {
+        std::pair{"--max-norm", &flags.max_norm}, std::pair{"--fault", &flags.fault}}) {
     if (value->empty()) continue;
     const std::string_view word = flag;
     const bool file = word == "--config" || word == "--text" || word == "--gradients";
@@ -142,17 +145,24 @@ std::shared_ptr<CaseFlags> add_case_flags(CLI::App& command) {
                      "stage 3: tensors of at most this many elements stay whole on every rank");
   command.add_flag("--overlap", flags->overlap, "communicate while layers compute");
   command.add_option("--norm", flags->norm, "form of the global norm: chunk1024, exact, inf, one");
-  command.add_option("--config", flags->config_file, "TOML settings (common/step/defaults.toml shows all)");
-  command.add_option("--text", flags->text, "file to train on (default: the project's own text)");
   command.add_option(
-      "--gradients", flags->gradients,
-      "safetensors file of recorded gradients to use instead (README, \"Your own gradients\")");
+      "--max-norm", flags->max_norm,
+      "gradients are scaled down to this global norm, whatever the recipe says; 0 never clips");
+  command.add_option("--config", flags->config_file,
+                     "TOML settings (verification/config/defaults.toml shows all)");
+  command.add_option("--text", flags->text,
+                     "file to train on (default: the project's notes as they were once, which never change)");
+  command.add_option("--gradients", flags->gradients,
+                     "safetensors file of recorded gradients to use instead (verification/cli/README.md, "
+                     "\"Your own gradients\")");
   command.add_option("--seed", flags->seed, "seed of first parameters and data order");
   command.add_option("--steps", flags->steps, "training steps");
   command.add_option("--micro-batches", flags->micro_batches, "micro-batches per step, over all ranks");
   command.add_option("--comm-timeout", flags->comm_timeout, "seconds ranks wait for each other");
   command.add_option("--hostfile", flags->hostfile,
                      "host file for mpirun, which starts the ranks of mpi:N worlds (default: ZP_HOSTFILE)");
+  command.add_flag("--oversubscribe", flags->oversubscribe,
+                   "allow worlds mpi:N of more than 4 ranks per core");
   command.add_option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
   return flags;
 }
@@ -172,6 +182,7 @@ VerifyOptions options_from(const CaseFlags& flags) {
            "leave one of the two out");
   options.fault = flags.fault;
   if (!flags.norm.empty()) options.norm = parse_choice<NormForm>("--norm", flags.norm);
+  if (!flags.max_norm.empty()) options.max_norm = number<double>(flags.max_norm, "--max-norm");
   options.overrides = [flags](RunConfig& config) { apply(flags, config); };
   options.replay_flags = replay_flags(flags);
   return options;

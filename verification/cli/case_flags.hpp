@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "verification/run_plan.hpp"
-#include "verification/run_report.hpp"
+#include "verification/case/run_plan.hpp"
+#include "verification/case/run_report.hpp"
 
 namespace zeroproof::verification {
 
@@ -15,8 +15,8 @@ namespace zeroproof::verification {
 struct CaseFlags {
   std::vector<std::string> patterns, recipes, twins, modes, worlds, dtypes, stages, buckets, threads;
   std::vector<std::string> orders, layouts, grad_sums, grids;
-  std::string instances, persistent_numel, norm;
-  bool overlap = false;
+  std::string instances, persistent_numel, norm, max_norm;
+  bool overlap = false, oversubscribe = false;
   std::string gradients;
   std::string config_file, text, fault, seed, steps, micro_batches, comm_timeout, hostfile;
 };

@@ -4,6 +4,9 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
+
+#include "common/base/span.hpp"
 
 namespace zeroproof::verification {
 
@@ -18,6 +21,13 @@ void add_explain(CLI::App& app, std::function<int()>& chosen);
 void add_replay(CLI::App& app, std::function<int()>& chosen);
 void add_plan(CLI::App& app, std::function<int()>& chosen);
 void add_trace(CLI::App& app, std::function<int()>& chosen);
+
+/// "adamw, adam, sgd, ...": the names of a choice, for the text of a flag.
+inline std::string listed(Span<const std::string_view> names) {
+  std::string text;
+  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
 
 /// "zeroproof 0.2.0, numeric contract 2".
 std::string version_text();

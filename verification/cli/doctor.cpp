@@ -2,10 +2,10 @@
 
 #include <cstdio>
 
-#include "verification/capabilities.hpp"
 #include "verification/cli/commands.hpp"
-#include "verification/contract_version.hpp"
-#include "verification/progress.hpp"
+#include "verification/program/capabilities.hpp"
+#include "verification/program/contract_version.hpp"
+#include "verification/report/progress.hpp"
 
 namespace zeroproof::verification {
 

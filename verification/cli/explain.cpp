@@ -2,13 +2,14 @@
 #include <cstdio>
 
 #include "common/base/error.hpp"
-#include "common/step/config.hpp"
-#include "cuda/faults/catalogue.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/explain_text.hpp"
-#include "verification/contract_text.hpp"
-#include "verification/contract_version.hpp"
+#include "verification/config/config.hpp"
+#include "verification/config/nearest.hpp"
+#include "verification/faults/catalogue.hpp"
 #include "verification/ops/op_case.hpp"
+#include "verification/program/contract_text.hpp"
+#include "verification/program/contract_version.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -21,25 +22,29 @@ std::vector<std::string> phase_names(const std::vector<Phase>& phases) {
 
 std::string faults_of(const std::vector<Phase>& phases) {
   std::string out;
-  for (const cuda::Fault& fault : cuda::fault_catalogue()) {
+  for (const Fault& fault : fault_catalogue()) {
     if (std::find(phases.begin(), phases.end(), fault.phase) == phases.end()) continue;
     out += fault_text(fault);
   }
   return out.empty() ? "    none\n" : out;
 }
 
+/// What there is to say of an operation without a doc block of its own.
+constexpr const char* fused_pass = "A fused pass of production: the bits of the phases it stands for (R17).";
+
 int explain_op(const Op& op) {
-  std::string out = heading(op.name) + "\n\n" + block_of(op.type) + "\n";
+  const std::string text = op.type.empty() ? wrapped({fused_pass}, explain_columns, "  ") : block_of(op.type);
+  std::string out = heading(op.name) + "\n\n" + text + "\n";
   for (const std::string& type : referred_types(doc_block(op.type))) {
     if (type != op.type) out += heading(type) + " (referred to above)\n\n" + block_of(type) + "\n";
   }
   out += labelled("class", {std::string(name(op.exactness))}, "");
   out +=
       labelled("phase", op.phases.empty() ? std::vector<std::string>{"none"} : phase_names(op.phases), ",");
-  out += labelled(
-      "contract",
-      {"common/contracts/" + op.contract, "(numeric", "contract", std::to_string(contract_version) + ")"},
-      "");
+  out += labelled("contract",
+                  {op.contract.empty() ? "common/CONTRACT.md, R17" : "common/contracts/" + op.contract,
+                   "(numeric", "contract", std::to_string(contract_version) + ")"},
+                  "");
   std::vector<std::string> twins;
   for (const TwinFile& twin : twin_files()) {
     if (twin.function == op.name) twins.push_back(twin.file);
@@ -80,7 +85,7 @@ std::string line_of(const Op& op) {
   const std::vector<std::string> block = doc_block(op.type);
   std::string line = op.name;
   line.resize(std::max<std::size_t>(28, line.size() + 1), ' ');
-  line += block.empty() ? "" : block.front();
+  line += block.empty() ? fused_pass : block.front();
   if (line.size() > explain_columns - 2) line = line.substr(0, line.rfind(' ', explain_columns - 6)) + " ...";
   return "  " + line + "\n";
 }
@@ -98,8 +103,48 @@ int explain_all() {
     if (op.phases.empty()) out += line_of(op);
   }
   out += "\n" + heading("another optimizer") + "\n" + lbfgs_line();
+  out += "\n" + heading("and") + "\n" + labelled("stages", {"stage0", "stage1", "stage2", "stage3"}, ",");
+  std::vector<std::string> names;
+  for (const Passage& rule : rules()) names.push_back(rule.name);
+  out += labelled("rules", names, ",");
+  names.clear();
+  for (const Passage& label : labels()) names.push_back("[" + label.name + "]");
+  out += labelled("labels", names, "");
+  out += labelled("faults", {"zeroproof", "list", "--faults", "has", "their", "ids"}, "");
   std::fputs(out.c_str(), stdout);
   return 0;
+}
+
+int printed(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+/// Names of everything that can be explained.
+std::vector<std::string> known_names() {
+  std::vector<std::string> known;
+  for (const Op& op : all_ops()) known.push_back(op.name);
+  for (const Phase phase : all_phases) known.emplace_back(name(phase));
+  known.insert(known.end(), {"lbfgs", "stage0", "stage1", "stage2", "stage3"});
+  for (const Fault& fault : fault_catalogue()) known.emplace_back(fault.id);
+  for (const Passage& rule : rules()) known.push_back(rule.name);
+  for (const Passage& label : labels()) known.push_back(label.name);
+  return known;
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  const std::vector<std::string> known = known_names();
+  std::vector<std::string> close;
+  for (const std::string& candidate : known) {
+    if (what.size() >= 3 && candidate.find(what) != std::string::npos) close.push_back(candidate);
+  }
+  const std::string near = nearest(what, known);
+  if (close.empty() && !near.empty()) close = {near};
+  std::string meant;
+  for (std::size_t i = 0; i < close.size() && i < 5; ++i) meant += (i > 0 ? " or " : "") + close[i];
+  fail(ErrorCode::config, "'" + what + "' is no operation, phase, stage, rule, label or fault",
+       "there is nothing to explain",
+       (meant.empty() ? "" : "did you mean " + meant + "? ") + "zeroproof explain lists what there is");
 }
 
 int explain(const std::string& what) {
@@ -108,34 +153,32 @@ int explain(const std::string& what) {
   for (const Phase phase : all_phases) {
     if (name(phase) == what) return explain_phase(phase);
   }
-  if (what == "lbfgs") {
-    std::fputs(explain_lbfgs().c_str(), stdout);
-    return 0;
-  }
-  std::vector<std::string> close;
-  std::vector<std::string> known;
-  for (const Op& op : all_ops()) known.push_back(op.name);
-  for (const Phase phase : all_phases) known.emplace_back(name(phase));
-  known.emplace_back("lbfgs");
-  for (const std::string& candidate : known) {
-    if (candidate.find(what) != std::string::npos) close.push_back(candidate);
-  }
-  if (close.empty()) close = {nearest(what, known)};
-  std::string meant;
-  for (std::size_t i = 0; i < close.size() && i < 5; ++i) meant += (i > 0 ? " or " : "") + close[i];
-  fail(ErrorCode::config, "'" + what + "' is no operation and no phase", "there is nothing to explain",
-       "did you mean " + meant + "? zeroproof explain lists them all");
+  if (what == "lbfgs") return printed(explain_lbfgs());
+  if (const Passage* rule = find_passage(rules(), what)) return printed(explain_rule(*rule));
+  if (const Passage* label = find_passage(labels(), what)) return printed(explain_label(*label));
+  if (const Fault* fault = find_fault(what)) return printed(explain_fault(*fault));
+  if (const auto stage = stage_named(what)) return printed(explain_stage(*stage));
+  refuse(what);
 }
 
 }  // namespace
 
 void add_explain(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* command = app.add_subcommand(
-      "explain",
-      "the contract of an operation or phase, its twins, cases and faults (without a name: all of them)");
-  const auto what = std::make_shared<std::string>();
-  command->add_option("name", *what, "an operation, such as adamw_update, a phase, such as update, or lbfgs");
-  command->callback([what, &chosen] { chosen = [what] { return explain(*what); }; });
+  CLI::App* command = app.add_subcommand("explain",
+                                         "what the contract says of an operation, phase, stage, rule or "
+                                         "label, and what a fault does (no name: all of them)");
+  const auto words = std::make_shared<std::vector<std::string>>();
+  command->add_option(
+      "name", *words,
+      "an operation (adamw_update), a phase (update), lbfgs, a stage (stage2), a rule (R12), a label "
+      "(ZeRO:local) or a fault (double-unscale)");
+  command->callback([words, &chosen] {
+    chosen = [words] {
+      std::string what;
+      for (const std::string& word : *words) what += (what.empty() ? "" : " ") + word;
+      return explain(what);
+    };
+  });
 }
 
 }  // namespace zeroproof::verification

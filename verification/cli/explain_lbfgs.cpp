@@ -1,9 +1,9 @@
 // zeroproof explain lbfgs: an optimizer that is compared step by step, not operation by operation.
 
 #include "verification/cli/explain_text.hpp"
-#include "verification/contract_text.hpp"
-#include "verification/contract_version.hpp"
 #include "verification/lbfgs/lbfgs_case.hpp"
+#include "verification/program/contract_text.hpp"
+#include "verification/program/contract_version.hpp"
 
 namespace zeroproof::verification {
 
@@ -40,7 +40,7 @@ std::string explain_lbfgs() {
     out += line + std::string(recipe.summary) + "\n";
   }
   out += "  faults planted in it (zeroproof-faults):\n";
-  for (const cuda::Fault& fault : cuda::lbfgs_faults()) out += fault_text(fault);
+  for (const Fault& fault : lbfgs_faults()) out += fault_text(fault);
   return out;
 }
 

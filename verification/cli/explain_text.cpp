@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include "verification/contract_text.hpp"
-#include "verification/progress.hpp"
+#include "verification/program/contract_text.hpp"
+#include "verification/report/progress.hpp"
 
 namespace zeroproof::verification {
 
@@ -29,7 +29,7 @@ std::string labelled(const std::string& label, const std::vector<std::string>& w
 
 std::string block_of(const std::string& type) { return wrapped(doc_block(type), explain_columns, "  "); }
 
-std::string fault_text(const cuda::Fault& fault) {
+std::string fault_text(const Fault& fault) {
   return "    " + std::string(fault.id) + "\n" +
          wrapped({std::string(fault.summary)}, explain_columns, "        ");
 }

@@ -1,10 +1,12 @@
 #pragma once
 // How zeroproof explain writes: 80 columns, headings in bold on a terminal.
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "cuda/faults/catalogue.hpp"
+#include "verification/faults/catalogue.hpp"
+#include "verification/program/document_text.hpp"
 
 namespace zeroproof::verification {
 
@@ -20,7 +22,19 @@ std::string labelled(const std::string& label, const std::vector<std::string>& w
 std::string block_of(const std::string& type);
 
 /// A fault and below it what it does.
-std::string fault_text(const cuda::Fault& fault);
+std::string fault_text(const Fault& fault);
+
+/// A rule of the contract or a label of the notes, and what cites it.
+std::string explain_rule(const Passage& rule);
+std::string explain_label(const Passage& label);
+
+/// The fault of that id, or nullptr; what it does and where it must be found.
+const Fault* find_fault(const std::string& id);
+std::string explain_fault(const Fault& fault);
+
+/// "stage2" or "stage 2"; who holds what in it, and what a step sends.
+std::optional<int> stage_named(const std::string& text);
+std::string explain_stage(int stage);
 
 /// All of zeroproof explain lbfgs, and its line in the list of everything.
 std::string explain_lbfgs();

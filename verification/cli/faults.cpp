@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "verification/cli/commands.hpp"
-#include "verification/fault_plan.hpp"
-#include "verification/progress.hpp"
+#include "verification/faults/fault_plan.hpp"
+#include "verification/report/progress.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -1,7 +1,5 @@
 // zeroproof: the command line.
 
-#include <CLI/CLI.hpp>
-
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,10 +8,11 @@
 #include <memory>
 
 #include "common/base/error.hpp"
-#include "verification/cli/commands.hpp"
-#include "verification/exit_code.hpp"
-#include "verification/mpi_job.hpp"
-#include "verification/mpi_world.hpp"
+#include "verification/cli/command_line.hpp"
+#include "verification/program/exit_code.hpp"
+#include "verification/program/standard_streams.hpp"
+#include "verification/world/mpi_environment.hpp"
+#include "verification/world/mpi_world.hpp"
 
 namespace {
 
@@ -28,32 +27,15 @@ void make_idle_workers_sleep(char** argv) {
   ::execv("/proc/self/exe", argv);  // returns only if that is impossible; spinning is slow, not wrong
 }
 
-int run(int argc, char** argv) {
-  CLI::App app("zeroproof checks sharded optimizers, bit by bit, against a readable reference");
-  app.set_version_flag("--version", verification::version_text());
-  app.require_subcommand(1);
-  std::function<int()> chosen;
-  verification::add_verify(app, chosen);
-  verification::add_list(app, chosen);
-  verification::add_record(app, chosen);
-  verification::add_doctor(app, chosen);
-  verification::add_faults(app, chosen);
-  verification::add_explain(app, chosen);
-  verification::add_replay(app, chosen);
-  verification::add_plan(app, chosen);
-  verification::add_trace(app, chosen);
+/// The results of a run that went well must have arrived somewhere; a worse exit code stays.
+int finished(int code) {
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::CallForVersion& version) {
-    return app.exit(version);
-  } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "zeroproof: %s (the command line was not understood); see zeroproof --help\n",
-                 error.what());
-    return 2;
+    verification::flush_standard_output();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "zeroproof: %s\n", error.what());
+    return code == 0 ? verification::exit_code_of(error) : code;
   }
-  return chosen();
+  return code;
 }
 
 }  // namespace
@@ -62,9 +44,10 @@ int main(int argc, char** argv) {
   make_idle_workers_sleep(argv);
   try {
     std::unique_ptr<verification::MpiLife> mpi;
-    if (verification::inside_mpi_job()) mpi = std::make_unique<verification::MpiLife>(&argc, &argv);
     try {
-      const int code = run(argc, argv);
+      verification::require_standard_streams();
+      if (verification::inside_mpi_job()) mpi = std::make_unique<verification::MpiLife>(&argc, &argv);
+      const int code = finished(verification::run_command_line(argc, argv));
       if (mpi) mpi->set_exit_code(code);
       return code;
     } catch (const Error& error) {

@@ -8,18 +8,19 @@
 #include <cstdio>
 
 #include "common/base/error.hpp"
-#include "common/step/config.hpp"
 #include "verification/cli/commands.hpp"
+#include "verification/config/config.hpp"
+#include "verification/config/nearest.hpp"
 #include "verification/plan/report.hpp"
-#include "verification/progress.hpp"
-#include "verification/report_files.hpp"
+#include "verification/report/progress.hpp"
+#include "verification/report/report_files.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
 /// As typed; turned into settings after parsing, so that every error has one form.
 struct PlanFlags {
-  std::string model, grid = "1x1x1", world, stage = "all", dtype = "bf16", leaf_dtype, rule = "adamw",
+  std::string model, grid = "1x1x1", world, stage = "all", dtype = "bf16", grad_dtype, rule = "adamw",
                      momentum, micro_batches, order = "by_stage", bucket, instances, alpha, beta, memory;
   std::vector<std::string> counts;
   std::string svg_file, json_file;
@@ -45,7 +46,7 @@ Choice named(const std::string& text, const std::string& flag) {
     if (names[i] == text) return static_cast<Choice>(i);
   }
   fail(ErrorCode::config, flag + " is '" + text + "'", "there is no such choice",
-       "did you mean " + nearest(text, {names.begin(), names.end()}) + "?");
+       suggestion(text, {names.begin(), names.end()}));
 }
 
 constexpr std::int64_t large = std::int64_t{1} << 40;
@@ -63,7 +64,7 @@ PlanSettings settings_of(const PlanFlags& flags) {
                         flags.world.empty() ? 0 : number<std::int64_t>(flags.world, "--world", 1, large));
   if (flags.stage != "all") s.stages = {number<int>(flags.stage, "--stage", 0, 3, ", or all")};
   s.param_dtype = parse_param_dtype(flags.dtype);
-  s.leaf_dtype = flags.leaf_dtype.empty() ? DType::fp32 : parse_param_dtype(flags.leaf_dtype);
+  s.grad_dtype = flags.grad_dtype.empty() ? DType::fp32 : parse_param_dtype(flags.grad_dtype);
   s.hyper = hyper_of(flags);
   if (!flags.micro_batches.empty()) {
     s.micro_batches = number<std::int64_t>(flags.micro_batches, "--micro-batches", 1, 1 << 20);
@@ -88,7 +89,7 @@ PlanSections sections_of(const std::vector<std::string>& counts) {
   for (const std::string& count : counts) {
     const auto found = std::find(known.begin(), known.end(), count);
     ZP_CHECK(found != known.end(), ErrorCode::config, "--count is '" + count + "'",
-             "there is no such way of counting", "did you mean " + nearest(count, known) + "?");
+             "there is no such way of counting", suggestion(count, known));
     *parts[found - known.begin()] = true;
   }
   return sections;
@@ -114,7 +115,7 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
                                          "bytes and messages of a step on any grid of ranks: this project's, "
                                          "the papers', and figures in circulation");
   const auto flags = std::make_shared<PlanFlags>();
-  const auto option = [&](const char* flag, std::string& target, const char* help) {
+  const auto option = [&](const char* flag, std::string& target, const std::string& help) {
     command->add_option(flag, target, help);
   };
   command->add_option("model", flags->model, "MODEL.toml, FILE.safetensors, byte_gpt or byte_gpt_tiny")
@@ -123,8 +124,8 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
   option("--world", flags->world, "ranks the grid must multiply out to");
   option("--stage", flags->stage, "ZeRO stage 0 to 3, or all (default)");
   option("--dtype", flags->dtype, "of parameters: bf16, fp16, fp32 (default: bf16)");
-  option("--leaf-dtype", flags->leaf_dtype, "of gradients as they arrive: fp32, bf16, fp16 (default: fp32)");
-  option("--rule", flags->rule, "adamw, adam, sgd, sgd_ema (default: adamw)");
+  option("--grad-dtype", flags->grad_dtype, "of gradients as they arrive: fp32, bf16, fp16 (default: fp32)");
+  option("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
   option("--momentum", flags->momentum, "of sgd; 0 has no buffer (default: 0)");
   option("--micro-batches", flags->micro_batches,
          "per step, over all ranks (default: one per data parallel rank)");

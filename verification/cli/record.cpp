@@ -3,7 +3,7 @@
 #include "common/base/error.hpp"
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
-#include "verification/record.hpp"
+#include "verification/training/record.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -38,7 +38,9 @@ void add_record(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("--dtype", flags->dtype,
                       "parameter dtype the gradients are computed with (default: fp32)");
   command->add_option("--config", flags->settings.config_file, "TOML settings");
-  command->add_option("--text", flags->settings.text, "file to train on (default: the project's own text)");
+  command->add_option(
+      "--text", flags->settings.text,
+      "file to train on (default: the project's notes as they were once, which never change)");
   command->add_option("--seed", flags->settings.seed, "seed of first parameters and data order");
   command->add_option("--steps", flags->settings.steps, "training steps");
   command->add_option("--micro-batches", flags->settings.micro_batches, "micro-batches per step");

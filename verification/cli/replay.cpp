@@ -6,10 +6,11 @@
 #include <filesystem>
 
 #include "common/base/error.hpp"
-#include "verification/bundle.hpp"
 #include "verification/cli/commands.hpp"
+#include "verification/cli/flag_scope.hpp"
 #include "verification/cli/run_verify.hpp"
-#include "verification/selection.hpp"
+#include "verification/suite/bundle.hpp"
+#include "verification/suite/selection.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -37,14 +38,14 @@ void take_flags(const Bundle& bundle, CaseFlags& flags) {
 int replay_bundle(VerifyRequest request, const std::string& path) {
   const Bundle bundle = load_bundle(path);
   request.cases.patterns = {bundle.id};
+  request.cases.oversubscribe = selects_training(bundle.id);  // it ran before
   take_flags(bundle, request.cases);
   // Before anything asks for it: the choice is made once in a process.
   ::setenv("ZP_ISA", bundle.isa.c_str(), 1);
   RunReport report;
   const int code = run_verify(request, &report);
-  std::string now = "nothing was judged";
-  if (!report.cases.empty()) now = failure_line(report.cases.front());
-  if (!report.checks.empty()) now = failure_line(report.checks.front());
+  const std::string now =
+      report.results.empty() ? "nothing was judged" : failure_line(report.results.front());
   if (now == bundle.failure) {
     std::printf("bundle: the same failure as the saved one\n");
   } else {
@@ -56,6 +57,7 @@ int replay_bundle(VerifyRequest request, const std::string& path) {
 
 int replay_id(VerifyRequest request, const std::string& id) {
   request.cases.patterns = {id};
+  request.cases.oversubscribe = selects_training(id);  // it ran before
   const VerifyOptions options = options_from(request.cases);
   const Selection selection = select_cases(options);
   ZP_CHECK(selection.size() > 0, ErrorCode::config, "'" + id + "' is neither a case id nor a saved bundle",

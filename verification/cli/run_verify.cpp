@@ -2,45 +2,59 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
-#include "verification/bundle.hpp"
-#include "verification/experiment.hpp"
-#include "verification/mpi_job.hpp"
-#include "verification/progress.hpp"
-#include "verification/report_files.hpp"
-#include "verification/selection.hpp"
+#include "verification/cli/chosen_cases.hpp"
+#include "verification/config/nearest.hpp"
+#include "verification/judge/self_test.hpp"
+#include "verification/report/progress.hpp"
+#include "verification/report/report_files.hpp"
+#include "verification/suite/bundle.hpp"
+#include "verification/world/mpi_environment.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-int nothing_matches(const VerifyOptions& options) {
-  const std::string pattern = options.patterns.empty() ? "*" : options.patterns.front();
-  const bool one_word = pattern.find_first_of("*?/") == std::string::npos;
-  std::vector<std::string> known = workload_names();
-  for (const Op& op : all_ops()) known.push_back(op.name);
-  known.emplace_back("lbfgs");
-  const std::string meant = one_word ? "did you mean " + nearest(pattern, known) + "? " : "";
-  std::fprintf(
-      stderr,
-      "zeroproof: no case matches '%s' (nothing would be judged); %szeroproof list shows the case ids\n",
-      pattern.c_str(), meant.c_str());
-  return 4;
+void write_reports(const RunReport& report, const ReportTargets& targets, const VerifyRequest& request) {
+  for (const std::string& file : targets.json_files) write_report_file(file, to_json(report));
+  for (const std::string& file : targets.junit_files)
+    write_report_file(file, to_junit(report, request.strict));
+  if (!targets.text) return;
+  const TextStyle style{wants_colour(STDOUT_FILENO) && !inside_mpi_job(), request.rows};
+  std::fputs(to_text(report, style).c_str(), stdout);
+  for (const std::string& file : targets.files()) std::printf("report: %s\n", file.c_str());
 }
 
-void write_reports(const RunReport& report, const ReportTargets& targets, bool strict) {
-  for (const std::string& file : targets.json_files) write_report_file(file, to_json(report));
-  for (const std::string& file : targets.junit_files) write_report_file(file, to_junit(report, strict));
-  if (!targets.text) return;
-  std::fputs(to_text(report, wants_colour(STDOUT_FILENO) && !inside_mpi_job()).c_str(), stdout);
-  for (const std::string& file : targets.files()) std::printf("report: %s\n", file.c_str());
+/// True if something was skipped that the user asked for by name: a machine can fall short of it in the middle of a
+/// run.
+bool skipped_by_name(const CaseFlags& flags, const RunReport& report) {
+  return std::any_of(report.results.begin(), report.results.end(), [&](const Result& result) {
+    return result.status == Status::skipped && asked_by_name(flags, result.id);
+  });
 }
 
 }  // namespace
 
+int nothing_matches(const VerifyOptions& options) {
+  const std::string pattern = options.patterns.empty() ? "*" : options.patterns.front();
+  const bool one_word = pattern.find_first_of("*?/") == std::string::npos;
+  std::vector<std::string> known;
+  for (const Suite* suite : all_suites()) {
+    for (std::string& word : suite->words()) known.push_back(std::move(word));
+  }
+  const std::string near = one_word ? nearest(pattern, known) : "";
+  std::fprintf(stderr,
+               "zeroproof: no case matches '%s' (nothing would be judged); %szeroproof list shows the ids\n",
+               pattern.c_str(), near.empty() ? "" : ("did you mean " + near + "? ").c_str());
+  return 4;
+}
+
 void add_report_flags(CLI::App& command, VerifyRequest& request) {
   command.add_option("--report", request.reports,
                      "text, json:FILE, junit:FILE, or several with commas between (default: text)");
+  command.add_flag("--rows", request.rows,
+                   "a row for every case, step and buffer, besides what they come to");
   command.add_flag("--strict", request.strict, "mistrusted cases count as failed");
   command.add_option("--save-failing", request.save_failing,
                      "folder that gets a bundle of every failing case, for zeroproof replay");
@@ -48,8 +62,7 @@ void add_report_flags(CLI::App& command, VerifyRequest& request) {
 
 int run_verify(const VerifyRequest& request, RunReport* result) {
   const ReportTargets targets = parse_targets(request.reports);
-  const VerifyOptions options = options_from(request.cases);
-  const Selection selection = select_cases(options);
+  const auto& [options, selection] = choose_cases(request.cases);
   if (selection.size() == 0) return nothing_matches(options);
   const bool root = mpi_job_rank() == 0;
   if (root) {
@@ -62,9 +75,10 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
     report = run_selection(options, selection, [&](double fraction, const std::string& what) {
       if (!inside_mpi_job()) bar.show(fraction, what);
     });
+    if (!inside_mpi_job()) report.self_test = run_self_test();
   }
   if (root) {
-    write_reports(report, targets, request.strict);
+    write_reports(report, targets, request);
     if (!request.save_failing.empty()) {
       for (const std::string& folder : save_bundles(report, options, request.save_failing)) {
         if (targets.text) std::printf("saved: %s\n", folder.c_str());
@@ -72,7 +86,9 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
     }
   }
   if (result != nullptr) *result = report;
-  return exit_code(report, request.strict);
+  const int code = exit_code(report, request.strict);
+  if ((code == 0 || code == 4) && root && skipped_by_name(request.cases, report)) return 3;
+  return code;
 }
 
 }  // namespace zeroproof::verification

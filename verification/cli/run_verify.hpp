@@ -10,10 +10,14 @@ struct VerifyRequest {
   std::vector<std::string> reports;  ///< as typed after --report
   std::string save_failing;          ///< folder for bundles of failing cases, "" for none
   bool strict = false;
+  bool rows = false;
 };
 
-/// Registers --report, --strict and --save-failing.
+/// Registers --report, --strict, --rows and --save-failing.
 void add_report_flags(CLI::App& command, VerifyRequest& request);
+
+/// Says on standard error that nothing was selected, with the nearest name; returns the exit code.
+int nothing_matches(const VerifyOptions& options);
 
 /// Runs and reports; returns the exit code. `report`, if given, receives the results.
 int run_verify(const VerifyRequest& request, RunReport* report = nullptr);

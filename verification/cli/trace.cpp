@@ -6,10 +6,11 @@
 #include <cstdio>
 
 #include "common/base/error.hpp"
-#include "common/step/config.hpp"
 #include "verification/cli/commands.hpp"
-#include "verification/progress.hpp"
-#include "verification/report_files.hpp"
+#include "verification/config/config.hpp"
+#include "verification/config/nearest.hpp"
+#include "verification/report/progress.hpp"
+#include "verification/report/report_files.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -33,7 +34,7 @@ UpdateRule rule_named(const std::string& text) {
     if (names[i] == text) return static_cast<UpdateRule>(i);
   }
   fail(ErrorCode::config, "rule '" + text + "' does not exist", "it says how the master is updated",
-       "did you mean " + nearest(text, {names.begin(), names.end()}) + "?");
+       suggestion(text, {names.begin(), names.end()}));
 }
 
 int run_trace(const TraceFlags& flags) {
@@ -72,7 +73,7 @@ void add_trace(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("--world", flags->world, "ranks, as threads, 1 to 4 (default: 2)");
   command->add_option("--micro-batches", flags->micro_batches,
                       "micro-batches of the step, 1 to 16 (default: 4)");
-  command->add_option("--rule", flags->rule, "adamw, adam, sgd, sgd_ema (default: adamw)");
+  command->add_option("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
   command->add_option("--out", flags->folder,
                       "folder for trace.txt, memory_map.txt and timeline.json, instead of printing");
   command->add_option("--json", flags->json_file,

@@ -1,9 +1,7 @@
 #include "verification/controls/control.hpp"
 
 #include <chrono>
-
-#include "common/base/error.hpp"
-#include "common/step/config.hpp"
+#include <exception>
 
 namespace zeroproof::verification {
 
@@ -16,29 +14,11 @@ const std::vector<Control>& all_controls() {
   return controls;
 }
 
-bool names_controls(const std::string& pattern) {
-  return pattern == "controls" || pattern.rfind("controls/", 0) == 0;
-}
-
-std::vector<const Control*> matching_controls(const std::string& pattern) {
-  const bool wild = pattern.find_first_of("*?") != std::string::npos;
-  const bool all = pattern == "controls" || pattern == "controls/";
-  std::vector<const Control*> found;
-  std::vector<std::string> ids;
-  for (const Control& control : all_controls()) {
-    ids.push_back(control.id());
-    if (all || (wild ? matches(pattern, control.id()) : control.id() == pattern)) found.push_back(&control);
-  }
-  ZP_CHECK(wild || !found.empty(), ErrorCode::config, "control '" + pattern + "' does not exist",
-           "there is nothing to run", "did you mean " + nearest(pattern, ids) + "?");
-  return found;
-}
-
-CheckResult run_control(const Control& control, std::uint64_t seed, const std::string& replay) {
+Result run_control(const Control& control, std::uint64_t seed, const std::string& replay) {
   const auto begin = std::chrono::steady_clock::now();
-  CheckResult result;
+  Result result;
   result.id = control.id();
-  result.suite = "controls";
+  result.suite = result.group = "controls";
   result.side = "harness";
   result.exactness = "-";
   result.replay = replay;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "verification/check_result.hpp"
+#include "verification/case/result.hpp"
 
 namespace zeroproof::verification {
 
@@ -28,14 +28,8 @@ struct Control {
 /// All of them. Nothing is planted and nothing is tolerated: the comparisons are those of every other case.
 const std::vector<Control>& all_controls();
 
-/// True if a pattern on the command line means controls.
-bool names_controls(const std::string& pattern);
-
-/// Errors (ErrorCode::config): a name without * and ? that is none of theirs.
-std::vector<const Control*> matching_controls(const std::string& pattern);
-
 /// pass: the difference occurred and nothing was flagged. mistrusted: it never occurred. fail: a false alarm.
-CheckResult run_control(const Control& control, std::uint64_t seed, const std::string& replay);
+Result run_control(const Control& control, std::uint64_t seed, const std::string& replay);
 
 /// The two groups all_controls() is made of.
 std::vector<Control> op_controls();

@@ -10,7 +10,7 @@
 #include "common/base/error.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_sum.hpp"
-#include "verification/compare.hpp"
+#include "verification/compare/compare.hpp"
 #include "verification/controls/control.hpp"
 #include "verification/controls/legal_twins.hpp"
 #include "verification/ops/op_case.hpp"
@@ -30,7 +30,7 @@ void try_twin(const std::string& name, const std::vector<Fill>& fills, const OpF
   for (const Fill fill : fills) cases.push_back({&op, false, Isa::x86_64, fill});
   OpRunOptions options;
   options.seed = seed;
-  for (const CheckResult& result : run_op_cases(cases, options)) {
+  for (const Result& result : run_op_cases(cases, options)) {
     outcome.compared += result.compared;
     if (result.status == Status::pass || result.status == Status::mistrusted) continue;
     outcome.flagged += std::max<std::int64_t>(1, result.differing);

@@ -6,11 +6,10 @@
 
 #include "common/base/philox.hpp"
 #include "common/comm/self.hpp"
-#include "verification/case_run.hpp"
 #include "verification/controls/control.hpp"
 #include "verification/controls/wrapped_optimizer.hpp"
-#include "verification/rank_pair.hpp"
-#include "verification/verdict.hpp"
+#include "verification/judge/rank_comparison.hpp"
+#include "verification/training/case_run.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -38,7 +37,7 @@ struct Judged {
 };
 
 Judged judge_rank(const Experiment& experiment, std::int64_t bucket_numel,
-                  const RankPair::MakeOptimizer& make) {
+                  const RankComparison::MakeOptimizer& make) {
   CaseSpec spec;
   spec.workload = experiment.workload();
   spec.stage = 1;
@@ -48,8 +47,8 @@ Judged judge_rank(const Experiment& experiment, std::int64_t bucket_numel,
   const auto reference = make_self_communicator();
   const auto candidate = make_self_communicator();
   const auto harness = make_self_communicator();
-  LeafCache leaves(experiment);
-  RankPair pair(experiment, spec, layout, {reference.get(), candidate.get(), harness.get()}, 1, "", make);
+  GradCache leaves(experiment);
+  RankComparison pair(experiment, spec, layout, {reference.get(), candidate.get(), harness.get()}, 1, make);
   for (std::int64_t step = 1; step <= experiment.config().steps; ++step) {
     pair.run_step(step, leaves, nullptr);
     leaves.forget();
@@ -101,7 +100,7 @@ ControlOutcome padding_content(std::uint64_t seed) {
 ControlOutcome bucket_sizes(std::uint64_t seed) {
   ControlOutcome outcome;
   const Experiment experiment = small_experiment(seed);
-  const RankPair::MakeOptimizer make = candidate_factory(Twin::host);
+  const RankComparison::MakeOptimizer make = candidate_factory(Twin::host);
   std::optional<Digest> first;
   for (const std::int64_t bucket : {1024, 4096, 262144}) {
     const Judged judged = judge_rank(experiment, bucket, make);

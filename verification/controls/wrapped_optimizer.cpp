@@ -8,28 +8,22 @@ namespace zeroproof::verification {
 namespace {
 
 /// Copies every leaf and fills its padding.
-class FilledLeaves final : public LeafSource {
+class FilledGrads final : public GradSource {
  public:
-  FilledLeaves(LeafSource& inner, const std::vector<bool>& padding, float junk, std::int64_t& changed)
+  FilledGrads(GradSource& inner, const std::vector<bool>& padding, float junk, std::int64_t& changed)
       : inner_(inner), padding_(padding), junk_(junk), changed_(changed) {}
 
-  TensorView leaf(std::int64_t micro_batch) override {
-    const TensorView from = inner_.leaf(micro_batch);
-    const std::int64_t width = num_bytes(from.dtype);
+  TensorView micro_batch_grad(std::int64_t micro_batch) override {
+    const TensorView from = inner_.micro_batch_grad(micro_batch);
     const auto* bytes = static_cast<const std::byte*>(from.data);
     copy_.assign(bytes, bytes + from.num_bytes());
+    const TensorView copy{copy_.data(), from.dtype, from.numel};
     for (std::size_t i = 0; i < padding_.size(); ++i) {
       if (!padding_[i]) continue;
-      const std::uint16_t bits = from.dtype == DType::fp16 ? to_fp16(junk_).bits : to_bf16(junk_).bits;
-      std::byte* to = copy_.data() + static_cast<std::int64_t>(i) * width;
-      if (from.dtype == DType::fp32) {
-        std::memcpy(to, &junk_, sizeof(junk_));
-      } else {
-        std::memcpy(to, &bits, sizeof(bits));
-      }
+      store_element(copy, static_cast<std::int64_t>(i), junk_);
       ++changed_;
     }
-    return {copy_.data(), from.dtype, from.numel};
+    return copy;
   }
 
   std::int64_t num_tokens(std::int64_t micro_batch) const override { return inner_.num_tokens(micro_batch); }
@@ -38,7 +32,7 @@ class FilledLeaves final : public LeafSource {
   }
 
  private:
-  LeafSource& inner_;
+  GradSource& inner_;
   const std::vector<bool>& padding_;
   float junk_;
   std::int64_t& changed_;
@@ -55,7 +49,7 @@ WrappedOptimizer::WrappedOptimizer(std::unique_ptr<DistributedOptimizer> inner, 
   }
 }
 
-void Scribbler::run_phase(Phase phase, LeafSource& leaves) {
+void Scribbler::run_phase(Phase phase, GradSource& leaves) {
   if (phase == Phase::reduce && after_skip_) {
     for (const ExposedBuffer& buffer : storage()) {
       const bool gradient = buffer.id == BufferId::grad_sum || buffer.id == BufferId::unscaled_grad ||
@@ -98,8 +92,8 @@ void PaddingFiller::load_state(const FullState& state) {
   inner_->load_state(copy);
 }
 
-void PaddingFiller::run_phase(Phase phase, LeafSource& leaves) {
-  FilledLeaves filled(leaves, padding(), junk_, changed_);
+void PaddingFiller::run_phase(Phase phase, GradSource& leaves) {
+  FilledGrads filled(leaves, padding(), junk_, changed_);
   inner_->run_phase(phase, filled);
 }
 

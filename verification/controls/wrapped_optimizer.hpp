@@ -1,5 +1,5 @@
 #pragma once
-// Optimizers that are production itself, with something legal done around it.
+// Optimizers that are production itself, with something done around it.
 
 #include <memory>
 #include <vector>
@@ -14,13 +14,14 @@ class WrappedOptimizer : public DistributedOptimizer {
   WrappedOptimizer(std::unique_ptr<DistributedOptimizer> inner, const FlatLayout& layout);
 
   void load_state(const FullState& state) override { inner_->load_state(state); }
-  void run_phase(Phase phase, LeafSource& leaves) override { inner_->run_phase(phase, leaves); }
+  void run_phase(Phase phase, GradSource& leaves) override { inner_->run_phase(phase, leaves); }
   bool skipped() const override { return inner_->skipped(); }
   std::vector<ExposedBuffer> exposed(Phase phase) override { return inner_->exposed(phase); }
   std::vector<ExposedBuffer> storage() override { return inner_->storage(); }
   std::string damaged_guard() const override { return inner_->damaged_guard(); }
   LossScalerState loss_scaler() const override { return inner_->loss_scaler(); }
   std::int64_t applied_steps() const override { return inner_->applied_steps(); }
+  MemoryUse memory() const override { return inner_->memory(); }
 
  protected:
   /// True for the elements of the flat numbering that are padding.
@@ -38,7 +39,7 @@ class Scribbler final : public WrappedOptimizer {
   Scribbler(std::unique_ptr<DistributedOptimizer> inner, const FlatLayout& layout, std::int64_t& scribbled)
       : WrappedOptimizer(std::move(inner), layout), layout_(layout), scribbled_(scribbled) {}
 
-  void run_phase(Phase phase, LeafSource& leaves) override;
+  void run_phase(Phase phase, GradSource& leaves) override;
 
  private:
   const FlatLayout& layout_;
@@ -54,7 +55,7 @@ class PaddingFiller final : public WrappedOptimizer {
       : WrappedOptimizer(std::move(inner), layout), junk_(junk), changed_(changed) {}
 
   void load_state(const FullState& state) override;
-  void run_phase(Phase phase, LeafSource& leaves) override;
+  void run_phase(Phase phase, GradSource& leaves) override;
 
  private:
   std::vector<float> filled(Span<const float> values);

@@ -43,7 +43,7 @@ double ByteGptClosure::compute(Span<const float> master_shard, Span<float> grad_
     own_leaves.resize(leaf_numels.back());
     for (std::int64_t j = first; j < last; ++j) {
       const TensorView leaf = view_of(own_leaves.data() + (j - first) * padded, padded);
-      own_losses.push_back(experiment_.leaf(1, j, view_of(point.data(), padded), 0, leaf));
+      own_losses.push_back(experiment_.micro_batch_grad(1, j, view_of(point.data(), padded), 0, leaf));
     }
   }
   const std::vector<float> leaves = gathered(*place_.comm, own_leaves, leaf_numels);

@@ -1,7 +1,7 @@
 #pragma once
 // L-BFGS trains byte_gpt_tiny: the mean loss of one set of micro-batches, the same in every step.
 
-#include "verification/experiment.hpp"
+#include "verification/case/experiment.hpp"
 #include "verification/lbfgs/problem.hpp"
 
 namespace zeroproof::verification {
@@ -9,8 +9,9 @@ namespace zeroproof::verification {
 /// The run of a configuration as L-BFGS sees it: fp32, one set of micro-batches, no planted overflow.
 Experiment lbfgs_experiment(RunConfig config);
 
-/// Loss and gradient of the micro-batches of step 1. A rank computes the leaves of a contiguous block of them; all leaves
-/// and losses are gathered, and the twin adds them (R11), takes out the mean (R6, S = 1) and averages the losses (R21).
+/// Loss and gradient of the micro-batches of step 1. A rank computes the leaves of a contiguous block of them; all
+/// leaves and losses are gathered, and the twin adds them (R11), takes out the mean (R6, S = 1) and averages the losses
+/// (R21).
 class ByteGptClosure final : public Closure {
  public:
   ByteGptClosure(const LbfgsSetup& place, const LbfgsTwin& twin, const Experiment& experiment);

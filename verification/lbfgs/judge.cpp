@@ -22,16 +22,29 @@ LbfgsJudge::LbfgsJudge(const LbfgsSetup& place, std::string what)
       pieces_(own_pieces(place)),
       shard_numel_(place.shards->shard_numel(place.comm->rank())),
       rank_(place.comm->rank()),
-      what_(std::move(what)) {}
+      what_(std::move(what)) {
+  for (const Piece& piece : pieces_) runs_.push_back({piece.global_begin, piece.local_begin, piece.numel});
+}
 
-void LbfgsJudge::note(Divergence divergence) {
-  if (divergence_) return;  // only the first one is a cause
-  divergence.step = step_;
-  divergence.phase.reset();
-  divergence.rank = rank_;
-  if (divergence.what.empty()) divergence.what = what_ + when_;
-  divergence_ = std::move(divergence);
-  order_of_first_ = order_;
+Divergence LbfgsJudge::place(const std::string& buffer) const {
+  Divergence d;
+  d.step = step_;
+  d.phase.reset();
+  d.rank = rank_;
+  d.buffer = buffer;
+  d.what = what_ + when_;
+  return d;
+}
+
+void LbfgsJudge::refuse(const std::string& buffer, const std::string& what) {
+  begin_comparison();
+  Divergence d = place(buffer);
+  d.what = what;
+  judge_.note(std::move(d), 1);
+}
+
+void LbfgsJudge::begin_comparison() {
+  if (!judge_.first()) ++order_;
 }
 
 void LbfgsJudge::begin_step(std::int64_t step, const SavedStep& truth) {
@@ -39,18 +52,13 @@ void LbfgsJudge::begin_step(std::int64_t step, const SavedStep& truth) {
   when_.clear();
   truth_ = &truth;
   evaluations_ = 0;
-  order_ = 0;
+  if (!judge_.first()) order_ = 0;
 }
 
 void LbfgsJudge::evaluation(Span<const float> point, double loss, Span<const float> grad) {
   const std::size_t e = evaluations_++;
   if (e >= truth_->evaluations.size()) {
-    Divergence extra;
-    extra.buffer = indexed("point", e);
-    extra.what = "is an evaluation that the reference does not make";
-    ++order_;
-    ++differing_;
-    return note(std::move(extra));
+    return refuse(indexed("point", e), "is an evaluation that the reference does not make");
   }
   const SavedEvaluation& want = truth_->evaluations[e];
   vector(indexed("point", e), want.point, point);
@@ -97,35 +105,24 @@ void LbfgsJudge::state(std::int64_t step, const LbfgsState& want, const LbfgsSta
 
 /// want: [padded_numel]; got: [shard_numel].
 void LbfgsJudge::vector(const std::string& buffer, Span<const float> want, Span<const float> got) {
-  ++order_;
-  Divergence d;
-  d.buffer = buffer;
   if (numel(got) != shard_numel_) {
-    d.what = "has " + std::to_string(got.size()) + " elements, and the shard " + std::to_string(shard_numel_);
-    ++differing_;
-    return note(std::move(d));
+    return refuse(buffer, "has " + std::to_string(got.size()) + " elements, and the shard " +
+                              std::to_string(shard_numel_));
   }
-  for (const Piece& piece : pieces_) {
-    const auto part = [&](Span<const float> values, std::int64_t begin) {
-      return view_of(values.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(piece.numel)));
-    };
-    const Comparison here =
-        compare(part(want, piece.global_begin), part(got, piece.local_begin), 0, piece.numel);
-    d.compared += here.compared;
-    d.differing += here.differing;
-    if (!here.first) continue;
-    d.last_global_index = piece.global_begin + here.last_index;
-    if (d.global_index >= 0) continue;
-    d.shard_index = piece.local_begin + here.first->index;
-    d.global_index = piece.global_begin + here.first->index;
-    d.parameter = layout_.tensors()[static_cast<std::size_t>(piece.tensor)].name;
-    d.coordinates = layout_.coordinates(d.global_index);
-    d.reference_value = show_bits(DType::fp32, here.first->reference_bits);
-    d.candidate_value = show_bits(DType::fp32, here.first->candidate_bits);
-  }
-  compared_ += d.compared;
-  differing_ += d.differing;
-  if (d.differing > 0) note(std::move(d));
+  begin_comparison();
+  judge_.count(compare_runs(view_of(want), view_of(got), runs_), DType::fp32, place(buffer),
+               [&](Divergence& d, std::int64_t first, std::int64_t last) {
+                 for (const Piece& piece : pieces_) {
+                   const auto inside = [&](std::int64_t i) {
+                     return i >= piece.local_begin && i < piece.local_begin + piece.numel;
+                   };
+                   if (inside(last)) d.last_global_index = last - piece.local_begin + piece.global_begin;
+                   if (!inside(first)) continue;
+                   d.global_index = first - piece.local_begin + piece.global_begin;
+                   d.parameter = layout_.tensors()[static_cast<std::size_t>(piece.tensor)].name;
+                   d.coordinates = layout_.coordinates(d.global_index);
+                 }
+               });
 }
 
 void LbfgsJudge::number(const std::string& buffer, double want, double got) {
@@ -137,17 +134,8 @@ void LbfgsJudge::count(const std::string& buffer, std::int64_t want, std::int64_
 }
 
 void LbfgsJudge::scalar(const std::string& buffer, DType dtype, std::uint64_t want, std::uint64_t got) {
-  ++order_;
-  const Comparison comparison = compare({&want, dtype, 1}, {&got, dtype, 1}, 0, 1);
-  compared_ += comparison.compared;
-  differing_ += comparison.differing;
-  if (!comparison.first) return;
-  Divergence d;
-  d.buffer = buffer;
-  d.compared = d.differing = 1;
-  d.reference_value = show_bits(dtype, want);
-  d.candidate_value = show_bits(dtype, got);
-  note(std::move(d));
+  begin_comparison();
+  judge_.count(compare({&want, dtype, 1}, {&got, dtype, 1}, 0, 1), dtype, place(buffer));
 }
 
 }  // namespace zeroproof::verification

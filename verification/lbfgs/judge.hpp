@@ -4,8 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "verification/case.hpp"
-#include "verification/compare.hpp"
+#include "verification/compare/judge.hpp"
 #include "verification/lbfgs/trajectory.hpp"
 
 namespace zeroproof::verification {
@@ -22,22 +21,23 @@ class LbfgsJudge {
   void report(const LbfgsReport& got);
   void state(std::int64_t step, const LbfgsState& want, const LbfgsState& got, const std::string& when);
 
-  const std::optional<Divergence>& divergence() const { return divergence_; }
-  std::int64_t order() const {
-    return order_of_first_;
-  }  ///< of the divergence among the comparisons of its step
-  std::int64_t compared() const { return compared_; }
-  std::int64_t differing() const { return differing_; }
+  const std::optional<Divergence>& divergence() const { return judge_.first(); }
+  std::int64_t order() const { return order_; }  ///< of the divergence among the comparisons of its step
+  std::int64_t compared() const { return judge_.compared(); }
+  std::int64_t differing() const { return judge_.differing(); }
 
  private:
   void vector(const std::string& buffer, Span<const float> want, Span<const float> got);
   void number(const std::string& buffer, double want, double got);
   void count(const std::string& buffer, std::int64_t want, std::int64_t got);
   void scalar(const std::string& buffer, DType dtype, std::uint64_t want, std::uint64_t got);
-  void note(Divergence divergence);
+  void refuse(const std::string& buffer, const std::string& what);
+  void begin_comparison();
+  Divergence place(const std::string& buffer) const;
 
   const FlatLayout& layout_;
   const std::vector<Piece> pieces_;
+  std::vector<ElementRun> runs_;  // of the pieces
   const std::int64_t shard_numel_;
   const int rank_;
   const std::string what_;  // what a difference is called
@@ -45,9 +45,8 @@ class LbfgsJudge {
   std::int64_t step_ = 0;
   const SavedStep* truth_ = nullptr;
   std::size_t evaluations_ = 0;
-  std::int64_t order_ = 0, order_of_first_ = 0;
-  std::int64_t compared_ = 0, differing_ = 0;
-  std::optional<Divergence> divergence_;
+  std::int64_t order_ = 0;
+  Judge judge_;
 };
 
 /// Lets a judge see what a closure is asked and answers.

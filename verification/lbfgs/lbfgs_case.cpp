@@ -3,36 +3,39 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
+#include "verification/case/id_pattern.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& text,
-                         const std::vector<std::string>& known) {
-  fail(ErrorCode::config, "L-BFGS " + what + " '" + text + "' does not exist",
-       "the case id names nothing that can run", "did you mean " + nearest(text, known) + "?");
+IdGrammar lbfgs_grammar() {
+  using Parts = std::vector<std::string>;
+  return {{"suite", [](const Parts&) { return Parts{"lbfgs"}; }},
+          {"L-BFGS workload",
+           [](const Parts&) {
+             Parts workloads;
+             for (const LbfgsRecipe& recipe : lbfgs_recipes()) workloads.emplace_back(recipe.workload);
+             return workloads;
+           }},
+          {"L-BFGS recipe",
+           [](const Parts& before) {
+             Parts names;
+             for (const LbfgsRecipe& recipe : lbfgs_recipes()) {
+               if (recipe.workload == before[1]) names.emplace_back(recipe.name);
+             }
+             return names;
+           }},
+          {"world", [](const Parts&) { return Parts{}; }},
+          {"layout", [](const Parts&) { return Parts{}; }}};
 }
 
-/// The recipe an id names, or nullptr if it ends before that. Errors: there is no such workload or recipe.
-const LbfgsRecipe* named_recipe(const std::vector<std::string>& parts) {
-  if (parts.size() < 2 || parts[1].empty()) return nullptr;
-  const bool whole = parts.size() >= 3 && !parts[2].empty();
-  std::vector<std::string> workloads;
-  std::vector<std::string> recipes;
-  for (const LbfgsRecipe& recipe : lbfgs_recipes()) {
-    workloads.emplace_back(recipe.workload);
-    if (recipe.workload != parts[1]) continue;
-    if (whole && recipe.name == parts[2]) return &recipe;
-    recipes.emplace_back(recipe.name);
-  }
-  if (recipes.empty()) refuse("workload", parts[1], workloads);
-  if (whole) refuse("recipe", parts[2], recipes);
-  return nullptr;
-}
-
-LbfgsCaseSpec parse_id(const LbfgsRecipe& recipe, const std::vector<std::string>& parts) {
+/// The case of a complete id.
+LbfgsCaseSpec case_of(const std::string& id) {
+  const std::vector<std::string> parts = id_parts(id);
   LbfgsCaseSpec spec;
-  spec.recipe = &recipe;
+  spec.recipe = &*std::find_if(
+      lbfgs_recipes().begin(), lbfgs_recipes().end(),
+      [&](const LbfgsRecipe& recipe) { return recipe.workload == parts[1] && recipe.name == parts[2]; });
   spec.world = parse_world(parts[3]);
   ZP_CHECK(spec.world.kind != WorldSpec::Kind::mpi, ErrorCode::config,
            "an L-BFGS case was asked for in world " + spec.world.id(),
@@ -62,20 +65,15 @@ std::string LbfgsCaseSpec::id() const {
          std::string(name(layout));
 }
 
-bool names_lbfgs(const std::string& pattern) { return pattern == "lbfgs" || pattern.rfind("lbfgs/", 0) == 0; }
-
 std::vector<LbfgsCaseSpec> lbfgs_cases(const std::string& pattern) {
-  const std::vector<std::string> parts = id_parts(pattern);
-  const bool wild = pattern.find_first_of("*?") != std::string::npos;
-  const LbfgsRecipe* recipe = wild ? nullptr : named_recipe(parts);
-  if (recipe != nullptr && parts.size() == 5) return {parse_id(*recipe, parts)};
-  std::vector<LbfgsCaseSpec> selected;
-  for (const LbfgsCaseSpec& spec : usual_cases()) {
-    const std::string id = spec.id();
-    const bool begins = id.rfind(pattern, 0) == 0 && (pattern.back() == '/' || id[pattern.size()] == '/');
-    if (wild ? matches(pattern, id) : begins) selected.push_back(spec);
-  }
-  return selected;
+  const std::vector<std::string> ids = select_ids(pattern, lbfgs_grammar(), [] {
+    std::vector<std::string> usual;
+    for (const LbfgsCaseSpec& spec : usual_cases()) usual.push_back(spec.id());
+    return usual;
+  });
+  std::vector<LbfgsCaseSpec> cases;
+  for (const std::string& id : ids) cases.push_back(case_of(id));
+  return cases;
 }
 
 }  // namespace zeroproof::verification

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/layout/peer_layouts.hpp"
-#include "common/step/config.hpp"
-#include "verification/check_result.hpp"
+#include "verification/case/result.hpp"
+#include "verification/config/config.hpp"
 #include "verification/lbfgs/trajectory.hpp"
 
 namespace zeroproof::verification {
@@ -20,12 +20,9 @@ struct LbfgsCaseSpec {
   std::string id() const;
 };
 
-/// True if a pattern on the command line means L-BFGS.
-bool names_lbfgs(const std::string& pattern);
-
-/// The cases a pattern selects among the usual ones: every recipe on one rank with the contract's layout, and on two and three
-/// ranks with three layouts. A complete id selects its case anywhere. Errors (ErrorCode::config): a complete id with a
-/// part that does not exist, or a world of processes.
+/// The cases a pattern selects among the usual ones: every recipe on one rank with the contract's layout, and on two
+/// and three ranks with three layouts. A complete id selects its case anywhere. Errors (ErrorCode::config): a complete
+/// id with a part that does not exist, or a world of processes.
 std::vector<LbfgsCaseSpec> lbfgs_cases(const std::string& pattern);
 
 struct LbfgsRunOptions {
@@ -36,15 +33,14 @@ struct LbfgsRunOptions {
 };
 
 /// Runs the cases; those of one recipe share the truth. Errors: ErrorCode::config if the settings cannot be used.
-std::vector<CheckResult> run_lbfgs_cases(const std::vector<LbfgsCaseSpec>& cases,
-                                         const LbfgsRunOptions& options);
+std::vector<Result> run_lbfgs_cases(const std::vector<LbfgsCaseSpec>& cases, const LbfgsRunOptions& options);
 
 /// The function of a recipe. The recipe outlives it.
 std::unique_ptr<LbfgsProblem> make_problem(const LbfgsRecipe& recipe, const RunConfig& config);
 
 /// One case: the reference over the ranks, then the candidate, both against the truth. pass, fail with the first place,
 /// mistrusted if the truth proves little; error or hung if a rank could not go on before anything differed.
-CheckResult judge_lbfgs(const LbfgsCaseSpec& spec, const LbfgsProblem& problem, const LbfgsTrajectory& truth,
-                        const LbfgsTwin& candidate, const LbfgsRunOptions& options);
+Result judge_lbfgs(const LbfgsCaseSpec& spec, const LbfgsProblem& problem, const LbfgsTrajectory& truth,
+                   const LbfgsTwin& candidate, const LbfgsRunOptions& options);
 
 }  // namespace zeroproof::verification

@@ -12,8 +12,8 @@
 #include "verification/lbfgs/lbfgs_case.hpp"
 #include "verification/lbfgs/rosenbrock.hpp"
 #include "verification/lbfgs/sharded_point.hpp"
-#include "verification/verdict.hpp"
-#include "verification/world.hpp"
+#include "verification/program/plant.hpp"
+#include "verification/world/world.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -29,7 +29,7 @@ class Side {
  public:
   Side(const LbfgsRecipe& recipe, const LbfgsProblem& problem, const LbfgsTrajectory& truth,
        const LbfgsTwin& twin, const ShardMap& shards, World& world,
-       Communicator* RankPair::Communicators::*comms)
+       Communicator* RankComparison::Communicators::*comms)
       : recipe_(recipe),
         problem_(problem),
         truth_(truth),
@@ -41,7 +41,8 @@ class Side {
 
   /// Errors: whatever a rank throws; what its judge saw before stays.
   void run(const std::string& what, const std::string& fault) {
-    make(what, fault);
+    make(what);
+    fault_ = fault;
     load(truth_.start, 0, " after it was loaded");
     for (std::int64_t step = 1; step <= recipe_.steps() && !first(); ++step) {
       run_step(step);
@@ -65,23 +66,22 @@ class Side {
   const std::vector<Rank>& ranks() const { return ranks_; }
 
  private:
-  void make(const std::string& what, const std::string& fault) {
-    world_.run([&](int r, const RankPair::Communicators& comms) {
+  void make(const std::string& what) {
+    world_.run([&](int r, const RankComparison::Communicators& comms) {
       Rank& rank = ranks_[static_cast<std::size_t>(r)];
       rank.setup.layout = &problem_.layout();
       rank.setup.shards = &shards_;
       rank.setup.comm = comms.*comms_;
       rank.setup.hyper = recipe_.hyper;
       rank.setup.exec.num_threads = r % 2 + 1;
-      rank.setup.exec.fault = fault;
       rank.judge = std::make_unique<LbfgsJudge>(rank.setup, what);
     });
   }
 
   void load(const SavedLbfgs& saved, std::int64_t step, const std::string& when) {
-    world_.run([&](int r, const RankPair::Communicators&) {
+    world_.run([&](int r, const RankComparison::Communicators&) {
       Rank& rank = ranks_[static_cast<std::size_t>(r)];
-      rank.optimizer = twin_.make(rank.setup);
+      rank.optimizer = fault_.empty() ? twin_.make(rank.setup) : plant_fault(fault_, rank.setup);
       rank.optimizer->load_state(saved.full());
       rank.judge->state(step, saved.full(), rank.optimizer->state(), when);
     });
@@ -89,7 +89,7 @@ class Side {
 
   void run_step(std::int64_t step) {
     const SavedStep& truth = truth_.steps[static_cast<std::size_t>(step - 1)];
-    world_.run([&](int r, const RankPair::Communicators&) {
+    world_.run([&](int r, const RankComparison::Communicators&) {
       const Rank& rank = ranks_[static_cast<std::size_t>(r)];
       rank.judge->begin_step(step, truth);
       const auto closure = problem_.closure(rank.setup, twin_, step);
@@ -113,12 +113,13 @@ class Side {
   const LbfgsTwin& twin_;
   const ShardMap& shards_;
   World& world_;
-  Communicator* RankPair::Communicators::*comms_;
+  Communicator* RankComparison::Communicators::*comms_;
+  std::string fault_;
   std::vector<Rank> ranks_;
 };
 
 /// Runs a side and enters what became of it. True if the result is still open.
-bool judge_side(Side& side, const std::string& what, const std::string& fault, CheckResult& result) {
+bool judge_side(Side& side, const std::string& what, const std::string& fault, Result& result) {
   Status status = Status::pass;
   std::string error;
   try {
@@ -146,19 +147,20 @@ bool judge_side(Side& side, const std::string& what, const std::string& fault, C
 
 }  // namespace
 
-CheckResult judge_lbfgs(const LbfgsCaseSpec& spec, const LbfgsProblem& problem, const LbfgsTrajectory& truth,
-                        const LbfgsTwin& candidate, const LbfgsRunOptions& options) {
+Result judge_lbfgs(const LbfgsCaseSpec& spec, const LbfgsProblem& problem, const LbfgsTrajectory& truth,
+                   const LbfgsTwin& candidate, const LbfgsRunOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  CheckResult result;
+  Result result;
   result.id = spec.id();
-  result.suite = "lbfgs/" + std::string(spec.recipe->workload) + "/" + std::string(spec.recipe->name);
+  result.suite = "lbfgs";
+  result.group = std::string(spec.recipe->workload) + "/" + std::string(spec.recipe->name);
   result.side = "host";
   result.exactness = "bitwise";
   if (options.replay_line) result.replay = options.replay_line(result.id);
   const ShardMap shards =
       make_shard_map(spec.layout, problem.layout(), spec.world.size, problem.bucket_numel());
   const auto world = make_local_world(spec.world, options.config.comm_timeout_s);
-  using Comms = RankPair::Communicators;
+  using Comms = RankComparison::Communicators;
   Side reference(*spec.recipe, problem, truth, reference_lbfgs(), shards, *world, &Comms::reference);
   Side production(*spec.recipe, problem, truth, candidate, shards, *world, &Comms::candidate);
   // The reference first: a difference of production is one from what the reference does over the same ranks too.
@@ -179,10 +181,9 @@ std::unique_ptr<LbfgsProblem> make_problem(const LbfgsRecipe& recipe, const RunC
   return std::make_unique<ByteGptProblem>(config);
 }
 
-std::vector<CheckResult> run_lbfgs_cases(const std::vector<LbfgsCaseSpec>& cases,
-                                         const LbfgsRunOptions& options) {
+std::vector<Result> run_lbfgs_cases(const std::vector<LbfgsCaseSpec>& cases, const LbfgsRunOptions& options) {
   require_fp_environment("the thread that compares L-BFGS");
-  std::vector<CheckResult> results(cases.size());
+  std::vector<Result> results(cases.size());
   std::vector<bool> done(cases.size(), false);
   double finished = 0;
   for (std::size_t first = 0; first < cases.size(); ++first) {

@@ -5,8 +5,8 @@
 
 namespace zeroproof::verification {
 
-/// 1,046 elements in tensors of 3, 0, 1,025 and 2 x 9: with the contract's layout, buckets of 2,048 and three ranks, the
-/// first rank owns nothing.
+/// 1,046 elements in tensors of 3, 0, 1,025 and 2 x 9: with the contract's layout, buckets of 2,048 and three ranks,
+/// the first rank owns nothing.
 const FlatLayout& rosenbrock_layout();
 
 /// Standard deviation 0.5 about 0, by global index. [padded_numel]; padding is NaN.

@@ -3,10 +3,10 @@
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/step_scalars.hpp"
-#include "cuda/lbfgs.hpp"
+#include "cuda/lbfgs/lbfgs.hpp"
 #include "reference/grad_scale.hpp"
 #include "reference/grad_sum.hpp"
-#include "reference/lbfgs.hpp"
+#include "reference/lbfgs/lbfgs.hpp"
 #include "reference/step_scalars.hpp"
 
 namespace zeroproof::verification {

@@ -1,7 +1,6 @@
-#include "cuda/device/adam.hpp"
-
-#include "cuda/host/adam.hpp"
-#include "reference/adam.hpp"
+#include "cuda/host/update_twins.hpp"
+#include "cuda/zero/phase_ops.hpp"
+#include "reference/update_twins.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/scalar_sets.hpp"
 
@@ -21,7 +20,7 @@ OpFunction run(AdamwUpdateFn* twin) {
 }
 
 Op rule(std::string name, std::string type, AdamwUpdateFn* reference, AdamwUpdateFn* host,
-        AdamwUpdateFn* device) {
+        AdamwUpdateFn* device, AdamwUpdateFn* cuda::PhaseOps::*in_table) {
   Op op;
   op.name = std::move(name);
   op.contract = "adam.hpp";
@@ -40,6 +39,7 @@ Op rule(std::string name, std::string type, AdamwUpdateFn* reference, AdamwUpdat
   op.reference = run(reference);
   op.host = run(host);
   op.device = run(device);
+  op.host_of = [in_table](const cuda::PhaseOps& ops) { return run(ops.*in_table); };
   return op;
 }
 
@@ -47,9 +47,9 @@ Op rule(std::string name, std::string type, AdamwUpdateFn* reference, AdamwUpdat
 
 std::vector<Op> adam_ops() {
   return {rule("adamw_update", "AdamwUpdateFn", reference::adamw_update, cuda::host::adamw_update,
-               cuda::device::adamw_update),
+               cuda::device::adamw_update, &cuda::PhaseOps::adamw_update),
           rule("adam_update", "AdamUpdateFn", reference::adam_update, cuda::host::adam_update,
-               cuda::device::adam_update)};
+               cuda::device::adam_update, &cuda::PhaseOps::adam_update)};
 }
 
 }  // namespace zeroproof::verification

@@ -1,6 +1,7 @@
 #include "cuda/device/cast.hpp"
 
 #include "cuda/host/cast.hpp"
+#include "cuda/zero/phase_ops.hpp"
 #include "reference/cast.hpp"
 #include "verification/ops/families.hpp"
 
@@ -80,11 +81,15 @@ std::vector<Op> cast_ops() {
   namespace r = reference;
   namespace h = cuda::host;
   namespace d = cuda::device;
+  Op to_bf16 = narrowing("cast_to_bf16", "CastToBf16Fn", DType::bf16, r::cast_to_bf16, h::cast_to_bf16,
+                         d::cast_to_bf16);
+  to_bf16.host_of = [](const cuda::PhaseOps& ops) { return run(ops.cast_to_bf16); };
+  Op to_fp16 = narrowing("cast_to_fp16", "CastToFp16Fn", DType::fp16, r::cast_to_fp16, h::cast_to_fp16,
+                         d::cast_to_fp16);
+  to_fp16.host_of = [](const cuda::PhaseOps& ops) { return run(ops.cast_to_fp16); };
   return {
-      narrowing("cast_to_bf16", "CastToBf16Fn", DType::bf16, r::cast_to_bf16, h::cast_to_bf16,
-                d::cast_to_bf16),
-      narrowing("cast_to_fp16", "CastToFp16Fn", DType::fp16, r::cast_to_fp16, h::cast_to_fp16,
-                d::cast_to_fp16),
+      to_bf16,
+      to_fp16,
       narrowing("cast_to_e4m3", "CastToE4m3Fn", DType::e4m3, r::cast_to_e4m3, h::cast_to_e4m3,
                 d::cast_to_e4m3),
       narrowing("cast_to_e5m2", "CastToE5m2Fn", DType::e5m2, r::cast_to_e5m2, h::cast_to_e5m2,

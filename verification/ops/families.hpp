@@ -1,5 +1,5 @@
 #pragma once
-// One function per header of common/contracts: the operations it declares.
+// One function per header of common/contracts, or for several of one shape: the operations they declare.
 
 #include "verification/ops/op.hpp"
 
@@ -12,7 +12,7 @@ std::vector<Op> loss_scaler_ops();
 std::vector<Op> grad_norm_ops();
 std::vector<Op> clip_ops();
 std::vector<Op> adam_ops();
-std::vector<Op> sgd_ops();
+std::vector<Op> one_buffer_ops();
 std::vector<Op> norm_form_ops();
 std::vector<Op> cast_ops();
 std::vector<Op> binned_sum_ops();

@@ -1,6 +1,7 @@
 #include "cuda/device/grad_norm.hpp"
 
 #include "cuda/host/grad_norm.hpp"
+#include "cuda/zero/phase_ops.hpp"
 #include "reference/grad_norm.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
@@ -45,6 +46,9 @@ std::vector<Op> grad_norm_ops() {
       run_accumulate(cuda::host::grad_norm_accumulate, cuda::host::grad_norm_normalise, norm_chunk_numel);
   accumulate.device =
       run_accumulate(cuda::device::grad_norm_accumulate, cuda::host::grad_norm_normalise, norm_chunk_numel);
+  accumulate.host_of = [](const cuda::PhaseOps& ops) {
+    return run_accumulate(ops.grad_norm_accumulate, cuda::host::grad_norm_normalise, norm_chunk_numel);
+  };
 
   Op normalise;
   normalise.name = "grad_norm_normalise";

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cuda/host/grad_scale.hpp"
+#include "cuda/zero/phase_ops.hpp"
 #include "reference/grad_scale.hpp"
 #include "verification/ops/families.hpp"
 
@@ -40,6 +41,7 @@ std::vector<Op> grad_scale_ops() {
   op.reference = run(reference::unscale);
   op.host = run(cuda::host::unscale);
   op.device = run(cuda::device::unscale);
+  op.host_of = [](const cuda::PhaseOps& ops) { return run(ops.unscale); };
   return {op};
 }
 

@@ -1,13 +1,13 @@
 // What L-BFGS needs besides dot products. Its optimizers are no operations: they are compared step by step.
 
-#include "cuda/lbfgs.hpp"
+#include "cuda/lbfgs/lbfgs.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 
-#include "reference/lbfgs.hpp"
+#include "reference/lbfgs/lbfgs.hpp"
 #include "verification/ops/families.hpp"
 
 namespace zeroproof::verification {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/exec.hpp"
@@ -12,6 +13,10 @@
 #include "common/base/span.hpp"
 #include "common/step/phase.hpp"
 #include "verification/ops/op_call.hpp"
+
+namespace zeroproof::cuda {
+struct PhaseOps;
+}
 
 namespace zeroproof::verification {
 
@@ -33,6 +38,8 @@ struct Op {
   std::vector<Fill> fills;             ///< what inputs can be made of
   std::int64_t largest = 20011;        ///< largest size of the sweep
   OpFunction reference, host, device;  ///< device: empty if the contract leaves it to the host
+  std::function<OpFunction(const cuda::PhaseOps&)> host_of =
+      {};  ///< the twin of another table, if it is in it
 
   /// Writes the operands whose content is `given`; the words are those of element `index`.
   std::function<void(OpCall&)> generate;

@@ -1,11 +1,12 @@
 #include "verification/ops/op_case.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "common/base/error.hpp"
-#include "common/step/config.hpp"
 #include "cuda/host/isa.hpp"
+#include "verification/case/id_pattern.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -33,79 +34,70 @@ std::vector<OpCaseSpec> cases_here() {
   return cases;
 }
 
-[[noreturn]] void refuse(const std::string& what, const std::string& text,
-                         const std::vector<std::string>& known) {
-  fail(ErrorCode::config, what + " '" + text + "' does not exist", "the case id names nothing that can run",
-       "did you mean " + nearest(text, known) + "?");
+constexpr std::array<Isa, 3> all_isas = {Isa::x86_64, Isa::x86_64_v3, Isa::x86_64_v4};
+
+std::string fill_part(Fill fill) { return "fill:" + std::string(name(fill)); }
+
+IdGrammar op_grammar() {
+  using Parts = std::vector<std::string>;
+  return {{"suite", [](const Parts&) { return Parts{"op"}; }},
+          {"operation", [](const Parts&) { return op_names(); }},
+          {"twin",
+           [](const Parts&) {
+             return Parts{"host", "device"};
+           }},
+          {"instruction set",
+           [](const Parts& before) {
+             if (before[2] == "device") return Parts{"cuda"};
+             Parts names;
+             for (const Isa isa : all_isas) names.emplace_back(cuda::host::name(isa));
+             return names;
+           }},
+          {"fill", [](const Parts& before) {
+             Parts fills;
+             for (const Fill fill : find_op(before[1])->fills) fills.push_back(fill_part(fill));
+             return fills;
+           }}};
 }
 
-Isa parse_isa(const std::string& text) {
-  std::vector<std::string> names;
-  for (const Isa isa : {Isa::x86_64, Isa::x86_64_v3, Isa::x86_64_v4}) {
-    names.emplace_back(cuda::host::name(isa));
-    if (names.back() == text) return isa;
-  }
-  refuse("instruction set", text, names);
-}
-
-Fill parse_fill_of(const Op& op, const std::string& text) {
-  std::vector<std::string> names;
-  for (const Fill fill : op.fills) {
-    names.push_back("fill:" + std::string(name(fill)));
-    if (names.back() == text) return fill;
-  }
-  refuse("fill", text, names);
-}
-
-OpCaseSpec parse_id(const std::vector<std::string>& parts) {
+/// The case of a complete id.
+OpCaseSpec case_of(const std::string& id) {
+  const std::vector<std::string> parts = id_parts(id);
   OpCaseSpec spec;
   spec.op = find_op(parts[1]);
-  if (spec.op == nullptr) refuse("operation", parts[1], op_names());
   spec.device = parts[2] == "device";
-  if (!spec.device && parts[2] != "host") refuse("twin", parts[2], {"host", "device"});
   ZP_CHECK(!spec.device || spec.op->device, ErrorCode::config, spec.op->name + " has no device twin",
            "the contract leaves it to the host", "use op/" + spec.op->name + "/host/...");
-  if (spec.device) {
-    if (parts[3] != "cuda") refuse("device kind", parts[3], {"cuda"});
-    spec.isa = Isa::best;
-  } else {
-    spec.isa = parse_isa(parts[3]);
+  spec.isa = Isa::best;
+  for (const Isa isa : all_isas) {
+    if (cuda::host::name(isa) == parts[3]) spec.isa = isa;
   }
-  spec.fill = parse_fill_of(*spec.op, parts[4]);
+  spec.fill = *std::find_if(spec.op->fills.begin(), spec.op->fills.end(),
+                            [&](Fill fill) { return fill_part(fill) == parts[4]; });
   return spec;
 }
 
 }  // namespace
 
 std::string OpCaseSpec::id() const {
-  return "op/" + op->name + (device ? "/device/cuda" : "/host/" + std::string(cuda::host::name(isa))) +
-         "/fill:" + std::string(name(fill));
+  return "op/" + op->name + (device ? "/device/cuda" : "/host/" + std::string(cuda::host::name(isa))) + "/" +
+         fill_part(fill);
 }
 
 std::string OpCaseSpec::side() const {
   return device ? "device" : "host " + std::string(cuda::host::name(isa));
 }
 
-bool names_ops(const std::string& pattern) {
-  return pattern == "op" || pattern.rfind("op/", 0) == 0 || find_op(pattern) != nullptr;
-}
-
 std::vector<OpCaseSpec> op_cases(const std::string& pattern) {
-  const std::vector<std::string> parts = id_parts(pattern);
-  const bool wild = pattern.find_first_of("*?") != std::string::npos;
-  if (!wild && parts.size() == 5) return {parse_id(parts)};
-  if (!wild && parts.size() >= 2 && parts[0] == "op" && !parts[1].empty() && find_op(parts[1]) == nullptr) {
-    refuse("operation", parts[1], op_names());
-  }
-  std::string prefix = find_op(pattern) != nullptr ? "op/" + pattern + "/"
-                       : pattern == "op"           ? "op/"
-                                                   : pattern;
-  if (parts.size() == 2 && find_op(parts[1]) != nullptr) prefix += "/";  // op/clip is not op/clip_coef
-  std::vector<OpCaseSpec> selected;
-  for (const OpCaseSpec& spec : cases_here()) {
-    if (wild ? matches(pattern, spec.id()) : spec.id().rfind(prefix, 0) == 0) selected.push_back(spec);
-  }
-  return selected;
+  const std::vector<std::string> ids =
+      select_ids(find_op(pattern) != nullptr ? "op/" + pattern : pattern, op_grammar(), [] {
+        std::vector<std::string> usual;
+        for (const OpCaseSpec& spec : cases_here()) usual.push_back(spec.id());
+        return usual;
+      });
+  std::vector<OpCaseSpec> cases;
+  for (const std::string& id : ids) cases.push_back(case_of(id));
+  return cases;
 }
 
 std::vector<CallShape> sweep(const Op& op, Fill fill, std::uint64_t seed) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "verification/check_result.hpp"
+#include "verification/case/result.hpp"
 #include "verification/ops/op.hpp"
 
 namespace zeroproof::verification {
@@ -18,9 +18,6 @@ struct OpCaseSpec {
   std::string id() const;
   std::string side() const;  ///< "host x86-64", "device"
 };
-
-/// True if a pattern on the command line means operations: it starts with "op/", or is the name of one.
-bool names_ops(const std::string& pattern);
 
 /// The cases a pattern selects among those of this machine: every instruction set it has (only ZP_ISA's if that is
 /// set), and the device, which is there to be skipped aloud where none answers. A complete id selects its case
@@ -38,6 +35,6 @@ struct OpRunOptions {
 };
 
 /// Runs the cases; the reference computes each set of inputs once for all twins that are compared on it.
-std::vector<CheckResult> run_op_cases(const std::vector<OpCaseSpec>& cases, const OpRunOptions& options);
+std::vector<Result> run_op_cases(const std::vector<OpCaseSpec>& cases, const OpRunOptions& options);
 
 }  // namespace zeroproof::verification

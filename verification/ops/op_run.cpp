@@ -6,8 +6,9 @@
 #include "common/base/fpenv.hpp"
 #include "cuda/device/device.hpp"
 #include "cuda/host/isa.hpp"
-#include "verification/compare.hpp"
+#include "verification/compare/judge.hpp"
 #include "verification/ops/op_case.hpp"
+#include "verification/program/plant.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -38,12 +39,33 @@ std::vector<std::pair<std::string, std::string>> inputs_at(const Op& op, const O
   return inputs;
 }
 
+/// The outputs in the order data flow through them: a master is made from the moments, whatever the order of operands.
+std::vector<std::size_t> outputs_in_flow(const Op& op) {
+  const auto is_moment = [&](std::size_t k) {
+    const Content content = op.operands[k].content;
+    return content == Content::moment || content == Content::second_moment;
+  };
+  std::vector<std::size_t> outputs;
+  for (std::size_t k = 0; k < op.operands.size(); ++k) {
+    if (op.operands[k].access != Access::in) outputs.push_back(k);
+  }
+  const auto last_moment = std::find_if(outputs.rbegin(), outputs.rend(), is_moment).base();
+  std::stable_partition(outputs.begin(), last_moment,
+                        [&](std::size_t k) { return op.operands[k].content != Content::weight; });
+  return outputs;
+}
+
 /// One twin against the reference, over all points of a sweep.
 class OpJudge {
  public:
-  OpJudge(const OpCaseSpec& spec, const OpRunOptions& options) : spec_(spec), options_(options) {
+  OpJudge(const OpCaseSpec& spec, const OpRunOptions& options)
+      : spec_(spec), options_(options), host_(spec.op->host) {
+    if (!options.fault.empty() && spec.op->host_of) {
+      host_ = spec.op->host_of(plant_fault(options.fault, cuda::host_ops()));
+    }
     result_.id = spec.id();
-    result_.suite = spec.op->name;
+    result_.suite = "op";
+    result_.group = spec.op->name;
     result_.side = spec.side();
     result_.exactness = name(spec.op->exactness);
     result_.replay = options.replay_line ? options.replay_line(result_.id) : result_.id;
@@ -60,9 +82,8 @@ class OpJudge {
     const auto begin = Clock::now();
     OpCall candidate = pristine.fresh();
     candidate.exec.isa = spec_.isa;
-    candidate.exec.fault = options_.fault;
     try {
-      (spec_.device ? spec_.op->device : spec_.op->host)(candidate);
+      (spec_.device ? spec_.op->device : host_)(candidate);
       compare_call(pristine, reference, candidate);
     } catch (const Error& error) {
       end(error.code() == ErrorCode::unavailable ? Status::skipped : Status::error, error.what());
@@ -80,12 +101,19 @@ class OpJudge {
 
   bool runs() const { return !over_; }
 
-  CheckResult result() {
-    if (over_ || result_.status == Status::fail) return result_;
-    if (result_.compared == 0) {
+  Result result() {
+    result_.compared = judge_.compared();
+    result_.differing = judge_.differing();
+    result_.divergence = judge_.first();
+    if (over_) return result_;
+    if (result_.divergence) {
+      result_.status = Status::fail;
+      result_.reason = describe(*result_.divergence);
+    } else if (result_.compared == 0) {
       result_.status = Status::mistrusted;
       result_.reason = "nothing was compared";
-    } else if (8 * telling_ < elements_) {
+    } else if (spec_.fill != Fill::zero &&
+               8 * telling_ < elements_) {  // zeros are a control: they are to stay
       result_.status = Status::mistrusted;
       result_.reason = "fewer than one result in eight is a number other than zero";
     }
@@ -94,18 +122,17 @@ class OpJudge {
 
  private:
   void compare_call(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
-    const bool failed_before = result_.first.has_value();
+    const bool failed_before = judge_.first().has_value();
     compare_buffers(pristine, reference, candidate);
-    if (result_.first.has_value() && !failed_before) keep_tensors(pristine, reference, candidate);
+    if (judge_.first().has_value() && !failed_before) keep_tensors(pristine, reference, candidate);
   }
 
   void compare_buffers(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
     const std::string damage = candidate.damage(pristine);
-    if (!damage.empty()) fail_with(damage, {"", shape_text(*spec_.op, pristine.shape()), "", "", {}});
+    if (!damage.empty()) judge_.note(place(pristine, "", damage));
     if (spec_.op->exactness == Exactness::bounded) return compare_bounded(pristine, candidate);
     std::int64_t best_telling = 0;
-    for (std::size_t k = 0; k < spec_.op->operands.size(); ++k) {
-      if (spec_.op->operands[k].access == Access::in) continue;
+    for (const std::size_t k : outputs_in_flow(*spec_.op)) {
       compare_output(k, pristine, reference, candidate);
       best_telling = std::max(best_telling, telling_elements(k, reference));
     }
@@ -132,17 +159,15 @@ class OpJudge {
 
   void compare_bounded(const OpCall& pristine, const OpCall& candidate) {
     const double ratio = spec_.op->bound_ratio(candidate);
-    ++result_.compared;
     ++elements_;
     telling_ += ratio > 0 ? 8 : 0;
     result_.worst_ratio = std::max(result_.worst_ratio, ratio);
+    judge_.count({1, 0, {}, -1}, DType::fp64, {});
     if (ratio <= 1) return;
-    ++result_.differing;
-    fail_with("the error is beyond its bound", {"result",
-                                                shape_text(*spec_.op, pristine.shape()),
-                                                "at most 1 of the allowed error",
-                                                std::to_string(ratio),
-                                                {}});
+    Divergence d = place(pristine, "result", "has an error beyond its bound");
+    d.reference_value = "at most 1 of the allowed error";
+    d.candidate_value = std::to_string(ratio);
+    judge_.note(std::move(d), 1);
   }
 
   void compare_output(std::size_t k, const OpCall& pristine, const OpCall& reference,
@@ -151,27 +176,21 @@ class OpJudge {
     const TensorView want = reference.view(k);
     const TensorView got = candidate.view(k);
     const Comparison comparison = compare(want, got, 0, want.numel);
-    result_.compared += comparison.compared;
-    result_.differing += comparison.differing;
-    if (!comparison.first) return;
-    result_.ulps.add(want, got);
-    CheckDifference difference;
-    difference.output = operand.name + "[" + std::to_string(comparison.first->index) + "]";
-    difference.shape = shape_text(*spec_.op, pristine.shape());
-    difference.expected = show_bits(operand.dtype, comparison.first->reference_bits);
-    difference.got = show_bits(operand.dtype, comparison.first->candidate_bits);
-    if (operand.per_element > 0) {
-      difference.inputs = inputs_at(*spec_.op, pristine, comparison.first->index / operand.per_element);
-    }
-    const std::string reason = difference.output + " differs from the reference";
-    fail_with(reason, std::move(difference));
+    if (comparison.first) result_.ulps.add(want, got);
+    judge_.count(comparison, operand.dtype, place(pristine, operand.name, "differs from the reference"),
+                 [&](Divergence& d, std::int64_t first, std::int64_t) {
+                   if (operand.per_element == 0) return;
+                   d.inputs = inputs_at(*spec_.op, pristine, first / operand.per_element);
+                 });
   }
 
-  void fail_with(const std::string& reason, CheckDifference difference) {
-    result_.status = Status::fail;
-    if (result_.first) return;
-    result_.reason = reason;
-    result_.first = std::move(difference);
+  Divergence place(const OpCall& pristine, const std::string& buffer, const std::string& what) const {
+    Divergence d;
+    d.phase.reset();
+    d.buffer = buffer;
+    d.what = what;
+    d.call = shape_text(*spec_.op, pristine.shape());
+    return d;
   }
 
   /// What one result is: an element, or the whole of an operation that has only fixed outputs.
@@ -196,7 +215,9 @@ class OpJudge {
 
   OpCaseSpec spec_;
   const OpRunOptions& options_;
-  CheckResult result_;
+  OpFunction host_;
+  Result result_;
+  Judge judge_;
   bool over_ = false;
   std::int64_t telling_ = 0, elements_ = 0;
 };
@@ -220,9 +241,9 @@ void run_group(std::vector<OpJudge>& judges, const Op& op, Fill fill, const OpRu
 
 }  // namespace
 
-std::vector<CheckResult> run_op_cases(const std::vector<OpCaseSpec>& cases, const OpRunOptions& options) {
+std::vector<Result> run_op_cases(const std::vector<OpCaseSpec>& cases, const OpRunOptions& options) {
   require_fp_environment("the thread that compares operations");
-  std::vector<CheckResult> results(cases.size());
+  std::vector<Result> results(cases.size());
   std::vector<bool> done(cases.size(), false);
   double finished = 0;
   for (std::size_t first = 0; first < cases.size(); ++first) {

@@ -90,19 +90,19 @@ void draw(OpCall& call) {
 /// The rule and the options that mostly belong to it: one in thirty-two has options of another rule.
 OptimizerHyper hyper_from(Span<const double> h, std::uint64_t flags) {
   OptimizerHyper hyper;
-  hyper.rule = static_cast<UpdateRule>(flags % 4U);
+  hyper.rule = update_rules[flags % update_rules.size()].rule;
   const bool stray =
       flags >> 2 & 1U && flags >> 3 & 1U && flags >> 4 & 1U && flags >> 5 & 1U && flags >> 6 & 1U;
-  const bool adam = hyper.rule == UpdateRule::adamw || hyper.rule == UpdateRule::adam;
+  const RuleTraits& rule = traits_of(hyper.rule);
   hyper.lr = h[0];
   hyper.beta1 = static_cast<float>(h[1]);
   hyper.beta2 = static_cast<float>(h[2]);
   hyper.eps = h[3];
   hyper.weight_decay = h[4];
   hyper.bias_correction = (flags >> 7 & 3U) != 0;
-  hyper.amsgrad = (adam || stray) && (flags >> 9 & 1U) != 0;
+  hyper.amsgrad = (rule.exp_avg_sq || stray) && (flags >> 9 & 1U) != 0;
   hyper.maximize = (flags >> 10 & 1U) != 0;
-  if (hyper.rule == UpdateRule::sgd || stray) {
+  if (rule.momentum_buffer || stray) {
     hyper.momentum = h[5];
     hyper.dampening = h[6];
     hyper.nesterov = (flags >> 11 & 1U) != 0 && (stray || (hyper.momentum > 0 && hyper.dampening == 0));

@@ -6,9 +6,11 @@
 #include <iterator>
 
 #include "common/base/error.hpp"
-#include "common/io/safetensors_reader.hpp"
-#include "common/step/config.hpp"
-#include "verification/experiment.hpp"
+#include "verification/case/experiment.hpp"
+#include "verification/config/config.hpp"
+#include "verification/io/regular_file.hpp"
+#include "verification/io/safetensors_reader.hpp"
+#include "verification/workload/recorded.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -43,14 +45,20 @@ PlannedModel safetensors_model(const std::string& path) {
   limits.header_bytes = largest_safetensors_header;
   const SafetensorsReader reader = SafetensorsReader::open(path, limits);
   PlannedModel model{path, {}, false};
-  for (const SafeTensor& tensor : reader.header().tensors)
+  for (const SafeTensor& tensor : reader.header().tensors) {
+    ZP_CHECK(!workload::is_gradient_name(tensor.name), ErrorCode::config,
+             path + " is a recording: it holds " + shown_name(tensor.name),
+             "the gradients of every micro-batch would be planned for as if they were parameters",
+             "name a file with a model's parameters, or the workload that was recorded");
     model.tensors.push_back({{tensor.name, tensor.shape}, -1});
+  }
   ZP_CHECK(!model.tensors.empty(), ErrorCode::config, path + " holds no tensor",
            "there is nothing to plan for", "name a file with a model's parameters");
   return model;
 }
 
 std::string read_text(const std::string& path) {
+  require_regular_file(path, "model description");
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   ZP_CHECK(file.good() || file.eof(), ErrorCode::io, "model description " + path + " cannot be read",

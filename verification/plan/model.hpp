@@ -21,7 +21,8 @@ struct PlannedModel {
   std::int64_t numel() const;
 };
 
-/// `what` is a workload (byte_gpt, byte_gpt_tiny), a file *.toml or a file *.safetensors, of which only the header is read.
+/// `what` is a workload (byte_gpt, byte_gpt_tiny), a file *.toml or a file *.safetensors, of which only the header is
+/// read.
 /// Errors: ErrorCode::config, naming file, line and key; ErrorCode::io if a file cannot be read.
 PlannedModel load_model(const std::string& what);
 
@@ -33,8 +34,9 @@ PlannedModel parse_model_toml(const std::string& text, const std::string& file_n
 /// Tensors of one TP rank. Errors (ErrorCode::config): a cut dimension that tp does not divide.
 std::vector<ParamSpec> tp_shapes(const PlannedModel& model, int tp);
 
-/// Stretches that are gathered and reduced together in stage 3 [ZeRO:units], from names: neighbours that agree up to the
-/// first dot-separated part that ends in a digit ("layers.3", "block3") are one unit, neighbours without such a part are one too.
+/// Stretches that are gathered and reduced together in stage 3 [ZeRO:units], from names: neighbours that agree up to
+/// the first dot-separated part that ends in a digit ("layers.3", "block3") are one unit, neighbours without such a
+/// part are one too.
 std::vector<FlatRange> named_units(const FlatLayout& layout);
 
 }  // namespace zeroproof::verification

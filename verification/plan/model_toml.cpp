@@ -7,8 +7,8 @@
 #include <toml++/toml.h>
 
 #include "common/base/error.hpp"
-#include "common/io/safetensors_types.hpp"
-#include "common/step/config.hpp"
+#include "verification/config/nearest.hpp"
+#include "verification/io/safetensors_types.hpp"
 #include "verification/plan/model.hpp"
 
 namespace zeroproof::verification {
@@ -58,7 +58,7 @@ Entry read_entry(const std::string& file, const toml::table& table) {
     const std::string text(key.str());
     if (std::find(keys.begin(), keys.end(), text) != keys.end()) continue;
     reject(file, node, "key " + shown_name(text) + " is unknown", "it would have no effect",
-           "did you mean " + nearest(text, keys) + "?");
+           suggestion(text, keys));
   }
   Entry entry;
   const toml::node* name = table.get("name");

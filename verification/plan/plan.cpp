@@ -21,9 +21,9 @@ struct RankKind {
   auto operator<=>(const RankKind&) const = default;
 };
 
-StepShape shape_of(const PlanSettings& settings, const FlatLayout& layout, int stage,
-                   std::int64_t data_rank) {
-  StepShape shape;
+PredictedStep shape_of(const PlanSettings& settings, const FlatLayout& layout, int stage,
+                       std::int64_t data_rank) {
+  PredictedStep shape;
   const int data_ranks = settings.grid.data_ranks();
   shape.stage = stage;
   shape.instances = settings.instances;
@@ -34,7 +34,7 @@ StepShape shape_of(const PlanSettings& settings, const FlatLayout& layout, int s
   shape.cp = settings.grid.cp;
   shape.order = settings.order;
   shape.param_dtype = settings.param_dtype;
-  shape.leaf_dtype = settings.leaf_dtype;
+  shape.grad_dtype = settings.grad_dtype;
   shape.micro_batches = settings.micro_batches;
   shape.state_buffers = state_buffer_count(settings.hyper);
   shape.norm = settings.hyper.norm;
@@ -46,7 +46,7 @@ StepShape shape_of(const PlanSettings& settings, const FlatLayout& layout, int s
 
 /// Entries combined with every leaf of a rank that keeps its leaves; for the others it is enough how many
 /// there are.
-std::vector<std::int64_t> stack_of(const StepShape& shape, std::int64_t data_rank) {
+std::vector<std::int64_t> stack_of(const PredictedStep& shape, std::int64_t data_rank) {
   const std::vector<std::int64_t> leaves = leaves_of(shape, data_rank);
   if (!shape.keeps_leaves()) return {static_cast<std::int64_t>(leaves.size())};
   NodeCount stack;
@@ -56,7 +56,7 @@ std::vector<std::int64_t> stack_of(const StepShape& shape, std::int64_t data_ran
 }
 
 /// The same for all ranks of an instance: what is left on stacks, and what arrives in every micro-step.
-std::vector<std::int64_t> instance_of(const StepShape& shape) {
+std::vector<std::int64_t> instance_of(const PredictedStep& shape) {
   if (shape.instances == 1) return {};
   std::vector<std::vector<std::int64_t>> leaves;
   std::size_t most = 0;
@@ -85,7 +85,7 @@ std::vector<std::int64_t> ranks_to_compute(const PlanSettings& settings, const F
   std::map<RankKind, std::int64_t> first;
   std::vector<std::int64_t> instance;
   for (std::int64_t rank = 0; rank < settings.grid.data_ranks(); ++rank) {
-    const StepShape shape = shape_of(settings, layout, stage, rank);
+    const PredictedStep shape = shape_of(settings, layout, stage, rank);
     if (shape.rank == 0) instance = instance_of(shape);
     const std::int64_t rest = shape.padded_numel % settings.bucket_numel;
     const std::int64_t full = std::min(settings.bucket_numel, shape.padded_numel);
@@ -105,12 +105,23 @@ PaperBytes papers_of(int stage, std::int64_t numel, std::int64_t ranks) {
           8 * psi / (stage >= 1 ? n : 1)};
 }
 
+/// Messages of a line as the model counts them. Units are gathered whole, however long they are, and buckets one by
+/// one: so that stages can be compared, what is longer than a rank's part of a bucket counts as so many parts.
+double modelled_messages(const TrafficLine& line, const PredictedStep& shape, std::int64_t bucket_numel) {
+  const auto messages = static_cast<double>(line.messages);
+  if (line.what != "units") return messages;
+  const double part = static_cast<double>(num_bytes(shape.param_dtype) * bucket_numel) / shape.world_size;
+  return std::max(messages, static_cast<double>(line.sent_bytes) / part);
+}
+
 /// messages * alpha + bytes / beta, and bytes / memory bandwidth: a model, not a measurement.
-StepTime time_of(const StepTraffic& traffic, const StepShape& shape, const MachineModel& machine) {
+StepTime time_of(const StepTraffic& traffic, const PredictedStep& shape, const PlanSettings& settings) {
+  const MachineModel& machine = settings.machine;
   StepTime time;
   for (const TrafficLine& line : traffic.lines) {
-    const double us = static_cast<double>(line.messages) * machine.alpha_us +
-                      static_cast<double>(line.sent_bytes) / (machine.beta_gbs * 1e3);
+    const double latency = modelled_messages(line, shape, settings.bucket_numel) * machine.alpha_us;
+    const double us = latency + static_cast<double>(line.sent_bytes) / (machine.beta_gbs * 1e3);
+    time.latency_us += latency;
     double& part = line.phase == Phase::reduce   ? time.reduce_us
                    : line.phase == Phase::norm   ? time.norm_us
                    : line.phase == Phase::gather ? time.gather_us
@@ -124,9 +135,10 @@ StepTime time_of(const StepTraffic& traffic, const StepShape& shape, const Machi
 
 /// The shapes of the ranks to compute, with units: in every stage leaves come from a model that runs layer by
 /// layer.
-std::vector<StepShape> shapes_of(const PlanSettings& settings, const FlatLayout& layout,
-                                 const PlannedModel& model, const std::vector<FlatRange>& units, int stage) {
-  std::vector<StepShape> shapes;
+std::vector<PredictedStep> shapes_of(const PlanSettings& settings, const FlatLayout& layout,
+                                     const PlannedModel& model, const std::vector<FlatRange>& units,
+                                     int stage) {
+  std::vector<PredictedStep> shapes;
   for (const std::int64_t rank : ranks_to_compute(settings, layout, stage)) {
     shapes.push_back(shape_of(settings, layout, stage, rank));
     set_contract_buckets(shapes.back(), layout.padded_numel(), settings.bucket_numel);
@@ -138,8 +150,8 @@ std::vector<StepShape> shapes_of(const PlanSettings& settings, const FlatLayout&
   }
   std::vector<int> visits;
   for (std::size_t unit = 0; unit < units.size(); ++unit) visits.push_back(static_cast<int>(unit));
-  std::vector<StepShape*> all;
-  for (StepShape& shape : shapes) all.push_back(&shape);
+  std::vector<PredictedStep*> all;
+  for (PredictedStep& shape : shapes) all.push_back(&shape);
   const ContractOwnership ownership(settings.grid.data_ranks() / settings.instances, layout.padded_numel(),
                                     settings.bucket_numel);
   set_units(all, layout, ownership, units, visits, 0);
@@ -150,7 +162,7 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout, con
                      const std::vector<FlatRange>& units, int stage) {
   StagePlan plan;
   plan.stage = stage;
-  for (const StepShape& shape : shapes_of(settings, layout, model, units, stage)) {
+  for (const PredictedStep& shape : shapes_of(settings, layout, model, units, stage)) {
     const std::int64_t rank = std::int64_t{shape.instance} * shape.world_size + shape.rank;
     RankPlan one{rank, shape.shard_numel, {}, {}, predict_traffic(shape)};
     one.memory = predict_memory(shape, &one.at_peak);
@@ -161,7 +173,7 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout, con
     }
     if (first || one.memory.total_peak < plan.smallest.memory.total_peak) plan.smallest = one;
     if (!first && one.memory.total_peak <= plan.largest.memory.total_peak) continue;
-    plan.time = time_of(one.traffic, shape, settings.machine);
+    plan.time = time_of(one.traffic, shape, settings);
     plan.largest = std::move(one);
   }
   plan.papers = papers_of(stage, layout.numel(), settings.grid.data_ranks() / settings.instances);
@@ -212,7 +224,7 @@ ProcessGrid planned_grid(const std::string& text, std::int64_t world) {
   return {dp, cp, tp};
 }
 
-std::int64_t update_bytes(const StepShape& shape) {
+std::int64_t update_bytes(const PredictedStep& shape) {
   const std::int64_t per_element = 4 + 8 * (1 + shape.state_buffers) + num_bytes(shape.param_dtype);
   return per_element * shape.kept_numel();
 }

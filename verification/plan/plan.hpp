@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "common/layout/memory_model.hpp"
 #include "common/layout/process_grid.hpp"
-#include "common/layout/step_shape.hpp"
-#include "common/layout/traffic_model.hpp"
 #include "verification/plan/model.hpp"
+#include "verification/predict/memory_model.hpp"
+#include "verification/predict/predicted_step.hpp"
+#include "verification/predict/traffic_model.hpp"
 
 namespace zeroproof::verification {
 
@@ -27,7 +27,7 @@ struct PlanSettings {
   int instances = 1;
   std::vector<int> stages = {0, 1, 2, 3};
   DType param_dtype = DType::bf16;
-  DType leaf_dtype = DType::fp32;
+  DType grad_dtype = DType::fp32;
   OptimizerHyper hyper;
   std::int64_t micro_batches = 0;  ///< M; 0: one for every data parallel rank
   MicroBatchOrder order = MicroBatchOrder::by_stage;
@@ -52,6 +52,7 @@ struct PaperBytes {
 
 struct StepTime {
   double reduce_us = 0, norm_us = 0, update_us = 0, gather_us = 0, other_us = 0;
+  double latency_us = 0;  ///< of these: starting messages, whatever is in them
   double total_us() const { return reduce_us + norm_us + update_us + gather_us + other_us; }
 };
 
@@ -78,7 +79,8 @@ struct Plan {
 };
 
 /// "2x1x4", of at most most_planned_ranks ranks. world: ranks it must multiply out to, 0 for any.
-/// Errors (ErrorCode::config): no grid, a size that cannot be, or a wrong product, naming the nearest grid that is right.
+/// Errors (ErrorCode::config): no grid, a size that cannot be, or a wrong product, naming the nearest grid that is
+/// right.
 ProcessGrid planned_grid(const std::string& text, std::int64_t world);
 
 /// Errors: ErrorCode::config if settings and model do not fit.
@@ -86,6 +88,6 @@ Plan make_plan(const PlannedModel& model, const PlanSettings& settings);
 
 /// Bytes that the update and the norm of one step move on a rank, by the passes of a fused step: the norm reads G;
 /// the update reads G, reads and writes master and state, writes the parameter.
-std::int64_t update_bytes(const StepShape& shape);
+std::int64_t update_bytes(const PredictedStep& shape);
 
 }  // namespace zeroproof::verification

@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
-#include "verification/contract_version.hpp"
 #include "verification/plan/counts.hpp"
 #include "verification/plan/report.hpp"
+#include "verification/program/contract_version.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -62,6 +62,7 @@ Json stage(const StagePlan& stage) {
             {"update", t.update_us},
             {"gather", t.gather_us},
             {"other", t.other_us},
+            {"of_which_latency", t.latency_us},
             {"sum", t.total_us()}}}};
 }
 
@@ -99,7 +100,7 @@ std::string plan_json(const Plan& plan) {
                        {"instances", s.instances},
                        {"rule", name(s.hyper.rule)},
                        {"param_dtype", name(s.param_dtype)},
-                       {"leaf_dtype", name(s.leaf_dtype)},
+                       {"grad_dtype", name(s.grad_dtype)},
                        {"micro_batches", s.micro_batches},
                        {"order", name(s.order)},
                        {"bucket_numel", s.bucket_numel},

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "verification/plan/report.hpp"
-#include "verification/report_style.hpp"
+#include "verification/report/report_style.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "verification/contract_text.hpp"
-#include "verification/contract_version.hpp"
 #include "verification/plan/counts.hpp"
 #include "verification/plan/report.hpp"
-#include "verification/report_style.hpp"
+#include "verification/program/contract_text.hpp"
+#include "verification/program/contract_version.hpp"
+#include "verification/report/report_style.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -31,7 +31,7 @@ void add_inputs(std::string& out, const Plan& plan) {
                      s.grid.id(), grouped(s.grid.world_size()), grouped(s.grid.data_ranks() / s.instances),
                      s.instances > 1 ? fmt::format(", {} instances", s.instances) : "");
   out += fmt::format("{}, {} parameters, {} leaves, M = {}, order {}, buckets of {} elements\n",
-                     name(s.hyper.rule), name(s.param_dtype), name(s.leaf_dtype), grouped(s.micro_batches),
+                     name(s.hyper.rule), name(s.param_dtype), name(s.grad_dtype), grouped(s.micro_batches),
                      name(s.order), grouped(s.bucket_numel));
   out += fmt::format("units (stages 2 and 3): {}, by name, the largest of {} elements\n",
                      grouped(plan.num_units), grouped(plan.largest_unit));
@@ -108,6 +108,7 @@ void add_times(std::string& out, const Plan& plan, const Paint& paint) {
   out += fmt::format("  alpha {} us per message, beta {} GB/s sent, memory {} GB/s\n", m.alpha_us, m.beta_gbs,
                      m.memory_gbs);
   out += "  collective: messages * alpha + bytes / beta; norm: 4 bytes per element / memory, and words\n";
+  out += "  units longer than buckets count as the messages of so many buckets, as in the other stages\n";
   out += "  update: (4 + 8 * (1 + state buffers) + parameter) bytes per element / memory\n";
   out += fmt::format("  {:<5}  {:>13} {:>13} {:>13} {:>13} {:>13} {:>13}   us\n", "stage", "reduce", "norm",
                      "update", "gather", "other", "sum");
@@ -116,6 +117,31 @@ void add_times(std::string& out, const Plan& plan, const Paint& paint) {
     out += fmt::format("  {:<5}  {:>13.1f} {:>13.1f} {:>13.1f} {:>13.1f} {:>13.1f} {:>13.1f}\n", stage.stage,
                        t.reduce_us, t.norm_us, t.update_us, t.gather_us, t.other_us, t.total_us());
   }
+}
+
+/// Where starting messages takes more than half of the time, sums of stages say how many there are, not how long.
+void add_latency_warning(std::string& out, const Plan& plan, const Paint& paint) {
+  const PlanSettings& s = plan.settings;
+  std::string stages;
+  for (const StagePlan& stage : plan.stages) {
+    if (2 * stage.time.latency_us <= stage.time.total_us()) continue;
+    stages += fmt::format("{}{} ({:.0f} %)", stages.empty() ? "" : ", ", stage.stage,
+                          100 * stage.time.latency_us / stage.time.total_us());
+  }
+  if (stages.empty()) return;
+  const double even =
+      s.machine.alpha_us * s.machine.beta_gbs * 1e3;  // bytes that take as long to send as to start
+  const double wanted = even * static_cast<double>(s.grid.data_ranks() / s.instances) / 4;
+  const std::int64_t bucket = (static_cast<std::int64_t>(wanted) / layout_alignment + 1) * layout_alignment;
+  const bool helps = bucket > s.bucket_numel && bucket <= plan.padded_numel;
+  const std::string text =
+      fmt::format(
+          "latency dominates stages {}; below alpha * beta = {} a message costs more to start than to send, "
+          "and these sums compare numbers of messages; ",
+          stages, short_bytes(even)) +
+      (helps ? fmt::format("--bucket {} makes them that long", bucket)
+             : "the model is too small for messages that long");
+  out += paint("33", "  warning") + "\n" + wrapped({text}, plan_columns, "  ");
 }
 
 void add_counts(std::string& out, const std::string& title, const std::vector<Count>& counts,
@@ -149,6 +175,7 @@ std::string plan_text(const Plan& plan, const PlanSections& sections, bool colou
       add_traffic(out, stage, paint);
     }
     add_times(out, plan, paint);
+    add_latency_warning(out, plan, paint);
   }
   const std::string terms = "P parameters of a TP rank, d ranks that share the state";
   if (sections.zero_paper) add_counts(out, "the ZeRO paper: " + terms, zero_paper_counts(plan), paint);

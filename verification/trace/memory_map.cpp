@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "common/layout/memory_model.hpp"
+#include "verification/predict/memory_model.hpp"
 #include "verification/trace/sections.hpp"
 
 namespace zeroproof::verification {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "common/base/float_formats.hpp"
 
@@ -29,27 +28,17 @@ std::string without_trailing_spaces(const std::string& line) {
 }  // namespace
 
 std::string shown_value(std::uint64_t bits, DType dtype) {
-  const auto word = static_cast<std::uint32_t>(bits);
-  switch (dtype) {
-    case DType::fp32:
-      return fmt::format("{:#010x} {:.9g}", word, static_cast<double>(std::bit_cast<float>(word)));
-    case DType::bf16:
-      return fmt::format("{:#06x} {:.9g}", word,
-                         static_cast<double>(to_float(bf16{static_cast<std::uint16_t>(bits)})));
-    case DType::fp16:
-      return fmt::format("{:#06x} {:.9g}", word,
-                         static_cast<double>(to_float(fp16{static_cast<std::uint16_t>(bits)})));
-    case DType::fp64:
-      return fmt::format("{:#018x} {:.17g}", bits, std::bit_cast<double>(bits));
-    case DType::u32:
-      return fmt::format("{:#010x} {}", word, word);
-    case DType::u64:
-      return fmt::format("{:#018x} {}", bits, bits);
-    case DType::e4m3:
-    case DType::e5m2:
-      break;
-  }
-  return fmt::format("{:#x}", bits);
+  return visit_format(dtype, [&](auto format) {
+    using Format = decltype(format);
+    const std::size_t width = 2 + 2 * sizeof(typename Format::Bits);
+    if constexpr (Format::is_float) {
+      const int digits =
+          std::max(9, Format::digits);  // those of fp32, so that a narrow value is seen as it is used
+      return fmt::format("{:#0{}x} {:.{}g}", bits, width, value_of<Format>(bits), digits);
+    } else {
+      return fmt::format("{:#0{}x} {}", bits, width, bits);
+    }
+  });
 }
 
 std::string table(const TraceColumn& labels, const std::vector<TraceColumn>& columns) {

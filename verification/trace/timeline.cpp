@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "verification/contract_version.hpp"
+#include "verification/program/contract_version.hpp"
 #include "verification/trace/trace.hpp"
 
 namespace zeroproof::verification {

@@ -8,8 +8,8 @@
 #include "common/base/philox.hpp"
 #include "common/comm/threads.hpp"
 #include "reference/distributed_optimizer.hpp"
-#include "verification/case_run.hpp"
 #include "verification/trace/timed_communicator.hpp"
+#include "verification/training/case_run.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -34,10 +34,10 @@ void check(const TraceSettings& settings) {
 }
 
 /// The leaves of a TracedModel.
-class TracedLeaves final : public LeafSource {
+class TracedGrads final : public GradSource {
  public:
-  explicit TracedLeaves(const TracedModel& model) : model_(model) {}
-  TensorView leaf(std::int64_t micro_batch) override {
+  explicit TracedGrads(const TracedModel& model) : model_(model) {}
+  TensorView micro_batch_grad(std::int64_t micro_batch) override {
     values_ = model_.leaves()[static_cast<std::size_t>(micro_batch)];
     return {values_.data(), DType::fp32, numel(Span<const float>(values_))};
   }
@@ -65,7 +65,7 @@ class CopyingTap final : public StepTap {
 };
 
 /// DistributedOptimizer::step, with the time of every phase.
-void timed_step(DistributedOptimizer& optimizer, LeafSource& leaves, const TraceClock& clock,
+void timed_step(DistributedOptimizer& optimizer, GradSource& leaves, const TraceClock& clock,
                 TracedRank& rank) {
   CopyingTap tap(rank.buffers);
   for (const Phase phase : all_phases) {
@@ -92,7 +92,7 @@ std::vector<TracedRank> run_side(const StepTrace& trace, const Make& make) {
     const std::unique_ptr<DistributedOptimizer> optimizer = make(setup);
     optimizer->load_state(trace.model.initial_state());
     timed.take_spans();
-    TracedLeaves leaves(trace.model);
+    TracedGrads leaves(trace.model);
     timed_step(*optimizer, leaves, clock, mine);
     mine.collectives = timed.take_spans();
   });
@@ -140,12 +140,12 @@ OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& mo
   setup.stage = settings.stage;
   setup.micro_batches = settings.micro_batches;
   setup.hyper.rule = settings.rule;
-  setup.hyper.momentum = settings.rule == UpdateRule::sgd ? 0.9 : 0;
+  setup.hyper.momentum = traits_of(settings.rule).momentum_buffer ? 0.9 : 0;
   return setup;
 }
 
-StepShape StepTrace::shape(int rank) const {
-  StepShape shape;
+PredictedStep StepTrace::shape(int rank) const {
+  PredictedStep shape;
   shape.stage = settings.stage;
   shape.world_size = settings.world_size;
   shape.rank = rank;

@@ -8,8 +8,8 @@
 
 #include "common/layout/flat_layout.hpp"
 #include "common/layout/shard_map.hpp"
-#include "common/layout/step_shape.hpp"
 #include "common/step/distributed_optimizer.hpp"
+#include "verification/predict/predicted_step.hpp"
 
 namespace zeroproof::verification {
 
@@ -75,20 +75,22 @@ struct StepTrace {
   std::vector<TracedRank> production;  // [world_size]
 
   /// Of a rank, for the numbers of micro-batches and nodes.
-  StepShape shape(int rank) const;
+  PredictedStep shape(int rank) const;
 };
 
 /// Everything of a traced setup but comm.
 OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& model, const ShardMap& shards);
 
-/// Runs one step of both implementations, ranks as threads. Values are those of the reference; no value depends on time.
+/// Runs one step of both implementations, ranks as threads. Values are those of the reference; no value depends on
+/// time.
 /// Errors: ErrorCode::config if a setting is out of range.
 StepTrace trace_step(const TraceSettings& settings);
 
 /// Tables of all values, at most 100 columns.
 std::string trace_text(const StepTrace& trace, bool colour);
 
-/// Which rank holds, and in which phase writes, which elements of which class of memory, as bars of one column per parameter.
+/// Which rank holds, and in which phase writes, which elements of which class of memory, as bars of one column per
+/// parameter.
 std::string memory_map_text(const StepTrace& trace);
 
 /// Chrome trace event format (JSON): one process per side, one thread for a rank's phases and one for its collectives.

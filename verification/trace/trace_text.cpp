@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "verification/contract_text.hpp"
-#include "verification/paint.hpp"
+#include "verification/program/contract_text.hpp"
+#include "verification/report/paint.hpp"
 #include "verification/trace/sections.hpp"
 
 namespace zeroproof::verification {
@@ -155,7 +155,8 @@ std::string elements_text(const StepTrace& trace, Phase phase) {
   if (ids.empty()) return "";
   const std::vector<std::int64_t> all = elements_of(trace.model.layout());
   const std::vector<std::string> all_names = element_names(trace.model.layout());
-  // Buffers of a phase have the same holders, but in stage 0 bits could differ in one of them: rows are per rank set of each.
+  // Buffers of a phase have the same holders, but in stage 0 bits could differ in one of them: rows are per rank set of
+  // each.
   std::map<std::vector<int>, std::vector<TraceColumn>> groups;
   std::map<std::vector<int>, std::vector<std::string>> labels;
   for (const BufferId id : ids) {

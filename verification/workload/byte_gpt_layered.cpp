@@ -17,29 +17,13 @@ void check_view(const char* what, const TensorView& view, const FlatRange& unit)
            std::string(what) + " of a unit have " + std::to_string(view.numel) + " elements where it has " +
                std::to_string(unit.numel()),
            "tensors would be sought in the wrong places", "pass the unit with its padding");
-  ZP_CHECK(view.dtype == DType::fp32 || view.dtype == DType::bf16 || view.dtype == DType::fp16,
-           ErrorCode::invalid_argument, std::string(what) + " of a unit are " + std::string(name(view.dtype)),
+  ZP_CHECK(is_param_format(view.dtype), ErrorCode::invalid_argument,
+           std::string(what) + " of a unit are " + std::string(name(view.dtype)),
            "the model widens 16-bit formats only", "pass fp32, bf16 or fp16");
 }
 
 TensorView part_of(const TensorView& view, std::int64_t begin, std::int64_t numel) {
   return {static_cast<std::byte*>(view.data) + begin * num_bytes(view.dtype), view.dtype, numel};
-}
-
-float load(const TensorView& view, std::int64_t i) {
-  if (view.dtype == DType::bf16) return to_float(static_cast<const bf16*>(view.data)[i]);
-  if (view.dtype == DType::fp16) return to_float(static_cast<const fp16*>(view.data)[i]);
-  return static_cast<const float*>(view.data)[i];
-}
-
-void store(const TensorView& view, std::int64_t i, float value) {
-  if (view.dtype == DType::bf16) {
-    static_cast<bf16*>(view.data)[i] = to_bf16(value);
-  } else if (view.dtype == DType::fp16) {
-    static_cast<fp16*>(view.data)[i] = to_fp16(value);
-  } else {
-    static_cast<float*>(view.data)[i] = value;
-  }
 }
 
 /// A unit in fp32: the view itself, or a copy for as long as a call lasts.
@@ -54,7 +38,7 @@ class WideUnit {
     if (copy_.empty()) return;
     for (const Piece& piece : pieces_) {
       for (std::int64_t i = piece.local_begin; i < piece.local_begin + piece.numel; ++i) {
-        copy_[static_cast<std::size_t>(i)] = load(view_, i);
+        copy_[static_cast<std::size_t>(i)] = load_element(view_, i);
       }
     }
   }
@@ -63,7 +47,7 @@ class WideUnit {
     if (copy_.empty()) return;
     for (const Piece& piece : pieces_) {
       for (std::int64_t i = piece.local_begin; i < piece.local_begin + piece.numel; ++i) {
-        store(view_, i, copy_[static_cast<std::size_t>(i)]);
+        store_element(view_, i, copy_[static_cast<std::size_t>(i)]);
       }
     }
   }

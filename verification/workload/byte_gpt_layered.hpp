@@ -25,15 +25,15 @@ struct ByteGptMicroBatch {
 /// Supplies a micro-batch by its number.
 using ByteGptData = std::function<ByteGptMicroBatch(std::int64_t micro_batch)>;
 
-/// Called when the gradient of a tensor that has elements is complete, with that gradient in the leaf dtype:
+/// Called when the gradient of a tensor that has elements is complete, with that gradient in the gradient dtype:
 /// the harness may change it.
 using AfterGrad = std::function<void(std::int64_t micro_batch, int tensor, const TensorView& grad)>;
 
 /// Units are {both embeddings}, {block 0}, ..., {final norm, head}. With tied embeddings the last unit is the
 /// final norm alone, and the embeddings are visited again as the head.
 ///
-/// Exact    parameters are widened to fp32, gradients computed in fp32 and rounded once to the leaf dtype, so
-///          fp32 leaves have the bits of byte_gpt_loss_and_grad. A tied gradient in a 16-bit leaf dtype is
+/// Exact    parameters are widened to fp32, gradients computed in fp32 and rounded once to the gradient dtype, so
+///          fp32 leaves have the bits of byte_gpt_loss_and_grad. A tied gradient in a 16-bit gradient dtype is
 ///          rounded after each of its two visits (LayeredModel).
 /// Errors   Error(invalid_argument): units in another order than visits() says, a view of another length than
 ///          its unit, dtypes other than fp32, bf16 and fp16, tokens as byte_gpt_loss_and_grad.

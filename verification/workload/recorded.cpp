@@ -63,18 +63,13 @@ void RecordedGradients::init_parameters(const FlatLayout& layout, std::uint64_t 
   }
 }
 
-double RecordedGradients::leaf(std::int64_t step, std::int64_t micro_batch, int log2_loss_scale,
-                               const FlatLayout& layout, const TensorView& leaf) const {
+double RecordedGradients::micro_batch_grad(std::int64_t step, std::int64_t micro_batch, int log2_loss_scale,
+                                           const FlatLayout& layout, const TensorView& leaf) const {
   const double factor = std::ldexp(1.0, log2_loss_scale - log2_loss_scale_);
   for (const TensorSlot& slot : layout.tensors()) {
     const SafeTensor& tensor = *reader_.find(gradient_name(step, micro_batch, slot.name));
     for_each_element(reader_, tensor, [&](std::int64_t i, float value) {
-      const float result = scaled(value, factor);
-      if (leaf.dtype == DType::fp16) {
-        static_cast<fp16*>(leaf.data)[slot.begin + i] = to_fp16(result);
-      } else {
-        static_cast<float*>(leaf.data)[slot.begin + i] = result;
-      }
+      store_element(leaf, slot.begin + i, scaled(value, factor));
     });
   }
   return loss(step, micro_batch);
@@ -89,6 +84,11 @@ double RecordedGradients::loss(std::int64_t step, std::int64_t micro_batch) cons
                Span<std::byte>(bytes).first(static_cast<std::size_t>(width)));
   if (tensor->dtype == SafeDType::f64) return std::bit_cast<double>(bytes);
   return static_cast<double>(element(bytes.data(), SafeDType::f32));
+}
+
+std::string RecordedGradients::settings() const {
+  const auto entry = reader_.metadata().find("settings");
+  return entry == reader_.metadata().end() ? "" : entry->second;
 }
 
 std::string gradient_name(std::int64_t step, std::int64_t micro_batch, const std::string& parameter) {

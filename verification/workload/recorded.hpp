@@ -8,15 +8,16 @@
 //
 // Metadata, all optional: "steps" and "micro_batches" are compared with what is there; "loss_scale_log2" is the
 // power of two the gradients were already multiplied by (0); "order" lists the parameters in registration order,
-// one per line (otherwise the byte order of their names).
+// one per line (otherwise the byte order of their names); "settings" are those of the run it was recorded from, as
+// TOML.
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "common/io/safetensors_reader.hpp"
 #include "common/layout/flat_layout.hpp"
+#include "verification/io/safetensors_reader.hpp"
 
 namespace zeroproof::workload {
 
@@ -30,6 +31,7 @@ class RecordedGradients {
   std::int64_t steps() const { return steps_; }
   std::int64_t micro_batches() const { return micro_batches_; }
   int log2_loss_scale() const { return log2_loss_scale_; }
+  std::string settings() const;  ///< as TOML, "" if it brings none
   std::int64_t file_bytes() const { return reader_.header().data_begin + reader_.header().data_bytes; }
 
   /// First values: those of the file, or 0.02 * Philox(seed, 256 + k).bell(i) for element i of parameter k.
@@ -39,8 +41,8 @@ class RecordedGradients {
   /// The recorded gradient times 2^(log2_loss_scale - log2_loss_scale()), computed in fp32 and rounded once more
   /// to fp16 where the leaf is fp16. Whatever the parameters are: a recording knows nothing of them.
   /// Shapes   leaf: [padded_numel], fp32 or fp16; padding is not written. Returns the recorded loss, NaN if none.
-  double leaf(std::int64_t step, std::int64_t micro_batch, int log2_loss_scale, const FlatLayout& layout,
-              const TensorView& leaf) const;
+  double micro_batch_grad(std::int64_t step, std::int64_t micro_batch, int log2_loss_scale,
+                          const FlatLayout& layout, const TensorView& leaf) const;
 
  private:
   void find_gradients();
@@ -57,8 +59,9 @@ class RecordedGradients {
   bool has_initial_ = false;
 };
 
-/// The name of a gradient in a recording.
+/// The name of a gradient in a recording, and whether a name is one.
 std::string gradient_name(std::int64_t step, std::int64_t micro_batch, const std::string& parameter);
+bool is_gradient_name(const std::string& name);
 
 /// What recordings may have: headers up to the format's limit, since there is a tensor per micro-batch.
 SafetensorsLimits recording_limits();

@@ -12,7 +12,7 @@
 namespace zeroproof::workload {
 namespace {
 
-// Larger ones no run configuration could use (common/step/config.cpp).
+// Larger ones no run configuration could use (verification/config/config.cpp).
 constexpr std::int64_t most_steps = 1'000'000;
 constexpr std::int64_t most_micro_batches = 1 << 20;
 
@@ -60,6 +60,8 @@ std::optional<GradientName> parse_gradient_name(std::string_view name) {
 }
 
 }  // namespace
+
+bool is_gradient_name(const std::string& name) { return parse_gradient_name(name).has_value(); }
 
 RecordedGradients::RecordedGradients(const std::string& path)
     : reader_(SafetensorsReader::open(path, recording_limits())) {

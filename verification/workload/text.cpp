@@ -17,11 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr std::uint32_t window_stream = 1;
 
-constexpr std::array<std::string_view, 7> folders = {"common",    "cuda",  "notebooks",   "papers",
-                                                     "reference", "tests", "verification"};
-constexpr std::array<std::string_view, 8> extensions = {".md",    ".hpp", ".cpp",  ".txt",
-                                                        ".cmake", ".cu",  ".toml", ".sh"};
-
 // Appends up to `most` bytes of a file.
 void append_file(const fs::path& path, std::int64_t most, std::vector<std::uint8_t>& bytes) {
   std::ifstream file(path, std::ios::binary);
@@ -48,42 +43,6 @@ void check_enough(const Text& text, std::int64_t min_bytes) {
            "micro-batches are windows of it", "use a longer text");
 }
 
-bool hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
-
-bool wanted_file(const fs::directory_entry& entry) {
-  return entry.is_regular_file() && !entry.is_symlink() && !hidden(entry.path()) &&
-         std::ranges::find(extensions, entry.path().extension().string()) != extensions.end();
-}
-
-// Adds the wanted files below `folder`, as paths relative to `root` with "/" between their parts.
-void collect(const fs::path& root, const fs::path& folder, bool recursive, std::vector<std::string>& paths) {
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (wanted_file(entry)) {
-      paths.push_back(entry.path().lexically_relative(root).generic_string());
-    } else if (recursive && entry.is_directory() && !entry.is_symlink() && !hidden(entry.path()) &&
-               entry.path().filename() != "build") {
-      collect(root, entry.path(), true, paths);
-    }
-  }
-}
-
-std::vector<std::string> project_files(const fs::path& root) {
-  std::vector<std::string> paths;
-  try {
-    collect(root, root, false, paths);
-    for (const std::string_view folder : folders) {
-      const fs::path path = root / folder;
-      if (fs::is_directory(fs::symlink_status(path))) collect(root, path, true, paths);
-    }
-  } catch (const fs::filesystem_error& error) {
-    fail(ErrorCode::config,
-         "source directory " + root.string() + " cannot be listed: " + error.code().message(),
-         "its files are the text", "check its permissions or name a text file");
-  }
-  std::ranges::sort(paths);  // a directory lists its entries in any order
-  return paths;
-}
-
 }  // namespace
 
 Text read_text_file(const std::string& path, std::int64_t min_bytes) {
@@ -96,20 +55,6 @@ Text read_text_file(const std::string& path, std::int64_t min_bytes) {
            "a run must be able to read the same bytes again", "name a plain file");
   Text text{"file", path, {}};
   append_file(path, largest_file_text, text.bytes);
-  check_enough(text, min_bytes);
-  return text;
-}
-
-Text project_text(const std::string& source_dir, std::int64_t min_bytes) {
-  std::error_code ignored;
-  const fs::path root(source_dir);
-  ZP_CHECK(fs::is_directory(root, ignored), ErrorCode::config,
-           "source directory " + source_dir + " was not found", "its files are the text",
-           "name a text file, or run where the sources are");
-  Text text{"project", source_dir, {}};
-  for (const std::string& path : project_files(root)) {
-    append_file(root / path, largest_project_text - static_cast<std::int64_t>(text.bytes.size()), text.bytes);
-  }
   check_enough(text, min_bytes);
   return text;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The bytes a workload trains on: a file, or the project's own documentation and sources.
+// The bytes a workload trains on. default_text.txt is a copy of this project's contract and notes as they were once:
+// it does not change with them, so that hashes of the main job are the same on every machine and in every version.
 
 #include <cstdint>
 #include <string>
@@ -10,30 +11,18 @@
 namespace zeroproof::workload {
 
 struct Text {
-  std::string kind;  ///< "file" or "project"
-  std::string path;  ///< of the file, or of the source directory
+  std::string kind;  ///< "file", or that of a recording
+  std::string path;
   std::vector<std::uint8_t> bytes;
 };
 
 /// Bytes beyond this many of a single file are not read.
 inline constexpr std::int64_t largest_file_text = std::int64_t{256} << 20;
 
-/// Bytes beyond this many of the project's files are not read.
-inline constexpr std::int64_t largest_project_text = std::int64_t{4} << 20;
-
 /// The bytes of a regular file as they are, the first largest_file_text of them.
 ///
 /// Errors: config if it is missing, not a regular file, unreadable, empty or shorter than min_bytes.
 Text read_text_file(const std::string& path, std::int64_t min_bytes);
-
-/// The *.md, *.hpp, *.cpp, *.txt, *.cmake, *.cu, *.toml and *.sh files of the top level and of everything
-/// below common, reference, cuda, verification, tests, papers and notebooks, one after another in byte order
-/// of their relative paths, the first largest_project_text bytes. Left out: symbolic links, directories
-/// called "build", and names that start with a dot. Changing the sources changes the text, so recorded
-/// results name a file.
-///
-/// Errors: config if source_dir is not a directory, a file is unreadable, or fewer than min_bytes were found.
-Text project_text(const std::string& source_dir, std::int64_t min_bytes);
 
 /// The window of micro-batch `micro_batch` of `micro_batches` in step `step`, the same at any world size.
 ///

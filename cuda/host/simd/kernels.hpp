@@ -1,6 +1,6 @@
 #pragma once
-// The loops of the host twins over raw memory. The *_kernels.cpp files are compiled once per instruction set; this table
-// is how the rest of the program reaches the variants. Only plain pointers and plain structs here: an inline
+// The loops of the host twins over raw memory. The *_kernels.cpp files are compiled once per instruction set; this
+// table is how the rest of the program reaches the variants. Only plain pointers and plain structs here: an inline
 // function compiled for AVX-512 and merged by the linker into baseline code would crash older machines.
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct GradientChain {
 
 struct UpdateForm {
   UpdateRule rule = UpdateRule::adamw;
-  bool amsgrad = false;   ///< adamw, adam
+  bool amsgrad = false;   ///< rules with exp_avg_sq
   bool momentum = false;  ///< sgd
   bool nesterov = false;  ///< sgd
 };

@@ -49,8 +49,8 @@ inline void square_lanes(float inv_scale, const float* source, std::int64_t nume
   }
 }
 
-/// Returns non-zero if a chunk value is not finite. Squares of finite fp32 values cannot overflow a sum of 1024 in fp64,
-/// so that is the case exactly if one of the (scaled) values is not finite.
+/// Returns non-zero if a chunk value is not finite. Squares of finite fp32 values cannot overflow a sum of 1024 in
+/// fp64, so that is the case exactly if one of the (scaled) values is not finite.
 template <bool scaled>
 inline std::uint32_t all_chunks(float inv_scale, const float* source, std::int64_t numel, double* sums) {
   std::uint32_t found = 0;

@@ -9,7 +9,7 @@ namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 namespace {
 
 /// unscale, clip, clip by value, maximize.
-inline float chained(const GradientChain& chain, float grad) {
+inline float apply_chain(const GradientChain& chain, float grad) {
   const float g1 = grad * chain.unscale;
   const float g = g1 * chain.clip_coef;
   const float low = g < -chain.clip_limit ? -chain.clip_limit : g;
@@ -43,7 +43,7 @@ void adam_loop(const GradientChain& shared_chain, const StepScalars& scalars, co
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) {
     const float p = master[i];
-    const float g = with_decay<decay>(c, chained(chain, grad[i]), p);
+    const float g = with_decay<decay>(c, apply_chain(chain, grad[i]), p);
     const float m = moving_average(c.beta1, c.one_minus_beta1, exp_avg[i], g);
     const float h = g * g;
     const float v = moving_average(c.beta2, c.one_minus_beta2, exp_avg_sq[i], h);
@@ -81,7 +81,7 @@ void sgd_loop(const GradientChain& shared_chain, const StepScalars& scalars, con
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) {
     const float p = master[i];
-    const float g = with_decay < decay ? Decay::coupled : Decay::none > (c, chained(chain, grad[i]), p);
+    const float g = with_decay < decay ? Decay::coupled : Decay::none > (c, apply_chain(chain, grad[i]), p);
     float e = g;
     if (momentum != Momentum::none) {
       float buffer = g;
@@ -110,11 +110,37 @@ void sgd_ema_loop(const GradientChain& shared_chain, const StepScalars& scalars,
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) {
     const float p = master[i];
-    const float g = with_decay < decay ? Decay::coupled : Decay::none > (c, chained(chain, grad[i]), p);
+    const float g = with_decay < decay ? Decay::coupled : Decay::none > (c, apply_chain(chain, grad[i]), p);
     const float m = moving_average(c.beta1, c.one_minus_beta1, exp_avg[i], g);
     exp_avg[i] = m;
     const float s = c.lr * m;
     master[i] = p - s;
+  }
+}
+
+template <bool decay>
+void lion_loop(const GradientChain& shared_chain, const StepScalars& scalars, const UpdateBuffers& at,
+               std::int64_t numel) {
+  const GradientChain chain = shared_chain;
+  const StepScalars s = scalars;
+  const float* grad = at.grad;
+  float *master = at.master, *exp_avg = at.exp_avg;
+#pragma omp simd
+  for (std::int64_t i = 0; i < numel; ++i) {
+    const float p = master[i];
+    const float g = apply_chain(chain, grad[i]);
+    const float before = exp_avg[i];
+    const float c = moving_average(s.beta1, s.one_minus_beta1, before, g);
+    const float below = c < 0.0F ? -1.0F : c;
+    const float e = c > 0.0F ? 1.0F : below;  // zeros and NaN are neither and stay what they are
+    const float a = s.lr * e;
+    float u = a;
+    if (decay) {
+      const float w = s.lr_weight_decay * p;
+      u = a + w;
+    }
+    master[i] = p - u;
+    exp_avg[i] = moving_average(s.beta2, s.one_minus_beta2, before, g);
   }
 }
 
@@ -144,6 +170,8 @@ Loop* loop_of(const UpdateForm& form, const StepScalars& scalars) {
     case UpdateRule::sgd:
       return decay ? sgd_loop_of<true>(form, scalars.is_first != 0)
                    : sgd_loop_of<false>(form, scalars.is_first != 0);
+    case UpdateRule::lion:
+      return decay ? lion_loop<true> : lion_loop<false>;
     case UpdateRule::sgd_ema:
       break;
   }
@@ -151,10 +179,16 @@ Loop* loop_of(const UpdateForm& form, const StepScalars& scalars) {
 }
 
 /// Buffers that are not there stay null.
-UpdateBuffers behind(const UpdateBuffers& at, std::int64_t begin) {
-  const auto moved = [begin](float* buffer) { return buffer == nullptr ? nullptr : buffer + begin; };
-  return {at.grad + begin,      moved(at.master),         moved(at.exp_avg),
-          moved(at.exp_avg_sq), moved(at.max_exp_avg_sq), moved(at.momentum_buffer)};
+UpdateBuffers advance(const UpdateBuffers& at, std::int64_t begin) {
+  const auto advance_pointer = [begin](float* buffer) {
+    return buffer == nullptr ? nullptr : buffer + begin;
+  };
+  return {at.grad + begin,
+          advance_pointer(at.master),
+          advance_pointer(at.exp_avg),
+          advance_pointer(at.exp_avg_sq),
+          advance_pointer(at.max_exp_avg_sq),
+          advance_pointer(at.momentum_buffer)};
 }
 
 void cast_block(const ParamTarget& param, std::int64_t begin, const float* master, std::int64_t count) {
@@ -190,7 +224,7 @@ void fused_update(const UpdateForm& form, const GradientChain& chain, const Step
   Loop* const loop = loop_of(form, scalars);
   for (std::int64_t begin = 0; begin < numel; begin += block) {
     const std::int64_t count = numel - begin < block ? numel - begin : block;
-    loop(chain, scalars, behind(buffers, begin), count);
+    loop(chain, scalars, advance(buffers, begin), count);
     cast_block(param, begin, buffers.master + begin, count);
   }
 #if defined(__AVX512F__)

@@ -12,7 +12,7 @@
 
 #include "common/base/guarded_buffer.hpp"
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/unit_exchange.hpp"
+#include "cuda/runtime/unit_exchange.hpp"
 
 namespace zeroproof::tests::inline runtime_fixtures {
 
@@ -119,8 +119,8 @@ inline GuardedBuffer whole_params(const FlatLayout& layout, DType dtype, std::in
 
 /// What every pass has to arrive at: the model over whole parameters into one whole leaf.
 inline GuardedBuffer expected_leaf(const FlatLayout& layout, LayeredModel& model, const TensorView& params,
-                                   DType leaf_dtype, std::int64_t micro_batch) {
-  GuardedBuffer leaf(layout.padded_numel(), leaf_dtype);
+                                   DType grad_dtype, std::int64_t micro_batch) {
+  GuardedBuffer leaf(layout.padded_numel(), grad_dtype);
   const auto part = [&](const TensorView& whole, int unit) {
     const FlatRange range = model.units()[static_cast<std::size_t>(unit)];
     return TensorView{static_cast<std::byte*>(whole.data) + range.begin * num_bytes(whole.dtype), whole.dtype,

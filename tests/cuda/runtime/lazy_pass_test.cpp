@@ -11,17 +11,17 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "cuda/runtime/lazy_streams.hpp"
 #include "cuda/runtime/plan_audit.hpp"
-#include "tests/cuda/runtime/pass_walk.hpp"
+#include "cuda/runtime/worst_case_streams.hpp"
+#include "tests/cuda/runtime/pass_run.hpp"
 
 namespace zeroproof::tests {
 namespace {
 
-using cuda::LazyStreams;
 using cuda::OpKind;
 using cuda::PlanStream;
 using cuda::StepPlan;
+using cuda::WorstCaseStreams;
 
 /// Runs another plan than it is given.
 class Tampering final : public cuda::PlanRunner {
@@ -38,7 +38,7 @@ class Tampering final : public cuda::PlanRunner {
   }
 
  private:
-  LazyStreams lazy_;
+  WorstCaseStreams lazy_;
   std::function<void(StepPlan&)> change_;
   std::vector<int>* reduced_;  ///< buckets that were reduced without an error
 };
@@ -87,12 +87,12 @@ TEST_CASE("simulated streams give the bits and the peaks, in both extremes of ti
         PassCase run = base;
         run.world = world;
         run.micro_batches = 4;
-        run.runner = [eager] { return std::make_unique<LazyStreams>(eager); };
-        const Walk walk = WalkOfPass(run).walk();
-        for (const PassResult& result : run_pass(run)) {
-          CHECK(result.wrong == 0);
-          CHECK(result.memory.peak[static_cast<std::size_t>(MemoryClass::grad)] == walk.grad_peak);
-          CHECK(result.memory.peak[static_cast<std::size_t>(MemoryClass::param_full)] == walk.param_peak);
+        const std::vector<PassResult> threads = run_pass(run);
+        run.runner = [eager] { return std::make_unique<WorstCaseStreams>(eager); };
+        const std::vector<PassResult> streams = run_pass(run);
+        for (std::size_t rank = 0; rank < streams.size(); ++rank) {
+          CHECK(streams[rank].wrong == 0);
+          CHECK(streams[rank].memory.peak == threads[rank].memory.peak);
         }
       }
     }

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/comm/threads.hpp"
-#include "cuda/layered_pass.hpp"
+#include "cuda/layered/layered_pass.hpp"
 #include "tests/cuda/runtime/layered_fixtures.hpp"
+#include "tests/support/grid.hpp"
 
 namespace zeroproof::tests::inline runtime_fixtures {
 
@@ -29,7 +29,7 @@ struct PassCase {
   std::int64_t bucket_numel = 3072;
   std::int64_t persistent_numel = 0;
   DType param_dtype = DType::bf16;
-  DType leaf_dtype = DType::fp32;
+  DType grad_dtype = DType::fp32;
   std::vector<std::size_t> units = {0, 3, 4, 6, 8};  ///< first tensors
   std::vector<int> visits = {0, 1, 2, 3, 4, 0};      ///< unit 0 is tied
   cuda::ExecutorHooks hooks = {};
@@ -69,7 +69,7 @@ inline std::int64_t wrong_elements(const PassCase& run, const FlatLayout& layout
       const auto& leaf = leaves[static_cast<std::size_t>(r)];
       if (step < static_cast<std::int64_t>(own.size())) {
         const GuardedBuffer expected =
-            expected_leaf(layout, model, params.view(), run.leaf_dtype, own[static_cast<std::size_t>(step)]);
+            expected_leaf(layout, model, params.view(), run.grad_dtype, own[static_cast<std::size_t>(step)]);
         wrong += differing(layout, leaf, expected);
       } else {
         wrong += leaf.empty() ? 0 : layout.numel();
@@ -97,13 +97,13 @@ inline PassResult run_rank(const PassCase& run, Communicator& comm, Communicator
   setup.persistent_numel = run.persistent_numel;
   setup.overlap = run.overlap;
   setup.param_dtype = run.param_dtype;
-  setup.leaf_dtype = run.leaf_dtype;
+  setup.grad_dtype = run.grad_dtype;
   setup.micro_batches = run.micro_batches;
 
   SyntheticModel model(layout, units_from(layout, run.units), run.visits,
                        static_cast<int>(data_rank % run.cp));
   FakeGatherer gatherer(comm, layout);
-  FakeSink sink(comm, shards, run.leaf_dtype);
+  FakeSink sink(comm, shards, run.grad_dtype);
   cuda::MemoryLedger ledger;
   GuardedBuffer params;
   if (run.stage == 2) params = GuardedBuffer(layout.padded_numel(), run.param_dtype);
@@ -131,22 +131,10 @@ inline PassResult run_rank(const PassCase& run, Communicator& comm, Communicator
 
 /// [data ranks]
 inline std::vector<PassResult> run_pass(const PassCase& run) {
-  const auto ranks = static_cast<std::size_t>(run.world * run.instances);
-  std::vector<PassResult> results(ranks);
-  ThreadWorld world(static_cast<int>(ranks));
-  std::vector<ThreadWorld> instances, owners;
-  for (int i = 0; i < run.instances; ++i) instances.emplace_back(run.world);
-  for (int r = 0; r < run.world; ++r) owners.emplace_back(run.instances);
-  run_ranks(world, [&](Communicator& comm) {
-    const int rank = comm.rank() % run.world, instance = comm.rank() / run.world;
-    PassResult& result = results[static_cast<std::size_t>(comm.rank())];
-    if (run.instances == 1) {
-      result = run_rank(run, comm, nullptr);
-    } else {
-      const auto inside = instances[static_cast<std::size_t>(instance)].communicator(rank);
-      const auto across = owners[static_cast<std::size_t>(rank)].communicator(instance);
-      result = run_rank(run, *inside, across.get());
-    }
+  const Grid grid{run.instances, run.world};
+  std::vector<PassResult> results(static_cast<std::size_t>(grid.size()));
+  run_grid(grid, [&](const GridPlace& place) {
+    results[static_cast<std::size_t>(place.number)] = run_rank(run, *place.comm, place.replicas);
   });
   return results;
 }

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "cuda/runtime/lazy_streams.hpp"
 #include "cuda/runtime/plan_audit.hpp"
+#include "cuda/runtime/worst_case_streams.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/runtime/plan_shapes.hpp"
 
@@ -27,7 +27,6 @@ namespace zeroproof::tests {
 namespace {
 
 using cuda::ExecutorHooks;
-using cuda::LazyStreams;
 using cuda::make_plan;
 using cuda::OpKind;
 using cuda::OpSpan;
@@ -37,6 +36,7 @@ using cuda::PlanRunner;
 using cuda::PlanStream;
 using cuda::RandomDelays;
 using cuda::StepPlan;
+using cuda::WorstCaseStreams;
 
 StepPlan three_units(bool overlap = true) {
   return make_plan({neighbours({8, 8, 8}), {0, 1, 2}, neighbours({8, 8, 8}), 3, overlap, {}});
@@ -77,7 +77,7 @@ bool is_legal(const StepPlan& plan, const std::vector<std::size_t>& order) {
 TEST_CASE("every runner respects streams and events") {
   PlanExecutor threads;
   PlanExecutor delayed("host", {{}, RandomDelays{3, {0.5, 0.5}, 100}});
-  LazyStreams lazy_comm(PlanStream::compute), lazy_compute(PlanStream::comm);
+  WorstCaseStreams lazy_comm(PlanStream::compute), lazy_compute(PlanStream::comm);
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     const StepPlan plan = make_plan(random_shape(seed));
@@ -96,7 +96,7 @@ TEST_CASE("simulated streams run a stream as late as waits allow") {
               step(PlanStream::compute, {}, -1), step(PlanStream::compute, {0}, 1),
               step(PlanStream::comm, {1}, -1)};
   plan.num_events = 2;
-  LazyStreams lazy_comm(PlanStream::compute), lazy_compute(PlanStream::comm);
+  WorstCaseStreams lazy_comm(PlanStream::compute), lazy_compute(PlanStream::comm);
   CHECK(ran(lazy_comm, plan) == std::vector<std::size_t>{2, 0, 3, 1, 4});
   CHECK(ran(lazy_compute, plan) == std::vector<std::size_t>{0, 1, 2, 3, 4});
 }
@@ -135,7 +135,7 @@ TEST_CASE("communication and computing really overlap") {
 
 TEST_CASE("an exception ends both streams and comes out, and the executor can be used again") {
   PlanExecutor threads;
-  LazyStreams lazy_comm(PlanStream::compute), lazy_compute(PlanStream::comm);
+  WorstCaseStreams lazy_comm(PlanStream::compute), lazy_compute(PlanStream::comm);
   const StepPlan plan = three_units();
   for (PlanRunner* runner : {static_cast<PlanRunner*>(&threads), static_cast<PlanRunner*>(&lazy_comm),
                              static_cast<PlanRunner*>(&lazy_compute)}) {
@@ -155,21 +155,33 @@ TEST_CASE("an exception ends both streams and comes out, and the executor can be
   }
 }
 
-TEST_CASE("of two failures the first one counts") {
+TEST_CASE("a failure is told, not what comes of it") {
+  // The other stream waits for an event that nothing will record any more, which is an error of its own.
+  for (const PlanStream failing : {PlanStream::comm, PlanStream::compute}) {
+    const PlanStream other = failing == PlanStream::comm ? PlanStream::compute : PlanStream::comm;
+    PlanExecutor executor;
+    StepPlan plan;
+    plan.ops = {step(failing, {}, 0), step(other, {0}, -1)};
+    plan.num_events = 1;
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      CHECK_THROWS_WITH(executor.run(plan, [](const PlanOp&) { throw std::runtime_error("cause"); }),
+                        "cause");
+    }
+  }
+}
+
+TEST_CASE("of two failures at once one is told") {
   PlanExecutor executor;
   StepPlan plan;
   plan.ops = {step(PlanStream::comm, {}, -1), step(PlanStream::compute, {}, -1)};
-  std::atomic<bool> failing{false};
-  const auto body = [&](const PlanOp& op) {
-    if (op.stream == PlanStream::comm) {
-      failing = true;
-      throw std::runtime_error("first");
-    }
-    while (!failing) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    throw std::runtime_error("second");
+  std::atomic<int> running{0};
+  const auto body = [&](const PlanOp&) {
+    ++running;
+    while (running < 2) std::this_thread::yield();
+    throw std::runtime_error("either");
   };
-  CHECK_THROWS_WITH(executor.run(plan, body), "first");
+  CHECK_THROWS_WITH(executor.run(plan, body), "either");
+  CHECK_NOTHROW(executor.run(plan, [](const PlanOp&) {}));
 }
 
 TEST_CASE("waits that nothing satisfies are errors, not hangs") {
@@ -180,7 +192,7 @@ TEST_CASE("waits that nothing satisfies are errors, not hangs") {
       {step(PlanStream::comm, {}, -1), step(PlanStream::compute, {0}, -1)},
       {step(PlanStream::compute, {1}, 0), step(PlanStream::comm, {0}, 1)},
       {step(PlanStream::compute, {}, -1), step(PlanStream::comm, {1}, 0), step(PlanStream::compute, {0}, 1)}};
-  LazyStreams lazy_comm(PlanStream::compute), lazy_compute(PlanStream::comm);
+  WorstCaseStreams lazy_comm(PlanStream::compute), lazy_compute(PlanStream::comm);
   for (std::size_t i = 0; i < hopeless.size(); ++i) {
     CAPTURE(i);
     StepPlan plan;
@@ -199,15 +211,20 @@ TEST_CASE("waits that nothing satisfies are errors, not hangs") {
 }
 
 TEST_CASE("delays fall on the stream they are meant for") {
-  // a probability of 0 never sleeps, of 1 always does
-  const PlanOp op = step(PlanStream::comm, {}, -1);
-  const auto time = [&](const RandomDelays& delays) {
-    const auto begin = std::chrono::steady_clock::now();
-    for (std::size_t i = 0; i < 20; ++i) delays(op, i, 0);
-    return std::chrono::steady_clock::now() - begin;
-  };
-  CHECK(time({7, {0, 1.0}, 2000}) > std::chrono::milliseconds(5));
-  CHECK(time({7, {1.0, 0}, 100'000'000}) < std::chrono::seconds(5));
+  using std::chrono::microseconds;
+  const PlanOp comm = step(PlanStream::comm, {}, -1), compute = step(PlanStream::compute, {}, -1);
+  const RandomDelays always{7, {0, 1.0}, 2000}, half{7, {0, 0.5}, 2000};
+  int delayed = 0, delayed_by_half = 0;
+  for (std::size_t i = 0; i < 200; ++i) {
+    CHECK(always.delay(compute, i, 0) == microseconds(0));
+    CHECK(always.delay(comm, i, 0) == always.delay(comm, i, 0));
+    CHECK(always.delay(comm, i, 0) <= microseconds(2000));
+    delayed += always.delay(comm, i, 0) > microseconds(0) ? 1 : 0;
+    delayed_by_half += half.delay(comm, i, 0) > microseconds(0) ? 1 : 0;
+  }
+  CHECK(delayed > 190);  // one in 2001 of the delays is 0
+  CHECK(delayed_by_half > 50);
+  CHECK(delayed_by_half < 150);
 }
 
 TEST_CASE("a trace holds every operation once, on its stream, in order of time") {

@@ -34,13 +34,13 @@ inline std::string text_of(const cuda::StepPlan& plan) {
 }
 
 /// Tied, repeated, empty and persistent units; buckets inside, around and across units.
-inline cuda::StepShape random_shape(std::uint64_t seed) {
+inline cuda::LayerSchedule random_shape(std::uint64_t seed) {
   const Philox random(seed, 77);
   std::uint64_t drawn = 0;
   const auto below = [&](std::uint64_t bound) {
     return static_cast<std::int64_t>(random.below(drawn += 2, bound));
   };
-  cuda::StepShape shape;
+  cuda::LayerSchedule shape;
   std::vector<std::int64_t> units;
   std::int64_t total = 0;
   const std::int64_t num_units = 1 + below(6);

@@ -62,7 +62,7 @@ TEST_CASE("errors of reporting name the unit, the bucket and the counts") {
 TEST_CASE("parts of buckets are what they have in common with units") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
-    const cuda::StepShape shape = random_shape(seed);
+    const cuda::LayerSchedule shape = random_shape(seed);
     const auto parts = bucket_parts(shape.units, shape.buckets);
     for (std::size_t b = 0; b < parts.size(); ++b) {
       std::int64_t end = shape.buckets[b].begin;

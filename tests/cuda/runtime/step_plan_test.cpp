@@ -13,15 +13,15 @@ namespace zeroproof::tests {
 namespace {
 
 using cuda::BufferKind;
+using cuda::LayerSchedule;
 using cuda::make_plan;
 using cuda::OpKind;
 using cuda::PlanStream;
 using cuda::StepPlan;
-using cuda::StepShape;
 
 TEST_CASE("a plan with overlap, written out") {
   // bucket 0 lies in unit 0, bucket 1 in units 0 and 1, bucket 2 in unit 1
-  const StepShape shape{neighbours({20, 30}), {0, 1}, neighbours({10, 20, 20}), 3, true, {}};
+  const LayerSchedule shape{neighbours({20, 30}), {0, 1}, neighbours({10, 20, 20}), 3, true, {}};
   CHECK(text_of(make_plan(shape)) ==
         "allocate of parameters of unit 0 >0\n"
         "  gather of unit 0 <0 >1\n"
@@ -55,7 +55,7 @@ TEST_CASE("a plan with overlap, written out") {
 
 TEST_CASE(
     "a plan without overlap, written out: a tied unit is gathered for every visit but kept at the turn") {
-  const StepShape shape{neighbours({20, 30}), {0, 1, 0}, neighbours({20, 30}), 3, false, {}};
+  const LayerSchedule shape{neighbours({20, 30}), {0, 1, 0}, neighbours({20, 30}), 3, false, {}};
   CHECK(text_of(make_plan(shape)) ==
         "allocate of parameters of unit 0\n"
         "gather of unit 0\n"
@@ -95,7 +95,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a plan of stage 2, written out: nothing is gathered, gradients live for two backward visits") {
-  const StepShape shape{neighbours({8, 8, 8}), {0, 1, 2}, neighbours({8, 8, 8}), 2, true, {}};
+  const LayerSchedule shape{neighbours({8, 8, 8}), {0, 1, 2}, neighbours({8, 8, 8}), 2, true, {}};
   const StepPlan plan = make_plan(shape);
   CHECK(plan.resident.size() == 3);
   CHECK(text_of(plan) ==
@@ -120,7 +120,7 @@ TEST_CASE("a plan of stage 2, written out: nothing is gathered, gradients live f
 }
 
 /// What any plan must do, counted without regard to how.
-void check_contents(const StepShape& shape, const StepPlan& plan) {
+void check_contents(const LayerSchedule& shape, const StepPlan& plan) {
   std::vector<int> forward, backward;
   std::map<int, int> reduced;
   std::set<int> alive;
@@ -155,13 +155,13 @@ void check_contents(const StepShape& shape, const StepPlan& plan) {
 TEST_CASE("any plan visits, gathers and reduces what it must") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
-    const StepShape shape = random_shape(seed);
+    const LayerSchedule shape = random_shape(seed);
     check_contents(shape, make_plan(shape));
   }
 }
 
 TEST_CASE("without tied units buckets are reduced from the last to the first") {
-  const StepShape shape{
+  const LayerSchedule shape{
       neighbours({5, 1, 30, 4, 9}), {0, 1, 2, 3, 4}, neighbours({3, 3, 3, 20, 11, 9}), 3, true, {}};
   std::vector<int> order;
   for (const cuda::PlanOp& op : make_plan(shape).ops) {
@@ -172,29 +172,29 @@ TEST_CASE("without tied units buckets are reduced from the last to the first") {
 
 TEST_CASE("a model without elements has an empty plan, an empty unit may stay unvisited") {
   CHECK(make_plan({{}, {}, {}, 3, true, {}}).ops.empty());
-  const StepShape shape{neighbours({0, 4}), {1}, neighbours({4}), 3, true, {}};
+  const LayerSchedule shape{neighbours({0, 4}), {1}, neighbours({4}), 3, true, {}};
   CHECK(make_plan(shape).ops.size() == 11);
 }
 
 TEST_CASE("a shape that fits nothing is refused") {
-  const StepShape good{neighbours({4, 4}), {0, 1}, neighbours({8}), 3, true, {}};
+  const LayerSchedule good{neighbours({4, 4}), {0, 1}, neighbours({8}), 3, true, {}};
   const auto refused = [&](auto&& change) {
-    StepShape shape = good;
+    LayerSchedule shape = good;
     change(shape);
     expect_error(ErrorCode::invalid_argument, [&] { static_cast<void>(make_plan(shape)); });
   };
   CHECK(make_plan(good).ops.size() > 10);
-  refused([](StepShape& shape) { shape.stage = 1; });
-  refused([](StepShape& shape) { shape.stage = 4; });
-  refused([](StepShape& shape) { shape.visits = {0}; });
-  refused([](StepShape& shape) { shape.visits = {0, 2}; });
-  refused([](StepShape& shape) { shape.visits = {0, 1, -1}; });
-  refused([](StepShape& shape) { shape.persistent = {true}; });
-  refused([](StepShape& shape) { shape.units[1].begin = 5; });
-  refused([](StepShape& shape) { shape.units[0] = {1, 4}; });
-  refused([](StepShape& shape) { shape.buckets = neighbours({4}); });
-  refused([](StepShape& shape) { shape.buckets = neighbours({4, 0, 4}); });
-  refused([](StepShape& shape) { shape.buckets = {{0, 9}, {9, 8}}; });
+  refused([](LayerSchedule& shape) { shape.stage = 1; });
+  refused([](LayerSchedule& shape) { shape.stage = 4; });
+  refused([](LayerSchedule& shape) { shape.visits = {0}; });
+  refused([](LayerSchedule& shape) { shape.visits = {0, 2}; });
+  refused([](LayerSchedule& shape) { shape.visits = {0, 1, -1}; });
+  refused([](LayerSchedule& shape) { shape.persistent = {true}; });
+  refused([](LayerSchedule& shape) { shape.units[1].begin = 5; });
+  refused([](LayerSchedule& shape) { shape.units[0] = {1, 4}; });
+  refused([](LayerSchedule& shape) { shape.buckets = neighbours({4}); });
+  refused([](LayerSchedule& shape) { shape.buckets = neighbours({4, 0, 4}); });
+  refused([](LayerSchedule& shape) { shape.buckets = {{0, 9}, {9, 8}}; });
 }
 
 }  // namespace

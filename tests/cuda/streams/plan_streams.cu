@@ -5,7 +5,7 @@
 #include <map>
 
 #include "cuda/device/cuda_call.hpp"
-#include "cuda/device/stage.hpp"
+#include "cuda/device/host_staging.hpp"
 
 namespace zeroproof::device_test {
 
@@ -132,7 +132,7 @@ std::vector<bool> disturbed_on_streams(const cuda::StepPlan& plan, const std::ve
   std::vector<int> words(static_cast<std::size_t>(num_buffers + 1) * buffer_words, 0);
   std::vector<int> disturbed(plan.ops.size() + 1, 0);
 
-  cuda::device::Stage stage;
+  cuda::device::HostStaging stage;
   int* device_words = stage.upload(Span<int>(words));
   const Touch* device_touches = stage.upload(Span<Touch>(all));
   int* device_disturbed = stage.upload(Span<int>(disturbed));

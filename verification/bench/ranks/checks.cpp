@@ -4,7 +4,7 @@
 #include "verification/bench/ranks/contract_step.hpp"
 #include "verification/bench/ranks/suite.hpp"
 #include "verification/bench/ranks/values.hpp"
-#include "verification/native_bound.hpp"
+#include "verification/judge/native_bound.hpp"
 
 namespace zeroproof::verification::bench {
 namespace {
@@ -60,24 +60,24 @@ ContractResult on_rank_0(const RankData& data, std::int64_t micro_batches, std::
 }
 
 /// Leaves of a rank's shard, one at a time.
-class ShardLeaves final : public LeafProvider {
+class ShardGrads final : public GradProvider {
  public:
-  explicit ShardLeaves(const FlatRange& shard) : shard_(shard) {
+  explicit ShardGrads(const FlatRange& shard) : shard_(shard) {
     leaf_.values = GuardedBuffer(shard.numel(), DType::fp32);
   }
-  const LeafCache::Leaf& leaf(std::int64_t micro_batch) override {
+  const GradCache::Grad& micro_batch_grad(std::int64_t micro_batch) override {
     fill_leaf(micro_batch, shard_.begin, leaf_.values.as<float>());
     return leaf_;
   }
 
  private:
   FlatRange shard_;
-  LeafCache::Leaf leaf_;
+  GradCache::Grad leaf_;
 };
 
 /// The bound of R11 (native): the library has added one leaf per rank in an order of its own.
 bool within_bound(const RankData& data, const float* sums) {
-  ShardLeaves leaves(data.shard);
+  ShardGrads leaves(data.shard);
   const TensorView view{const_cast<float*>(sums), DType::fp32, data.shard.numel()};
   const std::vector<Piece> pieces = {{0, 0, 0, 0, data.shard.numel()}};
   const auto found = compare_native(view, pieces, leaves, data.comm.world_size());

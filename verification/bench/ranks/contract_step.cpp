@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "reference/adam.hpp"
 #include "reference/cast.hpp"
 #include "reference/clip.hpp"
 #include "reference/grad_norm.hpp"
 #include "reference/grad_scale.hpp"
 #include "reference/grad_sum.hpp"
 #include "reference/step_scalars.hpp"
+#include "reference/update_twins.hpp"
 #include "verification/bench/ranks/values.hpp"
 
 namespace zeroproof::verification::bench {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "common/comm/communicator.hpp"
-#include "common/comm/mpi_library.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "cuda/host/window_step.hpp"
 #include "verification/bench/huge_buffer.hpp"
+#include "verification/bench/ranks/mpi_library.hpp"
 
 namespace zeroproof::verification::bench {
 

@@ -11,8 +11,8 @@
 #include <iterator>
 
 #include "common/base/error.hpp"
-#include "verification/mpi_launch.hpp"
-#include "verification/temporary_file.hpp"
+#include "verification/program/temporary_file.hpp"
+#include "verification/world/mpi_launch.hpp"
 
 namespace zeroproof::verification::bench {
 namespace {

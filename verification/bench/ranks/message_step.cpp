@@ -8,10 +8,10 @@
 namespace zeroproof::verification::bench {
 
 /// The gradient this rank has; it computes no other micro-batch.
-class MessageStep::OwnLeaf final : public LeafSource {
+class MessageStep::OwnLeaf final : public GradSource {
  public:
   explicit OwnLeaf(const RankData& data) : data_(data) {}
-  TensorView leaf(std::int64_t) override { return {data_.leaf.data(), DType::fp32, data_.numel}; }
+  TensorView micro_batch_grad(std::int64_t) override { return {data_.leaf.data(), DType::fp32, data_.numel}; }
 
  private:
   const RankData& data_;
@@ -30,7 +30,7 @@ MessageStep::MessageStep(RankData& data)
   setup.hyper = rank_hyper(false);
   setup.scaler.kind = LossScalerKind::constant;
   setup.scaler.log2_initial = log2_loss_scale;
-  optimizer_ = cuda::make_distributed_optimizer(setup, cuda::StepForm::fused);
+  optimizer_ = cuda::make_distributed_optimizer(setup, Space::host, true);
   const RankState first({0, data.numel});
   FullState state;
   state.master = first.master.span();

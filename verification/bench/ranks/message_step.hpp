@@ -24,7 +24,7 @@ class MessageStep {
 
   FlatLayout layout_;
   ShardMap shards_;
-  std::unique_ptr<LeafSource> leaves_;
+  std::unique_ptr<GradSource> leaves_;
   std::unique_ptr<DistributedOptimizer> optimizer_;
   std::int64_t steps_ = 0;
 };

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstdint>
+
+namespace zeroproof {
+
+/// Where kernels run: on the processor, or on a device.
+enum class Space : std::uint8_t { host, device };
+
+}  // namespace zeroproof

@@ -1,0 +1,55 @@
+#pragma once
+// The update rules of R6 as a table: what they are called, keep and take. How they compute stands in their twins alone.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof {
+
+/// Named update rules (R6). adamw: decoupled decay; adam: decay added to the gradient (L2); sgd: with a
+/// momentum buffer; sgd_ema: moves by an exponential moving average of the gradient, with no bias correction;
+/// lion: moves by the sign of one, with decoupled decay.
+enum class UpdateRule : std::uint8_t { adamw, adam, sgd, sgd_ema, lion };
+
+/// Where weight decay enters (R6). coupled: weight_decay * master is added to the gradient; decoupled:
+/// lr * weight_decay * master is taken off the master, and the gradient never sees it.
+enum class DecayKind : std::uint8_t { coupled, decoupled };
+
+/// One row of R6. Every rule keeps a master; what it keeps besides is said here.
+struct RuleTraits {
+  UpdateRule rule;
+  std::string_view name;  ///< as configuration files and reports spell it
+  DecayKind decay;
+  /// Keeps a moving average of the gradient.
+  bool exp_avg;
+  /// Keeps one of its square as well, with amsgrad max_exp_avg_sq too; takes bias_correction and amsgrad.
+  bool exp_avg_sq;
+  /// Takes momentum, dampening and nesterov; if momentum is not 0, keeps a buffer that starts as the gradient itself in
+  /// the first step (is_first).
+  bool momentum_buffer;
+};
+
+/// In the order of the enumerators.
+inline constexpr std::array<RuleTraits, 5> update_rules = {{
+    {UpdateRule::adamw, "adamw", DecayKind::decoupled, true, true, false},
+    {UpdateRule::adam, "adam", DecayKind::coupled, true, true, false},
+    {UpdateRule::sgd, "sgd", DecayKind::coupled, false, false, true},
+    {UpdateRule::sgd_ema, "sgd_ema", DecayKind::coupled, true, false, false},
+    {UpdateRule::lion, "lion", DecayKind::decoupled, true, false, false},
+}};
+
+/// Errors: invalid_argument if there is no such rule.
+constexpr const RuleTraits& traits_of(UpdateRule rule) {
+  const auto row = static_cast<std::size_t>(rule);
+  ZP_CHECK(row < update_rules.size(), ErrorCode::invalid_argument,
+           "update rule " + std::to_string(row) + " is none of those there are",
+           "nobody knows how it updates and what it keeps", "use one of those of R6");
+  return update_rules[row];
+}
+
+}  // namespace zeroproof

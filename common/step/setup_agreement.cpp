@@ -1,0 +1,208 @@
+#include "common/step/setup_agreement.hpp"
+
+#include <concepts>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "common/comm/agreement.hpp"
+
+namespace zeroproof {
+namespace {
+
+// Members are named in bindings: a setting that is added to one of these structs does not compile until it is here.
+
+/// Digest of values of any type that a setting has.
+class ValueHasher {
+ public:
+  template <class... T>
+  ValueHasher& add(const T&... values) {
+    (feed(values), ...);
+    return *this;
+  }
+  Digest digest() const { return hasher_.digest(); }
+
+ private:
+  template <class T>
+  void feed(const T& value) {
+    if constexpr (std::floating_point<T>) {
+      hasher_.add(static_cast<double>(value));
+    } else {
+      static_assert(std::integral<T> || std::is_enum_v<T>);
+      hasher_.add(static_cast<std::uint64_t>(value));
+    }
+  }
+  void feed(const std::string& text) { hasher_.add(std::string_view(text)); }
+  template <class T>
+  void feed(const std::optional<T>& value) {
+    add(value.has_value(), value.value_or(T{}));
+  }
+
+  template <class T>
+  void feed(const std::vector<T>& values) {
+    add(values.size());
+    for (const T& value : values) add(value);
+  }
+
+  void feed(const FlatRange& range) { add(range.begin, range.end); }
+  void feed(const TensorSlot& slot) { add(slot.name, slot.shape); }
+  void feed(const TensorPlacement& place) {
+    const auto& [tp_replicated, begin, row_numel, row_stride] = place;
+    add(tp_replicated, begin, row_numel, row_stride);
+  }
+  void feed(const ShardMap& shards) {
+    add(shards.world_size(), shards.buckets());
+    for (std::size_t bucket = 0; bucket < shards.buckets().size(); ++bucket) {
+      for (int rank = 0; rank < shards.world_size(); ++rank) add(shards.owned(bucket, rank));
+    }
+  }
+  void feed(const GroupRule& rule) {
+    const auto& [name, match, vectors, lr_mult, weight_decay_mult, lr, min_lr] = rule;
+    add(name, match, vectors, lr_mult, weight_decay_mult, lr, min_lr);
+  }
+  void feed(const ScheduleConfig& schedule) {
+    const auto& [unit, first_is_zero, warmup, warmup_init_lr, decay, decay_end, min_lr, wsd_decay, wsd_shape,
+                 weight_decay_ramp, weight_decay_begin, weight_decay_end] = schedule;
+    add(unit, first_is_zero, warmup, warmup_init_lr, decay, decay_end, min_lr, wsd_decay, wsd_shape,
+        weight_decay_ramp, weight_decay_begin, weight_decay_end);
+  }
+
+  Hasher hasher_;
+};
+
+/// What is compared, in the order of the structs.
+class SettingList {
+ public:
+  template <class T>
+  void add(const std::string& name, const T& value) {
+    values_.push_back({"the values of " + name, ValueHasher().add(value).digest()});
+  }
+  /// of_tp_rank: other TP ranks have other ones.
+  template <class T>
+  void add_called(const std::string& what, const T& value, bool of_tp_rank) {
+    values_.push_back({what, ValueHasher().add(value).digest(), of_tp_rank});
+  }
+  const std::vector<CommonValue>& values() const { return values_; }
+
+ private:
+  std::vector<CommonValue> values_;
+};
+
+void add_hyper(SettingList& list, const OptimizerHyper& hyper) {
+  const auto& [rule, lr, beta1, beta2, eps, weight_decay, bias_correction, amsgrad, maximize, momentum,
+               dampening, nesterov, norm, max_norm, clip_value] = hyper;
+  list.add("hyper.rule", rule);
+  list.add("hyper.lr", lr);
+  list.add("hyper.beta1", beta1);
+  list.add("hyper.beta2", beta2);
+  list.add("hyper.eps", eps);
+  list.add("hyper.weight_decay", weight_decay);
+  list.add("hyper.bias_correction", bias_correction);
+  list.add("hyper.amsgrad", amsgrad);
+  list.add("hyper.maximize", maximize);
+  list.add("hyper.momentum", momentum);
+  list.add("hyper.dampening", dampening);
+  list.add("hyper.nesterov", nesterov);
+  list.add("hyper.norm", norm);
+  list.add("hyper.max_norm", max_norm);
+  list.add("hyper.clip_value", clip_value);
+}
+
+void add_scaler(SettingList& list, const LossScalerConfig& scaler) {
+  const auto& [kind, log2_initial, log2_growth, log2_backoff, log2_min, log2_max, growth_interval, hysteresis,
+               refill] = scaler;
+  list.add("scaler.kind", kind);
+  list.add("scaler.log2_initial", log2_initial);
+  list.add("scaler.log2_growth", log2_growth);
+  list.add("scaler.log2_backoff", log2_backoff);
+  list.add("scaler.log2_min", log2_min);
+  list.add("scaler.log2_max", log2_max);
+  list.add("scaler.growth_interval", growth_interval);
+  list.add("scaler.hysteresis", hysteresis);
+  list.add("scaler.refill", refill);
+}
+
+void add_settings(SettingList& list, const StepSettings& settings) {
+  const auto& [layout, groups, param_dtype, micro_batches, grad_sum, hyper, scaler, loss_reduction,
+               on_nonfinite, missing_grad, param_rounding, seed] = settings;
+  list.add_called("the layouts", layout->tensors(), true);
+  const auto& [rules, of_tensor, schedule] = groups;
+  list.add("groups.rules", rules);
+  list.add("groups.of_tensor", of_tensor);
+  list.add("groups.schedule", schedule);
+  list.add("param_dtype", param_dtype);
+  list.add("micro_batches", micro_batches);
+  list.add("grad_sum", grad_sum);
+  add_hyper(list, hyper);
+  add_scaler(list, scaler);
+  list.add("loss_reduction", loss_reduction);
+  list.add("on_nonfinite", on_nonfinite);
+  list.add("missing_grad", missing_grad);
+  list.add("param_rounding", param_rounding);
+  list.add("seed", seed);
+}
+
+void add_distribution(SettingList& list, const OptimizerSetup& setup) {
+  list.add_called("the shard maps", *setup.shards, true);
+  list.add("cp", setup.cp);
+  list.add_called("the placements", setup.placement, true);
+  list.add("stage", setup.stage);
+  list.add("order", setup.order);
+  list.add("persistent_numel", setup.persistent_numel);
+  list.add("overlap", setup.overlap);  // it decides in which order ranks call each other
+  list.add("grad_dtype", setup.grad_dtype);
+}
+
+void add_counters(SettingList& list, const FullState& state, MissingGrad missing_grad) {
+  const auto& [log2_scale, growth_tracker, hysteresis_left] = state.scaler;
+  list.add("state.applied_steps", state.applied_steps);
+  list.add("state.scaler.log2_scale", log2_scale);
+  list.add("state.scaler.growth_tracker", growth_tracker);
+  list.add("state.scaler.hysteresis_left", hysteresis_left);
+  std::vector<std::uint64_t> tensor_steps;  // without a meaning otherwise
+  if (missing_grad == MissingGrad::skip)
+    tensor_steps.assign(state.tensor_steps.begin(), state.tensor_steps.end());
+  list.add("state.tensor_steps", tensor_steps);
+}
+
+}  // namespace
+
+void require_same_setup(const OptimizerSetup& setup, const FullState& state) {
+  SettingList list;
+  add_settings(list, setup);
+  add_distribution(list, setup);
+  add_counters(list, state, setup.missing_grad);
+  // TP ranks are neighbours, instances stand farthest apart: in this order ranks have their numbers in the step.
+  require_agreement(
+      {setup.tp, setup.comm, setup.replicas}, list.values(),
+      "ranks that are set up differently compute different steps, and drift apart without a sign",
+      "give every rank the same settings and state");
+}
+
+void require_same_setup(const LbfgsSetup& setup, const LbfgsState& state) {
+  SettingList list;
+  list.add_called("the layouts", setup.layout->tensors(), false);
+  list.add_called("the shard maps", *setup.shards, false);
+  const auto& [lr, max_iter, max_eval, tolerance_grad, tolerance_change, history_size, line_search, max_ls] =
+      setup.hyper;
+  list.add("hyper.lr", lr);
+  list.add("hyper.max_iter", max_iter);
+  list.add("hyper.max_eval", max_eval);
+  list.add("hyper.tolerance_grad", tolerance_grad);
+  list.add("hyper.tolerance_change", tolerance_change);
+  list.add("hyper.history_size", history_size);
+  list.add("hyper.line_search", line_search);
+  list.add("hyper.max_ls", max_ls);
+  list.add("state.rho", state.rho);
+  list.add("state.h", state.h);
+  list.add("state.pending", state.pending);
+  list.add("state.started", state.started);
+  list.add("state.iterations", state.iterations);
+  list.add("state.evaluations", state.evaluations);
+  require_agreement({setup.comm}, list.values(), "all ranks have to take the same decisions",
+                    "give every rank the same settings and state");
+}
+
+}  // namespace zeroproof

@@ -1,0 +1,20 @@
+#pragma once
+// That all ranks of a step were set up alike, asked once instead of found out by parameters that drift apart.
+
+#include "common/contracts/lbfgs.hpp"
+#include "common/step/distributed_optimizer.hpp"
+
+namespace zeroproof {
+
+/// Compares settings, and the counters of a state that is being loaded, over all ranks of the step (R5): every member
+/// of OptimizerSetup except exec; layout, shard map and placement among the ranks that are the same TP rank. Collective
+/// over tp, comm and replicas.
+///
+/// Errors   comm, with the same text on every rank, naming the first setting that differs and the ranks on which it
+///          does. Ranks count as data rank * TP ranks + TP rank.
+void require_same_setup(const OptimizerSetup& setup, const FullState& state);
+
+/// The same for L-BFGS (R21), whose ranks are those of comm: every setting but exec, and the scalars of the state.
+void require_same_setup(const LbfgsSetup& setup, const LbfgsState& state);
+
+}  // namespace zeroproof

@@ -1,0 +1,30 @@
+#pragma once
+// What a training step computes, whoever computes it: the settings that have a meaning without ranks.
+
+#include <cstdint>
+
+#include "common/base/span.hpp"
+#include "common/contracts/loss_scaler.hpp"
+#include "common/contracts/step_scalars.hpp"
+#include "common/layout/flat_layout.hpp"
+#include "common/step/param_groups.hpp"
+#include "common/step/policy.hpp"
+
+namespace zeroproof {
+
+struct StepSettings {
+  const FlatLayout* layout = nullptr;  ///< of this TP rank's tensors
+  ParamGroups groups = {};
+  DType param_dtype = DType::bf16;  ///< fp32, bf16 or fp16
+  std::int64_t micro_batches = 1;   ///< M, over all ranks
+  GradSum grad_sum = GradSum::tree;
+  OptimizerHyper hyper = {};
+  LossScalerConfig scaler = {};
+  LossReduction loss_reduction = LossReduction::mean;
+  OnNonfinite on_nonfinite = OnNonfinite::skip;
+  MissingGrad missing_grad = MissingGrad::zero;
+  ParamRounding param_rounding = ParamRounding::nearest;  ///< stochastic: bf16 parameters only
+  std::uint64_t seed = 1;                                 ///< of the draws of stochastic rounding
+};
+
+}  // namespace zeroproof

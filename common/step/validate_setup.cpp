@@ -1,0 +1,125 @@
+#include "common/step/validate_setup.hpp"
+
+#include <string>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "common/contracts/binned_sum.hpp"
+
+namespace zeroproof {
+namespace {
+
+void check(bool ok, const std::string& problem, const std::string& why, const std::string& remedy) {
+  ZP_CHECK(ok, ErrorCode::invalid_argument, problem, why, remedy);
+}
+
+int ranks_of(const Communicator* group) { return group == nullptr ? 1 : group->world_size(); }
+
+void check_dtype(DType dtype, const std::string& what) {
+  check(is_param_format(dtype), what + " are " + std::string(name(dtype)),
+        "only fp32, bf16 and fp16 hold gradients and parameters", "choose one of these");
+}
+
+void check_groups(const ParamGroups& groups, const FlatLayout& layout) {
+  const std::size_t num_tensors = layout.tensors().size();
+  check(groups.of_tensor.empty() || groups.of_tensor.size() == num_tensors,
+        "param groups are given for " + std::to_string(groups.of_tensor.size()) + " of " +
+            std::to_string(num_tensors) + " tensors",
+        "every tensor is updated with its group's lr", "make the groups from this layout");
+  for (const int group : groups.of_tensor) {
+    check(group >= 0 && group < groups.count(), "a tensor is in param group " + std::to_string(group),
+          "there are " + std::to_string(groups.count()) + ", counted from 0",
+          "make the groups from this layout");
+  }
+}
+
+void check_leaves(const StepSettings& settings) {
+  check(settings.micro_batches >= 1, "micro_batches is " + std::to_string(settings.micro_batches),
+        "a step needs a gradient", "use 1 or more");
+  check(settings.grad_sum != GradSum::binned || settings.micro_batches <= binned_max_leaves,
+        std::to_string(settings.micro_batches) + " micro-batches are to be summed in bins",
+        "32-bit fields have room for " + std::to_string(binned_max_leaves) + " leaves (R11)",
+        "use fewer micro-batches, or the gradient sum tree");
+}
+
+void check_shards(const OptimizerSetup& setup) {
+  check(setup.shards->padded_numel() == setup.layout->padded_numel(),
+        "the shard map covers " + std::to_string(setup.shards->padded_numel()) +
+            " elements and the layout has " + std::to_string(setup.layout->padded_numel()),
+        "every element needs one owner", "make the shard map from this layout");
+  check(setup.shards->world_size() == setup.comm->world_size(),
+        "the shard map is for " + std::to_string(setup.shards->world_size()) + " ranks and there are " +
+            std::to_string(setup.comm->world_size()),
+        "every shard needs a rank", "make the shard map for this communicator");
+  check(setup.shards->covers(*setup.layout), "the shard map leaves elements of tensors without an owner",
+        "nobody would update them", "make the shard map from this layout");
+  check(setup.hyper.norm != NormForm::chunk1024 || (setup.shards->aligned() && ranks_of(setup.tp) == 1),
+        "the norm is chunk1024 with " + std::to_string(ranks_of(setup.tp)) + " TP ranks and shards cut at " +
+            (setup.shards->aligned() ? "multiples of 1024" : "any element"),
+        "a chunk must lie whole on one rank, in the numbering of the undistributed model (R12)",
+        "use the norm exact, one or inf");
+}
+
+void check_cp(const OptimizerSetup& setup) {
+  const int cp = setup.cp;
+  check(cp == 1 || cp == 2 || cp == 4 || cp == 8,
+        "there are " + std::to_string(cp) + " CP ranks for a micro-batch",
+        "the tree has 1, 2, 4 or 8 parts below a leaf (R11)", "use one of these");
+  const int data_ranks = setup.comm->world_size() * ranks_of(setup.replicas);
+  check(data_ranks % cp == 0,
+        std::to_string(data_ranks) + " data ranks are no multiple of " + std::to_string(cp) + " CP ranks",
+        "some parts of a micro-batch would have no rank", "use a multiple of cp");
+  check(setup.grad_sum != GradSum::binned || setup.comm->world_size() % cp == 0,
+        "leaves of " + std::to_string(cp) + " CP parts are to be summed in bins by instances of " +
+            std::to_string(setup.comm->world_size()) + " ranks",
+        "an instance puts the parts of a leaf together before they are added (R11)",
+        "use instances of a multiple of cp ranks, or the gradient sum tree");
+}
+
+void check_placement(const OptimizerSetup& setup) {
+  const std::vector<TensorSlot>& tensors = setup.layout->tensors();
+  const int tp = ranks_of(setup.tp);
+  check(setup.placement.size() == tensors.size() || (setup.placement.empty() && tp == 1),
+        "there are " + std::to_string(setup.placement.size()) + " placements of " +
+            std::to_string(tensors.size()) + " tensors on " + std::to_string(tp) + " TP ranks",
+        "they say whose gradients come in parts and where elements stand",
+        "pass one for every tensor, or none without tensor parallelism");
+  for (std::size_t i = 0; i < setup.placement.size(); ++i) {
+    const TensorPlacement& place = setup.placement[i];
+    const bool rows = place.row_numel >= 1 && place.row_stride >= place.row_numel;
+    check(place.begin >= 0 && (tensors[i].numel == 0 || rows),
+          "tensor " + tensors[i].name + " is placed at " + std::to_string(place.begin) + " in rows of " +
+              std::to_string(place.row_numel) + " elements, " + std::to_string(place.row_stride) + " apart",
+          "its elements would have no index of their own in the undistributed model",
+          "use rows of 1 or more elements that do not overlap");
+  }
+}
+
+}  // namespace
+
+void validate_settings(const StepSettings& settings) {
+  check(settings.layout != nullptr, "the optimizer has no layout", "it says where the tensors are",
+        "set StepSettings::layout");
+  check_leaves(settings);
+  check_dtype(settings.param_dtype, "parameters");
+  check(settings.param_rounding == ParamRounding::nearest || settings.param_dtype == DType::bf16,
+        "parameters of " + std::string(name(settings.param_dtype)) + " are to be rounded stochastically",
+        "only the rounding to bf16 has a stochastic form", "use bf16, or param_rounding nearest");
+  check_groups(settings.groups, *settings.layout);
+}
+
+void validate_setup(const OptimizerSetup& setup) {
+  validate_settings(setup);
+  check(setup.shards != nullptr && setup.comm != nullptr, "the optimizer has no shard map or no communicator",
+        "it cannot know which elements it owns", "set both in OptimizerSetup");
+  check(setup.stage >= 0 && setup.stage <= 3, "the ZeRO stage is " + std::to_string(setup.stage),
+        "there are four", "use 0, 1, 2 or 3");
+  check_dtype(setup.grad_dtype, "gradients");
+  check(setup.persistent_numel >= 0, "persistent_numel is " + std::to_string(setup.persistent_numel),
+        "tensors of at most that many elements stay whole", "use 0 or more");
+  check_placement(setup);
+  check_shards(setup);
+  check_cp(setup);
+}
+
+}  // namespace zeroproof

@@ -1,0 +1,83 @@
+#include "cuda/device/elementwise.cuh"
+#include "cuda/device/host_device.cuh"
+#include "cuda/device/host_staging.hpp"
+#include "cuda/device/numels.hpp"
+#include "cuda/host/update_twins.hpp"
+
+namespace zeroproof::cuda::device {
+
+namespace {
+
+struct LionState {
+  float master;
+  float exp_avg;
+};
+
+/// The update lines of R6 for one element; one rounding per statement (R2). The sign of grad is already that of a
+/// descent. has_decay is the same for all elements.
+ZP_HOST_DEVICE inline LionState lion_element(const StepScalars& scalars, float g, const LionState& old) {
+  const float a1 = scalars.beta1 * old.exp_avg;
+  const float a2 = scalars.one_minus_beta1 * g;
+  const float c = a1 + a2;
+  // R4: written out, so that a zero keeps its sign and a NaN, which no comparison holds for, passes through.
+  const float e = c > 0.0F ? 1.0F : (c < 0.0F ? -1.0F : c);
+  const float a = scalars.lr * e;
+  float u = a;
+  if (scalars.has_decay != 0U) {
+    const float w = scalars.lr_weight_decay * old.master;
+    u = a + w;
+  }
+  const float b1 = scalars.beta2 * old.exp_avg;
+  const float b2 = scalars.one_minus_beta2 * g;
+  return {old.master - u, b1 + b2};
+}
+
+struct Update {
+  static constexpr int pack_numel = 4;
+  StepScalars scalars;
+  std::uint32_t sign_mask;  // the sign bit, to ascend
+  const float* grad;        // [numel], like the two below
+  float* master;
+  float* exp_avg;
+
+  ZP_DEVICE LionState next(float g, const LionState& old) const {
+    return lion_element(scalars, flip_sign(g, sign_mask), old);
+  }
+
+  ZP_DEVICE void one(std::int64_t i) const {
+    const LionState state = next(grad[i], {master[i], exp_avg[i]});
+    master[i] = state.master;
+    exp_avg[i] = state.exp_avg;
+  }
+
+  ZP_DEVICE void pack(std::int64_t i) const {
+    const Pack<float> g = load_pack(grad + i);
+    Pack<float> w = load_pack(master + i);
+    Pack<float> m = load_pack(exp_avg + i);
+    ZP_UNROLL
+    for (int k = 0; k < pack_numel; ++k) {
+      const LionState state = next(g.v[k], {w.v[k], m.v[k]});
+      w.v[k] = state.master;
+      m.v[k] = state.exp_avg;
+    }
+    store_pack(master + i, w);
+    store_pack(exp_avg + i, m);
+  }
+};
+
+}  // namespace
+
+void lion_update(const Exec&, const LionOptions& options, const StepScalars& scalars, Span<const float> grad,
+                 Span<float> master, Span<float> exp_avg) {
+  require_same_numel("grad", grad, "master", master);
+  require_same_numel("grad", grad, "exp_avg", exp_avg);
+  if (grad.empty()) return;
+  HostStaging stage;
+  const Update update{scalars, options.maximize ? sign_bit : 0U, stage.upload(grad), stage.upload(master),
+                      stage.upload(exp_avg)};
+  run_elementwise(update, numel(grad), update.grad, update.master, update.exp_avg);
+  stage.download(master);
+  stage.download(exp_avg);
+}
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,73 @@
+#pragma once
+// The twins of the update rules, on the host and on the device, and which of them a run calls.
+
+#include "common/contracts/adam.hpp"
+#include "common/contracts/lion.hpp"
+#include "common/contracts/sgd.hpp"
+#include "cuda/host/fused_step.hpp"
+
+namespace zeroproof::cuda {
+
+namespace host {
+AdamwUpdateFn adamw_update;
+AdamUpdateFn adam_update;
+SgdUpdateFn sgd_update;
+SgdEmaUpdateFn sgd_ema_update;
+LionUpdateFn lion_update;
+}  // namespace host
+
+namespace device {
+AdamwUpdateFn adamw_update;
+AdamUpdateFn adam_update;
+SgdUpdateFn sgd_update;
+SgdEmaUpdateFn sgd_ema_update;
+LionUpdateFn lion_update;
+}  // namespace device
+
+/// The twins of one side.
+struct UpdateTwins {
+  AdamwUpdateFn* adamw_update;
+  AdamUpdateFn* adam_update;
+  SgdUpdateFn* sgd_update;
+  SgdEmaUpdateFn* sgd_ema_update;
+  LionUpdateFn* lion_update;
+};
+
+inline constexpr UpdateTwins host_updates = {
+    .adamw_update = host::adamw_update,
+    .adam_update = host::adam_update,
+    .sgd_update = host::sgd_update,
+    .sgd_ema_update = host::sgd_ema_update,
+    .lion_update = host::lion_update,
+};
+
+inline constexpr UpdateTwins device_updates = {
+    .adamw_update = device::adamw_update,
+    .adam_update = device::adam_update,
+    .sgd_update = device::sgd_update,
+    .sgd_ema_update = device::sgd_ema_update,
+    .lion_update = device::lion_update,
+};
+
+inline void update_by_rule(const UpdateTwins& twins, const Exec& exec, const OptimizerHyper& hyper,
+                           const StepScalars& scalars, Span<const float> grad,
+                           const host::FusedState& state) {
+  const AdamOptions adam{hyper.amsgrad, hyper.maximize};
+  switch (hyper.rule) {
+    case UpdateRule::adamw:
+      return twins.adamw_update(exec, adam, scalars, grad, state.master, state.exp_avg, state.exp_avg_sq,
+                                state.max_exp_avg_sq);
+    case UpdateRule::adam:
+      return twins.adam_update(exec, adam, scalars, grad, state.master, state.exp_avg, state.exp_avg_sq,
+                               state.max_exp_avg_sq);
+    case UpdateRule::sgd:
+      return twins.sgd_update(exec, {hyper.momentum != 0, hyper.nesterov, hyper.maximize}, scalars, grad,
+                              state.master, state.momentum_buffer);
+    case UpdateRule::sgd_ema:
+      return twins.sgd_ema_update(exec, {hyper.maximize}, scalars, grad, state.master, state.exp_avg);
+    case UpdateRule::lion:
+      return twins.lion_update(exec, {hyper.maximize}, scalars, grad, state.master, state.exp_avg);
+  }
+}
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,191 @@
+#include "cuda/lbfgs/lbfgs.hpp"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "common/base/error.hpp"
+#include "common/base/fpenv.hpp"
+#include "common/comm/agreement.hpp"
+#include "common/step/setup_agreement.hpp"
+#include "cuda/host/tree_stack.hpp"
+#include "cuda/lbfgs/production_lbfgs.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+constexpr double smallest_curvature = 1e-10;
+constexpr double sufficient_decrease = 1e-4;
+
+float negated(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) ^ 0x80000000U); }
+
+}  // namespace
+
+bool ProductionLbfgs::evaluate(Closure& closure, LbfgsReport& report) {
+  grad_.poison();
+  loss_ = closure.evaluate(master_.as<float>(), grad_.as<float>());
+  ++report.evaluations;
+  ++evaluations_;
+  const double same = std::isnan(loss_) ? std::numeric_limits<double>::quiet_NaN() : loss_;
+  require_agreement(*setup_.comm, std::bit_cast<std::uint64_t>(same), "the losses of an evaluation",
+                    "f must be the same bits on all ranks", "gather the losses and add them in one order");
+  max_abs_grad_ = vectors_.max_abs(grad_);
+  return std::isfinite(loss_) && std::isfinite(max_abs_grad_);
+}
+
+LbfgsReport ProductionLbfgs::step(Closure& closure) {
+  require_fp_environment("L-BFGS rank " + std::to_string(setup_.comm->rank()));
+  ZP_CHECK(loaded_, ErrorCode::invalid_argument, "no state was loaded before a step of L-BFGS",
+           "there is no point to start from", "call load_state first");
+  require_same_setup(setup_, state());
+  const std::int64_t counted_before = closure.evaluations();
+  LbfgsReport report;
+  report.end = run(closure, report);
+  require_agreement(*setup_.comm, static_cast<std::uint64_t>(closure.evaluations() - counted_before),
+                    "the numbers of evaluations", "the ranks' closures are collective calls",
+                    "call the closure through the optimizer only");
+  return report;
+}
+
+LbfgsEnd ProductionLbfgs::run(Closure& closure, LbfgsReport& report) {
+  const LbfgsHyper& hyper = setup_.hyper;
+  const bool good = evaluate(closure, report);
+  report.first_loss = report.loss = loss_;
+  report.max_abs_grad = max_abs_grad_;
+  if (!good) return LbfgsEnd::nonfinite;
+  if (max_abs_grad_ <= hyper.tolerance_grad) return LbfgsEnd::gradient;
+  for (;;) {
+    ++report.iterations;
+    ++iterations_;
+    double t = hyper.lr;
+    if (!started_) {
+      vectors_.each(direction_, grad_, grad_, [](float g, float) { return negated(g); });
+      started_ = true;
+      const double u = 1 / vectors_.sum_abs(grad_);
+      t = (u < 1 ? u : 1) * hyper.lr;
+    } else {
+      remember_pair(report);
+      find_direction();
+    }
+    vectors_.copy(grad_, grad_before_);
+    const double gtd = report.gtd = vectors_.dot(grad_, direction_);
+    if (!std::isfinite(gtd)) {
+      drop_memory();
+      return LbfgsEnd::nonfinite;
+    }
+    if (!(gtd <= -hyper.tolerance_change)) return LbfgsEnd::no_descent;
+
+    const double loss_before = loss_;
+    const bool last = report.iterations == hyper.max_iter;
+    vectors_.copy(master_, before_);
+    const bool armijo = hyper.line_search == LineSearch::armijo;
+    const bool moved =
+        armijo ? search(closure, report, t, gtd) : move_without_search(closure, report, t, last);
+    if (!moved) {
+      vectors_.copy(before_, master_);
+      drop_memory();
+      return armijo ? LbfgsEnd::line_search : LbfgsEnd::nonfinite;
+    }
+    pending_ = true;
+    if (last) return LbfgsEnd::max_iter;
+    if (report.evaluations >= max_eval_) return LbfgsEnd::max_eval;
+    if (max_abs_grad_ <= hyper.tolerance_grad) return LbfgsEnd::gradient;
+    if (vectors_.max_abs(move_) <= hyper.tolerance_change) return LbfgsEnd::step;
+    if (std::fabs(loss_ - loss_before) < hyper.tolerance_change) return LbfgsEnd::loss;
+  }
+}
+
+void ProductionLbfgs::remember_pair(LbfgsReport& report) {
+  if (!pending_) return;
+  pending_ = false;
+  GuardedBuffer y = vectors_.make();
+  vectors_.each(y, grad_, grad_before_, [](float g, float before) { return g - before; });
+  const double ys = vectors_.dot(y, move_);
+  const double yy = vectors_.dot(y, y);
+  if (!(ys > smallest_curvature) || !std::isfinite(ys) || !std::isfinite(yy)) {
+    ++report.pairs_skipped;
+    return;
+  }
+  if (static_cast<std::int64_t>(pairs_.size()) == setup_.hyper.history_size) {
+    pairs_.erase(pairs_.begin());
+  }
+  pairs_.push_back({std::exchange(move_, vectors_.make()), std::move(y), 1 / ys});
+  h_ = ys / yy;
+  ++report.pairs_stored;
+}
+
+void ProductionLbfgs::find_direction() {
+  GuardedBuffer& q = direction_;
+  vectors_.each(q, grad_, grad_, [](float g, float) { return negated(g); });
+  std::vector<double> al(pairs_.size());
+  for (std::size_t i = pairs_.size(); i-- > 0;) {
+    al[i] = vectors_.dot(pairs_[i].s, q) * pairs_[i].rho;
+    const auto a = static_cast<float>(al[i]);
+    vectors_.each(q, q, pairs_[i].y, [a](float qi, float yi) {
+      const float p = a * yi;
+      return qi - p;
+    });
+  }
+  const auto c = static_cast<float>(h_);
+  vectors_.each(q, q, q, [c](float qi, float) { return c * qi; });
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    const double be = vectors_.dot(pairs_[i].y, q) * pairs_[i].rho;
+    const auto b = static_cast<float>(al[i] - be);
+    vectors_.each(q, q, pairs_[i].s, [b](float qi, float si) {
+      const float p = b * si;
+      return qi + p;
+    });
+  }
+}
+
+void ProductionLbfgs::move_by(double t) {
+  const auto a = static_cast<float>(t);
+  vectors_.each(move_, direction_, direction_, [a](float d, float) { return a * d; });
+  vectors_.each(master_, before_, move_, [](float x, float m) { return x + m; });
+}
+
+void ProductionLbfgs::keep(LbfgsReport& report, double t) {
+  report.loss = loss_;
+  report.max_abs_grad = max_abs_grad_;
+  report.step_length = t;
+}
+
+bool ProductionLbfgs::move_without_search(Closure& closure, LbfgsReport& report, double t, bool last) {
+  move_by(t);
+  if (!last && !evaluate(closure, report)) return false;
+  keep(report, t);
+  return true;
+}
+
+bool ProductionLbfgs::search(Closure& closure, LbfgsReport& report, double t, double gtd) {
+  const double from = loss_;
+  for (std::int64_t trial = 0; trial < setup_.hyper.max_ls; ++trial) {
+    move_by(t);
+    const bool good = evaluate(closure, report);
+    const double u = sufficient_decrease * t;
+    const double v = u * gtd;
+    if (good && loss_ <= from + v) {
+      keep(report, t);
+      return true;
+    }
+    t = 0.5 * t;
+  }
+  return false;
+}
+
+double mean_loss(Span<const double> losses, std::int64_t divisor) {
+  ZP_CHECK(!losses.empty() && divisor >= 1 && divisor < std::int64_t{1} << 53, ErrorCode::invalid_argument,
+           std::to_string(losses.size()) + " losses are to be divided by " + std::to_string(divisor),
+           "their mean is the value of the closure",
+           "pass at least one loss and a divisor from 1 to 2^53 - 1");
+  host::TreeStack<double> stack([](double& below, double& top) { below = below + top; });
+  for (std::size_t j = 0; j < losses.size(); ++j) stack.push({0, static_cast<std::int64_t>(j)}, losses[j]);
+  return stack.fold() / static_cast<double>(divisor);
+}
+
+std::unique_ptr<LbfgsOptimizer> make_lbfgs(const LbfgsSetup& setup) {
+  return std::make_unique<ProductionLbfgs>(setup);
+}
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,77 @@
+#pragma once
+// What a rank allocates, by class, counted where it is allocated.
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "common/base/guarded_buffer.hpp"
+#include "common/step/memory_use.hpp"
+
+namespace zeroproof::cuda {
+
+/// Bytes in use and their peaks. Several threads may count at once.
+class MemoryLedger {
+ public:
+  void add(MemoryClass kind, std::int64_t num_bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto i = static_cast<std::size_t>(kind);
+    use_.now[i] += num_bytes;
+    use_.total_now += num_bytes;
+    use_.peak[i] = std::max(use_.peak[i], use_.now[i]);
+    use_.total_peak = std::max(use_.total_peak, use_.total_now);
+  }
+  void remove(MemoryClass kind, std::int64_t num_bytes) { add(kind, -num_bytes); }
+
+  MemoryUse use() const {
+    const std::lock_guard lock(mutex_);
+    return use_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  MemoryUse use_;
+};
+
+/// A guarded buffer that is on a ledger as long as it lives. It is poisoned before its memory is given back, so a late
+/// reader that still finds the pages finds NaN. The ledger must outlive it.
+class CountedBuffer {
+ public:
+  CountedBuffer() = default;
+  CountedBuffer(MemoryLedger& ledger, MemoryClass kind, std::int64_t numel, DType dtype)
+      : buffer_(numel, dtype), ledger_(&ledger), kind_(kind) {
+    ledger_->add(kind_, buffer_.view().num_bytes());
+  }
+  CountedBuffer(CountedBuffer&& other) noexcept
+      : buffer_(std::move(other.buffer_)),
+        ledger_(std::exchange(other.ledger_, nullptr)),
+        kind_(other.kind_) {}
+  CountedBuffer& operator=(CountedBuffer&& other) noexcept {
+    if (this == &other) return *this;
+    release();
+    buffer_ = std::move(other.buffer_);
+    ledger_ = std::exchange(other.ledger_, nullptr);
+    kind_ = other.kind_;
+    return *this;
+  }
+  ~CountedBuffer() { release(); }
+
+  GuardedBuffer& operator*() { return buffer_; }
+  const GuardedBuffer& operator*() const { return buffer_; }
+  GuardedBuffer* operator->() { return &buffer_; }
+  const GuardedBuffer* operator->() const { return &buffer_; }
+
+ private:
+  void release() {
+    if (ledger_ == nullptr) return;
+    buffer_.poison();
+    ledger_->remove(kind_, buffer_.view().num_bytes());
+    ledger_ = nullptr;
+  }
+
+  GuardedBuffer buffer_;
+  MemoryLedger* ledger_ = nullptr;
+  MemoryClass kind_ = MemoryClass::comm_buffer;
+};
+
+}  // namespace zeroproof::cuda

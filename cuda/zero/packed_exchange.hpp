@@ -1,0 +1,33 @@
+#pragma once
+// Collectives over parts that lie scattered in a buffer: a part that is one stretch of memory travels from where it is
+// to where it belongs, every other one through a message buffer.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/comm/communicator.hpp"
+#include "cuda/zero/bucket_plan.hpp"
+#include "cuda/zero/reduce_buffers.hpp"
+
+namespace zeroproof::cuda {
+
+/// Memory that travels as one message, in this order.
+using Stretches = std::vector<Span<std::byte>>;
+
+/// Adds what a rank owns of a buffer that starts at global index `base`, elements of `width` bytes.
+void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64_t base, std::int64_t width);
+
+/// send: [world_size], empty for nothing. recv_bytes: [world_size]. Returns what arrived from every rank, packed in
+/// `in`.
+/// Nothing is communicated in a world of one rank.
+std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vector<Stretches>& send,
+                                             const std::vector<std::int64_t>& recv_bytes, CommBuffer& out,
+                                             CommBuffer& in);
+
+/// places: [world_size] where every rank's part belongs, as many bytes as it sends. mine: this rank's part where it is
+/// now, which may be its place. `in` holds the parts of more than one stretch until all have arrived.
+void gather_packed(Communicator& comm, const Stretches& mine, const std::vector<Stretches>& places,
+                   CommBuffer& in);
+
+}  // namespace zeroproof::cuda

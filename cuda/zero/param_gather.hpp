@@ -1,0 +1,75 @@
+#pragma once
+// From the shards of parameters to whole ones: all of them (stages 0 to 2), units (stage 3), persistent tensors (stage
+// 3).
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "common/step/distributed_optimizer.hpp"
+#include "cuda/runtime/memory_ledger.hpp"
+#include "cuda/runtime/unit_exchange.hpp"
+#include "cuda/zero/bucket_plan.hpp"
+
+namespace zeroproof::cuda {
+
+class ParamGather final : public UnitGatherer {
+ public:
+  /// param_shard: [shard_numel], in stage 0 [padded_numel]; the memory must outlive this object.
+  ParamGather(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, MemoryLedger& ledger,
+              const TensorView& param_shard);
+
+  /// Phase gather: brings param_full up to date. Collective over comm from stage 1 on.
+  void gather_all();
+
+  /// One unit from the shards. Tensors that are whole on every rank are copied, not communicated.
+  void gather(const FlatRange& unit, const TensorView& full) override;
+  std::int64_t version() const override { return version_; }
+
+  /// param_shard was written: what has been gathered before is stale.
+  void count_cast() { ++version_; }
+
+  /// Parameters that are whole on every rank: [padded_numel]; in stage 3 the persistent tensors, one after another.
+  const GuardedBuffer& full() const { return *full_; }
+  const std::vector<FlatRange>& full_ranges() const { return full_ranges_; }
+
+ private:
+  /// A run of elements: where it is in its owner's shard, and where it is wanted.
+  struct Run {
+    std::int64_t from = 0;
+    std::int64_t to = 0;
+    std::int64_t numel = 0;
+  };
+  struct RankRuns {
+    std::vector<Run> runs;
+    std::int64_t numel = 0;
+  };
+  using Exchange = std::vector<RankRuns>;  // [world_size]
+
+  bool is_persistent(std::int64_t tensor) const {
+    return persistent_begin_[static_cast<std::size_t>(tensor)] >= 0;
+  }
+  void find_persistent();
+  void add(const Piece& piece, std::int64_t to, RankRuns& of_rank) const;
+  Exchange plan_persistent() const;
+  /// Made for every gather: kept for all units, it would grow with the square of the world over all ranks.
+  Exchange plan_of(const FlatRange& unit) const;
+  void run(const Exchange& exchange, std::byte* target);
+  void gather_buckets();
+
+  const OptimizerSetup& setup_;
+  const std::vector<BucketPlan>& plans_;
+  MemoryLedger& ledger_;
+  const TensorView param_shard_;
+  const std::int64_t width_;
+  std::vector<FlatRange> full_ranges_;
+  std::vector<std::int64_t>
+      persistent_begin_;                    ///< [num_tensors] place in full_, -1 if not there; stage 3 only
+  std::vector<std::vector<Piece>> pieces_;  ///< [world_size] of the shards, in global order; stage 3 only
+  Exchange persistent_;
+  CountedBuffer full_;
+  std::int64_t version_ = 0;
+};
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,57 @@
+#pragma once
+// The elementwise twins the production optimizer calls, as one table: host and device have the same
+// signatures.
+
+#include <algorithm>
+
+#include "common/contracts/cast.hpp"
+#include "common/contracts/clip.hpp"
+#include "common/contracts/grad_norm.hpp"
+#include "common/contracts/grad_scale.hpp"
+#include "common/contracts/grad_sum.hpp"
+#include "cuda/host/update_twins.hpp"
+
+namespace zeroproof::cuda {
+
+struct PhaseOps : UpdateTwins {
+  WidenBf16Fn* widen_bf16;
+  WidenFp16Fn* widen_fp16;
+  AddNodesFn* add_nodes;
+  UnscaleFn* unscale;
+  GradNormAccumulateFn* grad_norm_accumulate;
+  GradNormExactAccumulateFn* grad_norm_exact_accumulate;
+  GradAbsAccumulateFn* grad_abs_accumulate;
+  GradMaxAccumulateFn* grad_max_accumulate;
+  ClipFn* clip;
+  ClipValueFn* clip_value;
+  CastToBf16Fn* cast_to_bf16;
+  CastToFp16Fn* cast_to_fp16;
+  StochasticCastToBf16Fn* stochastic_cast_to_bf16;
+
+  /// The casts by the type of the elements; those of fp32 are copies.
+  void widen(const Exec& exec, Span<const bf16> source, Span<float> target) const {
+    widen_bf16(exec, source, target);
+  }
+  void widen(const Exec& exec, Span<const fp16> source, Span<float> target) const {
+    widen_fp16(exec, source, target);
+  }
+  void widen(const Exec&, Span<const float> source, Span<float> target) const {
+    std::ranges::copy(source, target.begin());
+  }
+  void narrow(const Exec& exec, Span<const float> source, Span<bf16> target) const {
+    cast_to_bf16(exec, source, target);
+  }
+  void narrow(const Exec& exec, Span<const float> source, Span<fp16> target) const {
+    cast_to_fp16(exec, source, target);
+  }
+  void narrow(const Exec&, Span<const float> source, Span<float> target) const {
+    std::ranges::copy(source, target.begin());
+  }
+};
+
+const PhaseOps& host_ops();
+
+/// Errors: unavailable if this program has no device code or no device answers.
+const PhaseOps& device_ops();
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,187 @@
+#include "cuda/zero/production_optimizer.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <string>
+
+#include "common/base/error.hpp"
+#include "common/step/setup_agreement.hpp"
+#include "cuda/host/clip.hpp"
+#include "cuda/host/loss_scaler.hpp"
+#include "cuda/zero/micro_batches.hpp"
+#include "cuda/zero/optimizer_checks.hpp"
+#include "cuda/zero/step_ranks.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+std::vector<FlatRange> state_ranges(const OptimizerSetup& setup) {
+  if (setup.stage > 0) return setup.shards->shard(setup.comm->rank());
+  if (setup.layout->padded_numel() == 0) return {};
+  return {{0, setup.layout->padded_numel()}};
+}
+
+std::int64_t total(const std::vector<FlatRange>& ranges) {
+  std::int64_t numel = 0;
+  for (const FlatRange& range : ranges) numel += range.numel();
+  return numel;
+}
+
+/// Device twins stage every call through device memory: whole pieces, one after another.
+host::PieceLoop loop_over(const std::vector<Piece>& pieces, Space space) {
+  return space == Space::device ? host::PieceLoop::whole(pieces) : host::PieceLoop(pieces);
+}
+
+OptimizerSetup adapt(OptimizerSetup setup, Space space) {
+  validate(setup);
+  if (space == Space::device) setup.exec.num_threads = 1;  // the device has threads of its own
+  return setup;
+}
+
+}  // namespace
+
+ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space space, bool fused,
+                                         const PhaseOps& ops)
+    : setup_(adapt(setup, space)),
+      fused_(fused),
+      ops_(ops),
+      ranges_(state_ranges(setup_)),
+      pieces_(loop_over(setup_.layout->pieces(ranges_), space)),
+      plans_(plan_buckets(setup_)),
+      reduce_(setup_, plans_, ops_, ledger_),
+      grad_(ledger_, MemoryClass::grad_sum, total(ranges_), DType::fp32),
+      master_(ledger_, MemoryClass::master, total(ranges_), DType::fp32),
+      param_shard_(ledger_, MemoryClass::param_shard, total(ranges_), setup_.param_dtype),
+      params_(setup_, plans_, ledger_, param_shard_->view()),
+      state_(setup_.hyper, total(ranges_), ledger_),
+      steps_(setup_),
+      global_norm_(setup_.hyper.norm) {}
+
+void ProductionOptimizer::load_state(const FullState& state) {
+  require_state(setup_, state);
+  require_same_setup(setup_, state);
+  pieces_.run(setup_.exec, [&](const Exec&, const Piece& piece) {
+    const auto copy = [&](Span<const float> full, Span<float> local) {
+      const auto values =
+          full.subspan(static_cast<std::size_t>(piece.global_begin), static_cast<std::size_t>(piece.numel));
+      std::copy(values.begin(), values.end(), local.begin());
+    };
+    copy(state.master, part(master_, piece));
+    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+      if (state_.kept(i)) copy(state.*state_buffers[i].full, state_.part(i, piece));
+    }
+  });
+  steps_.load(state);
+  scaler_ = state.scaler;
+  found_inf_ = 0;
+  cast();
+  gather();
+  loaded_ = true;
+}
+
+void ProductionOptimizer::run_phase(Phase phase, GradSource& leaves) {
+  ZP_CHECK(loaded_, ErrorCode::invalid_argument,
+           "no state was loaded before phase " + std::string(name(phase)),
+           "masters and moments are still poisoned", "call load_state first");
+  ZP_CHECK(!skipped() || !skipped_on_overflow(phase), ErrorCode::invalid_argument,
+           "phase " + std::string(name(phase)) + " was called in a skipped step",
+           "an overflow must leave every bit of the state alone", "begin the next step with prepare");
+  execute(phase, leaves);
+}
+
+void ProductionOptimizer::execute(Phase phase, GradSource& leaves) {
+  switch (phase) {
+    case Phase::prepare:
+      return prepare(leaves);
+    case Phase::reduce:
+      return reduce(leaves);
+    case Phase::unscale:
+      return unscale();
+    case Phase::norm:
+      return norm();
+    case Phase::clip:
+      return clip();
+    case Phase::update:
+      return fused_ ? update_fused() : update();
+    case Phase::cast:
+      return fused_ ? void() : cast();
+    case Phase::gather:
+      return gather();
+  }
+}
+
+void ProductionOptimizer::prepare(GradSource& leaves) {
+  found_inf_ = 0;
+  steps_.prepare(leaves, scaler_.log2_scale);
+}
+
+void ProductionOptimizer::reduce(GradSource& leaves) {
+  if (LayeredModel* model = leaves.layers()) return reduce_layered(*model, leaves);
+  reduce_.reduce_leaves(leaves, grad_->as<float>());
+}
+
+void ProductionOptimizer::unscale() {
+  std::atomic<bool> found{false};
+  global_norm_.clear();
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    const auto grad = part(grad_, piece);
+    const bool here = fused_ ? global_norm_.fused_unscale(exec, steps_.inv_scale(), grad)
+                             : ops_.unscale(exec, steps_.inv_scale(), grad, grad);
+    if (here) found = true;
+  });
+  std::uint64_t flag = found ? 1 : 0;
+  all_reduce_step(setup_, {&flag, 1}, IntegerReduce::bitwise_or);
+  found_inf_ = static_cast<std::uint32_t>(flag);
+  ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
+           "step " + std::to_string(steps_.applied_steps() + 1) + " has a gradient that is not finite",
+           "the run was told to stop then (on_nonfinite = error), and no state has changed",
+           "look at the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
+  scaler_ = host::loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
+  if (!skipped()) return;
+  grad_norm_ = std::numeric_limits<double>::quiet_NaN();
+  clip_coef_ = std::numeric_limits<float>::quiet_NaN();
+}
+
+void ProductionOptimizer::norm() {
+  // The fused form found the chunks' sums together with found_inf; the other norm forms take a pass of their own.
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    if (!counted(piece)) return;
+    if (fused_) {
+      global_norm_.fused_norm(exec, steps_.inv_scale(), part(grad_, piece));
+    } else {
+      global_norm_.add(ops_, exec, part(grad_, piece));
+    }
+  });
+  // In stage 0 every rank has counted every element, and every instance has all of them.
+  grad_norm_ = global_norm_.finish(setup_.stage > 0 ? setup_.comm : nullptr, setup_.tp);
+}
+
+bool ProductionOptimizer::counted(const Piece& piece) const {
+  return tp_rank(setup_) == 0 || !tp_replicated(setup_, piece.tensor);
+}
+
+void ProductionOptimizer::clip() {
+  clip_coef_ = host::clip_coef(grad_norm_, setup_.hyper.max_norm);
+  if (fused_) return;
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    ops_.clip(exec, clip_coef_, part(grad_, piece), part(grad_, piece));
+    if (setup_.hyper.clip_value) {
+      ops_.clip_value(exec, static_cast<float>(*setup_.hyper.clip_value), part(grad_, piece));
+    }
+  });
+}
+
+void ProductionOptimizer::update() {
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    if (steps_.updated(piece)) update_piece(exec, piece);
+  });
+  steps_.advance();
+}
+
+void ProductionOptimizer::update_piece(const Exec& exec, const Piece& piece) {
+  state_.update(ops_, exec, setup_.hyper, steps_.scalars(piece), piece, part(grad_, piece),
+                part(master_, piece));
+}
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,81 @@
+// How the production optimizer makes parameters from masters: casts, their random words, and the fused pass.
+
+#include <algorithm>
+
+#include "cuda/host/fused_step.hpp"
+#include "cuda/zero/production_optimizer.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+TensorView part_of(const TensorView& view, std::int64_t begin, std::int64_t numel) {
+  return {static_cast<std::byte*>(view.data) + begin * num_bytes(view.dtype), view.dtype, numel};
+}
+
+}  // namespace
+
+void ProductionOptimizer::update_fused() {
+  host::FusedOptions options = host::fused_options(setup_.hyper);
+  options.stream = host::streams_params(param_shard_->view().num_bytes());  // of all blocks together
+  const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& piece) {
+    const TensorView param = part_of(param_shard_->view(), piece.local_begin, piece.numel);
+    host::fused_update(exec, with, steps_.scalars(piece), clip_coef_, part(grad_, piece),
+                       state_.fused(piece, part(master_, piece)), param);
+  };
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    if (!steps_.updated(piece)) return;
+    if (setup_.param_rounding == ParamRounding::nearest) return update(exec, options, piece);
+    for_draws(piece, [&](const Piece& row) {
+      host::FusedOptions drawn = options;
+      drawn.draw = draw(row, 1);
+      update(exec, drawn, row);
+    });
+  });
+  steps_.advance();
+  params_.count_cast();
+}
+
+RoundingDraw ProductionOptimizer::draw(const Piece& piece, std::uint64_t updates_ahead) const {
+  const auto tensor = static_cast<std::size_t>(piece.tensor);
+  const bool local = setup_.placement.empty();
+  const std::int64_t index = local ? piece.global_begin : setup_.placement[tensor].global(piece.tensor_begin);
+  return {setup_.seed, steps_.applied(piece) + updates_ahead, static_cast<std::uint64_t>(index)};
+}
+
+template <class Body>
+void ProductionOptimizer::for_draws(const Piece& piece, const Body& body) const {
+  if (setup_.placement.empty()) return body(piece);
+  const TensorPlacement& place = setup_.placement[static_cast<std::size_t>(piece.tensor)];
+  if (place.row_numel == place.row_stride) return body(piece);
+  for (std::int64_t begin = 0; begin < piece.numel;) {
+    Piece row = piece;
+    row.tensor_begin += begin;
+    row.global_begin += begin;
+    row.local_begin += begin;
+    row.numel = std::min(piece.numel - begin, place.row_numel - row.tensor_begin % place.row_numel);
+    body(row);
+    begin += row.numel;
+  }
+}
+
+void ProductionOptimizer::cast_piece(const Exec& exec, const Piece& piece) {
+  if (setup_.param_rounding == ParamRounding::nearest) {
+    visit_param_format(setup_.param_dtype, [&](auto format) {
+      using T = typename decltype(format)::type;
+      ops_.narrow(exec, part(master_, piece), part<T>(param_shard_, piece));
+    });
+    return;
+  }
+  for_draws(piece, [&](const Piece& row) {
+    ops_.stochastic_cast_to_bf16(exec, draw(row, 0), part(master_, row), part<bf16>(param_shard_, row));
+  });
+}
+
+void ProductionOptimizer::cast() {
+  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) { cast_piece(exec, piece); });
+  params_.count_cast();
+}
+
+void ProductionOptimizer::gather() { params_.gather_all(); }
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,61 @@
+#pragma once
+// Which step every tensor is in, and the scalars of that step (R5, R6 "missing gradient").
+
+#include <cstdint>
+#include <vector>
+
+#include "common/step/distributed_optimizer.hpp"
+
+namespace zeroproof::cuda {
+
+/// With missing_grad = zero there is one count for all tensors and one set of scalars for every param group; with skip
+/// every tensor has its own.
+class TensorSteps {
+ public:
+  explicit TensorSteps(const OptimizerSetup& setup);
+
+  void load(const FullState& state);
+
+  /// Phase prepare: the divisor, who has a gradient, and the scalars, which must be the same on every rank. Collective
+  /// over all ranks of the step. Errors: comm if the scalars differ.
+  void prepare(GradSource& leaves, int log2_loss_scale);
+
+  /// Phase update has ended: counts the step for the tensors that took part.
+  void advance();
+
+  bool per_tensor() const { return setup_.missing_grad == MissingGrad::skip; }
+  bool updated(const Piece& piece) const { return !per_tensor() || has_grad(piece.tensor); }
+  const StepScalars& scalars(const Piece& piece) const {
+    return scalars_[per_tensor() ? static_cast<std::size_t>(piece.tensor)
+                                 : static_cast<std::size_t>(setup_.groups.of(piece.tensor))];
+  }
+  /// Applied updates of the piece's tensor, as the draw of a stochastic rounding takes them.
+  std::uint64_t applied(const Piece& piece) const {
+    return per_tensor() ? tensor_steps_[static_cast<std::size_t>(piece.tensor)] : applied_steps_;
+  }
+
+  std::uint64_t applied_steps() const { return applied_steps_; }
+
+  /// The loss scale is taken out, and the mean made, by every tensor's scalars alike.
+  float inv_scale() const { return scalars_.empty() ? 1.0F : scalars_.front().inv_scale; }
+
+  /// What taps see; lock-step writes through these views.
+  TensorView scalars_view() const;
+  TensorView applied_steps_view() const;
+  TensorView tensor_steps_view() const;
+
+ private:
+  bool has_grad(std::int64_t tensor) const {
+    return (has_grad_[static_cast<std::size_t>(tensor) / 64] >> (tensor % 64) & 1) != 0;
+  }
+  std::int64_t divisor(const GradSource& leaves) const;
+  void find_gradients(const GradSource& leaves);
+
+  const OptimizerSetup& setup_;
+  std::uint64_t applied_steps_ = 0;
+  std::vector<std::uint64_t> tensor_steps_;  // [num_tensors] with per_tensor(), else empty
+  std::vector<std::uint64_t> has_grad_;      // one bit per tensor
+  std::vector<StepScalars> scalars_;         // [num_tensors] with per_tensor(), else [groups]
+};
+
+}  // namespace zeroproof::cuda

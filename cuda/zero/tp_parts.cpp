@@ -1,0 +1,56 @@
+#include "cuda/zero/tp_parts.hpp"
+
+#include <cstring>
+#include <vector>
+
+#include "cuda/zero/micro_batches.hpp"
+#include "cuda/zero/step_ranks.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+/// The parts of all TP ranks, each packed to the replicated tensors of the bucket, in rank order.
+std::vector<NodeValues> all_parts(ReduceTools& tools, const BucketPlan& plan, const NodeValues& leaf) {
+  const OptimizerSetup& setup = tools.setup;
+  const std::int64_t width = num_bytes(setup.grad_dtype);
+  const std::int64_t part_bytes = plan.replicated_numel * width;
+  std::byte* at = tools.gathered.take(tp_ranks(setup) * part_bytes);
+  std::vector<Span<std::byte>> receive;
+  std::vector<NodeValues> parts;
+  for (int r = 0; r < tp_ranks(setup); ++r) {
+    receive.push_back({at, static_cast<std::size_t>(part_bytes)});
+    parts.push_back(NodeValues::packed(TensorView{at, setup.grad_dtype, plan.replicated_numel}));
+    at += part_bytes;
+  }
+  const Span<std::byte> mine = receive[static_cast<std::size_t>(tp_rank(setup))];
+  plan.replicated.run(setup.exec, [&](const Exec&, const Piece& piece) {
+    std::memcpy(mine.data() + piece.local_begin * width,
+                static_cast<const std::byte*>(leaf.view().data) + leaf.index(piece) * width,
+                static_cast<std::size_t>(piece.numel * width));
+  });
+  setup.tp->all_gather(mine, receive);
+  return parts;
+}
+
+}  // namespace
+
+DType travelling_dtype(const OptimizerSetup& setup, const BucketPlan& plan) {
+  return plan.replicated_numel > 0 ? DType::fp32 : setup.grad_dtype;
+}
+
+NodeValues with_tp_parts(ReduceTools& tools, const BucketPlan& plan, const TensorView& leaf) {
+  const OptimizerSetup& setup = tools.setup;
+  NodeValues mine = NodeValues::flat(leaf, plan.range.begin);
+  if (plan.replicated_numel == 0) return mine;
+  const std::vector<NodeValues> parts = all_parts(tools, plan, mine);
+  NodeValues sum = NodeValues::flat(tools.node_buffer(plan.range.numel()), plan.range.begin);
+  plan.all.run(setup.exec, [&](const Exec& exec, const Piece& piece) {
+    if (!tp_replicated(setup, piece.tensor)) tools.widen(exec, mine, piece, sum.part<float>(piece));
+  });
+  plan.replicated.run(setup.exec, [&](const Exec& exec, const Piece& piece) {
+    tools.fold(exec, parts, piece, sum.part<float>(piece));
+  });
+  return sum;
+}
+
+}  // namespace zeroproof::cuda

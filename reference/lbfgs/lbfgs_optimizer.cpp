@@ -1,0 +1,176 @@
+#include "reference/lbfgs/lbfgs_optimizer.hpp"
+
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "common/comm/agreement.hpp"
+#include "common/step/setup_agreement.hpp"
+#include "reference/checks.hpp"
+
+namespace zeroproof::reference {
+namespace {
+
+std::uint64_t bits_of(double value) {
+  return std::isnan(value) ? 0x7FFFFFFFFFFFFFFFU : std::bit_cast<std::uint64_t>(value);  // R9
+}
+
+}  // namespace
+
+bool Lbfgs::Evaluation::good() const { return std::isfinite(f) && std::isfinite(max_abs); }
+
+Lbfgs::Lbfgs(const LbfgsSetup& setup)
+    : setup_(setup),
+      max_eval_(setup.hyper.max_eval.value_or(setup.hyper.max_iter + setup.hyper.max_iter / 4)),
+      vectors_(setup) {}
+
+LbfgsReport Lbfgs::step(Closure& closure) {
+  ZP_CHECK(loaded_, ErrorCode::invalid_argument, "L-BFGS is to step and has no state",
+           "there is no point to start from", "call load_state on every rank first");
+  require_same_setup(setup_, state());  // whoever differs would soon take another branch
+  report_ = {};
+  g_ = trial_grad_ = d_ = x_before_ = vectors_.make();
+  const std::int64_t counted = closure.evaluations();
+  report_.end = run(closure);
+  const std::uint64_t in_step = static_cast<std::uint64_t>(closure.evaluations() - counted);
+  require_agreement(*setup_.comm, in_step, "the numbers of evaluations in this step",
+                    "an evaluation is collective, so ranks that count differently no longer walk together",
+                    "let the optimizer alone call the closure, on every rank");
+  report_.loss = f_;
+  report_.max_abs_grad = max_abs_grad_;
+  return report_;
+}
+
+LbfgsEnd Lbfgs::run(Closure& closure) {
+  const Evaluation first = evaluate(closure, g_);
+  report_.first_loss = f_ = first.f;
+  max_abs_grad_ = first.max_abs;
+  if (!first.good()) return LbfgsEnd::nonfinite;
+  if (max_abs_grad_ <= setup_.hyper.tolerance_grad) return LbfgsEnd::gradient;
+  for (;;) {
+    if (const Ended ended = iterate(closure)) return *ended;
+  }
+}
+
+Lbfgs::Evaluation Lbfgs::evaluate(Closure& closure, ShardVector& grad) {
+  grad = vectors_.make();
+  Evaluation result;
+  result.f = closure.evaluate(x_, grad);
+  evaluations_ += 1;
+  report_.evaluations += 1;
+  const std::uint64_t f_bits = bits_of(result.f);
+  require_agreement(*setup_.comm, f_bits, "the losses", "every decision of L-BFGS depends on it",
+                    "gather the losses of all micro-batches on every rank and add them in one order");
+  result.max_abs = vectors_.max_abs(grad);
+  return result;
+}
+
+Lbfgs::Ended Lbfgs::iterate(Closure& closure) {
+  report_.iterations += 1;
+  iterations_ += 1;
+  const double t = choose_direction();
+  grad_before_ = g_;
+  const double gtd = report_.gtd = vectors_.dot(g_, d_);
+  if (!std::isfinite(gtd)) {
+    drop_memory();
+    return LbfgsEnd::nonfinite;
+  }
+  if (!(gtd <= -setup_.hyper.tolerance_change)) return LbfgsEnd::no_descent;
+
+  x_before_ = x_;
+  const double f_before = f_;
+  const bool whole = setup_.hyper.line_search == LineSearch::none;
+  if (const Ended ended = whole ? move_whole(closure, t) : search(closure, t)) return ended;
+  pending_ = true;
+  return after_move(f_before);
+}
+
+double Lbfgs::choose_direction() {
+  if (!started_) {
+    started_ = true;
+    vectors_.negate(g_, d_);
+    return first_step_length();
+  }
+  if (pending_) remember_pair();
+  d_ = memory_.direction(vectors_, g_);
+  return setup_.hyper.lr;
+}
+
+/// [LBFGS:first]
+double Lbfgs::first_step_length() const {
+  const double u = 1 / vectors_.sum_abs(g_);
+  const double v = u < 1 ? u : 1;
+  return v * setup_.hyper.lr;
+}
+
+void Lbfgs::remember_pair() {
+  pending_ = false;
+  ShardVector y = vectors_.make();
+  vectors_.subtract(g_, grad_before_, y);
+  const bool stored = memory_.remember(vectors_, move_, std::move(y));
+  (stored ? report_.pairs_stored : report_.pairs_skipped) += 1;
+}
+
+void Lbfgs::try_step(double t) {
+  vectors_.multiply(static_cast<float>(t), d_, move_);
+  vectors_.add(x_before_, move_, x_);
+}
+
+Lbfgs::Ended Lbfgs::move_whole(Closure& closure, double t) {
+  try_step(t);
+  if (report_.iterations < setup_.hyper.max_iter) {
+    const Evaluation there = evaluate(closure, trial_grad_);
+    if (!there.good()) return give_up(LbfgsEnd::nonfinite);
+    keep(there);
+  }
+  report_.step_length = t;
+  return {};
+}
+
+/// Backtracking by halves until f decreases sufficiently [LBFGS:armijo].
+Lbfgs::Ended Lbfgs::search(Closure& closure, double t) {
+  for (std::int64_t trial = 0; trial < setup_.hyper.max_ls; ++trial) {
+    try_step(t);
+    const Evaluation there = evaluate(closure, trial_grad_);
+    const double u = 1e-4 * t;
+    const double v = u * report_.gtd;
+    const double w = f_ + v;
+    if (there.good() && there.f <= w) {
+      keep(there);
+      report_.step_length = t;
+      return {};
+    }
+    t = 0.5 * t;
+  }
+  return give_up(LbfgsEnd::line_search);
+}
+
+/// x is where it was evaluated last, and stays there.
+void Lbfgs::keep(const Evaluation& evaluation) {
+  f_ = evaluation.f;
+  max_abs_grad_ = evaluation.max_abs;
+  std::swap(g_, trial_grad_);
+}
+
+LbfgsEnd Lbfgs::give_up(LbfgsEnd end) {
+  x_ = x_before_;
+  drop_memory();
+  return end;
+}
+
+void Lbfgs::drop_memory() {
+  memory_.drop();
+  pending_ = started_ = false;
+}
+
+Lbfgs::Ended Lbfgs::after_move(double f_before) const {
+  const LbfgsHyper& hyper = setup_.hyper;
+  if (report_.iterations == hyper.max_iter) return LbfgsEnd::max_iter;
+  if (report_.evaluations >= max_eval_) return LbfgsEnd::max_eval;
+  if (max_abs_grad_ <= hyper.tolerance_grad) return LbfgsEnd::gradient;
+  if (vectors_.max_abs(move_) <= hyper.tolerance_change) return LbfgsEnd::step;
+  if (std::fabs(f_ - f_before) < hyper.tolerance_change) return LbfgsEnd::loss;
+  return {};
+}
+
+}  // namespace zeroproof::reference

@@ -1,0 +1,43 @@
+#pragma once
+// The twins of the update rules, and which of them a run calls.
+
+#include "common/contracts/adam.hpp"
+#include "common/contracts/lion.hpp"
+#include "common/contracts/sgd.hpp"
+
+namespace zeroproof::reference {
+
+AdamwUpdateFn adamw_update;
+AdamUpdateFn adam_update;
+SgdUpdateFn sgd_update;
+SgdEmaUpdateFn sgd_ema_update;
+LionUpdateFn lion_update;
+
+/// The state of one piece; buffers the rule does not keep are empty.
+struct StateSpans {
+  Span<float> exp_avg;
+  Span<float> exp_avg_sq;
+  Span<float> max_exp_avg_sq;
+  Span<float> momentum_buffer;
+};
+
+inline void update_by_rule(const OptimizerHyper& hyper, const StepScalars& scalars, Span<const float> grad,
+                           Span<float> master, const StateSpans& state) {
+  switch (hyper.rule) {
+    case UpdateRule::adamw:
+      return adamw_update({}, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, state.exp_avg,
+                          state.exp_avg_sq, state.max_exp_avg_sq);
+    case UpdateRule::adam:
+      return adam_update({}, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, state.exp_avg,
+                         state.exp_avg_sq, state.max_exp_avg_sq);
+    case UpdateRule::sgd:
+      return sgd_update({}, {hyper.momentum != 0, hyper.nesterov, hyper.maximize}, scalars, grad, master,
+                        state.momentum_buffer);
+    case UpdateRule::sgd_ema:
+      return sgd_ema_update({}, {hyper.maximize}, scalars, grad, master, state.exp_avg);
+    case UpdateRule::lion:
+      return lion_update({}, {hyper.maximize}, scalars, grad, master, state.exp_avg);
+  }
+}
+
+}  // namespace zeroproof::reference

@@ -1,0 +1,94 @@
+#include "reference/zero/binned_exchange.hpp"
+
+#include <algorithm>
+
+#include "reference/binned_buffer.hpp"
+#include "reference/binned_sum.hpp"
+#include "reference/blocks.hpp"
+#include "reference/buffers.hpp"
+#include "reference/zero/cp_parts.hpp"
+#include "reference/zero/messages.hpp"
+#include "reference/zero/micro_batches.hpp"
+#include "reference/zero/ranks.hpp"
+
+namespace zeroproof::reference {
+namespace {
+
+constexpr std::int64_t bytes_per_element = 9;  // hi, lo, top
+
+template <class T>
+void append(Message& message, const std::vector<T>& field, const FlatRanges& ranges) {
+  for (const FlatRange& range : ranges) {
+    const Span<const std::byte> bytes = std::as_bytes(part(Span<const T>(field), range.begin, range.numel()));
+    message.insert(message.end(), bytes.begin(), bytes.end());
+  }
+}
+
+/// The fields over some ranges, one field after another.
+Message packed(const BinnedBuffer& sum, const FlatRanges& ranges) {
+  Message message;
+  append(message, sum.hi, ranges);
+  append(message, sum.lo, ranges);
+  append(message, sum.top, ranges);
+  return message;
+}
+
+template <class T>
+void take(Span<const std::byte>& rest, std::vector<T>& field) {
+  const Span<std::byte> bytes = std::as_writable_bytes(Span<T>(field));
+  std::ranges::copy(rest.first(bytes.size()), bytes.begin());
+  rest = rest.subspan(bytes.size());
+}
+
+/// The sum of sums of other leaves, [numel].
+BinnedBuffer merged(const std::vector<Message>& messages, std::int64_t numel) {
+  BinnedBuffer all(numel);
+  for (const Message& message : messages) {
+    BinnedBuffer one(numel);
+    Span<const std::byte> rest = message;
+    take(rest, one.hi);
+    take(rest, one.lo);
+    take(rest, one.top);
+    binned_merge({}, one.view(), all.view());
+  }
+  return all;
+}
+
+/// What one rank has of all its leaves, [padded_numel]. Of the ranks that share a micro-batch, CP rank 0 has its leaf.
+BinnedBuffer own_sum(const OptimizerSetup& setup, LeafPass& pass) {
+  const int rank = data_rank(setup, setup.comm->rank());
+  BinnedBuffer mine(setup.layout->padded_numel());
+  for (std::int64_t micro_step = 0; micro_step < num_micro_steps(setup); ++micro_step) {
+    pass.run(micro_batch_at(setup, rank, micro_step), [&](std::size_t unit, const std::vector<float>* part) {
+      const FlatRange& range = pass.units()[unit];
+      const std::optional<std::vector<float>> leaf = whole_leaf(setup, range, part);
+      if (leaf && rank % setup.cp == 0) mine.deposit(*leaf, range.begin, setup.layout->pieces({range}));
+    });
+  }
+  return mine;
+}
+
+}  // namespace
+
+std::vector<float> reduce_binned(const OptimizerSetup& setup, LeafPass& pass) {
+  const BinnedBuffer mine = own_sum(setup, pass);
+  const FlatRanges shard = setup.shards->shard(setup.comm->rank());
+  const std::int64_t owned_numel = numel_of(shard);
+  const auto same_from = [&](const Communicator* group) {
+    return std::vector<std::int64_t>(static_cast<std::size_t>(size_of(group)),
+                                     owned_numel * bytes_per_element);
+  };
+
+  std::vector<Message> send;
+  for (int owner = 0; owner < setup.comm->world_size(); ++owner) {
+    send.push_back(packed(mine, setup.shards->shard(owner)));
+  }
+  BinnedBuffer owned = merged(exchange(*setup.comm, send, same_from(setup.comm)), owned_numel);
+  if (size_of(setup.replicas) > 1) {
+    const Message message = packed(owned, {{0, owned_numel}});
+    owned = merged(gather_all(*setup.replicas, message, same_from(setup.replicas)), owned_numel);
+  }
+  return owned.finish(setup.layout->pieces(shard));
+}
+
+}  // namespace zeroproof::reference

@@ -1,0 +1,55 @@
+#include "reference/zero/messages.hpp"
+
+#include <algorithm>
+
+namespace zeroproof::reference {
+namespace {
+
+std::vector<Message> messages_of(const std::vector<std::int64_t>& bytes) {
+  std::vector<Message> messages;
+  for (const std::int64_t size : bytes) messages.emplace_back(static_cast<std::size_t>(size));
+  return messages;
+}
+
+}  // namespace
+
+std::vector<Message> exchange(Communicator& comm, const std::vector<Message>& send,
+                              const std::vector<std::int64_t>& recv_bytes) {
+  std::vector<Message> recv = messages_of(recv_bytes);
+  const std::vector<Span<const std::byte>> send_views(send.begin(), send.end());
+  const std::vector<Span<std::byte>> recv_views(recv.begin(), recv.end());
+  comm.all_to_all(send_views, recv_views);
+  return recv;
+}
+
+std::vector<Message> gather_all(Communicator& group, const Message& mine,
+                                const std::vector<std::int64_t>& recv_bytes) {
+  std::vector<Message> recv = messages_of(recv_bytes);
+  const std::vector<Span<std::byte>> recv_views(recv.begin(), recv.end());
+  group.all_gather(mine, recv_views);
+  return recv;
+}
+
+void gather_from_owners(const OptimizerSetup& setup, const RangedView& shard, const FlatRanges& wanted,
+                        const RangedView& into) {
+  const auto owned = [&](int rank) { return intersect(setup.shards->shard(rank), wanted); };
+  std::vector<std::int64_t> recv_bytes;
+  for (int owner = 0; owner < setup.comm->world_size(); ++owner) {
+    recv_bytes.push_back(numel_of(owned(owner)) * num_bytes(shard.view.dtype));
+  }
+  const std::vector<Message> recv =
+      gather_all(*setup.comm, pack(shard, owned(setup.comm->rank())), recv_bytes);
+  for (int owner = 0; owner < setup.comm->world_size(); ++owner) {
+    unpack(recv[static_cast<std::size_t>(owner)], owned(owner), into);
+  }
+}
+
+std::vector<float> take_floats(Span<const std::byte>& rest, std::int64_t numel) {
+  std::vector<float> values(static_cast<std::size_t>(numel));
+  const Span<std::byte> bytes = std::as_writable_bytes(Span<float>(values));
+  std::ranges::copy(rest.first(bytes.size()), bytes.begin());
+  rest = rest.subspan(bytes.size());
+  return values;
+}
+
+}  // namespace zeroproof::reference

@@ -1,0 +1,95 @@
+// What a rank does with its shard, in every stage: from the sum of gradients to new parameters, and no rank needs an
+// element of another one for it [ZeRO:local]. Three numbers alone are everybody's: found_inf, the norm, and the step.
+
+#include <string>
+
+#include "common/base/error.hpp"
+#include "reference/cast.hpp"
+#include "reference/clip.hpp"
+#include "reference/grad_scale.hpp"
+#include "reference/loss_scaler.hpp"
+#include "reference/norm_form.hpp"
+#include "reference/rule.hpp"
+#include "reference/step_scalars.hpp"
+#include "reference/update_twins.hpp"
+#include "reference/zero/plain_zero.hpp"
+
+namespace zeroproof::reference {
+namespace {
+
+void check_plain(const PlainSetup& setup) {
+  ZP_CHECK(setup.world_size >= 1 && setup.micro_batches >= 1, ErrorCode::invalid_argument,
+           std::to_string(setup.world_size) + " ranks are to share " + std::to_string(setup.micro_batches) +
+               " micro-batches",
+           "a step needs a rank and a gradient", "use 1 or more of both");
+  ZP_CHECK(setup.hyper.rule == UpdateRule::adamw && !setup.hyper.amsgrad && !setup.hyper.clip_value,
+           ErrorCode::invalid_argument, "a plain stage was asked for more than adamw",
+           "its shards have two moments and it clips by the norm alone",
+           "use make_distributed_optimizer for other rules and options");
+  std::int64_t end = 0;
+  for (const FlatRange& layer : setup.layers) {
+    ZP_CHECK(layer.begin == end && layer.numel() >= 0, ErrorCode::invalid_argument,
+             "a layer begins at " + std::to_string(layer.begin) + " where the last one ended at " +
+                 std::to_string(end),
+             "every parameter belongs to one layer", "let the layers follow each other from 0");
+    end = layer.end;
+  }
+  ZP_CHECK(end == setup.numel, ErrorCode::invalid_argument,
+           "the layers end at " + std::to_string(end) + " of " + std::to_string(setup.numel) + " parameters",
+           "every parameter belongs to one layer", "let the layers end where the model does");
+}
+
+/// Rank r's part of [0, numel): whole chunks of 1024, so that the norm can add chunk by chunk (R12).
+FlatRange shard_of(std::int64_t numel, std::int64_t world_size, std::int64_t rank) {
+  const std::int64_t chunks = (numel + norm_chunk_numel - 1) / norm_chunk_numel;
+  return {std::min(numel, chunks * rank / world_size * norm_chunk_numel),
+          std::min(numel, chunks * (rank + 1) / world_size * norm_chunk_numel)};
+}
+
+}  // namespace
+
+PlainZero::PlainZero(const PlainSetup& setup, const FullState& initial)
+    : setup_(setup),
+      everything_{0, setup.numel},
+      applied_steps_(initial.applied_steps),
+      scaler_(initial.scaler) {
+  check_plain(setup);
+  check_loaded(initial, setup.hyper, setup.numel);
+  for (int rank = 0; rank < setup.world_size; ++rank) {
+    const FlatRange range = shard_of(setup.numel, setup.world_size, rank);
+    const auto slice = [&](Span<const float> all) {
+      return std::vector<float>(all.begin() + range.begin, all.begin() + range.end);
+    };
+    shards_.push_back(
+        {range, {}, slice(initial.master), slice(initial.exp_avg), slice(initial.exp_avg_sq), {}});
+    shards_.back().param.resize(static_cast<std::size_t>(range.numel()));
+    cast_to_bf16({}, shards_.back().master, shards_.back().param);
+  }
+}
+
+bool PlainZero::update_shards() {
+  const StepScalars scalars =
+      step_scalars(setup_.hyper, applied_steps_ + 1, scaler_.log2_scale, setup_.micro_batches);
+
+  bool found_inf = false;  // an OR over all ranks: one of them cannot skip alone
+  for (PlainShard& shard : shards_) {
+    found_inf = unscale({}, scalars.inv_scale, shard.grad, shard.grad) || found_inf;
+  }
+  scaler_ = loss_scaler_update(setup_.scaler, scaler_, found_inf);
+  if (found_inf) return false;
+
+  PartialNorm norm;  // integers, so it does not matter which rank adds first (R12)
+  for (const PlainShard& shard : shards_) accumulate(setup_.hyper.norm, shard.grad, norm);
+  const float coef = clip_coef(finish(setup_.hyper.norm, norm), setup_.hyper.max_norm);
+
+  for (PlainShard& shard : shards_) {
+    clip({}, coef, shard.grad, shard.grad);
+    adamw_update({}, {false, setup_.hyper.maximize}, scalars, shard.grad, shard.master, shard.exp_avg,
+                 shard.exp_avg_sq, {});
+    cast_to_bf16({}, shard.master, shard.param);
+  }
+  applied_steps_ += 1;
+  return true;
+}
+
+}  // namespace zeroproof::reference

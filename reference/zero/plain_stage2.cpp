@@ -1,0 +1,51 @@
+// ZeRO stage 2 on a page: gradients are cut into shards as well [ZeRO:memory]. W = 3 ranks, a model of three parts:
+//
+//   who holds what              rank 0     rank 1     rank 2       bytes for each element
+//     param (bf16)              a b c      a b c      a b c        2
+//     one leaf, while it lives  a b c      a b c      a b c        4
+//     sums of gradients         a - -      - b -      - - c        4 for every node of the tree, on one rank of W
+//     master, both moments      a - -      - b -      - - c        12, on one rank of W
+//
+//   who sends what
+//     leaf, in each micro-step  every rank sends part a to rank 0, part b to rank 1, part c to rank 2 (reduce-scatter)
+//     param, once in a step     rank 0 sends its new a to everybody, rank 1 its b, rank 2 its c       (all-gather)
+
+#include "reference/zero/plain_zero.hpp"
+
+namespace zeroproof::reference {
+
+PlainStage2::PlainStage2(const PlainSetup& setup, const FullState& initial)
+    : PlainZero(setup, initial), params_(shards_.size(), std::vector<bf16>(everything_.numel())) {
+  gather();
+}
+
+bool PlainStage2::step(const PlainModel& model) {
+  std::vector<TreeStack> trees;  // one for every owner, of its part and no more
+  for (const PlainShard& owner : shards_) trees.push_back(empty_tree(owner.range.numel()));
+
+  // Micro-batches are dealt out in turn: in a micro-step W neighbours arrive, and the tree combines them at once (R11).
+  // M need not be a multiple of W; in the last micro-step some ranks have nothing and send nothing.
+  for (std::int64_t j = 0; j < setup_.micro_batches; ++j) {
+    const std::int64_t rank = j % setup_.world_size;
+    const std::vector<float> leaf = model(j, everything_, params_[rank], scaler_.log2_scale);
+    for (std::size_t owner = 0; owner < shards_.size(); ++owner) {
+      std::vector<float> part(shards_[owner].range.numel());
+      send(leaf, everything_, part, shards_[owner].range);
+      trees[owner].push({0, j}, part);
+    }
+  }  // The leaf is gone before the rank makes another one.
+
+  for (std::size_t owner = 0; owner < shards_.size(); ++owner) shards_[owner].grad = trees[owner].fold();
+  if (!update_shards()) return false;
+  gather();
+  return true;
+}
+
+/// All-gather: every rank gets every shard's parameters.
+void PlainStage2::gather() {
+  for (std::vector<bf16>& param : params_) {
+    for (const PlainShard& owner : shards_) send(owner.param, owner.range, param, everything_);
+  }
+}
+
+}  // namespace zeroproof::reference

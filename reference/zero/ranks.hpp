@@ -1,0 +1,34 @@
+#pragma once
+// The groups of ranks that take part in a step, and integers combined over all of them (R5, R14). Absent groups have
+// one
+// rank.
+
+#include <initializer_list>
+
+#include "common/step/distributed_optimizer.hpp"
+
+namespace zeroproof::reference {
+
+inline int size_of(const Communicator* group) { return group == nullptr ? 1 : group->world_size(); }
+inline int rank_in(const Communicator* group) { return group == nullptr ? 0 : group->rank(); }
+
+/// Data ranks of the step, those of every instance.
+inline int data_ranks(const OptimizerSetup& setup) { return size_of(setup.replicas) * size_of(setup.comm); }
+
+/// Data rank of a rank of this instance.
+inline int data_rank(const OptimizerSetup& setup, int rank) {
+  return rank_in(setup.replicas) * size_of(setup.comm) + rank;
+}
+
+inline int tp_size(const OptimizerSetup& setup) { return size_of(setup.tp); }
+
+/// Reduces over one group after the other; with groups that form a grid, that is over all ranks of the grid.
+/// Collective.
+inline void all_reduce(std::initializer_list<Communicator*> groups, Span<std::uint64_t> words,
+                       IntegerReduce op) {
+  for (Communicator* const group : groups) {
+    if (group != nullptr) group->all_reduce(words, op);
+  }
+}
+
+}  // namespace zeroproof::reference

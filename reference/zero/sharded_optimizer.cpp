@@ -1,0 +1,241 @@
+#include "reference/zero/sharded_optimizer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string>
+
+#include "common/base/error.hpp"
+#include "common/base/fpenv.hpp"
+#include "common/comm/agreement.hpp"
+#include "common/step/setup_agreement.hpp"
+#include "reference/blocks.hpp"
+#include "reference/clip.hpp"
+#include "reference/grad_norm.hpp"
+#include "reference/grad_scale.hpp"
+#include "reference/loss_scaler.hpp"
+#include "reference/zero/binned_exchange.hpp"
+#include "reference/zero/gradient_exchange.hpp"
+#include "reference/zero/messages.hpp"
+#include "reference/zero/micro_batches.hpp"
+#include "reference/zero/placement.hpp"
+#include "reference/zero/ranks.hpp"
+
+namespace zeroproof::reference {
+
+ShardedOptimizer::ShardedOptimizer(const OptimizerSetup& setup) : setup_(setup) {
+  const std::int64_t padded_numel = setup.layout->padded_numel();
+  ranges_ =
+      setup.stage == 0 ? std::vector<FlatRange>{{0, padded_numel}} : setup.shards->shard(setup.comm->rank());
+  pieces_ = setup.layout->pieces(ranges_);
+  full_ranges_ = setup.stage == 3 ? persistent_ranges(setup) : FlatRanges{{0, padded_numel}};
+
+  scaler_ = loss_scaler_init(setup.scaler);
+  // The values are not needed yet, but a hyper-parameter out of range should not wait for the first step.
+  const bool by_tokens = setup.loss_reduction == LossReduction::tokens;
+  counts_.per_tensor = setup.missing_grad == MissingGrad::skip;
+  counts_.tensor_steps.resize(counts_.per_tensor ? setup.layout->tensors().size() : 0);
+  has_grad_.resize(counts_.tensor_steps.size(), true);
+  scalars_ = scalars_of_step(setup.hyper, setup.groups, counts_, scaler_.log2_scale,
+                             by_tokens ? 1 : setup.micro_batches, setup.micro_batches);
+
+  const std::int64_t numel = numel_of(ranges_);
+  for (std::vector<float>* values : {&grad_sum_, &unscaled_grad_, &grad_, &master_}) {
+    *values = nan_buffer(numel);
+  }
+  state_ = make_rule_state(setup.hyper, numel);
+  param_shard_ = ParamBuffer(setup.param_dtype, numel);
+  param_full_ = ParamBuffer(setup.param_dtype, numel_of(full_ranges_));
+}
+
+void ShardedOptimizer::load_state(const FullState& state) {
+  const std::int64_t padded_numel = setup_.layout->padded_numel();
+  check_loaded(state, setup_.hyper, padded_numel);
+  // In place, because taps may hold views of what is there.
+  const StepCounts counts = loaded_counts(state, setup_.missing_grad, *setup_.layout);
+  require_same_setup(setup_, state);
+  counts_.applied_steps = counts.applied_steps;
+  std::ranges::copy(counts.tensor_steps, counts_.tensor_steps.begin());
+
+  const auto load = [&](BufferId id, std::vector<float>& shard) {
+    for (const Piece& piece : pieces_) {
+      std::ranges::copy(part(loaded(state, id), piece.global_begin, piece.numel), at(shard, piece).begin());
+    }
+  };
+  load(BufferId::master, master_);
+  for (auto& [id, shard] : state_) load(id, shard);
+  scaler_ = state.scaler;
+  found_inf_ = 0;
+  round(param_shard_, master_, pieces_);
+  round_everything(state.master);
+  param_version_ += 1;
+  loaded_ = true;
+}
+
+void ShardedOptimizer::round_everything(Span<const float> master) {
+  // The whole master is at hand, so nobody has to be asked.
+  const std::vector<Piece> pieces = setup_.layout->pieces(full_ranges_);
+  std::vector<float> values = nan_buffer(numel_of(full_ranges_));
+  for (const Piece& piece : pieces) {
+    std::ranges::copy(part(master, piece.global_begin, piece.numel), at(values, piece).begin());
+  }
+  round(param_full_, values, pieces);
+}
+
+void ShardedOptimizer::round(ParamBuffer& param, Span<const float> master,
+                             const std::vector<Piece>& pieces) const {
+  if (setup_.param_rounding == ParamRounding::nearest) return param.round_from(master, pieces);
+  param.round_at_random(master, undistributed(setup_, pieces), setup_.seed,
+                        [&](std::int64_t tensor) { return counts_.of(tensor); });
+}
+
+void ShardedOptimizer::run_phase(Phase phase, GradSource& leaves) {
+  require_fp_environment("reference rank " + std::to_string(setup_.comm->rank()));
+  ZP_CHECK(loaded_, ErrorCode::invalid_argument,
+           "phase " + std::string(name(phase)) + " runs before load_state",
+           "there is nothing to optimise yet", "call load_state once before the first step");
+  const bool must_stop = found_inf_ != 0 && setup_.on_nonfinite != OnNonfinite::propagate;
+  ZP_CHECK(!(must_stop && skipped_on_overflow(phase)), ErrorCode::invalid_argument,
+           "phase " + std::string(name(phase)) + " runs on a step with an overflow",
+           "no bit of the state may change (R6)", "go on with prepare of the next step");
+  switch (phase) {
+    case Phase::prepare:
+      return prepare(leaves);
+    case Phase::reduce:
+      return reduce(leaves);
+    case Phase::unscale:
+      return unscale();
+    case Phase::norm:
+      return norm();
+    case Phase::clip:
+      return clip();
+    case Phase::update:
+      return update();
+    case Phase::cast:
+      return cast();
+    case Phase::gather:
+      return gather();
+  }
+}
+
+void ShardedOptimizer::prepare(const GradSource& leaves) {
+  found_inf_ = 0;
+  const std::int64_t divisor = divisor_of_step(setup_, leaves);
+  if (counts_.per_tensor) has_grad_ = tensors_with_grad(setup_, leaves);
+  const std::vector<StepScalars> scalars = scalars_of_step(setup_.hyper, setup_.groups, counts_,
+                                                           scaler_.log2_scale, divisor, setup_.micro_batches);
+  require_agreement({setup_.tp, setup_.comm, setup_.replicas},
+                    std::as_bytes(Span<const StepScalars>(scalars)), "the step scalars",
+                    "every rank must apply the same step (R5)",
+                    "give all ranks the same hyper-parameters, groups, loss scale and step counts");
+  std::ranges::copy(scalars, scalars_.begin());  // in place, because taps may hold a view
+}
+
+ParamSource ShardedOptimizer::param_source() const {
+  return {{param_shard_.view(), ranges_}, {param_full_.view(), full_ranges_}, &param_version_};
+}
+
+void ShardedOptimizer::reduce(GradSource& leaves) {
+  LeafPass pass(setup_, leaves, param_source());
+  const auto reduce_over_ranks = [&] {
+    if (setup_.grad_sum == GradSum::binned) return reduce_binned(setup_, pass);
+    return setup_.stage >= 2 ? reduce_by_micro_step(setup_, pass) : reduce_at_boundary(setup_, pass);
+  };
+  const std::vector<float> owned = reduce_over_ranks();
+  if (setup_.stage == 0) {  // every rank needs all of G (R11)
+    const RangedView shard{array_view(owned), setup_.shards->shard(setup_.comm->rank())};
+    gather_from_owners(setup_, shard, ranges_, {array_view(grad_sum_), ranges_});
+  } else {
+    std::ranges::copy(owned, grad_sum_.begin());
+  }
+}
+
+void ShardedOptimizer::unscale() {
+  bool found = false;
+  for (const Piece& piece : pieces_) {
+    const bool found_here =
+        reference::unscale({}, scalars_of(piece).inv_scale, at(grad_sum_, piece), at(unscaled_grad_, piece));
+    found = found || found_here;
+  }
+  // Stage 0 would not have to ask, but then one broken rank would skip alone.
+  std::uint64_t flag = found ? 1 : 0;
+  all_reduce({setup_.comm, setup_.replicas, setup_.tp}, {&flag, 1}, IntegerReduce::bitwise_or);
+  found_inf_ = flag != 0 ? 1 : 0;
+  // All ranks have the same flag here, so all of them throw, and none has changed anything that survives a
+  // step.
+  ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
+           "step " + std::to_string(applied_steps() + 1) + " has a gradient that is not finite",
+           "the run was told to stop then (on_nonfinite = error)",
+           "look for the cause in the leaves, lower the loss scale, or use on_nonfinite = skip");
+
+  scaler_ = loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
+  if (skipped()) {
+    grad_norm_ = std::numeric_limits<double>::quiet_NaN();
+    clip_coef_ = std::numeric_limits<float>::quiet_NaN();
+  }
+}
+
+PartialNorm ShardedOptimizer::own_norm() const {
+  PartialNorm norm;
+  for (const Piece& piece : pieces_) {
+    // What every TP rank has is counted once (R12).
+    const bool counted_elsewhere = rank_in(setup_.tp) != 0 && is_tp_replicated(setup_, piece.tensor);
+    if (!counted_elsewhere) {
+      accumulate(setup_.hyper.norm, at(Span<const float>(unscaled_grad_), piece), norm);
+    }
+  }
+  grad_norm_normalise(norm.limbs);
+  return norm;
+}
+
+void ShardedOptimizer::norm() {
+  norm_ = own_norm();
+  // In stage 0 every data rank has counted everything, and every instance has whatever the others have.
+  Communicator* const data_ranks = setup_.stage == 0 ? nullptr : setup_.comm;
+  if (setup_.hyper.norm == NormForm::inf) {
+    std::uint64_t amax = norm_.amax;
+    all_reduce({data_ranks, setup_.tp}, {&amax, 1}, IntegerReduce::max);
+    norm_.amax = static_cast<std::uint32_t>(amax);
+  } else {
+    auto limbs = std::bit_cast<std::array<std::uint64_t, 23>>(norm_.limbs);
+    all_reduce({data_ranks, setup_.tp}, limbs, IntegerReduce::sum);
+    norm_.limbs = std::bit_cast<NormLimbs>(limbs);
+    grad_norm_normalise(norm_.limbs);
+  }
+  grad_norm_ = finish(setup_.hyper.norm, norm_);
+}
+
+void ShardedOptimizer::clip() {
+  clip_coef_ = clip_coef(grad_norm_, setup_.hyper.max_norm);
+  for (const Piece& piece : pieces_) {
+    reference::clip({}, clip_coef_, at(unscaled_grad_, piece), at(grad_, piece));
+    if (setup_.hyper.clip_value) {
+      clip_value({}, static_cast<float>(*setup_.hyper.clip_value), at(grad_, piece));
+    }
+  }
+}
+
+void ShardedOptimizer::update() {
+  for (const Piece& piece : pieces_) {
+    const bool unused = counts_.per_tensor && !has_grad_[static_cast<std::size_t>(piece.tensor)];
+    if (!unused) update_piece(setup_.hyper, scalars_of(piece), piece, grad_, master_, state_);
+  }
+  counts_.count_step(has_grad_);
+}
+
+void ShardedOptimizer::cast() {
+  round(param_shard_, master_, pieces_);
+  param_version_ += 1;
+}
+
+void ShardedOptimizer::gather() {
+  const RangedView shard{param_shard_.view(), ranges_};
+  const RangedView full{param_full_.view(), full_ranges_};
+  if (setup_.stage == 0) {
+    unpack(pack(shard, ranges_), ranges_, full);  // already everything: a copy
+  } else {
+    gather_from_owners(setup_, shard, full_ranges_, full);
+  }
+}
+
+}  // namespace zeroproof::reference

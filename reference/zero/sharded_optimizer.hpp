@@ -1,0 +1,77 @@
+#pragma once
+// One rank of the sharded step. distributed_optimizer.cpp checks the setup, sharded_optimizer.cpp has the
+// phases, sharded_views.cpp shows the buffers to taps.
+
+#include <limits>
+#include <vector>
+
+#include "common/step/distributed_optimizer.hpp"
+#include "reference/buffers.hpp"
+#include "reference/norm_form.hpp"
+#include "reference/rule.hpp"
+#include "reference/step_counts.hpp"
+#include "reference/zero/unit_params.hpp"
+
+namespace zeroproof::reference {
+
+/// The phases of one rank. Every value that a phase leaves behind is a member, and later phases read it from
+/// there and from nowhere else: whoever overwrites an exposed view decides what the rest of the step works
+/// with.
+class ShardedOptimizer final : public DistributedOptimizer {
+ public:
+  explicit ShardedOptimizer(const OptimizerSetup& setup);
+
+  void load_state(const FullState& state) override;
+  void run_phase(Phase phase, GradSource& leaves) override;
+  bool skipped() const override { return found_inf_ != 0 && setup_.on_nonfinite == OnNonfinite::skip; }
+  std::vector<ExposedBuffer> exposed(Phase phase) override;
+  std::vector<ExposedBuffer> storage() override;
+  LossScalerState loss_scaler() const override { return scaler_; }
+  std::int64_t applied_steps() const override { return static_cast<std::int64_t>(counts_.applied_steps); }
+
+ private:
+  void prepare(const GradSource& leaves);
+  void reduce(GradSource& leaves);
+  void unscale();
+  PartialNorm own_norm() const;
+  void norm();
+  void clip();
+  void update();
+  void cast();
+  void gather();
+
+  const StepScalars& scalars_of(const Piece& piece) const {
+    return scalars_[counts_.slot(setup_.groups, piece.tensor)];
+  }
+  /// Master to parameters, by the draws of the steps counted so far; both hold the same elements.
+  void round(ParamBuffer& param, Span<const float> master, const std::vector<Piece>& pieces) const;
+  void round_everything(Span<const float> master);
+  ParamSource param_source() const;
+
+  /// False for a buffer that these settings do not have.
+  bool exists(BufferId id) const;
+  ExposedBuffer buffer(BufferId id);
+
+  OptimizerSetup setup_;
+  FlatRanges ranges_;          // what this rank's buffers hold: its shard, in stage 0 everything
+  FlatRanges full_ranges_;     // what param_full holds: everything, in stage 3 the persistent tensors
+  std::vector<Piece> pieces_;  // the tensor elements in ranges_; all arithmetic walks these
+  bool loaded_ = false;
+
+  std::uint64_t param_version_ = 0;  // casts so far, loading included
+  std::vector<bool> has_grad_;       // by tensor, in this step; only with missing_grad = skip
+
+  // One member for every BufferId; norm_ has two, state_ those of the rule, counts_ the step counts.
+  std::vector<StepScalars> scalars_;  // one set for every group, or for every tensor
+  StepCounts counts_;
+  std::uint32_t found_inf_ = 0;
+  LossScalerState scaler_;
+  PartialNorm norm_;
+  double grad_norm_ = std::numeric_limits<double>::quiet_NaN();
+  float clip_coef_ = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> grad_sum_, unscaled_grad_, grad_, master_;
+  RuleState state_;
+  ParamBuffer param_shard_, param_full_;
+};
+
+}  // namespace zeroproof::reference

@@ -1,0 +1,129 @@
+// What taps see of a rank, and may overwrite.
+
+#include "common/base/error.hpp"
+#include "reference/zero/sharded_optimizer.hpp"
+
+namespace zeroproof::reference {
+namespace {
+
+static_assert(sizeof(StepScalars) == num_step_scalar_words * sizeof(std::uint32_t) &&
+                  sizeof(NormLimbs) == 23 * sizeof(std::uint64_t) &&
+                  sizeof(LossScalerState) == 3 * sizeof(std::int32_t),
+              "these structs are exposed as words, without gaps");
+
+/// The words of a struct of 32- or 64-bit values, as a tap sees them.
+template <class T>
+TensorView scalar_view(T& value, DType dtype) {
+  return {&value, dtype, static_cast<std::int64_t>(sizeof(T)) / num_bytes(dtype)};
+}
+
+/// Which buffers a phase writes if they exist, in the order in which it does.
+std::vector<BufferId> written_by(Phase phase) {
+  switch (phase) {
+    case Phase::prepare:
+      return {BufferId::step_scalars};
+    case Phase::reduce:
+      return {BufferId::grad_sum};
+    case Phase::unscale:
+      return {BufferId::unscaled_grad, BufferId::found_inf, BufferId::loss_scaler};
+    case Phase::norm:
+      return {BufferId::norm_limbs, BufferId::grad_amax, BufferId::grad_norm};
+    case Phase::clip:
+      return {BufferId::clip_coef, BufferId::grad};
+    case Phase::update:
+      return {BufferId::exp_avg, BufferId::exp_avg_sq,   BufferId::max_exp_avg_sq, BufferId::momentum_buffer,
+              BufferId::master,  BufferId::tensor_steps, BufferId::applied_steps};
+    case Phase::cast:
+      return {BufferId::param_shard};
+    case Phase::gather:
+      return {BufferId::param_full};
+  }
+  return {};
+}
+
+}  // namespace
+
+bool ShardedOptimizer::exists(BufferId id) const {
+  switch (id) {
+    case BufferId::norm_limbs:
+      return setup_.hyper.norm != NormForm::inf;
+    case BufferId::grad_amax:
+      return setup_.hyper.norm == NormForm::inf;
+    case BufferId::exp_avg:
+    case BufferId::exp_avg_sq:
+    case BufferId::max_exp_avg_sq:
+    case BufferId::momentum_buffer:
+      return state_.contains(id);
+    case BufferId::tensor_steps:
+      return counts_.per_tensor;
+    case BufferId::param_full:
+      return setup_.stage != 3 || !full_ranges_.empty();
+    default:
+      return true;
+  }
+}
+
+ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
+  switch (id) {
+    case BufferId::step_scalars: {
+      const auto num_sets = static_cast<std::int64_t>(scalars_.size());
+      return {id, {scalars_.data(), DType::u32, num_sets * num_step_scalar_words}, {}};
+    }
+    case BufferId::applied_steps:
+      return {id, scalar_view(counts_.applied_steps, DType::u64), {}};
+    case BufferId::tensor_steps: {
+      std::vector<std::uint64_t>& steps = counts_.tensor_steps;
+      return {id, {steps.data(), DType::u64, static_cast<std::int64_t>(steps.size())}, {}};
+    }
+    case BufferId::found_inf:
+      return {id, scalar_view(found_inf_, DType::u32), {}};
+    case BufferId::loss_scaler:
+      return {id, scalar_view(scaler_, DType::u32), {}};
+    case BufferId::norm_limbs:
+      return {id, scalar_view(norm_.limbs, DType::u64), {}};
+    case BufferId::grad_amax:
+      return {id, scalar_view(norm_.amax, DType::u32), {}};
+    case BufferId::grad_norm:
+      return {id, scalar_view(grad_norm_, DType::fp64), {}};
+    case BufferId::clip_coef:
+      return {id, scalar_view(clip_coef_, DType::fp32), {}};
+    case BufferId::grad_sum:
+      return {id, array_view(grad_sum_), ranges_};
+    case BufferId::unscaled_grad:
+      return {id, array_view(unscaled_grad_), ranges_};
+    case BufferId::grad:
+      return {id, array_view(grad_), ranges_};
+    case BufferId::exp_avg:
+    case BufferId::exp_avg_sq:
+    case BufferId::max_exp_avg_sq:
+    case BufferId::momentum_buffer:
+      return {id, array_view(state_.at(id)), ranges_};
+    case BufferId::master:
+      return {id, array_view(master_), ranges_};
+    case BufferId::param_shard:
+      return {id, param_shard_.view(), ranges_};
+    case BufferId::param_full:
+      return {id, param_full_.view(), full_ranges_};
+  }
+  fail(ErrorCode::internal, "a buffer has no name", "taps ask for named buffers only",
+       "report this as a defect");
+}
+
+std::vector<ExposedBuffer> ShardedOptimizer::exposed(Phase phase) {
+  std::vector<ExposedBuffer> buffers;
+  for (const BufferId id : written_by(phase)) {
+    if (exists(id)) buffers.push_back(buffer(id));
+  }
+  return buffers;
+}
+
+std::vector<ExposedBuffer> ShardedOptimizer::storage() {
+  std::vector<ExposedBuffer> buffers;
+  for (int index = 0; index < num_buffer_ids; ++index) {
+    const BufferId id = static_cast<BufferId>(index);
+    if (exists(id)) buffers.push_back(buffer(id));
+  }
+  return buffers;
+}
+
+}  // namespace zeroproof::reference

@@ -1,0 +1,70 @@
+// The table of update rules against R5 and R6, read once more and written out.
+
+#include "common/contracts/update_rule.hpp"
+
+#include <doctest.h>
+
+#include <vector>
+
+#include "common/step/kept_buffers.hpp"
+#include "common/step/policy.hpp"
+
+using namespace zeroproof;
+
+namespace {
+
+using Ids = std::vector<BufferId>;
+
+OptimizerHyper hyper_of(UpdateRule rule, bool amsgrad, double momentum) {
+  OptimizerHyper hyper;
+  hyper.rule = rule;
+  hyper.amsgrad = amsgrad;
+  hyper.momentum = momentum;
+  return hyper;
+}
+
+}  // namespace
+
+TEST_CASE("update rules: the table stands in the order of the enumerators, which is that of their names") {
+  for (std::size_t i = 0; i < update_rules.size(); ++i) {
+    CHECK(static_cast<std::size_t>(update_rules[i].rule) == i);
+    CHECK(traits_of(update_rules[i].rule).name == update_rules[i].name);
+    CHECK(name(update_rules[i].rule) == update_rules[i].name);
+  }
+  CHECK(names_of(UpdateRule{}).size() == update_rules.size());
+  CHECK(name(UpdateRule::adamw) == "adamw");
+  CHECK(name(UpdateRule::adam) == "adam");
+  CHECK(name(UpdateRule::sgd) == "sgd");
+  CHECK(name(UpdateRule::sgd_ema) == "sgd_ema");
+  CHECK(name(UpdateRule::lion) == "lion");
+}
+
+TEST_CASE("update rules: the state each of them keeps, in the order of R6") {
+  const Ids one = {BufferId::exp_avg}, two = {BufferId::exp_avg, BufferId::exp_avg_sq};
+  const Ids three = {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq};
+  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam}) {
+    CHECK(kept_buffers(hyper_of(rule, false, 0)) == two);
+    CHECK(kept_buffers(hyper_of(rule, true, 0)) == three);
+  }
+  CHECK(kept_buffers(hyper_of(UpdateRule::sgd, false, 0)).empty());
+  CHECK(kept_buffers(hyper_of(UpdateRule::sgd, false, 0x1p-1000)) == Ids{BufferId::momentum_buffer});
+  CHECK(kept_buffers(hyper_of(UpdateRule::sgd_ema, false, 0)) == one);
+  CHECK(kept_buffers(hyper_of(UpdateRule::lion, false, 0)) == one);
+}
+
+TEST_CASE("update rules: whose decay goes through the gradient") {
+  CHECK(traits_of(UpdateRule::adamw).decay == DecayKind::decoupled);
+  CHECK(traits_of(UpdateRule::adam).decay == DecayKind::coupled);
+  CHECK(traits_of(UpdateRule::sgd).decay == DecayKind::coupled);
+  CHECK(traits_of(UpdateRule::sgd_ema).decay == DecayKind::coupled);
+  CHECK(traits_of(UpdateRule::lion).decay == DecayKind::decoupled);
+}
+
+TEST_CASE("update rules: a number that is no rule is refused") {
+  try {
+    traits_of(static_cast<UpdateRule>(update_rules.size()));
+    FAIL("nothing was refused");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::invalid_argument);
+  }
+}

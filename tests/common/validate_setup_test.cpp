@@ -1,0 +1,179 @@
+// Setups that neither implementation takes.
+
+#include "common/step/validate_setup.hpp"
+
+#include <doctest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/error.hpp"
+#include "common/comm/self.hpp"
+#include "common/comm/threads.hpp"
+
+using namespace zeroproof;
+
+namespace {
+
+/// One rank alone with a setup that is taken: an odd tensor, an empty one, one that ends behind a chunk.
+struct Rank {
+  Rank() {
+    setup.layout = &layout;
+    setup.shards = &shards;
+    setup.comm = self.get();
+  }
+
+  FlatLayout layout{{{"a", {37}}, {"nothing", {0, 5}}, {"b", {3, 700}}}};
+  ShardMap shards{4096, 1, 2048};
+  std::unique_ptr<Communicator> self = make_self_communicator();
+  ThreadWorld pair{2};
+  std::unique_ptr<Communicator> one_of_two = pair.communicator(0);
+  OptimizerSetup setup;
+};
+
+using Change = std::function<void(Rank&)>;
+
+/// What is said of a changed setup, "" if it is taken.
+std::string refusal(const Change& change) {
+  Rank rank;
+  change(rank);
+  try {
+    validate_setup(rank.setup);
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "";
+}
+
+void refused(const std::string& problem, const Change& change) {
+  const std::string text = refusal(change);
+  CHECK_MESSAGE(text.find(problem) != std::string::npos, "refused with: ", text, "; expected: ", problem);
+}
+
+void taken(const Change& change) { CHECK(refusal(change) == ""); }
+
+/// TP ranks need a norm without chunks, and a placement.
+void with_tp(Rank& rank) {
+  rank.setup.tp = rank.one_of_two.get();
+  rank.setup.hyper.norm = NormForm::exact;
+  rank.setup.placement.resize(3);
+}
+
+}  // namespace
+
+TEST_CASE("setup: what is missing or out of range") {
+  taken([](Rank&) {});
+  refused("no layout", [](Rank& r) { r.setup.layout = nullptr; });
+  refused("no shard map", [](Rank& r) { r.setup.shards = nullptr; });
+  refused("no communicator", [](Rank& r) { r.setup.comm = nullptr; });
+  for (const int stage : {-1, 4}) refused("stage is", [&](Rank& r) { r.setup.stage = stage; });
+  refused("micro_batches is 0", [](Rank& r) { r.setup.micro_batches = 0; });
+  refused("persistent_numel is -1", [](Rank& r) { r.setup.persistent_numel = -1; });
+  for (const DType dtype : {DType::u32, DType::fp64, DType::e4m3}) {
+    refused("gradients are", [&](Rank& r) { r.setup.grad_dtype = dtype; });
+    refused("parameters are", [&](Rank& r) { r.setup.param_dtype = dtype; });
+  }
+  for (const DType dtype : {DType::fp16, DType::fp32}) {
+    refused("rounded stochastically", [&](Rank& r) {
+      r.setup.param_dtype = dtype;
+      r.setup.param_rounding = ParamRounding::stochastic;
+    });
+  }
+  taken([](Rank& r) { r.setup.param_rounding = ParamRounding::stochastic; });
+}
+
+TEST_CASE("setup: every tensor is in a group that there is") {
+  taken([](Rank& r) { r.setup.groups.of_tensor = {0, 0, 0}; });
+  refused("2 of 3 tensors", [](Rank& r) { r.setup.groups.of_tensor = {0, 0}; });
+  for (const int group : {-1, 1}) {
+    refused("param group " + std::to_string(group), [&](Rank& r) {
+      r.setup.groups.of_tensor = {0, group, 0};
+    });
+  }
+  taken([](Rank& r) {
+    r.setup.groups.rules.resize(1);
+    r.setup.groups.of_tensor = {0, 1, 0};
+  });
+}
+
+TEST_CASE("setup: shard maps of another world or layout, or with holes") {
+  refused("is for 2 ranks", [](Rank& r) { r.shards = ShardMap(4096, 2, 2048); });
+  refused("covers 5120 elements", [](Rank& r) { r.shards = ShardMap(5120, 1, 2048); });
+  refused("without an owner", [](Rank& r) {
+    r.shards = ShardMap(4096, 1, {Bucket{{0, 4096}, {{{0, 10}, {11, 4096}}}}});
+    r.setup.hyper.norm = NormForm::exact;
+  });
+}
+
+TEST_CASE("setup: the norm chunk1024 needs whole chunks of the undistributed model") {
+  const auto cut_anywhere = [](Rank& r) {
+    r.shards = ShardMap(4096, 1, {Bucket{{0, 10}, {{{0, 10}}}}, Bucket{{10, 4096}, {{{10, 4096}}}}});
+  };
+  for (const Change& change : {Change(cut_anywhere), Change(with_tp)}) {
+    for (const NormForm form : {NormForm::exact, NormForm::one, NormForm::inf}) {
+      taken([&](Rank& r) {
+        change(r);
+        r.setup.hyper.norm = form;
+      });
+    }
+    refused("the norm is chunk1024", [&](Rank& r) {
+      change(r);
+      r.setup.hyper.norm = NormForm::chunk1024;
+    });
+  }
+}
+
+TEST_CASE("setup: CP ranks divide the data ranks and are a power of two") {
+  for (const int cp : {-2, -1, 0, 3, 16})
+    refused("CP ranks for a micro-batch", [&](Rank& r) { r.setup.cp = cp; });
+  for (const int cp : {2, 4, 8}) refused("no multiple of", [&](Rank& r) { r.setup.cp = cp; });
+  taken([](Rank& r) {
+    r.setup.cp = 2;
+    r.setup.replicas = r.one_of_two.get();
+  });
+}
+
+TEST_CASE("setup: a placement for every tensor, with rows of its own") {
+  taken(with_tp);
+  taken([](Rank& r) { r.setup.placement.resize(3); });
+  refused("0 placements of 3 tensors on 2 TP ranks", [](Rank& r) {
+    with_tp(r);
+    r.setup.placement.clear();
+  });
+  refused("2 placements", [](Rank& r) { r.setup.placement.resize(2); });
+  const auto placed = [](std::size_t tensor, const TensorPlacement& place) {
+    return [=](Rank& r) {
+      r.setup.placement.resize(3);
+      r.setup.placement[tensor] = place;
+    };
+  };
+  for (const TensorPlacement& place : {TensorPlacement{true, 0, 0, 1}, TensorPlacement{true, 0, 1, 0},
+                                       TensorPlacement{true, 0, 2, 1}, TensorPlacement{true, -1, 1, 1}}) {
+    refused("tensor b is placed", placed(2, place));
+  }
+  taken(placed(1, {true, 0, 0, 0}));  // an empty tensor has no row
+}
+
+TEST_CASE("setup: 128 leaves to a binned sum, each whole in one instance") {
+  const auto binned = [](std::int64_t micro_batches, int cp, bool two_instances) {
+    return [=](Rank& r) {
+      r.setup.grad_sum = GradSum::binned;
+      r.setup.micro_batches = micro_batches;
+      r.setup.cp = cp;
+      (two_instances ? r.setup.replicas : r.setup.comm) = r.one_of_two.get();
+      if (!two_instances) r.shards = ShardMap(4096, 2, 2048);
+    };
+  };
+  for (const int cp : {1, 2}) {
+    taken(binned(128, cp, false));
+    refused("129 micro-batches are to be summed in bins", binned(129, cp, false));
+  }
+  taken(binned(128, 1, true));
+  refused("2 CP parts are to be summed in bins by instances of 1 ranks", binned(1, 2, true));
+  taken([&](Rank& r) {
+    binned(129, 2, true)(r);
+    r.setup.grad_sum = GradSum::tree;
+  });
+}

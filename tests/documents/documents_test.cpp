@@ -1,0 +1,214 @@
+// Every command of every document is run, and every block of output compared with what the program prints now.
+// ZP_WRITE_DOCUMENTS=1 writes the new output into the documents instead: read the difference before committing it.
+
+#include <doctest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/documents/markdown.hpp"
+#include "tests/documents/matching.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+using namespace zeroproof::tests;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string content_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+/// A folder that looks like a checkout with a build, so that what commands write does not land in the real one.
+class Checkout {
+ public:
+  Checkout() {
+    for (const fs::directory_entry& entry : fs::directory_iterator(source_folder())) {
+      const std::string name = entry.path().filename().string();
+      if (name != "build" && name != ".git") fs::create_symlink(entry.path(), folder_.file(name));
+    }
+    fs::create_directory_symlink(build_folder(), folder_.file("build"));
+  }
+
+  /// Exit code and what a person is left with: standard output, and of a command that fails also its complaint (a long
+  /// one that does not erases its progress). The scripts that set the machine up are only asked what they would do.
+  std::pair<int, std::string> run(const std::string& command) const {
+    const bool sets_up = command.starts_with("./") || command.starts_with(".ci/");
+    const std::string out = folder_.file("printed");
+    const std::string err = folder_.file("complained");
+    const std::string line = "cd '" + folder() + "' && { " +
+                             (sets_up ? "export ZP_DRY_RUN=1 ZP_INSTALL=never; " : "") + command + "\n} >'" +
+                             out + "' 2>'" + err + "' </dev/null";
+    const int status = std::system(line.c_str());
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const std::string text = content_of(out) + (code == 0 ? std::string() : content_of(err));
+    fs::remove(out);
+    fs::remove(err);
+    return {code, text};
+  }
+
+  std::string folder() const { return folder_.file("."); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+std::vector<Document> all_documents() {
+  std::vector<Document> documents;
+  const fs::path root = source_folder();
+  const std::set<std::string> places = {"common",    "cuda",  "notebooks",   "papers",
+                                        "reference", "tests", "verification"};
+  for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
+    if (entry.path().extension() == ".md") documents.push_back(read_document(entry.path()));
+    if (!entry.is_directory() || !places.contains(entry.path().filename().string())) continue;
+    for (const fs::directory_entry& inner : fs::recursive_directory_iterator(entry.path())) {
+      if (inner.path().extension() == ".md") documents.push_back(read_document(inner.path()));
+    }
+  }
+  std::ranges::sort(documents, {}, &Document::path);
+  return documents;
+}
+
+std::string place_of(const Document& document, int line) {
+  return document.path.lexically_relative(source_folder()).string() + ":" + std::to_string(line);
+}
+
+bool names_program(const std::string& text) {
+  return text.find("build/zeroproof") != std::string::npos || text.starts_with("zeroproof ") ||
+         text.starts_with("$ ") || text.starts_with("./tests/") || text.starts_with("./verification/");
+}
+
+/// What a document should say instead of a step's output: the whole of it, or, where it has gaps, nothing new.
+void replace_output(const ConsoleStep& step, const std::vector<std::string>& got, const fs::path& path) {
+  std::vector<std::string> lines = lines_of(content_of(path));
+  const auto first =
+      lines.begin() + step.line;  // step.line counts from 1: this is the line behind the command
+  lines.erase(first, first + static_cast<std::ptrdiff_t>(step.output.size()));
+  lines.insert(lines.begin() + step.line, got.begin(), got.end());
+  std::ofstream file(path, std::ios::binary);
+  for (const std::string& line : lines) file << line << "\n";
+}
+
+}  // namespace
+
+TEST_CASE("every command of the documents runs and prints what stands below it") {
+  const Checkout checkout;
+  const bool write = std::getenv("ZP_WRITE_DOCUMENTS") != nullptr;
+  const std::vector<std::string> folders = {checkout.folder(), source_folder()};
+  int run = 0;
+  for (const Document& document : all_documents()) {
+    std::vector<std::pair<ConsoleStep, std::vector<std::string>>> changes;
+    for (const CodeBlock& block : document.blocks) {
+      if (!block.not_run.empty()) {
+        MESSAGE("not run: " << place_of(document, block.line) << ": " << block.not_run);
+        continue;
+      }
+      if (block.kind != "console" && block.kind != "sh") continue;
+      for (const ConsoleStep& step : steps_of(block)) {
+        const std::string place = place_of(document, step.line) + ": " + step.command;
+        CAPTURE(place);
+        const auto [code, text] = checkout.run(step.command);
+        ++run;
+        CAPTURE(text);
+        CHECK(code == step.exit_code);
+        if (block.kind == "sh") continue;
+        std::vector<std::string> got;
+        for (const std::string& line : lines_of(text)) got.push_back(masked(line, folders));
+        std::vector<std::string> wanted;
+        for (const std::string& line : step.output) wanted.push_back(masked(line, {}));
+        const int bad = first_mismatch(wanted, got);
+        if (bad < 0) continue;
+        const bool gaps =
+            std::ranges::any_of(wanted, [](const std::string& line) { return line.ends_with("..."); });
+        if (write && !gaps) {
+          changes.push_back({step, got});
+        } else {
+          const std::string says = wanted.empty() ? "(nothing)" : wanted[static_cast<std::size_t>(bad)];
+          FAIL_CHECK(place << "\n  the document says, and the program does not: " << says
+                           << "\n  the program said:\n"
+                           << text);
+        }
+      }
+    }
+    std::ranges::reverse(changes);  // from the end, so that line numbers stay right
+    for (const auto& [step, got] : changes) replace_output(step, got, document.path);
+  }
+  CHECK(run >= 20);
+}
+
+TEST_CASE("no command of a document stands where it is not run") {
+  for (const Document& document : all_documents()) {
+    for (const CodeBlock& block : document.blocks) {
+      if (block.kind == "console" || block.kind == "sh" || !block.not_run.empty()) continue;
+      for (const std::string& line : block.lines) {
+        CAPTURE(place_of(document, block.line));
+        CAPTURE(line);
+        CHECK_FALSE(names_program(line));
+      }
+    }
+  }
+}
+
+TEST_CASE("flags that documents name in a sentence exist") {
+  const Checkout checkout;
+  std::set<std::string> known_help;
+  int looked_at = 0;
+  for (const Document& document : all_documents()) {
+    if (document.path.filename() == "CHANGELOG.md") continue;  // tells of what was
+    for (const InlineCode& code : document.inlines) {
+      std::istringstream words(code.text);
+      std::string program, command;
+      words >> program >> command;
+      if (program.starts_with("build/")) program = program.substr(6);
+      if ((program != "zeroproof" && program != "zeroproof-faults") || command.empty() ||
+          command.starts_with("-"))
+        continue;
+      const auto [code_of_help, help] = checkout.run("build/" + program + " " + command + " --help");
+      CAPTURE(place_of(document, code.line));
+      CAPTURE(code.text);
+      CHECK(code_of_help == 0);
+      for (std::string word; words >> word;) {
+        if (!word.starts_with("--")) continue;
+        ++looked_at;
+        CHECK(help.find(word.substr(0, word.find('='))) != std::string::npos);
+      }
+    }
+  }
+  CHECK(looked_at > 0);
+}
+
+TEST_CASE("the front page is a page") {
+  CHECK(lines_of(content_of(fs::path(source_folder()) / "README.md")).size() <= 150);
+}
+
+TEST_CASE("what a document says is compared line by line") {
+  CHECK(first_mismatch({"a", "b"}, {"a", "b", ""}) == -1);
+  CHECK(first_mismatch({"a", "b"}, {"a", "c"}) == 1);
+  CHECK(first_mismatch({"a"}, {"a", "b"}) >= 0);
+  CHECK(first_mismatch({"a", "b"}, {"a"}) == 1);
+  CHECK(first_mismatch({"a", "...", "c"}, {"a", "x", "c", "y", "c"}) == -1);
+  CHECK(first_mismatch({"a", "...", "c"}, {"a", "x"}) == 2);
+  CHECK(first_mismatch({"  ..."}, {}) == -1);
+  CHECK(first_mismatch({}, {}) == -1);
+  CHECK(first_mismatch({}, {"a"}) >= 0);
+  CHECK(masked("took 1.5 s in /tmp/x/build  ", {"/tmp/x"}) == "took <time> in /home/you/zeroproof/build");
+  CHECK(masked("12 steps", {}) == "12 steps");
+  CHECK(masked("0.03 ms, 7s, 15 GB/s", {}) == "<time>, <time>, <time>");
+}

@@ -1,0 +1,97 @@
+#pragma once
+// The sharded reference in a world of threads, next to the undistributed one.
+
+#include "reference/dense_optimizer.hpp"
+#include "reference/distributed_optimizer.hpp"
+#include "tests/reference/support.hpp"
+#include "tests/support/shard_maps.hpp"
+#include "tests/support/world.hpp"
+
+namespace zeroproof::tests {
+
+/// Seven chunks: an odd tensor, an empty one, two that end behind a chunk boundary, and a single number.
+inline CutTensors odd_tensors() {
+  return {{{"a", {37}}, {"nothing", {0, 5}}, {"b", {3, 700}}, {"one", {}}, {"c", {1025}}}};
+}
+inline FlatLayout odd_layout() { return FlatLayout(odd_tensors().params); }
+
+inline OptimizerHyper usual_hyper(UpdateRule rule = UpdateRule::adamw) {
+  OptimizerHyper hyper;
+  hyper.rule = rule;
+  hyper.lr = 0.05;
+  hyper.weight_decay = 0.1;
+  hyper.max_norm = 2.0;
+  return hyper;
+}
+
+inline World reference_world(int stage, const Grid& grid, std::int64_t micro_batches) {
+  World world{odd_tensors(), reference::make_distributed_optimizer, grid};
+  world.setup.stage = stage;
+  world.setup.micro_batches = micro_batches;
+  world.setup.hyper = usual_hyper();
+  world.setup.scaler = lively_scaler();
+  world.setup.seed = 0x123456789ABCDEFU;
+  return world;
+}
+
+/// The undistributed optimizer and whole gradients for it.
+class DenseWorld {
+  const StepSettings& settings_of(const World& world) {
+    settings_ = world.setup;
+    settings_.layout = &layout_;
+    return settings_;
+  }
+
+  FlatLayout layout_;
+  StepSettings settings_;
+  WholeGrads grads_;
+
+ public:
+  explicit DenseWorld(const World& world)
+      : layout_(world.tensors.params),
+        grads_(world.tensors, world.grads(), world.grid),
+        optimizer(settings_of(world), world.initial().view()) {}
+
+  bool step(std::int64_t step) {
+    grads_.begin_step(step, optimizer.loss_scaler().log2_scale, optimizer.param());
+    std::vector<GuardedBuffer> leaves;
+    std::vector<TensorView> views;
+    for (std::int64_t j = 0; j < settings_.micro_batches; ++j) {
+      leaves.push_back(copy_of(grads_.micro_batch_grad(j)));
+      views.push_back(leaves.back().view());
+    }
+    return optimizer.step(views, reference::facts_of(settings_, grads_));
+  }
+
+  /// Everything it has after a step that was applied, or not.
+  StepTruth truth(bool applied = true) const {
+    StepTruth truth;
+    truth.applied = applied;
+    for (int i = 0; i < num_buffer_ids; ++i) {
+      const auto id = static_cast<BufferId>(i);
+      const TensorView view = optimizer.buffer(id);
+      if (view.data != nullptr) truth.keep(id, view);
+    }
+    return truth;
+  }
+
+  reference::DenseOptimizer optimizer;
+};
+
+inline WorldTruth dense_truth(const World& world) {
+  DenseWorld dense(world);
+  WorldTruth truth;
+  truth.push_back(dense.truth());
+  for (int step = 1; step <= world.steps; ++step) {
+    const bool applied = dense.step(step);
+    truth.push_back(dense.truth(applied));
+  }
+  return truth;
+}
+
+/// Every buffer of every step agrees with the undistributed optimizer.
+inline void check_against_dense(const World& world, const std::string& what = "") {
+  check_world(world, dense_truth(world), what);
+}
+
+}  // namespace zeroproof::tests

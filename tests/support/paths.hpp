@@ -1,0 +1,13 @@
+#pragma once
+// Where this checkout and its build are: the one place that knows, so that no other test is compiled anew when they
+// move.
+
+#include <string>
+
+namespace zeroproof::tests {
+
+std::string build_folder();   ///< with the programs
+std::string source_folder();  ///< of the checkout
+std::string sample_text();    ///< a text that does not change when the project does
+
+}  // namespace zeroproof::tests

@@ -1,0 +1,96 @@
+#pragma once
+// A model of a few tensors as one TP rank has it, and what it starts from.
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "common/layout/tp_cut.hpp"
+#include "common/step/distributed_optimizer.hpp"
+#include "tests/support/values.hpp"
+
+namespace zeroproof::tests {
+
+/// Tensors of the undistributed model, and where TP cuts them.
+struct CutTensors {
+  std::vector<ParamSpec> params;
+  std::vector<int> dims = {};  // [params], -1: not cut; empty: none is
+
+  bool cut() const { return !dims.empty(); }
+};
+
+/// The tensors of one TP rank, and where they stand in the undistributed model.
+struct RankModel {
+  explicit RankModel(const CutTensors& tensors, int tp = 1, int tp_rank = 0)
+      : RankModel(tensors.params,
+                  make_tp_model(tensors.params,
+                                tensors.cut() ? tensors.dims : std::vector<int>(tensors.params.size(), -1),
+                                tp, tp_rank)) {}
+
+  std::vector<Piece> pieces() const { return layout.pieces({{0, layout.padded_numel()}}); }
+
+  /// Undistributed index of element e of a piece.
+  std::int64_t global(const Piece& piece, std::int64_t e) const {
+    return placement[static_cast<std::size_t>(piece.tensor)].global(piece.tensor_begin + e);
+  }
+
+  /// An undistributed buffer as this rank has it; padding is NaN. An empty one stays empty.
+  std::vector<float> part_of(const std::vector<float>& undistributed) const {
+    std::vector<float> part(undistributed.empty() ? 0 : static_cast<std::size_t>(layout.padded_numel()),
+                            nan32);
+    for (const Piece& piece : pieces()) {
+      for (std::int64_t e = 0; e < piece.numel && !part.empty(); ++e) {
+        part[static_cast<std::size_t>(piece.local_begin + e)] =
+            undistributed[static_cast<std::size_t>(global(piece, e))];
+      }
+    }
+    return part;
+  }
+
+  FlatLayout whole;  ///< undistributed
+  FlatLayout layout;
+  std::vector<TensorPlacement> placement;
+
+ private:
+  RankModel(const std::vector<ParamSpec>& params, const TpModel& mine)
+      : whole(params), layout(mine.params), placement(mine.placement) {}
+};
+
+/// Memory behind a FullState with everything a rule could ask for.
+struct InitialState {
+  explicit InitialState(const FlatLayout& layout, const LossScalerConfig& config = {},
+                        std::int64_t applied_steps = 5)
+      : master(shared_random_values(layout.padded_numel(), 71, 4)),
+        exp_avg(shared_random_values(layout.padded_numel(), 72, 8)),
+        exp_avg_sq(shared_random_values(layout.padded_numel(), 73, 8)),
+        max_exp_avg_sq(shared_random_values(layout.padded_numel(), 74, 8)),
+        momentum_buffer(shared_random_values(layout.padded_numel(), 75, 4)),
+        applied_steps(applied_steps),
+        scaler{config.log2_initial, 0, config.hysteresis} {
+    for (float& value : exp_avg_sq) value = std::abs(value);
+    for (float& value : max_exp_avg_sq) value = std::abs(value);
+    for (std::uint64_t tensor = 0; tensor < layout.tensors().size(); ++tensor)
+      tensor_steps.push_back(tensor % 4);
+  }
+
+  /// What a TP rank has of it.
+  InitialState part_of(const RankModel& model) const {
+    InitialState part = *this;
+    for (std::vector<float>* values :
+         {&part.master, &part.exp_avg, &part.exp_avg_sq, &part.max_exp_avg_sq, &part.momentum_buffer})
+      *values = model.part_of(*values);
+    return part;
+  }
+
+  FullState view() const {
+    return {master,          exp_avg,      exp_avg_sq,    max_exp_avg_sq,
+            momentum_buffer, tensor_steps, applied_steps, scaler};
+  }
+
+  std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;
+  std::vector<std::uint64_t> tensor_steps;
+  std::int64_t applied_steps;
+  LossScalerState scaler;
+};
+
+}  // namespace zeroproof::tests

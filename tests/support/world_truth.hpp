@@ -1,0 +1,168 @@
+#pragma once
+// What every rank of every world has to leave behind in a step, and the comparison with what it did.
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/float_formats.hpp"
+#include "common/base/guarded_buffer.hpp"
+#include "tests/support/rank_model.hpp"
+
+namespace zeroproof::tests {
+
+/// Bits of element i; all NaNs are one value (R9).
+inline std::uint64_t element_bits(const TensorView& view, std::int64_t i) {
+  return visit_format(view.dtype, [&](auto format) -> std::uint64_t {
+    using Format = decltype(format);
+    typename Format::Bits bits;
+    std::memcpy(&bits, static_cast<const std::byte*>(view.data) + i * num_bytes(view.dtype), sizeof(bits));
+    if constexpr (Format::is_float) return Format::is_nan(bits) ? Format::magnitude : bits;
+    return bits;
+  });
+}
+
+/// One scalar out of a view.
+template <class T>
+T read(const TensorView& view) {
+  T value;
+  std::memcpy(&value, view.data, sizeof(T));
+  return value;
+}
+
+template <class T>
+void write(const TensorView& view, const T& value) {
+  std::memcpy(view.data, &value, sizeof(T));
+}
+
+/// Buffers of elements, as opposed to words that every rank has.
+inline bool has_elements(BufferId id) {
+  return id == BufferId::grad_sum || id == BufferId::unscaled_grad ||
+         (id >= BufferId::grad && id != BufferId::tensor_steps);
+}
+
+inline GuardedBuffer copy_of(const TensorView& view) {
+  GuardedBuffer copy(view.numel, view.dtype);
+  if (view.numel > 0) std::memcpy(copy.data(), view.data, static_cast<std::size_t>(view.num_bytes()));
+  return copy;
+}
+
+/// The undistributed bits of one step, [padded_numel] or words, as each phase left them; of step 0, after loading.
+struct StepTruth {
+  bool applied = true;
+  std::map<BufferId, GuardedBuffer> buffers;
+
+  /// Takes a view of everything; padding may hold anything.
+  void keep(BufferId id, const TensorView& view) { buffers[id] = copy_of(view); }
+  TensorView at(BufferId id) const { return buffers.at(id).view(); }
+};
+
+using WorldTruth = std::vector<StepTruth>;  // [1 + steps]
+
+/// Which elements ranks of one shard group have shown; together they must have all.
+class Coverage {
+ public:
+  void add(int group, const RankModel& model, const ExposedBuffer& buffer) {
+    const std::lock_guard lock(mutex_);
+    std::vector<bool>& seen = seen_[{group, buffer.id}];
+    seen.resize(static_cast<std::size_t>(model.layout.padded_numel()));
+    for (const FlatRange& range : buffer.ranges)
+      std::fill(seen.begin() + range.begin, seen.begin() + range.end, true);
+    layouts_.emplace(group, model.layout);
+  }
+
+  /// "" or what no rank of a group has. persistent: param_full may lack elements.
+  std::string lacking(int groups, const StepTruth& truth, bool persistent) const {
+    for (const auto& [id, values] : truth.buffers) {
+      if (!has_elements(id) || (persistent && id == BufferId::param_full)) continue;
+      for (int group = 0; group < groups; ++group) {
+        const auto seen = seen_.find({group, id});
+        if (seen == seen_.end()) return std::string(name(id)) + " is shown by no rank";
+        for (const TensorSlot& slot : layouts_.at(group).tensors()) {
+          for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
+            if (!seen->second[static_cast<std::size_t>(i)])
+              return "no rank has element " + std::to_string(i) + " of " + std::string(name(id));
+          }
+        }
+      }
+    }
+    return "";
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<int, BufferId>, std::vector<bool>> seen_;
+  std::map<int, FlatLayout> layouts_;
+};
+
+/// Differences of one rank in one step, in words; doctest is asked on the main thread only. A tap of that step.
+class Comparison final : public StepTap {
+ public:
+  Comparison(const RankModel& model, const StepTruth& truth) : model_(model), truth_(truth) {}
+
+  void observe(Phase phase, const ExposedBuffer& buffer) override {
+    phases.insert(phase);
+    look_at(buffer);
+  }
+  const StepTruth& truth() const { return truth_; }
+
+  void look_at(const ExposedBuffer& buffer) {
+    const auto found = truth_.buffers.find(buffer.id);
+    expect(found != truth_.buffers.end(), buffer.id, " is shown, and nothing is known of it");
+    if (!problem.empty()) return;
+    const TensorView& mine = buffer.view;
+    const TensorView right = found->second.view();
+    expect(mine.dtype == right.dtype, buffer.id, " has another dtype");
+    if (has_elements(buffer.id)) {
+      elements(buffer, right);
+    } else {
+      expect(mine.numel == right.numel, buffer.id, " has another length");
+      for (std::int64_t i = 0; i < mine.numel && problem.empty(); ++i)
+        expect(element_bits(mine, i) == element_bits(right, i), buffer.id, " differs at word ", i);
+    }
+  }
+
+  void expect(bool equal, BufferId id, const char* text, std::int64_t at = -1) {
+    if (equal || !problem.empty()) return;
+    problem = std::string(name(id)) + text + (at < 0 ? "" : std::to_string(at));
+  }
+
+  std::string problem;     ///< the first difference
+  std::set<Phase> phases;  ///< that showed something
+
+ private:
+  /// Tensors bit for bit, padding still NaN.
+  void elements(const ExposedBuffer& buffer, const TensorView& right) {
+    const TensorView& mine = buffer.view;
+    std::int64_t numel = 0;
+    for (const FlatRange& range : buffer.ranges) numel += range.numel();
+    expect(mine.numel == numel, buffer.id, " does not have the elements of its ranges");
+    if (!problem.empty()) return;
+    std::int64_t padding = 0;
+    const auto to_padding = [&](std::int64_t end) {
+      for (; padding < end; ++padding)
+        expect(std::isnan(load_element(mine, padding)), buffer.id, " has something in padding at ", padding);
+    };
+    for (const Piece& piece : model_.layout.pieces(buffer.ranges)) {
+      to_padding(piece.local_begin);
+      for (std::int64_t e = 0; e < piece.numel; ++e) {
+        const std::int64_t global = model_.global(piece, e);
+        const bool equal =
+            global < right.numel && element_bits(mine, piece.local_begin + e) == element_bits(right, global);
+        expect(equal, buffer.id, " differs at undistributed element ", global);
+      }
+      padding = piece.local_begin + piece.numel;
+    }
+    to_padding(numel);
+  }
+
+  const RankModel& model_;
+  const StepTruth& truth_;
+};
+
+}  // namespace zeroproof::tests

@@ -1,0 +1,168 @@
+// What a user gets for bad input: one clear sentence with the remedy, exit 2, and nothing written.
+
+#include <doctest.h>
+
+#include <algorithm>
+
+#include "tests/verification/cli/cli_support.hpp"
+
+namespace {
+
+using namespace zeroproof::tests;
+
+/// Runs `verify` with the flags in a folder of its own and checks the form of the refusal.
+void expect_refusal(const std::string& flags, const std::string& must_mention, int exit_code = 2) {
+  CAPTURE(flags);
+  const TemporaryFolder folder;
+  const std::string report = folder.file("report.json");
+  const CliResult result = run_cli("verify byte_gpt_tiny " + flags + " --report " + quoted("json:" + report));
+  CAPTURE(result.err);
+  CHECK(result.exit_code == exit_code);
+  CHECK(result.out.empty());
+  CHECK(folder.empty());
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);  // one sentence
+  CHECK(result.err.rfind("zeroproof: ", 0) == 0);
+  CHECK(result.err.find(" (") != std::string::npos);  // why it matters
+  CHECK(result.err.find("; ") != std::string::npos);  // and what to do
+  CHECK(result.err.find(must_mention) != std::string::npos);
+}
+
+void expect_toml_refusal(const std::string& toml, const std::string& must_mention) {
+  CAPTURE(toml);
+  const TemporaryFolder folder;
+  expect_refusal("--config " + quoted(folder.write("run settings.toml", toml)), must_mention);
+}
+
+}  // namespace
+
+TEST_CASE("values that make no run") {
+  expect_refusal("--world threads:0", "threads:0");
+  expect_refusal("--world threads:-2", "threads:-2");
+  expect_refusal("--world mpi:0", "mpi:0");
+  expect_refusal("--world threads:four", "threads:four");
+  expect_refusal("--world cloud:4", "cloud:4");
+  expect_refusal("--micro-batches 0", "micro_batches is 0");
+  expect_refusal("--micro-batches -3", "micro_batches is -3");
+  expect_refusal("--steps 0", "steps is 0");
+  expect_refusal("--steps ten", "ten");
+  expect_refusal("--stage -1", "stage -1");
+  expect_refusal("--stage 4", "stage 4");
+  expect_refusal("--layout megatrom", "did you mean \"megatron\"?");
+  expect_refusal("--layout fsdp2", "optimizer.norm");
+  expect_refusal("--order stridden", "strided");
+  expect_refusal("--sum bins", "binned");
+  expect_refusal("--norm exakt", "exact");
+  expect_refusal("--world threads:4 --grid 2x2", "2x2");
+  expect_refusal("--world threads:4 --grid 2x3x1", "2x3x1");
+  expect_refusal("--world threads:8 --grid 2x2x1 --norm exact", "2x2x1");
+  expect_refusal("--world threads:4 --instances 3", "3 optimizer instances");
+  expect_refusal("--persistent -1", "persistent");
+  expect_refusal("byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/sum:native", "native");
+  expect_refusal("byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/grid:1x2x1", "1x2x1");
+  expect_refusal("lbfgs/rosenbrok", "did you mean rosenbrock?");
+  expect_refusal("lbfgs/rosenbrock/arm/self/contract", "did you mean armijo?");
+  expect_refusal("lbfgs/rosenbrock/armijo/mpi:2/contract", "use threads:2");
+  expect_refusal("lbfgs/rosenbrock/armijo/self/flat", "deepspeed_flat");
+  expect_refusal("--bucket 1000", "1000");
+  expect_refusal("--bucket 0", "0");
+  expect_refusal("--threads -1", "-1");
+  expect_refusal("--dtype fp8", "fp8");
+  expect_refusal("--twin hots", "host");
+  expect_refusal("--mode sideways", "sideways");
+  expect_refusal("--seed banana", "banana");
+  expect_refusal("--comm-timeout 0", "comm_timeout_s");
+  expect_refusal("--fault double-unscalee", "did you mean double-unscale?");
+  expect_refusal("--fault lbfgs-dot", "lbfgs-dot-of-own-shard");
+  expect_refusal("--fault double-unscale", "zeroproof-faults", 3);
+}
+
+TEST_CASE("configuration files") {
+  expect_toml_refusal("[run\nsteps = 3\n", "run settings.toml:1");
+  expect_toml_refusal("[run]\nstep = 3\n", "did you mean run.steps?");
+  expect_toml_refusal("[optimiser]\nlr = 1.0\n", "did you mean optimizer.lr?");
+  expect_toml_refusal("[optimizer]\neps = 0.0\n", "optimizer.eps is 0");
+  expect_toml_refusal("[optimizer]\neps = -1e-8\n", "optimizer.eps is -1e-08");
+  expect_toml_refusal("[optimizer]\nbeta1 = 1.0\n", "beta1 is 1");
+  expect_toml_refusal("[optimizer]\nbeta2 = -0.1\n", "beta2 is -0.1");
+  expect_toml_refusal("[optimizer]\nmax_norm = -1.0\n", "max_norm is -1");
+  expect_toml_refusal("[run]\nstages = [5]\n", "stage 5");
+  expect_toml_refusal("[run]\nworlds = [\"threads:0\"]\n", "threads:0");
+  expect_toml_refusal("[run]\nsteps = \"many\"\n", "run.steps");
+  expect_toml_refusal("[loss_scaler]\ninitial_loss_scale = 1000\n", "a power of two");
+  expect_toml_refusal("[model]\nheads = 7\n", "model.heads 7");
+  expect_refusal("--config /nonexistent/zeroproof.toml", "/nonexistent/zeroproof.toml");
+  expect_refusal("--config /tmp", "/tmp");
+}
+
+TEST_CASE("texts") {
+  const TemporaryFolder folder;
+  expect_refusal("--text " + quoted(folder.write("empty.txt", "")), "empty.txt");
+  expect_refusal("--text " + quoted(folder.write("short.txt", "too short")), "short.txt");
+  expect_refusal("--text " + quoted(folder.file("missing.txt")), "missing.txt");
+  expect_refusal("--text /tmp", "/tmp");
+}
+
+TEST_CASE("reports that cannot be written are refused before the work") {
+  const CliResult result = run_cli("verify byte_gpt_tiny --steps 1 --report json:/dev/null/report.json");
+  CHECK(result.exit_code == 2);
+  CHECK(result.err.find("cannot be written") != std::string::npos);
+  CHECK(run_cli("verify byte_gpt_tiny --report html:x").exit_code == 2);
+}
+
+TEST_CASE("the command line itself") {
+  for (const char* arguments : {"", "verify --steps"}) {
+    CAPTURE(arguments);
+    const CliResult result = run_cli(arguments);
+    CHECK(result.exit_code == 2);
+    CHECK(result.err.find("zeroproof --help") != std::string::npos);
+  }
+  CHECK(run_cli("verify no_such_workload").exit_code == 4);
+  CHECK(run_cli("--help").exit_code == 0);
+  CHECK(run_cli("verify --help").exit_code == 0);
+  const CliResult version = run_cli("--version");
+  CHECK(version.exit_code == 0);
+  CHECK(version.out.find("numeric contract 2") != std::string::npos);
+  CHECK(run_cli("doctor").out.find("instruction sets") != std::string::npos);
+  const CliResult list = run_cli("list");
+  CHECK(list.out.find("byte_gpt/adamw/host/stage2/threads:4/bf16/lockstep") != std::string::npos);
+  CHECK(run_cli("list --faults").out.find("double-unscale") != std::string::npos);
+}
+
+TEST_CASE("a failure names its place, and its replay line fails the same way") {
+  const TemporaryFolder folder;
+  const std::string report = folder.file("report.json");
+  const CliResult failing = run_cli(
+      "verify 'byte_gpt_tiny/adamw/host/stage1/self/bf16/*' --steps 2 --fault "
+      "decay-after-update --report " +
+          quoted("text,json:" + report),
+      "zeroproof-faults");
+  CHECK(failing.exit_code == 1);
+  CHECK(failing.out.find("phase update") != std::string::npos);
+  const auto json = nlohmann::json::parse(read_file(report));
+  const auto& result = json.at("cases").at(0);
+  CHECK(result.at("status") == "fail");
+  CHECK(result.at("divergence").at("parameter") == "token_embedding.weight");
+  const std::string replay = result.at("replay");
+  CAPTURE(replay);
+  const std::size_t arguments = replay.find(" replay ");
+  REQUIRE(arguments != std::string::npos);
+  CHECK(replay.rfind("/", 0) == 0);  // it works in any folder
+  const CliResult again = run_cli(replay.substr(arguments), "zeroproof-faults");
+  CHECK(again.exit_code == 1);
+  CHECK(again.out.find("token_embedding.weight[0, 0]") != std::string::npos);
+}
+
+TEST_CASE("a strict run counts mistrusted cases as failed") {
+  // Without clipping and overflow the run proves less: allowed, but said.
+  const TemporaryFolder folder;
+  const std::string config = folder.write("loose.toml", "[optimizer]\nmax_norm = 1e9\n");
+  const std::string flags =
+      "verify byte_gpt_tiny --recipe adamw --world self --stage 1 --dtype bf16 --config " + quoted(config);
+  const CliResult lenient = run_cli(flags);
+  CHECK(lenient.exit_code == 4);  // allowed, but nothing passed
+  CHECK(lenient.out.find("clipping is on but never bound") != std::string::npos);
+  CHECK(lenient.out.find("; use a --max-norm below that") != std::string::npos);
+  CHECK(lenient.out.find("nothing was proved") != std::string::npos);
+  CHECK(run_cli(flags + " --strict").exit_code == 1);
+  CHECK(run_cli(flags + " --strict --max-norm 0.3").exit_code == 0);
+}

@@ -1,0 +1,166 @@
+// From flags to cases: what does not apply is refused, what was asked for by name must run, and list shows what verify
+// runs.
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+#include "common/base/parallel_for.hpp"
+#include "tests/verification/cli/cli_support.hpp"
+#include "verification/program/capabilities.hpp"
+#include "verification/suite/estimate.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+using namespace zeroproof::verification;
+
+void expect_refusal(const std::string& arguments, const std::string& must_mention, int exit_code = 2) {
+  CAPTURE(arguments);
+  const CliResult result = run_cli(arguments);
+  CAPTURE(result.err);
+  CHECK(result.exit_code == exit_code);
+  CHECK(result.out.empty());
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  CHECK(result.err.find(must_mention) != std::string::npos);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+/// Ids in a report of what ran.
+std::vector<std::string> ids_run(const std::string& arguments) {
+  const TemporaryFolder folder;
+  const std::string report = folder.file("report.json");
+  run_cli("verify " + arguments + " --report " + quoted("json:" + report));
+  const auto json = nlohmann::json::parse(read_file(report));
+  std::vector<std::string> ids;
+  for (const char* list : {"cases", "checks"}) {
+    if (!json.contains(list)) continue;
+    for (const auto& one : json.at(list)) ids.push_back(one.at("id"));
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+double seconds_of(const std::vector<std::string>& patterns, std::int64_t steps = 6) {
+  VerifyOptions options;
+  options.patterns = patterns;
+  options.overrides = [steps](RunConfig& config) { config.steps = steps; };
+  return estimated_seconds(options, select_cases(options));
+}
+
+}  // namespace
+
+TEST_CASE("a flag that does not apply to a case is an error") {
+  for (const char* flag : {"--world self", "--layout megatron", "--steps 3", "--stage 1", "--dtype bf16",
+                           "--recipe sgd", "--mode free", "--bucket 1024", "--threads 1", "--order strided",
+                           "--sum tree", "--grid 1x1x1", "--instances 1", "--persistent 5", "--overlap",
+                           "--norm exact", "--oversubscribe", "--hostfile hosts", "--gradients file"}) {
+    for (const char* pattern : {"'op/*'", "adamw_update", "'lbfgs/*'", "controls"}) {
+      CAPTURE(pattern);
+      expect_refusal(std::string("verify ") + pattern + " " + flag, "does not apply to");
+    }
+  }
+  const std::string id = "byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1";
+  expect_refusal("verify " + id + " --world threads:3", "--world does not apply to '" + id);
+  expect_refusal("verify " + id + " --twin host", "--twin does not apply to");
+  expect_refusal("list " + id + " --stage 2", "--stage does not apply to");
+  expect_refusal("verify byte_gpt_tiny 'op/*' --steps 3", "--steps does not apply to 'op/*'");
+  expect_refusal("verify 'op/*' --text x", "--text does not apply to");
+  expect_refusal("verify controls --twin host", "--twin does not apply to");
+  expect_refusal("verify 'op/*' --twin host-fused", "use host or device");
+  expect_refusal("verify 'lbfgs/*' --twin device", "L-BFGS runs on the host");
+  expect_refusal("replay op/clip/host/x86-64/fill:wide --steps 3", "--steps does not apply to");
+  expect_refusal("verify byte_gpt_tiny --world self --hostfile /dev/null/x",
+                 "--hostfile was given and no case runs");
+  CHECK(run_cli("list " + id + " --steps 3 --norm exact --seed 5").exit_code == 0);
+  CHECK(run_cli("list 'op/*' --twin host --seed 5").exit_code == 0);
+  CHECK(run_cli("list 'lbfgs/*' --micro-batches 3 --twin host").exit_code == 0);
+  CHECK(run_cli("list controls --seed 5").exit_code == 0);
+}
+
+TEST_CASE("what was asked for by name must be able to run") {
+  if (!device_answers()) {
+    expect_refusal("verify byte_gpt_tiny --twin device", "cannot run here", 3);
+    expect_refusal("verify byte_gpt_tiny --twin host,device --steps 1", "cannot run here", 3);
+    expect_refusal("list byte_gpt_tiny --twin device", "cannot run here", 3);
+    expect_refusal("verify byte_gpt_tiny/adamw/device/stage1/self/bf16/lockstep/bucket:4096/omp:1",
+                   "cannot run here", 3);
+    expect_refusal("verify op/clip/device/cuda/fill:wide", "op/clip/device/cuda/fill:wide was asked for", 3);
+    expect_refusal("verify 'op/clip/*' --twin device", "cannot run here", 3);
+    expect_refusal("verify 'op/clip/device/*'", "nothing that was asked for can run", 3);
+    CHECK(run_cli("verify 'op/clip/*/fill:wide'").exit_code == 0);  // among others they are skipped
+  }
+  if (!mpi_built()) {
+    const TemporaryFolder folder;
+    expect_refusal("verify byte_gpt_tiny --world self,mpi:2", "this build has no MPI", 3);
+    expect_refusal("verify byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1", "no MPI",
+                   3);
+    expect_refusal(
+        "list byte_gpt_tiny --config " + quoted(folder.write("a.toml", "[run]\nworlds = [\"mpi:3\"]\n")),
+        "no MPI", 3);
+    CHECK(run_cli("list byte_gpt_tiny").exit_code == 0);
+  }
+}
+
+TEST_CASE("more than four processes for a core are not started by accident") {
+  const int most = 4 * available_cores();
+  const std::string many = "byte_gpt_tiny --recipe adamw --world mpi:" + std::to_string(most + 1);
+  if (!mpi_built()) return;
+  expect_refusal("verify " + many, "add --oversubscribe");
+  expect_refusal("list " + many, "add --oversubscribe");
+  CHECK(run_cli("list " + many + " --oversubscribe").exit_code == 0);
+  CHECK(run_cli("list byte_gpt_tiny --world mpi:" + std::to_string(most)).exit_code == 0);
+  CHECK(run_cli("list byte_gpt_tiny --world threads:" + std::to_string(most + 1)).exit_code == 0);
+}
+
+TEST_CASE("list shows exactly what verify runs") {
+  for (const std::string arguments :
+       {"byte_gpt_tiny --recipe adamw,sgd --world self --stage 0,2 --dtype bf16 --steps 1",
+        "'byte_gpt_tiny/*/host/stage1/self/fp16/*' --steps 1", "'op/clip/*' op/clip",
+        "'op/clip*/fill:wide' clip", "'lbfgs/rosenbrock/armijo/self/*'",
+        "controls/nan-payloads 'op/clip/host/x86-64/fill:wide'"}) {
+    CAPTURE(arguments);
+    std::vector<std::string> listed = lines_of(run_cli("list " + arguments).out);
+    std::sort(listed.begin(), listed.end());
+    CHECK_FALSE(listed.empty());
+    CHECK(listed == ids_run(arguments));
+  }
+  for (const std::string& id : lines_of(run_cli("list").out))
+    CHECK(id.rfind("byte_gpt/", 0) == 0);  // the main job
+}
+
+TEST_CASE("list says how many there are and how long they take") {
+  const CliResult list =
+      run_cli("list byte_gpt_tiny 'op/clip/host/*' controls --recipe adamw --world self --seed 3");
+  CHECK(list.exit_code == 2);  // --recipe is not for operations
+  const CliResult mixed =
+      run_cli("list 'byte_gpt_tiny/adamw/*/self/*' 'op/clip/host/x86-64/*' controls lbfgs");
+  CAPTURE(mixed.err);
+  const std::size_t lines = lines_of(mixed.out).size();
+  CHECK(mixed.err.rfind(std::to_string(lines) + " cases: ", 0) == 0);
+  for (const char* part : {" training, ", " op, ", " lbfgs, ", " controls; about ", " s (an estimate)\n"})
+    CHECK_MESSAGE(mixed.err.find(part) != std::string::npos, part);
+  CHECK(run_cli("list op/clip/host/x86-64/fill:wide").err == "1 case: 1 op; about 1 s (an estimate)\n");
+  CHECK(run_cli("list").err.find(" min (an estimate)") == std::string::npos);
+}
+
+TEST_CASE("more cases, steps and ranks take longer") {
+  const double one = seconds_of({"byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1"});
+  CHECK(one > 0);
+  CHECK(seconds_of({"byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1"}, 60) > 5 * one);
+  CHECK(seconds_of({"byte_gpt_tiny/adamw/host/stage1/threads:3/bf16/lockstep/bucket:4096/omp:1"}) > one);
+  CHECK(seconds_of({"byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1"}) > one);
+  CHECK(seconds_of({"byte_gpt/adamw/host/stage1/self/bf16/lockstep/bucket:262144/omp:1"}) > 10 * one);
+  CHECK(seconds_of({"op/*"}) > seconds_of({"op/clip/*"}));
+  CHECK(seconds_of({"lbfgs"}) > 0);
+  CHECK(seconds_of({"controls"}) > 0);
+}

@@ -1,0 +1,46 @@
+#pragma once
+// Runs the command line the way a user does.
+
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace zeroproof::tests {
+
+struct CliResult {
+  int exit_code = -1;
+  std::string out, err;
+};
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// `arguments` is shell text; `program` is zeroproof or zeroproof-faults.
+inline CliResult run_cli(const std::string& arguments, const std::string& program = "zeroproof") {
+  const TemporaryFolder folder;
+  const std::string command = "'" + build_folder() + "/" + program + "' " + arguments + " >'" +
+                              folder.file("out") + "' 2>'" + folder.file("err") + "' </dev/null";
+  const int status = std::system(command.c_str());
+  CliResult result;
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.out = read_file(folder.file("out"));
+  result.err = read_file(folder.file("err"));
+  return result;
+}
+
+/// The shell word for a path that may hold spaces.
+inline std::string quoted(const std::string& path) { return "'" + path + "'"; }
+
+}  // namespace zeroproof::tests

@@ -1,0 +1,124 @@
+// What a user gets who slips on the command line, and whose results have nowhere to go.
+
+#include <doctest.h>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "tests/verification/cli/cli_support.hpp"
+
+namespace {
+
+using namespace zeroproof::tests;
+
+/// One sentence on standard error, in the form of every error, and nothing else.
+void expect_refusal(const CliResult& result, const std::string& must_mention, int exit_code = 2) {
+  CAPTURE(result.err);
+  CHECK(result.exit_code == exit_code);
+  CHECK(result.out.empty());
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  CHECK(result.err.rfind("zeroproof: ", 0) == 0);
+  CHECK(result.err.find(" (") != std::string::npos);
+  CHECK(result.err.find("; ") != std::string::npos);
+  CHECK(result.err.find(must_mention) != std::string::npos);
+}
+
+/// Runs shell text with the program in $ZEROPROOF; the error output comes back.
+CliResult run_shell(const std::string& script) {
+  const TemporaryFolder folder;
+  const std::string command = "ZEROPROOF='" + build_folder() + "/zeroproof'; { " + script + "; } 2>'" +
+                              folder.file("err") + "' </dev/null";
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), "",
+          read_file(folder.file("err"))};
+}
+
+}  // namespace
+
+TEST_CASE("unknown commands and flags are named with the nearest") {
+  expect_refusal(run_cli("verfy"), "'verfy' is no command");
+  expect_refusal(run_cli("verfy"), "did you mean verify?");
+  expect_refusal(run_cli("explian update"), "did you mean explain?");
+  const CliResult far = run_cli("frobnicate");
+  expect_refusal(far, "use verify, list, record");
+  CHECK(far.err.find("did you mean") == std::string::npos);
+  expect_refusal(run_cli("verify --wrold self"), "did you mean --world?");
+  expect_refusal(run_cli("verify --stagee=1"), "did you mean --stage?");
+  expect_refusal(run_cli("replay x --strikt"), "did you mean --strict?");
+  const CliResult flag = run_cli("plan byte_gpt --quiet");
+  expect_refusal(flag, "--quiet is no flag of zeroproof plan");
+  CHECK(flag.err.find("did you mean") == std::string::npos);
+  expect_refusal(run_cli("doctor now"), "'now' is more than zeroproof doctor takes");
+}
+
+TEST_CASE("hints are near or not there") {
+  for (const char* arguments :
+       {"verify op/banana", "explain banana", "verify controls/banana",
+        "verify byte_gpt_tiny --recipe banana", "verify byte_gpt_tiny --fault banana",
+        "verify byte_gpt_tiny --layout banana", "verify lbfgs/banana", "record x --workload banana",
+        "trace --rule banana", "plan byte_gpt --count banana"}) {
+    CAPTURE(arguments);
+    const CliResult result = run_cli(arguments);
+    expect_refusal(result, "banana");
+    CHECK(result.err.find("did you mean") == std::string::npos);
+  }
+  const TemporaryFolder folder;
+  const std::string config = folder.write("a.toml", "[optimizer]\nfoo = 1\n");
+  const CliResult key = run_cli("verify --config " + quoted(config));
+  expect_refusal(key, "defaults.toml shows all");
+  CHECK(key.err.find("did you mean") == std::string::npos);
+}
+
+TEST_CASE("list says what matches nothing, as verify does") {
+  for (const char* command : {"list nope", "verify nope"}) {
+    CAPTURE(command);
+    expect_refusal(run_cli(command), "no case matches 'nope'", 4);
+    CHECK(run_cli(command).err.find("did you mean") == std::string::npos);
+  }
+  expect_refusal(run_cli("list byte_gtp"), "did you mean byte_gpt?", 4);
+}
+
+TEST_CASE("files that are devices or pipes are refused, and nobody waits for them") {
+  const TemporaryFolder folder;
+  const std::string pipe = folder.file("pipe.toml");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const auto within = [](const std::string& arguments) {
+    return run_shell("timeout 20 \"$ZEROPROOF\" " + arguments + " >/dev/null");
+  };
+  for (const std::string& file : {pipe, std::string("/dev/zero"), std::string("/dev/stdin")}) {
+    for (const std::string flag : {"--config", "--text", "--gradients", "--hostfile"}) {
+      CAPTURE(flag);
+      CAPTURE(file);
+      const std::string id = flag == "--gradients" ? "" : "byte_gpt_tiny --world mpi:2";
+      const CliResult result = within("verify " + id + " " + flag + " " + quoted(file));
+      CHECK(result.exit_code == 2);
+      CHECK(result.err.rfind("zeroproof: ", 0) == 0);
+    }
+  }
+  CHECK(within("plan " + quoted(pipe)).exit_code == 2);
+  CHECK(within("replay " + quoted(pipe)).exit_code == 2);
+}
+
+TEST_CASE("standard output that is closed or full is an error") {
+  for (const char* command : {"list", "doctor", "--help", "verify --help", "--version", "explain",
+                              "plan byte_gpt", "verify op/clip/host/x86-64/fill:wide"}) {
+    CAPTURE(command);
+    const CliResult full = run_shell("\"$ZEROPROOF\" " + std::string(command) + " >/dev/full");
+    CHECK(full.exit_code == 2);
+    CHECK(full.err.find("standard output could not be written") != std::string::npos);
+    const CliResult closed = run_shell("\"$ZEROPROOF\" " + std::string(command) + " >&-");
+    CHECK(closed.exit_code == 2);
+    CHECK(closed.err.find("standard output is closed") != std::string::npos);
+  }
+  CHECK(run_shell("\"$ZEROPROOF\" list 2>&- <&- >/dev/null").exit_code == 0);
+}
+
+TEST_CASE("a report never takes the place of a closed stream") {
+  const TemporaryFolder folder;
+  const std::string report = folder.file("report.json");
+  const CliResult result = run_shell("\"$ZEROPROOF\" verify op/clip/host/x86-64/fill:wide --report " +
+                                     quoted("text,json:" + report) + " >/dev/null 2>&- <&-");
+  CHECK(result.exit_code == 0);
+  CHECK(read_file(report).rfind("{", 0) == 0);
+}

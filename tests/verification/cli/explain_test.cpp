@@ -1,0 +1,165 @@
+// zeroproof explain: what it shows fits a terminal, and comes from the contract.
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tests/verification/cli/cli_support.hpp"
+#include "verification/ops/op.hpp"
+#include "verification/program/contract_text.hpp"
+#include "verification/program/document_text.hpp"
+
+namespace {
+
+using namespace zeroproof::tests;
+using namespace zeroproof::verification;
+
+std::size_t widest(const std::string& text) {
+  std::size_t most = 0;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) most = std::max(most, line.size());
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("every operation and phase is explained in 80 columns, without colour in a pipe") {
+  const CliResult all = run_cli("explain");
+  CHECK(all.exit_code == 0);
+  CHECK(widest(all.out) <= 80);
+  std::vector<std::string> names = {"prepare", "reduce", "unscale", "norm",
+                                    "clip",    "update", "cast",    "gather"};
+  for (const Op& op : all_ops()) {
+    CHECK_MESSAGE(all.out.find("\n  " + op.name + " ") != std::string::npos, op.name);
+    names.push_back(op.name);
+  }
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    const CliResult one = run_cli("explain " + name);
+    CHECK(one.exit_code == 0);
+    CHECK(one.err.empty());
+    CHECK(widest(one.out) <= 80);
+    CHECK(one.out.find('\033') == std::string::npos);
+  }
+}
+
+TEST_CASE("L-BFGS, which is no operation, is explained too") {
+  const CliResult text = run_cli("explain lbfgs");
+  CHECK(text.exit_code == 0);
+  CHECK(widest(text.out) <= 80);
+  for (const char* part :
+       {"One rank of L-BFGS.", "reference/lbfgs/lbfgs.cpp, cuda/lbfgs/lbfgs.cpp", "class       bitwise",
+        "rosenbrock/failed-search", "zeroproof verify 'lbfgs/*'", "(77)", "lbfgs-dot-of-own-shard"}) {
+    CHECK_MESSAGE(text.out.find(part) != std::string::npos, part);
+  }
+  CHECK(run_cli("explain").out.find("\n  lbfgs ") != std::string::npos);
+  CHECK(run_cli("explain update").out.find("lbfgs-") == std::string::npos);
+  CHECK(run_cli("explain lbgfs").err.find("did you mean lbfgs?") != std::string::npos);
+}
+
+TEST_CASE("an operation is explained by its doc block, class, twins, cases and faults") {
+  const std::string text = run_cli("explain adam_update").out;
+  for (const char* part :
+       {"decay is part of the gradient", "AdamwUpdateFn (referred to above)",
+        "one fp32 rounding per operation", "class       bitwise", "phase       update",
+        "common/contracts/adam.hpp", "reference/adam.cpp", "cuda/host/adam.cpp", "cuda/device/adam.cu",
+        "zeroproof verify 'op/adam_update/*'", "decay-after-update"}) {
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+  }
+  CHECK(text.find("Z17") == std::string::npos);  // a fault of another phase
+  CHECK(run_cli("explain clip_coef").out.find("cuda/device") == std::string::npos);
+}
+
+TEST_CASE("rules are explained from the contract, with what cites them") {
+  CHECK(rules().size() == 20);  // R1 to R21 without R16, which is not in use
+  for (const Passage& rule : rules()) {
+    CAPTURE(rule.name);
+    const CliResult text = run_cli("explain " + rule.name);
+    CHECK(text.exit_code == 0);
+    CHECK(widest(text.out) <= 80);
+    CHECK(text.out.rfind(rule.name + " " + rule.title + "\n", 0) == 0);
+    CHECK_FALSE(rule.lines.empty());
+  }
+  const std::string norm = run_cli("explain r12").out;
+  for (const char* part :
+       {"R12 Global norm and clip coefficient", "common/CONTRACT.md", "clip_coef", "operations"})
+    CHECK_MESSAGE(norm.find(part) != std::string::npos, part);
+  CHECK(run_cli("explain R1").out.find("nearest, ties to even") != std::string::npos);
+  const CliResult none = run_cli("explain R99");
+  CHECK(none.exit_code == 2);
+}
+
+TEST_CASE("labels are explained from the notes") {
+  CHECK(labels().size() > 60);
+  for (const Passage& label : labels()) {
+    CAPTURE(label.name);
+    CHECK_FALSE(label.lines.empty());
+    CHECK(label.lines.front().find("**[") == std::string::npos);
+  }
+  for (const char* name : {"ZeRO:local", "[ZeRO:local]", "zero:local"}) {
+    const CliResult text = run_cli("explain " + std::string("'") + name + "'");
+    CHECK(text.exit_code == 0);
+    CHECK(widest(text.out) <= 80);
+    CHECK(text.out.find("gathered *before* the update") != std::string::npos);
+    CHECK(text.out.find("found_inf.\n") != std::string::npos);  // the whole paragraph
+    CHECK(text.out.find("What the contract computes") == std::string::npos);
+    CHECK(text.out.find("papers/zero.md") != std::string::npos);
+  }
+  const std::string table = run_cli("explain ZeRO:memory").out;  // the label stands alone above it
+  CHECK(table.find("| 3 | and parameters") != std::string::npos);
+  CHECK(table.find("Elements a rank sends") == std::string::npos);
+}
+
+TEST_CASE("faults and stages are explained") {
+  const CliResult fault = run_cli("explain double-unscale");
+  CHECK(fault.exit_code == 0);
+  for (const char* part : {"class", "place", "must be", "zeroproof-faults faults double-unscale"})
+    CHECK_MESSAGE(fault.out.find(part) != std::string::npos, part);
+  for (const std::string stage : {"0", "1", "2", "3"}) {
+    const CliResult text = run_cli("explain stage" + stage);
+    CHECK(text.exit_code == 0);
+    CHECK(widest(text.out) <= 80);
+    CHECK(text.out == run_cli("explain stage " + stage).out);
+  }
+  const std::string two = run_cli("explain stage2").out;
+  CHECK(two.find("sharded     gradients, master weights, moments") != std::string::npos);
+  CHECK(two.find("reduce: leaves, by all_to_all") != std::string::npos);
+  CHECK(run_cli("explain stage3").out.find("units, by all_gather") != std::string::npos);
+  CHECK(run_cli("explain stage4").exit_code == 2);
+}
+
+TEST_CASE("passages") {
+  CHECK(cites("as R12 says", "R12"));
+  CHECK_FALSE(cites("as R12 says", "R1"));
+  CHECK_FALSE(cites("AR1", "R1"));
+  CHECK(cites("R1, R2", "R2"));
+  CHECK(cites("see [ZeRO:nodes].", "[ZeRO:nodes]"));
+  CHECK(filled({"aa bb", "cc", "", "    x = y"}, 9, " ") == " aa bb cc\n\n     x =\n     y\n");
+  CHECK(filled({"aa bb", "cc", "", "    x = y"}, 12, " ") == " aa bb cc\n\n     x = y\n");
+  CHECK(filled({"one", "two", "| a |", "three"}, 20, "") == "one two\n| a |\nthree\n");
+}
+
+TEST_CASE("a near miss is answered with names, in the form of every error") {
+  const CliResult near = run_cli("explain adam");
+  CHECK(near.exit_code == 2);
+  CHECK(near.out.empty());
+  CHECK(near.err.find("did you mean adamw_update or adam_update?") != std::string::npos);
+  const CliResult typo = run_cli("explain clip_ceof");
+  CHECK(typo.err.find("clip_coef") != std::string::npos);
+  CHECK(run_cli("explain ''").exit_code == 0);
+}
+
+TEST_CASE("doc blocks") {
+  CHECK(doc_block("NoSuchFn").empty());
+  CHECK(doc_block("CastToFp16Fn") == doc_block("CastToBf16Fn"));  // one block for both
+  CHECK(doc_block("ClipFn").front().find("unscaled_grad[i] * clip_coef") != std::string::npos);
+  CHECK(referred_types({"as AdamwUpdateFn and AdamwUpdateFn,", "then ClipFn."}) ==
+        std::vector<std::string>{"AdamwUpdateFn", "ClipFn"});
+  CHECK(wrapped({"Order    aaaa bbbb cccc", "         dddd"}, 20, "") ==
+        "Order    aaaa bbbb\n         cccc dddd\n");
+  CHECK(wrapped({"one two three", "", "  x"}, 8, " ") == " one two\n three\n\n   x\n");
+  const std::vector<std::string> equations = {"           a = b * c;   d = e + f", "           g = h"};
+  CHECK(wrapped(equations, 28, "") == "           a = b * c;\n           d = e + f\n           g = h\n");
+  CHECK(wrapped({"unbreakable_word"}, 8, "") == "unbreakable_word\n");
+}

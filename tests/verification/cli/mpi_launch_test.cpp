@@ -1,0 +1,157 @@
+#include <doctest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "tests/verification/cli/cli_support.hpp"
+#include "verification/world/mpi_environment.hpp"
+#include "verification/world/mpi_launch.hpp"
+
+using namespace zeroproof::verification;
+
+namespace {
+
+/// Sets environment variables and takes away the others that a launcher could have set.
+class Environment {
+ public:
+  explicit Environment(const std::vector<std::pair<std::string, std::string>>& variables) {
+    for (const char* name : names) ::unsetenv(name);
+    for (const auto& variable : variables) ::setenv(variable.first.c_str(), variable.second.c_str(), 1);
+  }
+  ~Environment() {
+    for (const char* name : names) ::unsetenv(name);
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  static constexpr const char* names[] = {
+      "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE",     "PMI_RANK",    "PMIX_RANK",
+      "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",         "SLURM_PROCID", "ZP_HOSTFILE", "ZP_MPIRUN_ARGS"};
+};
+
+/// Processes whose environment holds this text.
+std::size_t processes_with(const std::string& text) {
+  std::size_t count = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const std::string environment = zeroproof::tests::read_file(entry.path() / "environ");
+    count += environment.find(text) != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+void check_job(const std::vector<std::pair<std::string, std::string>>& variables, int size, int rank) {
+  const Environment environment(variables);
+  CHECK(mpi_job_size() == size);
+  CHECK(mpi_job_rank() == rank);
+  CHECK(inside_mpi_job() == (size > 0));
+}
+
+}  // namespace
+
+TEST_CASE("mpi launch: who started this process") {
+  check_job({}, 0, 0);
+  check_job({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "3"}}, 4, 3);
+  check_job({{"PMI_SIZE", "5"}, {"PMI_RANK", "2"}}, 5, 2);  // MPICH, and srun with PMI-2
+  check_job({{"PMIX_RANK", "6"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_NTASKS", "16"}}, 8, 6);
+  check_job({{"PMIX_RANK", "6"}, {"SLURM_NTASKS", "16"}}, 16, 6);
+  check_job({{"SLURM_NTASKS", "16"}, {"SLURM_PROCID", "0"}}, 0, 0);  // a batch script
+  // mpirun within an allocation: its own numbers count.
+  check_job({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"SLURM_NTASKS", "16"}}, 2, 1);
+}
+
+TEST_CASE("mpi launch: host file and other words for mpirun") {
+  const std::string file = std::string(std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR") : "/tmp") +
+                           "/zp_hosts_" +
+                           std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());
+  std::ofstream(file) << "localhost\n";
+  using Words = std::vector<std::string>;
+  const auto words = [](const std::string& hostfile) {
+    Words all = mpirun_words(hostfile);
+    all.erase(all.begin());
+    return all;
+  };
+  {
+    const Environment environment({});
+    CHECK(words("") == Words{});
+    CHECK(words(file) == Words{"-hostfile", file});
+    CHECK_THROWS_AS(words(file + "x"), zeroproof::Error);
+  }
+  {
+    const Environment environment({{"ZP_HOSTFILE", file}, {"ZP_MPIRUN_ARGS", " --mca  plm_rsh_agent rsh "}});
+    CHECK(words("") == Words{"-hostfile", file, "--mca", "plm_rsh_agent", "rsh"});
+  }
+  {
+    const Environment environment({{"ZP_HOSTFILE", file + "x"}});
+    CHECK(words(file) == Words{"-hostfile", file});  // the flag comes first
+    CHECK_THROWS_AS(words(""), zeroproof::Error);
+  }
+  std::remove(file.c_str());
+}
+
+TEST_CASE("mpi launch: what cannot be started is named") {
+  try {
+    run_mpirun({"/no/such/mpirun"}, "/dev/null", [] { return false; });
+    FAIL("it was started");
+  } catch (const zeroproof::Error& error) {
+    CHECK(error.code() == zeroproof::ErrorCode::unavailable);
+    CHECK(std::string(error.what()).find("/no/such/mpirun cannot be started: No such file") == 0);
+  }
+}
+
+TEST_CASE("mpi launch: the output comes back, and the status") {
+  const zeroproof::tests::TemporaryFolder folder;
+  const std::string output = folder.write("out", "older and longer than what is written");
+  const Ended ended =
+      run_mpirun({"sh", "-c", "echo out; echo err >&2; exit 3"}, output, [] { return false; });
+  CHECK(WEXITSTATUS(ended.status) == 3);
+  CHECK(zeroproof::tests::read_file(output) == "out\nerr\n");
+}
+
+#if defined(ZP_HAVE_MPI)
+TEST_CASE("mpi launch: ranks die with the program that started them") {
+  const zeroproof::tests::TemporaryFolder folder;  // its name marks the processes, in their environment
+  const std::string mark = folder.file("mark");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("ZP_TEST_MARK", mark.c_str(), 1);
+    std::vector<std::string> words = mpirun_words("");
+    words.insert(words.end(), {"-n", "2", "sleep", "300"});
+    run_mpirun(words, "/dev/null", [] { return false; });
+    ::_exit(0);
+  }
+  const auto count_within = [&](int seconds, const auto& good) {
+    std::size_t count = processes_with(mark);
+    for (int i = 0; i < 10 * seconds && !good(count); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      count = processes_with(mark);
+    }
+    return count;
+  };
+  CHECK(count_within(60, [](std::size_t count) { return count >= 3; }) >= 3);  // mpirun and two ranks
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  CHECK(count_within(30, [](std::size_t count) { return count == 0; }) == 0);
+}
+#endif
+
+TEST_CASE("slow: mpi launch: mpirun that outlives its job is ended") {
+  const auto begin = std::chrono::steady_clock::now();
+  const Ended ended = run_mpirun({"sleep", "100"}, "/dev/null", [] { return true; });
+  CHECK(ended.lingered);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
+  const Ended orderly = run_mpirun({"sh", "-c", "sleep 3; exit 4"}, "/dev/null", [] { return true; });
+  CHECK(!orderly.lingered);
+}

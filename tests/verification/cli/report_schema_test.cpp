@@ -1,0 +1,82 @@
+// Every JSON report is what verification/report/report.schema.json says, and the schema says enough.
+
+#include <doctest.h>
+
+#include "tests/verification/cli/cli_support.hpp"
+#include "tests/verification/json_schema.hpp"
+#include "verification/case/run_report.hpp"
+
+namespace {
+
+using namespace zeroproof::tests;
+using namespace zeroproof::verification;
+using Json = nlohmann::json;
+
+const JsonSchema& schema() {
+  static const JsonSchema schema(
+      Json::parse(read_file(source_folder() + "/verification/report/report.schema.json")));
+  return schema;
+}
+
+/// The report of a run of the command line, whatever its verdict.
+Json report_of(const std::string& flags, const std::string& program = "zeroproof") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("report.json");
+  run_cli("verify " + flags + " --report " + quoted("json:" + file), program);
+  return Json::parse(read_file(file));
+}
+
+/// Places in a report where a member is taken away, added, or given another type: each has to be noticed.
+void expect_strict(const Json& report, const Json::json_pointer& at) {
+  const Json& object = report.at(at);
+  for (const auto& [name, value] : object.items()) {
+    CAPTURE((at / name).to_string());
+    Json less = report;
+    less.at(at).erase(name);
+    // only a process that judges for itself has a self-test
+    if (name != "self_test") CHECK_FALSE(schema().complaint(less).empty());
+    Json other = report;
+    other.at(at)[name] = value.is_array() ? Json("text") : Json::array();
+    CHECK_FALSE(schema().complaint(other).empty());
+  }
+  Json more = report;
+  more.at(at)["unheard_of"] = 1;
+  CHECK_FALSE(schema().complaint(more).empty());
+}
+
+}  // namespace
+
+TEST_CASE("a report of every suite, with a failure of each kind, is what its schema says") {
+  const Json training = report_of(
+      "byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1 --steps 2 --fault "
+      "decay-after-update",
+      "zeroproof-faults");
+  CHECK(schema().complaint(training) == "");
+  REQUIRE(training.at("cases").at(0).at("divergence").is_object());
+  for (const char* place :
+       {"", "/cases/0", "/cases/0/divergence", "/cases/0/training", "/cases/0/training/timing",
+        "/cases/0/training/phases/0", "/cases/0/ulps", "/summary", "/input", "/training/0",
+        "/training/0/steps/0", "/capabilities/compiler"}) {
+    expect_strict(training, Json::json_pointer(place));
+  }
+  const Json operation = report_of(
+      "op/adamw_update/host/x86-64/fill:training --fault eps-under-bias-correction", "zeroproof-faults");
+  CHECK(schema().complaint(operation) == "");
+  CHECK_FALSE(operation.at("cases").at(0).at("divergence").at("inputs").empty());
+  CHECK(schema().complaint(report_of("lbfgs/rosenbrock/none/self/contract controls/swapped-sums")) == "");
+  CHECK(schema().complaint(Json::parse(to_json({}))) == "");
+}
+
+TEST_CASE("numbers and names that no report has") {
+  const Json empty = Json::parse(to_json({}));
+  const auto complaint_with = [&](const char* at, const Json& value) {
+    Json wrong = empty;
+    wrong[Json::json_pointer(at)] = value;
+    return schema().complaint(wrong);
+  };
+  CHECK(complaint_with("/schema", "zeroproof-report/1") == "report.schema is not \"zeroproof-report/2\"");
+  CHECK(complaint_with("/summary/pass", -1) == "report.summary.pass is below 0");
+  CHECK(complaint_with("/summary/pass", 1.5) == "report.summary.pass is no \"integer\"");
+  CHECK(complaint_with("/contract", 0) == "report.contract is below 1");
+  CHECK(complaint_with("/cases/0", Json::object()).find("report.cases[0] lacks") == 0);
+}

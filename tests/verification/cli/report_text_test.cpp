@@ -1,0 +1,112 @@
+// The report people read: one block for one cause, and no green without a pass.
+
+#include <doctest.h>
+
+#include <cstdlib>
+
+#include "verification/case/run_report.hpp"
+#include "verification/training/case_run.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::verification;
+
+Result failing(const std::string& op, const std::string& isa, const std::string& fill,
+               const std::string& buffer) {
+  Result result;
+  result.suite = "op";
+  result.group = op;
+  result.side = "host " + isa;
+  result.id = "op/" + op + "/host/" + isa + "/fill:" + fill;
+  result.exactness = "bitwise";
+  result.status = Status::fail;
+  Divergence first;
+  first.buffer = buffer;
+  first.what = "differs from the reference";
+  first.shard_index = std::rand();
+  first.call = "numel 1";
+  result.reason = describe(first);
+  result.divergence = first;
+  result.compared = 10;
+  result.differing = 1;
+  result.replay = "zeroproof replay " + result.id;
+  return result;
+}
+
+std::size_t times(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+RunReport with_status(std::initializer_list<Status> statuses) {
+  RunReport report;
+  for (const Status status : statuses) {
+    Result result;
+    result.id = "op/clip/host/x86-64/fill:wide";
+    result.status = status;
+    report.results.push_back(result);
+  }
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("what repeats over fills and instruction sets is one block") {
+  RunReport report;
+  for (const char* isa : {"x86-64", "x86-64-v3"}) {
+    for (const char* fill : {"wide", "ties", "training"}) {
+      report.results.push_back(failing("adamw_update", isa, fill, "exp_avg"));
+    }
+  }
+  report.results.push_back(failing("adamw_update", "x86-64", "special", "master"));  // another cause
+  report.results.push_back(failing("clip", "x86-64", "wide", "exp_avg"));            // another kernel
+  const std::string text = to_text(report, {});
+  CAPTURE(text);
+  CHECK(times(text, "\nFAIL ") == 3);
+  CHECK(times(text, "FAIL op/adamw_update/host/x86-64/fill:wide\n") == 1);
+  CHECK(text.find("  also in   5 more of adamw_update: host x86-64 ties, training; host x86-64-v3 wide, "
+                  "ties, training\n") != std::string::npos);
+  CHECK(times(text, "also in") == 1);
+  CHECK(text.find("more that did not pass") == std::string::npos);
+}
+
+TEST_CASE("more causes than fit are counted case by case") {
+  RunReport report;
+  for (int op = 0; op < 10; ++op) {
+    for (const char* fill : {"wide", "ties"})
+      report.results.push_back(failing("op" + std::to_string(op), "x86-64", fill, "out"));
+  }
+  CHECK(to_text(report, {}).find("... and 4 more that did not pass") != std::string::npos);
+}
+
+TEST_CASE("green is green: without a pass a run is never 0") {
+  CHECK(exit_code(with_status({Status::pass, Status::mistrusted}), false) == 0);
+  CHECK(exit_code(with_status({Status::pass, Status::mistrusted}), true) == 1);
+  CHECK(exit_code(with_status({Status::mistrusted}), false) == 4);
+  CHECK(exit_code(with_status({Status::mistrusted, Status::skipped}), false) == 4);
+  CHECK(exit_code(with_status({Status::mistrusted}), true) == 1);
+  CHECK(exit_code(with_status({Status::skipped}), false) == 4);
+  CHECK(exit_code(with_status({}), false) == 4);
+  CHECK(exit_code(with_status({Status::mistrusted, Status::fail}), false) == 1);
+  CHECK(to_text(with_status({Status::mistrusted}), {}).find("nothing was proved") != std::string::npos);
+  CHECK(to_text(with_status({Status::pass}), {}).find("nothing was proved") == std::string::npos);
+}
+
+TEST_CASE("the first difference is where the data come first, whichever rank met it") {
+  const auto at = [](std::int64_t step, Phase phase, const char* buffer, int rank) {
+    Divergence d;
+    d.step = step;
+    d.phase = phase;
+    d.buffer = buffer;
+    d.rank = rank;
+    return d;
+  };
+  CHECK(earlier(at(1, Phase::update, "exp_avg", 1), at(1, Phase::update, "master", 0)));
+  CHECK_FALSE(earlier(at(1, Phase::update, "master", 0), at(1, Phase::update, "exp_avg", 1)));
+  CHECK(earlier(at(1, Phase::update, "exp_avg", 0), at(1, Phase::update, "exp_avg", 1)));
+  CHECK(earlier(at(1, Phase::unscale, "loss_scaler", 3), at(1, Phase::update, "exp_avg", 0)));
+  CHECK(earlier(at(1, Phase::reduce, "leaf", 3), at(1, Phase::reduce, "grad_sum", 0)));
+  CHECK(earlier(at(1, Phase::gather, "param_full", 3), at(2, Phase::prepare, "step_scalars", 0)));
+}

@@ -1,0 +1,157 @@
+// What zeroproof plan writes for runs that are small enough to make, against what such runs allocate and
+// send.
+
+#include <doctest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/verification/cli/cli_support.hpp"
+#include "tests/verification/plan/accounting_run.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+using nlohmann::json;
+
+/// Two layers, the first with a bias that is cut too; every TP rank has the rest whole.
+constexpr const char* description = R"(
+[[tensor]]
+name = "embedding"
+shape = [40, 61]
+tp = 0
+[[tensor]]
+name = "block{i}.up"
+shape = [50, 64]
+tp = 1
+repeat = 2
+[[tensor]]
+name = "block{i}.bias"
+shape = [64]
+tp = 0
+repeat = 2
+[[tensor]]
+name = "block{i}.norm"
+shape = [50]
+repeat = 2
+[[tensor]]
+name = "scale"
+shape = []
+)";
+
+CutTensors described_tensors() {
+  return {{{"embedding", {40, 61}},
+           {"block0.up", {50, 64}},
+           {"block0.bias", {64}},
+           {"block0.norm", {50}},
+           {"block1.up", {50, 64}},
+           {"block1.bias", {64}},
+           {"block1.norm", {50}},
+           {"scale", {}}},
+          {0, 1, 0, -1, 1, 0, -1, -1}};
+}
+
+json classes(const BytesByClass& bytes) {
+  json all = json::object();
+  for (int c = 0; c < num_memory_classes; ++c) {
+    all[std::string(name(static_cast<MemoryClass>(c)))] = bytes[static_cast<std::size_t>(c)];
+  }
+  return all;
+}
+
+int index_of(const json& word, int count, const auto& name_of) {
+  for (int i = 0; i < count; ++i) {
+    if (word == std::string(name_of(i))) return i;
+  }
+  FAIL("unknown name " << word.dump());
+  return 0;
+}
+
+/// Lines of the file, added up by phase.
+std::array<StepCounts, all_phases.size()> planned(const json& lines) {
+  std::array<StepCounts, all_phases.size()> counts{};
+  for (const json& line : lines) {
+    const auto phase = index_of(line.at("phase"), static_cast<int>(all_phases.size()),
+                                [](int i) { return name(static_cast<Phase>(i)); });
+    const auto group =
+        index_of(line.at("over"), num_comm_groups, [](int i) { return name(static_cast<CommGroup>(i)); });
+    const auto collective = index_of(line.at("collective"), num_collectives,
+                                     [](int i) { return name(static_cast<Collective>(i)); });
+    counts[static_cast<std::size_t>(phase)]
+        .of[static_cast<std::size_t>(group)][static_cast<std::size_t>(collective)] +=
+        {line.at("calls"), line.at("messages"), line.at("messages_received"), line.at("sent_bytes"),
+         line.at("received_bytes")};
+  }
+  return counts;
+}
+
+/// A rank of the file against the ranks of the run with the same data rank.
+void check_rank(const json& rank, const AccountedRun& run, const std::vector<RankAccount>& accounts) {
+  for (int t = 0; t < run.grid.tp; ++t) {
+    const RankAccount& account =
+        accounts[rank.at("data_rank").get<std::size_t>() * static_cast<std::size_t>(run.grid.tp) +
+                 static_cast<std::size_t>(t)];
+    CHECK_MESSAGE(account.problem.empty(), run.id(), ": ", account.problem);
+    CHECK(rank.at("peak") == classes(account.memory.peak));
+    CHECK(rank.at("after_step") == classes(account.memory.now));
+    CHECK(rank.at("total_peak") == account.memory.total_peak);
+    CHECK(rank.at("total_after_step") == account.memory.total_now);
+    const auto traffic = planned(rank.at("traffic"));
+    for (std::size_t phase = 0; phase < traffic.size(); ++phase) {
+      CAPTURE(name(static_cast<Phase>(phase)));
+      CHECK(account.traffic[phase].difference(traffic[phase]) == "");
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("plan: smallest and largest rank of every stage are what the production step allocates and sends") {
+  const TemporaryFolder folder;
+  const std::string model = quoted(folder.write("model.toml", description));
+  struct Case {
+    int instances, dp, cp, tp;
+    std::int64_t micro_batches, bucket_numel;
+    MicroBatchOrder order;
+  };
+  for (const Case& c : {Case{1, 1, 1, 1, 1, 2048, MicroBatchOrder::by_stage},
+                        Case{1, 3, 1, 1, 7, 2048, MicroBatchOrder::contiguous},
+                        Case{1, 8, 1, 1, 3, 1024, MicroBatchOrder::strided},
+                        Case{1, 2, 2, 2, 5, 4096, MicroBatchOrder::by_stage},
+                        Case{2, 4, 1, 2, 9, 3072, MicroBatchOrder::by_stage}}) {
+    const std::string grid = ProcessGrid{c.dp, c.cp, c.tp}.id();
+    CAPTURE(grid);
+    const std::string file = folder.file("plan.json");
+    std::ostringstream command;
+    command << "plan " << model << " --grid " << grid << " --instances " << c.instances << " --micro-batches "
+            << c.micro_batches << " --bucket " << c.bucket_numel << " --order " << name(c.order) << " --json "
+            << quoted(file);
+    REQUIRE(run_cli(command.str()).exit_code == 0);
+    const json stages = json::parse(read_file(file)).at("stages");
+    for (int stage = 0; stage <= 3; ++stage) {
+      AccountedRun run;
+      run.grid = {c.instances, c.dp * c.cp / c.instances, c.tp, c.cp};
+      run.bucket_numel = c.bucket_numel;
+      run.leaves = LeavesCome::by_name;
+      run.tensors = described_tensors();
+      run.setup.stage = stage;
+      run.setup.order = c.order;
+      run.setup.micro_batches = c.micro_batches;
+      run.setup.hyper.norm = NormForm::exact;  // as many words as chunk1024, which TP ranks cannot have
+      const std::vector<RankAccount> accounts = account(run);
+      const json& planned_stage = stages.at(static_cast<std::size_t>(stage));
+      check_rank(planned_stage.at("largest"), run, accounts);
+      check_rank(planned_stage.at("smallest"), run, accounts);
+      std::int64_t most = 0;
+      std::int64_t least = accounts.front().memory.total_peak;
+      for (const RankAccount& account : accounts) {
+        most = std::max(most, account.memory.total_peak);
+        least = std::min(least, account.memory.total_peak);
+      }
+      CHECK(planned_stage.at("largest").at("total_peak") == most);
+      CHECK(planned_stage.at("smallest").at("total_peak") == least);
+    }
+  }
+}

@@ -1,0 +1,347 @@
+// zeroproof plan: models from descriptions and headers, tables, picture, and one sentence for what cannot be planned.
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tests/verification/cli/cli_support.hpp"
+#include "verification/io/safetensors.hpp"
+#include "verification/plan/counts.hpp"
+#include "verification/plan/plan.hpp"
+#include "verification/plan/report.hpp"
+#include "verification/predict/traffic_model.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+using namespace zeroproof::verification;
+
+const char* const two_layers = R"(
+[[tensor]]
+name = "embedding"
+shape = [100, 16]
+
+[[tensor]]
+name = "block{i}.up"
+shape = [16, 64]
+tp = 1
+repeat = 2
+
+[[tensor]]
+name = "block{i}.bias"
+shape = [64]
+tp = 0
+repeat = 2
+
+[[tensor]]
+name = "norm"
+shape = []
+)";
+
+PlannedModel one_tensor(std::int64_t numel) { return {"a model", {{{"weight", {numel}}, -1}}, true}; }
+
+PlanSettings settings_for(const std::string& grid) {
+  PlanSettings settings;
+  settings.grid = planned_grid(grid, 0);
+  return settings;
+}
+
+void expect_refusal(const std::string& arguments, const std::string& must_mention) {
+  CAPTURE(arguments);
+  const CliResult result = run_cli("plan " + arguments);
+  CAPTURE(result.err);
+  CHECK(result.exit_code == 2);
+  CHECK(result.out.empty());
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  CHECK(result.err.rfind("zeroproof: ", 0) == 0);
+  CHECK(result.err.find(" (") != std::string::npos);
+  CHECK(result.err.find("; ") != std::string::npos);
+  CHECK(result.err.find(must_mention) != std::string::npos);
+}
+
+/// Elements open and close in order, attributes are quoted, and no bare & or < stands in text.
+bool well_formed(const std::string& xml) {
+  std::vector<std::string> open;
+  for (std::size_t at = 0; at < xml.size(); ++at) {
+    if (xml[at] == '&' && xml.find(';', at) - at > 5) return false;
+    if (xml[at] != '<') continue;
+    const std::size_t end = xml.find('>', at);
+    if (end == std::string::npos) return false;
+    const std::string tag = xml.substr(at + 1, end - at - 1);
+    if (tag.find('<') != std::string::npos || std::count(tag.begin(), tag.end(), '"') % 2 != 0) return false;
+    at = end;
+    if (tag.front() == '?' || tag.back() == '/') continue;
+    const std::string name = tag.substr(0, tag.find(' '));
+    if (name.front() != '/') {
+      open.push_back(name);
+    } else if (open.empty() || open.back() != name.substr(1)) {
+      return false;
+    } else {
+      open.pop_back();
+    }
+  }
+  return open.empty();
+}
+
+}  // namespace
+
+TEST_CASE("a description: repeated neighbours go layer by layer, and cuts make the tensors of a TP rank") {
+  const PlannedModel model = parse_model_toml(two_layers, "model.toml");
+  std::vector<std::string> names;
+  for (const PlannedTensor& tensor : model.tensors) names.push_back(tensor.spec.name);
+  CHECK(names == std::vector<std::string>{"embedding", "block0.up", "block0.bias", "block1.up", "block1.bias",
+                                          "norm"});
+  CHECK(model.numel() == 1600 + 2 * (1024 + 64) + 1);
+  const std::vector<ParamSpec> cut = tp_shapes(model, 4);
+  CHECK(cut[0].shape == std::vector<std::int64_t>{100, 16});
+  CHECK(cut[1].shape == std::vector<std::int64_t>{16, 16});
+  CHECK(cut[2].shape == std::vector<std::int64_t>{16});
+  const FlatLayout layout(tp_shapes(model, 1));
+  CHECK(named_units(layout) == std::vector<FlatRange>{{0, 2048}, {2048, 4096}, {4096, 6144}, {6144, 7168}});
+}
+
+TEST_CASE("byte_gpt's units by name: embeddings, blocks, and the final norm with the head") {
+  const FlatLayout layout(tp_shapes(load_model("byte_gpt"), 1));
+  const std::vector<FlatRange> units = named_units(layout);
+  CHECK(units.size() == 6);
+  CHECK(units.front().begin == 0);
+  CHECK(units[1].begin == layout.tensors()[2].begin);
+  CHECK(units[5].begin == layout.tensors()[2 + 4 * 16].begin);
+  CHECK(units.back().end == layout.padded_numel());
+}
+
+TEST_CASE("stages of one tensor, by hand") {
+  // 8 chunks of 1024 in buckets of 4: a rank of 4 owns one chunk of each.
+  PlanSettings settings = settings_for("4x1x1");
+  settings.bucket_numel = 4096;
+  const Plan plan = make_plan(one_tensor(8192), settings);
+  const auto peak = [&](std::size_t stage, MemoryClass kind) {
+    return plan.stages[stage].most[static_cast<std::size_t>(kind)];
+  };
+  CHECK(peak(0, MemoryClass::master) == 4 * 8192);
+  CHECK(peak(1, MemoryClass::master) == 4 * 2048);
+  CHECK(peak(1, MemoryClass::state) == 8 * 2048);
+  CHECK(peak(1, MemoryClass::param_full) == 2 * 8192);
+  CHECK(peak(3, MemoryClass::param_full) == 2 * 8192);  // one unit
+  CHECK(peak(1, MemoryClass::grad_nodes) == 4 * 8192);  // one leaf
+  CHECK(peak(2, MemoryClass::grad_nodes) ==
+        4 * 1024 * (2 + 1));  // an arriving leaf is added where it is; the other bucket has its sum
+  CHECK(plan.stages[1].papers.total() == 4.0 * 8192 + 12.0 * 8192 / 4);
+  CHECK(plan.stages[3].papers.total() == 16.0 * 8192 / 4);
+  const StepTraffic& traffic = plan.stages[1].largest.traffic;
+  for (const TrafficLine& line : traffic.lines) {
+    if (line.what == "nodes") CHECK(line.sent_bytes == 4 * (8192 - 2048));
+    if (line.what == "nodes") CHECK(line.messages == 2 * 3);
+    if (line.what == "parameters") CHECK(line.sent_bytes == 2 * 2048 * 3);
+    if (line.what == "norm") CHECK(line.sent_bytes == 8 * 23 * 3);
+  }
+  CHECK(traffic.lines.size() == 5);  // and the digest of the scalars, and found_inf
+  const StepTime& time = plan.stages[1].time;
+  // A handful of fp64 operations on either side, each off by half a unit in the last place.
+  constexpr double few_roundings = 16 * 0x1p-53;
+  CHECK(time.gather_us == doctest::Approx(6 * 5 + 2 * 2048 * 3 / 360e3).epsilon(few_roundings));
+  CHECK(time.update_us == doctest::Approx((4 + 24 + 2) * 2048 / 4300e3).epsilon(few_roundings));
+}
+
+TEST_CASE("the cost model says where it counts messages, and counts long units as buckets") {
+  PlanSettings settings = settings_for("8x1x1");
+  const Plan small = make_plan(load_model("byte_gpt"), settings);
+  const std::string text = plan_text(small, {}, false);
+  CAPTURE(text);
+  CHECK(text.find("  warning\n  latency dominates stages 0 (") != std::string::npos);
+  CHECK(text.find("messages that long") != std::string::npos);
+  const StepTime& time = small.stages[1].time;
+  double messages = 0;
+  for (const TrafficLine& line : small.stages[1].largest.traffic.lines)
+    messages += static_cast<double>(line.messages);
+  CHECK(time.latency_us == messages * 5);
+  // Without the cost of starting them, nothing is said.
+  settings.machine.alpha_us = 0;
+  CHECK(plan_text(make_plan(load_model("byte_gpt"), settings), {}, false).find("warning") ==
+        std::string::npos);
+  // A model of one unit: 64 buckets of it in stage 1, and as many in stage 3, for each of its two gathers.
+  settings = settings_for("8x1x1");
+  settings.stages = {1, 3};
+  const Plan large = make_plan(one_tensor(64 * settings.bucket_numel), settings);
+  const auto line_of = [&](std::size_t stage, const char* what) {
+    for (const TrafficLine& line : large.stages[stage].largest.traffic.lines) {
+      if (line.what == what) return line;
+    }
+    return TrafficLine{};
+  };
+  const TrafficLine units = line_of(1, "units");
+  const std::int64_t buckets = 64 * 7;
+  CHECK(line_of(0, "parameters").messages == buckets);
+  CHECK(units.messages == units.calls * 7);
+  double others = 0;
+  for (const TrafficLine& line : large.stages[1].largest.traffic.lines) {
+    if (line.what != "units") others += static_cast<double>(line.messages);
+  }
+  CHECK(large.stages[1].time.latency_us == 5 * (others + static_cast<double>(units.calls * buckets)));
+  CHECK(plan_text(large, {}, false).find("--bucket 3600384") != std::string::npos);
+}
+
+TEST_CASE("a recording of gradients is no model") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("gradients.safetensors");
+  REQUIRE(run_cli("record --workload byte_gpt_tiny --steps 1 --micro-batches 1 " + quoted(file)).exit_code ==
+          0);
+  expect_refusal(quoted(file), "is a recording");
+  expect_refusal(quoted(file), "as if they were parameters");
+}
+
+TEST_CASE("ranks that are computed once stand for all: few and many give the same extremes") {
+  PlanSettings settings = settings_for("65x1x1");  // above 64, ranks of one kind are computed once
+  settings.bucket_numel = 1024 * 70;
+  settings.micro_batches = 97;
+  const std::int64_t numel = 1024 * 1003 - 5;
+  const FlatLayout layout({{"weight", {numel}}});
+  for (const int instances : {1, 5}) {
+    settings.instances = instances;
+    const Plan plan = make_plan(one_tensor(numel), settings);
+    for (const StagePlan& stage : plan.stages) {
+      CHECK(stage.ranks_computed < 60);
+      std::int64_t least = std::int64_t{1} << 60;
+      std::int64_t most = 0;
+      for (int rank = 0; rank < 65; ++rank) {
+        PredictedStep shape;
+        shape.stage = stage.stage;
+        shape.instances = instances;
+        shape.world_size = 65 / instances;
+        shape.instance = rank / shape.world_size;
+        shape.rank = rank % shape.world_size;
+        shape.micro_batches = 97;
+        set_contract_buckets(shape, layout.padded_numel(), settings.bucket_numel);
+        const ContractOwnership ownership(shape.world_size, layout.padded_numel(), settings.bucket_numel);
+        set_units({&shape}, layout, ownership, {{0, layout.padded_numel()}}, {0}, 0);
+        const std::int64_t peak = predict_memory(shape).total_peak;
+        least = std::min(least, peak);
+        most = std::max(most, peak);
+      }
+      CHECK(stage.smallest.memory.total_peak == least);
+      CHECK(stage.largest.memory.total_peak == most);
+    }
+  }
+}
+
+TEST_CASE("figures in circulation for 175e9 parameters are reproduced, and judged") {
+  PlanSettings settings = settings_for("8x1x1");
+  settings.stages = {1};
+  settings.bucket_numel = 1 << 30;
+  const Plan plan = make_plan(one_tensor(175'000'000'000), settings);
+  const std::vector<Count> claims = circulating_counts(plan);
+  CHECK(claims[0].bytes == 700e9);
+  CHECK(claims[1].bytes == 1400e9);
+  CHECK(claims[2].bytes == 2100e9);
+  CHECK(claims[3].bytes == 350e9);
+  CHECK(claims[2].right);
+  CHECK(std::count_if(claims.begin(), claims.end(), [](const Count& c) { return c.right; }) == 1);
+  CHECK(plan.stages[0].papers.total() == 4 * 175e9 + 12 * 175e9 / 8);
+  const std::vector<Count> deepspeed = deepspeed_counts(plan);
+  CHECK(deepspeed[0].bytes == 2 * 175e9 + 18 * 175e9 / 8);
+  CHECK(deepspeed[1].bytes == 4 * 175e9 + 16 * 175e9 / 8);
+}
+
+TEST_CASE("16,384 ranks in 100 columns, with extremes and all ways of counting") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("big.toml", R"(
+[[tensor]]
+name = "embedding"
+shape = [50264, 12288]
+tp = 0
+[[tensor]]
+name = "block{i}.weight"
+shape = [12288, 147456]
+tp = 1
+repeat = 96
+[[tensor]]
+name = "norm"
+shape = [12288]
+)");
+  const CliResult result =
+      run_cli("plan " + quoted(file) + " --grid 2048x1x8 --count contract,zero-paper,deepspeed,claims");
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.empty());
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(line.size() <= 100, line);
+  for (const char* part :
+       {"16,384 ranks", "2,048 share", "smallest rank", "largest rank", "TP parts", "16 = 2 + 2 + 12",
+        "not measured", "erratum 42", "2 P + 18 P / d", "alpha 5 us", "[ZeRO:memory]"}) {
+    CHECK_MESSAGE(result.out.find(part) != std::string::npos, std::string(part));
+  }
+  CHECK(result.out.find('\033') == std::string::npos);
+}
+
+TEST_CASE("files: JSON of every stage and a well-formed picture, whatever the names are") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("a<b>&\"c\".toml", two_layers);
+  const std::string outputs =
+      " --json " + quoted(folder.file("p.json")) + " --svg " + quoted(folder.file("p.svg"));
+  CHECK(run_cli("plan " + quoted(file) + " --grid 3x2x2 --rule sgd --momentum 0.9" + outputs).exit_code == 0);
+  const nlohmann::json json = nlohmann::json::parse(folder.read("p.json"));
+  CHECK(json.at("schema") == "zeroproof-plan/1");
+  CHECK(json.at("stages").size() == 4);
+  for (const nlohmann::json& stage : json.at("stages")) {
+    const nlohmann::json& rank = stage.at("largest");
+    std::int64_t sum = 0;
+    for (const auto& bytes : rank.at("at_peak_of_sum")) sum += bytes.get<std::int64_t>();
+    CHECK(rank.at("total_peak") == sum);
+    CHECK(stage.at("smallest").at("total_peak") <= rank.at("total_peak"));
+    CHECK(rank.at("peak").at("state") == rank.at("peak").at("master"));  // momentum alone
+  }
+  const std::string svg = folder.read("p.svg");
+  CHECK(well_formed(svg));
+  CHECK(svg.find("a&lt;b&gt;&amp;&quot;c&quot;.toml") != std::string::npos);
+  CHECK(svg.find("stage 3") != std::string::npos);
+}
+
+TEST_CASE("the header of a safetensors file is enough") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("model.safetensors");
+  const std::vector<float> zeros(12 * 8);
+  SafetensorsWriter writer(file, {{"up.weight", SafeDType::f32, {12, 8}}, {"up.bias", SafeDType::f32, {12}}});
+  writer.write("up.weight", std::as_bytes(Span<const float>(zeros)));
+  writer.write("up.bias", std::as_bytes(Span<const float>(zeros).first(12)));
+  writer.finish();
+  const CliResult result = run_cli("plan " + quoted(file) + " --grid 1x1x2");
+  CAPTURE(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("does not say where tensor parallelism cuts") != std::string::npos);
+}
+
+TEST_CASE("what a new user gets wrong is answered in one sentence") {
+  const TemporaryFolder folder;
+  const auto described = [&](const std::string& text) { return quoted(folder.write("model.toml", text)); };
+  expect_refusal("nothing.toml", "nothing.toml");
+  expect_refusal("nothing.safetensors", "nothing.safetensors");
+  expect_refusal("byte_gtp", "byte_gtp");
+  expect_refusal("byte_gpt --grid 2x2x3", "2x2x3");
+  expect_refusal("byte_gpt --grid 2x2", "2x2");
+  expect_refusal("byte_gpt --grid 2x1x1x1", "2x1x1x1");
+  expect_refusal("byte_gpt --grid 0x1x1", "0x1x1");
+  expect_refusal("byte_gpt --grid 99999999999x1x1", "99999999999x1x1");
+  expect_refusal("byte_gpt --grid 2x1x4 --world 16", "use 4x1x4");
+  expect_refusal("byte_gpt --grid 16385x1x1", "16384");
+  expect_refusal("byte_gpt --grid 4x1x1 --instances 3", "3 instances");
+  expect_refusal("byte_gpt --stage 4", "4");
+  expect_refusal("byte_gpt --bucket 1000", "1000");
+  expect_refusal("byte_gpt --count papers", "papers");
+  expect_refusal("byte_gpt --beta 0", "--beta");
+  expect_refusal("byte_gpt --beta nan", "--beta");
+  expect_refusal("byte_gpt --svg /dev/null/x", "/dev/null/x");
+  expect_refusal(described("[[tensor]]\nname = \"a\"\nshape = [3, -1]\n"), "model.toml:3");
+  expect_refusal(described("[[tensor]]\nname = \"a\"\nshape = 3\n"), "model.toml:3");
+  expect_refusal(described("[[tensor]]\nname = \"a\"\nshape = [9000000000000000, 9000000000000000]\n"),
+                 "too large");
+  expect_refusal(described("[[tensor]]\nname = \"a\"\nshapes = [3]\n"), "did you mean shape?");
+  expect_refusal(described("[[tensor]]\nname = \"a{i}\"\nshape = [3]\n"), "repeat");
+  expect_refusal(described("[[tensor]]\nname = \"a\"\nshape = [3]\n[[tensor]]\nname = \"a\"\nshape = [3]\n"),
+                 "twice");
+  expect_refusal(described("[[tensor]]\nname = \"a\"\nshape = [3]\ntp = 1\n"), "model.toml:4");
+  expect_refusal(described("[[tensor]]\nname = \"a\"\nshape = [3]\ntp = 0\n") + " --grid 1x1x2", "'a'");
+  expect_refusal(described("[[tensor]\n"), "model.toml:1");
+  expect_refusal(described("tensor = 3\n"), "tensor");
+  expect_refusal(described(""), "no tensor");
+}

@@ -1,0 +1,53 @@
+#include "verification/report/progress.hpp"
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <sstream>
+
+using zeroproof::verification::ProgressBar;
+
+namespace {
+
+/// What a bar writes while `steps` times `seconds_each` go by.
+std::string written(bool terminal, int steps, double seconds_each) {
+  std::FILE* file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  ProgressBar::Clock::time_point now;
+  {
+    ProgressBar bar(file, terminal, [&] { return now; });
+    for (int i = 1; i <= steps; ++i) {
+      now += std::chrono::milliseconds(static_cast<int>(1000 * seconds_each));
+      bar.show(static_cast<double>(i) / steps, "step");
+    }
+  }
+  std::rewind(file);
+  std::string text;
+  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text += static_cast<char>(c);
+  std::fclose(file);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("in a log a short command says nothing, a long one a word at least every ten seconds") {
+  CHECK(written(false, 7, 1) == "");
+  CHECK(written(false, 10, 1) == "comparing: 80 %, done in 10 s\n");
+  const std::string text = written(false, 1200, 1);
+  CHECK(std::count(text.begin(), text.end(), '%') >= 120);
+  std::istringstream lines(text);
+  std::size_t widest = 0;
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) widest = std::max(widest, line.size());
+  CHECK(widest < 100);
+  CHECK(count <= 12);
+  CHECK(text.find('\r') == std::string::npos);
+  CHECK(text.find('\033') == std::string::npos);
+}
+
+TEST_CASE("on a terminal a bar is drawn at once, and nothing of it stays") {
+  const std::string text = written(true, 3, 0.01);
+  CHECK(text.find("\r\033[K[##########....................]  33 %") == 0);  // later calls came too early
+  CHECK(std::count(text.begin(), text.end(), '%') == 1);
+  CHECK(text.substr(text.size() - 4) == "\r\033[K");
+}

@@ -1,0 +1,107 @@
+#include "verification/case/case.hpp"
+
+#include <array>
+
+#include "common/base/error.hpp"
+#include "common/layout/flat_layout.hpp"
+#include "verification/case/id_pattern.hpp"
+#include "verification/case/recipes.hpp"
+#include "verification/config/config.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::array<std::string_view, num_statuses> status_names = {
+    "pass", "fail", "mistrusted", "skipped", "error", "crashed", "hung"};
+
+std::optional<Twin> parse_twin(const std::string& text) {
+  for (const Twin twin : all_twins) {
+    if (name(twin) == text) return twin;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name(Status status) { return status_names[static_cast<std::size_t>(status)]; }
+
+std::string_view name(Twin twin) {
+  if (twin.space == Space::device) return twin.fused ? "device-fused" : "device";
+  return twin.fused ? "host-fused" : "host";
+}
+
+std::string WorldSpec::id() const {
+  if (kind == Kind::self) return "self";
+  return (kind == Kind::threads ? "threads:" : "mpi:") + std::to_string(size);
+}
+
+WorldSpec parse_world(const std::string& text) {
+  if (text == "self") return {};
+  for (const auto& [prefix, kind] :
+       {std::pair{"threads:", WorldSpec::Kind::threads}, std::pair{"mpi:", WorldSpec::Kind::mpi}}) {
+    if (text.rfind(prefix, 0) != 0) continue;
+    const auto size = number_after(text, prefix);
+    ZP_CHECK(size && *size >= 1 && *size <= 4096, ErrorCode::config,
+             "world '" + text + "' has no usable size", "it is a number of ranks",
+             "use 1 to 4096, as in " + std::string(prefix) + "4");
+    return {kind, static_cast<int>(*size)};
+  }
+  fail(ErrorCode::config, "world '" + text + "' does not exist", "it says how ranks are run",
+       "use self, threads:N or mpi:N");
+}
+
+std::string CaseSpec::id() const {
+  return workload + "/" + recipe + "/" + std::string(name(twin)) + "/stage" + std::to_string(stage) + "/" +
+         world.id() + "/" + std::string(name(dtype)) + "/" + (mode == Mode::lockstep ? "lockstep" : "free") +
+         "/bucket:" + std::to_string(bucket_numel) + "/omp:" + std::to_string(omp_threads) + place.id();
+}
+
+std::optional<CaseSpec> parse_case_id(const std::string& id) {
+  const std::vector<std::string> parts = id_parts(id);
+  if (parts.size() < 9 || !is_recipe(parts[1])) return std::nullopt;
+  const auto twin = parse_twin(parts[2]);
+  const auto stage = number_after(parts[3], "stage");
+  const auto bucket = number_after(parts[7], "bucket:");
+  const auto threads = number_after(parts[8], "omp:");
+  if (!twin || !stage || !bucket || !threads || (parts[6] != "lockstep" && parts[6] != "free"))
+    return std::nullopt;
+  CaseSpec spec;
+  spec.workload = parts[0];
+  spec.recipe = parts[1];
+  spec.twin = *twin;
+  spec.stage = static_cast<int>(*stage);
+  spec.world = parse_world(parts[4]);
+  spec.dtype = parse_param_dtype(parts[5]);
+  spec.mode = parts[6] == "free" ? Mode::free : Mode::lockstep;
+  spec.bucket_numel = *bucket;
+  spec.omp_threads = static_cast<int>(*threads);
+  for (std::size_t i = 9; i < parts.size(); ++i) {
+    if (!spec.place.read(parts[i])) return std::nullopt;
+  }
+  spec.place.grid_of(spec.world.size);
+  RunConfig check = main_config();
+  check.stages = {spec.stage};
+  check.bucket_numels = {spec.bucket_numel};
+  check.omp_threads = {spec.omp_threads};
+  validate(check);
+  return spec;
+}
+
+std::string_view exactness_class(BufferId buffer) {
+  switch (buffer) {
+    case BufferId::applied_steps:
+    case BufferId::found_inf:
+    case BufferId::loss_scaler:
+    case BufferId::norm_limbs:
+    case BufferId::grad_amax:
+    case BufferId::tensor_steps:
+      return "integer";
+    case BufferId::grad_sum:
+    case BufferId::grad_norm:
+      return "ordered";
+    default:
+      return "bitwise";
+  }
+}
+
+}  // namespace zeroproof::verification

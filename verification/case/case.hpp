@@ -1,0 +1,81 @@
+#pragma once
+// One case: one candidate in one world, judged against the reference.
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/digest.hpp"
+#include "common/base/dtype.hpp"
+#include "common/base/space.hpp"
+#include "common/step/phase.hpp"
+#include "verification/case/parallel_config.hpp"
+
+namespace zeroproof::verification {
+
+enum class Status : std::uint8_t { pass, fail, mistrusted, skipped, error, crashed, hung };
+inline constexpr int num_statuses = 7;
+std::string_view name(Status status);
+
+/// Lock-step: before every phase the candidate's inputs are the reference's. Free: both run on, the first
+/// difference is the report.
+enum class Mode : std::uint8_t { lockstep, free };
+
+/// A candidate: the production step in a space, phase by phase or in fused passes (on the host only).
+struct Twin {
+  Space space = Space::host;
+  bool fused = false;
+
+  static const Twin host, host_fused, device;
+  auto operator<=>(const Twin&) const = default;
+};
+inline constexpr Twin Twin::host = {Space::host, false};
+inline constexpr Twin Twin::host_fused = {Space::host, true};
+inline constexpr Twin Twin::device = {Space::device, false};
+inline constexpr std::array all_twins = {Twin::host, Twin::host_fused, Twin::device};
+
+/// As flags and case ids spell it: "host", "host-fused", "device".
+std::string_view name(Twin twin);
+
+struct WorldSpec {
+  enum class Kind : std::uint8_t { self, threads, mpi } kind = Kind::self;
+  int size = 1;
+
+  std::string id() const;  ///< "self", "threads:4", "mpi:2"
+  bool operator==(const WorldSpec&) const = default;
+};
+
+/// Errors (ErrorCode::config): an unknown kind, or a size that is not 1 to 4096.
+WorldSpec parse_world(const std::string& text);
+
+struct CaseSpec {
+  std::string workload = "byte_gpt";
+  std::string recipe = "adamw";  ///< a variation of the step (recipes.hpp)
+  Twin twin = Twin::host;
+  int stage = 0;
+  WorldSpec world;
+  DType dtype = DType::bf16;
+  Mode mode = Mode::lockstep;
+  std::int64_t bucket_numel = 262144;
+  int omp_threads = 0;
+  ParallelConfig place;
+
+  /// Layer by layer: always in stage 3, and wherever communication overlaps with layers.
+  bool layered() const { return stage == 3 || place.overlap; }
+
+  /// "byte_gpt/adamw/host/stage2/threads:4/bf16/lockstep/bucket:262144/omp:1", then what of its place is not the
+  /// default
+  std::string id() const;
+};
+
+/// The case an id names, or nothing if the text is not a complete id. Errors (ErrorCode::config): values no
+/// case has.
+std::optional<CaseSpec> parse_case_id(const std::string& id);
+
+/// bitwise, ordered or integer: a property of the operation (CONTRACT, last section).
+std::string_view exactness_class(BufferId buffer);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,194 @@
+#include "verification/case/recipes.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "common/base/error.hpp"
+#include "verification/config/nearest.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// Plain gradients are small, so the rules without a second moment take larger steps. Not a power of two: lr * e would
+/// then be exact, and a contraction to fused multiply-add would show nowhere.
+void sgd(RunConfig& c) {
+  c.optimizer.rule = UpdateRule::sgd;
+  c.optimizer.lr = 0.3;
+}
+
+/// Every element moves by the whole rate in every step, so the rate is smaller and the decay larger than Adam's; the
+/// moving averages are those of [Lion:defaults].
+void lion(RunConfig& c) {
+  c.optimizer.rule = UpdateRule::lion;
+  c.optimizer.lr = 0.3 * c.optimizer.lr;
+  c.optimizer.weight_decay = 3 * c.optimizer.weight_decay;
+  c.optimizer.beta1 = 0.9F;
+  c.optimizer.beta2 = 0.99F;
+}
+
+void fresh(RunConfig& c) { c.initial_state = InitialState::zero; }
+
+/// Of five applied steps two are warm-up, the next two fall, and the fifth is past the end of both ramps.
+void groups(RunConfig& c) {
+  GroupRule vectors;
+  vectors.name = "vectors";
+  vectors.vectors = true;
+  vectors.weight_decay_mult = 0;
+  GroupRule up;
+  up.name = "mlp-up";
+  up.match = {"*.mlp.up.*"};
+  up.lr_mult = 0.5;
+  up.min_lr = 0.2 * c.optimizer.lr;
+  c.param_groups = {vectors, up};
+  c.schedule.unit = ScheduleUnit::samples;
+  c.schedule.warmup = 2 * c.micro_batches;
+  c.schedule.warmup_init_lr = 0.1 * c.optimizer.lr;
+  c.schedule.decay = DecayShape::cosine;
+  c.schedule.decay_end = 4 * c.micro_batches;
+  c.schedule.min_lr = 0.1 * c.optimizer.lr;
+  c.schedule.weight_decay_ramp = RampShape::linear;
+  c.schedule.weight_decay_begin = 0.2 * c.optimizer.weight_decay;
+  c.schedule.weight_decay_end = 4 * c.micro_batches;
+}
+
+constexpr std::array<Recipe, 17> all = {{
+    {"adamw", "AdamW as configured", [](RunConfig& c) { c.optimizer.rule = UpdateRule::adamw; }},
+    {"adam", "decay through the gradient, from a fresh state",
+     [](RunConfig& c) {
+       c.optimizer.rule = UpdateRule::adam;
+       fresh(c);
+     }},
+    {"sgd", "momentum and dampening, from a fresh state, exact norm",
+     [](RunConfig& c) {
+       sgd(c);
+       fresh(c);
+       c.optimizer.momentum = 0.9;
+       c.optimizer.dampening = 0.5;
+       c.optimizer.norm = NormForm::exact;
+     }},
+    {"sgd_ema", "moving average of the gradient, 1-norm",
+     [](RunConfig& c) {
+       sgd(c);
+       c.optimizer.rule = UpdateRule::sgd_ema;
+       c.optimizer.norm = NormForm::one;
+       c.optimizer.max_norm = 13;  // binds on some steps only
+     }},
+    {"lion", "the sign of a moving average, from a fresh state",
+     [](RunConfig& c) {
+       lion(c);
+       fresh(c);
+     }},
+    {"lion-max", "the sign of a moving average, ascending, no decay, elements clipped, exact norm",
+     [](RunConfig& c) {
+       lion(c);
+       c.optimizer.maximize = true;
+       c.optimizer.weight_decay = 0;
+       c.optimizer.clip_value = 0.01;
+       c.optimizer.norm = NormForm::exact;
+     }},
+    {"sgd-plain", "no momentum buffer, infinity norm, no decay",
+     [](RunConfig& c) {
+       sgd(c);
+       c.optimizer.norm = NormForm::inf;
+       c.optimizer.max_norm = 0.1;
+       c.optimizer.weight_decay = 0;
+     }},
+    {"sgd-nesterov", "Nesterov momentum, ascending",
+     [](RunConfig& c) {
+       sgd(c);
+       c.optimizer.momentum = 0.9;
+       c.optimizer.nesterov = true;
+       c.optimizer.maximize = true;
+     }},
+    {"adamw-amsgrad", "largest second moment, no decay, elements clipped",
+     [](RunConfig& c) {
+       c.optimizer.amsgrad = true;
+       c.optimizer.weight_decay = 0;
+       c.optimizer.clip_value = 0.01;
+     }},
+    {"adam-amsgrad-max", "largest second moment, ascending, no bias correction, exact norm",
+     [](RunConfig& c) {
+       c.optimizer.rule = UpdateRule::adam;
+       c.optimizer.amsgrad = true;
+       c.optimizer.maximize = true;
+       c.optimizer.bias_correction = false;
+       c.optimizer.norm = NormForm::exact;
+     }},
+    {"adamw-unclipped", "no norm clipping, no bias correction, hysteresis refilled by good steps",
+     [](RunConfig& c) {
+       c.optimizer.max_norm.reset();
+       c.optimizer.bias_correction = false;
+       c.scaler.hysteresis = 2;
+       c.scaler.refill = HysteresisRefill::good_step;
+     }},
+    {"adamw-tokens", "the sum over tokens is divided by their number, from a fresh state",
+     [](RunConfig& c) {
+       c.loss_reduction = LossReduction::tokens;
+       fresh(c);
+     }},
+    {"adamw-idle", "tensors without a gradient are left alone",
+     [](RunConfig& c) {
+       c.idle_tensors = true;
+       c.missing_grad = MissingGrad::skip;
+     }},
+    {"sgd-idle-zero", "a missing gradient counts as zero",
+     [](RunConfig& c) {
+       sgd(c);
+       c.optimizer.momentum = 0.9;
+       c.idle_tensors = true;
+     }},
+    {"adamw-stochastic", "stochastic rounding of the parameters, idle tensors left alone",
+     [](RunConfig& c) {
+       c.param_rounding = ParamRounding::stochastic;
+       c.idle_tensors = true;
+       c.missing_grad = MissingGrad::skip;
+     },
+     true},
+    {"adamw-propagate", "an infinity goes through the last step instead of skipping it",
+     [](RunConfig& c) {
+       c.on_nonfinite = OnNonfinite::propagate;
+       c.overflow_step = c.steps;
+     }},
+    {"adamw-groups",
+     "two param groups, warm-up, cosine decay and a ramp of weight decay, in samples; from a fresh state",
+     [](RunConfig& c) {
+       fresh(c);
+       groups(c);
+     }},
+}};
+
+const Recipe* find(std::string_view name) {
+  const auto found = std::ranges::find(all, name, &Recipe::name);
+  return found == all.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+Span<const Recipe> recipes() { return all; }
+
+std::string configured_recipe(const RunConfig& config) { return std::string(name(config.optimizer.rule)); }
+
+RunConfig under_recipe(RunConfig config, const std::string& recipe) {
+  if (recipe == configured_recipe(config)) return config;
+  const Recipe* found = find(recipe);
+  if (found == nullptr) {
+    std::vector<std::string> names;
+    for (const Recipe& known : all) names.emplace_back(known.name);
+    fail(ErrorCode::config, "recipe '" + recipe + "' does not exist", "it says which step is run",
+         suggestion(recipe, names, "zeroproof list --recipes shows them"));
+  }
+  // Options of the configured rule do not carry over to another one.
+  config.optimizer.momentum = config.optimizer.dampening = 0;
+  config.optimizer.nesterov = config.optimizer.amsgrad = false;
+  found->apply(config);
+  return config;
+}
+
+bool recipe_allows(const std::string& recipe, DType dtype) {
+  const Recipe* found = find(recipe);
+  return found == nullptr || !found->bf16_only || dtype == DType::bf16;
+}
+
+bool is_recipe(std::string_view name) { return find(name) != nullptr; }
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,33 @@
+#pragma once
+// Named variations of the step, the second part of a case id: every rule, norm form and policy in at least one.
+
+#include <string>
+#include <string_view>
+
+#include "verification/config/config.hpp"
+
+namespace zeroproof::verification {
+
+struct Recipe {
+  std::string_view name;
+  std::string_view summary;
+  void (*apply)(RunConfig&);
+  bool bf16_only = false;
+};
+
+/// Every recipe. The plain rule names come first.
+Span<const Recipe> recipes();
+
+/// The recipe that leaves a configuration as it is: the name of its rule.
+std::string configured_recipe(const RunConfig& config);
+
+/// Settings under a recipe; as they are for the configured one. Errors (ErrorCode::config): an unknown name.
+RunConfig under_recipe(RunConfig config, const std::string& recipe);
+
+/// Whether the recipe can run with parameters of that dtype.
+bool recipe_allows(const std::string& recipe, DType dtype);
+
+/// Whether a case id may name it.
+bool is_recipe(std::string_view name);
+
+}  // namespace zeroproof::verification

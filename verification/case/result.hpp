@@ -1,0 +1,135 @@
+#pragma once
+// What became of a case, whatever suite it is of.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/digest.hpp"
+#include "common/base/span.hpp"
+#include "common/step/phase.hpp"
+#include "verification/case/case.hpp"
+
+namespace zeroproof::verification {
+
+/// What was compared in one phase of one buffer, over all steps and ranks.
+struct PhaseTally {
+  Phase phase = Phase::prepare;
+  BufferId buffer = BufferId::step_scalars;
+  std::string against =
+      "reference";  ///< "reference" (the twin), or "undistributed" (stages against the dense truth)
+  std::int64_t compared = 0;
+  std::int64_t differing = 0;
+};
+
+/// The first place where something is not as the contract says.
+struct Divergence {
+  std::int64_t step = 0;                        ///< counted from 1; 0 is the state after it was loaded
+  std::optional<Phase> phase = Phase::prepare;  ///< none in L-BFGS, whose steps have no phases, and in a call
+  int rank = 0;
+  std::string buffer;
+  std::string what;  ///< "differs from the reference", "was written in a phase that may not write it", ...
+  std::int64_t shard_index = -1;  ///< first element, in the rank's buffer; -1 where no element is meant
+  std::int64_t global_index = -1;
+  std::int64_t last_global_index = -1;
+  std::string parameter;
+  std::string coordinates;
+  std::string reference_value;  ///< bits and value
+  std::string candidate_value;
+  std::int64_t differing = 0;  ///< elements, in this buffer on this rank in this step
+  std::int64_t compared = 0;
+  std::string call;  ///< of one operation, which has no step and no rank: "numel 1025, offset 1, threads 1"
+  std::vector<std::pair<std::string, std::string>> inputs;  ///< of that element: name, bits and value
+};
+
+/// One line: "step 3, phase update, rank 1: master differs from the reference at head.weight[0, 1]", or
+/// "target[1024] differs from the reference".
+std::string describe(const Divergence& divergence);
+
+struct StepTiming {
+  double reference_seconds = 0;  ///< phases unscale to cast, all steps that were applied
+  double candidate_seconds = 0;
+  std::int64_t reference_bytes = 0;  ///< per step: each buffer a pass reads or writes, counted once
+  std::int64_t candidate_bytes = 0;
+  std::int64_t steps = 0;
+};
+
+/// What a training case measured besides its verdict.
+struct TrainingRun {
+  std::vector<PhaseTally> tallies;
+  std::optional<Digest> reference_hash, candidate_hash;  ///< trajectories; on rank 0
+  StepTiming timing;
+  std::int64_t steps = 0;
+  std::int64_t skipped_steps = 0;
+  std::int64_t clipped_steps = 0;
+  std::int64_t growths = 0;
+  // Master elements in applied steps, over all steps and ranks; padding does not count.
+  std::int64_t updated_elements = 0;  ///< all of them
+  std::int64_t moved_elements = 0;    ///< those that the step changed
+  std::int64_t nan_elements = 0;      ///< those that were NaN already
+};
+
+/// What one rank of a training case found.
+struct RankReport {
+  TrainingRun run;
+  std::optional<Divergence> divergence;
+};
+
+/// How far differing values are apart, in units in the last place of their format. For people who look for the cause:
+/// no verdict reads it.
+struct UlpHistogram {
+  std::array<std::int64_t, 5> counts{};  ///< 0, 1, 2, 3 to 15, 16 and more
+  std::int64_t sign_or_nan = 0;          ///< signs differ, or one of the two is NaN
+  std::uint64_t largest = 0;
+
+  /// Elements of two views of one float format; integers add nothing.
+  void add(const TensorView& reference, const TensorView& candidate);
+};
+
+/// "0: 12  1: 3  2: 0  3-15: 0  16+: 1  sign or NaN: 0  largest 52429".
+std::string to_string(const UlpHistogram& histogram);
+
+/// A buffer as it was: "input.grad", "reference.master", "candidate.master".
+struct SavedTensor {
+  std::string name;
+  DType dtype = DType::fp32;
+  std::vector<std::byte> bytes;
+};
+
+struct Result {
+  std::string id;
+  std::string suite;      ///< its name: "training", "op", "lbfgs", "controls"
+  std::string group;      ///< within the suite: workload, operation, "lbfgs/byte_gpt_tiny/armijo"
+  std::string side;       ///< what was judged: "host-fused", "host x86-64-v3", "device"
+  std::string exactness;  ///< class of the operation; "bitwise" of whole runs
+  Status status = Status::skipped;
+  std::string reason;
+  std::string replay;  ///< the shell line that runs the case again
+  std::int64_t compared = 0;
+  std::int64_t differing = 0;
+  double seconds = 0;
+  std::optional<Divergence> divergence;  ///< the first difference
+  std::optional<TrainingRun> training;   ///< training only
+  std::int64_t legal_differences = 0;    ///< controls: elements that differ although the contract allows it
+  double worst_ratio = 0;                ///< class bounded: largest error / allowed error
+  UlpHistogram ulps;                     ///< operations
+  std::vector<SavedTensor> tensors;      ///< of the call in which the first difference was found
+};
+
+/// A training case of which nothing is known yet but what it is.
+Result training_result(const CaseSpec& spec);
+
+/// Errors (ErrorCode::internal): the result is of another suite.
+CaseSpec training_spec(const Result& result);
+
+/// True if the case did not pass, was run, and is not merely mistrusted.
+bool failed(Status status);
+
+/// One line that is the same for the same failure: status, reason, first difference.
+std::string failure_line(const Result& result);
+
+}  // namespace zeroproof::verification

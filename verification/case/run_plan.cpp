@@ -1,0 +1,207 @@
+#include "verification/case/run_plan.hpp"
+
+#include <algorithm>
+
+#include "common/base/error.hpp"
+#include "verification/case/experiment.hpp"
+#include "verification/case/id_pattern.hpp"
+#include "verification/case/recipes.hpp"
+#include "verification/case/recorded.hpp"
+#include "verification/program/capabilities.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+std::vector<TwinMode> twin_modes(const VerifyOptions& options) {
+  std::vector<Twin> twins = options.twins;
+  if (twins.empty()) {
+    twins = {Twin::host, Twin::host_fused};
+    if (device_answers()) twins.push_back(Twin::device);
+  }
+  std::vector<TwinMode> result;
+  for (const Twin twin : twins) {
+    if (options.modes.empty()) {
+      result.push_back({twin, twin.fused ? Mode::free : Mode::lockstep});
+    }
+    for (const Mode mode : options.modes) result.push_back({twin, mode});
+  }
+  return result;
+}
+
+bool is_built_in(const std::string& workload) {
+  return std::find(workload_names().begin(), workload_names().end(), workload) != workload_names().end();
+}
+
+/// Recorded gradients take the place of the built-in workloads.
+std::vector<std::string> workloads_of(const VerifyOptions& options) {
+  return options.gradients.empty() ? workload_names() : std::vector<std::string>{recorded_workload};
+}
+
+/// Errors (ErrorCode::config): the workload does not exist, or not with these options.
+void check_workload(const VerifyOptions& options, const std::string& workload) {
+  if (workload == recorded_workload) {
+    recorded_defaults(options.gradients);
+    return;
+  }
+  workload_defaults(workload);
+  ZP_CHECK(options.gradients.empty(), ErrorCode::config,
+           "workload '" + workload + "' was asked for with --gradients", "it computes its own",
+           "leave one of the two out");
+}
+
+RunConfig unchecked_config(const VerifyOptions& options, const std::string& workload) {
+  const bool recorded = workload == recorded_workload;
+  RunConfig config = recorded ? recorded_defaults(options.gradients) : workload_defaults(workload);
+  if (!options.config_file.empty()) apply_toml_file(config, options.config_file);
+  options.overrides(config);
+  return config;
+}
+
+/// The recipes whose cases a workload has when none are named: the configured step, and all others where steps are
+/// cheap.
+std::vector<std::string> recipes_of(const VerifyOptions& options, const std::string& workload,
+                                    const RunConfig& config) {
+  if (!options.recipes.empty()) return options.recipes;
+  std::vector<std::string> names = {configured_recipe(config)};
+  if (workload != "byte_gpt_tiny") return names;
+  for (const Recipe& recipe : recipes()) {
+    if (recipe.name != names.front()) names.emplace_back(recipe.name);
+  }
+  return names;
+}
+
+/// The ways a configuration deals a step out over a world of this size.
+std::vector<ParallelConfig> places_of(const RunConfig& config, const WorldSpec& world) {
+  std::vector<std::optional<ProcessGrid>> grids;
+  for (const std::string& text : config.grids) {
+    const ProcessGrid grid = parse_grid(text);
+    if (grid.world_size() == world.size) grids.emplace_back(grid);
+  }
+  if (config.grids.empty()) grids.emplace_back();
+  std::vector<ParallelConfig> places;
+  for (const MicroBatchOrder order : config.orders) {
+    for (const LayoutKind layout : config.layouts) {
+      for (const GradSum grad_sum : config.grad_sums) {
+        for (const auto& grid : grids) {
+          places.push_back(
+              {order, layout, grad_sum, grid, config.instances, config.persistent_numel, config.overlap});
+        }
+      }
+    }
+  }
+  return places;
+}
+
+/// Errors (ErrorCode::config): a grid for which there is no world.
+void check_grids(const RunConfig& config) {
+  for (const std::string& text : config.grids) {
+    const ProcessGrid grid = parse_grid(text);
+    const bool used = std::any_of(config.worlds.begin(), config.worlds.end(), [&](const std::string& world) {
+      return parse_world(world).size == grid.world_size();
+    });
+    if (!used) require_grid(grid, parse_world(config.worlds.front()).size);
+  }
+}
+
+/// What the command line says of the norm stands above the recipe.
+void set_norm(const VerifyOptions& options, RunConfig& config) {
+  if (options.norm) config.optimizer.norm = *options.norm;
+  if (options.max_norm) config.optimizer.max_norm = *options.max_norm;
+}
+
+}  // namespace
+
+bool VerifyOptions::wants(Twin twin) const {
+  return twins.empty() || std::find(twins.begin(), twins.end(), twin) != twins.end();
+}
+
+RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
+  RunConfig config = under_recipe(unchecked_config(options, spec.workload), spec.recipe);
+  set_norm(options, config);
+  ZP_CHECK(spec.place.grad_sum != GradSum::native || spec.mode == Mode::lockstep, ErrorCode::config,
+           "a native gradient sum was asked for in free mode",
+           "it promises no bits that a free run could be held to", "use --mode lockstep");
+  config.dtypes = {spec.dtype};
+  config.stages = {spec.stage};
+  config.orders = {spec.place.order};
+  config.layouts = {spec.place.layout};
+  config.grad_sums = {spec.place.grad_sum};
+  config.grids.clear();
+  if (spec.place.grid) config.grids.push_back(spec.place.grid->id());
+  config.instances = spec.place.instances;
+  validate(config);
+  if (spec.workload == recorded_workload) check_recorded(config, options.gradients);
+  return config;
+}
+
+RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
+  RunConfig config = unchecked_config(options, workload);
+  RunConfig general = config;  // a recipe may bring the form of the norm that a layout or a grid asks for
+  general.layouts = {LayoutKind::contract};
+  general.grids.clear();
+  validate(general);
+  if (workload == recorded_workload) check_recorded(config, options.gradients);
+  for (const std::string& world : config.worlds) parse_world(world);
+  return config;
+}
+
+std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& workload) {
+  const RunConfig config = config_of(options, workload);
+  std::vector<CaseSpec> cases;
+  check_grids(config);
+  const auto add_steps = [&](const std::string& recipe, DType dtype, const TwinMode& twin,
+                             const WorldSpec& world) {
+    for (const int stage : config.stages) {
+      for (const std::int64_t bucket : config.bucket_numels) {
+        for (const int threads : config.omp_threads) {
+          for (const ParallelConfig& place : places_of(config, world)) {
+            // Sums without promised bits can only be judged phase by phase.
+            const Mode mode = place.grad_sum == GradSum::native ? Mode::lockstep : twin.mode;
+            cases.push_back({workload, recipe, twin.twin, stage, world, dtype, mode, bucket, threads, place});
+          }
+        }
+      }
+    }
+  };
+  const std::vector<std::string> recipes = recipes_of(options, workload, config);
+  for (const std::string& recipe : recipes) {
+    RunConfig under = under_recipe(config, recipe);
+    set_norm(options, under);
+    std::erase_if(under.dtypes, [&](DType dtype) { return !recipe_allows(recipe, dtype); });
+    if (!under.dtypes.empty()) validate(under);
+  }
+  // Only now: waking a GPU takes a second, too long to wait for being told of a typing error.
+  const std::vector<TwinMode> twins = twin_modes(options);
+  for (const std::string& recipe : recipes) {
+    for (const DType dtype : config.dtypes) {
+      if (!recipe_allows(recipe, dtype)) continue;
+      for (const TwinMode& twin : twins) {
+        for (const std::string& world : config.worlds) add_steps(recipe, dtype, twin, parse_world(world));
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<CaseSpec> cases_matching(const VerifyOptions& options, const std::string& pattern) {
+  const std::vector<std::string> workloads = workloads_of(options);
+  if (pattern.empty()) return cases_of(options, workloads.front());
+  if (const auto exact = parse_case_id(pattern)) {
+    check_workload(options, exact->workload);
+    config_of(options, *exact);  // an impossible case is refused before possible ones run
+    return {*exact};
+  }
+  // "byte_gpt" means that workload, not every id that starts with it.
+  const bool is_workload = pattern == recorded_workload || is_built_in(pattern);
+  if (is_workload) check_workload(options, pattern);
+  std::vector<CaseSpec> selected;
+  for (const std::string& workload : workloads) {
+    if (is_workload && workload != pattern) continue;
+    for (const CaseSpec& spec : cases_of(options, workload)) {
+      if (is_workload || matches(pattern, spec.id())) selected.push_back(spec);
+    }
+  }
+  return selected;
+}
+
+}  // namespace zeroproof::verification

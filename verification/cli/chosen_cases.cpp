@@ -1,0 +1,138 @@
+#include "verification/cli/chosen_cases.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "common/base/error.hpp"
+#include "common/base/parallel_for.hpp"
+#include "cuda/device/device.hpp"
+#include "cuda/host/isa.hpp"
+#include "verification/case/experiment.hpp"
+#include "verification/cli/flag_scope.hpp"
+#include "verification/ops/op_case.hpp"
+#include "verification/program/capabilities.hpp"
+#include "verification/world/mpi_environment.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr int most_ranks_per_core = 4;
+
+bool has(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// Why a case cannot run here; "" if it can, as far as can be told before it runs.
+std::string obstacle(const CaseSpec& spec) {
+  if (spec.twin.space == Space::device && !device_answers()) return cuda::device::device_info().detail;
+  if (spec.world.kind == WorldSpec::Kind::mpi && !mpi_built()) return "this build has no MPI";
+  return "";
+}
+
+std::string obstacle(const OpCaseSpec& spec) {
+  if (spec.device) return device_answers() ? "" : cuda::device::device_info().detail;
+  return cuda::host::isa_supported(spec.isa) ? "" : "this processor has other instructions";
+}
+
+/// Cases that cannot run are skipped, unless somebody wants exactly them, or there are no others.
+class Obstacles {
+ public:
+  void look_at(const std::string& id, const std::string& why, bool asked) {
+    ++(why.empty() ? runnable_ : blocked_);
+    if (first_.empty() && !why.empty()) first_ = id + " cannot run here: " + why;
+    if (!why.empty() && asked) refuse(id + " was asked for and cannot run here: " + why);
+  }
+
+  void require_some(std::size_t others) const {
+    if (blocked_ > 0 && runnable_ + others == 0) refuse("nothing that was asked for can run: " + first_);
+  }
+
+ private:
+  [[noreturn]] static void refuse(const std::string& problem) {
+    fail(ErrorCode::unavailable, problem, "nothing would be proved about it",
+         "leave it out, or see zeroproof doctor for what this machine can check");
+  }
+
+  std::size_t runnable_ = 0, blocked_ = 0;
+  std::string first_;
+};
+
+/// Worlds other than a workload's own come from a flag or a configuration file.
+bool names_worlds(const CaseFlags& flags, const VerifyOptions& options, const CaseSpec& spec) {
+  if (!flags.worlds.empty()) return true;
+  return options.gradients.empty() &&
+         config_of(options, spec.workload).worlds != workload_defaults(spec.workload).worlds;
+}
+
+void check_obstacles(const CaseFlags& flags, const VerifyOptions& options, const Selection& selection) {
+  Obstacles obstacles;
+  std::size_t others = 0;
+  for (const auto& [suite, ids] : selection.parts) {
+    const std::string kind = suite->name();
+    if (kind != "training" && kind != "op") others += ids.size();
+    for (const std::string& id : ids) {
+      const bool named = asked_by_name(flags, id);
+      if (kind == "training") {
+        const CaseSpec spec = *parse_case_id(id);
+        obstacles.look_at(id, obstacle(spec), named || names_worlds(flags, options, spec));
+      } else if (kind == "op") {
+        const OpCaseSpec spec = op_cases(id).front();
+        obstacles.look_at(id, obstacle(spec), named || (spec.device && has(flags.twins, "device")));
+      }
+    }
+  }
+  obstacles.require_some(others);
+}
+
+std::vector<CaseSpec> trainings_of(const Selection& selection) {
+  std::vector<CaseSpec> specs;
+  for (const auto& [suite, ids] : selection.parts) {
+    if (suite->name() != "training") continue;
+    for (const std::string& id : ids) specs.push_back(*parse_case_id(id));
+  }
+  return specs;
+}
+
+/// Ranks that share a core take turns; with many more, a machine does little else, or runs out of memory.
+void check_ranks(const CaseFlags& flags, const Selection& selection) {
+  const bool other_hosts = !flags.hostfile.empty() || std::getenv("ZP_HOSTFILE") != nullptr;
+  if (flags.oversubscribe || other_hosts || inside_mpi_job()) return;
+  const int most = most_ranks_per_core * available_cores();
+  for (const CaseSpec& spec : trainings_of(selection)) {
+    const bool fits = spec.world.kind != WorldSpec::Kind::mpi || spec.world.size <= most;
+    ZP_CHECK(fits, ErrorCode::config,
+             "world " + spec.world.id() + " has " + std::to_string(spec.world.size) + " processes for " +
+                 std::to_string(available_cores()) + " cores",
+             "more than " + std::to_string(most_ranks_per_core) + " on a core mostly wait for each other",
+             "add --oversubscribe if you mean it, or name hosts with --hostfile");
+  }
+}
+
+/// --hostfile is for ranks that are processes.
+void check_hostfile(const CaseFlags& flags, const Selection& selection) {
+  if (flags.hostfile.empty() || inside_mpi_job()) return;
+  const std::vector<CaseSpec> cases = trainings_of(selection);
+  const bool used = std::any_of(cases.begin(), cases.end(),
+                                [](const CaseSpec& spec) { return spec.world.kind == WorldSpec::Kind::mpi; });
+  ZP_CHECK(used, ErrorCode::config, "--hostfile was given and no case runs under MPI",
+           "it says where ranks are started as processes", "add --world mpi:N, or leave the flag out");
+}
+
+}  // namespace
+
+bool asked_by_name(const CaseFlags& flags, const std::string& id) {
+  const std::optional<CaseSpec> training = parse_case_id(id);
+  return has(flags.patterns, id) || (training && has(flags.twins, std::string(name(training->twin))));
+}
+
+ChosenCases choose_cases(const CaseFlags& flags) {
+  require_applicable(flags);
+  ChosenCases chosen{options_from(flags), {}};
+  chosen.selection = select_cases(chosen.options);
+  check_hostfile(flags, chosen.selection);
+  check_ranks(flags, chosen.selection);
+  check_obstacles(flags, chosen.options, chosen.selection);
+  return chosen;
+}
+
+}  // namespace zeroproof::verification

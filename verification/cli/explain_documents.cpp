@@ -1,0 +1,61 @@
+// zeroproof explain R12, zeroproof explain ZeRO:local: rules of the contract and labels of the notes.
+
+#include <algorithm>
+
+#include "verification/cli/explain_text.hpp"
+#include "verification/ops/op.hpp"
+#include "verification/program/contract_text.hpp"
+#include "verification/program/contract_version.hpp"
+#include "verification/program/document_text.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// Operations whose doc block names it.
+std::vector<std::string> ops_citing(const std::string& name) {
+  std::vector<std::string> found;
+  for (const Op& op : all_ops()) {
+    const std::vector<std::string> block = doc_block(op.type);
+    if (std::any_of(block.begin(), block.end(), [&](const std::string& line) { return cites(line, name); }))
+      found.push_back(op.name);
+  }
+  return found;
+}
+
+std::vector<std::string> passages_citing(const std::vector<Passage>& passages, const std::string& name) {
+  std::vector<std::string> found;
+  for (const Passage& passage : passages) {
+    const bool there = std::any_of(passage.lines.begin(), passage.lines.end(),
+                                   [&](const std::string& line) { return cites(line, name); });
+    const std::string shown =
+        passage.file == documents().front().file ? passage.name : "[" + passage.name + "]";
+    if (there && passage.name != name) found.push_back(shown);
+  }
+  return found;
+}
+
+std::string list_of(const std::string& label, const std::vector<std::string>& words) {
+  return words.empty() ? "" : labelled(label, words, ",");
+}
+
+}  // namespace
+
+std::string explain_rule(const Passage& rule) {
+  std::string out =
+      heading(rule.name + " " + rule.title) + "\n\n" + filled(rule.lines, explain_columns, "  ") + "\n";
+  out += labelled("from", {rule.file, "(numeric", "contract", std::to_string(contract_version) + ")"}, "");
+  out += list_of("operations", ops_citing(rule.name));
+  out += list_of("rules", passages_citing(rules(), rule.name));
+  return out + list_of("notes", passages_citing(labels(), rule.name));
+}
+
+std::string explain_label(const Passage& label) {
+  std::string out =
+      heading("[" + label.name + "]") + "\n\n" + filled(label.lines, explain_columns, "  ") + "\n";
+  out += labelled("from", {label.file}, "");
+  out += list_of("operations", ops_citing("[" + label.name + "]"));
+  out += list_of("rules", passages_citing(rules(), "[" + label.name + "]"));
+  return out + list_of("notes", passages_citing(labels(), "[" + label.name + "]"));
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,104 @@
+#include "verification/cli/flag_scope.hpp"
+
+#include <algorithm>
+
+#include "common/base/error.hpp"
+#include "verification/case/experiment.hpp"
+#include "verification/suite/selection.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// What a pattern selects. A complete id says which case it is, but not the settings of its run.
+enum Kind : unsigned { training = 1, training_id = 2, op = 4, lbfgs = 8, control = 16 };
+
+constexpr unsigned runs = training | training_id;
+
+Kind kind_of(const std::string& pattern) {
+  const std::string suite = suite_meant(pattern).name();
+  if (suite == "op") return op;
+  if (suite == "lbfgs") return lbfgs;
+  if (suite == "controls") return control;
+  return parse_case_id(pattern) ? training_id : training;
+}
+
+const char* described(Kind kind) {
+  switch (kind) {
+    case training:
+      return "training cases";
+    case training_id:
+      return "a complete case id, which says it already";
+    case op:
+      return "single operations";
+    case lbfgs:
+      return "runs of L-BFGS, whose ids say what is run";
+    case control:
+      return "controls";
+  }
+  return "";
+}
+
+struct Use {
+  const char* flag;
+  bool given;
+  unsigned applies;
+};
+
+std::vector<Use> uses_of(const CaseFlags& f) {
+  return {{"--recipe", !f.recipes.empty(), training},
+          {"--twin", !f.twins.empty(), training | op | lbfgs},
+          {"--mode", !f.modes.empty(), training},
+          {"--world", !f.worlds.empty(), training},
+          {"--stage", !f.stages.empty(), training},
+          {"--dtype", !f.dtypes.empty(), training},
+          {"--bucket", !f.buckets.empty(), training},
+          {"--threads", !f.threads.empty(), training},
+          {"--order", !f.orders.empty(), training},
+          {"--layout", !f.layouts.empty(), training},
+          {"--sum", !f.grad_sums.empty(), training},
+          {"--grid", !f.grids.empty(), training},
+          {"--instances", !f.instances.empty(), training},
+          {"--persistent", !f.persistent_numel.empty(), training},
+          {"--overlap", f.overlap, training},
+          {"--norm", !f.norm.empty(), runs},
+          {"--max-norm", !f.max_norm.empty(), runs},
+          {"--text", !f.text.empty(), runs | lbfgs},
+          {"--gradients", !f.gradients.empty(), runs},
+          {"--steps", !f.steps.empty(), runs},
+          {"--micro-batches", !f.micro_batches.empty(), runs | lbfgs},
+          {"--comm-timeout", !f.comm_timeout.empty(), runs | lbfgs},
+          {"--hostfile", !f.hostfile.empty(), runs},
+          {"--oversubscribe", f.oversubscribe, runs},
+          {"--fault", !f.fault.empty(), runs | op | lbfgs}};
+}
+
+/// Not every twin has a form for operations, and L-BFGS is host code.
+void check_twins(const CaseFlags& flags, Kind kind, const std::string& pattern) {
+  for (const std::string& twin : flags.twins) {
+    const bool fits = kind == op ? twin != "host-fused" : kind != lbfgs || twin == "host";
+    ZP_CHECK(fits, ErrorCode::config, "--twin " + twin + " does not apply to '" + pattern + "'",
+             kind == op ? "operations are compared one at a time, not fused" : "L-BFGS runs on the host",
+             kind == op ? "use host or device" : "use host, or leave the flag out");
+  }
+}
+
+}  // namespace
+
+bool selects_training(const std::string& pattern) { return (kind_of(pattern) & runs) != 0; }
+
+void require_applicable(const CaseFlags& flags) {
+  std::vector<std::string> patterns = flags.patterns;
+  if (patterns.empty()) patterns.emplace_back("");  // the main job: training cases
+  for (const std::string& pattern : patterns) {
+    const Kind kind = kind_of(pattern);
+    for (const Use& use : uses_of(flags)) {
+      ZP_CHECK(!use.given || (use.applies & kind) != 0, ErrorCode::config,
+               std::string(use.flag) + " does not apply to '" + pattern + "'",
+               std::string("that selects ") + described(kind) + ", and the flag would do nothing",
+               "leave the flag out, or the pattern");
+    }
+    check_twins(flags, kind, pattern);
+  }
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,47 @@
+#pragma once
+// What every comparison of the harness does: bits of two buffers, counted, and the first difference kept.
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "verification/case/result.hpp"
+#include "verification/compare/compare.hpp"
+
+namespace zeroproof::verification {
+
+/// Elements two buffers have in common, and where they begin in each.
+struct ElementRun {
+  std::int64_t want = 0;
+  std::int64_t got = 0;
+  std::int64_t numel = 0;
+};
+
+/// Compares the elements of the runs; indices are those in `got`.
+/// Errors: as compare.
+Comparison compare_runs(const TensorView& want, const TensorView& got, const std::vector<ElementRun>& runs);
+
+class Judge {
+ public:
+  /// Says in a divergence which parameter element `first` of the buffer is of, and where `last` is.
+  using NameElements = std::function<void(Divergence&, std::int64_t first, std::int64_t last)>;
+
+  /// Counts a comparison. If it is the first one that differs, keeps `place` (step, phase, rank, buffer, what) with the
+  /// element, the values and the extent filled in.
+  void count(const Comparison& comparison, DType dtype, Divergence place, const NameElements& name = {});
+
+  /// Something wrong that is not a difference of elements; `differing` are counted for it.
+  void note(Divergence divergence, std::int64_t differing = 0);
+
+  /// Only the first one is a cause; later ones may be its consequences.
+  const std::optional<Divergence>& first() const { return first_; }
+
+  std::int64_t compared() const { return compared_; }
+  std::int64_t differing() const { return differing_; }
+
+ private:
+  std::optional<Divergence> first_;
+  std::int64_t compared_ = 0, differing_ = 0;
+};
+
+}  // namespace zeroproof::verification

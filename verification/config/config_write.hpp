@@ -1,0 +1,14 @@
+#pragma once
+// Settings as TOML, the way back from config.hpp.
+
+#include <string>
+
+#include "verification/config/config.hpp"
+
+namespace zeroproof {
+
+/// Every setting as TOML: applied to any configuration, it gives this one. Errors (ErrorCode::config): a seed that TOML
+/// cannot hold.
+std::string to_toml(const RunConfig& config);
+
+}  // namespace zeroproof

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "common/base/span.hpp"
+#include "common/step/phase.hpp"
+
+namespace zeroproof::verification {
+
+/// What is put in the place of something right. All but `twin` stand around production, which runs as it is.
+enum class FaultKind : std::uint8_t {
+  setup,         ///< settings other than those of the run
+  state,         ///< a loaded state other than the saved one
+  gradients,     ///< a source of gradients
+  communicator,  ///< a group of ranks
+  layers,        ///< gatherer, sink or plan of a layer-by-layer pass
+  buffers,       ///< what the optimizer shows, or memory it leaves behind
+  twin           ///< a whole function that computes something else
+};
+std::string_view name(FaultKind kind);
+
+/// A wrong optimizer on purpose, most of them modelled on a bug that happened in a public library.
+struct Fault {
+  std::string_view id;  ///< "double-unscale"
+  FaultKind kind = FaultKind::twin;
+  std::string_view fault_class;  ///< family: elementwise math, reduction, sharding, clipping, scaling, ...
+  std::optional<Phase> phase;    ///< where the first difference must be found; none in L-BFGS
+  std::string_view summary;      ///< what it does
+  std::string_view source;       ///< "owner/repository#number", or "" for our own
+};
+
+/// Every fault that can be planted, in all programs.
+Span<const Fault> fault_catalogue();
+
+/// Those of L-BFGS: the last ones of the catalogue.
+Span<const Fault> lbfgs_faults();
+
+/// The name of its phase, or "l-bfgs".
+std::string_view place_of(const Fault& fault);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,53 @@
+#include <array>
+
+#include "verification/faults/catalogue.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::array<Fault, 19> lbfgs = {{
+    {"lbfgs-dot-of-own-shard", FaultKind::communicator, "reduction", std::nullopt,
+     "every rank takes dot products over its own shard", ""},
+    {"lbfgs-dot-in-fp32", FaultKind::twin, "precision", std::nullopt, "dot products are added in fp32",
+     "chokkan/liblbfgs#12"},
+    {"lbfgs-length-of-own-shard", FaultKind::communicator, "reduction", std::nullopt,
+     "every rank takes the first step length from its own shard", ""},
+    {"lbfgs-max-abs-of-own-shard", FaultKind::communicator, "communication", std::nullopt,
+     "every rank decides by its own gradient whether to go on", "pytorch/pytorch#30439"},
+    {"lbfgs-padding-counted", FaultKind::twin, "memory layout", std::nullopt, "padding counts as elements",
+     ""},
+    {"lbfgs-curvature-not-tested", FaultKind::twin, "curvature memory", std::nullopt,
+     "a pair of negative curvature is stored", "uxlfoundation/oneDAL#3158"},
+    {"lbfgs-unmade-move-remembered", FaultKind::twin, "curvature memory", std::nullopt,
+     "a move that was never made waits to become a pair", ""},
+    {"lbfgs-newest-pair-removed", FaultKind::twin, "curvature memory", std::nullopt,
+     "a full memory makes room by giving up its newest pair", ""},
+    {"lbfgs-h-of-oldest-pair", FaultKind::twin, "curvature memory", std::nullopt,
+     "h comes from the pair at the wrong end of the memory", "google/jaxopt#233"},
+    {"lbfgs-history-one-behind", FaultKind::twin, "curvature memory", std::nullopt,
+     "the direction is found before the last pair is stored", "gonum/optimize#8"},
+    {"lbfgs-old-gradient-aliased", FaultKind::twin, "curvature memory", std::nullopt,
+     "the gradient before a move is the buffer the next one is written to", ""},
+    {"lbfgs-second-loop-adds-al", FaultKind::twin, "curvature memory", std::nullopt,
+     "the second loop forgets to subtract what it just computed", ""},
+    {"lbfgs-pending-lost-on-load", FaultKind::state, "checkpoint", std::nullopt,
+     "a loaded state has lost the move whose pair is not stored yet", ""},
+    {"lbfgs-nonfinite-keeps-memory", FaultKind::twin, "curvature memory", std::nullopt,
+     "pairs outlive a point that is not finite", "pytorch/pytorch#5953"},
+    {"lbfgs-failed-search-keeps-memory", FaultKind::twin, "line search", std::nullopt,
+     "pairs outlive a search that found nothing", "JuliaNLSolvers/Optim.jl#1254"},
+    {"lbfgs-failed-search-keeps-x", FaultKind::twin, "line search", std::nullopt,
+     "x stays at the last trial of a search that found nothing", "hjmshi/PyTorch-LBFGS#9"},
+    {"lbfgs-x-restored-by-subtraction", FaultKind::twin, "line search", std::nullopt,
+     "x gets back what it was by taking the rounded move off", "hjmshi/PyTorch-LBFGS#3"},
+    {"lbfgs-trials-accumulate", FaultKind::twin, "line search", std::nullopt,
+     "every trial starts where the last one ended", ""},
+    {"lbfgs-max-eval-per-iteration", FaultKind::twin, "step count", std::nullopt,
+     "evaluations are counted anew in every iteration", ""},
+}};
+
+}  // namespace
+
+Span<const Fault> lbfgs_faults() { return lbfgs; }
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,108 @@
+#pragma once
+// Which case must catch which planted fault, and where: the harness is judged by what it finds.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/span.hpp"
+#include "verification/case/suite.hpp"
+#include "verification/faults/catalogue.hpp"
+
+namespace zeroproof::verification {
+
+/// The elements that differ: as far as they are predicted.
+struct Elements {
+  std::optional<std::string_view> parameter = {};  ///< of the first
+  std::optional<std::int64_t> first = {};          ///< in the global numbering
+  std::optional<std::int64_t> last = {};
+};
+
+/// Where a fault must be found. Places are derived from what the fault does, never copied from a run.
+struct FaultCase {
+  std::string_view fault = {};
+  std::string_view case_id = {};
+  std::int64_t step = 0;  ///< counted from 1; 0 is the state after it was loaded
+  int rank = 0;
+  std::string_view buffer = {};
+  std::optional<Elements> elements = {};  ///< none: no element is named, as of a scalar
+  std::string_view says = {};             ///< what the reason must name
+  bool refused = false;  ///< production must refuse: an error that says so, and none of the places above
+  void (*config)(RunConfig&) = nullptr;  ///< settings the case needs besides its id
+  std::string (*gradients)() = nullptr;  ///< path of the recording it reads
+};
+
+/// One row for every fault of the catalogue.
+Span<const FaultCase> fault_plan();
+
+/// The rows of what stages, grids, layouts, groups, bins and overlap promise.
+Span<const FaultCase> placed_fault_plan();
+
+/// The rows of L-BFGS: the last ones of the plan.
+Span<const FaultCase> lbfgs_fault_plan();
+
+/// The row of a fault. Errors: internal if there is none.
+const FaultCase& plan_of(std::string_view fault);
+
+/// What became of the case of a row.
+struct RowOutcome {
+  Status status = Status::error;
+  std::string reason;
+  std::optional<Divergence> divergence;
+};
+
+/// Runs the case of a row in lock-step or free (L-BFGS: always free), with a fault or, "", without one.
+RowOutcome run_row(const FaultCase& row, std::string_view fault, Mode mode);
+
+/// How well one fault was found.
+struct FaultFinding {
+  const Fault* fault = nullptr;
+  const FaultCase* expected = nullptr;
+  bool caught = false;      ///< the case failed, or the fault was refused as it has to be
+  bool attributed = false;  ///< the first difference has the right phase, buffer and parameter
+  bool exact = false;       ///< and the right step, rank and element range
+  std::optional<Divergence> divergence;
+  std::string reason;  ///< of the case
+};
+
+/// What the outcome of its case says about a fault. A place that is not the expected one is never exact.
+FaultFinding judge_fault(const Fault& fault, const FaultCase& expected, const RowOutcome& outcome);
+
+/// A case of the plan without a fault, and how many of the faults it lists it caught.
+struct ControlFinding {
+  std::string_view case_id;
+  const FaultCase* row = nullptr;  ///< the first one with this case
+  Status status = Status::error;   ///< without a fault; anything but pass is a false alarm
+  std::string reason;
+  int listed = 0;
+  int killed = 0;
+
+  /// A case that kills nothing it lists proves nothing by passing.
+  bool mistrusted() const { return listed > 0 && killed == 0; }
+};
+
+struct FaultReport {
+  std::vector<FaultFinding> faults;
+  std::vector<ControlFinding> controls;
+
+  int survivors() const;
+  int false_alarms() const;
+};
+
+/// Plants every fault whose id matches one of the patterns (none: all), and runs the cases that list them without a
+/// fault too. Errors: unavailable in a program without planted faults; config if nothing matches.
+FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressSink& progress);
+
+/// The table for people, at most 100 columns wide.
+std::string to_text(const FaultReport& report, bool colour);
+
+/// Schema "zeroproof-faults/2".
+std::string to_json(const FaultReport& report);
+
+/// 0 if every fault was found exactly, no control failed and none is mistrusted, else 1.
+int exit_code(const FaultReport& report);
+
+}  // namespace zeroproof::verification

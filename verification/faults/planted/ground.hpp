@@ -1,0 +1,52 @@
+#pragma once
+// What a planted optimizer stands on, and who makes it wrong. Each maker knows the faults of one kind and returns
+// whether (or what) it has planted.
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "common/contracts/lbfgs.hpp"
+#include "common/step/distributed_optimizer.hpp"
+#include "cuda/distributed_optimizer.hpp"
+#include "cuda/zero/phase_ops.hpp"
+
+namespace zeroproof::verification {
+
+/// Everything the setup and the optimizer point to and the run does not own.
+struct Ground {
+  OptimizerSetup setup;
+  Space space = Space::host;
+  bool fused = false;
+  cuda::PhaseOps ops;
+  std::vector<std::unique_ptr<Communicator>> groups;
+  std::unique_ptr<ShardMap> shards;
+};
+
+bool set_up_wrongly(std::string_view fault, Ground& ground);
+bool connect_wrongly(std::string_view fault, Ground& ground);
+
+/// The optimizer with other states, gradients or buffers around it; null if the fault is none of those.
+std::unique_ptr<DistributedOptimizer> surround(std::string_view fault, const Ground& ground,
+                                               std::unique_ptr<DistributedOptimizer>& inner);
+
+/// Production whose layers run over a wrong gatherer, sink or plan; null if the fault is none of those.
+std::unique_ptr<DistributedOptimizer> wrong_layers(std::string_view fault, const Ground& ground);
+
+// Wrong twins of operations, in the table that is passed.
+bool put_wrong_adam(std::string_view fault, cuda::PhaseOps& ops);
+bool put_wrong_sgd(std::string_view fault, cuda::PhaseOps& ops);
+bool put_wrong_lion(std::string_view fault, cuda::PhaseOps& ops);
+bool put_wrong_passes(std::string_view fault, cuda::PhaseOps& ops);
+
+// Wrong twins of phases: production with one phase written anew; null if the fault is in another phase.
+std::unique_ptr<DistributedOptimizer> wrong_prepare(std::string_view fault, const Ground& ground);
+std::unique_ptr<DistributedOptimizer> wrong_reduce(std::string_view fault, const Ground& ground);
+std::unique_ptr<DistributedOptimizer> wrong_unscale(std::string_view fault, const Ground& ground);
+std::unique_ptr<DistributedOptimizer> wrong_norm(std::string_view fault, const Ground& ground);
+std::unique_ptr<DistributedOptimizer> wrong_update(std::string_view fault, const Ground& ground);
+std::unique_ptr<DistributedOptimizer> wrong_params(std::string_view fault, const Ground& ground);
+
+std::unique_ptr<LbfgsOptimizer> wrong_lbfgs(std::string_view fault, const LbfgsSetup& setup);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,111 @@
+// Plants a fault where its kind says.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/base/error.hpp"
+#include "cuda/zero/production_optimizer.hpp"
+#include "verification/controls/wrapped_optimizer.hpp"
+#include "verification/faults/catalogue.hpp"
+#include "verification/faults/planted/ground.hpp"
+#include "verification/program/plant.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+const Fault& known(std::string_view id) {
+  const auto fault = std::ranges::find(fault_catalogue(), id, &Fault::id);
+  ZP_CHECK(fault != fault_catalogue().end(), ErrorCode::internal,
+           "the fault '" + std::string(id) + "' is not in the catalogue", "nobody knows where it is found",
+           "add it to verification/faults/catalogue.cpp");
+  return *fault;
+}
+
+void require_planted(bool planted, const Fault& fault) {
+  ZP_CHECK(planted, ErrorCode::internal,
+           "nothing plants the fault '" + std::string(fault.id) + "' as " + std::string(name(fault.kind)),
+           "a right optimizer would be judged instead", "plant it in verification/faults, or mend its kind");
+}
+
+/// Keeps what the optimizer points to as long as the optimizer.
+class Planted final : public WrappedOptimizer {
+ public:
+  Planted(std::unique_ptr<Ground> ground, std::unique_ptr<DistributedOptimizer> inner)
+      : WrappedOptimizer(std::move(inner), *ground->setup.layout), ground_(std::move(ground)) {}
+  ~Planted() override { inner_.reset(); }
+
+ private:
+  std::unique_ptr<Ground> ground_;
+};
+
+bool put_wrong_op(std::string_view fault, cuda::PhaseOps& ops) {
+  return put_wrong_adam(fault, ops) || put_wrong_sgd(fault, ops) || put_wrong_lion(fault, ops) ||
+         put_wrong_passes(fault, ops);
+}
+
+std::unique_ptr<DistributedOptimizer> production(const Ground& ground) {
+  return std::make_unique<cuda::ProductionOptimizer>(ground.setup, ground.space, ground.fused, ground.ops);
+}
+
+std::unique_ptr<DistributedOptimizer> wrong_phase(const Fault& fault, const Ground& ground) {
+  for (const auto make :
+       {wrong_prepare, wrong_reduce, wrong_unscale, wrong_norm, wrong_update, wrong_params}) {
+    if (std::unique_ptr<DistributedOptimizer> made = make(fault.id, ground)) return made;
+  }
+  require_planted(false, fault);
+  return nullptr;
+}
+
+std::unique_ptr<DistributedOptimizer> make(const Fault& fault, Ground& ground) {
+  switch (fault.kind) {
+    case FaultKind::setup:
+      require_planted(set_up_wrongly(fault.id, ground), fault);
+      return production(ground);
+    case FaultKind::communicator:
+      require_planted(connect_wrongly(fault.id, ground), fault);
+      return production(ground);
+    case FaultKind::layers:
+      return wrong_layers(fault.id, ground);
+    case FaultKind::twin:
+      return put_wrong_op(fault.id, ground.ops) ? production(ground) : wrong_phase(fault, ground);
+    case FaultKind::state:
+    case FaultKind::gradients:
+    case FaultKind::buffers:
+      break;
+  }
+  std::unique_ptr<DistributedOptimizer> inner = production(ground);
+  return surround(fault.id, ground, inner);
+}
+
+}  // namespace
+
+bool faults_built() { return true; }
+
+std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view id, const OptimizerSetup& setup,
+                                                  Space space, bool fused) {
+  const Fault& fault = known(id);
+  auto ground = std::make_unique<Ground>();
+  ground->setup = setup;
+  ground->space = space;
+  ground->fused = fused;
+  ground->ops = space == Space::device ? cuda::device_ops() : cuda::host_ops();
+  std::unique_ptr<DistributedOptimizer> optimizer = make(fault, *ground);
+  require_planted(optimizer != nullptr, fault);
+  return std::make_unique<Planted>(std::move(ground), std::move(optimizer));
+}
+
+std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view id, const LbfgsSetup& setup) {
+  const Fault& fault = known(id);
+  std::unique_ptr<LbfgsOptimizer> optimizer = wrong_lbfgs(fault.id, setup);
+  require_planted(optimizer != nullptr, fault);
+  return optimizer;
+}
+
+cuda::PhaseOps plant_fault(std::string_view id, const cuda::PhaseOps& ops) {
+  cuda::PhaseOps wrong = ops;
+  static_cast<void>(put_wrong_op(known(id).id, wrong));
+  return wrong;
+}
+
+}  // namespace zeroproof::verification

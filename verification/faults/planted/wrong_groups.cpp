@@ -1,0 +1,68 @@
+#include "verification/faults/planted/wrong_groups.hpp"
+
+#include <utility>
+
+#include "verification/faults/planted/ground.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::size_t line = 128;  // bytes that travel together
+
+/// The first 128 bytes that the last rank receives in an all-gather have a bit flipped.
+class FlippedLine final : public WrappedCommunicator {
+ public:
+  using WrappedCommunicator::WrappedCommunicator;
+
+  void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) override {
+    inner_.all_gather(mine, recv);
+    if (rank() + 1 != world_size() || recv.front().size() < line) return;
+    for (std::byte& byte : recv.front().first(line)) byte ^= std::byte{1};
+  }
+};
+
+/// Of `calls` all-gathers of long messages the last one brings nothing: everybody keeps what was there before.
+class LastOneLost final : public WrappedCommunicator {
+ public:
+  LastOneLost(Communicator& inner, std::size_t calls) : WrappedCommunicator(inner), calls_(calls) {}
+
+  void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) override {
+    if (recv.front().size() < line || ++call_ % calls_ != 0) return inner_.all_gather(mine, recv);
+    std::vector<std::vector<std::byte>> lost;
+    std::vector<Span<std::byte>> into;
+    for (const Span<std::byte> place : recv) lost.emplace_back(place.size());
+    for (std::vector<std::byte>& bytes : lost) into.emplace_back(bytes);
+    inner_.all_gather(mine, into);
+    const Span<std::byte> own = recv[static_cast<std::size_t>(rank())];
+    if (mine.data() != own.data()) std::copy(mine.begin(), mine.end(), own.begin());
+  }
+
+ private:
+  const std::size_t calls_;
+  std::size_t call_ = 0;
+};
+
+}  // namespace
+
+bool connect_wrongly(std::string_view fault, Ground& ground) {
+  OptimizerSetup& setup = ground.setup;
+  const auto put = [&](Communicator*& group, std::unique_ptr<Communicator> wrong) {
+    group = ground.groups.emplace_back(std::move(wrong)).get();
+    return true;
+  };
+  if (fault == "found-inf-not-global") {
+    return put(setup.comm, std::make_unique<OwnWords>(*setup.comm, IntegerReduce::bitwise_or, 1));
+  }
+  if (fault == "found-inf-not-over-tp") {
+    return put(setup.tp, std::make_unique<OwnWords>(*setup.tp, IntegerReduce::bitwise_or, 1));
+  }
+  if (fault == "transport-corrupts-a-line") {
+    return put(setup.comm, std::make_unique<FlippedLine>(*setup.comm));
+  }
+  if (fault == "last-bucket-not-gathered") {
+    return put(setup.comm, std::make_unique<LastOneLost>(*setup.comm, setup.shards->buckets().size()));
+  }
+  return false;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,194 @@
+// Layer-by-layer passes over a wrong gatherer, sink or plan.
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "cuda/layered/layered_pass.hpp"
+#include "cuda/runtime/plan_audit.hpp"
+#include "cuda/zero/production_optimizer.hpp"
+#include "verification/faults/planted/ground.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using cuda::OpKind;
+using cuda::StepPlan;
+
+void poison(const TensorView& view) {
+  if (view.numel > 0) std::memset(view.data, 0xFF, static_cast<std::size_t>(view.num_bytes()));
+}
+
+/// Production whose layered pass is put together by a derived class.
+class WrongLayers : public cuda::ProductionOptimizer {
+ public:
+  explicit WrongLayers(const Ground& ground)
+      : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops),
+        plan_executor_("rank " + std::to_string(ground.setup.comm->rank())) {}
+
+ protected:
+  void run(LayeredModel& model, cuda::UnitGatherer& gatherer, cuda::BucketSink& sink,
+           cuda::PlanRunner& runner) {
+    const TensorView params = params_.full().view();
+    cuda::LayeredPass(setup_, model, &gatherer, sink, ledger_, params, {}, &runner).run();
+    reduce_.finish(grad_->as<float>());
+  }
+
+  cuda::PlanExecutor plan_executor_;
+};
+
+/// Parameters are gathered from the shard as it was before the last cast.
+class StaleUnits final : public WrongLayers {
+ public:
+  using WrongLayers::WrongLayers;
+
+ private:
+  void reduce_layered(LayeredModel& model, GradSource&) override {
+    const bool first = old_.numel() != param_shard_->numel();
+    cuda::ParamGather stale(setup_, plans_, ledger_, first ? param_shard_->view() : old_.view());
+    run(model, stale, reduce_, plan_executor_);
+  }
+  void cast() override {
+    GuardedBuffer before(param_shard_->numel(), param_shard_->dtype());
+    const TensorView shard = param_shard_->view();
+    if (shard.numel > 0) std::memcpy(before.data(), shard.data, static_cast<std::size_t>(shard.num_bytes()));
+    ProductionOptimizer::cast();
+    if (loaded_) old_ = std::move(before);
+  }
+
+  GuardedBuffer old_;
+};
+
+/// The range next to a unit whose tensors have the same lengths, one after another: two layers of one shape.
+/// The unit itself if there is none.
+FlatRange twin_of(const FlatLayout& layout, const FlatRange& unit) {
+  const std::vector<TensorSlot>& tensors = layout.tensors();
+  const auto index = [&](std::int64_t begin) {
+    return std::ranges::lower_bound(tensors, begin, {}, &TensorSlot::begin) - tensors.begin();
+  };
+  const std::ptrdiff_t first = index(unit.begin);
+  const std::ptrdiff_t count = index(unit.end) - first;
+  for (const std::ptrdiff_t other : {first + count, first - count}) {
+    if (other < 0 || other + count > std::ssize(tensors)) continue;
+    const auto here = tensors.begin() + first;
+    const auto there = tensors.begin() + other;
+    if (!std::ranges::equal(here, here + count, there, there + count, {}, &TensorSlot::numel,
+                            &TensorSlot::numel))
+      continue;
+    return {there->begin, there->begin + unit.numel()};
+  }
+  return unit;
+}
+
+/// Two layers of one shape get each other's parameters.
+class SwappedUnits final : public WrongLayers, private cuda::UnitGatherer {
+ public:
+  using WrongLayers::WrongLayers;
+
+ private:
+  void reduce_layered(LayeredModel& model, GradSource&) override {
+    run(model, *this, reduce_, plan_executor_);
+  }
+  void gather(const FlatRange& unit, const TensorView& full) override {
+    params_.gather(twin_of(*setup_.layout, unit), full);
+  }
+  std::int64_t version() const override { return params_.version(); }
+  using ProductionOptimizer::gather;
+};
+
+/// The unit that the passes share is given back when the forward pass ends.
+class ReadAfterRelease final : public WrongLayers, private cuda::UnitGatherer, private cuda::PlanRunner {
+ public:
+  using WrongLayers::WrongLayers;
+
+ private:
+  void reduce_layered(LayeredModel& model, GradSource&) override {
+    shared_ = model.visits().back();
+    units_ = model.units();
+    run(model, *this, reduce_, *this);
+  }
+  void gather(const FlatRange& unit, const TensorView& full) override {
+    params_.gather(unit, full);
+    if (unit.begin == units_[static_cast<std::size_t>(shared_)].begin) memory_ = full;
+  }
+  std::int64_t version() const override { return params_.version(); }
+  void run(const StepPlan& plan, const cuda::PlanBody& body) override {
+    plan_executor_.run(plan, [&](const cuda::PlanOp& op) {
+      if (op.kind == OpKind::backward && op.target.index == shared_) poison(memory_);
+      body(op);
+    });
+  }
+  using ProductionOptimizer::gather;
+  using WrongLayers::run;
+
+  int shared_ = -1;
+  std::vector<FlatRange> units_;
+  TensorView memory_;
+};
+
+/// Somebody else writes into a gradient before its reduction has read it.
+class ReusedInFlight final : public WrongLayers, private cuda::BucketSink {
+ public:
+  using WrongLayers::WrongLayers;
+
+ private:
+  void reduce_layered(LayeredModel& model, GradSource&) override {
+    run(model, params_, *this, plan_executor_);
+  }
+  void reduce(std::size_t bucket, std::int64_t micro_step, const TensorView& grad) override {
+    if (grad.data != nullptr) poison(grad);
+    reduce_.reduce(bucket, micro_step, grad);
+  }
+  using ProductionOptimizer::reduce;
+};
+
+auto first_of(StepPlan& plan, OpKind kind) {
+  return std::ranges::find_if(plan.ops, [kind](const cuda::PlanOp& op) { return op.kind == kind; });
+}
+
+/// A bucket is reduced before its unit is declared ready.
+void reduce_early(StepPlan& plan) {
+  const auto ready = first_of(plan, OpKind::ready);
+  const auto reduce = first_of(plan, OpKind::reduce);
+  if (ready < reduce) std::rotate(ready, reduce, reduce + 1);
+}
+
+/// The first reduction waits for nothing.
+void do_not_wait(StepPlan& plan) {
+  const auto reduce = first_of(plan, OpKind::reduce);
+  if (reduce != plan.ops.end()) reduce->waits.clear();
+}
+
+/// A plan of one's own, audited like production's.
+class WrongPlan final : public WrongLayers, private cuda::PlanRunner {
+ public:
+  WrongPlan(const Ground& ground, void (*change)(StepPlan&)) : WrongLayers(ground), change_(change) {}
+
+ private:
+  void reduce_layered(LayeredModel& model, GradSource&) override { run(model, params_, reduce_, *this); }
+  void run(const StepPlan& plan, const cuda::PlanBody& body) override {
+    StepPlan wrong = plan;
+    change_(wrong);
+    cuda::require_sound(wrong);
+    plan_executor_.run(wrong, body);
+  }
+  using WrongLayers::run;
+
+  void (*const change_)(StepPlan&);
+};
+
+}  // namespace
+
+std::unique_ptr<DistributedOptimizer> wrong_layers(std::string_view fault, const Ground& ground) {
+  if (fault == "stale-unit") return std::make_unique<StaleUnits>(ground);
+  if (fault == "units-swapped") return std::make_unique<SwappedUnits>(ground);
+  if (fault == "unit-read-after-release") return std::make_unique<ReadAfterRelease>(ground);
+  if (fault == "buffer-reused-in-flight") return std::make_unique<ReusedInFlight>(ground);
+  if (fault == "bucket-reduced-early") return std::make_unique<WrongPlan>(ground, reduce_early);
+  if (fault == "reduction-does-not-wait") return std::make_unique<WrongPlan>(ground, do_not_wait);
+  return nullptr;
+}
+
+}  // namespace zeroproof::verification

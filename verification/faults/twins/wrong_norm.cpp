@@ -1,0 +1,101 @@
+// Norms and clipping as they were wrong in public: phases norm and clip written anew.
+
+#include <cmath>
+
+#include "cuda/host/clip.hpp"
+#include "cuda/zero/micro_batches.hpp"
+#include "cuda/zero/production_optimizer.hpp"
+#include "verification/faults/planted/ground.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using cuda::ProductionOptimizer;
+
+class WrongNorm : public ProductionOptimizer {
+ public:
+  explicit WrongNorm(const Ground& ground)
+      : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops) {}
+
+ protected:
+  /// The norm over `comm` and `tp` of all elements this rank has, or of those it counts.
+  void take_norm(Communicator* comm, Communicator* tp, bool every_element) {
+    pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+      if (every_element || counted(piece)) global_norm_.add(ops_, exec, part(grad_, piece));
+    });
+    grad_norm_ = global_norm_.finish(comm, tp);
+  }
+};
+
+/// In stage 0 every rank has counted every element, and the sum over ranks is taken all the same.
+class CountedPerRank final : public WrongNorm {
+  using WrongNorm::WrongNorm;
+  void norm() override { take_norm(setup_.comm, setup_.tp, false); }
+};
+
+/// The instances' squares are added, although each has counted all elements.
+class AddedOverInstances final : public WrongNorm {
+  using WrongNorm::WrongNorm;
+  void norm() override { take_norm(setup_.comm, setup_.replicas, false); }
+};
+
+/// Every TP rank counts what all of them have.
+class ReplicaAsShard final : public WrongNorm {
+  using WrongNorm::WrongNorm;
+  void norm() override { take_norm(setup_.comm, setup_.tp, true); }
+};
+
+/// The last rank takes part in the sum and goes on with its own.
+class OwnNorm final : public WrongNorm {
+  using WrongNorm::WrongNorm;
+  void norm() override {
+    ProductionOptimizer::norm();
+    if (setup_.comm->rank() + 1 != setup_.comm->world_size()) return;
+    global_norm_.clear();
+    take_norm(nullptr, nullptr, false);
+  }
+};
+
+/// The infinity norm goes through the formula of the others: to the power 1 / inf.
+class RootOfMaximum final : public WrongNorm {
+  using WrongNorm::WrongNorm;
+  void norm() override {
+    ProductionOptimizer::norm();
+    if (setup_.hyper.norm == NormForm::inf) grad_norm_ = std::pow(grad_norm_, 0.0);
+  }
+};
+
+/// The sum of squares is kept in fp32.
+class Fp32Squares final : public WrongNorm {
+  using WrongNorm::WrongNorm;
+  void norm() override {
+    ProductionOptimizer::norm();
+    grad_norm_ = std::sqrt(static_cast<float>(grad_norm_ * grad_norm_));
+  }
+};
+
+/// Gradients are believed to carry the loss scale still.
+class ScaledLimit final : public WrongNorm {
+  using WrongNorm::WrongNorm;
+  void clip() override {
+    clip_coef_ = cuda::host::clip_coef(std::ldexp(grad_norm_, scaler_.log2_scale), setup_.hyper.max_norm);
+    pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+      ops_.clip(exec, clip_coef_, part(grad_, piece), part(grad_, piece));
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<DistributedOptimizer> wrong_norm(std::string_view fault, const Ground& ground) {
+  if (fault == "replicated-counted-per-rank") return std::make_unique<CountedPerRank>(ground);
+  if (fault == "norm-added-over-instances") return std::make_unique<AddedOverInstances>(ground);
+  if (fault == "replica-counted-as-shard") return std::make_unique<ReplicaAsShard>(ground);
+  if (fault == "norm-differs-across-ranks") return std::make_unique<OwnNorm>(ground);
+  if (fault == "inf-norm-takes-root") return std::make_unique<RootOfMaximum>(ground);
+  if (fault == "norm-squared-in-fp32") return std::make_unique<Fp32Squares>(ground);
+  if (fault == "clip-divides-by-scale-again") return std::make_unique<ScaledLimit>(ground);
+  return nullptr;
+}
+
+}  // namespace zeroproof::verification

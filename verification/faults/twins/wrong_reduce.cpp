@@ -1,0 +1,149 @@
+// Sums of gradients as they were wrong in public: phase reduce written anew.
+
+#include <algorithm>
+#include <utility>
+
+#include "verification/faults/planted/ground.hpp"
+#include "verification/faults/twins/wrong_bins.hpp"
+#include "verification/faults/twins/wrong_sums.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using cuda::ProductionOptimizer;
+
+/// Gathers all leaves and adds them up as it likes.
+class WrongSum : public ProductionOptimizer {
+ public:
+  WrongSum(const Ground& ground, Sum* sum)
+      : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops), sum_(sum) {}
+
+ protected:
+  void reduce(GradSource& grads) override { write(sum_of(grads, true)); }
+
+  Values sum_of(GradSource& grads, bool with_tp) {
+    Leaves leaves = gather_leaves(setup_, grads, with_tp);
+    leaves.log2_loss_scale = scaler_.log2_scale;
+    return sum_(leaves, setup_);
+  }
+  virtual bool written(const Piece&) { return true; }
+  void write(const Values& sum) {
+    for (const Piece& piece : setup_.layout->pieces(ranges_)) {
+      if (!written(piece)) continue;
+      std::copy_n(sum.begin() + piece.global_begin, piece.numel, part(grad_, piece).begin());
+    }
+  }
+
+ private:
+  Sum* const sum_;
+};
+
+class TpPartsApart final : public WrongSum {
+ public:
+  explicit TpPartsApart(const Ground& ground) : WrongSum(ground, canonical_sum) {}
+
+ private:
+  void reduce(GradSource& grads) override { write(sum_of(grads, false)); }
+};
+
+class TpPartsLast final : public WrongSum {
+ public:
+  explicit TpPartsLast(const Ground& ground) : WrongSum(ground, canonical_sum) {}
+
+ private:
+  void reduce(GradSource& grads) override {
+    Values sum = sum_of(grads, false);
+    add_tp_parts(setup_, sum);
+    write(sum);
+  }
+};
+
+/// The reduction runs before the last micro-batch has arrived, so that one counts in the next step.
+class LeakingBoundary final : public ProductionOptimizer {
+ public:
+  explicit LeakingBoundary(const Ground& ground)
+      : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops) {}
+
+ private:
+  void reduce(GradSource& grads) override {
+    Leaves leaves = gather_leaves(setup_, grads, true);
+    if (late_.empty()) late_.assign(leaves.of.back().size(), 0.0F);
+    std::swap(leaves.of.back(), late_);
+    const Values sum = canonical_sum(leaves, setup_);
+    for (const Piece& piece : setup_.layout->pieces(ranges_)) {
+      std::copy_n(sum.begin() + piece.global_begin, piece.numel, part(grad_, piece).begin());
+    }
+  }
+
+  Values late_;
+};
+
+/// A bucket with a parameter that has no gradient is left out.
+class IdleBucketKept final : public WrongSum {
+ public:
+  explicit IdleBucketKept(const Ground& ground) : WrongSum(ground, canonical_sum) {}
+
+ private:
+  bool written(const Piece& piece) override {
+    const std::int64_t bucket = setup_.shards->buckets().front().numel();
+    const std::vector<TensorSlot>& tensors = setup_.layout->tensors();
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      Piece other;
+      other.tensor = static_cast<std::int64_t>(t);
+      if (tensors[t].numel > 0 && tensors[t].begin / bucket == piece.global_begin / bucket &&
+          !steps_.updated(other))
+        return false;
+    }
+    return true;
+  }
+};
+
+/// A tensor without a gradient is not written: its sum is the one of the step before, as it was then.
+class StaleSum final : public WrongSum {
+ public:
+  explicit StaleSum(const Ground& ground) : WrongSum(ground, canonical_sum) {}
+
+ private:
+  void reduce(GradSource& grads) override {
+    Values sum = sum_of(grads, true);
+    for (const TensorSlot& tensor : setup_.layout->tensors()) {
+      Piece piece;
+      piece.tensor = &tensor - setup_.layout->tensors().data();
+      if (old_.empty() || steps_.updated(piece)) continue;
+      std::copy_n(old_.begin() + tensor.begin, tensor.numel, sum.begin() + tensor.begin);
+    }
+    write(sum);
+    old_ = std::move(sum);
+  }
+
+  Values old_;
+};
+
+}  // namespace
+
+std::unique_ptr<DistributedOptimizer> wrong_reduce(std::string_view fault, const Ground& ground) {
+  struct Row {
+    std::string_view fault;
+    Sum* sum;
+  };
+  constexpr Row rows[] = {
+      {"accumulator-overwritten", overwritten_sum},  {"bf16-accumulator", bf16_sum},
+      {"doubles-each-microbatch", doubled_sum},      {"transpose-of-sum", sum_times_world},
+      {"clip-per-microbatch", sum_of_clipped},       {"reduce-reads-other-buffer", own_sum},
+      {"instances-not-reduced", sum_of_instance},    {"instances-reduced-twice", sum_over_instances_again},
+      {"senders-share-a-stack", sum_as_they_arrive}, {"strided-local-index", sum_by_local_index},
+      {"idle-rank-sends-zeros", sum_with_zeros},     {"cp-parts-folded-last", sum_of_parts_last},
+      {"lower-bin-forgotten", lower_bin_forgotten},  {"bins-merged-unaligned", bins_merged_unaligned},
+      {"bins-rounded-twice", bins_rounded_twice}};
+  for (const Row& row : rows) {
+    if (row.fault == fault) return std::make_unique<WrongSum>(ground, row.sum);
+  }
+  if (fault == "tp-parts-not-combined") return std::make_unique<TpPartsApart>(ground);
+  if (fault == "tp-parts-after-the-sum") return std::make_unique<TpPartsLast>(ground);
+  if (fault == "boundary-microbatch-leaks") return std::make_unique<LeakingBoundary>(ground);
+  if (fault == "idle-bucket-not-reduced") return std::make_unique<IdleBucketKept>(ground);
+  if (fault == "stale-grad-reapplied") return std::make_unique<StaleSum>(ground);
+  return nullptr;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,74 @@
+#include "verification/gradients/grad_cache.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof::verification {
+
+const GradCache::Grad& GradCache::micro_batch_grad(std::int64_t step, std::int64_t micro_batch,
+                                                   const TensorView& params, const Digest& params_digest,
+                                                   int log2_loss_scale) {
+  Entry* entry = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<Entry>& slot = entries_[Key{step, micro_batch, params_digest, log2_loss_scale}];
+    if (!slot) slot = std::make_unique<Entry>();
+    entry = slot.get();
+  }
+  std::call_once(entry->once, [&] {
+    entry->grad.values = GuardedBuffer(experiment_.layout().padded_numel(), experiment_.grad_dtype());
+    entry->grad.loss =
+        experiment_.micro_batch_grad(step, micro_batch, params, log2_loss_scale, entry->grad.values.view());
+    entry->grad.digest = parameters_digest(entry->grad.values.view());
+  });
+  return entry->grad;
+}
+
+void GradCache::forget() {
+  const std::lock_guard lock(mutex_);
+  entries_.clear();
+}
+
+TensorView StrictGrads::micro_batch_grad(std::int64_t micro_batch) {
+  ZP_CHECK(!finished_, ErrorCode::internal, "a leaf was asked for outside the reduce phase",
+           "gradients are only there while they are reduced", "keep what later phases need");
+  expire();
+  const GradCache::Grad& leaf = provided(micro_batch);
+  if (copy_.numel() == 0) copy_ = GuardedBuffer(leaf.values.numel(), leaf.values.dtype());
+  if (copy_.numel() > 0) {
+    std::memcpy(copy_.data(), leaf.values.data(), static_cast<std::size_t>(copy_.view().num_bytes()));
+  }
+  digest_of_copy_ = leaf.digest;
+  asked_.push_back(micro_batch);
+  return copy_.view();
+}
+
+void StrictGrads::expire() {
+  if (asked_.empty()) return;
+  const bool edited = GradCache::parameters_digest(copy_.view()) != digest_of_copy_ || !copy_.guards_intact();
+  if (edited && problem_.empty()) {
+    problem_ =
+        "edited the leaf of micro-batch " + std::to_string(asked_.back()) + ", which belongs to the caller";
+  }
+  copy_.poison();
+}
+
+std::string StrictGrads::finish(std::vector<std::int64_t> expected) {
+  expire();
+  finished_ = true;
+  if (problem_.empty()) problem_ = wrong_micro_batches(std::move(asked_), std::move(expected));
+  return problem_;
+}
+
+std::string wrong_micro_batches(std::vector<std::int64_t> asked, std::vector<std::int64_t> expected) {
+  std::sort(asked.begin(), asked.end());
+  std::sort(expected.begin(), expected.end());
+  if (asked == expected) return {};
+  return "asked for " + std::to_string(asked.size()) + " leaves; it has to compute " +
+         std::to_string(expected.size()) + ", each once, and no other rank's";
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,142 @@
+#pragma once
+// Leaf gradients, computed once per set of bits that go in. A leaf is a pure function of (step, micro-batch,
+// parameters, loss scale), so cases whose parameters agree in every bit share it; one whose parameters differ
+// gets its own.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "common/base/digest.hpp"
+#include "common/base/guarded_buffer.hpp"
+#include "common/step/distributed_optimizer.hpp"
+#include "verification/case/experiment.hpp"
+
+namespace zeroproof::verification {
+
+class GradCache {
+ public:
+  explicit GradCache(const Experiment& experiment) : experiment_(experiment) {}
+
+  struct Grad {
+    GuardedBuffer values;  ///< [padded_numel] in the gradient dtype, NaN in padding
+    double loss = 0;
+    Digest digest;  ///< of all bytes, as computed
+  };
+
+  /// Digest under which parameters are known to the cache.
+  static Digest parameters_digest(const TensorView& params) {
+    return raw_digest(params.data, params.num_bytes());
+  }
+
+  /// The leaf for these inputs, computed now if nobody has yet. Several threads may call at once. The leaf
+  /// stays valid until forget().
+  const Grad& micro_batch_grad(std::int64_t step, std::int64_t micro_batch, const TensorView& params,
+                               const Digest& params_digest, int log2_loss_scale);
+
+  void forget();
+
+  const Experiment& experiment() const { return experiment_; }
+
+ private:
+  using Key = std::tuple<std::int64_t, std::int64_t, Digest, int>;
+  struct Entry {
+    std::once_flag once;
+    Grad grad;
+  };
+
+  const Experiment& experiment_;
+  std::mutex mutex_;
+  std::map<Key, std::unique_ptr<Entry>> entries_;
+};
+
+/// Where the leaves of one step and one set of parameters come from.
+class GradProvider {
+ public:
+  virtual ~GradProvider() = default;
+  /// Valid as long as the provider.
+  virtual const GradCache::Grad& micro_batch_grad(std::int64_t micro_batch) = 0;
+};
+
+/// From the cache of all cases.
+class CacheProvider final : public GradProvider {
+ public:
+  CacheProvider(GradCache& cache, std::int64_t step, const TensorView& params, int log2_loss_scale)
+      : cache_(cache),
+        step_(step),
+        params_(params),
+        digest_(GradCache::parameters_digest(params)),
+        log2_loss_scale_(log2_loss_scale) {}
+
+  const GradCache::Grad& micro_batch_grad(std::int64_t micro_batch) override {
+    return cache_.micro_batch_grad(step_, micro_batch, params_, digest_, log2_loss_scale_);
+  }
+
+ private:
+  GradCache& cache_;
+  std::int64_t step_;
+  TensorView params_;
+  Digest digest_;
+  int log2_loss_scale_;
+};
+
+/// The leaves of one step for the reference.
+class ProvidedGrads : public GradSource {
+ public:
+  /// layers: the model behind them, or null for whole leaves.
+  ProvidedGrads(const Experiment& experiment, std::int64_t step, GradProvider& provider,
+                LayeredModel* layers = nullptr)
+      : experiment_(experiment), step_(step), provider_(provider), layers_(layers) {}
+
+  TensorView micro_batch_grad(std::int64_t micro_batch) override {
+    return provided(micro_batch).values.view();
+  }
+  std::int64_t num_tokens(std::int64_t micro_batch) const override {
+    return experiment_.num_tokens(micro_batch);
+  }
+  bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const override {
+    return experiment_.has_grad(step_, micro_batch, tensor);
+  }
+  LayeredModel* layers() override { return layers_; }
+
+ protected:
+  const GradCache::Grad& provided(std::int64_t micro_batch) {
+    return provider_.micro_batch_grad(micro_batch);
+  }
+
+ private:
+  const Experiment& experiment_;
+  std::int64_t step_;
+  GradProvider& provider_;
+  LayeredModel* layers_;
+};
+
+/// The leaves of one step for a candidate, no more generous than GradSource promises: a view is a copy that
+/// turns into NaN at the next call, it must not be edited, and a rank gets just the micro-batches it has to
+/// compute (R11).
+class StrictGrads final : public ProvidedGrads {
+ public:
+  using ProvidedGrads::ProvidedGrads;
+
+  TensorView micro_batch_grad(std::int64_t micro_batch) override;
+
+  /// Ends the reduce phase: the last view expires. Returns what the candidate did wrong, "" if nothing.
+  std::string finish(std::vector<std::int64_t> expected);
+
+ private:
+  void expire();
+
+  GuardedBuffer copy_;
+  Digest digest_of_copy_;
+  std::vector<std::int64_t> asked_;
+  bool finished_ = false;
+  std::string problem_;
+};
+
+/// "asked for 3 leaves; it has to compute 2, ...", or "" if the two lists hold the same micro-batches.
+std::string wrong_micro_batches(std::vector<std::int64_t> asked, std::vector<std::int64_t> expected);
+
+}  // namespace zeroproof::verification

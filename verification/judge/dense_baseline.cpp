@@ -1,0 +1,90 @@
+#include "verification/judge/dense_baseline.hpp"
+
+#include "common/base/parallel_for.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+template <class T>
+TensorView view_of(const std::vector<T>& values, DType dtype) {
+  return {const_cast<T*>(values.data()), dtype,
+          static_cast<std::int64_t>(values.size() * sizeof(T)) / num_bytes(dtype)};
+}
+
+}  // namespace
+
+StepSettings dense_settings(const Experiment& experiment) {
+  StepSettings settings = experiment.setup();
+  settings.grad_sum = experiment.grad_sum();
+  return settings;
+}
+
+reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t step) {
+  reference::MicroBatchFacts facts;
+  for (std::int64_t j = 0; j < experiment.config().micro_batches; ++j) {
+    facts.num_tokens.push_back(experiment.num_tokens(j));
+    std::vector<bool>& has_grad = facts.has_grad.emplace_back();
+    for (std::size_t i = 0; i < experiment.layout().tensors().size(); ++i) {
+      has_grad.push_back(experiment.has_grad(step, j, static_cast<std::int64_t>(i)));
+    }
+  }
+  return facts;
+}
+
+DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves)
+    : experiment_(experiment),
+      leaves_(leaves),
+      optimizer_(dense_settings(experiment), experiment.initial_state()),
+      hash_(experiment.grad_sum()) {
+  trace_.workload = experiment.workload();
+  trace_.recipe = experiment.recipe();
+  trace_.dtype = experiment.param_dtype();
+  trace_.grad_sum = experiment.grad_sum();
+  trace_.parameters = experiment.layout().numel();
+  trace_.micro_batches = experiment.config().micro_batches;
+  trace_.context = experiment.context();
+}
+
+void DenseBaseline::step(std::int64_t number) {
+  const std::int64_t count = experiment_.config().micro_batches;
+  const int scale = optimizer_.loss_scaler().log2_scale;
+  const Digest digest = GradCache::parameters_digest(optimizer_.param());
+  std::vector<TensorView> views(static_cast<std::size_t>(count));
+  std::vector<double> losses(static_cast<std::size_t>(count));
+  parallel_for(available_cores(), count, [&](std::int64_t j) {
+    const GradCache::Grad& leaf = leaves_.micro_batch_grad(number, j, optimizer_.param(), digest, scale);
+    views[static_cast<std::size_t>(j)] = leaf.values.view();
+    losses[static_cast<std::size_t>(j)] = leaf.loss;
+  });
+  optimizer_.step(views, facts_of(experiment_, number));
+  record(number, scale, losses);
+}
+
+TrainingTrace DenseBaseline::trace() const {
+  TrainingTrace trace = trace_;
+  trace.hash = hash_.digest();
+  return trace;
+}
+
+void DenseBaseline::record(std::int64_t number, int scale, const std::vector<double>& losses) {
+  const reference::DenseStep& last = optimizer_.last_step();
+  TrainingStep step;
+  for (const double loss : losses) step.loss += loss / static_cast<double>(losses.size());
+  step.grad_norm = last.grad_norm;
+  step.clip_coef = last.clip_coef;
+  step.log2_loss_scale = scale;
+  step.skipped = last.skipped;
+  trace_.steps.push_back(step);
+
+  std::vector<TensorView> buffers;
+  for (const BufferId id : {BufferId::grad_sum, BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
+                            BufferId::max_exp_avg_sq, BufferId::momentum_buffer, BufferId::param_full}) {
+    const TensorView view = optimizer_.buffer(id);
+    if (view.data != nullptr) buffers.push_back(view);
+  }
+  hash_.add_step({number, view_of(last.scalars, DType::u32), scale, last.found_inf != 0, last.skipped,
+                  last.grad_norm, last.clip_coef, view_of(optimizer_.tensor_steps(), DType::u64)},
+                 experiment_.layout(), buffers);
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <vector>
+
+#include "reference/dense_optimizer.hpp"
+#include "verification/case/run_report.hpp"
+#include "verification/gradients/grad_cache.hpp"
+#include "verification/judge/rank_comparison.hpp"
+
+namespace zeroproof::verification {
+
+/// The settings of an experiment without ranks.
+StepSettings dense_settings(const Experiment& experiment);
+
+/// What a step of the undistributed optimizer has to know of its micro-batches.
+reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t step);
+
+/// The undistributed optimizer on its way through the steps, with its trace.
+class DenseBaseline {
+ public:
+  DenseBaseline(const Experiment& experiment, GradCache& leaves);
+
+  void step(std::int64_t number);
+
+  const reference::DenseOptimizer& optimizer() const { return optimizer_; }
+
+  /// The trace so far, its hash included.
+  TrainingTrace trace() const;
+
+ private:
+  void record(std::int64_t number, int scale, const std::vector<double>& losses);
+
+  const Experiment& experiment_;
+  GradCache& leaves_;
+  reference::DenseOptimizer optimizer_;
+  TrajectoryHash hash_;
+  TrainingTrace trace_;
+};
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,196 @@
+// What is compared and checked after every phase of one rank.
+
+#include <cstring>
+
+#include "common/base/error.hpp"
+#include "verification/case/write_sets.hpp"
+#include "verification/judge/lacking_norm.hpp"
+#include "verification/judge/native_bound.hpp"
+#include "verification/judge/rank_comparison.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// Byte by byte, because nothing may be written, not even another NaN: elements of `now` that are not as `before`.
+Comparison compare_stored(const TensorView& before, const TensorView& now) {
+  Comparison result;
+  result.compared = now.numel;
+  const std::int64_t width = num_bytes(now.dtype);
+  for (std::int64_t i = 0; i < now.numel; ++i) {
+    const auto at = [&](const TensorView& view) {
+      return static_cast<const std::byte*>(view.data) + i * width;
+    };
+    if (std::memcmp(at(before), at(now), static_cast<std::size_t>(width)) == 0) continue;
+    if (!result.first) result.first = {i, element_bits(before, i), element_bits(now, i)};
+    ++result.differing;
+    result.last_index = i;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Piece> RankComparison::pieces_of(const ExposedBuffer& buffer) const {
+  if (buffer.ranges.empty()) return {{-1, 0, 0, 0, buffer.view.numel}};
+  return local().layout.pieces(buffer.ranges);
+}
+
+PhaseTally& RankComparison::tally(Phase phase, BufferId buffer, const char* against) {
+  for (PhaseTally& tally : tallies_) {
+    if (tally.phase == phase && tally.buffer == buffer && tally.against == against) return tally;
+  }
+  return tallies_.emplace_back(PhaseTally{phase, buffer, against, 0, 0});
+}
+
+Divergence RankComparison::place(std::int64_t step, Phase phase, std::string_view buffer,
+                                 const std::string& what) const {
+  Divergence d;
+  d.step = step;
+  d.phase = phase;
+  d.rank = comms_.harness->rank();
+  d.buffer = buffer;
+  d.what = what;
+  return d;
+}
+
+void RankComparison::note_problem(std::int64_t step, Phase phase, std::string_view buffer,
+                                  const std::string& what) {
+  if (!what.empty()) judge_.note(place(step, phase, buffer, what));
+}
+
+void RankComparison::count_comparison(const Comparison& comparison, const ExposedBuffer& buffer,
+                                      Divergence at) {
+  judge_.count(comparison, buffer.view.dtype, std::move(at),
+               [&](Divergence& d, std::int64_t first, std::int64_t last) {
+                 for (const Piece& piece : pieces_of(buffer)) {
+                   if (piece.tensor < 0) continue;
+                   const auto inside = [&](std::int64_t local) {
+                     return local >= piece.local_begin && local < piece.local_begin + piece.numel;
+                   };
+                   const auto global = [&](std::int64_t local) {
+                     return layout_.global_index(place_.tp_rank, piece, local - piece.local_begin);
+                   };
+                   if (inside(last)) d.last_global_index = global(last);
+                   if (!inside(first)) continue;
+                   d.global_index = global(first);
+                   d.parameter = experiment_.layout().tensors()[static_cast<std::size_t>(piece.tensor)].name;
+                   d.coordinates = experiment_.layout().coordinates(d.global_index);
+                 }
+               });
+}
+
+Comparison RankComparison::compare_buffers(const ExposedBuffer& reference,
+                                           const ExposedBuffer& candidate) const {
+  ZP_CHECK(reference.ranges == candidate.ranges && reference.view.numel == candidate.view.numel,
+           ErrorCode::internal, "the two sides expose different ranges of " + std::string(name(reference.id)),
+           "elements could not be matched", "both must use the case's shard map");
+  std::vector<ElementRun> runs;
+  for (const Piece& piece : pieces_of(reference)) {
+    runs.push_back({piece.local_begin, piece.local_begin, piece.numel});
+  }
+  return compare_runs(reference.view, candidate.view, runs);
+}
+
+std::string RankComparison::norm_difference(Phase phase, const Buffers& candidate,
+                                            const reference::DenseOptimizer* truth) const {
+  const auto limbs = candidate.find(BufferId::norm_limbs);
+  if (phase != Phase::norm || truth == nullptr || limbs == candidate.end()) return {};
+  return describe_lacking(layout_, comms_.harness->world_size(), experiment_.config().optimizer.norm, *truth,
+                          limbs->second.view);
+}
+
+void RankComparison::compare_phase(std::int64_t step, Phase phase, const Buffers& reference,
+                                   const Buffers& candidate, const reference::DenseOptimizer* truth) {
+  for (const auto& [id, ours] : reference) {
+    // The fused step keeps g1 and g in registers; nobody else may hide a buffer from its judge.
+    const bool optional = spec_.twin.fused && (id == BufferId::unscaled_grad || id == BufferId::grad);
+    if (!optional && candidate.find(id) == candidate.end()) {
+      note_problem(step, phase, name(id), "is not exposed, so nothing could judge it");
+    }
+  }
+  for (const auto& [id, theirs] : candidate) {
+    const auto ours = reference.find(id);
+    ZP_CHECK(ours != reference.end(), ErrorCode::internal,
+             "the candidate exposes " + std::string(name(id)) + " in phase " + std::string(name(phase)),
+             "the reference does not, so nothing judges it", "expose the buffers of the contract's table");
+    const bool native = id == BufferId::grad_sum && spec_.place.grad_sum == GradSum::native;
+    const Comparison result = native ? compare_native(theirs.view, pieces_of(theirs), exact_sums_)
+                                     : compare_buffers(ours->second, theirs);
+    PhaseTally& sum = tally(phase, id, native ? "bound" : "reference");
+    sum.compared += result.compared;
+    sum.differing += result.differing;
+    if (!result.first || judge_.first()) continue;
+    count_comparison(result, theirs,
+                     place(step, phase, name(id),
+                           native ? "is further from the exact sum than any order may leave it"
+                                  : "differs from the reference" + norm_difference(phase, candidate, truth)));
+  }
+}
+
+void RankComparison::compare_with_truth(std::int64_t step, Phase phase, const Buffers& reference,
+                                        const reference::DenseOptimizer& truth) {
+  for (const auto& entry : reference) {  // clang does not let a lambda have structured bindings
+    const BufferId id = entry.first;
+    const ExposedBuffer& ours = entry.second;
+    const TensorView whole = truth.buffer(id);
+    if (whole.data == nullptr) continue;
+    std::vector<ElementRun> runs;
+    for (const Piece& piece : pieces_of(ours)) {
+      if (piece.tensor < 0) {
+        runs.push_back({0, 0, piece.numel});
+        continue;
+      }
+      layout_.for_runs(place_.tp_rank, piece, [&](std::int64_t here, std::int64_t there, std::int64_t numel) {
+        runs.push_back({there, here, numel});
+      });
+    }
+    const Comparison result = compare_runs(whole, ours.view, runs);
+    PhaseTally& sum = tally(phase, id, "undistributed");
+    sum.compared += result.compared;
+    sum.differing += result.differing;
+    count_comparison(
+        result, ours,
+        place(step, phase, name(id), "of the reference differs from the undistributed optimizer"));
+  }
+}
+
+void RankComparison::check_write_set(std::int64_t step, Phase phase) {
+  for (std::size_t i = 0; i < storage_.size(); ++i) {
+    const TensorView& view = storage_[i].view;
+    if (may_write(phase, storage_[i].id)) continue;
+    if (view.numel == 0 || std::memcmp(view.data, stored_[i].data(), stored_[i].size()) == 0) continue;
+    const TensorView before{stored_[i].data(), view.dtype, view.numel};
+    count_comparison(
+        compare_stored(before, view), storage_[i],
+        place(step, phase, name(storage_[i].id), "was changed by a phase that may not write it"));
+  }
+  check_red_zones(step, phase);
+}
+
+void RankComparison::check_red_zones(std::int64_t step, Phase phase) {
+  const std::string damaged = candidate_->damaged_guard();
+  if (damaged.empty()) return;
+  note_problem(step, phase, damaged, "was written outside its bounds (its red zone changed)");
+}
+
+void RankComparison::check_padding(std::int64_t step, Phase phase, const Buffers& candidate) {
+  for (const auto& [id, buffer] : candidate) {
+    if (buffer.ranges.empty()) continue;
+    const std::vector<Piece> pieces = pieces_of(buffer);
+    std::int64_t next = 0;
+    for (std::size_t p = 0; p <= pieces.size(); ++p) {
+      const std::int64_t end = p < pieces.size() ? pieces[p].local_begin : buffer.view.numel;
+      for (; next < end; ++next) {
+        const std::uint64_t bits = element_bits(buffer.view, next);
+        if (is_nan_bits(buffer.view.dtype, bits)) continue;
+        Divergence d = place(step, phase, name(id), "has a number in its padding, which must stay poisoned");
+        d.shard_index = next;
+        d.candidate_value = show_bits(buffer.view.dtype, bits);
+        return judge_.note(std::move(d));
+      }
+      if (p < pieces.size()) next = pieces[p].local_begin + pieces[p].numel;
+    }
+  }
+}
+
+}  // namespace zeroproof::verification

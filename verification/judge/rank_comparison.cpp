@@ -1,0 +1,288 @@
+#include "verification/judge/rank_comparison.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "common/base/error.hpp"
+#include "common/base/fpenv.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+template <class T>
+T read(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id) {
+  T value;
+  std::memcpy(&value, buffers.at(id).view.data, sizeof(T));
+  return value;
+}
+
+std::map<BufferId, ExposedBuffer> by_id(std::vector<ExposedBuffer> buffers) {
+  std::map<BufferId, ExposedBuffer> map;
+  for (ExposedBuffer& buffer : buffers) {
+    const BufferId id = buffer.id;
+    const bool first = map.emplace(id, std::move(buffer)).second;
+    ZP_CHECK(first, ErrorCode::internal, std::string(name(id)) + " is exposed twice in one phase",
+             "only one of the two would be compared", "expose every buffer once");
+  }
+  return map;
+}
+
+/// Bytes the phases unscale to cast read and write per element.
+std::int64_t bytes_per_element(Twin twin, DType param_dtype, int state_buffers) {
+  const std::int64_t param = num_bytes(param_dtype);
+  const std::int64_t update = 8 * (1 + state_buffers);  // master and state are read and written
+  if (twin.fused) return 4 + (4 + update + param);      // read G; read G, update, write param
+  return 8 + 4 + 8 + (4 + update) + (4 + param);        // unscale, norm, clip, update, cast
+}
+
+constexpr BufferId state_ids[] = {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq,
+                                  BufferId::momentum_buffer};
+
+}  // namespace
+
+RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
+                               const Communicators& comms, int omp_threads,
+                               const MakeOptimizer& make_candidate, const MakeOptimizer& make_reference)
+    : experiment_(experiment),
+      spec_(spec),
+      layout_(layout),
+      comms_(comms),
+      place_(layout.place(comms.harness->rank())),
+      reference_groups_(layout, *comms.reference),
+      candidate_groups_(layout, *comms.candidate),
+      harness_groups_(layout, *comms.harness),
+      grad_maker_(experiment, spec_, layout, *comms.harness, harness_groups_.tp(), harness_groups_.cp()) {
+  OptimizerSetup setup = experiment.setup();
+  place_setup(setup, spec_, layout, comms.harness->rank());
+  setup.overlap = false;
+  // The reference has no native sum: it makes the contract's, and the candidate's is judged by its bound.
+  if (setup.grad_sum == GradSum::native) setup.grad_sum = GradSum::tree;
+  reference_groups_.place(setup);
+  reference_ = make_reference(setup);
+  setup.grad_sum = spec.place.grad_sum;
+  setup.overlap = spec.place.overlap;
+  setup.exec.num_threads = omp_threads;
+  candidate_groups_.place(setup);
+  candidate_ = make_candidate(setup);
+  harness_groups_.place(setup);
+  harness_setup_ = setup;
+  load_first_state();
+  storage_ = candidate_->storage();
+  std::int64_t numel = 0;
+  const Buffers update = by_id(reference_->exposed(Phase::update));
+  for (const Piece& piece : pieces_of(update.at(BufferId::master))) numel += piece.numel;
+  int states = 0;
+  for (const BufferId id : state_ids) states += update.count(id) > 0 ? 1 : 0;
+  timing_.reference_bytes = numel * bytes_per_element(Twin::host, experiment.param_dtype(), states);
+  timing_.candidate_bytes = numel * bytes_per_element(spec.twin, experiment.param_dtype(), states);
+  compare_loaded_state();
+}
+
+void RankComparison::load_first_state() {
+  FullState state = experiment_.initial_state();
+  std::array<std::vector<float>, 5> cut;  // of this TP rank, until both sides have copied them
+  if (!local().placement.empty()) {
+    Span<const float> FullState::*const fields[] = {&FullState::master, &FullState::exp_avg,
+                                                    &FullState::exp_avg_sq, &FullState::max_exp_avg_sq,
+                                                    &FullState::momentum_buffer};
+    for (std::size_t i = 0; i < cut.size(); ++i) {
+      cut[i] = layout_.to_local(place_.tp_rank, state.*fields[i]);
+      state.*fields[i] = cut[i];
+    }
+  }
+  reference_->load_state(state);
+  candidate_->load_state(state);
+}
+
+void RankComparison::compare_loaded_state() {
+  for (const Phase phase : {Phase::update, Phase::cast, Phase::gather}) {
+    const Buffers ours = by_id(reference_->exposed(phase));
+    const Buffers theirs = by_id(candidate_->exposed(phase));
+    compare_phase(0, phase, ours, theirs, nullptr);
+    check_padding(0, phase, theirs);
+    if (spec_.mode == Mode::lockstep) overwrite(ours, theirs);
+  }
+  check_red_zones(0, Phase::update);
+  remember_storage();
+}
+
+void RankComparison::remember_storage() {
+  stored_.resize(storage_.size());
+  for (std::size_t i = 0; i < storage_.size(); ++i) {
+    const auto* bytes = static_cast<const std::byte*>(storage_[i].view.data);
+    stored_[i].assign(bytes, bytes + storage_[i].view.num_bytes());
+  }
+}
+
+void RankComparison::overwrite(const Buffers& reference, const Buffers& candidate) {
+  for (const auto& [id, theirs] : candidate) {
+    const TensorView& ours = reference.at(id).view;
+    for (const Piece& piece : pieces_of(theirs)) {  // padding keeps the candidate's poison
+      const std::int64_t width = num_bytes(theirs.view.dtype);
+      std::memcpy(static_cast<std::byte*>(theirs.view.data) + piece.local_begin * width,
+                  static_cast<const std::byte*>(ours.data) + piece.local_begin * width,
+                  static_cast<std::size_t>(piece.numel * width));
+    }
+  }
+}
+
+void RankComparison::count(const Buffers& reference, Phase phase) {
+  if (phase == Phase::clip && read<float>(reference, BufferId::clip_coef) < 1.0F) ++clipped_steps_;
+  if (phase != Phase::update) return;
+  const ExposedBuffer& master = reference.at(BufferId::master);
+  const auto* values = static_cast<const float*>(master.view.data);
+  for (const Piece& piece : pieces_of(master)) {
+    updated_elements_ += piece.numel;
+    for (std::int64_t i = piece.local_begin; i < piece.local_begin + piece.numel; ++i) {
+      const float before = master_before_[static_cast<std::size_t>(i)];
+      if (std::isnan(before)) {
+        ++nan_elements_;
+      } else if (before != values[i]) {
+        ++moved_elements_;
+      }
+    }
+  }
+}
+
+void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_reference,
+                               GradSource& for_candidate, const reference::DenseOptimizer* truth) {
+  if (phase == Phase::update) {
+    const TensorView master = by_id(reference_->exposed(Phase::update)).at(BufferId::master).view;
+    const auto* values = static_cast<const float*>(master.data);
+    master_before_.assign(values, values + master.numel);
+  }
+  const auto begin = Clock::now();
+  reference_->run_phase(phase, for_reference);
+  const double reference_seconds = seconds_since(begin);
+  const auto middle = Clock::now();
+  candidate_->run_phase(phase, for_candidate);
+  const double candidate_seconds = seconds_since(middle);
+  if (phase >= Phase::unscale && phase <= Phase::cast && !reference_->skipped()) {
+    timing_.reference_seconds += reference_seconds;
+    timing_.candidate_seconds += candidate_seconds;
+  }
+  const Buffers ours = by_id(reference_->exposed(phase));
+  const Buffers theirs = by_id(candidate_->exposed(phase));
+  compare_phase(step, phase, ours, theirs, truth);
+  if (truth != nullptr) compare_with_truth(step, phase, ours, *truth);
+  check_write_set(step, phase);
+  check_padding(step, phase, theirs);
+  count(ours, phase);
+  if (spec_.mode == Mode::lockstep) overwrite(ours, theirs);
+  remember_storage();
+}
+
+void RankComparison::run_step(std::int64_t step, GradCache& leaves, const reference::DenseOptimizer* truth) {
+  require_fp_environment("rank " + std::to_string(comms_.harness->rank()));
+  const Scales before{reference_->loss_scaler().log2_scale, candidate_->loss_scaler().log2_scale};
+  const StepGrads ours(grad_maker_, leaves, *reference_, step, before.reference);
+  // In lock-step both sides have the same parameters; several ranks that compute one leaf then need to do it once.
+  const bool share = grad_maker_.together() && spec_.mode == Mode::lockstep;
+  const StepGrads theirs(grad_maker_, leaves, *candidate_, step, before.candidate, share ? &ours : nullptr);
+  ProvidedGrads for_reference(experiment_, step, ours.provider(), ours.layers());
+  StrictGrads for_candidate(experiment_, step, theirs.provider(), theirs.layers());
+  if (spec_.place.grad_sum == GradSum::native) {
+    exact_sums_ = exact_sums(harness_setup_, grad_maker_.own_micro_batches(), ours.provider());
+  }
+  GuardedBuffer reference_grad;
+  GuardedBuffer candidate_grad;
+  for (const Phase phase : all_phases) {
+    if (skipped_on_overflow(phase) && reference_->skipped()) continue;
+    run_phase(step, phase, for_reference, for_candidate, truth);
+    if (phase == Phase::reduce) {
+      reference_grad =
+          grad_maker_.collector().collect(by_id(reference_->exposed(phase)).at(BufferId::grad_sum).view);
+      candidate_grad =
+          grad_maker_.collector().collect(by_id(candidate_->exposed(phase)).at(BufferId::grad_sum).view);
+      note_problem(step, phase, "leaf",
+                   theirs.layers() != nullptr ? theirs.layers()->finish(grad_maker_.own_micro_batches())
+                                              : for_candidate.finish(grad_maker_.own_micro_batches()));
+    }
+    if (phase == Phase::prepare && candidate_->skipped()) {
+      note_problem(step, phase, "found_inf", "says that this step is skipped before it began");
+    }
+    if (phase != Phase::unscale) continue;
+    // In a free run the sides (or, with a broken candidate, its ranks) may disagree about skipping: all ranks
+    // must learn of it together, or the next collective would wait for ranks that never come.
+    std::uint64_t disagree = reference_->skipped() != candidate_->skipped() ? 1 : 0;
+    if (disagree != 0) {
+      note_problem(step, phase, "found_inf",
+                   candidate_->skipped() ? "makes the candidate skip a step that the reference applies"
+                                         : "lets the candidate apply a step that the reference skips");
+    }
+    comms_.harness->all_reduce({&disagree, 1}, IntegerReduce::bitwise_or);
+    if (disagree != 0) {
+      stopped_ = true;
+      return;
+    }
+  }
+  if (reference_->skipped()) {
+    check_skipped_scalars(step);
+    ++skipped_steps_;
+  } else {
+    ++timing_.steps;
+  }
+  if (reference_->loss_scaler().log2_scale > before.reference) ++growths_;
+  hash_step(step, before, reference_grad, candidate_grad);
+}
+
+void RankComparison::check_skipped_scalars(std::int64_t step) {
+  const double norm = read<double>(by_id(candidate_->exposed(Phase::norm)), BufferId::grad_norm);
+  const float coef = read<float>(by_id(candidate_->exposed(Phase::clip)), BufferId::clip_coef);
+  if (norm == norm || coef == coef) {
+    note_problem(step, Phase::unscale, "grad_norm", "or clip_coef is a number although the step was skipped");
+  }
+}
+
+GuardedBuffer RankComparison::collect_params(DistributedOptimizer& side) {
+  const Buffers gathered = by_id(side.exposed(Phase::gather));
+  if (spec_.stage == 3 || !local().placement.empty()) {
+    return grad_maker_.collector().collect(by_id(side.exposed(Phase::cast)).at(BufferId::param_shard).view);
+  }
+  const TensorView whole = gathered.at(BufferId::param_full).view;  // what the model sees, on rank 0
+  GuardedBuffer copy(whole.numel, whole.dtype);
+  if (whole.numel > 0) std::memcpy(copy.data(), whole.data, static_cast<std::size_t>(whole.num_bytes()));
+  return copy;
+}
+
+void RankComparison::hash_step(std::int64_t step, const Scales& scales, const GuardedBuffer& reference_grad,
+                               const GuardedBuffer& candidate_grad) {
+  const auto add = [&](DistributedOptimizer& side, int log2_scale, const GuardedBuffer& grad,
+                       TrajectoryHash& hash) {
+    const Buffers update = by_id(side.exposed(Phase::update));
+    std::vector<GuardedBuffer> collected;
+    collected.push_back(grad_maker_.collector().collect(update.at(BufferId::master).view));
+    for (const BufferId id : state_ids) {
+      // A candidate that hides state is reported by compare_phase; its hash is then simply another one.
+      if (update.count(id) > 0) collected.push_back(grad_maker_.collector().collect(update.at(id).view));
+    }
+    collected.push_back(collect_params(side));
+    if (comms_.harness->rank() != 0) return;
+    TrajectoryHash::Scalars s;
+    s.step = step;
+    const Buffers prepared = by_id(side.exposed(Phase::prepare));
+    s.step_scalars = prepared.at(BufferId::step_scalars).view;
+    if (update.count(BufferId::tensor_steps) > 0) s.tensor_steps = update.at(BufferId::tensor_steps).view;
+    s.found_inf = read<std::uint32_t>(by_id(side.exposed(Phase::unscale)), BufferId::found_inf) != 0;
+    s.skipped = side.skipped();
+    s.grad_norm = read<double>(by_id(side.exposed(Phase::norm)), BufferId::grad_norm);
+    s.clip_coef = read<float>(by_id(side.exposed(Phase::clip)), BufferId::clip_coef);
+    s.log2_loss_scale = log2_scale;
+    std::vector<TensorView> views = {grad.view()};
+    for (const GuardedBuffer& buffer : collected) views.push_back(buffer.view());
+    hash.add_step(s, experiment_.layout(), views);
+  };
+  add(*reference_, scales.reference, reference_grad, reference_hash_);
+  add(*candidate_, scales.candidate, candidate_grad, candidate_hash_);
+}
+
+}  // namespace zeroproof::verification

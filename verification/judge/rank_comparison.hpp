@@ -1,0 +1,142 @@
+#pragma once
+// Reference and candidate of one rank, run side by side and compared after every phase.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/step/distributed_optimizer.hpp"
+#include "reference/dense_optimizer.hpp"
+#include "reference/distributed_optimizer.hpp"
+#include "verification/case/case_layout.hpp"
+#include "verification/compare/judge.hpp"
+#include "verification/gradients/step_grads.hpp"
+#include "verification/judge/exact_sums.hpp"
+#include "verification/judge/rank_groups.hpp"
+
+namespace zeroproof::verification {
+
+/// The trajectory hash of CONTRACT.md.
+class TrajectoryHash {
+ public:
+  explicit TrajectoryHash(GradSum grad_sum = GradSum::tree);
+
+  struct Scalars {
+    std::int64_t step = 0;
+    TensorView step_scalars;  ///< 15 words, or 15 for every tensor
+    int log2_loss_scale = 0;
+    bool found_inf = false;
+    bool skipped = false;
+    double grad_norm = 0;
+    float clip_coef = 0;
+    TensorView tensor_steps;  ///< under missing_grad = skip, else empty
+  };
+
+  /// buffers: G, master, the rule's state in the order of R6, param; each [padded_numel].
+  void add_step(const Scalars& scalars, const FlatLayout& layout, const std::vector<TensorView>& buffers);
+
+  Digest digest() const { return hasher_.digest(); }
+
+ private:
+  Hasher hasher_;
+};
+
+class RankComparison {
+ public:
+  struct Communicators {
+    Communicator* reference;
+    Communicator* candidate;
+    Communicator* harness;
+  };
+  using MakeOptimizer = std::function<std::unique_ptr<DistributedOptimizer>(const OptimizerSetup&)>;
+
+  /// `make_candidate` builds the candidate. `make_reference` builds what it is compared with: only who tests the judge
+  /// has another one.
+  RankComparison(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
+                 const Communicators& comms, int omp_threads, const MakeOptimizer& make_candidate,
+                 const MakeOptimizer& make_reference = reference::make_distributed_optimizer);
+
+  /// Runs one step of both sides. `truth` is the undistributed optimizer after the same step, or nullptr.
+  /// Collective over the ranks of the case.
+  void run_step(std::int64_t step, GradCache& leaves, const reference::DenseOptimizer* truth);
+
+  /// True when a free run cannot go on: the two sides disagree about skipping.
+  bool stopped() const { return stopped_; }
+
+  const std::vector<PhaseTally>& tallies() const { return tallies_; }
+  const std::optional<Divergence>& divergence() const { return judge_.first(); }
+  const StepTiming& timing() const { return timing_; }
+  Digest reference_hash() const { return reference_hash_.digest(); }
+  Digest candidate_hash() const { return candidate_hash_.digest(); }
+  std::int64_t skipped_steps() const { return skipped_steps_; }
+  std::int64_t clipped_steps() const { return clipped_steps_; }
+  std::int64_t growths() const { return growths_; }
+  std::int64_t updated_elements() const { return updated_elements_; }
+  std::int64_t moved_elements() const { return moved_elements_; }
+  std::int64_t nan_elements() const { return nan_elements_; }
+
+ private:
+  using Buffers = std::map<BufferId, ExposedBuffer>;
+
+  void run_phase(std::int64_t step, Phase phase, GradSource& for_reference, GradSource& for_candidate,
+                 const reference::DenseOptimizer* truth);
+  void compare_loaded_state();
+  Comparison compare_buffers(const ExposedBuffer& reference, const ExposedBuffer& candidate) const;
+  void compare_phase(std::int64_t step, Phase phase, const Buffers& reference, const Buffers& candidate,
+                     const reference::DenseOptimizer* truth);
+  void compare_with_truth(std::int64_t step, Phase phase, const Buffers& reference,
+                          const reference::DenseOptimizer& truth);
+  /// The pieces whose norm the candidate left out or counted twice, if that is what happened; "" if not, or unknown.
+  std::string norm_difference(Phase phase, const Buffers& candidate,
+                              const reference::DenseOptimizer* truth) const;
+  void check_write_set(std::int64_t step, Phase phase);
+  void check_red_zones(std::int64_t step, Phase phase);
+  void check_padding(std::int64_t step, Phase phase, const Buffers& candidate);
+  void overwrite(const Buffers& reference, const Buffers& candidate);
+  void remember_storage();
+  void count(const Buffers& reference, Phase phase);
+  Divergence place(std::int64_t step, Phase phase, std::string_view buffer, const std::string& what) const;
+  /// Notes something that is wrong although no element is; nothing if `what` is empty.
+  void note_problem(std::int64_t step, Phase phase, std::string_view buffer, const std::string& what);
+  void check_skipped_scalars(std::int64_t step);
+  void load_first_state();
+  GuardedBuffer collect_params(DistributedOptimizer& side);
+  const CaseLayout::Local& local() const { return layout_.local(place_.tp_rank); }
+  /// Counts a comparison of elements of a buffer; the first that differs is named by parameter and global index.
+  void count_comparison(const Comparison& comparison, const ExposedBuffer& buffer, Divergence at);
+  std::vector<Piece> pieces_of(const ExposedBuffer& buffer) const;
+  PhaseTally& tally(Phase phase, BufferId buffer, const char* against);
+  /// Exponents of the loss scales the leaves of this step were made with.
+  struct Scales {
+    int reference;
+    int candidate;
+  };
+  void hash_step(std::int64_t step, const Scales& scales, const GuardedBuffer& reference_grad,
+                 const GuardedBuffer& candidate_grad);
+
+  const Experiment& experiment_;
+  CaseSpec spec_;
+  const CaseLayout& layout_;
+  Communicators comms_;
+  const RankCoords place_;
+  RankGroups reference_groups_, candidate_groups_, harness_groups_;
+  GradMaker grad_maker_;
+  OptimizerSetup harness_setup_;  // where this rank stands, in the harness's groups
+  ExactSums exact_sums_;          // of the step's leaves, with native sums
+  std::unique_ptr<DistributedOptimizer> reference_;
+  std::unique_ptr<DistributedOptimizer> candidate_;
+  std::vector<ExposedBuffer> storage_;
+  std::vector<std::vector<std::byte>> stored_;  // what storage_ held after the last phase
+  std::vector<float> master_before_;
+  std::vector<PhaseTally> tallies_;
+  Judge judge_;
+  TrajectoryHash reference_hash_{spec_.place.grad_sum}, candidate_hash_{spec_.place.grad_sum};
+  StepTiming timing_;
+  bool stopped_ = false;
+  std::int64_t skipped_steps_ = 0, clipped_steps_ = 0, growths_ = 0;
+  std::int64_t updated_elements_ = 0, moved_elements_ = 0, nan_elements_ = 0;
+};
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,99 @@
+#include <cstring>
+
+#include "verification/case/case_layout.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+std::int64_t total(const std::vector<FlatRange>& ranges) {
+  std::int64_t numel = 0;
+  for (const FlatRange& range : ranges) numel += range.numel();
+  return numel;
+}
+
+void copy_elements(const std::byte* from, std::int64_t from_begin, const TensorView& to,
+                   std::int64_t to_begin, std::int64_t numel) {
+  const std::int64_t width = num_bytes(to.dtype);
+  std::memcpy(static_cast<std::byte*>(to.data) + to_begin * width, from + from_begin * width,
+              static_cast<std::size_t>(numel * width));
+}
+
+}  // namespace
+
+std::vector<FlatRange> StateCollector::owned(int rank) const {
+  const RankCoords place = layout_.place(rank);
+  const CaseLayout::Local& local = layout_.local(place.tp_rank);
+  if (stage_ > 0) return local.shards.shard(place.shard_rank);
+  if (local.layout.padded_numel() == 0) return {};
+  return {{0, local.layout.padded_numel()}};
+}
+
+GuardedBuffer StateCollector::collect(const TensorView& mine) {
+  const int world = comm_.world_size();
+  const bool root = comm_.rank() == 0;
+  // One copy of everything is enough here (each is compared with the reference on its own rank): the first instance's,
+  // and in stage 0 its first rank's.
+  const auto sends = [&](int rank) {
+    const RankCoords place = layout_.place(rank);
+    return place.instance == 0 && (stage_ > 0 || place.shard_rank == 0);
+  };
+  const std::int64_t width = num_bytes(mine.dtype);
+  std::vector<std::vector<std::byte>> incoming(static_cast<std::size_t>(world));
+  std::vector<Span<const std::byte>> send(static_cast<std::size_t>(world));
+  std::vector<Span<std::byte>> receive(static_cast<std::size_t>(world));
+  if (sends(comm_.rank())) {
+    send[0] = {static_cast<const std::byte*>(mine.data),
+               static_cast<std::size_t>(total(owned(comm_.rank())) * width)};
+  }
+  for (int rank = 0; root && rank < world; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    if (sends(rank)) incoming[r].resize(static_cast<std::size_t>(total(owned(rank)) * width));
+    receive[r] = incoming[r];
+  }
+  comm_.all_to_all(send, receive);
+  if (!root) return {};
+  GuardedBuffer full(whole_.padded_numel(), mine.dtype);
+  for (int rank = 0; rank < world; ++rank) {
+    if (!sends(rank)) continue;
+    const int tp_rank = layout_.place(rank).tp_rank;
+    for (const Piece& piece : layout_.local(tp_rank).layout.pieces(owned(rank))) {
+      layout_.for_runs(tp_rank, piece, [&](std::int64_t from, std::int64_t to, std::int64_t numel) {
+        copy_elements(incoming[static_cast<std::size_t>(rank)].data(), from, full.view(), to, numel);
+      });
+    }
+  }
+  return full;
+}
+
+GuardedBuffer StateCollector::gather(const TensorView& mine) {
+  const int world = comm_.world_size();
+  const RankCoords here = layout_.place(comm_.rank());
+  const auto together = [&](const RankCoords& a, const RankCoords& b) {
+    return a.instance == b.instance && a.tp_rank == b.tp_rank;
+  };
+  const std::int64_t width = num_bytes(mine.dtype);
+  std::vector<std::vector<std::byte>> incoming(static_cast<std::size_t>(world));
+  std::vector<Span<const std::byte>> send(static_cast<std::size_t>(world));
+  std::vector<Span<std::byte>> receive(static_cast<std::size_t>(world));
+  for (int rank = 0; rank < world; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    if (!together(here, layout_.place(rank))) continue;
+    send[r] = {static_cast<const std::byte*>(mine.data),
+               static_cast<std::size_t>(total(owned(comm_.rank())) * width)};
+    incoming[r].resize(static_cast<std::size_t>(total(owned(rank)) * width));
+    receive[r] = incoming[r];
+  }
+  comm_.all_to_all(send, receive);
+  const FlatLayout& layout = layout_.local(here.tp_rank).layout;
+  GuardedBuffer full(layout.padded_numel(), mine.dtype);
+  for (int rank = 0; rank < world; ++rank) {
+    if (!together(here, layout_.place(rank))) continue;
+    for (const Piece& piece : layout.pieces(owned(rank))) {
+      copy_elements(incoming[static_cast<std::size_t>(rank)].data(), piece.local_begin, full.view(),
+                    piece.global_begin, piece.numel);
+    }
+  }
+  return full;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,30 @@
+#include <limits>
+
+#include "verification/judge/rank_comparison.hpp"
+#include "verification/program/contract_version.hpp"
+
+namespace zeroproof::verification {
+TrajectoryHash::TrajectoryHash(GradSum grad_sum) {
+  hasher_.add(std::uint64_t{contract_version});
+  if (grad_sum == GradSum::binned) hasher_.add(std::uint64_t{0x62696E6E6564});  // "binned"
+}
+
+void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout,
+                              const std::vector<TensorView>& buffers) {
+  hasher_.add(static_cast<std::uint64_t>(s.step));
+  hasher_.add(s.step_scalars);
+  hasher_.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(s.log2_loss_scale)));
+  hasher_.add(std::uint64_t{s.found_inf ? 1U : 0U});
+  hasher_.add(s.skipped ? std::numeric_limits<double>::quiet_NaN() : s.grad_norm);
+  float coef = s.skipped ? std::numeric_limits<float>::quiet_NaN() : s.clip_coef;
+  hasher_.add(TensorView{&coef, DType::fp32, 1});
+  if (s.tensor_steps.numel > 0) hasher_.add(s.tensor_steps);
+  for (const TensorSlot& slot : layout.tensors()) {
+    for (const TensorView& view : buffers) {
+      hasher_.add(TensorView{static_cast<std::byte*>(view.data) + slot.begin * num_bytes(view.dtype),
+                             view.dtype, slot.numel});
+    }
+  }
+}
+
+}  // namespace zeroproof::verification

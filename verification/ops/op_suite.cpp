@@ -1,0 +1,59 @@
+#include "verification/ops/op_suite.hpp"
+
+#include <algorithm>
+
+#include "verification/case/experiment.hpp"
+#include "verification/ops/op_case.hpp"
+#include "verification/report/group_table.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+class OpSuite final : public Suite {
+ public:
+  std::string name() const override { return "op"; }
+
+  bool means(const std::string& pattern) const override {
+    return Suite::means(pattern) || find_op(pattern) != nullptr;
+  }
+
+  std::vector<std::string> words() const override {
+    std::vector<std::string> words = {"op"};
+    for (const Op& op : all_ops()) words.push_back(op.name);
+    return words;
+  }
+
+  std::vector<std::string> ids(const VerifyOptions& options, const std::string& pattern) const override {
+    std::vector<std::string> ids;
+    if (pattern.empty()) return ids;
+    for (const OpCaseSpec& spec : op_cases(pattern)) {
+      if (options.wants(spec.device ? Twin::device : Twin::host)) ids.push_back(spec.id());
+    }
+    return ids;
+  }
+
+  void run(const VerifyOptions& options, const std::vector<std::string>& ids, RunReport& report,
+           const ProgressSink& progress) const override {
+    OpRunOptions run;
+    run.seed = config_of(options, workload_names().front()).seed;
+    run.fault = options.fault;
+    run.replay_line = [&](const std::string& id) { return replay_line(options, id); };
+    run.progress = progress;
+    std::vector<OpCaseSpec> cases;
+    for (const std::string& id : ids) cases.push_back(op_cases(id).front());
+    for (Result& result : run_op_cases(cases, run)) report.results.push_back(std::move(result));
+  }
+
+  std::string table(const RunReport& report, const TextStyle& style) const override {
+    return group_table(report, name(), "operations", "operation", style.colour);
+  }
+};
+
+}  // namespace
+
+const Suite& op_suite() {
+  static const OpSuite suite;
+  return suite;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "verification/case/suite.hpp"
+
+namespace zeroproof::verification {
+
+/// Operations one at a time: "op/adamw_update/host/x86-64-v3/fill:ties". The name of an operation means all its cases.
+const Suite& op_suite();
+
+}  // namespace zeroproof::verification

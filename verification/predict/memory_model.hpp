@@ -1,0 +1,14 @@
+#pragma once
+// Bytes one rank holds in a step, computed from its shape.
+
+#include "common/step/memory_use.hpp"
+
+namespace zeroproof {
+
+struct PredictedStep;
+
+/// Bytes a rank holds after a step (now) and at most (peak), as DistributedOptimizer::memory() counts them.
+/// at_peak, if not null: what the peak of the sum is made of.
+MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak = nullptr);
+
+}  // namespace zeroproof

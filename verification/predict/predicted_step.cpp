@@ -1,0 +1,137 @@
+#include "verification/predict/predicted_step.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "common/base/error.hpp"
+#include "common/step/distributed_optimizer.hpp"
+#include "common/step/kept_buffers.hpp"
+
+namespace zeroproof {
+namespace {
+
+std::int64_t overlap(const FlatRange& a, const FlatRange& b) {
+  return std::max<std::int64_t>(0, std::min(a.end, b.end) - std::max(a.begin, b.begin));
+}
+
+/// Joins neighbours; the rank's part of a bucket is split if more than one range is left.
+bool is_split(const std::vector<FlatRange>& owned) {
+  for (std::size_t i = 1; i < owned.size(); ++i) {
+    if (owned[i].begin != owned[i - 1].end) return true;
+  }
+  return false;
+}
+
+void set_model(PredictedStep& shape, const OptimizerSetup& setup) {
+  const FlatLayout& layout = *setup.layout;
+  shape.numel = layout.numel();
+  shape.num_tensors = static_cast<std::int64_t>(layout.tensors().size());
+  shape.scalar_sets = shape.skips_missing ? shape.num_tensors : setup.groups.count();
+  for (std::size_t i = 0; shape.tp_size > 1 && i < layout.tensors().size(); ++i) {
+    const TensorSlot& slot = layout.tensors()[i];
+    if (!setup.placement.empty() && !setup.placement[i].tp_replicated) continue;
+    add_tp_replicated(shape, {slot.begin, slot.begin + slot.numel});
+  }
+}
+
+}  // namespace
+
+FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank) {
+  const std::int64_t chunks = bucket.numel() / layout_alignment;
+  return {bucket.begin + chunks * rank / world_size * layout_alignment,
+          bucket.begin + chunks * (rank + 1) / world_size * layout_alignment};
+}
+
+void set_contract_buckets(PredictedStep& shape, std::int64_t padded_numel, std::int64_t bucket_numel) {
+  ZP_CHECK(bucket_numel >= layout_alignment && bucket_numel % layout_alignment == 0,
+           ErrorCode::invalid_argument, "bucket_numel is " + std::to_string(bucket_numel),
+           "buckets are cut at multiples of " + std::to_string(layout_alignment),
+           "use a positive multiple of " + std::to_string(layout_alignment));
+  ZP_CHECK(padded_numel >= 0 && padded_numel % layout_alignment == 0, ErrorCode::invalid_argument,
+           "padded_numel is " + std::to_string(padded_numel),
+           "shards are cut at multiples of " + std::to_string(layout_alignment),
+           "pass FlatLayout::padded_numel()");
+  shape.padded_numel = padded_numel;
+  shape.buckets.clear();
+  shape.shard_numel = 0;
+  for (std::int64_t begin = 0; begin < padded_numel; begin += std::min(bucket_numel, padded_numel - begin)) {
+    const FlatRange range{begin, begin + std::min(bucket_numel, padded_numel - begin)};
+    const std::int64_t owned = contract_slice(range, shape.world_size, shape.rank).numel();
+    const std::int64_t owners = std::min<std::int64_t>(range.numel() / layout_alignment, shape.world_size);
+    BucketShape bucket{range, owned, range.numel(), owners};
+    bucket.quads = (range.numel() - owned) / 4;  // parts are multiples of 1024
+    shape.buckets.push_back(bucket);
+    shape.shard_numel += owned;
+  }
+}
+
+void add_tp_replicated(PredictedStep& shape, const FlatRange& elements) {
+  auto at = std::lower_bound(
+      shape.buckets.begin(), shape.buckets.end(), elements.begin,
+      [](const BucketShape& bucket, std::int64_t begin) { return bucket.range.end <= begin; });
+  for (; at != shape.buckets.end() && at->range.begin < elements.end; ++at) {
+    at->tp_replicated += overlap(at->range, elements);
+  }
+}
+
+void set_buckets(PredictedStep& shape, const ShardMap& shards) {
+  shape.padded_numel = shards.padded_numel();
+  shape.shard_numel = shards.shard_numel(shape.rank);
+  shape.buckets.clear();
+  for (std::size_t b = 0; b < shards.buckets().size(); ++b) {
+    BucketShape bucket;
+    bucket.range = shards.buckets()[b];
+    std::int64_t end = bucket.range.begin;
+    for (int rank = 0; rank < shards.world_size(); ++rank) {
+      const std::vector<FlatRange>& owned = shards.owned(b, rank);
+      const std::int64_t numel = shards.owned_numel(b, rank);
+      bucket.owned_by_all += numel;
+      bucket.owners += numel > 0 ? 1 : 0;
+      if (is_split(owned)) bucket.split += numel;
+      if (!owned.empty()) bucket.in_order = bucket.in_order && !is_split(owned) && owned.front().begin == end;
+      if (!owned.empty()) end = owned.back().end;
+      if (rank != shape.rank) {
+        bucket.quads += (numel + 3) / 4;
+        continue;
+      }
+      bucket.owned = numel;
+      if (is_split(owned)) bucket.split_here = numel;
+    }
+    shape.buckets.push_back(bucket);
+  }
+}
+
+int state_buffer_count(const OptimizerHyper& hyper) { return static_cast<int>(kept_buffers(hyper).size()); }
+
+PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* model) {
+  ZP_CHECK(setup.layout != nullptr && setup.shards != nullptr && setup.comm != nullptr,
+           ErrorCode::invalid_argument, "the setup has no layout, shard map or communicator",
+           "bytes depend on all three", "set them in OptimizerSetup");
+  PredictedStep shape;
+  shape.stage = setup.stage;
+  shape.world_size = setup.comm->world_size();
+  shape.rank = setup.comm->rank();
+  shape.instances = setup.replicas == nullptr ? 1 : setup.replicas->world_size();
+  shape.instance = setup.replicas == nullptr ? 0 : setup.replicas->rank();
+  shape.tp_size = setup.tp == nullptr ? 1 : setup.tp->world_size();
+  shape.cp = setup.cp;
+  shape.order = setup.order;
+  shape.grad_sum = setup.grad_sum;
+  shape.overlap = setup.overlap;
+  shape.param_dtype = setup.param_dtype;
+  shape.grad_dtype = setup.grad_dtype;
+  shape.micro_batches = setup.micro_batches;
+  shape.state_buffers = state_buffer_count(setup.hyper);
+  shape.norm = setup.hyper.norm;
+  shape.counts_tokens = setup.loss_reduction == LossReduction::tokens;
+  shape.skips_missing = setup.missing_grad == MissingGrad::skip;
+  set_buckets(shape, *setup.shards);
+  set_model(shape, setup);
+  const MapOwnership ownership(*setup.shards);
+  const std::vector<FlatRange> units = model == nullptr ? std::vector<FlatRange>{} : model->units();
+  const std::vector<int> visits = model == nullptr ? std::vector<int>{} : model->visits();
+  set_units({&shape}, *setup.layout, ownership, units, visits, setup.persistent_numel);
+  return shape;
+}
+
+}  // namespace zeroproof

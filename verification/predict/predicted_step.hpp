@@ -1,0 +1,193 @@
+#pragma once
+// What the bytes of a step depend on: no values, no buffers. Memory and traffic are computed from it alone.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "common/base/dtype.hpp"
+#include "common/layout/flat_layout.hpp"
+#include "common/layout/shard_map.hpp"
+#include "common/step/policy.hpp"
+
+namespace zeroproof {
+
+struct OptimizerSetup;
+class LayeredModel;
+
+/// A bucket and its owners.
+struct BucketShape {
+  FlatRange range;
+  std::int64_t owned = 0;         ///< elements of this rank, padding included
+  std::int64_t owned_by_all = 0;  ///< of all ranks; less than the range where padding has no owner
+  std::int64_t owners = 0;        ///< ranks that own something of it
+  std::int64_t split = 0;         ///< elements of all ranks whose part is more than one range
+  std::int64_t split_here = 0;    ///< of this rank, if its part is
+  std::int64_t quads = 0;         ///< sum over the other ranks of ceil(elements / 4)
+  bool in_order = true;  ///< the parts, in rank order, follow each other from the start of the bucket
+  std::int64_t tp_replicated = 0;  ///< elements of tensors that every TP rank has whole; 0 without TP
+
+  std::int64_t owned_by_others() const { return owned_by_all - owned; }
+  std::int64_t other_owners() const { return owners - (owned > 0 ? 1 : 0); }
+};
+
+/// Parameters that are made whole from shards together: a unit, or the persistent tensors. A rank's part is
+/// in stretches that follow each other both in its shard and in the whole; padding is in none.
+struct GatherShape {
+  FlatRange range;          ///< of a unit
+  std::int64_t owned = 0;   ///< elements of this rank
+  std::int64_t all = 0;     ///< of all ranks
+  std::int64_t split = 0;   ///< of all ranks that have more than one stretch
+  std::int64_t owners = 0;  ///< ranks that have elements
+};
+
+/// One rank of one run, as far as bytes go.
+struct PredictedStep {
+  int stage = 0;
+  int world_size = 1;  ///< ranks the state is sharded over
+  int rank = 0;        ///< this one, among them
+  int instances = 1;
+  int instance = 0;
+  int tp_size = 1;
+  int cp = 1;  ///< CP ranks per micro-batch
+  MicroBatchOrder order = MicroBatchOrder::by_stage;
+  GradSum grad_sum = GradSum::tree;
+  bool overlap = false;
+  DType param_dtype = DType::bf16;
+  DType grad_dtype = DType::fp32;
+  std::int64_t micro_batches = 1;  ///< M
+  int state_buffers = 2;           ///< fp32 buffers of the rule besides the master (R6)
+  NormForm norm = NormForm::chunk1024;
+  bool counts_tokens = false;    ///< loss_reduction = tokens
+  bool skips_missing = false;    ///< missing_grad = skip
+  std::int64_t scalar_sets = 1;  ///< sets of step scalars: groups, or tensors under missing_grad = skip (R5)
+
+  std::int64_t numel = 0;         ///< elements of all tensors
+  std::int64_t padded_numel = 0;  ///< with padding
+  std::int64_t num_tensors = 0;
+  std::int64_t shard_numel = 0;      ///< of this rank, padding included
+  std::vector<BucketShape> buckets;  ///< in increasing order
+  std::vector<GatherShape> units;    ///< of a LayeredModel; empty: leaves come whole
+  std::vector<int> visits;           ///< units in the order of the forward pass
+  std::vector<bool> stays;           ///< [units] stage 3: has elements, and every tensor of it is persistent
+  GatherShape persistent;            ///< stage 3: tensors that stay whole on every rank, one after another
+
+  bool layered() const { return !units.empty(); }
+  /// Leaves stay on the rank that computed them until the step's last one is there (R11); CP parts that go into bins
+  /// meet on their owners before.
+  bool keeps_leaves() const {
+    return grad_sum == GradSum::native || (stage <= 1 && (grad_sum == GradSum::tree || cp == 1));
+  }
+  /// Reductions of leaves that do not stay, one for every leaf a rank has at most.
+  std::int64_t micro_steps() const { return (micro_batches * cp + data_ranks() - 1) / data_ranks(); }
+  bool strided() const {
+    return order == MicroBatchOrder::strided || (order == MicroBatchOrder::by_stage && stage >= 2);
+  }
+  std::int64_t data_ranks() const { return std::int64_t{instances} * world_size; }
+  /// What this rank keeps state for: everything in stage 0.
+  std::int64_t kept_numel() const { return stage == 0 ? padded_numel : shard_numel; }
+};
+
+/// What a rank owns of a bucket of the contract's layout, whose length is a multiple of 1024.
+FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank);
+
+/// Sets padded_numel, buckets and shard_numel for the contract's layout without a shard map: any number of
+/// ranks in the time of one. world_size and rank must be set. Errors: invalid_argument as ShardMap's.
+void set_contract_buckets(PredictedStep& shape, std::int64_t padded_numel, std::int64_t bucket_numel);
+
+/// The same for any shard map; shape.world_size must be the map's.
+void set_buckets(PredictedStep& shape, const ShardMap& shards);
+
+/// Counts the elements of a tensor that every TP rank has whole. After the buckets are set.
+void add_tp_replicated(PredictedStep& shape, const FlatRange& elements);
+
+/// Who owns a stretch of the global numbering, for one walk over a layout from its start.
+class Ownership {
+ public:
+  /// in_shard: where the part begins in its owner's shard.
+  using Use = std::function<void(int rank, const FlatRange& part, std::int64_t in_shard)>;
+
+  virtual ~Ownership() = default;
+  /// Parts of `stretch` with their owners, in increasing order; padding without an owner is left out.
+  virtual void parts(const FlatRange& stretch, const Use& use) const = 0;
+};
+
+/// Of the contract's layout, by formula.
+class ContractOwnership final : public Ownership {
+ public:
+  ContractOwnership(int world_size, std::int64_t padded_numel, std::int64_t bucket_numel)
+      : world_size_(world_size), padded_numel_(padded_numel), bucket_numel_(bucket_numel) {}
+  void parts(const FlatRange& stretch, const Use& use) const override;
+
+ private:
+  int world_size_;
+  std::int64_t padded_numel_;
+  std::int64_t bucket_numel_;
+};
+
+/// Of any shard map, which must outlive it.
+class MapOwnership final : public Ownership {
+ public:
+  explicit MapOwnership(const ShardMap& shards);
+  void parts(const FlatRange& stretch, const Use& use) const override;
+
+ private:
+  struct Owned {
+    FlatRange range;
+    int rank;
+    std::int64_t in_shard;
+  };
+  std::vector<Owned> owned_;  // in increasing order
+};
+
+/// Sets units, visits and what is persistent, for some ranks of one run: stage 3 keeps tensors of 1 to
+/// persistent_numel elements whole on every rank. units, visits: as LayeredModel's, empty for leaves that
+/// come whole.
+void set_units(const std::vector<PredictedStep*>& ranks, const FlatLayout& layout, const Ownership& ownership,
+               const std::vector<FlatRange>& units, const std::vector<int>& visits,
+               std::int64_t persistent_numel);
+
+/// Everything from a setup. model: the layered model of the leaf source, null if leaves come whole.
+/// Errors: invalid_argument if layout, shard map or communicator is missing.
+PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* model = nullptr);
+
+/// fp32 buffers that a rule keeps besides the master (R6): from 0, sgd without momentum, to 3, with amsgrad.
+int state_buffer_count(const OptimizerHyper& hyper);
+
+/// Micro-batches of a data rank in increasing order (R11), with CP ranks as in R11's context parallelism.
+std::vector<std::int64_t> micro_batches_of(const PredictedStep& shape, std::int64_t data_rank);
+
+/// The stack of R11, without values.
+class NodeCount {
+ public:
+  /// Pushes a leaf. Returns how many entries are combined with it, one after another.
+  std::int64_t push(std::int64_t leaf);
+  std::int64_t size() const { return static_cast<std::int64_t>(stack_.size()); }
+
+ private:
+  struct Node {
+    int level;
+    std::int64_t index;
+  };
+  std::vector<Node> stack_;
+};
+
+/// Nodes of the canonical tree on a holder's stack [ZeRO:nodes].
+struct StackUse {
+  std::int64_t left = 0;  ///< after everything was pushed: the maximal nodes
+  std::int64_t peak = 0;  ///< at most, the node just pushed included, before it is combined
+};
+
+/// Pushes leaves with these numbers, in this order.
+StackUse stack_use(const std::vector<std::int64_t>& leaves);
+
+/// Leaf numbers of the tree (R11, u = j * cp + c) that a data rank supplies.
+std::vector<std::int64_t> leaves_of(const PredictedStep& shape, std::int64_t data_rank);
+
+/// Nodes left when one instance has pushed all its leaves, in increasing order.
+std::int64_t instance_nodes(const PredictedStep& shape, int instance);
+
+/// Bytes of R11's bins: hi and lo, and top padded to a word for every four elements.
+inline std::int64_t bin_bytes(std::int64_t numel) { return 8 * numel + (numel + 3) / 4 * 4; }
+
+}  // namespace zeroproof

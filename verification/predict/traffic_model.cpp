@@ -1,0 +1,259 @@
+#include "verification/predict/traffic_model.hpp"
+
+#include <array>
+#include <utility>
+
+#include "verification/predict/layered_walk.hpp"
+
+namespace zeroproof {
+namespace {
+
+constexpr std::int64_t word_bytes = 8;  // all_reduce works on 64-bit words
+constexpr std::int64_t digest_bytes = 16;
+constexpr std::int64_t node_bytes = 4;  // inner nodes travel as fp32
+
+/// One rank's collectives, phase by phase.
+class TrafficWalk {
+ public:
+  explicit TrafficWalk(const PredictedStep& shape) : shape_(shape) {
+    for (int rank = 0; rank < shape.world_size; ++rank) {
+      const std::int64_t data_rank = std::int64_t{shape.instance} * shape.world_size + rank;
+      const std::vector<std::int64_t> leaves = leaves_of(shape, data_rank);
+      const auto count = static_cast<std::int64_t>(leaves.size());
+      const std::int64_t nodes = stack_use(leaves).left;
+      (rank == shape.rank ? my_leaves_ : other_leaves_) += count;
+      (rank == shape.rank ? my_nodes_ : other_nodes_) += nodes;
+      if (rank != shape.rank && nodes > 0) ++other_holders_;
+    }
+  }
+
+  StepTraffic all(bool skipped) {
+    prepare();
+    if (shape_.layered() && shape_.stage == 3) gather_units();
+    tp_parts();
+    if (shape_.grad_sum == GradSum::native) {
+      add_natively();
+    } else {
+      shape_.keeps_leaves() ? send_nodes() : send_leaves();
+      instances();
+    }
+    if (shape_.stage == 0) gather_buckets(Phase::reduce, "sums", node_bytes);
+    words(Phase::unscale, CommGroup::shards, 1, "found_inf");
+    words(Phase::unscale, CommGroup::instances, 1, "found_inf");
+    words(Phase::unscale, CommGroup::tp, 1, "found_inf");
+    if (skipped) return std::move(traffic_);
+    const std::int64_t norm_words = shape_.norm == NormForm::inf ? 1 : 23;
+    if (shape_.stage != 0) words(Phase::norm, CommGroup::shards, norm_words, "norm");
+    words(Phase::norm, CommGroup::tp, norm_words, "norm");
+    gather_parameters();
+    return std::move(traffic_);
+  }
+
+ private:
+  std::int64_t ranks_of(CommGroup group) const {
+    return group == CommGroup::shards      ? shape_.world_size
+           : group == CommGroup::instances ? shape_.instances
+                                           : shape_.tp_size;
+  }
+
+  /// The line of this purpose, made if it is not there; null for a group of one rank.
+  TrafficLine* line(Phase phase, CommGroup group, Collective collective, std::string_view what) {
+    if (ranks_of(group) == 1) return nullptr;
+    for (TrafficLine& old : traffic_.lines) {
+      if (old.phase == phase && old.group == group && old.collective == collective && old.what == what)
+        return &old;
+    }
+    traffic_.lines.push_back({phase, group, collective, what, 0, 0, 0, 0, 0});
+    return &traffic_.lines.back();
+  }
+
+  /// A block of `mine` bytes to every other rank, and together `others` bytes from `senders` of them.
+  void add_gather(TrafficLine* line, std::int64_t mine, std::int64_t others, std::int64_t senders) {
+    if (line == nullptr) return;
+    const std::int64_t ranks = ranks_of(line->group) - 1;
+    ++line->calls;
+    line->messages += mine > 0 ? ranks : 0;
+    line->messages_received += others > 0 ? senders : 0;
+    line->sent_bytes += mine * ranks;
+    line->received_bytes += others;
+  }
+
+  void words(Phase phase, CommGroup group, std::int64_t count, std::string_view what) {
+    const std::int64_t bytes = word_bytes * count;
+    const std::int64_t others = ranks_of(group) - 1;
+    add_gather(line(phase, group, Collective::all_reduce, what), bytes, bytes * others, others);
+  }
+
+  /// A digest of the scalars, which every group passes on with those it has heard of; and what is summed or
+  /// combined over micro-batches.
+  void prepare() {
+    std::int64_t known = digest_bytes;
+    for (const CommGroup group : {CommGroup::tp, CommGroup::shards, CommGroup::instances}) {
+      const std::int64_t others = known * (ranks_of(group) - 1);
+      add_gather(line(Phase::prepare, group, Collective::all_gather, "scalars"), known, others,
+                 ranks_of(group) - 1);
+      known += others;
+      if (shape_.counts_tokens && group != CommGroup::tp) words(Phase::prepare, group, 1, "tokens");
+      if (shape_.skips_missing) words(Phase::prepare, group, (shape_.num_tensors + 63) / 64, "missing");
+    }
+  }
+
+  /// Stages 0 and 1: what is left on the stacks, once per step.
+  void send_nodes() {
+    TrafficLine* const sent = line(Phase::reduce, CommGroup::shards, Collective::all_to_all,
+                                   shape_.grad_sum == GradSum::tree ? "nodes" : "bins");
+    for (const BucketShape& bucket : shape_.buckets) {
+      if (sent == nullptr) return;
+      ++sent->calls;
+      sent->messages += my_nodes_ > 0 ? bucket.other_owners() : 0;
+      sent->messages_received += bucket.owned > 0 ? other_holders_ : 0;
+      if (shape_.grad_sum == GradSum::tree) {
+        sent->sent_bytes += node_bytes * my_nodes_ * bucket.owned_by_others();
+        sent->received_bytes += node_bytes * other_nodes_ * bucket.owned;
+      } else {
+        sent->sent_bytes += my_nodes_ > 0 ? 8 * bucket.owned_by_others() + 4 * bucket.quads : 0;
+        sent->received_bytes += other_holders_ * bin_bytes(bucket.owned);
+      }
+    }
+  }
+
+  /// Stages 2 and 3: every leaf by itself, in the gradient dtype unless parts of TP ranks were added to it.
+  void send_leaves() {
+    TrafficLine* const sent = line(Phase::reduce, CommGroup::shards, Collective::all_to_all, "leaves");
+    for (const BucketShape& bucket : shape_.buckets) {
+      if (sent == nullptr) return;
+      const std::int64_t width = bucket.tp_replicated > 0 ? node_bytes : num_bytes(shape_.grad_dtype);
+      sent->calls += shape_.micro_steps();
+      sent->messages += my_leaves_ * bucket.other_owners();
+      sent->messages_received += bucket.owned > 0 ? other_leaves_ : 0;
+      sent->sent_bytes += width * my_leaves_ * bucket.owned_by_others();
+      sent->received_bytes += width * other_leaves_ * bucket.owned;
+    }
+  }
+
+  /// Parts that every TP rank has of the gradient of what TP does not cut.
+  void tp_parts() {
+    for (const BucketShape& bucket : shape_.buckets) {
+      if (bucket.tp_replicated == 0) continue;
+      const std::int64_t bytes = bucket.tp_replicated * num_bytes(shape_.grad_dtype);
+      for (std::int64_t leaf = 0; leaf < my_leaves_; ++leaf) {
+        add_gather(line(Phase::reduce, CommGroup::tp, Collective::all_gather, "TP parts"), bytes,
+                   bytes * (shape_.tp_size - 1), shape_.tp_size - 1);
+      }
+    }
+  }
+
+  /// Native sums: the library adds over the shards, then every instance adds a share of what its rank owns
+  /// and hands it out.
+  void add_natively() {
+    for (const BucketShape& bucket : shape_.buckets) {
+      add_scatter(line(Phase::reduce, CommGroup::shards, Collective::reduce_scatter, "leaf sums"),
+                  bucket.other_owners(), bucket.owned_by_others(), bucket.owned);
+      if (shape_.instances == 1 || bucket.owned == 0) continue;
+      const auto end_of = [&](std::int64_t i) { return bucket.owned * i / shape_.instances; };
+      const std::int64_t mine = end_of(shape_.instance + 1) - end_of(shape_.instance);
+      std::int64_t sharers = 0;  // other instances whose share is not empty
+      for (int i = 0; i < shape_.instances; ++i)
+        sharers += i != shape_.instance && end_of(i + 1) > end_of(i) ? 1 : 0;
+      add_scatter(line(Phase::reduce, CommGroup::instances, Collective::reduce_scatter, "instance sums"),
+                  sharers, bucket.owned - mine, mine);
+      add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "instance sums"),
+                 node_bytes * mine, node_bytes * (bucket.owned - mine), sharers);
+    }
+  }
+
+  /// `owners` other ranks get together `others` elements; every rank sends me `mine`.
+  void add_scatter(TrafficLine* line, std::int64_t owners, std::int64_t others, std::int64_t mine) {
+    if (line == nullptr) return;
+    const std::int64_t ranks = ranks_of(line->group) - 1;
+    ++line->calls;
+    line->messages += owners;
+    line->messages_received += mine > 0 ? ranks : 0;
+    line->sent_bytes += node_bytes * others;
+    line->received_bytes += node_bytes * mine * ranks;
+  }
+
+  /// Owners of the same elements tell each other what their instance has left.
+  void instances() {
+    if (shape_.instances == 1) return;
+    std::int64_t mine = 0, others = 0, senders = 0;
+    for (int instance = 0; instance < shape_.instances; ++instance) {
+      const std::int64_t left = instance_nodes(shape_, instance);
+      (instance == shape_.instance ? mine : others) += left;
+      senders += instance != shape_.instance && left > 0 ? 1 : 0;
+    }
+    for (const BucketShape& bucket : shape_.buckets) {
+      if (bucket.owned == 0) continue;
+      if (shape_.grad_sum == GradSum::tree) {
+        add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "nodes"),
+                   node_bytes * mine * bucket.owned, node_bytes * others * bucket.owned, senders);
+      } else {
+        const std::int64_t bytes = bin_bytes(bucket.owned);
+        add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "bins"), bytes,
+                   (shape_.instances - 1) * bytes, shape_.instances - 1);
+      }
+    }
+  }
+
+  /// Stage 3: units are made whole in every micro-step, also on ranks that have no micro-batch in it.
+  void gather_units() {
+    const auto nothing = [](std::int64_t) {};
+    const LayeredEvents events{
+        nothing, nothing,
+        [&](std::size_t unit) { gather_shards(Phase::reduce, "units", shape_.units[unit]); },
+        [](std::size_t) {}};
+    for (std::int64_t i = 0; i < shape_.micro_steps(); ++i) walk_micro_step(shape_, true, events);
+  }
+
+  void gather_parameters() {
+    if (shape_.stage == 3) gather_shards(Phase::gather, "persistent", shape_.persistent);
+    if (shape_.stage != 1 && shape_.stage != 2) return;
+    gather_buckets(Phase::gather, "parameters", num_bytes(shape_.param_dtype));
+  }
+
+  void gather_shards(Phase phase, std::string_view what, const GatherShape& gathered) {
+    if (gathered.all == 0) return;
+    const std::int64_t width = num_bytes(shape_.param_dtype);
+    add_gather(line(phase, CommGroup::shards, Collective::all_gather, what), width * gathered.owned,
+               width * (gathered.all - gathered.owned), gathered.owners - (gathered.owned > 0 ? 1 : 0));
+  }
+
+  /// Every owner's part of every bucket.
+  void gather_buckets(Phase phase, std::string_view what, std::int64_t width) {
+    for (const BucketShape& bucket : shape_.buckets) {
+      add_gather(line(phase, CommGroup::shards, Collective::all_gather, what), width * bucket.owned,
+                 width * bucket.owned_by_others(), bucket.other_owners());
+    }
+  }
+
+  const PredictedStep& shape_;
+  StepTraffic traffic_;
+  std::int64_t my_leaves_ = 0, other_leaves_ = 0;  ///< of this instance
+  std::int64_t my_nodes_ = 0, other_nodes_ = 0;    ///< left on the stacks
+  std::int64_t other_holders_ = 0;                 ///< other ranks with a leaf
+};
+
+}  // namespace
+
+std::string_view name(CommGroup group) {
+  constexpr std::array<std::string_view, 3> names = {"shards", "instances", "tp"};
+  return names[static_cast<std::size_t>(group)];
+}
+
+std::int64_t StepTraffic::messages() const {
+  std::int64_t sum = 0;
+  for (const TrafficLine& line : lines) sum += line.messages;
+  return sum;
+}
+
+std::int64_t StepTraffic::sent_bytes() const {
+  std::int64_t sum = 0;
+  for (const TrafficLine& line : lines) sum += line.sent_bytes;
+  return sum;
+}
+
+StepTraffic predict_traffic(const PredictedStep& shape, bool skipped) {
+  return TrafficWalk(shape).all(skipped);
+}
+
+}  // namespace zeroproof

@@ -1,0 +1,60 @@
+#include "verification/program/capabilities.hpp"
+
+#include "common/base/fpenv.hpp"
+#include "common/base/parallel_for.hpp"
+#include "cuda/device/device.hpp"
+#include "cuda/host/isa.hpp"
+#include "verification/program/plant.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+std::string compiler() {
+#if defined(__clang__)
+  return "clang " __clang_version__;
+#elif defined(__GNUC__)
+  return "g++ " __VERSION__;
+#else
+  return "unknown";
+#endif
+}
+
+std::string instruction_sets() {
+  std::string text;
+  for (const Isa isa : cuda::host::supported_isas()) text += std::string(cuda::host::name(isa)) + " ";
+  return text + "(in use: " + std::string(cuda::host::name(cuda::host::best_isa())) + ")";
+}
+
+}  // namespace
+
+bool mpi_built() {
+#if defined(ZP_HAVE_MPI)
+  return true;
+#else
+  return false;
+#endif
+}
+
+bool device_answers() { return cuda::device::device_info().answers; }
+
+std::vector<Capability> capabilities() {
+  const cuda::device::DeviceInfo& device = cuda::device::device_info();
+  const std::string problem = fp_environment_problem();
+  return {
+      {"compiler", true, compiler()},
+      {"fp environment", problem.empty(), problem.empty() ? "nearest even, subnormals kept" : problem},
+      {"instruction sets", true, instruction_sets()},
+      {"threads", true, std::to_string(available_cores()) + " cores"},
+      {"mpi", mpi_built(),
+       mpi_built() ? "ranks as processes through " ZP_MPIEXEC
+                   : "not in this build: multi-process checks are off"},
+      {"cuda build", device.built,
+       device.built ? "device twins are compiled in" : "not in this build: device twins are off"},
+      {"cuda device", device.answers, device.detail},
+      {"planted faults", faults_built(),
+       faults_built() ? "this program can run wrong optimizers on purpose"
+                      : "not in this program; build/zeroproof-faults has them"},
+  };
+}
+
+}  // namespace zeroproof::verification

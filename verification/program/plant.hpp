@@ -1,0 +1,28 @@
+#pragma once
+// Production with a fault in it, in programs that have them (zeroproof-faults).
+
+#include <memory>
+#include <string_view>
+
+#include "common/contracts/lbfgs.hpp"
+#include "cuda/distributed_optimizer.hpp"
+#include "cuda/zero/phase_ops.hpp"
+
+namespace zeroproof::verification {
+
+/// True if this program was linked with the planted faults.
+bool faults_built();
+
+// Errors of all: unavailable in a program without planted faults, internal if the fault is not in the catalogue.
+
+/// One rank of the production optimizer.
+std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view fault, const OptimizerSetup& setup,
+                                                  Space space, bool fused);
+
+/// One rank of production L-BFGS.
+std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view fault, const LbfgsSetup& setup);
+
+/// The host twins; as they are if the fault is in none of them.
+cuda::PhaseOps plant_fault(std::string_view fault, const cuda::PhaseOps& ops);
+
+}  // namespace zeroproof::verification

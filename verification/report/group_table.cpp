@@ -1,0 +1,62 @@
+#include "verification/report/group_table.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "verification/report/report_style.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+struct Row {
+  std::string group, exactness;
+  std::int64_t cases = 0, compared = 0, differing = 0, bad = 0, skipped = 0;
+  double worst_ratio = 0;
+
+  void add(const Result& result) {
+    ++cases;
+    compared += result.compared;
+    differing += result.differing;
+    worst_ratio = std::max(worst_ratio, result.worst_ratio);
+    skipped += result.status == Status::skipped ? 1 : 0;
+    bad += failed(result.status) ? 1 : 0;
+  }
+
+  std::string verdict(const Paint& paint) const {
+    if (bad > 0 || differing > 0) return paint("31", "DIFFER");
+    if (skipped == cases) return paint("33", "skipped");
+    if (exactness == "bounded") return paint("32", fmt::format("error {:.2g} of its bound", worst_ratio));
+    return paint("32", "equal");
+  }
+};
+
+}  // namespace
+
+std::string group_table(const RunReport& report, const std::string& suite, const std::string& title,
+                        const std::string& column, bool colour) {
+  std::vector<Row> rows;
+  std::vector<std::string> sides;
+  for (const Result& result : report.results) {
+    if (result.suite != suite) continue;
+    const auto same = [&](const Row& row) { return row.group == result.group; };
+    auto row = std::find_if(rows.begin(), rows.end(), same);
+    if (row == rows.end()) row = rows.insert(row, Row{result.group, result.exactness});
+    row->add(result);
+    const bool known = std::find(sides.begin(), sides.end(), result.side) != sides.end();
+    if (!known && result.status != Status::skipped) sides.push_back(result.side);
+  }
+  if (rows.empty()) return {};
+  std::string out = "\n" + title + ":";
+  for (std::size_t i = 0; i < sides.size(); ++i) out += (i > 0 ? ", " : " ") + sides[i];
+  out += fmt::format(" against the reference\n{:<30} {:<8} {:>5} {:>15} {:>12}\n", column, "class", "cases",
+                     "compared", "differing");
+  for (const Row& row : rows) {
+    out += fmt::format("{:<30} {:<8} {:>5} {:>15} {:>12}  {}\n", row.group, row.exactness,
+                       row.cases - row.skipped, grouped(row.compared), grouped(row.differing),
+                       row.verdict(Paint{colour}));
+  }
+  return out;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,225 @@
+#include "verification/report/json_types.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+template <class Enum, class Names>
+Enum from_name(const std::string& text, const Names& all) {
+  for (const Enum value : all) {
+    if (name(value) == text) return value;
+  }
+  fail(ErrorCode::io, "a report names '" + text + "'", "this version does not know it",
+       "use a report of the same version");
+}
+
+std::vector<BufferId> all_buffers() {
+  std::vector<BufferId> all;
+  for (int i = 0; i < num_buffer_ids; ++i) all.push_back(static_cast<BufferId>(i));
+  return all;
+}
+
+std::vector<Status> all_statuses() {
+  std::vector<Status> all;
+  for (int i = 0; i < num_statuses; ++i) all.push_back(static_cast<Status>(i));
+  return all;
+}
+
+Json hash_or_null(const std::optional<Digest>& digest) {
+  return digest ? Json(to_hex(*digest)) : Json(nullptr);
+}
+
+std::optional<Digest> hash_from(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  const auto hex = json.get<std::string>();
+  ZP_CHECK(hex.size() == 32, ErrorCode::io, "a report has the hash '" + hex + "'", "hashes have 32 digits",
+           "use a report written by this program");
+  return Digest{std::stoull(hex.substr(0, 16), nullptr, 16), std::stoull(hex.substr(16), nullptr, 16)};
+}
+
+PhaseTally tally_from(const Json& json) {
+  return {from_name<Phase>(json.at("phase"), all_phases),
+          from_name<BufferId>(json.at("buffer"), all_buffers()), json.at("against"), json.at("compared"),
+          json.at("differing")};
+}
+
+Divergence divergence_from(const Json& json) {
+  Divergence d;
+  d.step = json.at("step");
+  d.phase.reset();
+  if (!json.at("phase").is_null()) d.phase = from_name<Phase>(json.at("phase"), all_phases);
+  d.rank = json.at("rank");
+  d.buffer = json.at("buffer");
+  d.what = json.at("what");
+  d.shard_index = json.at("shard_index");
+  d.global_index = json.at("global_index");
+  d.last_global_index = json.at("last_global_index");
+  d.parameter = json.at("parameter");
+  d.coordinates = json.at("coordinates");
+  d.reference_value = json.at("reference");
+  d.candidate_value = json.at("candidate");
+  d.differing = json.at("differing");
+  d.compared = json.at("compared");
+  d.call = json.at("call");
+  for (const auto& [name, value] : json.at("inputs").items()) d.inputs.emplace_back(name, value);
+  return d;
+}
+
+Json timing_value(const StepTiming& timing) {
+  return {{"reference_seconds", timing.reference_seconds},
+          {"candidate_seconds", timing.candidate_seconds},
+          {"reference_bytes_per_step", timing.reference_bytes},
+          {"candidate_bytes_per_step", timing.candidate_bytes},
+          {"steps", timing.steps}};
+}
+
+StepTiming timing_from(const Json& json) {
+  return {json.at("reference_seconds"), json.at("candidate_seconds"), json.at("reference_bytes_per_step"),
+          json.at("candidate_bytes_per_step"), json.at("steps")};
+}
+
+Json divergence_or_null(const std::optional<Divergence>& d) { return d ? to_json_value(*d) : Json(nullptr); }
+
+Json training_value(const TrainingRun& run) {
+  Json json = {{"trajectory_hash", hash_or_null(run.candidate_hash)},
+               {"reference_trajectory_hash", hash_or_null(run.reference_hash)},
+               {"phases", Json::array()},
+               {"steps", run.steps},
+               {"skipped_steps", run.skipped_steps},
+               {"clipped_steps", run.clipped_steps},
+               {"growths", run.growths},
+               {"updated_elements", run.updated_elements},
+               {"moved_elements", run.moved_elements},
+               {"nan_elements", run.nan_elements},
+               {"timing", timing_value(run.timing)}};
+  for (const PhaseTally& tally : run.tallies) json["phases"].push_back(to_json_value(tally));
+  return json;
+}
+
+TrainingRun training_from(const Json& json) {
+  TrainingRun run;
+  run.candidate_hash = hash_from(json.at("trajectory_hash"));
+  run.reference_hash = hash_from(json.at("reference_trajectory_hash"));
+  for (const Json& tally : json.at("phases")) run.tallies.push_back(tally_from(tally));
+  run.steps = json.at("steps");
+  run.skipped_steps = json.at("skipped_steps");
+  run.clipped_steps = json.at("clipped_steps");
+  run.growths = json.at("growths");
+  run.updated_elements = json.at("updated_elements");
+  run.moved_elements = json.at("moved_elements");
+  run.nan_elements = json.at("nan_elements");
+  run.timing = timing_from(json.at("timing"));
+  return run;
+}
+
+Json ulps_value(const UlpHistogram& ulps) {
+  return {{"0", ulps.counts[0]},    {"1", ulps.counts[1]},   {"2", ulps.counts[2]},
+          {"3-15", ulps.counts[3]}, {"16+", ulps.counts[4]}, {"sign_or_nan", ulps.sign_or_nan},
+          {"largest", ulps.largest}};
+}
+
+UlpHistogram ulps_from(const Json& json) {
+  return {{json.at("0"), json.at("1"), json.at("2"), json.at("3-15"), json.at("16+")},
+          json.at("sign_or_nan"),
+          json.at("largest")};
+}
+
+}  // namespace
+
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json to_json_value(const PhaseTally& tally) {
+  return {{"phase", name(tally.phase)},   {"buffer", name(tally.buffer)},
+          {"against", tally.against},     {"compared", tally.compared},
+          {"differing", tally.differing}, {"class", exactness_class(tally.buffer)}};
+}
+
+Json to_json_value(const Divergence& d) {
+  Json inputs = Json::object();
+  for (const auto& [name, value] : d.inputs) inputs[name] = value;
+  return {{"step", d.step},
+          {"phase", d.phase ? Json(name(*d.phase)) : Json(nullptr)},
+          {"rank", d.rank},
+          {"buffer", d.buffer},
+          {"what", d.what},
+          {"shard_index", d.shard_index},
+          {"global_index", d.global_index},
+          {"last_global_index", d.last_global_index},
+          {"parameter", d.parameter},
+          {"coordinates", d.coordinates},
+          {"reference", d.reference_value},
+          {"candidate", d.candidate_value},
+          {"differing", d.differing},
+          {"compared", d.compared},
+          {"call", d.call},
+          {"inputs", std::move(inputs)}};
+}
+
+Json to_json_value(const Result& r) {
+  Json training;
+  if (r.training) {
+    const CaseSpec spec = training_spec(r);
+    training = training_value(*r.training);
+    training["workload"] = spec.workload;
+    training["recipe"] = spec.recipe;
+    training["stage"] = spec.stage;
+    training["world"] = spec.world.id();
+    training["dtype"] = name(spec.dtype);
+    training["mode"] = spec.mode == Mode::lockstep ? "lockstep" : "free";
+  }
+  return {{"id", r.id},
+          {"suite", r.suite},
+          {"group", r.group},
+          {"side", r.side},
+          {"class", r.exactness},
+          {"status", name(r.status)},
+          {"reason", r.reason},
+          {"replay", r.replay},
+          {"compared", r.compared},
+          {"differing", r.differing},
+          {"seconds", r.seconds},
+          {"divergence", divergence_or_null(r.divergence)},
+          {"training", std::move(training)},
+          {"legal_differences", r.legal_differences},
+          {"worst_ratio", number_or_null(r.worst_ratio)},
+          {"ulps", ulps_value(r.ulps)}};
+}
+
+Result result_from(const Json& json) {
+  Result r;
+  r.id = json.at("id");
+  r.suite = json.at("suite");
+  r.group = json.at("group");
+  r.side = json.at("side");
+  r.exactness = json.at("class");
+  r.status = from_name<Status>(json.at("status"), all_statuses());
+  r.reason = json.at("reason");
+  r.replay = json.at("replay");
+  r.compared = json.at("compared");
+  r.differing = json.at("differing");
+  r.seconds = json.at("seconds");
+  if (!json.at("divergence").is_null()) r.divergence = divergence_from(json.at("divergence"));
+  if (!json.at("training").is_null()) r.training = training_from(json.at("training"));
+  r.legal_differences = json.at("legal_differences");
+  const Json& ratio = json.at("worst_ratio");
+  r.worst_ratio = ratio.is_null() ? std::numeric_limits<double>::quiet_NaN() : ratio.get<double>();
+  r.ulps = ulps_from(json.at("ulps"));
+  return r;
+}
+
+Json to_json_value(const RankReport& r) {
+  return {{"run", training_value(r.run)}, {"divergence", divergence_or_null(r.divergence)}};
+}
+
+RankReport rank_report_from(const Json& json) {
+  RankReport r;
+  r.run = training_from(json.at("run"));
+  if (!json.at("divergence").is_null()) r.divergence = divergence_from(json.at("divergence"));
+  return r;
+}
+
+}  // namespace zeroproof::verification

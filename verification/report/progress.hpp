@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <string>
+
+namespace zeroproof::verification {
+
+/// True if colour may be written to this file descriptor: a terminal, and NO_COLOR is not set.
+bool wants_colour(int file_descriptor);
+
+/// How far a long command is, on standard error. On a terminal a bar, redrawn at most ten times a second. In a pipe or
+/// a log one line that grows by a word at least every ten seconds, broken before it has 100 columns; a command that
+/// takes less than that says nothing.
+class ProgressBar {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  ProgressBar();
+  /// For tests: where it writes, whether that is a terminal, and what time it is.
+  ProgressBar(std::FILE* out, bool terminal, std::function<Clock::time_point()> now);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  /// fraction in [0, 1].
+  void show(double fraction, const std::string& what);
+
+ private:
+  void draw_bar(double fraction, const std::string& what);
+  void grow_line(double fraction);
+  std::int64_t seconds() const;
+
+  std::FILE* out_;
+  bool terminal_;
+  std::function<Clock::time_point()> now_;
+  bool drawn_ = false;
+  std::size_t column_ = 0;
+  Clock::time_point begin_, last_;
+};
+
+}  // namespace zeroproof::verification

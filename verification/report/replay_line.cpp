@@ -1,0 +1,43 @@
+// The shell line that runs one case again, from any folder.
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "verification/case/run_plan.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+std::string quoted(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_-./:=,+") == std::string::npos;
+  if (plain) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+/// Path of this program, or its usual name if some other program runs the harness.
+std::string program(const VerifyOptions& options) {
+  std::string path(4096, '\0');
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
+  path.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+  const std::size_t slash = path.rfind('/');
+  if (slash != std::string::npos && path.compare(slash + 1, 9, "zeroproof") == 0) return path;
+  return options.fault.empty() ? "zeroproof" : "zeroproof-faults";
+}
+
+}  // namespace
+
+std::string replay_line(const VerifyOptions& options, const std::string& id) {
+  std::string line;
+  const char* isa = std::getenv("ZP_ISA");
+  if (isa != nullptr && *isa != '\0') line += "ZP_ISA=" + quoted(isa) + " ";
+  line += quoted(program(options)) + " replay " + quoted(id);
+  for (const std::string& flag : options.replay_flags) line += " " + quoted(flag);
+  return line;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,115 @@
+#include "verification/report/report_failures.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "verification/report/failure_blocks.hpp"
+#include "verification/report/report_style.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::size_t most_shown = 8;
+
+/// Where a run of steps and ranks, or one call, first differs, and what stands there.
+std::string place_lines(const Divergence& d) {
+  const std::string what = d.buffer + ": " + d.what;
+  std::string out;
+  if (!d.call.empty()) {
+    const std::string element = d.shard_index < 0 ? "" : fmt::format("[{}]", d.shard_index);
+    out = fmt::format("  first at  {}{}{}\n", d.buffer + element, d.buffer.empty() ? "" : "  ", d.call);
+  } else {
+    const std::string phase = d.phase ? "  phase " + std::string(name(*d.phase)) : "";
+    out = fmt::format("  first at  step {}{}  rank {}  buffer {}\n", d.step, phase, d.rank, what);
+  }
+  if (!d.parameter.empty()) {
+    out += fmt::format("  element   {}{}  shard index {}  global index {} (last differing: {})\n",
+                       d.parameter, d.coordinates, d.shard_index, d.global_index, d.last_global_index);
+  }
+  if (!d.candidate_value.empty()) {
+    out += fmt::format("  values    got {}  want {}\n", d.candidate_value,
+                       d.reference_value.empty() ? "NaN" : d.reference_value);
+  }
+  for (const auto& [name, value] : d.inputs) out += "  input     " + name + " " + value + "\n";
+  if (d.call.empty() && d.compared > 0) {
+    out += fmt::format("  extent    {} of {} elements of this buffer on this rank differ\n",
+                       grouped(d.differing), grouped(d.compared));
+  }
+  return out;
+}
+
+/// The buffers that were equal in all phases before the one that differs.
+std::string equal_before(const Divergence& d, const TrainingRun& run) {
+  std::string equal;
+  for (const PhaseTally& tally : run.tallies) {
+    if (tally.phase < d.phase && tally.differing == 0 && tally.against == "reference") {
+      equal += " " + std::string(name(tally.buffer));
+    }
+  }
+  return equal.empty() ? "" : "  equal     in all earlier phases:" + equal + "\n";
+}
+
+/// The first case of a block in full, with where else it was met.
+void add_failure(std::string& out, const FailureBlock& block, const Paint& paint) {
+  const Result& result = *block.front();
+  std::string title(name(result.status));
+  std::transform(title.begin(), title.end(), title.begin(),
+                 [](char c) { return static_cast<char>(std::toupper(c)); });
+  out += "\n" + paint.status(result.status, title) + " " + result.id + "\n" +
+         details_of(result, repeat_lines(block));
+}
+
+void add_crowds(std::string& out, const std::vector<Result>& results, const Paint& paint) {
+  std::map<std::pair<Status, std::string>, std::vector<const Result*>> crowds;
+  for (const Result& result : results) {
+    if (result.status != Status::pass && !failed(result.status)) {
+      crowds[{result.status, result.reason}].push_back(&result);
+    }
+  }
+  for (const auto& [key, members] : crowds) {
+    const auto count = static_cast<std::int64_t>(members.size());
+    out += "\n" + paint.status(key.first, std::string(name(key.first))) +
+           fmt::format(" {}, the first {}\n  reason    {}\n",
+                       count == 1 ? "1 case" : grouped(count) + " cases", members.front()->id, key.second);
+  }
+}
+
+}  // namespace
+
+std::string details_of(const Result& result, const std::string& before_replay) {
+  const bool told = result.divergence && result.divergence->call.empty();  // the place says it all
+  std::string out = told ? "" : "  reason    " + result.reason + "\n";
+  if (result.divergence) out += place_lines(*result.divergence);
+  if (result.divergence && result.training) {
+    out += equal_before(*result.divergence, *result.training);
+  } else if (result.differing > 0) {
+    out += fmt::format("  {}    {} of {} results differ\n", told ? "in all" : "extent",
+                       grouped(result.differing), grouped(result.compared));
+  }
+  if (result.ulps.sign_or_nan > 0 || result.ulps.largest > 0) {
+    out += "  ulps      " + to_string(result.ulps) + "\n";
+  }
+  const std::size_t then = result.reason.find(" (then: ");
+  if (told && then != std::string::npos) out += "  then      " + result.reason.substr(then + 8) + "\n";
+  return out + before_replay + "  replay    " + result.replay + "\n";
+}
+
+std::string failures_text(const std::vector<Result>& results, bool colour) {
+  const Paint paint{colour};
+  std::string out;
+  const std::vector<FailureBlock> blocks = failure_blocks(results);
+  std::size_t hidden = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i < most_shown) add_failure(out, blocks[i], paint);
+    if (i >= most_shown) hidden += blocks[i].size();
+  }
+  if (hidden > 0) {
+    out += fmt::format("\n... and {} more that did not pass; the JSON report has them all\n", hidden);
+  }
+  add_crowds(out, results, paint);
+  return out;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,30 @@
+#pragma once
+// Where reports go.
+
+#include <string>
+#include <vector>
+
+#include "verification/case/run_report.hpp"
+
+namespace zeroproof::verification {
+
+struct ReportTargets {
+  bool text = false;
+  std::vector<std::string> json_files, junit_files;
+
+  std::vector<std::string> files() const;
+};
+
+/// "text,json:FILE,junit:FILE". Errors (ErrorCode::config): another word.
+ReportTargets parse_targets(const std::vector<std::string>& values);
+
+/// Fails before hours of work rather than after: the folder of a report must exist or be creatable, and be writable.
+void check_report_file(const std::string& file);
+
+/// The same for a folder that bundles go to.
+void check_bundle_folder(const std::string& folder);
+
+/// Creates missing folders. Errors (ErrorCode::io): the file could not be written.
+void write_report_file(const std::string& file, const std::string& content);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,49 @@
+// The tensors of a bundle.
+
+#include "verification/io/safetensors_writer.hpp"
+#include "verification/program/contract_version.hpp"
+#include "verification/suite/bundle.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+SafeDType safe_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return SafeDType::f32;
+    case DType::bf16:
+      return SafeDType::bf16;
+    case DType::fp16:
+      return SafeDType::f16;
+    case DType::fp64:
+      return SafeDType::f64;
+    case DType::u32:
+      return SafeDType::u32;
+    case DType::u64:
+      return SafeDType::u64;
+    case DType::e4m3:
+      return SafeDType::f8_e4m3;
+    case DType::e5m2:
+      return SafeDType::f8_e5m2;
+  }
+  return SafeDType::u8;
+}
+
+}  // namespace
+
+void save_tensors(const std::string& path, const Result& result) {
+  std::vector<SafeTensorSpec> specs;
+  for (const SavedTensor& tensor : result.tensors) {
+    const auto numel = static_cast<std::int64_t>(tensor.bytes.size()) / num_bytes(tensor.dtype);
+    specs.push_back({tensor.name, safe_dtype(tensor.dtype), {numel}});
+  }
+  const SafeMetadata metadata = {{"id", result.id},
+                                 {"contract", std::to_string(contract_version)},
+                                 {"shape", result.divergence ? result.divergence->call : ""},
+                                 {"failure", result.reason}};
+  SafetensorsWriter writer(path, specs, metadata);
+  for (const SavedTensor& tensor : result.tensors) writer.write(tensor.name, tensor.bytes);
+  writer.finish();
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,16 @@
+// The one place that knows which suites there are.
+
+#include "verification/controls/control_suite.hpp"
+#include "verification/lbfgs/lbfgs_suite.hpp"
+#include "verification/ops/op_suite.hpp"
+#include "verification/suite/selection.hpp"
+#include "verification/training/training_suite.hpp"
+
+namespace zeroproof::verification {
+
+const Suites& all_suites() {
+  static const Suites suites = {&training_suite(), &op_suite(), &lbfgs_suite(), &control_suite()};
+  return suites;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,155 @@
+#include "verification/training/case_run.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "common/base/error.hpp"
+#include "common/base/parallel_for.hpp"
+#include "cuda/distributed_optimizer.hpp"
+#include "verification/judge/verdict.hpp"
+#include "verification/program/plant.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+int threads_per_rank(const CaseSpec& spec) {
+  if (spec.omp_threads > 0) return spec.omp_threads;
+  return std::max(1, available_cores() / spec.world.size);
+}
+
+/// Where a buffer stands in the flow of data through a phase; what is no buffer of the contract (a leaf) enters first.
+int flow_place(const std::string& buffer) {
+  for (int id = 0; id < num_buffer_ids; ++id) {
+    if (name(static_cast<BufferId>(id)) == buffer) return id;
+  }
+  return -1;
+}
+
+void merge_tallies(const std::vector<PhaseTally>& from, std::vector<PhaseTally>& into) {
+  for (const PhaseTally& tally : from) {
+    const auto same = std::find_if(into.begin(), into.end(), [&](const PhaseTally& other) {
+      return other.phase == tally.phase && other.buffer == tally.buffer && other.against == tally.against;
+    });
+    if (same == into.end()) {
+      into.push_back(tally);
+    } else {
+      same->compared += tally.compared;
+      same->differing += tally.differing;
+    }
+  }
+}
+
+}  // namespace
+
+bool earlier(const Divergence& a, const Divergence& b) {
+  const auto key = [](const Divergence& d) {
+    return std::tuple(d.step, d.phase, flow_place(d.buffer), d.rank);
+  };
+  return key(a) < key(b);
+}
+
+RankComparison::MakeOptimizer candidate_factory(Twin twin, const std::string& fault) {
+  return [twin, fault](const OptimizerSetup& setup) {
+    return fault.empty() ? cuda::make_distributed_optimizer(setup, twin.space, twin.fused)
+                         : plant_fault(fault, setup, twin.space, twin.fused);
+  };
+}
+
+CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world,
+                 std::string fault)
+    : experiment_(experiment),
+      spec_(spec),
+      world_(std::move(world)),
+      fault_(std::move(fault)),
+      layout_(experiment, spec, world_->size()),
+      ranks_(static_cast<std::size_t>(world_->size())) {
+  try {
+    world_->run([&](int rank, const RankComparison::Communicators& comms) {
+      ranks_[static_cast<std::size_t>(rank)] = std::make_unique<RankComparison>(
+          experiment_, spec_, layout_, comms, threads_per_rank(spec_), candidate_factory(spec_.twin, fault_));
+    });
+  } catch (const std::exception& error) {
+    record_error(error);
+  }
+}
+
+void CaseRun::record_error(const std::exception& error) {
+  Status status = Status::error;
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) {
+    if (ours->code() == ErrorCode::timeout) status = Status::hung;
+    if (ours->code() == ErrorCode::unavailable) status = Status::skipped;
+  }
+  end(status, error.what());
+}
+
+void CaseRun::run_step(std::int64_t step, GradCache& leaves, const reference::DenseOptimizer* truth) {
+  if (over_) return;
+  try {
+    world_->run([&](int rank, const RankComparison::Communicators&) {
+      ranks_[static_cast<std::size_t>(rank)]->run_step(step, leaves, truth);
+    });
+    ++steps_;
+    for (const auto& rank : ranks_) over_ = over_ || (rank && rank->stopped());
+  } catch (const std::exception& error) {
+    record_error(error);
+  }
+}
+
+void CaseRun::end(Status status, const std::string& reason) {
+  over_ = true;
+  error_status_ = status;
+  error_ = reason;
+}
+
+std::vector<RankReport> CaseRun::reports() const {
+  std::vector<RankReport> reports(ranks_.size());
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (!ranks_[r]) continue;
+    const RankComparison& rank = *ranks_[r];
+    TrainingRun& run = reports[r].run;
+    run.tallies = rank.tallies();
+    run.timing = rank.timing();
+    run.reference_hash = rank.reference_hash();
+    run.candidate_hash = rank.candidate_hash();
+    run.skipped_steps = rank.skipped_steps();
+    run.clipped_steps = rank.clipped_steps();
+    run.growths = rank.growths();
+    run.updated_elements = rank.updated_elements();
+    run.moved_elements = rank.moved_elements();
+    run.nan_elements = rank.nan_elements();
+    reports[r].divergence = rank.divergence();
+  }
+  return reports;
+}
+
+Result CaseRun::result(const std::optional<Digest>& truth_hash, const std::string& replay) {
+  Result result = training_result(spec_);
+  result.replay = replay;
+  std::vector<RankReport> all = reports();
+  if (error_.empty()) all = world_->collect(std::move(all));
+  TrainingRun& run = *result.training;
+  run = all.front().run;  // what all ranks count alike, and rank 0's times and hashes
+  run.steps = steps_;
+  if (steps_ == 0) {
+    run.reference_hash.reset();
+    run.candidate_hash.reset();
+  }
+  run.tallies.clear();
+  run.updated_elements = run.moved_elements = run.nan_elements = 0;
+  for (const RankReport& rank : all) {
+    merge_tallies(rank.run.tallies, run.tallies);
+    run.updated_elements += rank.run.updated_elements;
+    run.moved_elements += rank.run.moved_elements;
+    run.nan_elements += rank.run.nan_elements;
+    if (rank.divergence && (!result.divergence || earlier(*rank.divergence, *result.divergence))) {
+      result.divergence = rank.divergence;
+    }
+  }
+  std::sort(run.tallies.begin(), run.tallies.end(), [](const PhaseTally& a, const PhaseTally& b) {
+    return std::tie(a.phase, a.buffer, a.against) < std::tie(b.phase, b.buffer, b.against);
+  });
+  judge(result, experiment_, truth_hash, error_status_, error_);
+  return result;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,53 @@
+#pragma once
+// One case on its way through the steps.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "verification/world/world.hpp"
+
+namespace zeroproof::verification {
+
+/// Builds candidates, with a fault or, "", without one. Errors: unavailable if this build or machine has no such twin,
+/// or this program no planted faults.
+RankComparison::MakeOptimizer candidate_factory(Twin twin, const std::string& fault = "");
+
+/// True if the data come to `a` first: step, phase, buffer of the phase, and only then the rank.
+bool earlier(const Divergence& a, const Divergence& b);
+
+class CaseRun {
+ public:
+  /// fault: identifier of a planted fault for the candidate, "" for none.
+  CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world,
+          std::string fault);
+
+  const CaseSpec& spec() const { return spec_; }
+
+  /// Runs one step on all ranks of this process. After an error or a stop, further steps do nothing.
+  void run_step(std::int64_t step, GradCache& leaves, const reference::DenseOptimizer* truth);
+
+  /// Verdict over all steps so far. `truth_hash`: trajectory of the undistributed optimizer, if this process
+  /// has it. Collective over the processes of the case; complete where rank 0 lives.
+  Result result(const std::optional<Digest>& truth_hash, const std::string& replay);
+
+  /// Ends the case with a status and the reason for it; further steps do nothing.
+  void end(Status status, const std::string& reason);
+
+ private:
+  void record_error(const std::exception& error);
+  std::vector<RankReport> reports() const;
+
+  const Experiment& experiment_;
+  CaseSpec spec_;
+  std::unique_ptr<World> world_;
+  std::string fault_;
+  CaseLayout layout_;
+  std::vector<std::unique_ptr<RankComparison>> ranks_;
+  std::int64_t steps_ = 0;
+  bool over_ = false;
+  Status error_status_ = Status::pass;
+  std::string error_;
+};
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,109 @@
+#include "verification/training/record.hpp"
+
+#include "common/base/guarded_buffer.hpp"
+#include "common/base/parallel_for.hpp"
+#include "verification/case/recorded.hpp"
+#include "verification/config/config_write.hpp"
+#include "verification/io/safetensors_writer.hpp"
+#include "verification/judge/dense_baseline.hpp"
+#include "verification/workload/recorded.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+std::vector<SafeTensorSpec> specs_of(const Experiment& experiment) {
+  const RunConfig& config = experiment.config();
+  std::vector<SafeTensorSpec> specs = {{"loss", SafeDType::f64, {config.steps, config.micro_batches}}};
+  for (const TensorSlot& slot : experiment.layout().tensors()) {
+    specs.push_back({"param." + slot.name, SafeDType::f32, slot.shape});
+    for (std::int64_t step = 1; step <= config.steps; ++step) {
+      for (std::int64_t j = 0; j < config.micro_batches; ++j) {
+        specs.push_back({workload::gradient_name(step, j, slot.name), SafeDType::f32, slot.shape});
+      }
+    }
+  }
+  return specs;
+}
+
+SafeMetadata metadata_of(const Experiment& experiment) {
+  std::string order;
+  for (const TensorSlot& slot : experiment.layout().tensors()) {
+    if (!order.empty()) order += '\n';
+    order += slot.name;
+  }
+  RunConfig settings = experiment.config();
+  settings.dtypes = {experiment.param_dtype()};
+  settings.text.clear();  // a path of this machine, and not read again
+  return {{"settings", to_toml(settings)},
+          {"steps", std::to_string(experiment.config().steps)},
+          {"micro_batches", std::to_string(experiment.config().micro_batches)},
+          {"loss_scale_log2", "0"},
+          {"order", order},
+          {"source", "zeroproof " ZP_VERSION ", " + experiment.workload() + ", parameters in " +
+                         std::string(name(experiment.param_dtype()))}};
+}
+
+/// The elements of one tensor in a flat fp32 buffer.
+Span<const std::byte> bytes_of(const float* flat, const TensorSlot& slot) {
+  return std::as_bytes(Span<const float>(flat + slot.begin, static_cast<std::size_t>(slot.numel)));
+}
+
+/// Leaves and losses of one step.
+struct GradsOfStep {
+  std::vector<GuardedBuffer> values;
+  std::vector<double> losses;
+
+  std::vector<TensorView> views() const {
+    std::vector<TensorView> result;
+    for (const GuardedBuffer& value : values) result.push_back(value.view());
+    return result;
+  }
+};
+
+GradsOfStep leaves_of(const Experiment& experiment, std::int64_t step, const TensorView& params,
+                      int log2_scale, DType dtype) {
+  const std::int64_t count = experiment.config().micro_batches;
+  GradsOfStep leaves;
+  leaves.losses.resize(static_cast<std::size_t>(count));
+  for (std::int64_t j = 0; j < count; ++j)
+    leaves.values.emplace_back(experiment.layout().padded_numel(), dtype);
+  parallel_for(available_cores(), count, [&](std::int64_t j) {
+    const auto index = static_cast<std::size_t>(j);
+    leaves.losses[index] =
+        experiment.micro_batch_grad(step, j, params, log2_scale, leaves.values[index].view());
+  });
+  return leaves;
+}
+
+}  // namespace
+
+void record_gradients(const Experiment& experiment, const std::string& file) {
+  check_recordable(experiment.config());
+  const FlatLayout& layout = experiment.layout();
+  const RunConfig& config = experiment.config();
+  SafetensorsWriter writer(file, specs_of(experiment), metadata_of(experiment), workload::recording_limits());
+  reference::DenseOptimizer optimizer(dense_settings(experiment), experiment.initial_state());
+  for (const TensorSlot& slot : layout.tensors()) {
+    writer.write("param." + slot.name, bytes_of(optimizer.master().data(), slot));
+  }
+  for (std::int64_t step = 1; step <= config.steps; ++step) {
+    const GradsOfStep unscaled = leaves_of(experiment, step, optimizer.param(), 0, DType::fp32);
+    for (std::int64_t j = 0; j < config.micro_batches; ++j) {
+      const auto* flat = static_cast<const float*>(unscaled.values[static_cast<std::size_t>(j)].data());
+      for (const TensorSlot& slot : layout.tensors()) {
+        writer.write(workload::gradient_name(step, j, slot.name), bytes_of(flat, slot));
+      }
+    }
+    writer.write("loss", std::as_bytes(Span<const double>(unscaled.losses)));
+    const int scale = optimizer.loss_scaler().log2_scale;
+    if (scale == 0 && experiment.grad_dtype() == DType::fp32) {
+      optimizer.step(unscaled.views(), facts_of(experiment, step));
+    } else {
+      optimizer.step(leaves_of(experiment, step, optimizer.param(), scale, experiment.grad_dtype()).views(),
+                     facts_of(experiment, step));
+    }
+  }
+  writer.finish();
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,15 @@
+#pragma once
+// Writes the gradients of a built-in workload in the form that the workload "recorded" reads.
+
+#include <string>
+
+#include "verification/case/experiment.hpp"
+
+namespace zeroproof::verification {
+
+/// Trains the undistributed optimizer and writes first values, every leaf gradient in fp32 at loss scale 1, and
+/// the losses, and the settings of the run, so that a run of the recording has its trajectory. The same experiment
+/// gives the same file. Errors: as SafetensorsWriter; ErrorCode::config for settings no recording can have.
+void record_gradients(const Experiment& experiment, const std::string& file);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,155 @@
+#include "verification/training/training_screen.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "verification/case/id_pattern.hpp"
+#include "verification/report/loss_chart.hpp"
+#include "verification/report/report_style.hpp"
+#include "verification/training/training_cases.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::size_t columns = 98;
+
+/// Words with commas between, in lines that begin with two blanks.
+std::string filled(const std::vector<std::string>& words) {
+  std::string out;
+  std::string line = " ";
+  for (const std::string& word : words) {
+    if (line.size() + 1 + word.size() > columns) {
+      out += line + "\n";
+      line = " ";
+    }
+    line += " " + word;
+  }
+  return out + line + "\n";
+}
+
+/// What differs between the ids of some cases: for each of their parts that does, its values.
+std::vector<std::string> ways(const TrainingCases& cases) {
+  std::vector<std::vector<std::string>> values;
+  for (const auto& [spec, result] : cases) {
+    const std::vector<std::string> parts = id_parts(result->id);
+    values.resize(std::max(values.size(), parts.size()));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (std::ranges::find(values[i], parts[i]) == values[i].end()) values[i].push_back(parts[i]);
+    }
+  }
+  constexpr std::size_t most = 8;
+  std::vector<std::string> words;
+  for (const std::vector<std::string>& of_part : values) {
+    if (of_part.size() < 2) continue;
+    for (std::size_t i = 0; i < std::min(of_part.size(), most); ++i) words.push_back(of_part[i]);
+    if (of_part.size() > most) words.push_back(fmt::format("and {} more", of_part.size() - most));
+    words.back() += ";";
+  }
+  if (!words.empty()) words.back().back() = '.';
+  return words;
+}
+
+void add_sentence(std::string& out, const TrainingCases& cases, const Paint& paint) {
+  TrainingCases equal;
+  std::size_t different = 0;
+  for (const auto& one : cases) {
+    const Status status = one.second->status;
+    if (status == Status::pass || status == Status::mistrusted) equal.push_back(one);
+    if (failed(status)) ++different;
+  }
+  if (different > 0) {
+    out += "\n" +
+           paint("31", fmt::format("not proved: {} of {} ways of cutting the step failed", different,
+                                   cases.size())) +
+           "\n";
+    return;
+  }
+  if (equal.empty()) return;
+  out += "\n" + paint("32", "proved") +
+         fmt::format(
+             ": production has the bits of the reference in {} of cutting the step,\n"
+             "and the reference those of the undistributed optimizer.\n",
+             equal.size() == 1 ? "1 way" : grouped(static_cast<std::int64_t>(equal.size())) + " ways");
+  const std::vector<std::string> words = ways(equal);
+  out += words.empty() ? "  " + equal.front().second->id + "\n" : filled(words);
+}
+
+struct PhaseRow {
+  std::vector<BufferId> buffers;
+  std::int64_t compared = 0;
+  std::int64_t differing = 0;
+};
+
+void add_phases(std::string& out, const TrainingCases& cases, const Paint& paint) {
+  std::map<Phase, PhaseRow> rows;
+  for (const auto& [spec, result] : cases) {
+    for (const PhaseTally& tally : result->training->tallies) {
+      PhaseRow& row = rows[tally.phase];
+      if (std::ranges::find(row.buffers, tally.buffer) == row.buffers.end())
+        row.buffers.push_back(tally.buffer);
+      row.compared += tally.compared;
+      row.differing += tally.differing;
+    }
+  }
+  if (rows.empty()) return;
+  out += "\nphase             compared    differing\n";
+  for (auto& [phase, row] : rows) {
+    std::ranges::sort(row.buffers);
+    std::string buffers;
+    for (const BufferId buffer : row.buffers) buffers += " " + std::string(name(buffer));
+    if (buffers.size() > 50) buffers = buffers.substr(0, buffers.rfind(' ', 46)) + " ...";
+    out += fmt::format("{:<8} {:>17} {:>12}  {} {}\n", name(phase), grouped(row.compared),
+                       grouped(row.differing),
+                       row.differing == 0 ? paint("32", "equal ") : paint("31", "DIFFER"), buffers);
+  }
+}
+
+void add_hashes(std::string& out, const TrainingCases& cases, const Paint& paint) {
+  std::map<std::tuple<std::string, std::string, DType>, std::map<Digest, int>> hashes;
+  for (const auto& [spec, result] : cases) {
+    const std::optional<Digest>& hash = result->training->candidate_hash;
+    if (hash) ++hashes[{spec.workload, spec.recipe, spec.dtype}][*hash];
+  }
+  constexpr std::size_t most = 20;
+  std::size_t shown = 0;
+  if (!hashes.empty()) out += "\n";
+  for (const auto& [key, counts] : hashes) {
+    const bool one = counts.size() == 1;
+    if (one && ++shown > most) continue;
+    for (const auto& [digest, count] : counts) {
+      const auto& [workload, recipe, dtype] = key;
+      out += fmt::format("trajectory {} {:<16} {}  {}  {}{}\n", workload, recipe, name(dtype), to_hex(digest),
+                         count == 1 ? "1 case" : std::to_string(count) + " cases",
+                         !one         ? paint("31", ", NOT ALL EQUAL")
+                         : count == 1 ? ""
+                                      : ", all equal");
+    }
+  }
+  if (shown > most)
+    out +=
+        fmt::format("... and {} more trajectories; --rows and the JSON report have them all\n", shown - most);
+}
+
+}  // namespace
+
+std::string training_screen(const RunReport& report, bool colour) {
+  constexpr std::size_t shown_traces = 4;
+  const Paint paint{colour};
+  const TrainingCases cases = training_cases(report);
+  if (cases.empty()) return {};
+  std::string out;
+  add_sentence(out, cases, paint);
+  const std::string charts = loss_charts(
+      {report.traces.begin(),
+       report.traces.begin() + static_cast<std::ptrdiff_t>(std::min(report.traces.size(), shown_traces))});
+  if (!charts.empty()) out += "\n" + charts;
+  add_phases(out, cases, paint);
+  add_hashes(out, cases, paint);
+  return out;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "verification/case/run_report.hpp"
+
+namespace zeroproof::verification {
+
+/// What the training cases of a report prove, on one screen: a sentence, the loss, a line for each phase, the
+/// trajectories.
+/// "" if it has none.
+std::string training_screen(const RunReport& report, bool colour);
+
+}  // namespace zeroproof::verification

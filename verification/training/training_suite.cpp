@@ -1,0 +1,58 @@
+#include "verification/training/training_suite.hpp"
+
+#include "common/base/error.hpp"
+#include "verification/case/experiment.hpp"
+#include "verification/training/training_run.hpp"
+#include "verification/training/training_screen.hpp"
+#include "verification/training/training_table.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// The case of a complete id.
+CaseSpec case_of(const std::string& id) {
+  const std::optional<CaseSpec> spec = parse_case_id(id);
+  ZP_CHECK(spec.has_value(), ErrorCode::internal, "'" + id + "' is no complete id of a training case",
+           "nothing else can be run", "select cases first");
+  return *spec;
+}
+
+class TrainingSuite final : public Suite {
+ public:
+  std::string name() const override { return "training"; }
+
+  std::vector<std::string> words() const override { return workload_names(); }
+
+  std::vector<std::string> ids(const VerifyOptions& options, const std::string& pattern) const override {
+    std::vector<std::string> ids;
+    for (const CaseSpec& spec : cases_matching(options, pattern)) ids.push_back(spec.id());
+    return ids;
+  }
+
+  void run(const VerifyOptions& options, const std::vector<std::string>& ids, RunReport& report,
+           const ProgressSink& progress) const override {
+    std::vector<CaseSpec> cases;
+    for (const std::string& id : ids) cases.push_back(case_of(id));
+    run_training(options, cases, report, progress);
+  }
+
+  std::string table(const RunReport& report, const TextStyle& style) const override {
+    return (style.rows ? training_table(report, style.colour) : std::string()) +
+           training_screen(report, style.colour);
+  }
+
+  bool spans_processes() const override { return true; }
+
+  std::optional<RunConfig> trains_with(const VerifyOptions& options, const std::string& id) const override {
+    return config_of(options, case_of(id));
+  }
+};
+
+}  // namespace
+
+const Suite& training_suite() {
+  static const TrainingSuite suite;
+  return suite;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,85 @@
+#include "verification/world/mpi_world.hpp"
+
+#include "common/base/error.hpp"
+
+#if defined(ZP_HAVE_MPI)
+#include "common/comm/mpi_communicator.hpp"
+#include "verification/report/json_types.hpp"
+#endif
+
+namespace zeroproof::verification {
+
+#if defined(ZP_HAVE_MPI)
+
+struct MpiLife::Session : MpiSession {
+  using MpiSession::MpiSession;
+};
+
+MpiLife::MpiLife(int* argc, char*** argv) : session_(std::make_unique<Session>(argc, argv)) {}
+MpiLife::~MpiLife() = default;
+void MpiLife::set_exit_code(int code) { session_->set_exit_code(code); }
+
+namespace {
+
+class MpiWorld final : public World {
+ public:
+  explicit MpiWorld(std::chrono::milliseconds timeout)
+      : reference_(make_mpi_communicator(timeout)),
+        candidate_(make_mpi_communicator(timeout)),
+        harness_(make_mpi_communicator(timeout)) {}
+
+  int size() const override { return harness_->world_size(); }
+
+  void run(const RankWork& work) override {
+    try {
+      work(harness_->rank(), {reference_.get(), candidate_.get(), harness_.get()});
+    } catch (const std::exception& error) {
+      for (Communicator* comm : {reference_.get(), candidate_.get(), harness_.get()})
+        comm->abort(error.what());
+      throw;
+    }
+  }
+
+  std::vector<RankReport> collect(std::vector<RankReport> local) override {
+    const auto rank = static_cast<std::size_t>(harness_->rank());
+    const auto size = static_cast<std::size_t>(harness_->world_size());
+    const std::string mine = to_json_value(local[rank]).dump();
+    std::vector<std::uint64_t> lengths(size, 0);
+    lengths[rank] = mine.size();
+    harness_->all_reduce(lengths, IntegerReduce::max);
+    std::vector<std::string> texts(size);
+    std::vector<Span<std::byte>> receive;
+    for (std::size_t r = 0; r < size; ++r) {
+      texts[r].resize(lengths[r]);
+      receive.push_back(std::as_writable_bytes(Span<char>(texts[r])));
+    }
+    harness_->all_gather(std::as_bytes(Span<const char>(mine)), receive);
+    for (std::size_t r = 0; r < size; ++r) local[r] = rank_report_from(Json::parse(texts[r]));
+    return local;
+  }
+
+ private:
+  std::unique_ptr<Communicator> reference_, candidate_, harness_;
+};
+
+}  // namespace
+
+std::unique_ptr<World> make_mpi_world(double timeout_s) {
+  return std::make_unique<MpiWorld>(std::chrono::milliseconds(static_cast<std::int64_t>(timeout_s * 1000)));
+}
+
+#else
+
+struct MpiLife::Session {};
+MpiLife::MpiLife(int*, char***) {}
+MpiLife::~MpiLife() = default;
+void MpiLife::set_exit_code(int) {}
+
+std::unique_ptr<World> make_mpi_world(double) {
+  fail(ErrorCode::unavailable, "this build has no MPI", "the case's ranks are processes",
+       "install libopenmpi-dev and openmpi-bin and build again");
+}
+
+#endif
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,32 @@
+#pragma once
+// Where the ranks of a case live: in this process, or one in each process of an MPI job.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/comm/threads.hpp"
+#include "verification/case/result.hpp"
+#include "verification/judge/rank_comparison.hpp"
+
+namespace zeroproof::verification {
+
+class World {
+ public:
+  using RankWork = std::function<void(int rank, const RankComparison::Communicators& comms)>;
+  virtual ~World() = default;
+  virtual int size() const = 0;
+
+  /// Runs the work for every rank that lives in this process. If it throws for a rank, the others are told
+  /// and the first error is rethrown.
+  virtual void run(const RankWork& work) = 0;
+
+  /// Reports of all ranks of the case, from those of this process (others are empty). Complete on the process
+  /// that has rank 0.
+  virtual std::vector<RankReport> collect(std::vector<RankReport> local) = 0;
+};
+
+/// Ranks of this process: "self" or "threads:N".
+std::unique_ptr<World> make_local_world(const WorldSpec& spec, double timeout_s);
+
+}  // namespace zeroproof::verification
