@@ -739,19 +739,11 @@ zp_configure() { # ZP_TESTS: ON, OFF, or keep (stay ON where it is ON); more arg
   }
 }
 
-# How much there is to build, for people: what a build that does nothing counts.
-zp_steps_to_build() { # cmake --build arguments...
-  [ "$zp_dry_run" = 0 ] || return 0
-  zp_steps=$(cmake --build "${zp_tree:-$zp_root/build}" "$@" -- -n 2>/dev/null 9>&- |
-    sed -n 's/^\[[0-9]*\/\([0-9]*\)\].*/\1/p' | tail -n 1) || true
-  if [ -n "$zp_steps" ]; then printf '%s steps' "$zp_steps"; else printf 'nothing new'; fi
-}
-
 zp_build() { # status of a failed build, cmake --build arguments...
   zp_build_failed=$1
   shift
   zp_build_log=$zp_logs/build-${zp_preset:-cpu}.log
-  zp_building="building with $zp_jobs compilers at once, $(zp_steps_to_build "$@"):"
+  zp_building="building with $zp_jobs compilers at once:"
   # the lock is ours, not that of a compiler server somebody left running
   zp_long "$zp_building" "$zp_build_log" \
     cmake --build "${zp_tree:-$zp_root/build}" --parallel "$zp_jobs" "$@" 9>&- || {
