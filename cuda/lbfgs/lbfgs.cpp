@@ -24,9 +24,9 @@ float negated(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t
 
 bool ProductionLbfgs::evaluate(Closure& closure, LbfgsReport& report) {
   grad_.poison();
-  loss_ = closure.evaluate(master_.as<float>(), grad_.as<float>());
+  loss_ = closure.evaluate(memory_.master.as<float>(), grad_.as<float>());
   ++report.evaluations;
-  ++evaluations_;
+  ++memory_.evaluations;
   const double same = std::isnan(loss_) ? std::numeric_limits<double>::quiet_NaN() : loss_;
   require_agreement(*setup_.comm, std::bit_cast<std::uint64_t>(same), "the losses of an evaluation",
                     "f must be the same bits on all ranks", "gather the losses and add them in one order");
@@ -57,82 +57,82 @@ LbfgsEnd ProductionLbfgs::run(Closure& closure, LbfgsReport& report) {
   if (max_abs_grad_ <= hyper.tolerance_grad) return LbfgsEnd::gradient;
   for (;;) {
     ++report.iterations;
-    ++iterations_;
+    ++memory_.iterations;
     double t = hyper.lr;
-    if (!started_) {
+    if (!memory_.started) {
       vectors_.each(direction_, grad_, grad_, [](float g, float) { return negated(g); });
-      started_ = true;
+      memory_.started = true;
       const double u = 1 / vectors_.sum_abs(grad_);
       t = (u < 1 ? u : 1) * hyper.lr;
     } else {
       remember_pair(report);
       find_direction();
     }
-    vectors_.copy(grad_, grad_before_);
+    vectors_.copy(grad_, memory_.grad_before);
     const double gtd = report.gtd = vectors_.dot(grad_, direction_);
     if (!std::isfinite(gtd)) {
-      drop_memory();
+      memory_.forget();
       return LbfgsEnd::nonfinite;
     }
     if (!(gtd <= -hyper.tolerance_change)) return LbfgsEnd::no_descent;
 
     const double loss_before = loss_;
     const bool last = report.iterations == hyper.max_iter;
-    vectors_.copy(master_, before_);
+    vectors_.copy(memory_.master, before_);
     const bool armijo = hyper.line_search == LineSearch::armijo;
     const bool moved =
         armijo ? search(closure, report, t, gtd) : move_without_search(closure, report, t, last);
     if (!moved) {
-      vectors_.copy(before_, master_);
-      drop_memory();
+      vectors_.copy(before_, memory_.master);
+      memory_.forget();
       return armijo ? LbfgsEnd::line_search : LbfgsEnd::nonfinite;
     }
-    pending_ = true;
+    memory_.pending = true;
     if (last) return LbfgsEnd::max_iter;
     if (report.evaluations >= max_eval_) return LbfgsEnd::max_eval;
     if (max_abs_grad_ <= hyper.tolerance_grad) return LbfgsEnd::gradient;
-    if (vectors_.max_abs(move_) <= hyper.tolerance_change) return LbfgsEnd::step;
+    if (vectors_.max_abs(memory_.move) <= hyper.tolerance_change) return LbfgsEnd::step;
     if (std::fabs(loss_ - loss_before) < hyper.tolerance_change) return LbfgsEnd::loss;
   }
 }
 
 void ProductionLbfgs::remember_pair(LbfgsReport& report) {
-  if (!pending_) return;
-  pending_ = false;
+  if (!memory_.pending) return;
+  memory_.pending = false;
   GuardedBuffer y = vectors_.make();
-  vectors_.each(y, grad_, grad_before_, [](float g, float before) { return g - before; });
-  const double ys = vectors_.dot(y, move_);
+  vectors_.each(y, grad_, memory_.grad_before, [](float g, float before) { return g - before; });
+  const double ys = vectors_.dot(y, memory_.move);
   const double yy = vectors_.dot(y, y);
   if (!(ys > smallest_curvature) || !std::isfinite(ys) || !std::isfinite(yy)) {
     ++report.pairs_skipped;
     return;
   }
-  if (static_cast<std::int64_t>(pairs_.size()) == setup_.hyper.history_size) {
-    pairs_.erase(pairs_.begin());
+  if (static_cast<std::int64_t>(memory_.pairs.size()) == setup_.hyper.history_size) {
+    memory_.pairs.erase(memory_.pairs.begin());
   }
-  pairs_.push_back({std::exchange(move_, vectors_.make()), std::move(y), 1 / ys});
-  h_ = ys / yy;
+  memory_.pairs.push_back({std::exchange(memory_.move, vectors_.make()), std::move(y), 1 / ys});
+  memory_.h = ys / yy;
   ++report.pairs_stored;
 }
 
 void ProductionLbfgs::find_direction() {
   GuardedBuffer& q = direction_;
   vectors_.each(q, grad_, grad_, [](float g, float) { return negated(g); });
-  std::vector<double> al(pairs_.size());
-  for (std::size_t i = pairs_.size(); i-- > 0;) {
-    al[i] = vectors_.dot(pairs_[i].s, q) * pairs_[i].rho;
+  std::vector<double> al(memory_.pairs.size());
+  for (std::size_t i = memory_.pairs.size(); i-- > 0;) {
+    al[i] = vectors_.dot(memory_.pairs[i].s, q) * memory_.pairs[i].rho;
     const auto a = static_cast<float>(al[i]);
-    vectors_.each(q, q, pairs_[i].y, [a](float qi, float yi) {
+    vectors_.each(q, q, memory_.pairs[i].y, [a](float qi, float yi) {
       const float p = a * yi;
       return qi - p;
     });
   }
-  const auto c = static_cast<float>(h_);
+  const auto c = static_cast<float>(memory_.h);
   vectors_.each(q, q, q, [c](float qi, float) { return c * qi; });
-  for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    const double be = vectors_.dot(pairs_[i].y, q) * pairs_[i].rho;
+  for (std::size_t i = 0; i < memory_.pairs.size(); ++i) {
+    const double be = vectors_.dot(memory_.pairs[i].y, q) * memory_.pairs[i].rho;
     const auto b = static_cast<float>(al[i] - be);
-    vectors_.each(q, q, pairs_[i].s, [b](float qi, float si) {
+    vectors_.each(q, q, memory_.pairs[i].s, [b](float qi, float si) {
       const float p = b * si;
       return qi + p;
     });
@@ -141,8 +141,8 @@ void ProductionLbfgs::find_direction() {
 
 void ProductionLbfgs::move_by(double t) {
   const auto a = static_cast<float>(t);
-  vectors_.each(move_, direction_, direction_, [a](float d, float) { return a * d; });
-  vectors_.each(master_, before_, move_, [](float x, float m) { return x + m; });
+  vectors_.each(memory_.move, direction_, direction_, [a](float d, float) { return a * d; });
+  vectors_.each(memory_.master, before_, memory_.move, [](float x, float m) { return x + m; });
 }
 
 void ProductionLbfgs::keep(LbfgsReport& report, double t) {

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -69,48 +68,8 @@ void ProductionLbfgs::load_state(const LbfgsState& full) {
               "a pair of the L-BFGS state does not have " + std::to_string(numel) + " elements");
     }
   }
-  const auto load = [&](Span<const float> from, const GuardedBuffer& to) {
-    for (const Piece& piece : pieces_) {
-      std::copy_n(from.begin() + piece.global_begin, piece.numel, to.as<float>().begin() + piece.local_begin);
-    }
-  };
-  load(full.master, master_);
-  if (full.pending) {
-    load(full.grad_before, grad_before_);
-    load(full.move, move_);
-  }
-  pairs_.clear();
-  for (std::size_t i = 0; i < full.rho.size(); ++i) {
-    pairs_.push_back({vectors_.make(), vectors_.make(), full.rho[i]});
-    load(full.steps[i], pairs_.back().s);
-    load(full.grad_changes[i], pairs_.back().y);
-  }
-  h_ = full.h;
-  pending_ = full.pending;
-  started_ = full.started;
-  iterations_ = full.iterations;
-  evaluations_ = full.evaluations;
+  memory_.load(full, pieces_, vectors_);
   loaded_ = true;
-}
-
-LbfgsState ProductionLbfgs::state() const {
-  LbfgsState state;
-  state.master = master_.as<float>();
-  if (pending_) {
-    state.grad_before = grad_before_.as<float>();
-    state.move = move_.as<float>();
-  }
-  for (const Pair& pair : pairs_) {
-    state.steps.emplace_back(pair.s.as<float>());
-    state.grad_changes.emplace_back(pair.y.as<float>());
-    state.rho.push_back(pair.rho);
-  }
-  state.h = h_;
-  state.pending = pending_;
-  state.started = started_;
-  state.iterations = iterations_;
-  state.evaluations = evaluations_;
-  return state;
 }
 
 }  // namespace zeroproof::cuda

@@ -1,21 +1,18 @@
 #pragma once
-// One rank of production L-BFGS. Steps are in lbfgs.cpp, settings and state in lbfgs_state.cpp.
+// One rank of production L-BFGS. Steps are in lbfgs.cpp, checks of settings and state in lbfgs_state.cpp.
 
-#include <deque>
+#include <algorithm>
+#include <vector>
 
 #include "common/base/guarded_buffer.hpp"
 #include "common/contracts/lbfgs.hpp"
+#include "cuda/lbfgs/lbfgs_memory.hpp"
 #include "cuda/lbfgs/lbfgs_vectors.hpp"
 
 namespace zeroproof::cuda {
 
 /// Errors: as MakeLbfgsFn.
 LbfgsSetup validate(const LbfgsSetup& setup);
-
-struct Pair {
-  GuardedBuffer s, y;
-  double rho;
-};
 
 class ProductionLbfgs final : public LbfgsOptimizer {
  public:
@@ -24,15 +21,13 @@ class ProductionLbfgs final : public LbfgsOptimizer {
         pieces_(setup_.layout->pieces(setup_.shards->shard(setup_.comm->rank()))),
         vectors_(pieces_, setup_.shards->shard_numel(setup_.comm->rank()), setup_.exec, *setup_.comm),
         max_eval_(setup_.hyper.max_eval.value_or(std::max<std::int64_t>(5 * setup_.hyper.max_iter / 4, 1))),
-        master_(vectors_.make()),
+        memory_(vectors_),
         before_(vectors_.make()),
         grad_(vectors_.make()),
-        grad_before_(vectors_.make()),
-        direction_(vectors_.make()),
-        move_(vectors_.make()) {}
+        direction_(vectors_.make()) {}
 
   void load_state(const LbfgsState& full) override;
-  LbfgsState state() const override;
+  LbfgsState state() const override { return memory_.state(); }
   LbfgsReport step(Closure& closure) override;
 
  private:
@@ -44,23 +39,16 @@ class ProductionLbfgs final : public LbfgsOptimizer {
   bool move_without_search(Closure& closure, LbfgsReport& report, double t, bool last);
   bool search(Closure& closure, LbfgsReport& report, double t, double gtd);
   void keep(LbfgsReport& report, double t);
-  void drop_memory() {
-    pairs_.clear();
-    pending_ = started_ = false;
-    h_ = 1;
-  }
 
   const LbfgsSetup setup_;
   const std::vector<Piece> pieces_;
   const LbfgsVectors vectors_;
   const std::int64_t max_eval_;
-  GuardedBuffer master_, before_;  // x, and x where the move began
-  GuardedBuffer grad_, grad_before_, direction_, move_;
-  std::deque<Pair> pairs_;
+  LbfgsMemory memory_;
+  GuardedBuffer before_;  // x where the move began
+  GuardedBuffer grad_, direction_;
   double loss_ = 0, max_abs_grad_ = 0;  // of the last evaluation
-  double h_ = 1;
-  bool pending_ = false, started_ = false, loaded_ = false;
-  std::int64_t iterations_ = 0, evaluations_ = 0;
+  bool loaded_ = false;
 };
 
 }  // namespace zeroproof::cuda

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/contracts/grad_norm.hpp"
-#include "oracle.h"
+#include "oracle_limbs.hpp"
 #include "tests/cuda/device_place.hpp"
 
 namespace zeroproof::device_test {
@@ -14,11 +14,7 @@ inline NormLimbs expected_chunks(Span<const float> grad) {
   oracle_sum sum;
   oracle_norm_clear(&sum);
   oracle_norm_add(&sum, grad.data(), grad.size());
-  NormLimbs limbs;
-  oracle_norm_limbs(&sum, limbs.limbs.data());
-  limbs.nan_count = sum.nan_count;
-  limbs.inf_count = sum.inf_count;
-  return limbs;
+  return oracle::to_limbs(sum);
 }
 
 /// exact: oracle_exact_add_squares, one: oracle_exact_add_magnitudes
@@ -27,11 +23,7 @@ inline NormLimbs expected_exact(void (*add)(oracle_exact*, const float*, std::si
   oracle_exact sum;
   oracle_exact_clear(&sum);
   add(&sum, grad.data(), grad.size());
-  NormLimbs limbs;
-  oracle_exact_limbs(&sum, limbs.limbs.data());
-  limbs.nan_count = sum.nan_count;
-  limbs.inf_count = sum.inf_count;
-  return limbs;
+  return oracle::to_limbs(sum);
 }
 
 inline void normalise(NormLimbs& limbs) {

@@ -13,12 +13,13 @@
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_scale.hpp"
-#include "cuda/host/isa.hpp"
+#include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/expect_error.hpp"
 
 namespace {
 
 using namespace zeroproof;
+using namespace zeroproof::tests;
 namespace host = zeroproof::cuda::host;
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -87,17 +88,10 @@ std::vector<float> spread_values(std::size_t numel, int top, int spread, std::ui
   return values;
 }
 
-std::vector<Exec> execs() {
-  std::vector<Exec> all;
-  for (const Isa isa : host::supported_isas()) all.push_back({1, isa});
-  all.push_back({3, Isa::best});
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("exact and one: limbs by hand") {
-  for (const Exec& exec : execs()) {
+  for (const Exec& exec : every_exec()) {
     // 3^2 + (-4)^2 = 25 = 2^352 * 25 units: limb 11 has weight 1.
     NormLimbs want;
     want.limbs[11] = 25;
@@ -152,7 +146,7 @@ TEST_CASE("exact and one: the same integers as a literal sum, whatever the sprea
       const std::vector<float> values = spread_values(1531, top, spread, static_cast<std::uint64_t>(spread));
       const NormLimbs squares = literal(values, 2);
       const NormLimbs sums = literal(values, 1);
-      for (const Exec& exec : execs()) {
+      for (const Exec& exec : every_exec()) {
         CAPTURE(spread);
         CAPTURE(top);
         CHECK(exact(exec, values) == squares);
@@ -168,7 +162,7 @@ TEST_CASE("exact and one: whole blocks of the largest mantissas of one binade an
     for (std::size_t i = 0; i < values.size(); i += 2) {
       values[i] = std::bit_cast<float>(static_cast<std::uint32_t>(200 - distance) << 23 | 0x7FFFFFU);
     }
-    for (const Exec& exec : execs()) {
+    for (const Exec& exec : every_exec()) {
       CAPTURE(distance);
       CHECK(exact(exec, values) == literal(values, 2));
       CHECK(magnitudes(exec, values) == literal(values, 1));
@@ -183,7 +177,7 @@ TEST_CASE("exact and one: blocks that fill every part of a split to its last bit
   const auto value = [](int exponent, std::uint32_t mantissa) {
     return std::bit_cast<float>(static_cast<std::uint32_t>(exponent) << 23 | (mantissa & 0x7FFFFFU));
   };
-  const std::vector<Exec> all = execs();
+  const std::vector<Exec> all = every_exec();
   for (const std::uint32_t mantissa : {0x800001U, 0x800004U, 0x800007U, 0x900001U, 0xFFFFFFU}) {
     for (int middle = 0; middle <= 45; ++middle) {
       for (const int below : {0, 1, 18, 19, 20, 21, 22, 40, 41, 42, 43}) {
@@ -213,7 +207,7 @@ TEST_CASE("exact and one: cut anywhere, added to what is there, several blocks a
   std::vector<float> values = spread_values(3 * 16384 + 77, 130, 30, 9);
   values[20000] = -inf;
   values[40000] = not_a_number;
-  for (const Exec& exec : execs()) {
+  for (const Exec& exec : every_exec()) {
     const NormLimbs squares = exact(exec, values);
     CHECK(squares.nan_count == 1);
     CHECK(squares.inf_count == 1);
@@ -242,7 +236,7 @@ TEST_CASE("the forms over grad_sum * inv_scale: the product is rounded to fp32 f
   std::vector<float> sums = spread_values(3001, 140, 25, 4);
   const float inv_scale = 1.0F / 3.0F;
   const std::vector<float> before = sums;
-  for (const Exec& exec : execs()) {
+  for (const Exec& exec : every_exec()) {
     std::vector<float> grad(sums.size());
     CHECK_FALSE(host::unscale(exec, inv_scale, sums, grad));
     NormLimbs squares, absolutes;

@@ -10,28 +10,22 @@
 #include <vector>
 
 #include "cuda/host/grad_norm.hpp"
-#include "cuda/host/isa.hpp"
+#include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/expect_error.hpp"
 
 namespace {
 
 using namespace zeroproof;
+using namespace zeroproof::tests;
 namespace host = zeroproof::cuda::host;
 
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-std::vector<Exec> execs() {
-  std::vector<Exec> all;
-  for (const Isa isa : host::supported_isas()) all.push_back({1, isa});
-  all.push_back({3, Isa::best});
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("inf: the largest magnitude as an integer") {
-  for (const Exec& exec : execs()) {
+  for (const Exec& exec : every_exec()) {
     const auto amax = [&](const std::vector<float>& values, std::uint32_t start = 0) {
       host::grad_max_accumulate(exec, values, start);
       return start;
@@ -62,7 +56,7 @@ TEST_CASE("inf: the largest magnitude as an integer") {
 }
 
 TEST_CASE("the p-norm: by hand, special values, and within its bound") {
-  for (const Exec& exec : execs()) {
+  for (const Exec& exec : every_exec()) {
     const auto near = [](double got, double want, double p, double numel) {
       const double bound = 1.01 * ((numel + 50) / p + 8) * 0x1p-53;
       CHECK(std::fabs(got - want) <= bound * want);

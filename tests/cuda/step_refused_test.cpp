@@ -12,19 +12,27 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
+/// What one rank needs for a setup that can be run.
+struct OneRank {
+  std::unique_ptr<Communicator> comm = make_self_communicator();
+  ShardMap shards{odd_layout().padded_numel(), 1, 2048};
+
+  OptimizerSetup setup() const {
+    OptimizerSetup setup;
+    setup.layout = &odd_layout();
+    setup.shards = &shards;
+    setup.comm = comm.get();
+    return setup;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("setups that cannot be run are refused") {
-  const FlatLayout& layout = odd_layout();
-  const auto comm = make_self_communicator();
-  const ShardMap shards(layout.padded_numel(), 1, 2048);
-  OptimizerSetup good;
-  good.layout = &layout;
-  good.shards = &shards;
-  good.comm = comm.get();
-  CHECK_NOTHROW(cuda::make_distributed_optimizer(good));
+  const OneRank rank;
+  CHECK_NOTHROW(cuda::make_distributed_optimizer(rank.setup()));
   const auto refused = [&](const std::function<void(OptimizerSetup&)>& change) {
-    OptimizerSetup bad = good;
+    OptimizerSetup bad = rank.setup();
     change(bad);
     expect_error(ErrorCode::invalid_argument, [&] { cuda::make_distributed_optimizer(bad); });
   };
@@ -38,15 +46,9 @@ TEST_CASE("setups that cannot be run are refused") {
 }
 
 TEST_CASE("fused passes are refused on a device, whether there is one or not") {
-  const FlatLayout& layout = odd_layout();
-  const auto comm = make_self_communicator();
-  const ShardMap shards(layout.padded_numel(), 1, 2048);
-  OptimizerSetup setup;
-  setup.layout = &layout;
-  setup.shards = &shards;
-  setup.comm = comm.get();
+  const OneRank rank;
   try {
-    cuda::make_distributed_optimizer(setup, Space::device, true);
+    cuda::make_distributed_optimizer(rank.setup(), Space::device, true);
     FAIL("fused passes were made for a device");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::unavailable);

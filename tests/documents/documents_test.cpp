@@ -18,8 +18,10 @@
 #include "tests/documents/matching.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "verification/program/text_lines.hpp"
 
 using namespace zeroproof::tests;
+using zeroproof::verification::lines_of;
 namespace fs = std::filesystem;
 
 namespace {
@@ -27,13 +29,6 @@ namespace {
 std::string content_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
 }
 
 /// A folder that looks like a checkout with a build, so that what commands write does not land in the real one.

@@ -68,6 +68,11 @@ void check_one_hash(const Json& report, std::size_t expected_cases,
   }
 }
 
+/// What a report's first case says, for the others to have too.
+std::map<std::string, std::string> pin_of(const std::string& dtype, const Json& report) {
+  return {{dtype, report.at("cases").at(0).at("training").at("trajectory_hash")}};
+}
+
 /// A model whose heads can be dealt out to tensor parallel ranks, otherwise byte_gpt_tiny.
 const char* const four_heads =
     "[model]\nlayers = 2\nwidth = 20\nheads = 4\nhidden = 37\ncontext = 13\n"
@@ -123,8 +128,7 @@ TEST_CASE("one trajectory hash over process grids") {
   const std::string common = "--config " + quoted(folder.write("four_heads.toml", four_heads)) +
                              " --recipe sgd --dtype bf16 --twin host --threads 1 --micro-batches 16 ";
   const Json whole = run_matrix(common + "--stage 0 --world self");
-  const std::map<std::string, std::string> pin = {
-      {"bf16", whole.at("cases").at(0).at("training").at("trajectory_hash")}};
+  const auto pin = pin_of("bf16", whole);
   check_one_hash(run_matrix(common + "--stage 0,1,2,3 --grid 2x2x1,2x1x2,1x1x4 --world " + worlds({4}, {4})),
                  transports * 4 * 3, pin);
   check_one_hash(run_matrix(common + "--stage 1,3 --grid 2x2x2 --world " + worlds({8}, {})), 2, pin);
@@ -135,8 +139,7 @@ TEST_CASE("one trajectory hash over process grids that add in another way") {
   const std::string common = "--config " + quoted(folder.write("four_heads.toml", four_heads)) +
                              " --recipe sgd --dtype bf16 --twin host --threads 1 --micro-batches 16 ";
   const Json whole = run_matrix(common + "--stage 0 --world self");
-  const std::map<std::string, std::string> pin = {
-      {"bf16", whole.at("cases").at(0).at("training").at("trajectory_hash")}};
+  const auto pin = pin_of("bf16", whole);
   // Native sums are replaced by the tree's once they are within their bound.
   check_one_hash(
       run_matrix(common + "--sum native --stage 1,2 --grid 2x2x1,2x1x2,1x2x2 --world " + worlds({4}, {4})),
@@ -153,8 +156,7 @@ TEST_CASE("one trajectory hash over process grids that add in another way") {
 TEST_CASE("binned sums have one hash for every number of ranks") {
   const Json one =
       run_matrix("--recipe adamw --dtype fp16 --twin host --threads 1 --sum binned --stage 0 --world self");
-  const std::map<std::string, std::string> pin = {
-      {"fp16", one.at("cases").at(0).at("training").at("trajectory_hash")}};
+  const auto pin = pin_of("fp16", one);
   CHECK(pin.at("fp16") != pinned.at("fp16"));
   std::vector<int> sizes;
   for (int size = 1; size <= 16; ++size) sizes.push_back(size);
@@ -182,8 +184,7 @@ TEST_CASE("slow: process grids of 16 and 48 micro-batches, in every stage and as
                              " --recipe sgd --dtype bf16 --twin host,host-fused --threads 1 --micro-batches ";
   for (const std::string count : {"16 ", "48 "}) {
     const Json whole = run_matrix(common + count + "--stage 0 --world self");
-    const std::map<std::string, std::string> pin = {
-        {"bf16", whole.at("cases").at(0).at("training").at("trajectory_hash")}};
+    const auto pin = pin_of("bf16", whole);
     check_one_hash(
         run_matrix(common + count +
                    "--stage 0,1,2,3 --order contiguous,strided --grid "

@@ -1,19 +1,11 @@
 #include "verification/program/contract_text.hpp"
 
 #include <algorithm>
-#include <sstream>
+
+#include "verification/program/text_lines.hpp"
 
 namespace zeroproof::verification {
 namespace {
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-bool starts_with(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
 
 /// Where the text behind a label begins.
 constexpr std::size_t prose_column = 9;
@@ -22,9 +14,9 @@ constexpr std::size_t prose_column = 9;
 std::vector<std::string> block_above(const std::vector<std::string>& lines, std::size_t at) {
   std::size_t end = at;
   // Up over the declarations that share the block; the second line of a long one is indented.
-  while (end > 0 && (starts_with(lines[end - 1], "using ") || starts_with(lines[end - 1], "  "))) --end;
+  while (end > 0 && (lines[end - 1].starts_with("using ") || lines[end - 1].starts_with("  "))) --end;
   std::size_t begin = end;
-  while (begin > 0 && starts_with(lines[begin - 1], "///")) --begin;
+  while (begin > 0 && lines[begin - 1].starts_with("///")) --begin;
   std::vector<std::string> block;
   for (std::size_t i = begin; i < end; ++i) {
     const std::string& line = lines[i];
@@ -37,7 +29,7 @@ std::vector<std::string> block_above(const std::vector<std::string>& lines, std:
 std::size_t text_column(const std::string& line) {
   const std::size_t first = line.find_first_not_of(' ');
   if (first == std::string::npos || first > 0) return first == std::string::npos ? 0 : first;
-  if (starts_with(line, "Contract ")) return 9;
+  if (line.starts_with("Contract ")) return 9;
   const std::size_t gap = line.find("  ");
   if (gap == std::string::npos || gap > 10) return 0;
   const std::size_t text = line.find_first_not_of(' ', gap);
@@ -56,7 +48,7 @@ std::vector<std::string> doc_block(const std::string& type) {
   for (const ContractHeader& header : contract_headers()) {
     const std::vector<std::string> lines = lines_of(header.content);
     for (std::size_t i = 0; i < lines.size(); ++i) {
-      if (starts_with(lines[i], declaration.c_str())) return block_above(lines, i);
+      if (lines[i].starts_with(declaration)) return block_above(lines, i);
     }
   }
   return {};

@@ -4,22 +4,15 @@
 #include <cctype>
 #include <sstream>
 
+#include "verification/program/text_lines.hpp"
+
 namespace zeroproof::verification {
 namespace {
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-bool starts_with(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
-
 /// Lines that stand as they are: tables, equations, figures.
 bool is_fixed(const std::string& line) {
-  return starts_with(line, "|") || starts_with(line, "    ") || starts_with(line, "$$") ||
-         starts_with(line, "```");
+  return line.starts_with("|") || line.starts_with("    ") || line.starts_with("$$") ||
+         line.starts_with("```");
 }
 
 void trim(std::vector<std::string>& lines) {
@@ -29,7 +22,7 @@ void trim(std::vector<std::string>& lines) {
 
 /// "R12" of "## R12 Global norm"; "" for another heading.
 std::string rule_of(const std::string& line) {
-  if (!starts_with(line, "## R") || line.size() < 5 || std::isdigit(static_cast<unsigned char>(line[4])) == 0)
+  if (!line.starts_with("## R") || line.size() < 5 || std::isdigit(static_cast<unsigned char>(line[4])) == 0)
     return "";
   return line.substr(3, line.find(' ', 3) - 3);
 }
@@ -39,7 +32,7 @@ std::vector<Passage> read_rules() {
   const Document& contract = documents().front();
   bool inside = false;
   for (const std::string& line : lines_of(contract.content)) {
-    if (starts_with(line, "## ")) {
+    if (line.starts_with("## ")) {
       const std::string name = rule_of(line);
       inside = !name.empty();
       if (inside)
@@ -55,7 +48,7 @@ std::vector<Passage> read_rules() {
 /// "ZeRO:local" of "**[ZeRO:local]** An update rule ..."; "" if the line begins with none.
 std::string label_of(const std::string& line) {
   const std::size_t end = line.find("]**");
-  return starts_with(line, "**[") && end != std::string::npos ? line.substr(3, end - 3) : "";
+  return line.starts_with("**[") && end != std::string::npos ? line.substr(3, end - 3) : "";
 }
 
 /// Where the passage of the label in line `at` ends: at the next label or heading, or after the paragraph and the fixed
@@ -63,7 +56,7 @@ std::string label_of(const std::string& line) {
 std::size_t end_of_passage(const std::vector<std::string>& lines, std::size_t at) {
   bool any = lines[at].find("]**") + 3 < lines[at].size();
   for (std::size_t i = at + 1; i < lines.size(); ++i) {
-    if (!label_of(lines[i]).empty() || starts_with(lines[i], "#")) return i;
+    if (!label_of(lines[i]).empty() || lines[i].starts_with("#")) return i;
     if (!lines[i].empty()) {
       any = true;
       continue;
@@ -158,7 +151,7 @@ std::string filled(const std::vector<std::string>& lines, std::size_t width, con
       out += indent + line + "\n";
     } else if (is_fixed(line)) {
       end_paragraph();
-      const bool table = starts_with(line, "|");
+      const bool table = line.starts_with("|");
       fill(out, line, width, indent + (table ? "" : "    "));
     } else {
       paragraph += line + " ";

@@ -2,8 +2,6 @@
 
 #include <doctest.h>
 
-#include <algorithm>
-
 #include "tests/verification/cli/cli_support.hpp"
 
 namespace {
@@ -11,69 +9,63 @@ namespace {
 using namespace zeroproof::tests;
 
 /// Runs `verify` with the flags in a folder of its own and checks the form of the refusal.
-void expect_refusal(const std::string& flags, const std::string& must_mention, int exit_code = 2) {
-  CAPTURE(flags);
+void expect_verify_refusal(const std::string& flags, const std::string& must_mention, int exit_code = 2) {
   const TemporaryFolder folder;
   const std::string report = folder.file("report.json");
-  const CliResult result = run_cli("verify byte_gpt_tiny " + flags + " --report " + quoted("json:" + report));
-  CAPTURE(result.err);
-  CHECK(result.exit_code == exit_code);
-  CHECK(result.out.empty());
+  expect_refusal("verify byte_gpt_tiny " + flags + " --report " + quoted("json:" + report), must_mention,
+                 exit_code);
   CHECK(folder.empty());
-  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);  // one sentence
-  CHECK(result.err.rfind("zeroproof: ", 0) == 0);
-  CHECK(result.err.find(" (") != std::string::npos);  // why it matters
-  CHECK(result.err.find("; ") != std::string::npos);  // and what to do
-  CHECK(result.err.find(must_mention) != std::string::npos);
 }
 
 void expect_toml_refusal(const std::string& toml, const std::string& must_mention) {
   CAPTURE(toml);
   const TemporaryFolder folder;
-  expect_refusal("--config " + quoted(folder.write("run settings.toml", toml)), must_mention);
+  expect_verify_refusal("--config " + quoted(folder.write("run settings.toml", toml)), must_mention);
 }
 
 }  // namespace
 
 TEST_CASE("values that make no run") {
-  expect_refusal("--world threads:0", "threads:0");
-  expect_refusal("--world threads:-2", "threads:-2");
-  expect_refusal("--world mpi:0", "mpi:0");
-  expect_refusal("--world threads:four", "threads:four");
-  expect_refusal("--world cloud:4", "cloud:4");
-  expect_refusal("--micro-batches 0", "micro_batches is 0");
-  expect_refusal("--micro-batches -3", "micro_batches is -3");
-  expect_refusal("--steps 0", "steps is 0");
-  expect_refusal("--steps ten", "ten");
-  expect_refusal("--stage -1", "stage -1");
-  expect_refusal("--stage 4", "stage 4");
-  expect_refusal("--layout megatrom", "did you mean \"megatron\"?");
-  expect_refusal("--layout fsdp2", "optimizer.norm");
-  expect_refusal("--order stridden", "strided");
-  expect_refusal("--sum bins", "binned");
-  expect_refusal("--norm exakt", "exact");
-  expect_refusal("--world threads:4 --grid 2x2", "2x2");
-  expect_refusal("--world threads:4 --grid 2x3x1", "2x3x1");
-  expect_refusal("--world threads:8 --grid 2x2x1 --norm exact", "2x2x1");
-  expect_refusal("--world threads:4 --instances 3", "3 optimizer instances");
-  expect_refusal("--persistent -1", "persistent");
-  expect_refusal("byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/sum:native", "native");
-  expect_refusal("byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/grid:1x2x1", "1x2x1");
-  expect_refusal("lbfgs/rosenbrok", "did you mean rosenbrock?");
-  expect_refusal("lbfgs/rosenbrock/arm/self/contract", "did you mean armijo?");
-  expect_refusal("lbfgs/rosenbrock/armijo/mpi:2/contract", "use threads:2");
-  expect_refusal("lbfgs/rosenbrock/armijo/self/flat", "deepspeed_flat");
-  expect_refusal("--bucket 1000", "1000");
-  expect_refusal("--bucket 0", "0");
-  expect_refusal("--threads -1", "-1");
-  expect_refusal("--dtype fp8", "fp8");
-  expect_refusal("--twin hots", "host");
-  expect_refusal("--mode sideways", "sideways");
-  expect_refusal("--seed banana", "banana");
-  expect_refusal("--comm-timeout 0", "comm_timeout_s");
-  expect_refusal("--fault double-unscalee", "did you mean double-unscale?");
-  expect_refusal("--fault lbfgs-dot", "lbfgs-dot-of-own-shard");
-  expect_refusal("--fault double-unscale", "zeroproof-faults", 3);
+  expect_verify_refusal("--world threads:0", "threads:0");
+  expect_verify_refusal("--world threads:-2", "threads:-2");
+  expect_verify_refusal("--world mpi:0", "mpi:0");
+  expect_verify_refusal("--world threads:four", "threads:four");
+  expect_verify_refusal("--world cloud:4", "cloud:4");
+  expect_verify_refusal("--micro-batches 0", "micro_batches is 0");
+  expect_verify_refusal("--micro-batches -3", "micro_batches is -3");
+  expect_verify_refusal("--steps 0", "steps is 0");
+  expect_verify_refusal("--steps ten", "ten");
+  expect_verify_refusal("--stage -1", "stage -1");
+  expect_verify_refusal("--stage 4", "stage 4");
+  expect_verify_refusal("--layout megatrom", "did you mean \"megatron\"?");
+  expect_verify_refusal("--layout fsdp2", "optimizer.norm");
+  expect_verify_refusal("--order stridden", "strided");
+  expect_verify_refusal("--sum bins", "binned");
+  expect_verify_refusal("--norm exakt", "exact");
+  expect_verify_refusal("--world threads:4 --grid 2x2", "2x2");
+  expect_verify_refusal("--world threads:4 --grid 2x3x1", "2x3x1");
+  expect_verify_refusal("--world threads:8 --grid 2x2x1 --norm exact", "2x2x1");
+  expect_verify_refusal("--world threads:4 --instances 3", "3 optimizer instances");
+  expect_verify_refusal("--persistent -1", "persistent");
+  expect_verify_refusal("byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/sum:native",
+                        "native");
+  expect_verify_refusal("byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/grid:1x2x1",
+                        "1x2x1");
+  expect_verify_refusal("lbfgs/rosenbrok", "did you mean rosenbrock?");
+  expect_verify_refusal("lbfgs/rosenbrock/arm/self/contract", "did you mean armijo?");
+  expect_verify_refusal("lbfgs/rosenbrock/armijo/mpi:2/contract", "use threads:2");
+  expect_verify_refusal("lbfgs/rosenbrock/armijo/self/flat", "deepspeed_flat");
+  expect_verify_refusal("--bucket 1000", "1000");
+  expect_verify_refusal("--bucket 0", "0");
+  expect_verify_refusal("--threads -1", "-1");
+  expect_verify_refusal("--dtype fp8", "fp8");
+  expect_verify_refusal("--twin hots", "host");
+  expect_verify_refusal("--mode sideways", "sideways");
+  expect_verify_refusal("--seed banana", "banana");
+  expect_verify_refusal("--comm-timeout 0", "comm_timeout_s");
+  expect_verify_refusal("--fault double-unscalee", "did you mean double-unscale?");
+  expect_verify_refusal("--fault lbfgs-dot", "lbfgs-dot-of-own-shard");
+  expect_verify_refusal("--fault double-unscale", "zeroproof-faults", 3);
 }
 
 TEST_CASE("configuration files") {
@@ -90,16 +82,16 @@ TEST_CASE("configuration files") {
   expect_toml_refusal("[run]\nsteps = \"many\"\n", "run.steps");
   expect_toml_refusal("[loss_scaler]\ninitial_loss_scale = 1000\n", "a power of two");
   expect_toml_refusal("[model]\nheads = 7\n", "model.heads 7");
-  expect_refusal("--config /nonexistent/zeroproof.toml", "/nonexistent/zeroproof.toml");
-  expect_refusal("--config /tmp", "/tmp");
+  expect_verify_refusal("--config /nonexistent/zeroproof.toml", "/nonexistent/zeroproof.toml");
+  expect_verify_refusal("--config /tmp", "/tmp");
 }
 
 TEST_CASE("texts") {
   const TemporaryFolder folder;
-  expect_refusal("--text " + quoted(folder.write("empty.txt", "")), "empty.txt");
-  expect_refusal("--text " + quoted(folder.write("short.txt", "too short")), "short.txt");
-  expect_refusal("--text " + quoted(folder.file("missing.txt")), "missing.txt");
-  expect_refusal("--text /tmp", "/tmp");
+  expect_verify_refusal("--text " + quoted(folder.write("empty.txt", "")), "empty.txt");
+  expect_verify_refusal("--text " + quoted(folder.write("short.txt", "too short")), "short.txt");
+  expect_verify_refusal("--text " + quoted(folder.file("missing.txt")), "missing.txt");
+  expect_verify_refusal("--text /tmp", "/tmp");
 }
 
 TEST_CASE("reports that cannot be written are refused before the work") {

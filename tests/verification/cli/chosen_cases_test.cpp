@@ -4,12 +4,12 @@
 #include <doctest.h>
 
 #include <algorithm>
-#include <sstream>
 #include <vector>
 
 #include "common/base/parallel_for.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/program/capabilities.hpp"
+#include "verification/program/text_lines.hpp"
 #include "verification/suite/estimate.hpp"
 
 namespace {
@@ -17,23 +17,6 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
-
-void expect_refusal(const std::string& arguments, const std::string& must_mention, int exit_code = 2) {
-  CAPTURE(arguments);
-  const CliResult result = run_cli(arguments);
-  CAPTURE(result.err);
-  CHECK(result.exit_code == exit_code);
-  CHECK(result.out.empty());
-  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
-  CHECK(result.err.find(must_mention) != std::string::npos);
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
 
 /// Ids in a report of what ran.
 std::vector<std::string> ids_run(const std::string& arguments) {

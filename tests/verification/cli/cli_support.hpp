@@ -1,8 +1,11 @@
 #pragma once
 // Runs the command line the way a user does.
 
+#include <doctest.h>
+
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -42,5 +45,22 @@ inline CliResult run_cli(const std::string& arguments, const std::string& progra
 
 /// The shell word for a path that may hold spaces.
 inline std::string quoted(const std::string& path) { return "'" + path + "'"; }
+
+/// One sentence on standard error, in the form of every error (problem, why it matters, remedy), and nothing else.
+inline void expect_refusal(const CliResult& result, const std::string& must_mention, int exit_code = 2) {
+  CAPTURE(result.err);
+  CHECK(result.exit_code == exit_code);
+  CHECK(result.out.empty());
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  CHECK(result.err.starts_with("zeroproof: "));
+  CHECK(result.err.find(" (") != std::string::npos);
+  CHECK(result.err.find("; ") != std::string::npos);
+  CHECK(result.err.find(must_mention) != std::string::npos);
+}
+
+inline void expect_refusal(const std::string& arguments, const std::string& must_mention, int exit_code = 2) {
+  CAPTURE(arguments);
+  expect_refusal(run_cli(arguments), must_mention, exit_code);
+}
 
 }  // namespace zeroproof::tests

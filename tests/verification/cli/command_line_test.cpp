@@ -4,25 +4,11 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-
 #include "tests/verification/cli/cli_support.hpp"
 
 namespace {
 
 using namespace zeroproof::tests;
-
-/// One sentence on standard error, in the form of every error, and nothing else.
-void expect_refusal(const CliResult& result, const std::string& must_mention, int exit_code = 2) {
-  CAPTURE(result.err);
-  CHECK(result.exit_code == exit_code);
-  CHECK(result.out.empty());
-  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
-  CHECK(result.err.rfind("zeroproof: ", 0) == 0);
-  CHECK(result.err.find(" (") != std::string::npos);
-  CHECK(result.err.find("; ") != std::string::npos);
-  CHECK(result.err.find(must_mention) != std::string::npos);
-}
 
 /// Runs shell text with the program in $ZEROPROOF; the error output comes back.
 CliResult run_shell(const std::string& script) {

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <span>
 
 #include "verification/io/safetensors.hpp"
@@ -35,15 +34,6 @@ fs::path save_one(const TemporaryFolder& folder) {
   REQUIRE(bundles.size() == 1);
   CHECK(saved.out.find("saved: ") != std::string::npos);
   return bundles.front();
-}
-
-void expect_refusal(const CliResult& result, const std::string& must_mention) {
-  CAPTURE(result.err);
-  CHECK(result.exit_code == 2);
-  CHECK(result.out.empty());
-  CHECK(result.err.rfind("zeroproof: ", 0) == 0);
-  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
-  CHECK(result.err.find(must_mention) != std::string::npos);
 }
 
 /// Changes one member of a bundle.

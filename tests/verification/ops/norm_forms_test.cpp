@@ -4,7 +4,6 @@
 #include <doctest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "common/base/philox.hpp"
 #include "oracle.h"
+#include "oracle_limbs.hpp"
 #include "oracle_norm_cases.hpp"
 #include "oracle_twins.hpp"
 
@@ -19,18 +19,6 @@ namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::oracle;
-
-std::uint64_t norm_bits(double norm) {
-  return norm != norm ? 0x7FFFFFFFFFFFFFFFU : std::bit_cast<std::uint64_t>(norm);  // R9
-}
-
-NormLimbs to_limbs(const oracle_exact& sum) {
-  NormLimbs limbs;
-  oracle_exact_limbs(&sum, limbs.limbs.data());
-  limbs.nan_count = sum.nan_count;
-  limbs.inf_count = sum.inf_count;
-  return limbs;
-}
 
 /// `exact` and `one` differ in what is added and in how it is finished, and in nothing else.
 struct Form {

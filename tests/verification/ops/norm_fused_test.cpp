@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -14,6 +13,7 @@
 
 #include "cuda/host/fused_step.hpp"
 #include "oracle.h"
+#include "oracle_limbs.hpp"
 #include "oracle_norm_cases.hpp"
 #include "oracle_twins.hpp"
 
@@ -21,22 +21,6 @@ namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::oracle;
-
-NormLimbs to_limbs(const oracle_exact& sum) {
-  NormLimbs limbs;
-  oracle_exact_limbs(&sum, limbs.limbs.data());
-  limbs.nan_count = sum.nan_count;
-  limbs.inf_count = sum.inf_count;
-  return limbs;
-}
-
-NormLimbs to_limbs(const oracle_sum& sum) {
-  NormLimbs limbs;
-  oracle_norm_limbs(&sum, limbs.limbs.data());
-  limbs.nan_count = sum.nan_count;
-  limbs.inf_count = sum.inf_count;
-  return limbs;
-}
 
 struct Expected {
   bool found;

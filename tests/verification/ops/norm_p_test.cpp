@@ -4,7 +4,6 @@
 #include <doctest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -15,6 +14,7 @@
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
 #include "oracle.h"
+#include "oracle_limbs.hpp"
 #include "oracle_norm_cases.hpp"
 #include "oracle_twins.hpp"
 
@@ -76,10 +76,6 @@ void judge_all(const std::vector<std::size_t>& numels, std::size_t families) {
     std::fflush(stdout);
     CHECK_MESSAGE(worst.ratio <= 1, worst.where);
   }
-}
-
-std::uint64_t norm_bits(double norm) {
-  return norm != norm ? 0x7FFFFFFFFFFFFFFFU : std::bit_cast<std::uint64_t>(norm);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "common/base/error.hpp"
 #include "common/base/philox.hpp"
 #include "oracle.h"
+#include "oracle_limbs.hpp"
 #include "oracle_norm_cases.hpp"
 #include "oracle_twins.hpp"
 
@@ -24,18 +25,6 @@ using namespace zeroproof;
 using namespace zeroproof::oracle;
 
 constexpr int shardings = 24;
-
-std::uint64_t norm_bits(double norm) {
-  return norm != norm ? 0x7FFFFFFFFFFFFFFFU : std::bit_cast<std::uint64_t>(norm);  // R9
-}
-
-NormLimbs to_limbs(const oracle_sum& sum) {
-  NormLimbs limbs;
-  oracle_norm_limbs(&sum, limbs.limbs.data());
-  limbs.nan_count = sum.nan_count;
-  limbs.inf_count = sum.inf_count;
-  return limbs;
-}
 
 void add_limbs(NormLimbs& sum, const NormLimbs& part) {
   for (std::size_t i = 0; i < sum.limbs.size(); ++i) sum.limbs[i] += part.limbs[i];

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
+
+#include "verification/program/text_lines.hpp"
 
 using namespace zeroproof::verification;
 
@@ -15,13 +16,6 @@ TrainingTrace trace_of(const std::vector<double>& losses) {
   trace.workload = "byte_gpt";
   for (const double loss : losses) trace.steps.push_back({loss, 1, 1, 0, false});
   return trace;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-
 #include "tests/verification/cli/cli_support.hpp"
 #include "tests/verification/workload/recorded_support.hpp"
 
@@ -13,19 +11,6 @@ namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
-
-void expect_refusal(const std::string& arguments, const std::string& must_mention) {
-  CAPTURE(arguments);
-  const CliResult result = run_cli(arguments);
-  CAPTURE(result.err);
-  CHECK(result.exit_code == 2);
-  CHECK(result.out.empty());
-  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
-  CHECK(result.err.rfind("zeroproof: ", 0) == 0);
-  CHECK(result.err.find(" (") != std::string::npos);
-  CHECK(result.err.find("; ") != std::string::npos);
-  CHECK(result.err.find(must_mention) != std::string::npos);
-}
 
 /// Runs a recording with one thing changed.
 void expect_flaw(const std::function<void(Recording&)>& change, const std::string& must_mention) {

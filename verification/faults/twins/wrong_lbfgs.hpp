@@ -1,9 +1,9 @@
 #pragma once
 // L-BFGS as it was wrong in public: the recursion of R21 once more, with a place for every mistake.
 
-#include <deque>
 #include <vector>
 
+#include "cuda/lbfgs/lbfgs_memory.hpp"
 #include "cuda/lbfgs/lbfgs_vectors.hpp"
 #include "cuda/lbfgs/production_lbfgs.hpp"
 
@@ -31,8 +31,8 @@ class WrongLbfgs final : public LbfgsOptimizer {
  public:
   WrongLbfgs(const LbfgsSetup& setup, const LbfgsMistake& mistake);
 
-  void load_state(const LbfgsState& full) override;
-  LbfgsState state() const override;
+  void load_state(const LbfgsState& full) override { memory_.load(full, pieces_, vectors_); }
+  LbfgsState state() const override { return memory_.state(); }
   LbfgsReport step(Closure& closure) override;
 
  private:
@@ -44,18 +44,15 @@ class WrongLbfgs final : public LbfgsOptimizer {
   void move_by(double t);
   bool move(Closure& closure, LbfgsReport& report, double t, double gtd);
   LbfgsEnd give_up();
-  void drop_memory();
   double dot(const GuardedBuffer& a, const GuardedBuffer& b) const;
 
   const LbfgsSetup setup_;
   const LbfgsMistake wrong_;
   const std::vector<Piece> pieces_;
   const cuda::LbfgsVectors vectors_;
-  GuardedBuffer x_, x_before_, g_, g_before_, d_, move_;
-  std::deque<cuda::Pair> pairs_;
-  double loss_ = 0, max_abs_grad_ = 0, h_ = 1;
-  bool pending_ = false, started_ = false;
-  std::int64_t iterations_ = 0, evaluations_ = 0;
+  cuda::LbfgsMemory memory_;
+  GuardedBuffer before_, grad_, direction_;
+  double loss_ = 0, max_abs_grad_ = 0;
 };
 
 }  // namespace zeroproof::verification
