@@ -49,7 +49,8 @@ zp_watch_log() { # what is done, log, when it began
   done
 }
 
-# Runs a command whose output only matters if it fails; its status is this function's.
+# Runs a command whose output only matters if it fails; its status is this function's. A watcher's sleep outlives it: it
+# must not keep the lock (9), or the next run would wait for it.
 zp_long() { # what is done, log, command...
   zp_doing=$1 zp_log=$2
   shift 2
@@ -60,12 +61,12 @@ zp_long() { # what is done, log, command...
   zp_begin=$(date +%s)
   : >"$zp_log"
   if [ -t 1 ] && [ "${TERM:-dumb}" != dumb ] && [ -z "${CI:-}" ]; then
-    zp_watch_terminal "$zp_doing" "$zp_log" "$zp_begin" &
+    zp_watch_terminal "$zp_doing" "$zp_log" "$zp_begin" 9>&- &
     zp_watch=$! zp_erase=$(printf '\r\033[K')
     zp_again=$zp_doing
   else
     printf '%s' "$zp_doing"
-    zp_watch_log "$zp_doing" "$zp_log" "$zp_begin" &
+    zp_watch_log "$zp_doing" "$zp_log" "$zp_begin" 9>&- &
     zp_watch=$! zp_erase='' zp_again=''
   fi
   zp_long_status=0

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -101,9 +102,8 @@ void replace_output(const ConsoleStep& step, const std::vector<std::string>& got
   for (const std::string& line : lines) file << line << "\n";
 }
 
-}  // namespace
-
-TEST_CASE("every command of the documents runs and prints what stands below it") {
+/// Runs the blocks that are (not) for the night; returns how many commands that were.
+int run_documents(bool nightly) {
   const Checkout checkout;
   const bool write = std::getenv("ZP_WRITE_DOCUMENTS") != nullptr;
   const std::vector<std::string> folders = {checkout.folder(), source_folder()};
@@ -112,14 +112,19 @@ TEST_CASE("every command of the documents runs and prints what stands below it")
     std::vector<std::pair<ConsoleStep, std::vector<std::string>>> changes;
     for (const CodeBlock& block : document.blocks) {
       if (!block.not_run.empty()) {
-        MESSAGE("not run: " << place_of(document, block.line) << ": " << block.not_run);
+        if (!nightly) MESSAGE("not run: " << place_of(document, block.line) << ": " << block.not_run);
         continue;
       }
-      if (block.kind != "console" && block.kind != "sh") continue;
+      if ((block.kind != "console" && block.kind != "sh") || block.nightly != nightly) continue;
       for (const ConsoleStep& step : steps_of(block)) {
         const std::string place = place_of(document, step.line) + ": " + step.command;
         CAPTURE(place);
+        const auto begin = std::chrono::steady_clock::now();
         const auto [code, text] = checkout.run(step.command);
+        const auto seconds =
+            std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin)
+                .count();
+        if (seconds >= 5) MESSAGE(place << " (" << seconds << " s)");  // where the time of this test goes
         ++run;
         CAPTURE(text);
         CHECK(code == step.exit_code);
@@ -145,8 +150,16 @@ TEST_CASE("every command of the documents runs and prints what stands below it")
     std::ranges::reverse(changes);  // from the end, so that line numbers stay right
     for (const auto& [step, got] : changes) replace_output(step, got, document.path);
   }
-  CHECK(run >= 20);
+  return run;
 }
+
+}  // namespace
+
+TEST_CASE("every command of the documents runs and prints what stands below it") {
+  CHECK(run_documents(false) >= 20);
+}
+
+TEST_CASE("nightly: so do those that take minutes") { CHECK(run_documents(true) >= 1); }
 
 TEST_CASE("no command of a document stands where it is not run") {
   for (const Document& document : all_documents()) {

@@ -10,9 +10,9 @@ constexpr const char* fence = "```";
 
 bool blank(const std::string& line) { return line.find_first_not_of(" \t") == std::string::npos; }
 
-/// The reason in "<!-- not run: REASON -->".
-std::string not_run(const std::string& line) {
-  const std::string begin = "<!-- not run: ";
+/// The reason in "<!-- WORDS: REASON -->".
+std::string reason_of(const std::string& words, const std::string& line) {
+  const std::string begin = "<!-- " + words + ": ";
   const std::size_t end = line.rfind(" -->");
   return line.starts_with(begin) && end != std::string::npos ? line.substr(begin.size(), end - begin.size())
                                                              : std::string();
@@ -33,7 +33,6 @@ Document read_document(const std::filesystem::path& path) {
   std::ifstream file(path);
   if (!file) throw std::runtime_error(path.string() + " cannot be read");
   Document document{path, {}, {}};
-  std::string reason;
   std::string before;  // the line above, where an indented block may begin
   bool fenced = false;
   bool indented = false;
@@ -49,16 +48,19 @@ Document read_document(const std::filesystem::path& path) {
     } else if (line.starts_with(fence)) {
       fenced = true;
       indented = false;
-      document.blocks.push_back({line.substr(3), reason, number + 1, {}});
+      document.blocks.push_back({line.substr(3),
+                                 reason_of("not run", before),
+                                 !reason_of("nightly", before).empty(),
+                                 number + 1,
+                                 {}});
     } else if (line.starts_with("    ") && (indented || blank(before)) && !blank(line)) {
-      if (!indented) document.blocks.push_back({"indented", reason, number, {}});
+      if (!indented) document.blocks.push_back({"indented", "", false, number, {}});
       indented = true;
       document.blocks.back().lines.push_back(line.substr(4));
     } else {
       indented = indented && blank(line);
       add_inlines(line, number, document);
     }
-    reason = not_run(line);
     before = line;
   }
   if (fenced) throw std::runtime_error(path.string() + ": the last block of code is not closed");

@@ -533,12 +533,16 @@ check 'tests/run: arguments reach ctest unchanged' called_with 'ctest [--test-di
 from=$work
 run "$site/.ci/run"
 check '.ci/run: exit 0 from another folder' exits 0
-check '.ci/run: the sanitizers too' called_with 'ctest [--test-dir]' "[$site/build/asan]"
+check '.ci/run: the sanitizers are a job of their own' called_not "[$site/build/asan]"
 check '.ci/run: calls ctest' called_with 'ctest [--test-dir]' "[$site/build]"
 check ".ci/run: ctest's closing line is shown" says '100% tests passed, 0 tests failed out of 1'
 check '.ci/run: style outside of git is skipped, aloud' says 'style: skipped, this is not a checkout of git'
 run "$site/.ci/run" -- tests
 check '.ci/run tests: one job alone' called_not "[$site/build/asan]"
+run "$site/.ci/run" ZP_NIGHTLY=1
+check '.ci/run at night: the sanitizers too' called_with 'ctest [--test-dir]' "[$site/build/asan]"
+run "$site/.ci/run" -- sanitize
+check '.ci/run sanitize: one job alone' called_with 'ctest [--test-dir]' "[$site/build/asan]"
 run "$site/.ci/run" -- tests perhaps
 check '.ci/run, unknown job: exit 2' exits 2
 check '.ci/run, unknown job: nothing was run' called_not 'ctest'
@@ -729,6 +733,7 @@ else
   check 'real tools, verification/run: the tool ran' says "[text,json:$site/build/report/verify.json]"
   real tests/run
   check 'real tools, tests/run: exit 0, the slow test left out' exits 0
+  check 'real tools, tests/run: nobody holds the lock of the run before' says_not 'another run is building'
   check 'real tools, tests/run: one test ran' says 'tests passed, 0 tests failed out of 1'
   real tests/run -L slow
   check 'real tools, tests/run -L slow: the failing test is exit 1' exits 1
