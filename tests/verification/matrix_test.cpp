@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/skip.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 
 namespace {
@@ -129,8 +130,10 @@ TEST_CASE("one trajectory hash over process grids") {
                              " --recipe sgd --dtype bf16 --twin host --threads 1 --micro-batches 16 ";
   const Json whole = run_matrix(common + "--stage 0 --world self");
   const auto pin = pin_of("bf16", whole);
-  check_one_hash(run_matrix(common + "--stage 0,1,2,3 --grid 2x2x1,2x1x2,1x1x4 --world " + worlds({4}, {4})),
-                 transports * 4 * 3, pin);
+  check_one_hash(run_matrix(common + "--stage 0,1,2,3 --grid 2x2x1,2x1x2,1x1x4 --world threads:4"), 4 * 3,
+                 pin);
+  if (transports > 1)
+    check_one_hash(run_matrix(common + "--stage 0,1,2,3 --grid 2x1x2 --world mpi:4"), 4, pin);
   check_one_hash(run_matrix(common + "--stage 1,3 --grid 2x2x2 --world " + worlds({8}, {})), 2, pin);
 }
 
@@ -141,16 +144,18 @@ TEST_CASE("one trajectory hash over process grids that add in another way") {
   const Json whole = run_matrix(common + "--stage 0 --world self");
   const auto pin = pin_of("bf16", whole);
   // Native sums are replaced by the tree's once they are within their bound.
-  check_one_hash(
-      run_matrix(common + "--sum native --stage 1,2 --grid 2x2x1,2x1x2,1x2x2 --world " + worlds({4}, {4})),
-      transports * 2 * 3, pin);
-  const Json binned = run_matrix(common + "--sum binned --stage 0 --world self");
-  const std::map<std::string, std::string> other = {
-      {"bf16", binned.at("cases").at(0).at("training").at("trajectory_hash")}};
+  check_one_hash(run_matrix(common + "--sum native --stage 1,2 --grid 2x2x1,2x1x2,1x2x2 --world threads:4"),
+                 2 * 3, pin);
+  if (transports > 1) {
+    check_one_hash(run_matrix(common + "--sum native --stage 1,2 --grid 2x2x1 --world mpi:4"), 2, pin);
+  }
+  const auto other = pin_of("bf16", run_matrix(common + "--sum binned --stage 0 --world self"));
   CHECK(other != pin);
-  check_one_hash(
-      run_matrix(common + "--sum binned --stage 1,2 --grid 2x2x1,1x4x1,1x2x2 --world " + worlds({4}, {4})),
-      transports * 2 * 3, other);
+  check_one_hash(run_matrix(common + "--sum binned --stage 1,2 --grid 2x2x1,1x4x1,1x2x2 --world threads:4"),
+                 2 * 3, other);
+  if (transports > 1) {
+    check_one_hash(run_matrix(common + "--sum binned --stage 1,2 --grid 1x2x2 --world mpi:4"), 2, other);
+  }
 }
 
 TEST_CASE("binned sums have one hash for every number of ranks") {
@@ -164,6 +169,21 @@ TEST_CASE("binned sums have one hash for every number of ranks") {
       run_matrix("--recipe adamw --dtype fp16 --twin host --threads 1 --sum binned --stage 2 --world " +
                  worlds(sizes, {3})),
       16 + transports - 1, pin);
+}
+
+TEST_CASE("nightly: process grids on processes, every sum") {
+  if (transports == 1) return skip_case("this build has no MPI");
+  const TemporaryFolder folder;
+  const std::string common = "--config " + quoted(folder.write("four_heads.toml", four_heads)) +
+                             " --recipe sgd --dtype bf16 --twin host --threads 1 --micro-batches 16 ";
+  const auto tree = pin_of("bf16", run_matrix(common + "--stage 0 --world self"));
+  const auto binned = pin_of("bf16", run_matrix(common + "--sum binned --stage 0 --world self"));
+  const std::string grids = "--grid 2x2x1,2x1x2,1x1x4,1x4x1,1x2x2 --world " + worlds({}, {4});
+  for (const char* sum : {"tree", "native", "binned"}) {
+    const bool bins = std::string(sum) == "binned";
+    check_one_hash(run_matrix(common + "--sum " + sum + " --stage 1,2 " + grids), 2 * 5,
+                   bins ? binned : tree);
+  }
 }
 
 TEST_CASE("slow: the whole matrix") {
