@@ -13,7 +13,7 @@
 #include "common/comm/threads.hpp"
 #include "cuda/distributed_optimizer.hpp"
 #include "tests/verification/spread_buffer.hpp"
-#include "tests/verification/workload/synthetic_layers.hpp"
+#include "tests/verification/synthetic_layers.hpp"
 
 namespace {
 

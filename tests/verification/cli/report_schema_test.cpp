@@ -3,7 +3,7 @@
 #include <doctest.h>
 
 #include "tests/verification/cli/cli_support.hpp"
-#include "tests/verification/json_schema.hpp"
+#include "tests/verification/cli/json_schema.hpp"
 #include "verification/case/run_report.hpp"
 
 namespace {

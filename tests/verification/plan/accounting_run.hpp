@@ -14,7 +14,7 @@
 #include "tests/support/production.hpp"
 #include "tests/verification/plan/accounting_counts.hpp"
 #include "tests/verification/plan/accounting_grads.hpp"
-#include "tests/verification/workload/synthetic_layers.hpp"
+#include "tests/verification/synthetic_layers.hpp"
 #include "verification/plan/model.hpp"
 #include "verification/predict/predicted_step.hpp"
 #include "verification/predict/traffic_model.hpp"
