@@ -21,7 +21,8 @@ namespace zeroproof {
 /// A failure in a group reaches every rank of the world, in whatever call it waits. A rank that waits elsewhere is
 /// not blamed for coming late; ranks that wait for each other in two groups are given up after twice the limit.
 ///
-/// timeout: a call gives up when nothing has moved for this long.
+/// timeout: a call gives up when nothing has moved for this long. A rank that is stopped inside of MPI while it writes
+/// into another's queue in shared memory holds that one there, which the others then see and name.
 ///
 /// max_message_bytes: longer blocks travel in pieces of this size, at most 2^31 - 1, the same on all ranks.
 /// The time limit starts anew with every piece, so a piece should take a small part of it.

@@ -6,7 +6,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
 #include <thread>
+
+#include "common/comm/mpi_session.hpp"
 
 #include "mpi_comm_checks.hpp"
 #include "mpi_comm_modes.hpp"
@@ -23,6 +26,9 @@ int run_signal(int rank, int signal, bool busy) {
     if (!busy) std::raise(signal);
     signaller = std::thread([signal] {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      // While data moves, but not within a call of MPI: a rank that falls silent while it writes into another's queue
+      // in shared memory holds that one inside of MPI, and the third can only name the one that it sees.
+      const std::lock_guard lock(mpi_mutex());
       kill(getpid(), signal);
     });
   }

@@ -1,14 +1,30 @@
 #!/bin/sh
-# mpi_signal_test.sh MPIEXEC ARGUMENT...: an MPI job in which a rank gets a signal.
+# mpi_signal_test.sh SAID... -- MPIEXEC ARGUMENT...: an MPI job in which a rank gets a signal. Every SAID is a regular
+# expression (of grep -E) that a line of the other ranks must match.
 #
 # Such a job always fails, and what the launcher makes of it is no finding: Open MPI 4.1 with PMIx 4.2 can itself end by
-# SIGSEGV once all ranks are gone (a race in its PMIx_server_finalize). So the ranks' own words decide, which the
-# caller looks for in the output; here only a job that ends as if nothing had happened is an error.
+# SIGSEGV once all ranks are gone (a race in its PMIx_server_finalize). So the ranks' own words decide; only a job that
+# ends as if nothing had happened is an error besides.
 set -u
-"$@"
+output=$(mktemp) || exit 1
+trap 'rm -f "$output" "$output.said"' EXIT
+: >"$output.said"
+while [ "$1" != -- ]; do
+  printf '%s\n' "$1" >>"$output.said"
+  shift
+done
+shift
+"$@" >"$output" 2>&1
 status=$?
+cat "$output"
+echo "the launcher ended with exit status $status"
+failed=0
 if [ "$status" = 0 ]; then
   echo "FAILED: the launcher's exit status is 0, though a rank got a signal"
-  exit 1
+  failed=1
 fi
-echo "the launcher ended with exit status $status"
+if grep 'FAILED to name' "$output"; then failed=1; fi
+while IFS= read -r said; do
+  grep -Eq -e "$said" "$output" || { echo "FAILED: no rank said '$said'" && failed=1; }
+done <"$output.said"
+exit "$failed"
