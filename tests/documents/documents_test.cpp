@@ -120,14 +120,15 @@ int run_documents(bool nightly) {
         const std::string place = place_of(document, step.line) + ": " + step.command;
         CAPTURE(place);
         const auto begin = std::chrono::steady_clock::now();
-        const auto [code, text] = checkout.run(step.command);
+        const std::pair<int, std::string> result = checkout.run(step.command);
         const auto seconds =
             std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin)
                 .count();
         if (seconds >= 5) MESSAGE(place << " (" << seconds << " s)");  // where the time of this test goes
         ++run;
+        const std::string& text = result.second;
         CAPTURE(text);
-        CHECK(code == step.exit_code);
+        CHECK(result.first == step.exit_code);
         if (block.kind == "sh") continue;
         std::vector<std::string> got;
         for (const std::string& line : lines_of(text)) got.push_back(masked(line, folders));

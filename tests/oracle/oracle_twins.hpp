@@ -67,38 +67,38 @@ struct Twin {
 };
 
 // The same names in every namespace: that is what makes them twins.
-#define ZP_BUFFER_TWINS(twin, layer)                                   \
-  twin.unscale = layer::unscale;                                       \
-  twin.clip = layer::clip;                                             \
-  twin.clip_value = layer::clip_value;                                 \
-  twin.add_nodes = layer::add_nodes;                                   \
-  twin.adamw_update = layer::adamw_update;                             \
-  twin.adam_update = layer::adam_update;                               \
-  twin.sgd_update = layer::sgd_update;                                 \
-  twin.sgd_ema_update = layer::sgd_ema_update;                         \
-  twin.lion_update = layer::lion_update;                               \
-  twin.cast_to_bf16 = layer::cast_to_bf16;                             \
-  twin.cast_to_fp16 = layer::cast_to_fp16;                             \
-  twin.cast_to_e4m3 = layer::cast_to_e4m3;                             \
-  twin.cast_to_e5m2 = layer::cast_to_e5m2;                             \
-  twin.stochastic_cast_to_bf16 = layer::stochastic_cast_to_bf16;       \
-  twin.widen_bf16 = layer::widen_bf16;                                 \
-  twin.widen_fp16 = layer::widen_fp16;                                 \
-  twin.widen_e4m3 = layer::widen_e4m3;                                 \
-  twin.widen_e5m2 = layer::widen_e5m2;                                 \
-  twin.grad_norm_accumulate = layer::grad_norm_accumulate;             \
-  twin.grad_norm_exact_accumulate = layer::grad_norm_exact_accumulate; \
-  twin.grad_abs_accumulate = layer::grad_abs_accumulate;               \
-  twin.grad_max_accumulate = layer::grad_max_accumulate
-#define ZP_HOST_TWINS(twin, layer)                       \
-  twin.clip_coef = layer::clip_coef;                     \
-  twin.grad_sum = layer::grad_sum;                       \
-  twin.grad_norm_normalise = layer::grad_norm_normalise; \
-  twin.grad_norm_finish = layer::grad_norm_finish;       \
-  twin.grad_abs_finish = layer::grad_abs_finish;         \
-  twin.grad_max_finish = layer::grad_max_finish;         \
-  twin.grad_norm_p = layer::grad_norm_p;                 \
-  twin.step_scalars = layer::step_scalars
+#define ZP_BUFFER_TWINS(twin, layer)                                     \
+  (twin).unscale = layer::unscale;                                       \
+  (twin).clip = layer::clip;                                             \
+  (twin).clip_value = layer::clip_value;                                 \
+  (twin).add_nodes = layer::add_nodes;                                   \
+  (twin).adamw_update = layer::adamw_update;                             \
+  (twin).adam_update = layer::adam_update;                               \
+  (twin).sgd_update = layer::sgd_update;                                 \
+  (twin).sgd_ema_update = layer::sgd_ema_update;                         \
+  (twin).lion_update = layer::lion_update;                               \
+  (twin).cast_to_bf16 = layer::cast_to_bf16;                             \
+  (twin).cast_to_fp16 = layer::cast_to_fp16;                             \
+  (twin).cast_to_e4m3 = layer::cast_to_e4m3;                             \
+  (twin).cast_to_e5m2 = layer::cast_to_e5m2;                             \
+  (twin).stochastic_cast_to_bf16 = layer::stochastic_cast_to_bf16;       \
+  (twin).widen_bf16 = layer::widen_bf16;                                 \
+  (twin).widen_fp16 = layer::widen_fp16;                                 \
+  (twin).widen_e4m3 = layer::widen_e4m3;                                 \
+  (twin).widen_e5m2 = layer::widen_e5m2;                                 \
+  (twin).grad_norm_accumulate = layer::grad_norm_accumulate;             \
+  (twin).grad_norm_exact_accumulate = layer::grad_norm_exact_accumulate; \
+  (twin).grad_abs_accumulate = layer::grad_abs_accumulate;               \
+  (twin).grad_max_accumulate = layer::grad_max_accumulate
+#define ZP_HOST_TWINS(twin, layer)                         \
+  (twin).clip_coef = layer::clip_coef;                     \
+  (twin).grad_sum = layer::grad_sum;                       \
+  (twin).grad_norm_normalise = layer::grad_norm_normalise; \
+  (twin).grad_norm_finish = layer::grad_norm_finish;       \
+  (twin).grad_abs_finish = layer::grad_abs_finish;         \
+  (twin).grad_max_finish = layer::grad_max_finish;         \
+  (twin).grad_norm_p = layer::grad_norm_p;                 \
+  (twin).step_scalars = layer::step_scalars
 
 inline Twin reference_twin() {
   Twin twin;

@@ -2,6 +2,7 @@
 
 #include <doctest.h>
 
+#include "tests/support/skip.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/case/run_report.hpp"
 
@@ -57,10 +58,7 @@ TEST_CASE("any text makes a document that parsers accept") {
     const std::string file = folder.write("report.xml", xml);
     CHECK(std::system(("xmllint --noout " + quoted(file) + " 2>/dev/null").c_str()) == 0);
   }
-  if (!has("python3")) {
-    MESSAGE("skipped: python3 is not here to parse the report");
-    return;
-  }
+  if (!has("python3")) return skip_case("python3 is not here to parse the report");
   CHECK(
       ask(xml,
           "print(root.tag, root.get('tests'), root.get('failures'), root.get('errors'), root.get('time'))") ==
@@ -106,10 +104,7 @@ def check(element):
 check(root)
 print('checked')
 )";
-  if (!has("python3")) {
-    MESSAGE("skipped: python3 is not here to parse the report");
-    return;
-  }
+  if (!has("python3")) return skip_case("python3 is not here to parse the report");
   CHECK(ask(to_junit(nasty_report(), false), structure) == "checked\n");
   CHECK(ask(to_junit(nasty_report(), true), structure) == "checked\n");
   CHECK(ask(to_junit({}, false), structure) == "checked\n");

@@ -46,7 +46,9 @@ constexpr std::pair<Phase, BufferId> places[] = {
 TEST_CASE("judge: padding stays poisoned, in every phase and buffer, first, last and in between") {
   TinyTraining run(DType::bf16, "adamw-amsgrad");
   const CaseSpec spec = run.spec(1, 1);
-  for (const auto& [phase, id] : places) {
+  for (const auto& place : places) {
+    const auto phase = place.first;  // clang 14 captures no structured binding
+    const auto id = place.second;
     for (const int which : {0, 1, 2}) {
       CAPTURE(name(id));
       CAPTURE(which);
