@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/base/error.hpp"
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/base/error.hpp"
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
 #include "reference/tree_stack.hpp"

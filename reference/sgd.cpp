@@ -1,3 +1,4 @@
+#include "common/base/error.hpp"
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
 #include "reference/descent.hpp"

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "common/base/error.hpp"
 #include "reference/checks.hpp"
 
 namespace zeroproof::reference {

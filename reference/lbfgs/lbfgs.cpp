@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "common/base/error.hpp"
 #include "reference/checks.hpp"
 #include "reference/lbfgs/lbfgs_optimizer.hpp"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/base/error.hpp"
 #include "common/comm/agreement.hpp"
 #include "common/step/setup_agreement.hpp"
 #include "reference/checks.hpp"

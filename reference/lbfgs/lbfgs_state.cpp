@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/error.hpp"
 #include "reference/checks.hpp"
 #include "reference/lbfgs/lbfgs_optimizer.hpp"
 

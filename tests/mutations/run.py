@@ -78,13 +78,15 @@ def check_rows(rows):
 
 
 def command_of(row, copy):
-    """Target to build and words to run."""
+    """Targets to build and words to run."""
     kind, *words = row["check"].split()
     if kind == "verify" and words:
-        return "zeroproof", [str(copy / "build/zeroproof"), "verify", *words]
+        return ["zeroproof"], [str(copy / "build/zeroproof"), "verify", *words]
     if kind == "test" and len(words) == 2 and any(ROOT.glob(f"tests/**/{words[1]}.cpp")):
         folder = {"test_common": "common", "test_reference": "reference", "test_cuda": "cuda"}.get(words[0], "verification")
-        return words[0], [str(copy / "build/tests" / folder / words[0]), f"--source-file=*/{words[1]}.cpp",
+        # tests of the command line start both programs
+        programs = ["zeroproof-faults"] if words[0] == "test_verification" else []
+        return [words[0], *programs], [str(copy / "build/tests" / folder / words[0]), f"--source-file=*/{words[1]}.cpp",
                           "--test-case-exclude=slow: *,nightly: *"]
     raise Refused(f"row {row['name']}: nobody knows the check '{row['check']}'")
 
@@ -118,12 +120,12 @@ def make_copy(copy):
 
 def try_row(row, copy):
     """True if the check of a row fails on the mutated copy."""
-    target, words = command_of(row, copy)
+    targets, words = command_of(row, copy)
     before, after = mutated(row, copy)
     path = copy / row["file"]
     path.write_text(after)
     try:
-        built = build(copy, [target])
+        built = build(copy, targets)
         if built.returncode != 0:
             errors = [line for line in built.stdout.splitlines() if "error:" in line]
             raise Refused("does not build: " + "".join(errors[:1]))
@@ -134,7 +136,7 @@ def try_row(row, copy):
 
 def run_rows(rows, copy):
     make_copy(copy)
-    built = build(copy, sorted({command_of(row, copy)[0] for row in rows}))
+    built = build(copy, sorted({target for row in rows for target in command_of(row, copy)[0]}))
     if built.returncode != 0:
         raise Refused("the copy does not build:\n" + built.stdout[-2000:])
     for words in {tuple(command_of(row, copy)[1]) for row in rows}:

@@ -41,6 +41,7 @@ class Environment {
       "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",         "SLURM_PROCID", "ZP_HOSTFILE", "ZP_MPIRUN_ARGS"};
 };
 
+#if defined(ZP_HAVE_MPI)
 /// Processes whose environment holds this text.
 std::size_t processes_with(const std::string& text) {
   std::size_t count = 0;
@@ -51,6 +52,7 @@ std::size_t processes_with(const std::string& text) {
   }
   return count;
 }
+#endif
 
 void check_job(const std::vector<std::pair<std::string, std::string>>& variables, int size, int rank) {
   const Environment environment(variables);
