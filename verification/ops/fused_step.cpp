@@ -28,7 +28,7 @@ struct Form {
 constexpr std::array<Form, 8> forms = {
     {{"adamw", UpdateRule::adamw},
      {"adamw amsgrad maximize", UpdateRule::adamw, true, true},
-     {"adam clipped by value", UpdateRule::adam, false, false, false, false, 0.01F},
+     {"adam clipped by value", UpdateRule::adam, false, false, false, false, 5e-4F},  // some of fill training
      {"sgd", UpdateRule::sgd},
      {"sgd momentum", UpdateRule::sgd, false, false, true},
      {"sgd nesterov maximize", UpdateRule::sgd, false, true, true, true},
