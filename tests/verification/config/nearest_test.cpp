@@ -41,6 +41,7 @@ TEST_CASE("only what is near is meant") {
   CHECK(nearest("verify", {}).empty());
   CHECK(nearest("tarce", {"tract", "trace"}) == "trace");  // the nearer one, whichever comes first
   CHECK(nearest("tarce", {"trace", "tract"}) == "trace");
+  CHECK(nearest("step", {"stop", "stem", "stay"}) == "stop");  // of equally near ones the first
 }
 
 TEST_CASE("without a near name the remedy is another one") {
