@@ -4,6 +4,7 @@
 #include <doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "common/base/parallel_for.hpp"
@@ -134,6 +135,10 @@ TEST_CASE("list says how many there are and how long they take") {
     CHECK_MESSAGE(mixed.err.find(part) != std::string::npos, part);
   CHECK(run_cli("list op/clip/host/x86-64/fill:wide").err == "1 case: 1 op; about 1 s (an estimate)\n");
   CHECK(run_cli("list").err.find(" min (an estimate)") == std::string::npos);
+  const long minutes = std::lround(seconds_of({"byte_gpt"}, 400) / 60);
+  CHECK(minutes > 2);
+  CHECK(run_cli("list byte_gpt --steps 400").err.find("about " + std::to_string(minutes) + " min (an") !=
+        std::string::npos);
 }
 
 TEST_CASE("more cases, steps and ranks take longer") {
