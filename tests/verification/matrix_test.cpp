@@ -79,6 +79,19 @@ const char* const four_heads =
     "[model]\nlayers = 2\nwidth = 20\nheads = 4\nhidden = 37\ncontext = 13\n"
     "[optimizer]\nmax_norm = 0.6\n";
 
+/// That model on 16 micro-batches, once in every way of cutting the step that the flags say.
+class FourHeads {
+ public:
+  Json run(const std::string& flags) const {
+    return run_matrix("--config " + quoted(config_) +
+                      " --recipe sgd --dtype bf16 --twin host --threads 1 --micro-batches 16 " + flags);
+  }
+
+ private:
+  TemporaryFolder folder_;
+  std::string config_ = folder_.write("four_heads.toml", four_heads);
+};
+
 #if defined(ZP_HAVE_MPI)
 constexpr std::size_t transports = 2;
 #else
@@ -125,36 +138,28 @@ TEST_CASE("one trajectory hash over layouts and instances") {
 }
 
 TEST_CASE("one trajectory hash over process grids") {
-  const TemporaryFolder folder;
-  const std::string common = "--config " + quoted(folder.write("four_heads.toml", four_heads)) +
-                             " --recipe sgd --dtype bf16 --twin host --threads 1 --micro-batches 16 ";
-  const Json whole = run_matrix(common + "--stage 0 --world self");
-  const auto pin = pin_of("bf16", whole);
-  check_one_hash(run_matrix(common + "--stage 0,1,2,3 --grid 2x2x1,2x1x2,1x1x4 --world threads:4"), 4 * 3,
-                 pin);
-  if (transports > 1)
-    check_one_hash(run_matrix(common + "--stage 0,1,2,3 --grid 2x1x2 --world mpi:4"), 4, pin);
-  check_one_hash(run_matrix(common + "--stage 1,3 --grid 2x2x2 --world " + worlds({8}, {})), 2, pin);
+  const FourHeads model;
+  const auto pin = pin_of("bf16", model.run("--stage 0 --world self"));
+  check_one_hash(model.run("--stage 0,1,2,3 --grid 2x2x1,2x1x2,1x1x4 --world threads:4"), 4 * 3, pin);
+  if (transports > 1) check_one_hash(model.run("--stage 0,1,2,3 --grid 2x1x2 --world mpi:4"), 4, pin);
+  check_one_hash(model.run("--stage 1,3 --grid 2x2x2 --world " + worlds({8}, {})), 2, pin);
 }
 
 TEST_CASE("one trajectory hash over process grids that add in another way") {
-  const TemporaryFolder folder;
-  const std::string common = "--config " + quoted(folder.write("four_heads.toml", four_heads)) +
-                             " --recipe sgd --dtype bf16 --twin host --threads 1 --micro-batches 16 ";
-  const Json whole = run_matrix(common + "--stage 0 --world self");
-  const auto pin = pin_of("bf16", whole);
+  const FourHeads model;
+  const auto pin = pin_of("bf16", model.run("--stage 0 --world self"));
   // Native sums are replaced by the tree's once they are within their bound.
-  check_one_hash(run_matrix(common + "--sum native --stage 1,2 --grid 2x2x1,2x1x2,1x2x2 --world threads:4"),
-                 2 * 3, pin);
+  check_one_hash(model.run("--sum native --stage 1,2 --grid 2x2x1,2x1x2,1x2x2 --world threads:4"), 2 * 3,
+                 pin);
   if (transports > 1) {
-    check_one_hash(run_matrix(common + "--sum native --stage 1,2 --grid 2x2x1 --world mpi:4"), 2, pin);
+    check_one_hash(model.run("--sum native --stage 1,2 --grid 2x2x1 --world mpi:4"), 2, pin);
   }
-  const auto other = pin_of("bf16", run_matrix(common + "--sum binned --stage 0 --world self"));
+  const auto other = pin_of("bf16", model.run("--sum binned --stage 0 --world self"));
   CHECK(other != pin);
-  check_one_hash(run_matrix(common + "--sum binned --stage 1,2 --grid 2x2x1,1x4x1,1x2x2 --world threads:4"),
-                 2 * 3, other);
+  check_one_hash(model.run("--sum binned --stage 1,2 --grid 2x2x1,1x4x1,1x2x2 --world threads:4"), 2 * 3,
+                 other);
   if (transports > 1) {
-    check_one_hash(run_matrix(common + "--sum binned --stage 1,2 --grid 1x2x2 --world mpi:4"), 2, other);
+    check_one_hash(model.run("--sum binned --stage 1,2 --grid 1x2x2 --world mpi:4"), 2, other);
   }
 }
 
@@ -173,15 +178,13 @@ TEST_CASE("binned sums have one hash for every number of ranks") {
 
 TEST_CASE("nightly: process grids on processes, every sum") {
   if (transports == 1) return skip_case("this build has no MPI");
-  const TemporaryFolder folder;
-  const std::string common = "--config " + quoted(folder.write("four_heads.toml", four_heads)) +
-                             " --recipe sgd --dtype bf16 --twin host --threads 1 --micro-batches 16 ";
-  const auto tree = pin_of("bf16", run_matrix(common + "--stage 0 --world self"));
-  const auto binned = pin_of("bf16", run_matrix(common + "--sum binned --stage 0 --world self"));
+  const FourHeads model;
+  const auto tree = pin_of("bf16", model.run("--stage 0 --world self"));
+  const auto binned = pin_of("bf16", model.run("--sum binned --stage 0 --world self"));
   const std::string grids = "--grid 2x2x1,2x1x2,1x1x4,1x4x1,1x2x2 --world " + worlds({}, {4});
   for (const char* sum : {"tree", "native", "binned"}) {
     const bool bins = std::string(sum) == "binned";
-    check_one_hash(run_matrix(common + "--sum " + sum + " --stage 1,2 " + grids), 2 * 5,
+    check_one_hash(model.run(std::string("--sum ") + sum + " --stage 1,2 " + grids), 2 * 5,
                    bins ? binned : tree);
   }
 }

@@ -17,6 +17,7 @@
 
 #include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "verification/program/text_lines.hpp"
 
 namespace zeroproof::tests {
 
@@ -41,6 +42,13 @@ inline CliResult run_cli(const std::string& arguments, const std::string& progra
   result.out = read_file(folder.file("out"));
   result.err = read_file(folder.file("err"));
   return result;
+}
+
+/// Columns of the longest line.
+inline std::size_t widest(const std::string& text) {
+  std::size_t most = 0;
+  for (const std::string& line : verification::lines_of(text)) most = std::max(most, line.size());
+  return most;
 }
 
 /// The shell word for a path that may hold spaces.

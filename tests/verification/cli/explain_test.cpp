@@ -3,7 +3,6 @@
 #include <doctest.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/ops/op.hpp"
@@ -14,13 +13,6 @@ namespace {
 
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
-
-std::size_t widest(const std::string& text) {
-  std::size_t most = 0;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) most = std::max(most, line.size());
-  return most;
-}
 
 }  // namespace
 

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <sstream>
 
 #include "common/comm/threads.hpp"
 #include "reference/distributed_optimizer.hpp"
@@ -71,13 +70,6 @@ class Leaves final : public GradSource {
  private:
   std::vector<std::vector<float>> leaves_;
 };
-
-std::size_t widest(const std::string& text) {
-  std::size_t most = 0;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) most = std::max(most, line.size());
-  return most;
-}
 
 }  // namespace
 
