@@ -1,6 +1,8 @@
 #pragma once
 // Memory that shows misuse: born as NaN, with red zones on both sides.
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,8 +14,13 @@
 
 namespace zeroproof {
 
-/// Every byte is 0xFF at birth, which is a NaN in every float format here; 64 bytes of a pattern stand before
-/// and after. 64-byte aligned.
+/// What a buffer holds at birth. `untouched` memory has no page yet: whoever writes it first, thread by thread, gets
+/// it.
+enum class BufferFill : std::uint8_t { poison, untouched };
+
+/// Every byte is 0xFF at birth, which is a NaN in every float format here (unless it is made untouched); 64 bytes of a
+/// pattern stand before and after. 64-byte aligned. Large buffers ask for pages of 2 MiB: a step that runs through
+/// gigabytes would otherwise spend its time on address translation.
 class GuardedBuffer {
  public:
   static constexpr std::size_t guard_bytes = 64;
@@ -27,10 +34,10 @@ class GuardedBuffer {
     memory_ = std::move(other.memory_);
     return *this;
   }
-  GuardedBuffer(std::int64_t numel, DType dtype)
-      : numel_(numel), dtype_(dtype), memory_(static_cast<std::byte*>(allocate(payload_bytes()))) {
+  GuardedBuffer(std::int64_t numel, DType dtype, BufferFill fill = BufferFill::poison)
+      : numel_(numel), dtype_(dtype), memory_(allocate(payload_bytes())) {
     std::memset(memory_.get(), guard_pattern, guard_bytes);
-    poison();
+    if (fill == BufferFill::poison) poison();
     std::memset(memory_.get() + guard_bytes + payload_bytes(), guard_pattern, guard_bytes);
   }
 
@@ -60,18 +67,35 @@ class GuardedBuffer {
 
  private:
   static constexpr unsigned char guard_pattern = 0xA5;
-  struct Free {
-    void operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{64}); }
-  };
+  static constexpr std::size_t small_alignment = 64;
+  static constexpr std::size_t huge_page = std::size_t{2} << 20;
 
-  static void* allocate(std::size_t payload) {
-    return ::operator new (payload + 2 * guard_bytes, std::align_val_t{64});
+  class Free {
+   public:
+    Free() : alignment_(std::align_val_t{small_alignment}) {}
+    explicit Free(std::align_val_t alignment) : alignment_(alignment) {}
+    void operator()(std::byte* memory) const { ::operator delete(memory, alignment_); }
+
+   private:
+    std::align_val_t alignment_;
+  };
+  using Memory = std::unique_ptr<std::byte[], Free>;
+
+  static Memory allocate(std::size_t payload) {
+    const std::size_t bytes = payload + 2 * guard_bytes;
+    const std::align_val_t alignment{bytes < huge_page ? small_alignment : huge_page};
+    Memory memory(static_cast<std::byte*>(::operator new(bytes, alignment)), Free{alignment});
+#if defined(MADV_HUGEPAGE)
+    // Advice: a system without such pages, or with none left, gives small ones.
+    if (bytes >= huge_page) ::madvise(memory.get(), bytes / huge_page * huge_page, MADV_HUGEPAGE);
+#endif
+    return memory;
   }
   std::size_t payload_bytes() const { return static_cast<std::size_t>(numel_ * num_bytes(dtype_)); }
 
   std::int64_t numel_ = 0;
   DType dtype_ = DType::fp32;
-  std::unique_ptr<std::byte[], Free> memory_;
+  Memory memory_;
 };
 
 }  // namespace zeroproof

@@ -25,8 +25,8 @@ class GradSource {
 
   /// Shapes   [padded_numel] in the gradient dtype (fp32, bf16 or fp16); padding holds anything, NaN when
   ///          poisoned.
-  /// The view stays valid until the next call on this source. Micro-batches are counted in data order, 0 <= j
-  /// < M.
+  /// The view stays valid until the next call on this source; that of the last call in a step until the step ends.
+  /// Micro-batches are counted in data order, 0 <= j < M.
   virtual TensorView micro_batch_grad(std::int64_t micro_batch) = 0;
 
   /// Tokens the loss of a micro-batch sums over, 0 or more, less than 2^53 in all; asked for in Phase::prepare when the
@@ -59,6 +59,8 @@ struct OptimizerSetup : StepSettings {
       0;                 ///< stage 3: tensors of at most this many elements stay whole on every rank
   bool overlap = false;  ///< communicate while layers compute; never changes a bit
   DType grad_dtype = DType::fp32;  ///< fp32, bf16 or fp16
+  bool guards =
+      false;  ///< gradient memory is NaN from its birth and after its last use: for tests, never changes a bit
   Exec exec;
 };
 
@@ -113,6 +115,10 @@ class DistributedOptimizer {
   /// Buffers written by a phase, valid until the next phase runs. Views are writable: lock-step comparison
   /// overwrites them with the reference's values. Empty for a phase that does nothing here (fused builds).
   virtual std::vector<ExposedBuffer> exposed(Phase phase) = 0;
+
+  /// Tells that views of exposed(phase) were written through, before the next phase runs. What an implementation has
+  /// made of the values by then, ahead of later phases, it makes anew.
+  virtual void overwritten(Phase) {}
 
   /// Every buffer that exists, once per piece of memory (a buffer reused for several ids appears under the
   /// first).

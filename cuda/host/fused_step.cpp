@@ -10,6 +10,7 @@
 #include "cuda/host/limb_deposit.hpp"
 #include "cuda/host/norm_forms.hpp"
 #include "cuda/host/run_update.hpp"
+#include "cuda/host/stream_copy.hpp"
 
 namespace zeroproof::cuda::host {
 namespace {
@@ -128,7 +129,7 @@ void fused_update(const Exec& exec, const FusedOptions& options, const StepScala
   const SimdKernels& kernels = simd_kernels(exec.isa);
   // Parameters of a small shard are gathered while they are still cached; those of a large one would only push out
   // state that is about to be read.
-  const bool stream = options.stream.value_or(streams_params(param.num_bytes()));
+  const bool stream = options.stream.value_or(streams_past_caches(param.num_bytes()));
   parallel_blocks(exec, numel(grad_sum), [&](std::int64_t begin, std::int64_t end) {
     const ParamTarget target{static_cast<std::byte*>(param.data) + begin * num_bytes(param.dtype),
                              kind,

@@ -45,13 +45,10 @@ struct FusedOptions {
   std::optional<float> clip_value = {};  ///< already rounded to fp32
   std::optional<RoundingDraw> draw =
       {};  ///< stochastic rounding; first_index belongs to grad_sum[0]. bf16 only
-  /// Write bf16 parameters past the caches; empty: if this call writes 16 MiB or more. Whoever calls block by block
+  /// Write bf16 parameters past the caches; empty: if this call writes much (streams_past_caches). Whoever calls block by block
   /// knows better. The bits are the same.
   std::optional<bool> stream = {};
 };
-
-/// Whether a step that writes so many bytes of parameters should write them past the caches.
-inline bool streams_params(std::int64_t num_bytes) { return num_bytes >= std::int64_t{16} << 20; }
 
 /// The options of a run. `draw` stays empty: step and first index belong to the call.
 FusedOptions fused_options(const OptimizerHyper& hyper);

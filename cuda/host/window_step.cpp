@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <vector>
 
 #include "cuda/host/check.hpp"
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/limb_deposit.hpp"
 #include "cuda/host/parallel_blocks.hpp"
-#include "cuda/host/tree_stack.hpp"
 
 namespace zeroproof::cuda::host {
 namespace {
@@ -45,61 +45,26 @@ void for_sums(const Exec& exec, const FoldPlan& plan, Span<const Span<const floa
   const Exec one = serial(exec);
   parallel_blocks(exec, numel, [&](std::int64_t block, std::int64_t end) {
     thread_local std::vector<float> scratch, sum;
+    thread_local std::vector<FoldOperand> operands;
     sum.resize(fold_numel);
-    scratch.resize(static_cast<std::size_t>(plan.depth() * fold_numel));
+    scratch.resize(static_cast<std::size_t>(plan.scratch_slots() * fold_numel));
     for (std::int64_t begin = block; begin < end; begin += fold_numel) {
       const std::int64_t count = std::min(fold_numel, end - begin);
       const Span<float> here = part(sum, 0, count);
-      plan.run(one, nodes, begin, part(scratch, 0, plan.depth() * count), here);
+      operands.clear();
+      for (const Span<const float> node : nodes) operands.push_back({node.data() + begin, DType::fp32});
+      plan.run([&](Span<const float> left, Span<const float> right,
+                   Span<float> to) { add_nodes(one, left, right, to); },
+               [](const FoldOperand& from, Span<float> to) {
+                 std::copy_n(static_cast<const float*>(from.data), to.size(), to.begin());
+               },
+               operands, part(scratch, 0, plan.scratch_slots() * count), here);
       body(begin, here);
     }
   });
 }
 
 }  // namespace
-
-FoldPlan::FoldPlan(const std::vector<TreeNode>& nodes) : num_nodes_(nodes.size()) {
-  ZP_CHECK(!nodes.empty(), ErrorCode::invalid_argument, "a fold has no nodes",
-           "the sum of nothing is not a gradient", "pass the nodes of at least one micro-batch");
-  std::vector<std::int64_t> free;  // scratch slots
-  const auto take = [&] {
-    if (free.empty()) return depth_++ - 1;
-    const std::int64_t slot = free.back();
-    free.pop_back();
-    return slot;
-  };
-  TreeStack<std::int64_t> stack([&](std::int64_t& below, std::int64_t& top) {
-    const std::int64_t to = below >= 0 ? below : top >= 0 ? top : take();
-    additions_.push_back({below, top, to});
-    if (top >= 0 && top != to) free.push_back(top);
-    below = to;
-  });
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    ZP_CHECK(i == 0 || nodes[i - 1].first_micro_batch() < nodes[i].first_micro_batch(),
-             ErrorCode::invalid_argument, "gradient nodes are not in the order of their micro-batches",
-             "the order decides which may be combined (R11)", "sort them");
-    stack.push(nodes[i], -1 - static_cast<std::int64_t>(i));
-  }
-  stack.fold();
-}
-
-void FoldPlan::run(const Exec& exec, Span<const Span<const float>> nodes, std::int64_t begin,
-                   Span<float> scratch, Span<float> sum) const {
-  const std::int64_t count = numel(sum);
-  const auto value = [&](std::int64_t slot) -> Span<const float> {
-    if (slot >= 0) return part(scratch, slot * count, count);
-    return nodes[static_cast<std::size_t>(-1 - slot)].subspan(static_cast<std::size_t>(begin),
-                                                              static_cast<std::size_t>(count));
-  };
-  if (additions_.empty()) {
-    std::ranges::copy(value(-1), sum.begin());
-    return;
-  }
-  for (const Addition& a : additions_) {
-    const bool last = &a == &additions_.back();
-    add_nodes(exec, value(a.left), value(a.right), last ? sum : part(scratch, a.to * count, count));
-  }
-}
 
 bool window_reduce(const Exec& exec, const FoldPlan& plan, float inv_scale,
                    Span<const Span<const float>> nodes, Span<float> grad_sum, NormLimbs& limbs) {

@@ -4,47 +4,16 @@
 // stores the parameters into a copy that all ranks read. The same roundings in the same order as the phases, so the
 // same bits.
 
-#include <vector>
-
 #include "common/base/exec.hpp"
 #include "common/base/span.hpp"
-#include "common/contracts/grad_sum.hpp"
+#include "cuda/host/fold_plan.hpp"
 #include "cuda/host/fused_step.hpp"
 
 namespace zeroproof::cuda::host {
 
-/// The additions of R11 over nodes that arrive in a fixed order: worked out once, run for every block.
-class FoldPlan {
- public:
-  /// nodes: of all data ranks, in increasing first micro-batch, together one step. Errors: invalid_argument if there is
-  /// none, or their order is another.
-  explicit FoldPlan(const std::vector<TreeNode>& nodes);
-
-  std::size_t num_nodes() const { return num_nodes_; }
-
-  /// The sum of elements [begin, begin + sum.size()) of all nodes.
-  /// Shapes   nodes: num_nodes spans of [>= begin + sum.size()]; scratch: depth() * sum.size() elements. The nodes keep
-  ///          their bits; nothing overlaps.
-  void run(const Exec& exec, Span<const Span<const float>> nodes, std::int64_t begin, Span<float> scratch,
-           Span<float> sum) const;
-
-  /// Partial sums that are alive at once, besides the result.
-  std::int64_t depth() const { return depth_; }
-
- private:
-  /// slot[to] = left + right; negative numbers are nodes (-1 - index), others scratch slots.
-  struct Addition {
-    std::int64_t left, right, to;
-  };
-
-  std::size_t num_nodes_;
-  std::int64_t depth_ = 1;
-  std::vector<Addition> additions_;
-};
-
 /// G of this rank's shard, with found_inf and the chunk1024 limbs of G * inv_scale found while it is in the cache.
 ///
-/// Shapes   nodes: as FoldPlan, each [numel] of this rank's shard range, starting at a chunk boundary; grad_sum:
+/// Shapes   nodes: those of the plan, each [numel] of this rank's shard range, starting at a chunk boundary; grad_sum:
 ///          [numel].
 /// Returns  found_inf of this piece. limbs: added to.
 /// Exact    the bits of add_nodes by R11, then fused_finite_and_norm.

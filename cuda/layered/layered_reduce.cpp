@@ -9,10 +9,13 @@
 namespace zeroproof::cuda {
 
 void ProductionOptimizer::reduce_layered(LayeredModel& model, GradSource& leaves) {
-  const TensorView params = params_.full().view();
+  const TensorView params = params_.full();
   if (setup_.stage < 2) {
     LayeredGrads whole(model, leaves, *setup_.layout, params, setup_.grad_dtype, ledger_);
-    return reduce_.reduce_leaves(whole, grad_->as<float>());
+    const GradTarget target = grad_target();
+    reduce_.reduce_leaves(whole, target);  // the leaf ends with this phase
+    if (target.see) sum_.set_looked_at();
+    return;
   }
   if (!executor_) executor_ = std::make_unique<PlanExecutor>("rank " + std::to_string(setup_.comm->rank()));
   LayeredPass pass(setup_, model, setup_.stage == 3 ? &params_ : nullptr, reduce_, ledger_, params, {},
@@ -23,7 +26,9 @@ void ProductionOptimizer::reduce_layered(LayeredModel& model, GradSource& leaves
     reduce_.clear();
     throw;
   }
-  reduce_.finish(grad_->as<float>());
+  const GradTarget target = grad_target();
+  reduce_.finish(target);
+  if (target.see) sum_.set_looked_at();
 }
 
 }  // namespace zeroproof::cuda

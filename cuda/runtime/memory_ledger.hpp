@@ -33,25 +33,28 @@ class MemoryLedger {
   MemoryUse use_;
 };
 
-/// A guarded buffer that is on a ledger as long as it lives. It is poisoned before its memory is given back, so a late
-/// reader that still finds the pages finds NaN. The ledger must outlive it.
+/// A guarded buffer that is on a ledger as long as it lives. One that was born poisoned is poisoned before its memory
+/// is given back, so a late reader that still finds the pages finds NaN. The ledger must outlive it.
 class CountedBuffer {
  public:
   CountedBuffer() = default;
-  CountedBuffer(MemoryLedger& ledger, MemoryClass kind, std::int64_t numel, DType dtype)
-      : buffer_(numel, dtype), ledger_(&ledger), kind_(kind) {
+  CountedBuffer(MemoryLedger& ledger, MemoryClass kind, std::int64_t numel, DType dtype,
+                BufferFill fill = BufferFill::poison)
+      : buffer_(numel, dtype, fill), ledger_(&ledger), kind_(kind), fill_(fill) {
     ledger_->add(kind_, buffer_.view().num_bytes());
   }
   CountedBuffer(CountedBuffer&& other) noexcept
       : buffer_(std::move(other.buffer_)),
         ledger_(std::exchange(other.ledger_, nullptr)),
-        kind_(other.kind_) {}
+        kind_(other.kind_),
+        fill_(other.fill_) {}
   CountedBuffer& operator=(CountedBuffer&& other) noexcept {
     if (this == &other) return *this;
     release();
     buffer_ = std::move(other.buffer_);
     ledger_ = std::exchange(other.ledger_, nullptr);
     kind_ = other.kind_;
+    fill_ = other.fill_;
     return *this;
   }
   ~CountedBuffer() { release(); }
@@ -64,7 +67,7 @@ class CountedBuffer {
  private:
   void release() {
     if (ledger_ == nullptr) return;
-    buffer_.poison();
+    if (fill_ == BufferFill::poison) buffer_.poison();
     ledger_->remove(kind_, buffer_.view().num_bytes());
     ledger_ = nullptr;
   }
@@ -72,6 +75,7 @@ class CountedBuffer {
   GuardedBuffer buffer_;
   MemoryLedger* ledger_ = nullptr;
   MemoryClass kind_ = MemoryClass::comm_buffer;
+  BufferFill fill_ = BufferFill::poison;
 };
 
 }  // namespace zeroproof::cuda

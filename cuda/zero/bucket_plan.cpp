@@ -42,6 +42,12 @@ std::vector<RankPart> BucketPlan::parts() const {
   return all;
 }
 
+std::vector<FlatRange> state_ranges(const OptimizerSetup& setup) {
+  if (setup.stage > 0) return setup.shards->shard(setup.comm->rank());
+  if (setup.layout->padded_numel() == 0) return {};
+  return {{0, setup.layout->padded_numel()}};
+}
+
 std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup) {
   std::vector<BucketPlan> plans;
   std::int64_t local = 0;

@@ -38,11 +38,15 @@ struct BucketPlan {
   RankPart part(int rank) const;
   std::vector<RankPart> parts() const;  // [world_size]
 
-  /// Place in a gradient buffer of a piece of `mine`.
-  std::int64_t grad_index(const Piece& piece) const {
-    return whole ? piece.global_begin : local_begin + piece.local_begin;
+  /// This rank's part of a shard buffer.
+  TensorView packed_part(const TensorView& shard) const {
+    return {static_cast<std::byte*>(shard.data) + local_begin * num_bytes(shard.dtype), shard.dtype,
+            own.numel};
   }
 };
+
+/// What this rank keeps master and state for: everything in stage 0, otherwise its shard.
+std::vector<FlatRange> state_ranges(const OptimizerSetup& setup);
 
 std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup);
 

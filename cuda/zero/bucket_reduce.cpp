@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "cuda/host/stream_copy.hpp"
 #include "cuda/zero/micro_batches.hpp"
 #include "cuda/zero/packed_exchange.hpp"
 #include "cuda/zero/tp_parts.hpp"
@@ -39,6 +40,12 @@ bool keeps_leaves(const OptimizerSetup& setup) {
   return true;
 }
 
+std::int64_t grad_sum_bytes(const OptimizerSetup& setup) {
+  const std::int64_t numel =
+      setup.stage == 0 ? setup.layout->padded_numel() : setup.shards->shard_numel(setup.comm->rank());
+  return numel * static_cast<std::int64_t>(sizeof(float));
+}
+
 TensorView bucket_of(const TensorView& leaf, const FlatRange& range) {
   if (leaf.data == nullptr) return {nullptr, leaf.dtype, range.numel()};
   return {static_cast<std::byte*>(leaf.data) + range.begin * num_bytes(leaf.dtype), leaf.dtype,
@@ -48,53 +55,61 @@ TensorView bucket_of(const TensorView& leaf, const FlatRange& range) {
 }  // namespace
 
 BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
-                           const PhaseOps& ops, MemoryLedger& ledger)
-    : setup_(setup),
-      plans_(plans),
-      keeps_(keeps_leaves(setup)),
-      numbers_(setup),
-      tools_{setup, ops, ledger} {}
-
-void BucketReduce::clear() {
-  sums_.clear();
-  tools_.spare.clear();
-  tools_.free_comm_buffers();
+                           const PhaseOps& ops, GradMemory& memory)
+    : setup_(setup), plans_(plans), keeps_(keeps_leaves(setup)), numbers_(setup), tools_{setup, ops, memory, host::streams_past_caches(grad_sum_bytes(setup))} {
+  const bool tp_parts =
+      std::ranges::any_of(plans, [](const BucketPlan& plan) { return plan.replicated_numel > 0; });
+  if (keeps_ && !tp_parts) all_.emplace(setup.layout->pieces({{0, setup.layout->padded_numel()}}));
 }
 
 void BucketReduce::begin() {
-  tools_.keeps_spare = true;
-  for (const BucketPlan& plan : plans_) {
+  if (begun_) return;
+  if (!sum_) {
     switch (setup_.grad_sum) {
       case GradSum::tree:
-        sums_.push_back(make_tree_sum(tools_, numbers_, plan, keeps_));
+        sum_ = make_tree_sum(tools_, numbers_, keeps_);
         break;
       case GradSum::binned:
-        sums_.push_back(make_binned_sum(tools_, numbers_, plan, keeps_));
+        sum_ = make_binned_sum(tools_, numbers_, keeps_);
         break;
       case GradSum::native:
-        sums_.push_back(make_native_sum(tools_, plan));
+        sum_ = make_native_sum(tools_, numbers_);
         break;
     }
   }
+  sum_->begin();
+  begun_ = true;
 }
 
-void BucketReduce::reduce_leaves(GradSource& leaves, Span<float> grad_sum) {
+std::optional<TensorView> BucketReduce::reduce_leaves(GradSource& leaves, const GradTarget& target) {
   clear();
   const std::vector<std::int64_t> own = own_micro_batches(setup_);
+  const auto leaf_of = [&](std::int64_t i) {
+    return checked_leaf(setup_, leaves, own[static_cast<std::size_t>(i)]);
+  };
+  if (WholeReduce::fits(setup_)) {
+    if (!whole_) whole_ = std::make_unique<WholeReduce>(tools_, numbers_, state_ranges(setup_));
+    return whole_->run(leaf_of, target);
+  }
+  begin();
   for (std::int64_t i = 0; i < micro_steps(setup_); ++i) {
-    const auto at = static_cast<std::size_t>(i);
     TensorView leaf{nullptr, setup_.grad_dtype, 0};  // a rank without a micro-batch has none, never zeros
-    if (at < own.size()) leaf = checked_leaf(setup_, leaves, own[at]);
+    if (i < static_cast<std::int64_t>(own.size())) leaf = leaf_of(i);
+    if (all_) {
+      if (leaf.data != nullptr) sum_->keep(*all_, i, NodeValues::flat(leaf, 0));
+      continue;
+    }
     for (std::size_t b = 0; b < plans_.size(); ++b) reduce(b, i, bucket_of(leaf, plans_[b].range));
   }
-  finish(grad_sum);
+  finish(target);
+  return std::nullopt;
 }
 
 void BucketReduce::reduce(std::size_t bucket, std::int64_t micro_step, const TensorView& leaf) {
   ZP_CHECK(bucket < plans_.size(), ErrorCode::invalid_argument,
            "bucket " + std::to_string(bucket) + " is reduced", "there are " + std::to_string(plans_.size()),
            "count buckets from 0");
-  if (sums_.empty()) begin();
+  begin();
   const BucketPlan& plan = plans_[bucket];
   const std::int64_t number = numbers_.leaf_of(setup_.comm->rank(), micro_step);
   ZP_CHECK((leaf.data != nullptr) == (number >= 0) &&
@@ -108,13 +123,12 @@ void BucketReduce::reduce(std::size_t bucket, std::int64_t micro_step, const Ten
            "pass the whole bucket on ranks with a micro-batch, nothing on the others");
   NodeValues mine;
   if (number >= 0) mine = with_tp_parts(tools_, plan, leaf);
-  if (!keeps_) return exchange_leaves(plan, micro_step, mine, *sums_[bucket]);
-  if (number >= 0) sums_[bucket]->keep(number, std::move(mine));
+  if (!keeps_) return exchange_leaves(plan, micro_step, mine);
+  if (number >= 0) sum_->keep(plan.all, micro_step, mine);
 }
 
 /// One micro-step: everybody's leaves to the owners of their elements.
-void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_step, const NodeValues& leaf,
-                                   BucketSum& sum) {
+void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_step, const NodeValues& leaf) {
   const int world = setup_.comm->world_size();
   const int rank = setup_.comm->rank();
   const DType dtype = travelling_dtype(setup_, plan);
@@ -128,28 +142,29 @@ void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_st
     if (numbers_.leaf_of(r, micro_step) >= 0) recv_bytes[at] = plan.own.numel * width;
   }
   const std::vector<Span<std::byte>> arrived =
-      exchange_packed(*setup_.comm, send, recv_bytes, tools_.out, tools_.in);
+      exchange_packed(*setup_.comm, send, recv_bytes, tools_.memory.out, tools_.memory.in);
   if (plan.own.numel == 0) return;
+  std::vector<NodeValues> leaves;
   for (int r = 0; r < world; ++r) {
-    const std::int64_t number = numbers_.leaf_of(r, micro_step);
-    const int holder = data_rank(setup_, instance(setup_), r) / setup_.cp;
-    if (number < 0) continue;
-    sum.receive(holder, number,
-                r == rank ? leaf.borrowed()
-                          : NodeValues::packed(TensorView{arrived[static_cast<std::size_t>(r)].data(), dtype,
-                                                          plan.own.numel}));
+    if (numbers_.leaf_of(r, micro_step) < 0) continue;
+    const TensorView theirs{arrived[static_cast<std::size_t>(r)].data(), dtype, plan.own.numel};
+    leaves.push_back(r == rank ? leaf : NodeValues::packed(theirs));
   }
+  sum_->receive(plan, micro_step, leaves);
 }
 
-void BucketReduce::finish(Span<float> grad_sum) {
-  if (sums_.empty()) begin();
-  tools_.keeps_spare = false;  // from here on memory is only given back
-  tools_.spare.clear();
-  for (std::unique_ptr<BucketSum>& sum : sums_) {
-    sum->finish(grad_sum);
-    sum.reset();
+void BucketReduce::finish(const GradTarget& target) {
+  begin();
+  // In stage 0 most of G is added up by others.
+  const bool sees = setup_.stage > 0 || setup_.comm->world_size() == 1;
+  for (const BucketPlan& plan : plans_) {
+    const auto numel = static_cast<std::int64_t>(target.grad_sum.size());
+    const TensorView all{target.grad_sum.data(), DType::fp32, numel};
+    const NodeValues part = plan.whole ? NodeValues::flat(all, 0) : NodeValues::packed(plan.packed_part(all));
+    sum_->finish(plan, part, sees ? target.see : SeeSum{});
   }
-  if (setup_.stage == 0) gather_sums(grad_sum);
+  sum_->end();
+  if (setup_.stage == 0) gather_sums(target.grad_sum);
   clear();
 }
 
@@ -160,7 +175,8 @@ void BucketReduce::gather_sums(Span<float> grad_sum) {
     std::vector<Stretches> places;
     for (const RankPart& part : plan.parts())
       append(places.emplace_back(), part, grad_sum.data(), 0, sizeof(float));
-    gather_packed(*setup_.comm, places[static_cast<std::size_t>(setup_.comm->rank())], places, tools_.in);
+    gather_packed(*setup_.comm, places[static_cast<std::size_t>(setup_.comm->rank())], places,
+                  tools_.memory.in);
   }
 }
 

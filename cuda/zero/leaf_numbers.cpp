@@ -1,6 +1,8 @@
+#include "cuda/zero/leaf_numbers.hpp"
+
 #include <algorithm>
 
-#include "cuda/zero/bucket_sum.hpp"
+#include "cuda/host/tree_stack.hpp"
 #include "cuda/zero/micro_batches.hpp"
 
 namespace zeroproof::cuda {
@@ -25,7 +27,7 @@ std::vector<TreeNode> nodes_left(const std::vector<std::int64_t>& numbers) {
 
 }  // namespace
 
-LeafNumbers::LeafNumbers(const OptimizerSetup& setup) {
+LeafNumbers::LeafNumbers(const OptimizerSetup& setup) : setup_(setup) {
   for (int of_instance = 0; of_instance < instances(setup); ++of_instance) {
     std::vector<std::int64_t> all;
     for (int rank = 0; rank < setup.comm->world_size(); ++rank) {
@@ -45,6 +47,25 @@ std::int64_t LeafNumbers::leaf_of(int rank, std::int64_t micro_step) const {
   return micro_step >= 0 && micro_step < static_cast<std::int64_t>(numbers.size())
              ? numbers[static_cast<std::size_t>(micro_step)]
              : -1;
+}
+
+NodeMoves::Steps LeafNumbers::steps_of(int rank) const {
+  NodeMoves::Steps steps;
+  for (const std::int64_t number : numbers_[static_cast<std::size_t>(rank)]) steps.push_back({{0, number}});
+  return steps;
+}
+
+NodeMoves::Steps LeafNumbers::arriving_steps() const {
+  NodeMoves::Steps steps(static_cast<std::size_t>(micro_steps(setup_)));
+  const bool one_stack = is_strided(setup_);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (int rank = 0; rank < setup_.comm->world_size(); ++rank) {
+      const std::int64_t number = leaf_of(rank, static_cast<std::int64_t>(i));
+      const int holder = data_rank(setup_, instance(setup_), rank) / setup_.cp;
+      if (number >= 0) steps[i].push_back({one_stack ? 0 : holder, number});
+    }
+  }
+  return steps;
 }
 
 }  // namespace zeroproof::cuda

@@ -4,99 +4,106 @@
 #include <cstring>
 #include <utility>
 
-#include "cuda/zero/bucket_sum.hpp"
+#include "cuda/zero/leaf_sum.hpp"
 #include "cuda/zero/micro_batches.hpp"
+#include "cuda/zero/node_store.hpp"
 
 namespace zeroproof::cuda {
 namespace {
 
-class NativeSum final : public BucketSum {
+/// This rank's leaves of the whole model in one buffer.
+class NativeSum final : public LeafSum {
  public:
-  NativeSum(ReduceTools& tools, const BucketPlan& plan) : tools_(tools), plan_(plan) {}
+  NativeSum(const ReduceTools& tools, const LeafNumbers& numbers)
+      : tools_(tools),
+        moves_(NodeMoves::accumulate(numbers.steps_of(tools.setup.comm->rank()))),
+        store_(tools, moves_, tools.setup.layout->padded_numel()) {}
 
-  void keep(std::int64_t, NodeValues leaf) override {
-    if (sum_.exists()) return tools_.add(plan_.all, sum_, leaf);
-    sum_ = std::move(leaf);
-    if (sum_.owns_memory()) return;
-    NodeValues own = empty_sum();
-    tools_.copy(plan_.all, sum_, own);
-    sum_ = std::move(own);
+  void begin() override {
+    if (moves_.slots() > 0) return;  // the first leaf is copied
+    // No micro-batch here: the library adds zeros.
+    if (zeros_->numel() == 0) zeros_ = tools_.memory.nodes(tools_.setup.layout->padded_numel());
+    std::memset(zeros_->data(), 0, static_cast<std::size_t>(zeros_->view().num_bytes()));
   }
 
-  void receive(int, std::int64_t, NodeValues) override {}
-
-  void finish(Span<float> grad_sum) override {
-    if (!sum_.exists()) {  // no micro-batch here: the library adds zeros
-      sum_ = empty_sum();
-      std::memset(sum_.view().data, 0, static_cast<std::size_t>(sum_.view().num_bytes()));
-    }
-    NodeValues total = scattered();
-    if (plan_.own.numel == 0) return;
-    if (instances(tools_.setup) > 1) total = over_instances(total);
-    plan_.mine.run(tools_.setup.exec, [&](const Exec&, const Piece& piece) {
-      const Span<const float> from = total.part<const float>(piece);
-      std::copy(from.begin(), from.end(), grad_sum.begin() + plan_.grad_index(piece));
-    });
+  void keep(const host::PieceLoop& loop, std::int64_t micro_step, const NodeValues& leaf) override {
+    store_.apply_flat(loop, micro_step, {&leaf, 1});
   }
+
+  void receive(const BucketPlan&, std::int64_t, Span<const NodeValues>) override {}
+
+  void finish(const BucketPlan& plan, const NodeValues& grad_sum, const SeeSum& see) override {
+    NodeValues total = scattered(plan);
+    if (plan.own.numel == 0) return;
+    if (instances(tools_.setup) > 1) total = over_instances(plan, total);
+    copy(plan, total, grad_sum, see);
+  }
+
+  void end() override { store_.require_intact(); }
 
  private:
-  NodeValues empty_sum() const {
-    return NodeValues::flat(tools_.node_buffer(plan_.range.numel()), plan_.range.begin);
+  NodeValues sum() { return moves_.slots() > 0 ? store_.flat(0) : NodeValues::flat(zeros_->view(), 0); }
+
+  void copy(const BucketPlan& plan, const NodeValues& from, const NodeValues& to, const SeeSum& see) const {
+    const FoldJob job{&alone_, {from}, to};
+    tools_.run(plan.mine, {&job, 1}, see);
   }
 
-  /// True if the ranks' parts follow each other in the bucket in the order of ranks.
-  bool in_rank_order() const {
-    std::int64_t at = plan_.range.begin;
-    return std::ranges::all_of(plan_.parts(), [&](const RankPart& part) {
+  /// True if the ranks' parts follow each other as they stand in the bucket.
+  static bool in_rank_order(const BucketPlan& plan) {
+    std::int64_t at = plan.range.begin;
+    return std::ranges::all_of(plan.parts(), [&](const RankPart& part) {
       const bool follows = part.numel == 0 || (part.one_range() && part.begin() == at);
       at += part.numel;
       return follows;
     });
   }
 
-  NodeValues scattered();
-  NodeValues over_instances(const NodeValues& mine);
+  NodeValues scattered(const BucketPlan& plan);
+  NodeValues over_instances(const BucketPlan& plan, const NodeValues& mine) const;
 
-  ReduceTools& tools_;
-  const BucketPlan& plan_;
-  NodeValues sum_;  // this rank's leaves, flat over the bucket
+  const ReduceTools& tools_;
+  const NodeMoves moves_;
+  NodeStore store_;
+  CountedBuffer zeros_;
+  const host::FoldPlan alone_ = host::FoldPlan::one_after_another(1);
 };
 
 /// Sums over this instance of the elements this rank owns.
-NodeValues NativeSum::scattered() {
+NodeValues NativeSum::scattered(const BucketPlan& plan) {
   Communicator& comm = *tools_.setup.comm;
-  if (comm.world_size() == 1) return sum_.borrowed();
+  if (comm.world_size() == 1) return sum();
   std::vector<std::int64_t> counts;
   std::int64_t total = 0;
-  for (const RankPart& part : plan_.parts()) {
+  for (const RankPart& part : plan.parts()) {
     counts.push_back(part.numel);
     total += part.numel;
   }
-  const auto* send = static_cast<const float*>(sum_.view().data);
-  if (!in_rank_order()) {
-    std::byte* out = tools_.out.take(total * static_cast<std::int64_t>(sizeof(float)));
+  const auto* send = static_cast<const float*>(sum().view().data) + plan.range.begin;
+  if (!in_rank_order(plan)) {
+    std::byte* out = tools_.memory.out.take(total * static_cast<std::int64_t>(sizeof(float)));
     send = reinterpret_cast<const float*>(out);
-    for (const RankPart& part : plan_.parts()) {
-      pack(part, sum_.view().data, plan_.range.begin, sizeof(float), out);
+    for (const RankPart& part : plan.parts()) {
+      pack(part, sum().view().data, 0, sizeof(float), out);
       out += part.numel * static_cast<std::int64_t>(sizeof(float));
     }
   }
-  auto* in =
-      reinterpret_cast<float*>(tools_.in.take(plan_.own.numel * static_cast<std::int64_t>(sizeof(float))));
+  const std::int64_t own_bytes = plan.own.numel * static_cast<std::int64_t>(sizeof(float));
+  auto* in = reinterpret_cast<float*>(tools_.memory.in.take(own_bytes));
   comm.native_reduce_scatter({send, static_cast<std::size_t>(total)}, counts,
-                             {in, static_cast<std::size_t>(plan_.own.numel)});
-  return NodeValues::packed(TensorView{in, DType::fp32, plan_.own.numel});
+                             {in, static_cast<std::size_t>(plan.own.numel)});
+  return NodeValues::packed(TensorView{in, DType::fp32, plan.own.numel});
 }
 
 /// Every instance adds a share of the elements and hands it out, so that all have the same bits.
-NodeValues NativeSum::over_instances(const NodeValues& mine) {
+NodeValues NativeSum::over_instances(const BucketPlan& plan, const NodeValues& mine) const {
   const OptimizerSetup& setup = tools_.setup;
-  const std::int64_t numel = plan_.own.numel;
-  auto* both =
-      reinterpret_cast<float*>(tools_.gathered.take(2 * numel * static_cast<std::int64_t>(sizeof(float))));
+  const std::int64_t numel = plan.own.numel;
+  const std::int64_t both_bytes = 2 * numel * static_cast<std::int64_t>(sizeof(float));
+  auto* both = reinterpret_cast<float*>(tools_.memory.gathered.take(both_bytes));
   const NodeValues packed = NodeValues::packed(TensorView{both, DType::fp32, numel});
   std::memset(both, 0, static_cast<std::size_t>(numel) * sizeof(float));  // padding is added too
-  tools_.copy(plan_.mine, mine, packed);
+  copy(plan, mine, packed, {});
   float* result = both + numel;
   std::vector<std::int64_t> counts;
   std::vector<Span<std::byte>> receive;
@@ -116,8 +123,8 @@ NodeValues NativeSum::over_instances(const NodeValues& mine) {
 
 }  // namespace
 
-std::unique_ptr<BucketSum> make_native_sum(ReduceTools& tools, const BucketPlan& plan) {
-  return std::make_unique<NativeSum>(tools, plan);
+std::unique_ptr<LeafSum> make_native_sum(const ReduceTools& tools, const LeafNumbers& numbers) {
+  return std::make_unique<NativeSum>(tools, numbers);
 }
 
 }  // namespace zeroproof::cuda

@@ -55,8 +55,8 @@ void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64
 }
 
 std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vector<Stretches>& send,
-                                             const std::vector<std::int64_t>& recv_bytes, CommBuffer& out,
-                                             CommBuffer& in) {
+                                             const std::vector<std::int64_t>& recv_bytes, GrowingBuffer& out,
+                                             GrowingBuffer& in) {
   std::int64_t arriving = 0;
   for (const std::int64_t bytes : recv_bytes) arriving += bytes;
   const std::vector<Span<std::byte>> leaving = in_one(send, out.take(scattered_bytes(send)));
@@ -73,7 +73,7 @@ std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vect
 }
 
 void gather_packed(Communicator& comm, const Stretches& mine, const std::vector<Stretches>& places,
-                   CommBuffer& in) {
+                   GrowingBuffer& in) {
   const std::vector<Span<std::byte>> receive = in_one(places, in.take(scattered_bytes(places)));
   Span<std::byte> own = receive[static_cast<std::size_t>(comm.rank())];
   if (is_scattered(mine)) {

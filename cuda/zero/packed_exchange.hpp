@@ -8,7 +8,7 @@
 
 #include "common/comm/communicator.hpp"
 #include "cuda/zero/bucket_plan.hpp"
-#include "cuda/zero/reduce_buffers.hpp"
+#include "cuda/zero/grad_memory.hpp"
 
 namespace zeroproof::cuda {
 
@@ -22,12 +22,12 @@ void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64
 /// `in`.
 /// Nothing is communicated in a world of one rank.
 std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vector<Stretches>& send,
-                                             const std::vector<std::int64_t>& recv_bytes, CommBuffer& out,
-                                             CommBuffer& in);
+                                             const std::vector<std::int64_t>& recv_bytes, GrowingBuffer& out,
+                                             GrowingBuffer& in);
 
 /// places: [world_size] where every rank's part belongs, as many bytes as it sends. mine: this rank's part where it is
 /// now, which may be its place. `in` holds the parts of more than one stretch until all have arrived.
 void gather_packed(Communicator& comm, const Stretches& mine, const std::vector<Stretches>& places,
-                   CommBuffer& in);
+                   GrowingBuffer& in);
 
 }  // namespace zeroproof::cuda

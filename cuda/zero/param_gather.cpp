@@ -7,7 +7,6 @@
 
 #include "common/base/error.hpp"
 #include "cuda/zero/packed_exchange.hpp"
-#include "cuda/zero/reduce_buffers.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -16,14 +15,28 @@ Span<std::byte> bytes_at(void* data, std::int64_t begin, std::int64_t count) {
   return {static_cast<std::byte*>(data) + begin, static_cast<std::size_t>(count)};
 }
 
+/// Whether every rank's shard is the whole model in its own order, and no unit of it comes and goes.
+bool holds_all(const OptimizerSetup& setup) {
+  if (setup.stage == 0 || setup.stage == 3) return setup.stage == 0;
+  if (setup.comm->world_size() > 1) return false;
+  const std::vector<FlatRange> shard = setup.shards->shard(setup.comm->rank());
+  std::int64_t end = 0;
+  for (const FlatRange& range : shard) {
+    if (range.begin != end) return false;
+    end = range.end;
+  }
+  return end == setup.layout->padded_numel();
+}
+
 }  // namespace
 
 ParamGather::ParamGather(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
-                         MemoryLedger& ledger, const TensorView& param_shard)
+                         GradMemory& memory, const TensorView& param_shard)
     : setup_(setup),
       plans_(plans),
-      ledger_(ledger),
+      memory_(memory),
       param_shard_(param_shard),
+      in_shard_(holds_all(setup)),
       width_(num_bytes(setup.param_dtype)) {
   if (setup.stage < 3) {
     full_ranges_ = {{0, setup.layout->padded_numel()}};
@@ -32,7 +45,7 @@ ParamGather::ParamGather(const OptimizerSetup& setup, const std::vector<BucketPl
   }
   std::int64_t numel = 0;
   for (const FlatRange& range : full_ranges_) numel += range.numel();
-  full_ = CountedBuffer(ledger, MemoryClass::param_full, numel, setup.param_dtype);
+  full_ = CountedBuffer(memory.ledger(), MemoryClass::param_full, in_shard_ ? 0 : numel, setup.param_dtype);
   if (setup.stage == 3) persistent_ = plan_persistent();
 }
 
@@ -106,8 +119,7 @@ void ParamGather::run(const Exchange& exchange, std::byte* target) {
     for (std::size_t i = 0; i < mine.size(); ++i) std::ranges::copy(mine[i], places[0][i].begin());
     return;
   }
-  CommBuffer in(ledger_);
-  gather_packed(*setup_.comm, mine, places, in);
+  gather_packed(*setup_.comm, mine, places, memory_.in);
 }
 
 void ParamGather::gather(const FlatRange& unit, const TensorView& full) {
@@ -132,21 +144,18 @@ void ParamGather::gather(const FlatRange& unit, const TensorView& full) {
 
 void ParamGather::gather_all() {
   if (setup_.stage == 3) return run(persistent_, static_cast<std::byte*>(full_->data()));
-  if (setup_.stage > 0) return gather_buckets();
-  if (full_->numel() > 0) {
-    std::memcpy(full_->data(), param_shard_.data, static_cast<std::size_t>(param_shard_.num_bytes()));
-  }
+  if (!in_shard_) gather_buckets();
 }
 
 void ParamGather::gather_buckets() {
-  CommBuffer in(ledger_);
   for (const BucketPlan& plan : plans_) {
     std::vector<Stretches> places;
-    for (const RankPart& part : plan.parts()) append(places.emplace_back(), part, full_->data(), 0, width_);
+    for (const RankPart& part : plan.parts())
+      append(places.emplace_back(), part, static_cast<std::byte*>(full_->data()), 0, width_);
     // This rank's part stands packed in its shard.
     gather_packed(*setup_.comm,
                   {bytes_at(param_shard_.data, plan.local_begin * width_, plan.own.numel * width_)}, places,
-                  in);
+                  memory_.in);
   }
 }
 

@@ -11,13 +11,14 @@
 #include "cuda/runtime/memory_ledger.hpp"
 #include "cuda/runtime/unit_exchange.hpp"
 #include "cuda/zero/bucket_plan.hpp"
+#include "cuda/zero/grad_memory.hpp"
 
 namespace zeroproof::cuda {
 
 class ParamGather final : public UnitGatherer {
  public:
   /// param_shard: [shard_numel], in stage 0 [padded_numel]; the memory must outlive this object.
-  ParamGather(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, MemoryLedger& ledger,
+  ParamGather(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, GradMemory& memory,
               const TensorView& param_shard);
 
   /// Phase gather: brings param_full up to date. Collective over comm from stage 1 on.
@@ -30,8 +31,11 @@ class ParamGather final : public UnitGatherer {
   /// param_shard was written: what has been gathered before is stale.
   void count_cast() { ++version_; }
 
-  /// Parameters that are whole on every rank: [padded_numel]; in stage 3 the persistent tensors, one after another.
-  const GuardedBuffer& full() const { return *full_; }
+  /// Parameters that are whole on every rank: [padded_numel]; in stage 3 the persistent tensors, one after another. On
+  /// a rank that owns all of them in stages 0 to 2 they are the shard itself.
+  TensorView full() const { return in_shard_ ? param_shard_ : full_->view(); }
+  /// Their memory if they have some of their own.
+  const GuardedBuffer& full_buffer() const { return *full_; }
   const std::vector<FlatRange>& full_ranges() const { return full_ranges_; }
 
  private:
@@ -60,8 +64,9 @@ class ParamGather final : public UnitGatherer {
 
   const OptimizerSetup& setup_;
   const std::vector<BucketPlan>& plans_;
-  MemoryLedger& ledger_;
+  GradMemory& memory_;
   const TensorView param_shard_;
+  const bool in_shard_;
   const std::int64_t width_;
   std::vector<FlatRange> full_ranges_;
   std::vector<std::int64_t>

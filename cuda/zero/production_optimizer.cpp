@@ -1,7 +1,6 @@
 #include "cuda/zero/production_optimizer.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
 #include <string>
 
@@ -15,12 +14,6 @@
 
 namespace zeroproof::cuda {
 namespace {
-
-std::vector<FlatRange> state_ranges(const OptimizerSetup& setup) {
-  if (setup.stage > 0) return setup.shards->shard(setup.comm->rank());
-  if (setup.layout->padded_numel() == 0) return {};
-  return {{0, setup.layout->padded_numel()}};
-}
 
 std::int64_t total(const std::vector<FlatRange>& ranges) {
   std::int64_t numel = 0;
@@ -49,12 +42,14 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       ranges_(state_ranges(setup_)),
       pieces_(loop_over(setup_.layout->pieces(ranges_), space)),
       plans_(plan_buckets(setup_)),
-      reduce_(setup_, plans_, ops_, ledger_),
+      memory_(ledger_, setup_.guards),
+      reduce_(setup_, plans_, ops_, memory_),
       grad_(ledger_, MemoryClass::grad_sum, total(ranges_), DType::fp32),
       master_(ledger_, MemoryClass::master, total(ranges_), DType::fp32),
       param_shard_(ledger_, MemoryClass::param_shard, total(ranges_), setup_.param_dtype),
-      params_(setup_, plans_, ledger_, param_shard_->view()),
+      params_(setup_, plans_, memory_, param_shard_->view()),
       state_(setup_.hyper, total(ranges_), ledger_),
+      sum_(grad_, ops_),
       steps_(setup_),
       global_norm_(setup_.hyper.norm) {}
 
@@ -95,6 +90,7 @@ void ProductionOptimizer::execute(Phase phase, GradSource& leaves) {
     case Phase::prepare:
       return prepare(leaves);
     case Phase::reduce:
+      sum_.begin();
       return reduce(leaves);
     case Phase::unscale:
       return unscale();
@@ -118,19 +114,42 @@ void ProductionOptimizer::prepare(GradSource& leaves) {
 
 void ProductionOptimizer::reduce(GradSource& leaves) {
   if (LayeredModel* model = leaves.layers()) return reduce_layered(*model, leaves);
-  reduce_.reduce_leaves(leaves, grad_->as<float>());
+  GradTarget target = grad_target();
+  target.leaf_may_stay = fused_;  // phases change the gradient in place
+  const std::optional<TensorView> leaf = reduce_.reduce_leaves(leaves, target);
+  if (leaf) sum_.is_leaf(*leaf);
+  if (!leaf && target.see) sum_.set_looked_at();
+}
+
+GradTarget ProductionOptimizer::grad_target() {
+  GradTarget target{grad_->as<float>()};
+  // In stage 0 on several ranks most of G arrives from others, and is looked at when it is there.
+  if (!fused_ || (setup_.stage == 0 && setup_.comm->world_size() > 1)) return target;
+  global_norm_.clear();
+  target.see = [this](const Exec& exec, Span<const float> sum) { look_at(exec, sum); };
+  return target;
+}
+
+void ProductionOptimizer::look_at(const Exec& exec, Span<const float> sum) {
+  if (global_norm_.fused_unscale(exec, steps_.inv_scale(), sum)) sum_.found_inf = true;
+}
+
+void ProductionOptimizer::overwritten(Phase phase) {
+  if (phase == Phase::reduce) sum_.replaced();
 }
 
 void ProductionOptimizer::unscale() {
-  std::atomic<bool> found{false};
-  global_norm_.clear();
-  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-    const auto grad = part(grad_, piece);
-    const bool here = fused_ ? global_norm_.fused_unscale(exec, steps_.inv_scale(), grad)
-                             : ops_.unscale(exec, steps_.inv_scale(), grad, grad);
-    if (here) found = true;
-  });
-  std::uint64_t flag = found ? 1 : 0;
+  if (!sum_.looked_at()) {
+    global_norm_.clear();
+    pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+      if (fused_) {
+        return sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) { look_at(exec, sum); });
+      }
+      const auto grad = part(grad_, piece);
+      if (ops_.unscale(exec, steps_.inv_scale(), grad, grad)) sum_.found_inf = true;
+    });
+  }
+  std::uint64_t flag = sum_.found_inf ? 1 : 0;
   all_reduce_step(setup_, {&flag, 1}, IntegerReduce::bitwise_or);
   found_inf_ = static_cast<std::uint32_t>(flag);
   ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
@@ -148,7 +167,9 @@ void ProductionOptimizer::norm() {
   pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
     if (!counted(piece)) return;
     if (fused_) {
-      global_norm_.fused_norm(exec, steps_.inv_scale(), part(grad_, piece));
+      sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
+        global_norm_.fused_norm(exec, steps_.inv_scale(), sum);
+      });
     } else {
       global_norm_.add(ops_, exec, part(grad_, piece));
     }

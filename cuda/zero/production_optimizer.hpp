@@ -12,6 +12,7 @@
 #include "cuda/zero/param_gather.hpp"
 #include "cuda/zero/phase_ops.hpp"
 #include "cuda/zero/rule_state.hpp"
+#include "cuda/zero/step_sum.hpp"
 #include "cuda/zero/tensor_steps.hpp"
 
 namespace zeroproof::cuda {
@@ -37,6 +38,7 @@ class ProductionOptimizer : public DistributedOptimizer {
   void run_phase(Phase phase, GradSource& leaves) override;
   bool skipped() const override { return found_inf_ != 0 && setup_.on_nonfinite != OnNonfinite::propagate; }
   std::vector<ExposedBuffer> exposed(Phase phase) override;
+  void overwritten(Phase phase) override;
   std::vector<ExposedBuffer> storage() override;
   std::string damaged_guard() const override;
   LossScalerState loss_scaler() const override { return scaler_; }
@@ -48,6 +50,9 @@ class ProductionOptimizer : public DistributedOptimizer {
   virtual void reduce(GradSource& leaves);
   /// Gradients go to reduce_ (a BucketSink, then finish); in stage 3 parameters come from params_ (a UnitGatherer).
   virtual void reduce_layered(LayeredModel& model, GradSource& leaves);
+  /// The gradient buffer. In the fused form the finite check, and what it can find of the norm, are made while G is
+  /// added up: whoever passes this on says so afterwards (StepSum::set_looked_at).
+  GradTarget grad_target();
   virtual void unscale();
   virtual void norm();
   virtual void clip();
@@ -75,11 +80,13 @@ class ProductionOptimizer : public DistributedOptimizer {
   const host::PieceLoop pieces_;
   const std::vector<BucketPlan> plans_;
   MemoryLedger ledger_;  // before everything that is counted on it
+  GradMemory memory_;
   BucketReduce reduce_;
-  CountedBuffer grad_;  // G, then g1, then g (phases); G only (fused)
+  CountedBuffer grad_;  // G, then g1, then g (phases); G only (fused), unless it is a leaf
   CountedBuffer master_, param_shard_;
   ParamGather params_;
   RuleState state_;
+  StepSum sum_;
   TensorSteps steps_;
   GlobalNorm global_norm_;
   std::unique_ptr<PlanExecutor> executor_;  ///< of layers; keeps its communication thread over steps
@@ -91,6 +98,7 @@ class ProductionOptimizer : public DistributedOptimizer {
 
  private:
   void execute(Phase phase, GradSource& leaves);
+  void look_at(const Exec& exec, Span<const float> sum);
 };
 
 }  // namespace zeroproof::cuda

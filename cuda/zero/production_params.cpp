@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/host/fused_step.hpp"
+#include "cuda/host/stream_copy.hpp"
 #include "cuda/zero/production_optimizer.hpp"
 
 namespace zeroproof::cuda {
@@ -16,11 +17,16 @@ TensorView part_of(const TensorView& view, std::int64_t begin, std::int64_t nume
 
 void ProductionOptimizer::update_fused() {
   host::FusedOptions options = host::fused_options(setup_.hyper);
-  options.stream = host::streams_params(param_shard_->view().num_bytes());  // of all blocks together
-  const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& piece) {
-    const TensorView param = part_of(param_shard_->view(), piece.local_begin, piece.numel);
-    host::fused_update(exec, with, steps_.scalars(piece), clip_coef_, part(grad_, piece),
-                       state_.fused(piece, part(master_, piece)), param);
+  options.stream = host::streams_past_caches(param_shard_->view().num_bytes());  // of all blocks together
+  const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& of_sum) {
+    sum_.read(exec, of_sum, [&](const Piece& piece, Span<const float> grad_sum) {
+      host::FusedOptions here = with;
+      if (here.draw)
+        here.draw->first_index += static_cast<std::uint64_t>(piece.global_begin - of_sum.global_begin);
+      const TensorView param = part_of(param_shard_->view(), piece.local_begin, piece.numel);
+      host::fused_update(exec, here, steps_.scalars(piece), clip_coef_, grad_sum,
+                         state_.fused(piece, part(master_, piece)), param);
+    });
   };
   pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
     if (!steps_.updated(piece)) return;

@@ -14,6 +14,10 @@ std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
     case Phase::prepare:
       return {{BufferId::step_scalars, steps_.scalars_view(), {}}};
     case Phase::reduce:
+      if (!sum_.in_buffer()) {
+        pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) { sum_.write_out(exec, piece); });
+        sum_.set_in_buffer();
+      }
       return {sharded(BufferId::grad_sum, *grad_)};
     case Phase::unscale:
       if (phases) buffers.push_back(sharded(BufferId::unscaled_grad, *grad_));
@@ -38,7 +42,7 @@ std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
       return {sharded(BufferId::param_shard, *param_shard_)};
     case Phase::gather:
       if (setup_.stage == 3 && params_.full_ranges().empty()) return {};
-      return {{BufferId::param_full, params_.full().view(), params_.full_ranges()}};
+      return {{BufferId::param_full, params_.full(), params_.full_ranges()}};
   }
   return buffers;
 }
@@ -60,7 +64,7 @@ std::string ProductionOptimizer::damaged_guard() const {
   const std::pair<const char*, const GuardedBuffer*> all[] = {{"grad", &*grad_},
                                                               {"master", &*master_},
                                                               {"param_shard", &*param_shard_},
-                                                              {"param_full", &params_.full()}};
+                                                              {"param_full", &params_.full_buffer()}};
   for (const auto& [name, buffer] : all) {
     if (!buffer->guards_intact()) return name;
   }

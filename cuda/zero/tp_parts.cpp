@@ -10,11 +10,11 @@ namespace zeroproof::cuda {
 namespace {
 
 /// The parts of all TP ranks, each packed to the replicated tensors of the bucket, in rank order.
-std::vector<NodeValues> all_parts(ReduceTools& tools, const BucketPlan& plan, const NodeValues& leaf) {
+std::vector<NodeValues> all_parts(const ReduceTools& tools, const BucketPlan& plan, const NodeValues& leaf) {
   const OptimizerSetup& setup = tools.setup;
   const std::int64_t width = num_bytes(setup.grad_dtype);
   const std::int64_t part_bytes = plan.replicated_numel * width;
-  std::byte* at = tools.gathered.take(tp_ranks(setup) * part_bytes);
+  std::byte* at = tools.memory.gathered.take(tp_ranks(setup) * part_bytes);
   std::vector<Span<std::byte>> receive;
   std::vector<NodeValues> parts;
   for (int r = 0; r < tp_ranks(setup); ++r) {
@@ -38,17 +38,22 @@ DType travelling_dtype(const OptimizerSetup& setup, const BucketPlan& plan) {
   return plan.replicated_numel > 0 ? DType::fp32 : setup.grad_dtype;
 }
 
-NodeValues with_tp_parts(ReduceTools& tools, const BucketPlan& plan, const TensorView& leaf) {
+NodeValues with_tp_parts(const ReduceTools& tools, const BucketPlan& plan, const TensorView& leaf) {
   const OptimizerSetup& setup = tools.setup;
   NodeValues mine = NodeValues::flat(leaf, plan.range.begin);
   if (plan.replicated_numel == 0) return mine;
   const std::vector<NodeValues> parts = all_parts(tools, plan, mine);
-  NodeValues sum = NodeValues::flat(tools.node_buffer(plan.range.numel()), plan.range.begin);
+  const std::int64_t numel = plan.range.numel();
+  std::byte* const data = tools.memory.tp_sum.take(numel * static_cast<std::int64_t>(sizeof(float)));
+  const NodeValues sum = NodeValues::flat(TensorView{data, DType::fp32, numel}, plan.range.begin);
+  std::vector<TreeNode> ranks;
+  for (int r = 0; r < tp_ranks(setup); ++r) ranks.push_back({0, r});
+  const host::FoldPlan fold(ranks);
   plan.all.run(setup.exec, [&](const Exec& exec, const Piece& piece) {
-    if (!tp_replicated(setup, piece.tensor)) tools.widen(exec, mine, piece, sum.part<float>(piece));
+    if (!tp_replicated(setup, piece.tensor)) tools.widen(exec, mine.operand(piece), sum.part<float>(piece));
   });
   plan.replicated.run(setup.exec, [&](const Exec& exec, const Piece& piece) {
-    tools.fold(exec, parts, piece, sum.part<float>(piece));
+    tools.fold(exec, fold, parts, piece, sum.part<float>(piece));
   });
   return sum;
 }

@@ -1,145 +1,160 @@
-// The canonical tree (R11) over the leaves of one bucket.
+// The canonical tree (R11).
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "cuda/zero/bucket_sum.hpp"
+#include "cuda/zero/leaf_sum.hpp"
 #include "cuda/zero/micro_batches.hpp"
+#include "cuda/zero/node_store.hpp"
 #include "cuda/zero/packed_exchange.hpp"
 
 namespace zeroproof::cuda {
 namespace {
 
-class TreeSum final : public BucketSum {
+/// A node of the tree and where its values are.
+struct PlacedNode {
+  TreeNode node;
+  NodeValues values;
+};
+
+std::vector<TreeNode> nodes_of(const std::vector<PlacedNode>& placed) {
+  std::vector<TreeNode> nodes;
+  nodes.reserve(placed.size());
+  for (const PlacedNode& one : placed) nodes.push_back(one.node);
+  return nodes;
+}
+
+std::vector<NodeValues> values_of(const std::vector<PlacedNode>& placed) {
+  std::vector<NodeValues> values;
+  values.reserve(placed.size());
+  for (const PlacedNode& one : placed) values.push_back(one.values);
+  return values;
+}
+
+class TreeSum final : public LeafSum {
  public:
-  TreeSum(ReduceTools& tools, const LeafNumbers& numbers, const BucketPlan& plan, bool keeps)
-      : tools_(tools), numbers_(numbers), plan_(plan), keeps_(keeps) {}
+  TreeSum(const ReduceTools& tools, const LeafNumbers& numbers, bool keeps)
+      : tools_(tools),
+        numbers_(numbers),
+        keeps_(keeps),
+        moves_(
+            NodeMoves::tree(keeps ? numbers.steps_of(tools.setup.comm->rank()) : numbers.arriving_steps())),
+        store_(tools, moves_, keeps ? tools.setup.layout->padded_numel() : shard_numel(tools.setup)) {}
 
-  void keep(std::int64_t number, NodeValues leaf) override {
-    tools_.push_leaf(stack(0, plan_.all), number, std::move(leaf), plan_.all, [&] {
-      return NodeValues::flat(tools_.node_buffer(plan_.range.numel()), plan_.range.begin);
-    });
+  void begin() override {}
+
+  void keep(const host::PieceLoop& loop, std::int64_t micro_step, const NodeValues& leaf) override {
+    store_.apply_flat(loop, micro_step, {&leaf, 1});
   }
 
-  void receive(int holder, std::int64_t number, NodeValues leaf) override {
-    // Strided leaves arrive in order over all senders; contiguous blocks grow side by side.
-    const int key = is_strided(tools_.setup) ? 0 : holder;
-    tools_.push_leaf(stack(key, plan_.mine), number, std::move(leaf), plan_.mine,
-                     [&] { return NodeValues::packed(tools_.node_buffer(plan_.own.numel)); });
+  void receive(const BucketPlan& plan, std::int64_t micro_step, Span<const NodeValues> leaves) override {
+    store_.apply_packed(plan, micro_step, leaves);
   }
 
-  void finish(Span<float> grad_sum) override {
-    for (auto& [key, stack] : stacks_) {
-      for (const TreeStack::Entry& entry : stack.entries()) ReduceTools::require_intact(entry.values);
+  void finish(const BucketPlan& plan, const NodeValues& grad_sum, const SeeSum& see) override {
+    std::vector<PlacedNode> nodes = keeps_ ? exchange(plan) : held(plan);
+    if (plan.own.numel == 0) return;
+    if (instances(tools_.setup) > 1) nodes = exchange_instances(plan, std::move(nodes));
+    std::ranges::sort(nodes, {}, [](const PlacedNode& one) { return one.node.first_micro_batch(); });
+    const host::FoldPlan fold(nodes_of(nodes));
+    const FoldJob job{&fold, values_of(nodes), grad_sum};
+    tools_.run(plan.mine, {&job, 1}, see);
+    for (const NodeMoves::Left& left : moves_.left()) {
+      if (!keeps_) tools_.forget(plan.mine, store_.packed(left.source.index, plan));
     }
-    std::vector<TreeStack::Entry> nodes;
-    if (keeps_) {
-      nodes = exchange();
-    } else {
-      for (auto& [key, stack] : stacks_) {
-        std::ranges::move(stack.entries(), std::back_inserter(nodes));
-      }
-    }
-    if (plan_.own.numel == 0) return;
-    TreeStack merged = merge(std::move(nodes));
-    if (instances(tools_.setup) > 1) merged = merge(exchange_instances(merged.entries()));
-    const NodeValues sum = merged.fold();
-    plan_.mine.run(tools_.setup.exec, [&](const Exec&, const Piece& piece) {
-      const Span<const float> from = sum.part<const float>(piece);
-      std::copy(from.begin(), from.end(), grad_sum.begin() + plan_.grad_index(piece));
-    });
   }
+
+  void end() override { store_.require_intact(); }
 
  private:
-  TreeStack& stack(int key, const host::PieceLoop& loop) {
-    const auto found = stacks_.find(key);
-    if (found != stacks_.end()) return found->second;
-    return stacks_.emplace(key, tools_.make_stack(loop)).first->second;
+  static std::int64_t shard_numel(const OptimizerSetup& setup) {
+    return setup.shards->shard_numel(setup.comm->rank());
   }
 
-  /// Pushes nodes from anywhere in increasing order of their first leaf.
-  TreeStack merge(std::vector<TreeStack::Entry> nodes) {
-    const auto first = [](const TreeStack::Entry& entry) { return entry.node.first_micro_batch(); };
-    std::ranges::sort(nodes, {}, first);
-    TreeStack stack = tools_.make_stack(plan_.mine);
-    for (TreeStack::Entry& entry : nodes) stack.push(entry.node, std::move(entry.values));
-    return stack;
+  std::vector<PlacedNode> held(const BucketPlan& plan) {
+    std::vector<PlacedNode> nodes;
+    for (const NodeMoves::Left& left : moves_.left()) {
+      nodes.push_back({left.node, store_.packed(left.source.index, plan)});
+    }
+    return nodes;
   }
 
-  std::vector<TreeStack::Entry> exchange();
-  std::vector<TreeStack::Entry> exchange_instances(const std::vector<TreeStack::Entry>& mine);
+  std::vector<PlacedNode> exchange(const BucketPlan& plan);
+  std::vector<PlacedNode> exchange_instances(const BucketPlan& plan, std::vector<PlacedNode> mine);
 
-  ReduceTools& tools_;
+  const ReduceTools& tools_;
   const LeafNumbers& numbers_;
-  const BucketPlan& plan_;
   const bool keeps_;
-  std::map<int, TreeStack> stacks_;
+  const NodeMoves moves_;
+  NodeStore store_;
 };
 
 /// This rank's nodes go to the owners of their elements. Returns all ranks' nodes of this rank's part: its own where
-/// they are, the others' in the buffer they arrived in, where they are added up as well.
-std::vector<TreeStack::Entry> TreeSum::exchange() {
+/// they are, the others' in the buffer they arrived in.
+std::vector<PlacedNode> TreeSum::exchange(const BucketPlan& plan) {
   Communicator& comm = *tools_.setup.comm;
   const int world = comm.world_size();
   const int rank = comm.rank();
   constexpr std::int64_t width = sizeof(float);
-  std::vector<TreeStack::Entry>& kept = stack(0, plan_.all).entries();
   std::vector<Stretches> send(static_cast<std::size_t>(world));
   std::vector<std::int64_t> recv_bytes(send.size(), 0);
   for (int r = 0; r < world; ++r) {
     if (r == rank) continue;
     const auto at = static_cast<std::size_t>(r);
-    const RankPart part = plan_.part(r);
-    for (const TreeStack::Entry& entry : kept) {
-      append(send[at], part, entry.values.view().data, plan_.range.begin, width);
+    const RankPart part = plan.part(r);
+    for (const NodeMoves::Left& left : moves_.left()) {
+      append(send[at], part, store_.flat(left.source.index).view().data, 0, width);
     }
-    recv_bytes[at] = static_cast<std::int64_t>(numbers_.nodes(r).size()) * plan_.own.numel * width;
+    recv_bytes[at] = static_cast<std::int64_t>(numbers_.nodes(r).size()) * plan.own.numel * width;
   }
-  const std::vector<Span<std::byte>> arrived = exchange_packed(comm, send, recv_bytes, tools_.out, tools_.in);
-  std::vector<TreeStack::Entry> nodes;
+  const std::vector<Span<std::byte>> arrived =
+      exchange_packed(comm, send, recv_bytes, tools_.memory.out, tools_.memory.in);
+  std::vector<PlacedNode> nodes;
+  for (const NodeMoves::Left& left : moves_.left()) {
+    nodes.push_back({left.node, store_.flat(left.source.index)});
+  }
   for (int r = 0; r < world; ++r) {
-    if (r == rank) {
-      for (const TreeStack::Entry& entry : kept) nodes.push_back({entry.node, entry.values.borrowed()});
-      continue;
-    }
+    if (r == rank) continue;
     std::byte* at = arrived[static_cast<std::size_t>(r)].data();
     for (const TreeNode& node : numbers_.nodes(r)) {
-      nodes.push_back({node, NodeValues::packed(TensorView{at, DType::fp32, plan_.own.numel})});
-      at += plan_.own.numel * width;
+      nodes.push_back({node, NodeValues::packed(TensorView{at, DType::fp32, plan.own.numel})});
+      at += plan.own.numel * width;
     }
   }
   return nodes;
 }
 
-/// Owners of the same elements tell each other the nodes they have left.
-std::vector<TreeStack::Entry> TreeSum::exchange_instances(const std::vector<TreeStack::Entry>& mine) {
+/// Combines what the instance holds and tells it to the owners of the same elements in the other instances. Returns the
+/// nodes of all instances.
+std::vector<PlacedNode> TreeSum::exchange_instances(const BucketPlan& plan, std::vector<PlacedNode> mine) {
   const OptimizerSetup& setup = tools_.setup;
-  const std::int64_t node_bytes = plan_.own.numel * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t node_bytes = plan.own.numel * static_cast<std::int64_t>(sizeof(float));
   std::int64_t total = 0;
   for (int i = 0; i < instances(setup); ++i) {
     total += static_cast<std::int64_t>(numbers_.instance_nodes(i).size()) * node_bytes;
   }
-  std::byte* at = tools_.gathered.take(total);
+  std::byte* at = tools_.memory.gathered.take(total);
   std::vector<Span<std::byte>> receive;
-  std::vector<TreeStack::Entry> nodes;
+  std::vector<PlacedNode> nodes;
   for (int i = 0; i < instances(setup); ++i) {
-    const std::byte* begin = at;
+    std::byte* const begin = at;
     for (const TreeNode& node : numbers_.instance_nodes(i)) {
-      nodes.push_back({node, NodeValues::packed(TensorView{at, DType::fp32, plan_.own.numel})});
+      nodes.push_back({node, NodeValues::packed(TensorView{at, DType::fp32, plan.own.numel})});
       at += node_bytes;
+      if (i != instance(setup)) continue;
+      std::vector<PlacedNode> below;  // what the node is made of
+      for (const PlacedNode& one : mine) {
+        const std::int64_t first = one.node.first_micro_batch();
+        if (first >> node.level == node.index) below.push_back(one);
+      }
+      std::ranges::sort(below, {}, [](const PlacedNode& one) { return one.node.first_micro_batch(); });
+      const host::FoldPlan fold(nodes_of(below));
+      const FoldJob job{&fold, values_of(below), nodes.back().values};
+      tools_.run(plan.mine, {&job, 1});
     }
-    receive.push_back({const_cast<std::byte*>(begin), static_cast<std::size_t>(at - begin)});
-    if (i != instance(setup)) continue;
-    ZP_CHECK(mine.size() == numbers_.instance_nodes(i).size(), ErrorCode::internal,
-             "an instance has " + std::to_string(mine.size()) + " nodes left instead of " +
-                 std::to_string(numbers_.instance_nodes(i).size()),
-             "the other instances wait for those", "report this with the command line");
-    for (std::size_t n = 0; n < mine.size(); ++n) {
-      tools_.copy(plan_.mine, mine[n].values, nodes[nodes.size() - mine.size() + n].values);
-    }
+    receive.push_back({begin, static_cast<std::size_t>(at - begin)});
   }
   setup.replicas->all_gather(receive[static_cast<std::size_t>(instance(setup))], receive);
   return nodes;
@@ -147,9 +162,8 @@ std::vector<TreeStack::Entry> TreeSum::exchange_instances(const std::vector<Tree
 
 }  // namespace
 
-std::unique_ptr<BucketSum> make_tree_sum(ReduceTools& tools, const LeafNumbers& numbers,
-                                         const BucketPlan& plan, bool keeps) {
-  return std::make_unique<TreeSum>(tools, numbers, plan, keeps);
+std::unique_ptr<LeafSum> make_tree_sum(const ReduceTools& tools, const LeafNumbers& numbers, bool keeps) {
+  return std::make_unique<TreeSum>(tools, numbers, keeps);
 }
 
 }  // namespace zeroproof::cuda

@@ -17,6 +17,7 @@
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/host/isa.hpp"
 #include "cuda/host/step_scalars.hpp"
+#include "cuda/host/stream_copy.hpp"
 #include "cuda/host/update_twins.hpp"
 
 namespace {
@@ -203,8 +204,8 @@ TEST_CASE("fused: streamed parameters are the same bits, from any place in the s
       }
     }
   }
-  CHECK(host::streams_params(std::int64_t{16} << 20));
-  CHECK_FALSE(host::streams_params((std::int64_t{16} << 20) - 1));
+  CHECK(host::streams_past_caches(std::int64_t{16} << 20));
+  CHECK_FALSE(host::streams_past_caches((std::int64_t{16} << 20) - 1));
 }
 
 TEST_CASE("fused: the norm and found_inf of the phases, without touching the gradient sum") {

@@ -2,6 +2,7 @@
 
 #include <doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -72,8 +73,15 @@ TEST_CASE("a fold plan makes the tree's sum from any ranks' nodes") {
     for (const std::int64_t world : {1, 2, 3, 5, 8, 17}) {
       const Nodes nodes(micro_batches, world, 4097);
       const host::FoldPlan plan(nodes.nodes);
-      std::vector<float> scratch(static_cast<std::size_t>(plan.depth()) * 97), sum(97);
-      plan.run({}, nodes.views(), 4000, scratch, sum);
+      std::vector<float> scratch(static_cast<std::size_t>(plan.scratch_slots()) * 97), sum(97);
+      std::vector<host::FoldOperand> operands;
+      for (const Span<const float> node : nodes.views()) operands.push_back({node.data() + 4000});
+      plan.run([](Span<const float> left, Span<const float> right,
+                  Span<float> to) { host::add_nodes({}, left, right, to); },
+               [](const host::FoldOperand& from, Span<float> to) {
+                 std::copy_n(static_cast<const float*>(from.data), to.size(), to.begin());
+               },
+               operands, scratch, sum);
       CAPTURE(micro_batches);
       CAPTURE(world);
       CHECK(std::memcmp(sum.data(), nodes.sum.data() + 4000, 97 * sizeof(float)) == 0);
@@ -137,7 +145,7 @@ TEST_CASE("window steps refuse what they cannot add up") {
   const std::vector<float> values(8);
   std::vector<float> sum(8);
   NormLimbs limbs;
-  expect_error(ErrorCode::invalid_argument, [&] { host::FoldPlan({}); });
+  expect_error(ErrorCode::invalid_argument, [&] { host::FoldPlan(std::vector<TreeNode>{}); });
   expect_error(ErrorCode::invalid_argument, [&] { host::FoldPlan({{0, 1}, {0, 0}}); });
   const host::FoldPlan plan({{0, 0}, {0, 1}});
   const std::vector<Span<const float>> one = {values};

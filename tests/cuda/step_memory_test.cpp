@@ -46,9 +46,9 @@ TEST_CASE("memory at rest: what the stage says, element by element") {
         CHECK(of(now, MemoryClass::state) == 8 * own);
         CHECK(of(now, MemoryClass::param_shard) == 2 * own);
         CHECK(of(now, MemoryClass::grad_sum) == 4 * own);
-        CHECK(of(now, MemoryClass::param_full) == (stage == 3 ? 2 * 81 : 2 * all));
-        CHECK(of(now, MemoryClass::grad_nodes) == 0);
-        CHECK(of(now, MemoryClass::comm_buffer) == 0);
+        // A rank that owns everything sees the parameters in its shard.
+        const bool in_shard = stage == 0 || (world == 1 && stage < 3);
+        CHECK(of(now, MemoryClass::param_full) == (stage == 3 ? 2 * 81 : in_shard ? 0 : 2 * all));
         CHECK(of(now, MemoryClass::grad) == 0);
       }
     }
@@ -61,25 +61,22 @@ TEST_CASE("nodes of a step: the stack of R11, a leaf that is added at once takes
     std::int64_t micro_batches;
     MicroBatchOrder order;
     std::vector<std::int64_t> kept;  ///< stage 1: most nodes of the whole model on a rank
-    std::int64_t owned;              ///< stage 2: most nodes of all buckets of the owner between two leaves
-    std::int64_t passing;  ///< and in one bucket while a micro-step passes through it, on top of that
+    std::int64_t owned;              ///< stage 2: most nodes of all buckets of the owner
   };
   constexpr auto contiguous = MicroBatchOrder::contiguous;
   constexpr auto strided = MicroBatchOrder::strided;
   const std::vector<Case> cases = {
-      {1, strided, {1, 0}, 1, 0},  // one rank has no leaf
+      {1, strided, {1, 0}, 1},  // one rank has no leaf
       {4,
        contiguous,
        {1, 1},
-       2,
-       0},  // 0 1 | 2 3: second leaves are added at once; the owner has a stack for each rank
+       2},  // 0 1 | 2 3: second leaves are added at once; the owner has a stack for each rank
       {4,
        strided,
        {2, 2},
-       1,
-       1},  // 0 2 | 1 3: nothing combines on a rank; on the owner 01, and 2 until 3 comes
-      {7, contiguous, {2, 3}, 5, 0},  // 0 1 2 | 3 4 5 6: 01, 2 and 3, 45, 6
-      {8, strided, {4, 4}, 2, 1},     // on the owner 0123, 45, and 6 until 7 comes
+       1},  // 0 2 | 1 3: nothing combines on a rank; on the owner 01, and 2 and 3 come together
+      {7, contiguous, {2, 3}, 5},  // 0 1 2 | 3 4 5 6: 01, 2 and 3, 45, 6
+      {8, strided, {4, 4}, 2},     // on the owner 0123 and 45; 6 and 7 come together
   };
   for (const Case& c : cases) {
     for (const int stage : {1, 2}) {
@@ -93,9 +90,28 @@ TEST_CASE("nodes of a step: the stack of R11, a leaf that is added at once takes
       const std::vector<MemoryUse> use =
           memory_of(setup, 2, 1024);  // ten buckets of one chunk: rank 1 owns all
       for (std::size_t rank = 0; rank < 2; ++rank) {
-        const std::int64_t owned = rank == 0 ? 0 : c.owned * all + c.passing * 1024;
+        const std::int64_t owned = rank == 0 ? 0 : c.owned * all;
         CHECK(of(use[rank].peak, MemoryClass::grad_nodes) == 4 * (stage == 1 ? c.kept[rank] * all : owned));
+        CHECK(of(use[rank].now, MemoryClass::grad_nodes) == of(use[rank].peak, MemoryClass::grad_nodes));
       }
+    }
+  }
+}
+
+TEST_CASE("nodes of a rank that is alone: the last leaf is added where it lies") {
+  const std::int64_t all = odd_layout().padded_numel();
+  const std::vector<std::pair<std::int64_t, std::int64_t>> nodes_by_leaves = {{1, 0}, {2, 1}, {3, 1}, {4, 2},
+                                                                             {5, 2}, {8, 3}, {9, 3}};
+  for (const auto& [micro_batches, nodes] : nodes_by_leaves) {
+    for (const int stage : {0, 1, 2, 3}) {
+      CAPTURE(micro_batches);
+      CAPTURE(stage);
+      OptimizerSetup setup;
+      setup.stage = stage;
+      setup.micro_batches = micro_batches;
+      const MemoryUse use = memory_of(setup, 1, 1024).front();
+      CHECK(of(use.now, MemoryClass::grad_nodes) == 4 * nodes * all);
+      CHECK(of(use.peak, MemoryClass::grad_nodes) == 4 * nodes * all);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/comm/self.hpp"
@@ -83,6 +84,7 @@ class WorldRank {
   const World& world_;
   const GridPlace place_;
   BytesByClass resting_{};
+  bool stepped_ = false;
 
  public:
   WorldRank(const World& world, const GridPlace& place)
@@ -110,6 +112,7 @@ class WorldRank {
     optimizer = world_.make(setup);
     optimizer->load_state(initial.view());
     resting_ = optimizer->memory().now;
+    stepped_ = false;
   }
 
   /// What differs between two steps, or after loading; "" if nothing does.
@@ -145,8 +148,7 @@ class WorldRank {
     }
     std::string problem = comparison.problem;
     if (problem.empty()) problem = grads.problem;
-    if (problem.empty() && optimizer->memory().now != resting_)
-      problem = "memory is not back at its resting value";
+    if (problem.empty() && !is_at_rest()) problem = "memory is not back at its resting value";
     if (problem.empty() && !optimizer->damaged_guard().empty())
       problem = "damaged guard of " + optimizer->damaged_guard();
     return problem.empty() ? "" : "step " + std::to_string(step) + ": " + problem;
@@ -168,6 +170,16 @@ class WorldRank {
   std::unique_ptr<DistributedOptimizer> optimizer;
 
  private:
+  /// The first step makes the memory of gradients and messages, which stays; everything else is as it was loaded.
+  bool is_at_rest() {
+    const BytesByClass now = optimizer->memory().now;
+    if (std::exchange(stepped_, true)) return now == resting_;
+    for (const MemoryClass made : {MemoryClass::grad_nodes, MemoryClass::comm_buffer}) {
+      resting_[static_cast<std::size_t>(made)] = now[static_cast<std::size_t>(made)];
+    }
+    return now == resting_;
+  }
+
   void look_at_rest(Comparison& comparison, Phase first) {
     for (const Phase phase : all_phases) {
       if (phase < first) continue;

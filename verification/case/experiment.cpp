@@ -113,6 +113,7 @@ OptimizerSetup Experiment::setup() const {
   setup.param_rounding = config_.param_rounding;
   setup.seed = config_.seed;
   setup.groups = groups_;
+  setup.guards = true;
   return setup;
 }
 

@@ -17,6 +17,7 @@ class WrappedOptimizer : public DistributedOptimizer {
   void run_phase(Phase phase, GradSource& leaves) override { inner_->run_phase(phase, leaves); }
   bool skipped() const override { return inner_->skipped(); }
   std::vector<ExposedBuffer> exposed(Phase phase) override { return inner_->exposed(phase); }
+  void overwritten(Phase phase) override { inner_->overwritten(phase); }
   std::vector<ExposedBuffer> storage() override { return inner_->storage(); }
   std::string damaged_guard() const override { return inner_->damaged_guard(); }
   LossScalerState loss_scaler() const override { return inner_->loss_scaler(); }

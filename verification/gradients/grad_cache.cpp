@@ -43,11 +43,13 @@ TensorView StrictGrads::micro_batch_grad(std::int64_t micro_batch) {
   }
   digest_of_copy_ = leaf.digest;
   asked_.push_back(micro_batch);
+  viewed_ = true;
   return copy_.view();
 }
 
 void StrictGrads::expire() {
-  if (asked_.empty()) return;
+  if (!viewed_) return;
+  viewed_ = false;
   const bool edited = GradCache::parameters_digest(copy_.view()) != digest_of_copy_ || !copy_.guards_intact();
   if (edited && problem_.empty()) {
     problem_ =
@@ -57,10 +59,14 @@ void StrictGrads::expire() {
 }
 
 std::string StrictGrads::finish(std::vector<std::int64_t> expected) {
-  expire();
   finished_ = true;
-  if (problem_.empty()) problem_ = wrong_micro_batches(std::move(asked_), std::move(expected));
-  return problem_;
+  if (problem_.empty()) problem_ = wrong_micro_batches(asked_, std::move(expected));
+  return std::exchange(problem_, {});
+}
+
+std::string StrictGrads::end_step() {
+  expire();
+  return std::exchange(problem_, {});
 }
 
 std::string wrong_micro_batches(std::vector<std::int64_t> asked, std::vector<std::int64_t> expected) {

@@ -123,8 +123,11 @@ class StrictGrads final : public ProvidedGrads {
 
   TensorView micro_batch_grad(std::int64_t micro_batch) override;
 
-  /// Ends the reduce phase: the last view expires. Returns what the candidate did wrong, "" if nothing.
+  /// Ends the reduce phase: no more leaves are handed out. Returns what the candidate did wrong, "" if nothing.
   std::string finish(std::vector<std::int64_t> expected);
+
+  /// Ends the step: the last view expires. Returns what the candidate did wrong with it.
+  std::string end_step();
 
  private:
   void expire();
@@ -133,6 +136,7 @@ class StrictGrads final : public ProvidedGrads {
   Digest digest_of_copy_;
   std::vector<std::int64_t> asked_;
   bool finished_ = false;
+  bool viewed_ = false;  ///< there is a view that has not expired
   std::string problem_;
 };
 

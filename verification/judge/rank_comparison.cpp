@@ -109,7 +109,7 @@ void RankComparison::compare_loaded_state() {
     const Buffers theirs = by_id(candidate_->exposed(phase));
     compare_phase(0, phase, ours, theirs, nullptr);
     check_padding(0, phase, theirs);
-    if (spec_.mode == Mode::lockstep) overwrite(ours, theirs);
+    if (spec_.mode == Mode::lockstep) overwrite(phase, ours, theirs);
   }
   check_red_zones(0, Phase::update);
   remember_storage();
@@ -123,7 +123,7 @@ void RankComparison::remember_storage() {
   }
 }
 
-void RankComparison::overwrite(const Buffers& reference, const Buffers& candidate) {
+void RankComparison::overwrite(Phase phase, const Buffers& reference, const Buffers& candidate) {
   for (const auto& [id, theirs] : candidate) {
     const TensorView& ours = reference.at(id).view;
     for (const Piece& piece : pieces_of(theirs)) {  // padding keeps the candidate's poison
@@ -133,6 +133,7 @@ void RankComparison::overwrite(const Buffers& reference, const Buffers& candidat
                   static_cast<std::size_t>(piece.numel * width));
     }
   }
+  candidate_->overwritten(phase);
 }
 
 void RankComparison::count(const Buffers& reference, Phase phase) {
@@ -177,7 +178,7 @@ void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_r
   check_write_set(step, phase);
   check_padding(step, phase, theirs);
   count(ours, phase);
-  if (spec_.mode == Mode::lockstep) overwrite(ours, theirs);
+  if (spec_.mode == Mode::lockstep) overwrite(phase, ours, theirs);
   remember_storage();
 }
 
@@ -225,6 +226,7 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves, const refere
       return;
     }
   }
+  note_problem(step, Phase::reduce, "leaf", for_candidate.end_step());
   if (reference_->skipped()) {
     check_skipped_scalars(step);
     ++skipped_steps_;

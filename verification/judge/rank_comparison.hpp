@@ -94,7 +94,7 @@ class RankComparison {
   void check_write_set(std::int64_t step, Phase phase);
   void check_red_zones(std::int64_t step, Phase phase);
   void check_padding(std::int64_t step, Phase phase, const Buffers& candidate);
-  void overwrite(const Buffers& reference, const Buffers& candidate);
+  void overwrite(Phase phase, const Buffers& reference, const Buffers& candidate);
   void remember_storage();
   void count(const Buffers& reference, Phase phase);
   Divergence place(std::int64_t step, Phase phase, std::string_view buffer, const std::string& what) const;

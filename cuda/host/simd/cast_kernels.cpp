@@ -110,6 +110,21 @@ void to_bf16_streamed(const float* source, std::uint16_t* target, std::int64_t n
   to_bf16(source + i, target + i, numel - i);
 }
 
+/// A copy past the caches.
+void copy_streamed(const float* source, float* target, std::int64_t numel) {
+  std::int64_t i = 0;
+  for (; i < numel && (reinterpret_cast<std::uintptr_t>(target + i) & 63U) != 0; ++i) target[i] = source[i];
+#if defined(__AVX512F__)
+  for (; i + 16 <= numel; i += 16)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(target + i), _mm512_loadu_si512(source + i));
+#endif
+  for (; i + 4 <= numel; i += 4)
+    _mm_stream_si128(reinterpret_cast<__m128i*>(target + i),
+                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
+  for (; i < numel; ++i) target[i] = source[i];
+  _mm_sfence();
+}
+
 void to_fp16(const float* source, std::uint16_t* target, std::int64_t numel) {
   std::int64_t i = 0;
 #if defined( \

@@ -86,6 +86,8 @@ struct SimdKernels {
 
   void (*to_bf16)(const float* source, std::uint16_t* target, std::int64_t numel);
   void (*to_bf16_streamed)(const float* source, std::uint16_t* target, std::int64_t numel);
+  /// Any bits, past the caches; ordered before what the caller stores next.
+  void (*copy_streamed)(const float* source, float* target, std::int64_t numel);
   void (*to_fp16)(const float* source, std::uint16_t* target, std::int64_t numel);
   void (*to_e4m3)(const float* source, std::uint8_t* target, std::int64_t numel);
   void (*to_e5m2)(const float* source, std::uint8_t* target, std::int64_t numel);

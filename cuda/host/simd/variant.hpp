@@ -34,6 +34,7 @@ double power_sum(double largest, int power, const float* source, std::int64_t nu
 // cast_kernels.cpp
 void to_bf16(const float* source, std::uint16_t* target, std::int64_t numel);
 void to_bf16_streamed(const float* source, std::uint16_t* target, std::int64_t numel);
+void copy_streamed(const float* source, float* target, std::int64_t numel);
 void to_fp16(const float* source, std::uint16_t* target, std::int64_t numel);
 void to_e4m3(const float* source, std::uint8_t* target, std::int64_t numel);
 void to_e5m2(const float* source, std::uint8_t* target, std::int64_t numel);

@@ -5,6 +5,7 @@
 #include "cuda/host/clip.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/step_scalars.hpp"
+#include "cuda/host/stream_copy.hpp"
 #include "verification/bench/ranks/suite.hpp"
 #include "verification/bench/ranks/values.hpp"
 
@@ -43,7 +44,7 @@ void window_step(const RankData& data, const WindowNodes& nodes, RankState& stat
   nodes.window->fence();
   const Span<std::uint16_t> params = own_part(data, data.shared_params(copy));
   host::FusedOptions options = host::fused_options(rank_hyper(false));
-  options.stream = host::streams_params(numel(params) * 2);
+  options.stream = host::streams_past_caches(numel(params) * 2);
   host::window_update({}, *nodes.plan, options, next_scalars(state, false, nodes.micro_batches), 1,
                       nodes.nodes, state.views(), bf16_view(params));
   nodes.window->fence();

@@ -31,9 +31,9 @@ class WrongLayers : public cuda::ProductionOptimizer {
  protected:
   void run(LayeredModel& model, cuda::UnitGatherer& gatherer, cuda::BucketSink& sink,
            cuda::PlanRunner& runner) {
-    const TensorView params = params_.full().view();
+    const TensorView params = params_.full();
     cuda::LayeredPass(setup_, model, &gatherer, sink, ledger_, params, {}, &runner).run();
-    reduce_.finish(grad_->as<float>());
+    reduce_.finish({grad_->as<float>()});
   }
 
   cuda::PlanExecutor plan_executor_;
@@ -47,7 +47,7 @@ class StaleUnits final : public WrongLayers {
  private:
   void reduce_layered(LayeredModel& model, GradSource&) override {
     const bool first = old_.numel() != param_shard_->numel();
-    cuda::ParamGather stale(setup_, plans_, ledger_, first ? param_shard_->view() : old_.view());
+    cuda::ParamGather stale(setup_, plans_, memory_, first ? param_shard_->view() : old_.view());
     run(model, stale, reduce_, plan_executor_);
   }
   void cast() override {

@@ -101,7 +101,7 @@ class OneVectorMore final : public WrongParams {
     if (!loaded_) return;
     constexpr std::size_t vector = 32;
     static_assert(vector <= GuardedBuffer::guard_bytes);
-    const TensorView whole = params_.full().view();
+    const TensorView whole = params_.full();
     std::memset(static_cast<std::byte*>(whole.data) + whole.num_bytes(), 0, vector);
   }
 };

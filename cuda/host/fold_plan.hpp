@@ -1,0 +1,70 @@
+#pragma once
+// The additions of R11 over nodes that are there at the same time: worked out once, run for every block.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/span.hpp"
+#include "common/contracts/grad_sum.hpp"
+
+namespace zeroproof::cuda::host {
+
+/// The first element of a stretch of a node, or of a leaf in its 16-bit type.
+struct FoldOperand {
+  const void* data = nullptr;
+  DType dtype = DType::fp32;
+};
+
+/// One sum, in registers and caches instead of node by node: every operand is read once and only the result is stored.
+class FoldPlan {
+ public:
+  /// The tree of R11. nodes: in increasing first micro-batch. Nodes that form a larger one are added first, what cannot
+  /// be combined is added from last to first. Errors: invalid_argument if there is none, or their order is another.
+  explicit FoldPlan(const std::vector<TreeNode>& nodes);
+
+  /// ((first + second) + third) + ...: the order of an accumulator, for sums that promise no bits (R11, native).
+  static FoldPlan one_after_another(std::size_t operands);
+
+  std::size_t num_nodes() const { return num_nodes_; }
+
+  /// Stretches of scratch that run() needs, each as long as the sum.
+  std::int64_t scratch_slots() const { return depth_ + 2; }
+
+  /// Shapes   operands: num_nodes stretches of [numel of sum]; scratch: scratch_slots() * that. sum may be the memory
+  ///          of one of the operands; nothing else overlaps.
+  /// add      add(left, right, sum) in fp32; sum may be left or right.
+  /// widen    widen(operand, target): an operand as fp32.
+  template <class Add, class Widen>
+  void run(const Add& add, const Widen& widen, Span<const FoldOperand> operands, Span<float> scratch,
+           Span<float> sum) const {
+    const std::size_t count = sum.size();
+    if (additions_.empty()) return widen(operands.front(), sum);
+    const auto slot = [&](std::int64_t i) {
+      return scratch.subspan(static_cast<std::size_t>(i) * count, count);
+    };
+    const auto value = [&](std::int64_t at, std::int64_t wide) -> Span<const float> {
+      if (at >= 0) return slot(at);
+      const FoldOperand& operand = operands[static_cast<std::size_t>(-1 - at)];
+      if (operand.dtype == DType::fp32) return {static_cast<const float*>(operand.data), count};
+      widen(operand, slot(wide));
+      return slot(wide);
+    };
+    for (const Addition& a : additions_) {
+      add(value(a.left, depth_), value(a.right, depth_ + 1), &a == &additions_.back() ? sum : slot(a.to));
+    }
+  }
+
+ private:
+  /// slot[to] = left + right; negative numbers are operands (-1 - index), others scratch slots.
+  struct Addition {
+    std::int64_t left, right, to;
+  };
+
+  FoldPlan() = default;
+
+  std::size_t num_nodes_ = 0;
+  std::int64_t depth_ = 0;  ///< partial sums that are alive at once
+  std::vector<Addition> additions_;
+};
+
+}  // namespace zeroproof::cuda::host

@@ -1,0 +1,17 @@
+#pragma once
+// Writing past the caches, for results that are too large to be found there again.
+
+#include <cstdint>
+
+#include "common/base/exec.hpp"
+#include "common/base/span.hpp"
+
+namespace zeroproof::cuda::host {
+
+/// Whether a pass that writes so many bytes should write them past the caches.
+inline bool streams_past_caches(std::int64_t num_bytes) { return num_bytes >= std::int64_t{16} << 20; }
+
+/// Copies bits. Shapes: source, target: [numel], no overlap. Errors: invalid_argument if the numels differ.
+void copy_streamed(const Exec& exec, Span<const float> source, Span<float> target);
+
+}  // namespace zeroproof::cuda::host

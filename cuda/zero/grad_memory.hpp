@@ -1,0 +1,66 @@
+#pragma once
+// The home of gradients on their way to G: nodes of the tree and messages. It is made once and survives steps, because
+// memory that the system gives anew in every step costs more than the additions.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/runtime/memory_ledger.hpp"
+
+namespace zeroproof::cuda {
+
+/// Memory that grows to the largest request and keeps that size.
+class GrowingBuffer {
+ public:
+  /// guarded: what an earlier call left is NaN when the memory is taken again.
+  GrowingBuffer(MemoryLedger& ledger, MemoryClass kind, bool guarded)
+      : ledger_(ledger), kind_(kind), guarded_(guarded) {}
+
+  /// num_bytes of memory, 64-byte aligned. What an earlier call returned is gone.
+  std::byte* take(std::int64_t num_bytes) {
+    if (buffer_->numel() < num_bytes) {
+      buffer_ = CountedBuffer();  // before the larger one is there, so that both never exist
+      buffer_ = CountedBuffer(ledger_, kind_, num_bytes, DType::e4m3, fill());  // one byte each
+    } else if (guarded_) {
+      buffer_->poison();
+    }
+    return static_cast<std::byte*>(buffer_->data());
+  }
+
+ private:
+  BufferFill fill() const { return guarded_ ? BufferFill::poison : BufferFill::untouched; }
+
+  MemoryLedger& ledger_;
+  const MemoryClass kind_;
+  const bool guarded_;
+  CountedBuffer buffer_;
+};
+
+/// One rank's. Used by one thread at a time: reductions and gathers of a step never run at once.
+class GradMemory {
+ public:
+  /// guarded: memory is NaN from its birth and after every last use (OptimizerSetup::guards).
+  GradMemory(MemoryLedger& ledger, bool guarded) : ledger_(ledger), guarded_(guarded) {}
+
+  MemoryLedger& ledger() const { return ledger_; }
+  bool guarded() const { return guarded_; }
+
+  /// fp32 values that stay as long as the buffer that is returned.
+  CountedBuffer nodes(std::int64_t numel) const { return bytes(numel, DType::fp32); }
+  CountedBuffer bytes(std::int64_t numel, DType dtype) const {
+    return CountedBuffer(ledger_, MemoryClass::grad_nodes, numel, dtype,
+                         guarded_ ? BufferFill::poison : BufferFill::untouched);
+  }
+
+ private:
+  MemoryLedger& ledger_;
+  const bool guarded_;
+
+ public:
+  GrowingBuffer out{ledger_, MemoryClass::comm_buffer, guarded_};       ///< packed parts on their way
+  GrowingBuffer in{ledger_, MemoryClass::comm_buffer, guarded_};        ///< what arrives here
+  GrowingBuffer gathered{ledger_, MemoryClass::comm_buffer, guarded_};  ///< what instances, or TP ranks, tell
+  GrowingBuffer tp_sum{ledger_, MemoryClass::grad_nodes, guarded_};     ///< a leaf with all TP parts in it
+};
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,63 @@
+#include "cuda/zero/node_store.hpp"
+
+#include <algorithm>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof::cuda {
+
+void NodeStore::make() {
+  while (slots_.size() < moves_.slots()) slots_.push_back(tools_.memory.nodes(numel_));
+}
+
+NodeValues NodeStore::flat(std::size_t slot) {
+  make();
+  return NodeValues::flat(slots_[slot]->view(), 0);
+}
+
+NodeValues NodeStore::packed(std::size_t slot, const BucketPlan& plan) {
+  make();
+  float* const begin = static_cast<float*>(slots_[slot]->data()) + plan.local_begin;
+  return NodeValues::packed(TensorView{begin, DType::fp32, plan.own.numel});
+}
+
+template <class SlotView>
+void NodeStore::apply(const host::PieceLoop& loop, std::int64_t micro_step, Span<const NodeValues> leaves,
+                      const SlotView& slot) {
+  const std::vector<NodeMove>& moves = moves_.of(micro_step);
+  std::vector<FoldJob> jobs;
+  for (const NodeMove& move : moves) {
+    FoldJob& job = jobs.emplace_back(FoldJob{&move.plan, {}, slot(move.slot)});
+    for (const NodeSource& source : move.operands) {
+      job.operands.push_back(source.leaf ? leaves[source.index] : slot(source.index));
+    }
+  }
+  tools_.run(loop, jobs);
+  if (!tools_.memory.guarded()) return;
+  for (const NodeMove& move : moves) {
+    for (const NodeSource& source : move.operands) {
+      const bool rewritten = source.leaf || std::ranges::any_of(moves, [&](const NodeMove& other) {
+                               return other.slot == source.index;
+                             });
+      if (!rewritten) tools_.forget(loop, slot(source.index));
+    }
+  }
+}
+
+void NodeStore::apply_flat(const host::PieceLoop& loop, std::int64_t micro_step,
+                           Span<const NodeValues> leaves) {
+  apply(loop, micro_step, leaves, [&](std::size_t i) { return flat(i); });
+}
+
+void NodeStore::apply_packed(const BucketPlan& plan, std::int64_t micro_step, Span<const NodeValues> leaves) {
+  apply(plan.mine, micro_step, leaves, [&](std::size_t i) { return packed(i, plan); });
+}
+
+void NodeStore::require_intact() const {
+  for (const CountedBuffer& slot : slots_) {
+    ZP_CHECK(slot->guards_intact(), ErrorCode::internal, "the red zone of a gradient buffer was overwritten",
+             "a kernel wrote outside its range", "report this with the command line");
+  }
+}
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,43 @@
+#pragma once
+// Memory of the nodes that a rank holds while leaves come in: one slot after another, made in the first step.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cuda/zero/bucket_plan.hpp"
+#include "cuda/zero/node_moves.hpp"
+#include "cuda/zero/reduce_tools.hpp"
+
+namespace zeroproof::cuda {
+
+class NodeStore {
+ public:
+  /// numel: elements of every slot, of the whole model or of this rank's shard. Both arguments outlive this.
+  NodeStore(const ReduceTools& tools, const NodeMoves& moves, std::int64_t numel)
+      : tools_(tools), moves_(moves), numel_(numel) {}
+
+  /// One micro-step over a part of the slots. leaves: those of NodeMoves, in that order, over the same part.
+  /// flat: slots hold the whole model; packed: slots hold the shard, of which this is one bucket.
+  void apply_flat(const host::PieceLoop& loop, std::int64_t micro_step, Span<const NodeValues> leaves);
+  void apply_packed(const BucketPlan& plan, std::int64_t micro_step, Span<const NodeValues> leaves);
+
+  NodeValues flat(std::size_t slot);
+  NodeValues packed(std::size_t slot, const BucketPlan& plan);
+
+  /// Errors: internal if a kernel wrote past a slot.
+  void require_intact() const;
+
+ private:
+  void make();
+  template <class SlotView>
+  void apply(const host::PieceLoop& loop, std::int64_t micro_step, Span<const NodeValues> leaves,
+             const SlotView& slot);
+
+  const ReduceTools& tools_;
+  const NodeMoves& moves_;
+  const std::int64_t numel_;
+  std::vector<CountedBuffer> slots_;
+};
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,99 @@
+#pragma once
+// G of the step that is running, wherever it is: in the rank's buffer, or a leaf that needs nothing added.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <optional>
+
+#include "common/layout/flat_layout.hpp"
+#include "cuda/host/parallel_blocks.hpp"
+#include "cuda/runtime/memory_ledger.hpp"
+#include "cuda/zero/phase_ops.hpp"
+
+namespace zeroproof::cuda {
+
+class StepSum {
+ public:
+  /// buffer: [numel] fp32 of what the rank keeps state for; it outlives this, as do the ops.
+  StepSum(const CountedBuffer& buffer, const PhaseOps& ops) : buffer_(buffer), ops_(ops) {}
+
+  /// A new step: G will be in the buffer.
+  void begin() {
+    leaf_.reset();
+    in_buffer_ = true;
+    looked_at_ = false;
+    found_inf = false;
+  }
+
+  /// G is this leaf, [padded_numel] in the gradient dtype, which stays there until the update has been made.
+  void is_leaf(const TensorView& leaf) {
+    leaf_ = leaf;
+    in_buffer_ = false;
+  }
+
+  /// Whether the finite check and what belongs to it were made while G was added up.
+  bool looked_at() const { return looked_at_; }
+  void set_looked_at() { looked_at_ = true; }
+
+  /// Somebody wrote into the buffer after it was shown: it is G now, and has not been looked at.
+  void replaced() { begin(); }
+
+  /// Calls body(piece, G of the piece) for all of a piece of the state, in one call or, for leaves in a 16-bit type, in
+  /// stretches that start at multiples of the norm's chunk.
+  template <class Body>
+  void read(const Exec& exec, const Piece& piece, const Body& body) const {
+    if (!leaf_) {
+      const Span<float> all = buffer_->as<float>();
+      return body(piece, Span<const float>(all.subspan(static_cast<std::size_t>(piece.local_begin),
+                                                       static_cast<std::size_t>(piece.numel))));
+    }
+    visit_param_format(leaf_->dtype, [&](auto format) {
+      using T = typename decltype(format)::type;
+      const Span<const T> all(static_cast<const T*>(leaf_->data), static_cast<std::size_t>(leaf_->numel));
+      read_leaf(exec, piece, all, body);
+    });
+  }
+
+  /// Makes sure that the buffer shows G of a piece, for taps.
+  void write_out(const Exec& exec, const Piece& piece) const {
+    read(exec, piece, [&](const Piece& part, Span<const float> sum) {
+      std::ranges::copy(sum, buffer_->as<float>().begin() + part.local_begin);
+    });
+  }
+  bool in_buffer() const { return in_buffer_; }
+  void set_in_buffer() { in_buffer_ = true; }
+
+  std::atomic<bool> found_inf{false};  ///< of this rank's part of G
+
+ private:
+  template <class Body>
+  void read_leaf(const Exec&, const Piece& piece, Span<const float> all, const Body& body) const {
+    body(piece,
+         all.subspan(static_cast<std::size_t>(piece.global_begin), static_cast<std::size_t>(piece.numel)));
+  }
+  template <class T, class Body>
+  void read_leaf(const Exec& exec, const Piece& piece, Span<const T> all, const Body& body) const {
+    constexpr std::int64_t stretch_numel = 4096;  // stays in the first-level cache
+    std::array<float, stretch_numel> wide;
+    for (std::int64_t begin = 0; begin < piece.numel; begin += stretch_numel) {
+      Piece part = piece;
+      part.tensor_begin += begin;
+      part.global_begin += begin;
+      part.local_begin += begin;
+      part.numel = std::min(stretch_numel, piece.numel - begin);
+      const auto numel = static_cast<std::size_t>(part.numel);
+      const Span<float> values(wide.data(), numel);
+      ops_.widen(exec, all.subspan(static_cast<std::size_t>(part.global_begin), numel), values);
+      body(part, Span<const float>(values));
+    }
+  }
+
+  const CountedBuffer& buffer_;
+  const PhaseOps& ops_;
+  std::optional<TensorView> leaf_;
+  bool in_buffer_ = true;
+  bool looked_at_ = false;
+};
+
+}  // namespace zeroproof::cuda
