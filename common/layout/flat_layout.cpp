@@ -78,13 +78,15 @@ std::vector<Piece> FlatLayout::pieces(const std::vector<FlatRange>& ranges) cons
   std::vector<Piece> result;
   std::int64_t local = 0;
   for (const FlatRange& range : ranges) {
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      const TensorSlot& slot = tensors_[t];
-      const std::int64_t begin = std::max(range.begin, slot.begin);
-      const std::int64_t end = std::min(range.end, slot.begin + slot.numel);
+    // Tensors end in the order in which they begin: searched, because there can be as many ranges as tensors.
+    auto slot = std::ranges::upper_bound(
+        tensors_, range.begin, {}, [](const TensorSlot& tensor) { return tensor.begin + tensor.numel; });
+    for (; slot != tensors_.end() && slot->begin < range.end; ++slot) {
+      const std::int64_t begin = std::max(range.begin, slot->begin);
+      const std::int64_t end = std::min(range.end, slot->begin + slot->numel);
       if (begin >= end) continue;
-      result.push_back({static_cast<std::int64_t>(t), begin - slot.begin, begin, local + begin - range.begin,
-                        end - begin});
+      result.push_back(
+          {slot - tensors_.begin(), begin - slot->begin, begin, local + begin - range.begin, end - begin});
     }
     local += range.numel();
   }

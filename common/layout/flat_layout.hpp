@@ -62,7 +62,7 @@ class FlatLayout {
   std::string coordinates(std::int64_t global_index) const;
 
   /// The pieces of the tensors that lie in the ranges, in order; local indices run through the ranges in
-  /// order.
+  /// order. Takes time in proportion to ranges and pieces, times the logarithm of the tensors.
   std::vector<Piece> pieces(const std::vector<FlatRange>& ranges) const;
 
  private:
