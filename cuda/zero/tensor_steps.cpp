@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <unordered_map>
 
 #include "common/base/error.hpp"
 #include "common/comm/agreement.hpp"
@@ -57,8 +58,9 @@ void TensorSteps::find_gradients(const GradSource& leaves) {
   std::ranges::fill(has_grad_, std::uint64_t{0});
   const auto tensors = static_cast<std::int64_t>(setup_.layout->tensors().size());
   for (const std::int64_t j : own_micro_batches(setup_)) {
-    for (std::int64_t i = 0; i < tensors; ++i) {
-      if (leaves.has_grad(j, i)) has_grad_[static_cast<std::size_t>(i) / 64] |= std::uint64_t{1} << (i % 64);
+    for (std::int64_t i = 0; i < tensors; ++i) {  // one gradient is enough: the others are not asked for
+      if (!has_grad(i) && leaves.has_grad(j, i))
+        has_grad_[static_cast<std::size_t>(i) / 64] |= std::uint64_t{1} << (i % 64);
     }
   }
   all_reduce_step(setup_, has_grad_, IntegerReduce::bitwise_or);
@@ -73,10 +75,15 @@ void TensorSteps::prepare(GradSource& leaves, int log2_loss_scale) {
   for (int group = 0; group < setup_.groups.count(); ++group) {
     hypers.push_back(hyper_of(setup_.groups, setup_.hyper, group, next, setup_.micro_batches));
   }
+  // Tensors of one group that are in the same step have the same scalars, which are made once.
+  std::vector<std::unordered_map<std::int64_t, StepScalars>> made(hypers.size());  // [groups] by t
   for (std::size_t i = 0; i < scalars_.size(); ++i) {
-    const auto group = per_tensor() ? setup_.groups.of(static_cast<std::int64_t>(i)) : static_cast<int>(i);
+    const auto group = static_cast<std::size_t>(per_tensor() ? setup_.groups.of(static_cast<std::int64_t>(i))
+                                                             : static_cast<int>(i));
     const std::int64_t t = per_tensor() ? static_cast<std::int64_t>(tensor_steps_[i]) + 1 : next;
-    scalars_[i] = host::step_scalars(hypers[static_cast<std::size_t>(group)], t, log2_loss_scale, by);
+    const auto [one, is_new] = made[group].try_emplace(t);
+    if (is_new) one->second = host::step_scalars(hypers[group], t, log2_loss_scale, by);
+    scalars_[i] = one->second;
   }
   if (data_ranks(setup_) * tp_ranks(setup_) == 1) return;
   // TP ranks are neighbours, instances stand farthest apart: in this order ranks have their numbers in the step.
