@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <mutex>
 #include <string>
 
 #include "cuda/host/check.hpp"
@@ -66,27 +65,26 @@ Draw draw_of(const std::optional<RoundingDraw>& draw) {
 
 bool fused_finite_and_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs) {
   const SimdKernels& kernels = simd_kernels(exec.isa);
-  std::mutex mutex;
-  bool found_inf = false;
-  parallel_blocks(exec, numel(grad_sum), [&](std::int64_t begin, std::int64_t end) {
-    std::array<double, block_numel / norm_chunk_numel> sums;
-    const std::uint32_t found =
-        kernels.unscale_chunk_sums(inv_scale, grad_sum.data() + begin, end - begin, sums.data());
-    NormLimbs mine;
-    const std::int64_t chunks = (end - begin + norm_chunk_numel - 1) / norm_chunk_numel;
-    for (std::int64_t c = 0; c < chunks; ++c) deposit(sums[static_cast<std::size_t>(c)], mine);
-    const std::lock_guard lock(mutex);
-    merge(mine, limbs);
-    found_inf = found_inf || found != 0;
-  });
-  return found_inf;
+  std::atomic<std::uint32_t> found{0};
+  parallel_sum(
+      exec, numel(grad_sum), limbs,
+      [&](std::int64_t begin, std::int64_t end, NormLimbs& mine) {
+        std::array<double, block_numel / norm_chunk_numel> sums;
+        const std::uint32_t here =
+            kernels.unscale_chunk_sums(inv_scale, grad_sum.data() + begin, end - begin, sums.data());
+        if (here != 0) found = 1;
+        const std::int64_t chunks = (end - begin + norm_chunk_numel - 1) / norm_chunk_numel;
+        for (std::int64_t c = 0; c < chunks; ++c) deposit(sums[static_cast<std::size_t>(c)], mine);
+      },
+      merge);
+  return found != 0;
 }
 
 bool fused_finite(const Exec& exec, float inv_scale, Span<const float> grad_sum) {
   const SimdKernels& kernels = simd_kernels(exec.isa);
   std::atomic<std::uint32_t> found{0};
   parallel_blocks(exec, numel(grad_sum), [&](std::int64_t begin, std::int64_t end) {
-    found |= kernels.any_not_finite(inv_scale, grad_sum.data() + begin, end - begin);
+    if (kernels.any_not_finite(inv_scale, grad_sum.data() + begin, end - begin) != 0) found = 1;
   });
   return found != 0;
 }

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <mutex>
 
 #include "cuda/host/limb_deposit.hpp"
 #include "cuda/host/parallel_blocks.hpp"
@@ -41,16 +40,15 @@ void merge(const NormLimbs& from, NormLimbs& into) {
 
 void grad_norm_accumulate(const Exec& exec, Span<const float> grad, NormLimbs& limbs) {
   const SimdKernels& kernels = simd_kernels(exec.isa);
-  std::mutex mutex;
-  parallel_blocks(exec, numel(grad), [&](std::int64_t begin, std::int64_t end) {
-    std::array<double, block_numel / norm_chunk_numel> sums;
-    kernels.chunk_sums(grad.data() + begin, end - begin, sums.data());
-    NormLimbs mine;
-    const std::int64_t chunks = (end - begin + norm_chunk_numel - 1) / norm_chunk_numel;
-    for (std::int64_t c = 0; c < chunks; ++c) deposit(sums[static_cast<std::size_t>(c)], mine);
-    const std::lock_guard lock(mutex);
-    merge(mine, limbs);
-  });
+  parallel_sum(
+      exec, numel(grad), limbs,
+      [&](std::int64_t begin, std::int64_t end, NormLimbs& mine) {
+        std::array<double, block_numel / norm_chunk_numel> sums;
+        kernels.chunk_sums(grad.data() + begin, end - begin, sums.data());
+        const std::int64_t chunks = (end - begin + norm_chunk_numel - 1) / norm_chunk_numel;
+        for (std::int64_t c = 0; c < chunks; ++c) deposit(sums[static_cast<std::size_t>(c)], mine);
+      },
+      merge);
 }
 
 void grad_norm_normalise(NormLimbs& limbs) {

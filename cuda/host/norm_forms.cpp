@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -37,15 +36,15 @@ double power_sum_of(const SimdKernels& kernels, double largest, double p, Span<c
 void accumulate_exact(const Exec& exec, ExactTerm term, float factor, Span<const float> grad,
                       NormLimbs& limbs) {
   const SimdKernels& kernels = simd_kernels(exec.isa);
-  std::mutex mutex;
   NormLimbs total;
-  parallel_blocks(exec, numel(grad), [&](std::int64_t begin, std::int64_t end) {
-    ExactSum mine;
-    mine.add(kernels, term, factor, grad.data() + begin, end - begin);
-    const NormLimbs block = mine.limbs();
-    const std::lock_guard lock(mutex);
-    merge(block, total);
-  });
+  parallel_sum(
+      exec, numel(grad), total,
+      [&](std::int64_t begin, std::int64_t end, NormLimbs& mine) {
+        ExactSum sum;
+        sum.add(kernels, term, factor, grad.data() + begin, end - begin);
+        merge(sum.limbs(), mine);
+      },
+      merge);
   // A block is one deposit of digits below 2^32, so `total` has room for 2^46 elements; what the caller's limbs hold
   // already is not known here, and after normalising there is room again.
   grad_norm_normalise(total);
@@ -55,12 +54,13 @@ void accumulate_exact(const Exec& exec, ExactTerm term, float factor, Span<const
 
 void accumulate_max(const Exec& exec, float factor, Span<const float> grad, std::uint32_t& amax) {
   const SimdKernels& kernels = simd_kernels(exec.isa);
-  std::mutex mutex;
-  parallel_blocks(exec, numel(grad), [&](std::int64_t begin, std::int64_t end) {
-    const std::uint32_t largest = kernels.largest_magnitude(factor, grad.data() + begin, end - begin);
-    const std::lock_guard lock(mutex);
-    amax = std::max(amax, largest > infinity_bits ? nan_bits : largest);
-  });
+  parallel_sum(
+      exec, numel(grad), amax,
+      [&](std::int64_t begin, std::int64_t end, std::uint32_t& mine) {
+        const std::uint32_t largest = kernels.largest_magnitude(factor, grad.data() + begin, end - begin);
+        mine = std::max(mine, largest > infinity_bits ? nan_bits : largest);
+      },
+      [](std::uint32_t mine, std::uint32_t& all) { all = std::max(all, mine); });
 }
 
 void grad_norm_exact_accumulate(const Exec& exec, Span<const float> grad, NormLimbs& limbs) {
