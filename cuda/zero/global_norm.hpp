@@ -1,7 +1,7 @@
 #pragma once
 // The global norm in the form the run uses (R12), over pieces, threads and ranks.
 
-#include <mutex>
+#include <cstdint>
 
 #include "common/comm/communicator.hpp"
 #include "common/contracts/grad_norm.hpp"
@@ -17,13 +17,24 @@ class GlobalNorm {
 
   void clear();
 
-  /// Adds one piece of the unscaled gradient. Several threads may call at once.
-  void add(const PhaseOps& ops, const Exec& exec, Span<const float> unscaled_grad);
+  /// What one worker has added up. Workers add to their own, and add(part) takes each of them once.
+  struct Part {
+    NormLimbs limbs;
+    std::uint32_t amax = 0;
 
-  /// The fused forms of unscale and norm: they read one piece of the gradient sum, multiply in registers and store
-  /// nothing. fused_unscale returns found_inf of the piece and adds what it can on the way; fused_norm adds the rest.
-  bool fused_unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum);
-  void fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum);
+    void add(const Part& other);
+  };
+  void add(const Part& part) { sum_.add(part); }
+
+  /// Adds elements of the unscaled gradient, from a chunk boundary on.
+  void add(const PhaseOps& ops, const Exec& exec, Span<const float> unscaled_grad, Part& part) const;
+
+  /// The fused forms of unscale and norm: they read part of the gradient sum, from a chunk boundary on, multiply in
+  /// registers and store nothing. fused_unscale returns its found_inf and adds what it can on the way; fused_norm adds
+  /// the rest, if the form leaves any.
+  bool fused_unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum, Part& part) const;
+  void fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, Part& part) const;
+  bool fused_leaves_rest() const { return form_ == NormForm::exact || form_ == NormForm::one; }
 
   /// Combines the ranks that have counted other elements: those of comm and of tp, each unless it is null. Returns N.
   double finish(Communicator* comm, Communicator* tp);
@@ -32,13 +43,8 @@ class GlobalNorm {
   ExposedBuffer exposed() const;
 
  private:
-  void add(const NormLimbs& limbs);
-  void add(std::uint32_t amax);
-
   const NormForm form_;
-  NormLimbs limbs_;
-  std::uint32_t amax_ = 0;
-  std::mutex mutex_;
+  Part sum_;
 };
 
 }  // namespace zeroproof::cuda

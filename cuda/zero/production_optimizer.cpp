@@ -56,7 +56,7 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
 void ProductionOptimizer::load_state(const FullState& state) {
   require_state(setup_, state);
   require_same_setup(setup_, state);
-  pieces_.run(setup_.exec, [&](const Exec&, const Piece& piece) {
+  pieces_.run_joined(setup_.exec, any_tensors, [&](const Exec&, const Piece& piece) {
     const auto copy = [&](Span<const float> full, Span<float> local) {
       const auto values =
           full.subspan(static_cast<std::size_t>(piece.global_begin), static_cast<std::size_t>(piece.numel));
@@ -125,13 +125,12 @@ GradTarget ProductionOptimizer::grad_target() {
   GradTarget target{grad_->as<float>()};
   // In stage 0 on several ranks most of G arrives from others, and is looked at when it is there.
   if (!fused_ || (setup_.stage == 0 && setup_.comm->world_size() > 1)) return target;
-  global_norm_.clear();
-  target.see = [this](const Exec& exec, Span<const float> sum) { look_at(exec, sum); };
+  target.see = [this](const Exec& exec, Span<const float> sum) {
+    GlobalNorm::Part norm;
+    const bool found_inf = global_norm_.fused_unscale(exec, steps_.inv_scale(), sum, norm);
+    sum_.add_look(found_inf, norm);
+  };
   return target;
-}
-
-void ProductionOptimizer::look_at(const Exec& exec, Span<const float> sum) {
-  if (global_norm_.fused_unscale(exec, steps_.inv_scale(), sum)) sum_.found_inf = true;
 }
 
 void ProductionOptimizer::overwritten(Phase phase) {
@@ -139,15 +138,22 @@ void ProductionOptimizer::overwritten(Phase phase) {
 }
 
 void ProductionOptimizer::unscale() {
-  if (!sum_.looked_at()) {
-    global_norm_.clear();
-    pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-      if (fused_) {
-        return sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) { look_at(exec, sum); });
-      }
-      const auto grad = part(grad_, piece);
-      if (ops_.unscale(exec, steps_.inv_scale(), grad, grad)) sum_.found_inf = true;
-    });
+  global_norm_.clear();
+  if (sum_.looked_at()) {
+    global_norm_.add(sum_.norm());
+  } else {
+    pieces_.sum_joined<GlobalNorm::Part>(
+        setup_.exec, any_tensors,
+        [&](const Exec& exec, const Piece& piece, GlobalNorm::Part& norm) {
+          if (fused_) {
+            return sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
+              if (global_norm_.fused_unscale(exec, steps_.inv_scale(), sum, norm)) sum_.found_inf = true;
+            });
+          }
+          const auto grad = part(grad_, piece);
+          if (ops_.unscale(exec, steps_.inv_scale(), grad, grad)) sum_.found_inf = true;
+        },
+        [&](const GlobalNorm::Part& norm) { global_norm_.add(norm); });
   }
   std::uint64_t flag = sum_.found_inf ? 1 : 0;
   all_reduce_step(setup_, {&flag, 1}, IntegerReduce::bitwise_or);
@@ -164,16 +170,18 @@ void ProductionOptimizer::unscale() {
 
 void ProductionOptimizer::norm() {
   // The fused form found the chunks' sums together with found_inf; the other norm forms take a pass of their own.
-  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-    if (!counted(piece)) return;
-    if (fused_) {
-      sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
-        global_norm_.fused_norm(exec, steps_.inv_scale(), sum);
-      });
-    } else {
-      global_norm_.add(ops_, exec, part(grad_, piece));
-    }
-  });
+  if (!fused_ || global_norm_.fused_leaves_rest()) {
+    pieces_.sum_joined<GlobalNorm::Part>(
+        setup_.exec, [&](const Piece& a, const Piece& b) { return counted(a) == counted(b); },
+        [&](const Exec& exec, const Piece& piece, GlobalNorm::Part& norm) {
+          if (!counted(piece)) return;
+          if (!fused_) return global_norm_.add(ops_, exec, part(grad_, piece), norm);
+          sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
+            global_norm_.fused_norm(exec, steps_.inv_scale(), sum, norm);
+          });
+        },
+        [&](const GlobalNorm::Part& norm) { global_norm_.add(norm); });
+  }
   // In stage 0 every rank has counted every element, and every instance has all of them.
   grad_norm_ = global_norm_.finish(setup_.stage > 0 ? setup_.comm : nullptr, setup_.tp);
 }
@@ -185,7 +193,7 @@ bool ProductionOptimizer::counted(const Piece& piece) const {
 void ProductionOptimizer::clip() {
   clip_coef_ = host::clip_coef(grad_norm_, setup_.hyper.max_norm);
   if (fused_) return;
-  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+  pieces_.run_joined(setup_.exec, any_tensors, [&](const Exec& exec, const Piece& piece) {
     ops_.clip(exec, clip_coef_, part(grad_, piece), part(grad_, piece));
     if (setup_.hyper.clip_value) {
       ops_.clip_value(exec, static_cast<float>(*setup_.hyper.clip_value), part(grad_, piece));
@@ -194,7 +202,8 @@ void ProductionOptimizer::clip() {
 }
 
 void ProductionOptimizer::update() {
-  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+  const auto alike = [&](const Piece& a, const Piece& b) { return steps_.alike(a, b); };
+  pieces_.run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
     if (steps_.updated(piece)) update_piece(exec, piece);
   });
   steps_.advance();

@@ -24,6 +24,9 @@ Span<T> part(const CountedBuffer& buffer, const Piece& piece) {
                                  static_cast<std::size_t>(piece.numel));
 }
 
+/// For joining neighbours (PieceLoop::run_joined) where every element is treated alike.
+inline bool any_tensors(const Piece& /*a*/, const Piece& /*b*/) { return true; }
+
 /// One rank of the production optimizer. Phases are in production_optimizer.cpp, what taps see in
 /// production_views.cpp. A class of one's own may write a phase anew; the others stay as they are.
 class ProductionOptimizer : public DistributedOptimizer {
@@ -57,6 +60,7 @@ class ProductionOptimizer : public DistributedOptimizer {
   virtual void norm();
   virtual void clip();
   virtual void update();
+  /// piece: of one tensor, or joined ones that have the same scalars.
   virtual void update_piece(const Exec& exec, const Piece& piece);
   virtual void update_fused();
   virtual void cast();
@@ -67,6 +71,8 @@ class ProductionOptimizer : public DistributedOptimizer {
   template <class Body>
   void for_draws(const Piece& piece, const Body& body) const;
   void cast_piece(const Exec& exec, const Piece& piece);
+  /// True if two neighbours draw neighbouring random words in the same step, or none.
+  bool rounded_alike(const Piece& a, const Piece& b) const;
   /// False for elements that TP rank 0 counts in the norm (R12).
   bool counted(const Piece& piece) const;
   ExposedBuffer sharded(BufferId id, const GuardedBuffer& buffer) const {
@@ -98,7 +104,6 @@ class ProductionOptimizer : public DistributedOptimizer {
 
  private:
   void execute(Phase phase, GradSource& leaves);
-  void look_at(const Exec& exec, Span<const float> sum);
 };
 
 }  // namespace zeroproof::cuda

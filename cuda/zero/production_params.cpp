@@ -28,7 +28,10 @@ void ProductionOptimizer::update_fused() {
                          state_.fused(piece, part(master_, piece)), param);
     });
   };
-  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+  const auto alike = [&](const Piece& a, const Piece& b) {
+    return steps_.alike(a, b) && rounded_alike(a, b);
+  };
+  pieces_.run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
     if (!steps_.updated(piece)) return;
     if (setup_.param_rounding == ParamRounding::nearest) return update(exec, options, piece);
     for_draws(piece, [&](const Piece& row) {
@@ -77,8 +80,16 @@ void ProductionOptimizer::cast_piece(const Exec& exec, const Piece& piece) {
   });
 }
 
+bool ProductionOptimizer::rounded_alike(const Piece& a, const Piece& b) const {
+  if (setup_.param_rounding == ParamRounding::nearest) return true;
+  // Neighbours on a TP rank need not be neighbours in the undistributed model.
+  return setup_.placement.empty() && steps_.applied(a) == steps_.applied(b);
+}
+
 void ProductionOptimizer::cast() {
-  pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) { cast_piece(exec, piece); });
+  const auto alike = [&](const Piece& a, const Piece& b) { return rounded_alike(a, b); };
+  pieces_.run_joined(setup_.exec, alike,
+                     [&](const Exec& exec, const Piece& piece) { cast_piece(exec, piece); });
   params_.count_cast();
 }
 

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <mutex>
 #include <optional>
 
 #include "common/layout/flat_layout.hpp"
 #include "cuda/host/parallel_blocks.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
+#include "cuda/zero/global_norm.hpp"
 #include "cuda/zero/phase_ops.hpp"
 
 namespace zeroproof::cuda {
@@ -24,6 +26,7 @@ class StepSum {
     in_buffer_ = true;
     looked_at_ = false;
     found_inf = false;
+    norm_ = {};
   }
 
   /// G is this leaf, [padded_numel] in the gradient dtype, which stays there until the update has been made.
@@ -35,6 +38,14 @@ class StepSum {
   /// Whether the finite check and what belongs to it were made while G was added up.
   bool looked_at() const { return looked_at_; }
   void set_looked_at() { looked_at_ = true; }
+
+  /// What was found on the way, from any thread.
+  void add_look(bool of_inf, const GlobalNorm::Part& norm) {
+    if (of_inf) found_inf = true;
+    const std::lock_guard lock(mutex_);
+    norm_.add(norm);
+  }
+  const GlobalNorm::Part& norm() const { return norm_; }
 
   /// Somebody wrote into the buffer after it was shown: it is G now, and has not been looked at.
   void replaced() { begin(); }
@@ -94,6 +105,8 @@ class StepSum {
   std::optional<TensorView> leaf_;
   bool in_buffer_ = true;
   bool looked_at_ = false;
+  std::mutex mutex_;
+  GlobalNorm::Part norm_;
 };
 
 }  // namespace zeroproof::cuda

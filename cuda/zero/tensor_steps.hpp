@@ -2,6 +2,7 @@
 // Which step every tensor is in, and the scalars of that step (R5, R6 "missing gradient").
 
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
@@ -28,6 +29,13 @@ class TensorSteps {
   const StepScalars& scalars(const Piece& piece) const {
     return scalars_[per_tensor() ? static_cast<std::size_t>(piece.tensor)
                                  : static_cast<std::size_t>(setup_.groups.of(piece.tensor))];
+  }
+  /// True if two tensors are updated with the same scalars, or both not at all.
+  bool alike(const Piece& a, const Piece& b) const {
+    if (updated(a) != updated(b)) return false;
+    const StepScalars& one = scalars(a);
+    const StepScalars& other = scalars(b);
+    return &one == &other || std::memcmp(&one, &other, sizeof(one)) == 0;
   }
   /// Applied updates of the piece's tensor, as the draw of a stochastic rounding takes them.
   std::uint64_t applied(const Piece& piece) const {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include <doctest.h>
 #include "common/comm/self.hpp"
 #include "cuda/host/step_scalars.hpp"
-#include "doctest/doctest.h"
 
 namespace {
 

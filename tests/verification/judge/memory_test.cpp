@@ -39,8 +39,10 @@ TEST_CASE("judge: a write past either end of any buffer is seen in the phase tha
     for (const bool before : {true, false}) {
       CAPTURE(place.name);
       CAPTURE(before);
+      // A rank that is alone sees the parameters in its shard.
+      const int ranks = place.id == BufferId::param_full ? 2 : 1;
       const Judged judged = judge_candidate(
-          run, run.spec(1, 1), 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
+          run, run.spec(ranks, 1), 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
             if (now == place.phase) touch_outside(exposed(o, place.phase, place.id).value(), before);
           });
       REQUIRE(judged.first);

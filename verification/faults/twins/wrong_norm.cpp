@@ -20,9 +20,12 @@ class WrongNorm : public ProductionOptimizer {
  protected:
   /// The norm over `comm` and `tp` of all elements this rank has, or of those it counts.
   void take_norm(Communicator* comm, Communicator* tp, bool every_element) {
-    pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-      if (every_element || counted(piece)) global_norm_.add(ops_, exec, part(grad_, piece));
-    });
+    pieces_.sum_joined<cuda::GlobalNorm::Part>(
+        setup_.exec, [&](const Piece& a, const Piece& b) { return counted(a) == counted(b); },
+        [&](const Exec& exec, const Piece& piece, cuda::GlobalNorm::Part& norm) {
+          if (every_element || counted(piece)) global_norm_.add(ops_, exec, part(grad_, piece), norm);
+        },
+        [&](const cuda::GlobalNorm::Part& norm) { global_norm_.add(norm); });
     grad_norm_ = global_norm_.finish(comm, tp);
   }
 };

@@ -18,6 +18,15 @@ class WrongUpdate : public ProductionOptimizer {
  public:
   explicit WrongUpdate(const Ground& ground)
       : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops) {}
+
+ protected:
+  /// Tensor by tensor, as the optimizers went that had these bugs.
+  void update() override {
+    pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+      if (steps_.updated(piece)) update_piece(exec, piece);
+    });
+    steps_.advance();
+  }
 };
 
 /// The shard's length is that of all elements without padding, divided by the ranks.
@@ -88,7 +97,7 @@ class TransposedGrads final : public WrongUpdate {
 class EmptyRankReturns final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
   void update() override {
-    if (master_->numel() > 0) ProductionOptimizer::update();
+    if (master_->numel() > 0) WrongUpdate::update();
   }
 };
 
@@ -96,7 +105,7 @@ class EmptyRankReturns final : public WrongUpdate {
 class CountedTwice final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
   void update() override {
-    ProductionOptimizer::update();
+    WrongUpdate::update();
     const TensorView counts = steps_.tensor_steps_view();
     for (std::int64_t i = 0; i < counts.numel; ++i) ++static_cast<std::uint64_t*>(counts.data)[i];
   }
@@ -106,7 +115,7 @@ class CountedTwice final : public WrongUpdate {
 class OneVectorMore final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
   void update() override {
-    ProductionOptimizer::update();
+    WrongUpdate::update();
     const Span<float> exp_avg = state_[BufferId::exp_avg].as<float>();
     constexpr std::size_t vector = 16;
     static_assert(vector * sizeof(float) <= GuardedBuffer::guard_bytes);
