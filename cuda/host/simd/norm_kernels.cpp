@@ -42,6 +42,10 @@ inline void square_lanes(float inv_scale, const float* source, std::int64_t nume
     }
     for (int l = 0; l < line; ++l) lane[group + l] = sum[l];
   }
+  if (rows * lanes < numel) {
+    prefetch_ahead(source + rows * lanes);
+    if (rows * lanes + line < numel) prefetch_ahead(source + rows * lanes + line);
+  }
   for (std::int64_t i = rows * lanes; i < numel; ++i) {
     const float value = scaled ? source[i] * inv_scale : source[i];
     const double square = static_cast<double>(value) * static_cast<double>(value);
