@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <string_view>
 
 #include "common/base/error.hpp"
 
@@ -33,7 +34,8 @@ std::int64_t ParamSpec::numel() const {
 }
 
 FlatLayout::FlatLayout(const std::vector<ParamSpec>& params) {
-  std::set<std::string> seen;
+  std::set<std::string_view> seen;
+  tensors_.reserve(params.size());
   for (const ParamSpec& param : params) {
     ZP_CHECK(!param.name.empty(), ErrorCode::invalid_argument, "a parameter has an empty name",
              "reports name parameters", "give every parameter a name");
