@@ -2,101 +2,18 @@
 
 #include <algorithm>
 #include <charconv>
-#include <compare>
-#include <map>
+#include <cmath>
 #include <tuple>
 
 #include "common/base/error.hpp"
+#include "verification/plan/planned_run.hpp"
+#include "verification/plan/rank_kinds.hpp"
+#include "verification/predict/contract_units.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::int64_t all_ranks_computed = 64;  // above, ranks with equal shards and nodes are computed once
-
-/// What bytes of a rank depend on besides the run: ranks that agree here have the same figures.
-struct RankKind {
-  std::int64_t full_bucket = 0, last_bucket = 0;  ///< elements of this rank
-  std::vector<std::int64_t> stack;                ///< what its leaves do to its own stack
-  std::vector<std::int64_t> instance;             ///< and those of its instance to the stacks of owners
-  auto operator<=>(const RankKind&) const = default;
-};
-
-PredictedStep shape_of(const PlanSettings& settings, const FlatLayout& layout, int stage,
-                       std::int64_t data_rank) {
-  PredictedStep shape;
-  const int data_ranks = settings.grid.data_ranks();
-  shape.stage = stage;
-  shape.instances = settings.instances;
-  shape.world_size = data_ranks / settings.instances;
-  shape.rank = static_cast<int>(data_rank % shape.world_size);
-  shape.instance = static_cast<int>(data_rank / shape.world_size);
-  shape.tp_size = settings.grid.tp;
-  shape.cp = settings.grid.cp;
-  shape.order = settings.order;
-  shape.param_dtype = settings.param_dtype;
-  shape.grad_dtype = settings.grad_dtype;
-  shape.micro_batches = settings.micro_batches;
-  shape.state_buffers = state_buffer_count(settings.hyper);
-  shape.norm = settings.hyper.norm;
-  shape.numel = layout.numel();
-  shape.num_tensors = static_cast<std::int64_t>(layout.tensors().size());
-  shape.padded_numel = layout.padded_numel();
-  return shape;
-}
-
-/// Entries combined with every leaf of a rank that keeps its leaves; for the others it is enough how many
-/// there are.
-std::vector<std::int64_t> stack_of(const PredictedStep& shape, std::int64_t data_rank) {
-  const std::vector<std::int64_t> leaves = leaves_of(shape, data_rank);
-  if (!shape.keeps_leaves()) return {static_cast<std::int64_t>(leaves.size())};
-  NodeCount stack;
-  std::vector<std::int64_t> combined;
-  for (const std::int64_t leaf : leaves) combined.push_back(stack.push(leaf));
-  return combined;
-}
-
-/// The same for all ranks of an instance: what is left on stacks, and what arrives in every micro-step.
-std::vector<std::int64_t> instance_of(const PredictedStep& shape) {
-  if (shape.instances == 1) return {};
-  std::vector<std::vector<std::int64_t>> leaves;
-  std::size_t most = 0;
-  for (int rank = 0; rank < shape.world_size; ++rank) {
-    leaves.push_back(leaves_of(shape, std::int64_t{shape.instance} * shape.world_size + rank));
-    most = std::max(most, leaves.back().size());
-  }
-  std::vector<std::int64_t> all = {instance_nodes(shape, shape.instance)};
-  std::vector<NodeCount> stacks(leaves.size());
-  for (std::size_t i = 0; i < most; ++i) {
-    for (std::size_t rank = 0; rank < leaves.size(); ++rank) {
-      if (i >= leaves[rank].size()) continue;
-      const std::size_t holder = shape.keeps_leaves() ? rank : rank / static_cast<std::size_t>(shape.cp);
-      NodeCount& stack = stacks[!shape.keeps_leaves() && shape.strided() ? 0 : holder];
-      all.push_back(static_cast<std::int64_t>(i));
-      all.push_back(stack.push(leaves[rank][i]));
-    }
-  }
-  return all;
-}
-
-/// One data rank of every kind, or all of them if there are few.
-std::vector<std::int64_t> ranks_to_compute(const PlanSettings& settings, const FlatLayout& layout,
-                                           int stage) {
-  std::vector<std::int64_t> ranks;
-  std::map<RankKind, std::int64_t> first;
-  std::vector<std::int64_t> instance;
-  for (std::int64_t rank = 0; rank < settings.grid.data_ranks(); ++rank) {
-    const PredictedStep shape = shape_of(settings, layout, stage, rank);
-    if (shape.rank == 0) instance = instance_of(shape);
-    const std::int64_t rest = shape.padded_numel % settings.bucket_numel;
-    const std::int64_t full = std::min(settings.bucket_numel, shape.padded_numel);
-    const RankKind kind{contract_slice({0, full}, shape.world_size, shape.rank).numel(),
-                        contract_slice({0, rest}, shape.world_size, shape.rank).numel(),
-                        stack_of(shape, rank), instance};
-    const bool all = settings.grid.data_ranks() <= all_ranks_computed;
-    if (all || first.emplace(kind, rank).second) ranks.push_back(rank);
-  }
-  return ranks;
-}
+constexpr std::int64_t all_ranks_counted = 64;  // above, kinds of ranks are
 
 PaperBytes papers_of(int stage, std::int64_t numel, std::int64_t ranks) {
   const auto psi = static_cast<double>(numel);
@@ -133,51 +50,55 @@ StepTime time_of(const StepTraffic& traffic, const PredictedStep& shape, const P
   return time;
 }
 
-/// The shapes of the ranks to compute, with units: in every stage leaves come from a model that runs layer by
-/// layer.
-std::vector<PredictedStep> shapes_of(const PlanSettings& settings, const FlatLayout& layout,
-                                     const PlannedModel& model, const std::vector<FlatRange>& units,
-                                     int stage) {
-  std::vector<PredictedStep> shapes;
-  for (const std::int64_t rank : ranks_to_compute(settings, layout, stage)) {
-    shapes.push_back(shape_of(settings, layout, stage, rank));
-    set_contract_buckets(shapes.back(), layout.padded_numel(), settings.bucket_numel);
-    for (std::size_t t = 0; settings.grid.tp > 1 && t < model.tensors.size(); ++t) {
-      if (model.tensors[t].tp_cut >= 0) continue;
-      const TensorSlot& slot = layout.tensors()[t];
-      add_tp_replicated(shapes.back(), {slot.begin, slot.begin + slot.numel});
-    }
-  }
-  std::vector<int> visits;
-  for (std::size_t unit = 0; unit < units.size(); ++unit) visits.push_back(static_cast<int>(unit));
-  std::vector<PredictedStep*> all;
-  for (PredictedStep& shape : shapes) all.push_back(&shape);
-  const ContractOwnership ownership(settings.grid.data_ranks() / settings.instances, layout.padded_numel(),
-                                    settings.bucket_numel);
-  set_units(all, layout, ownership, units, visits, 0);
-  return shapes;
-}
-
 StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout, const PlannedModel& model,
                      const std::vector<FlatRange>& units, int stage) {
   StagePlan plan;
   plan.stage = stage;
-  for (const PredictedStep& shape : shapes_of(settings, layout, model, units, stage)) {
-    const std::int64_t rank = std::int64_t{shape.instance} * shape.world_size + shape.rank;
-    RankPlan one{rank, shape.shard_numel, {}, {}, predict_traffic(shape)};
-    one.memory = predict_memory(shape, &one.at_peak);
-    const bool first = plan.ranks_computed++ == 0;
+  PredictedStep run = planned_run(settings, model, layout, units, stage);
+  LeafStacks stacks(run);
+  const RankKinds kinds = kinds_of_ranks(run, settings.bucket_numel, stacks);
+  for (const std::int64_t rank : kinds.first) {
+    move_to(run, rank);
+    RankPlan one{rank, run.shard_numel, {}, {}, {}};
+    one.memory = predict_memory(run, &one.at_peak, &stacks);
+    const bool first = rank == kinds.first.front();
     for (std::size_t c = 0; c < one.memory.peak.size(); ++c) {
       plan.most[c] = std::max(plan.most[c], one.memory.peak[c]);
       plan.least[c] = first ? one.memory.peak[c] : std::min(plan.least[c], one.memory.peak[c]);
     }
     if (first || one.memory.total_peak < plan.smallest.memory.total_peak) plan.smallest = one;
-    if (!first && one.memory.total_peak <= plan.largest.memory.total_peak) continue;
-    plan.time = time_of(one.traffic, shape, settings);
-    plan.largest = std::move(one);
+    if (first || one.memory.total_peak > plan.largest.memory.total_peak) plan.largest = one;
   }
-  plan.papers = papers_of(stage, layout.numel(), settings.grid.data_ranks() / settings.instances);
+  for (RankPlan* shown : {&plan.smallest, &plan.largest}) {
+    move_to(run, shown->data_rank);
+    set_contract_units(run, layout, units, settings.bucket_numel);
+    shown->traffic = predict_traffic(run);
+  }
+  plan.time = time_of(plan.largest.traffic, run, settings);
+  const std::int64_t data_ranks = settings.grid.data_ranks();
+  plan.ranks_computed = data_ranks <= all_ranks_counted ? data_ranks : kinds.count;
+  plan.papers = papers_of(stage, layout.numel(), data_ranks / settings.instances);
   return plan;
+}
+
+/// No rank's figure is larger than this: 32 bytes per element of state and parameters, a node, a message and TP parts
+/// for every leaf of its own, and messages of 8 bytes for what it owns, from every leaf and to every rank.
+double largest_figure(const PlanSettings& settings, std::int64_t padded_numel) {
+  const auto numel = static_cast<double>(padded_numel);
+  const double ranks = settings.grid.data_ranks();
+  const double leaves = static_cast<double>(settings.micro_batches) * settings.grid.cp;
+  const std::int64_t chunks = std::min(settings.bucket_numel, padded_numel) / layout_alignment;
+  const double world = ranks / settings.instances;
+  const double slices = static_cast<double>(chunks) / world + 1;  // of a bucket, in chunks
+  const double owned = std::min(1.0, slices / static_cast<double>(std::max<std::int64_t>(1, chunks))) * numel;
+  return (32 + 32 * std::ceil(leaves / ranks)) * numel + 8 * (leaves + ranks) * owned;
+}
+
+void check_sizes(const PlanSettings& settings, std::int64_t padded_numel) {
+  ZP_CHECK(largest_figure(settings, padded_numel) < 0x1p63, ErrorCode::config,
+           std::to_string(padded_numel) + " elements and " + std::to_string(settings.micro_batches) +
+               " micro-batches are too many for a plan",
+           "its bytes may not fit 64 bits", "plan for a part of the model, or for fewer micro-batches");
 }
 
 std::vector<int> grid_numbers(const std::string& text) {
@@ -239,6 +160,7 @@ Plan make_plan(const PlannedModel& model, const PlanSettings& settings) {
            "every instance has the same number", "use a number that divides them");
   const FlatLayout layout(tp_shapes(model, settings.grid.tp));
   const std::vector<FlatRange> units = named_units(layout);
+  check_sizes(plan.settings, layout.padded_numel());
   plan.model = model.source;
   plan.numel = model.numel();
   plan.tp_numel = layout.numel();

@@ -6,7 +6,7 @@
 namespace zeroproof {
 namespace {
 
-/// Buckets that have elements of a unit: [first, last).
+/// Entries of shape.buckets that have elements of a unit: [first, last).
 struct BucketSpan {
   std::size_t first = 0;
   std::size_t last = 0;
@@ -49,7 +49,7 @@ class MicroStep {
       if (range.numel() == 0) continue;
       const auto first = std::upper_bound(
           shape_.buckets.begin(), shape_.buckets.end(), range.begin,
-          [](std::int64_t begin, const BucketShape& bucket) { return begin < bucket.range.end; });
+          [](std::int64_t begin, const BucketShape& bucket) { return begin < bucket.all().end; });
       auto last = first;
       for (; last != shape_.buckets.end() && last->range.begin < range.end; ++last) {
         ++units_in_[static_cast<std::size_t>(last - shape_.buckets.begin())];

@@ -1,27 +1,41 @@
-// Which leaves ranks have (R11), and what they leave on stacks.
+#include "verification/predict/leaf_stacks.hpp"
 
 #include <algorithm>
 
-#include "verification/predict/predicted_step.hpp"
-
 namespace zeroproof {
+namespace {
 
-std::vector<std::int64_t> micro_batches_of(const PredictedStep& shape, std::int64_t data_rank) {
+std::int64_t data_rank(const PredictedStep& shape, int instance, int rank) {
+  return std::int64_t{instance} * shape.world_size + rank;
+}
+
+/// Pushes the leaves of neighbouring ranks that take turns, which is in increasing order.
+void push_in_turn(const std::vector<LeafNumbers>& ranks, NodeCount& stack) {
+  for (std::int64_t i = 0; !ranks.empty() && i < ranks.front().count; ++i) {
+    for (const LeafNumbers& leaves : ranks) {
+      if (i < leaves.count) stack.push(leaves.at(i));
+    }
+  }
+}
+
+}  // namespace
+
+LeafNumbers leaf_numbers(const PredictedStep& shape, std::int64_t data_rank) {
   const std::int64_t ranks = shape.data_ranks() / shape.cp;  // that hold different micro-batches
   const std::int64_t rank = data_rank / shape.cp;
   const std::int64_t m = shape.micro_batches;
   const bool strided = shape.strided();
   const std::int64_t first = strided ? rank : m * rank / ranks;
-  const std::int64_t end = strided ? m : m * (rank + 1) / ranks;
-  std::vector<std::int64_t> own;
-  for (std::int64_t j = first; j < end; j += strided ? ranks : 1) own.push_back(j);
-  return own;
+  const std::int64_t count =
+      strided ? std::max<std::int64_t>(0, m - rank + ranks - 1) / ranks : m * (rank + 1) / ranks - first;
+  return {first * shape.cp + data_rank % shape.cp, strided ? shape.data_ranks() : shape.cp, count};
 }
 
-std::vector<std::int64_t> leaves_of(const PredictedStep& shape, std::int64_t data_rank) {
-  std::vector<std::int64_t> leaves = micro_batches_of(shape, data_rank);
-  for (std::int64_t& leaf : leaves) leaf = leaf * shape.cp + data_rank % shape.cp;
-  return leaves;
+std::vector<std::int64_t> micro_batches_of(const PredictedStep& shape, std::int64_t data_rank) {
+  const LeafNumbers leaves = leaf_numbers(shape, data_rank);
+  std::vector<std::int64_t> own;
+  for (std::int64_t i = 0; i < leaves.count; ++i) own.push_back(leaves.at(i) / shape.cp);
+  return own;
 }
 
 std::int64_t NodeCount::push(std::int64_t leaf) {
@@ -37,25 +51,93 @@ std::int64_t NodeCount::push(std::int64_t leaf) {
   return combined;
 }
 
-StackUse stack_use(const std::vector<std::int64_t>& leaves) {
-  NodeCount stack;
-  StackUse use;
-  for (const std::int64_t leaf : leaves) {
-    use.peak = std::max(use.peak, stack.size() + 1);
-    stack.push(leaf);
+std::int64_t nodes_left(const LeafNumbers& leaves) {
+  if (leaves.step > 1) return leaves.count;  // no two are a pair
+  std::int64_t nodes = 0;
+  const std::int64_t end = leaves.first + leaves.count;
+  for (std::int64_t begin = leaves.first; begin < end; ++nodes) {
+    std::int64_t numel = 1;
+    while (begin % (2 * numel) == 0 && begin + 2 * numel <= end) numel *= 2;
+    begin += numel;
   }
-  use.left = stack.size();
-  return use;
+  return nodes;
 }
 
 std::int64_t instance_nodes(const PredictedStep& shape, int instance) {
-  std::vector<std::int64_t> all;
+  NodeCount stack;
+  std::vector<LeafNumbers> turn;  // all ranks, or those of one micro-batch
   for (int rank = 0; rank < shape.world_size; ++rank) {
-    const auto leaves = leaves_of(shape, std::int64_t{instance} * shape.world_size + rank);
-    all.insert(all.end(), leaves.begin(), leaves.end());
+    const std::int64_t at = data_rank(shape, instance, rank);
+    if (!shape.strided() && at % shape.cp == 0) {
+      push_in_turn(turn, stack);
+      turn.clear();
+    }
+    turn.push_back(leaf_numbers(shape, at));
   }
-  std::sort(all.begin(), all.end());
-  return stack_use(all).left;
+  push_in_turn(turn, stack);
+  return stack.size();
+}
+
+std::vector<StackMove> own_moves(const PredictedStep& shape) {
+  const LeafNumbers leaves = leaf_numbers(shape, data_rank(shape, shape.instance, shape.rank));
+  std::vector<StackMove> moves(static_cast<std::size_t>(shape.micro_steps()));
+  NodeCount stack;
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    StackMove& move = moves[i];
+    move.before = stack.size();
+    move.here = static_cast<std::int64_t>(i) < leaves.count;
+    if (move.here) stack.push(leaves.at(static_cast<std::int64_t>(i)));
+    move.after = stack.size();
+    move.most = std::max(move.before, move.after);
+  }
+  return moves;
+}
+
+LeafStacks::LeafStacks(const PredictedStep& shape) : shape_(shape) {
+  for (int instance = 0; instance < shape.instances; ++instance) {
+    joined_.push_back(instance_nodes(shape, instance));
+    told_ += joined_.back();
+  }
+}
+
+const InstanceStacks& LeafStacks::of(int instance) {
+  if (instance == counted_) return stacks_;
+  counted_ = instance;
+  stacks_ = {};
+  for (int rank = 0; rank < shape_.world_size; ++rank) {
+    const LeafNumbers leaves = leaf_numbers(shape_, data_rank(shape_, instance, rank));
+    const std::int64_t left = nodes_left(leaves);
+    stacks_.leaves += leaves.count;
+    stacks_.left += left;
+    stacks_.holders += left > 0 ? 1 : 0;
+  }
+  if (!shape_.keeps_leaves()) count_moves(instance);
+  return stacks_;
+}
+
+/// Leaves that do not stay: one stack for all ranks of the instance, or one for every micro-batch's ranks.
+void LeafStacks::count_moves(int instance) {
+  const std::int64_t first_holder = data_rank(shape_, instance, 0) / shape_.cp;
+  std::vector<LeafNumbers> ranks;
+  for (int rank = 0; rank < shape_.world_size; ++rank) {
+    ranks.push_back(leaf_numbers(shape_, data_rank(shape_, instance, rank)));
+  }
+  std::vector<NodeCount> stacks(shape_.strided() ? 1 : ranks.size());
+  std::int64_t nodes = 0;
+  for (std::int64_t i = 0; i < shape_.micro_steps(); ++i) {
+    StackMove move;
+    move.before = move.most = nodes;
+    for (int rank = 0; rank < shape_.world_size; ++rank) {
+      const LeafNumbers& leaves = ranks[static_cast<std::size_t>(rank)];
+      if (i >= leaves.count) continue;
+      ++move.senders;
+      const std::int64_t holder = data_rank(shape_, instance, rank) / shape_.cp - first_holder;
+      nodes += 1 - stacks[static_cast<std::size_t>(shape_.strided() ? 0 : holder)].push(leaves.at(i));
+      move.most = std::max(move.most, nodes);
+    }
+    move.after = nodes;
+    stacks_.moves.push_back(move);
+  }
 }
 
 }  // namespace zeroproof

@@ -5,10 +5,13 @@
 
 namespace zeroproof {
 
+class LeafStacks;
 struct PredictedStep;
 
 /// Bytes a rank holds after a step (now) and at most (peak), as DistributedOptimizer::memory() counts them.
-/// at_peak, if not null: what the peak of the sum is made of.
-MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak = nullptr);
+/// at_peak, if not null: what the peak of the sum is made of. stacks, if not null: of the run, made before for all of
+/// its ranks.
+MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak = nullptr,
+                         LeafStacks* stacks = nullptr);
 
 }  // namespace zeroproof

@@ -38,6 +38,7 @@ class WireTally {
   WireTally& operator=(const WireTally&) = delete;
   ~WireTally() { tally_.add(MemoryClass::comm_buffer, -size_); }
 
+  std::int64_t size() const { return size_; }
   void take(std::int64_t bytes) {
     if (size_ >= bytes) return;
     tally_.add(MemoryClass::comm_buffer, -size_);

@@ -53,24 +53,33 @@ void set_contract_buckets(PredictedStep& shape, std::int64_t padded_numel, std::
            "pass FlatLayout::padded_numel()");
   shape.padded_numel = padded_numel;
   shape.buckets.clear();
+  const std::int64_t whole = padded_numel / bucket_numel;
+  const std::int64_t rest = whole * bucket_numel;
+  if (whole > 0) shape.buckets.push_back({.range = {0, bucket_numel}, .count = whole});
+  if (rest < padded_numel) shape.buckets.push_back({.range = {rest, padded_numel}});
+  set_contract_rank(shape, shape.rank);
+}
+
+void set_contract_rank(PredictedStep& shape, int rank) {
+  shape.rank = rank;
   shape.shard_numel = 0;
-  for (std::int64_t begin = 0; begin < padded_numel; begin += std::min(bucket_numel, padded_numel - begin)) {
-    const FlatRange range{begin, begin + std::min(bucket_numel, padded_numel - begin)};
-    const std::int64_t owned = contract_slice(range, shape.world_size, shape.rank).numel();
-    const std::int64_t owners = std::min<std::int64_t>(range.numel() / layout_alignment, shape.world_size);
-    BucketShape bucket{range, owned, range.numel(), owners};
-    bucket.quads = (range.numel() - owned) / 4;  // parts are multiples of 1024
-    shape.buckets.push_back(bucket);
-    shape.shard_numel += owned;
+  for (BucketShape& bucket : shape.buckets) {
+    const std::int64_t numel = bucket.range.numel();
+    bucket.owned = contract_slice(bucket.range, shape.world_size, rank).numel();
+    bucket.owned_by_all = numel;
+    bucket.owners = std::min<std::int64_t>(numel / layout_alignment, shape.world_size);
+    bucket.quads = (numel - bucket.owned) / 4;  // parts are multiples of 1024
+    shape.shard_numel += bucket.count * bucket.owned;
   }
 }
 
 void add_tp_replicated(PredictedStep& shape, const FlatRange& elements) {
   auto at = std::lower_bound(
       shape.buckets.begin(), shape.buckets.end(), elements.begin,
-      [](const BucketShape& bucket, std::int64_t begin) { return bucket.range.end <= begin; });
+      [](const BucketShape& bucket, std::int64_t begin) { return bucket.all().end <= begin; });
   for (; at != shape.buckets.end() && at->range.begin < elements.end; ++at) {
-    at->tp_replicated += overlap(at->range, elements);
+    at->tp_replicated_sum += overlap(at->all(), elements);
+    at->tp_replicated = at->tp_replicated_sum / at->count;
   }
 }
 

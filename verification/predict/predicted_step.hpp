@@ -15,9 +15,10 @@ namespace zeroproof {
 struct OptimizerSetup;
 class LayeredModel;
 
-/// A bucket and its owners.
+/// A bucket and its owners, or several that follow each other and are equal but for where they lie and how much of them
+/// every TP rank has.
 struct BucketShape {
-  FlatRange range;
+  FlatRange range;                ///< of the first one
   std::int64_t owned = 0;         ///< elements of this rank, padding included
   std::int64_t owned_by_all = 0;  ///< of all ranks; less than the range where padding has no owner
   std::int64_t owners = 0;        ///< ranks that own something of it
@@ -25,8 +26,12 @@ struct BucketShape {
   std::int64_t split_here = 0;    ///< of this rank, if its part is
   std::int64_t quads = 0;         ///< sum over the other ranks of ceil(elements / 4)
   bool in_order = true;  ///< the parts, in rank order, follow each other from the start of the bucket
-  std::int64_t tp_replicated = 0;  ///< elements of tensors that every TP rank has whole; 0 without TP
+  std::int64_t tp_replicated =
+      0;  ///< elements of tensors that every TP rank has whole, at most; 0 without TP
+  std::int64_t tp_replicated_sum = 0;  ///< of all of the buckets
+  std::int64_t count = 1;              ///< buckets; other figures are those of one
 
+  FlatRange all() const { return {range.begin, range.begin + count * range.numel()}; }
   std::int64_t owned_by_others() const { return owned_by_all - owned; }
   std::int64_t other_owners() const { return owners - (owned > 0 ? 1 : 0); }
 };
@@ -66,7 +71,7 @@ struct PredictedStep {
   std::int64_t padded_numel = 0;  ///< with padding
   std::int64_t num_tensors = 0;
   std::int64_t shard_numel = 0;      ///< of this rank, padding included
-  std::vector<BucketShape> buckets;  ///< in increasing order
+  std::vector<BucketShape> buckets;  ///< in increasing order; one that lies in several units stands alone
   std::vector<GatherShape> units;    ///< of a LayeredModel; empty: leaves come whole
   std::vector<int> visits;           ///< units in the order of the forward pass
   std::vector<bool> stays;           ///< [units] stage 3: has elements, and every tensor of it is persistent
@@ -92,13 +97,19 @@ struct PredictedStep {
 FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank);
 
 /// Sets padded_numel, buckets and shard_numel for the contract's layout without a shard map: any number of
-/// ranks in the time of one. world_size and rank must be set. Errors: invalid_argument as ShardMap's.
+/// buckets and ranks in the time of one, as all buckets but the last are equal. world_size and rank must be set.
+/// Errors: invalid_argument as ShardMap's.
 void set_contract_buckets(PredictedStep& shape, std::int64_t padded_numel, std::int64_t bucket_numel);
+
+/// Makes the shape that of another rank: rank, shard_numel and what it owns of buckets. After set_contract_buckets;
+/// units stay those of the rank before.
+void set_contract_rank(PredictedStep& shape, int rank);
 
 /// The same for any shard map; shape.world_size must be the map's.
 void set_buckets(PredictedStep& shape, const ShardMap& shards);
 
-/// Counts the elements of a tensor that every TP rank has whole. After the buckets are set.
+/// Counts the elements of a tensor that every TP rank has whole. After the buckets are set, and cut where it begins
+/// and ends.
 void add_tp_replicated(PredictedStep& shape, const FlatRange& elements);
 
 /// Who owns a stretch of the global numbering, for one walk over a layout from its start.
@@ -110,19 +121,6 @@ class Ownership {
   virtual ~Ownership() = default;
   /// Parts of `stretch` with their owners, in increasing order; padding without an owner is left out.
   virtual void parts(const FlatRange& stretch, const Use& use) const = 0;
-};
-
-/// Of the contract's layout, by formula.
-class ContractOwnership final : public Ownership {
- public:
-  ContractOwnership(int world_size, std::int64_t padded_numel, std::int64_t bucket_numel)
-      : world_size_(world_size), padded_numel_(padded_numel), bucket_numel_(bucket_numel) {}
-  void parts(const FlatRange& stretch, const Use& use) const override;
-
- private:
-  int world_size_;
-  std::int64_t padded_numel_;
-  std::int64_t bucket_numel_;
 };
 
 /// Of any shard map, which must outlive it.
@@ -156,36 +154,6 @@ int state_buffer_count(const OptimizerHyper& hyper);
 
 /// Micro-batches of a data rank in increasing order (R11), with CP ranks as in R11's context parallelism.
 std::vector<std::int64_t> micro_batches_of(const PredictedStep& shape, std::int64_t data_rank);
-
-/// The stack of R11, without values.
-class NodeCount {
- public:
-  /// Pushes a leaf. Returns how many entries are combined with it, one after another.
-  std::int64_t push(std::int64_t leaf);
-  std::int64_t size() const { return static_cast<std::int64_t>(stack_.size()); }
-
- private:
-  struct Node {
-    int level;
-    std::int64_t index;
-  };
-  std::vector<Node> stack_;
-};
-
-/// Nodes of the canonical tree on a holder's stack [ZeRO:nodes].
-struct StackUse {
-  std::int64_t left = 0;  ///< after everything was pushed: the maximal nodes
-  std::int64_t peak = 0;  ///< at most, the node just pushed included, before it is combined
-};
-
-/// Pushes leaves with these numbers, in this order.
-StackUse stack_use(const std::vector<std::int64_t>& leaves);
-
-/// Leaf numbers of the tree (R11, u = j * cp + c) that a data rank supplies.
-std::vector<std::int64_t> leaves_of(const PredictedStep& shape, std::int64_t data_rank);
-
-/// Nodes left when one instance has pushed all its leaves, in increasing order.
-std::int64_t instance_nodes(const PredictedStep& shape, int instance);
 
 /// Bytes of R11's bins: hi and lo, and top padded to a word for every four elements.
 inline std::int64_t bin_bytes(std::int64_t numel) { return 8 * numel + (numel + 3) / 4 * 4; }

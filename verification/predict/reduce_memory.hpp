@@ -1,36 +1,52 @@
 #pragma once
 // Nodes and messages of phase reduce: what a rank holds in cuda/README.md, "Memory of a step", counted without values.
 
+#include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
+#include "verification/predict/leaf_stacks.hpp"
 #include "verification/predict/memory_tally.hpp"
 #include "verification/predict/predicted_step.hpp"
 
 namespace zeroproof {
 
-/// One rank's phase reduce. one_leaf() for every bucket of every micro-step, in the order in which the rank
-/// reduces them; then finish(). shape and tally must outlive it.
+/// One rank's phase reduce. For every micro-step repeats(), and if it does not, one_leaf() for every entry of
+/// shape.buckets, in the order in which the rank reduces them; then finish(). shape, tally and stacks must outlive it.
 class ReduceMemory {
  public:
-  ReduceMemory(const PredictedStep& shape, MemoryTally& tally);
+  ReduceMemory(const PredictedStep& shape, MemoryTally& tally, LeafStacks& stacks);
 
   /// True if this rank has a leaf in the micro-step.
-  bool computes(std::int64_t micro_step) const { return moves_[static_cast<std::size_t>(micro_step)].here; }
+  bool computes(std::int64_t micro_step) const { return move(micro_step).here; }
 
+  /// True if an earlier micro-step began as this one does and did the same: then it is counted, as nothing in it can be
+  /// larger than it was.
+  bool repeats(std::int64_t micro_step);
+
+  /// The leaf of an entry's buckets, which are equal.
   void one_leaf(std::size_t b, std::int64_t micro_step);
   void finish();
 
  private:
-  /// What one micro-step does to the stacks of a bucket: the same for all buckets.
-  struct StackMove {
-    bool here = false;         ///< this rank has a leaf
-    std::int64_t senders = 0;  ///< other ranks that have one
-    std::int64_t before = 0;   ///< entries at the start
-    std::int64_t most = 0;     ///< entries at most in between
-    std::int64_t after = 0;    ///< entries at the end
+  /// What a micro-step starts from.
+  struct Start {
+    bool begun = false;
+    StackMove move;
+    std::int64_t nodes = 0;
+    std::array<std::int64_t, 3> wires{};
+    std::map<std::int64_t, std::int64_t> spare;
+
+    auto operator<=>(const Start&) const = default;
+  };
+  /// And where it ends, with the bytes it added.
+  struct End {
+    std::int64_t nodes = 0;
+    std::int64_t bytes = 0;
+    std::map<std::int64_t, std::int64_t> spare;
   };
   /// What is left on the stacks of an instance.
   struct Left {
@@ -41,25 +57,30 @@ class ReduceMemory {
     std::int64_t told = 0;     ///< the same, added over all instances
   };
 
-  void make_moves();
+  StackMove move(std::int64_t micro_step) const;
   void begin();
+  void note_end();
   Left left_on_stacks() const;
   void keep(std::size_t b, const StackMove& move, bool combined);
-  void receive(std::size_t b, const StackMove& move);
+  void receive(std::size_t b, const StackMove& move, bool combined);
   void finish_bucket(std::size_t b, const Left& left);
-  std::int64_t data_rank(int rank) const { return std::int64_t{shape_.instance} * shape_.world_size + rank; }
-  std::int64_t node_bytes(std::size_t b) const;
+  std::int64_t held_nodes() const;
   void hold_nodes(std::int64_t bytes) { tally_.add(MemoryClass::grad_nodes, bytes); }
-  void take_nodes(std::int64_t bytes, std::int64_t most, std::int64_t after);
+  void take_nodes(std::int64_t bytes, std::int64_t most, std::int64_t after, std::int64_t times = 1,
+                  std::int64_t freed = 0);
 
   const PredictedStep& shape_;
   MemoryTally& tally_;
+  LeafStacks& stacks_;
   bool begun_ = false;
   WireTally out_, in_, gathered_;
-  std::vector<std::vector<std::int64_t>> leaves_;         // [world_size] of this instance
-  std::vector<StackMove> moves_;                          // [micro_steps]
-  std::vector<std::int64_t> nodes_;                       // [buckets] on all stacks
-  std::unordered_map<std::int64_t, std::int64_t> spare_;  ///< nodes done with, by their bytes
+  LeafNumbers leaves_;            // of this rank
+  std::vector<StackMove> moves_;  // [micro_steps] of leaves that stay
+  std::int64_t nodes_ = 0;        // on all stacks of a bucket that has been reduced: the same for all of them
+  std::vector<bool> reduced_;     // [buckets]
+  std::map<std::int64_t, std::int64_t> spare_;  ///< nodes done with, by their bytes
+  std::map<Start, End> known_;                  ///< micro-steps by what they started from
+  End* last_ = nullptr;                         ///< of the micro-step that is being counted
 };
 
 }  // namespace zeroproof

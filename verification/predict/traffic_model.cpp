@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "verification/predict/layered_walk.hpp"
+#include "verification/predict/leaf_stacks.hpp"
 
 namespace zeroproof {
 namespace {
@@ -15,16 +16,15 @@ constexpr std::int64_t node_bytes = 4;  // inner nodes travel as fp32
 /// One rank's collectives, phase by phase.
 class TrafficWalk {
  public:
-  explicit TrafficWalk(const PredictedStep& shape) : shape_(shape) {
-    for (int rank = 0; rank < shape.world_size; ++rank) {
-      const std::int64_t data_rank = std::int64_t{shape.instance} * shape.world_size + rank;
-      const std::vector<std::int64_t> leaves = leaves_of(shape, data_rank);
-      const auto count = static_cast<std::int64_t>(leaves.size());
-      const std::int64_t nodes = stack_use(leaves).left;
-      (rank == shape.rank ? my_leaves_ : other_leaves_) += count;
-      (rank == shape.rank ? my_nodes_ : other_nodes_) += nodes;
-      if (rank != shape.rank && nodes > 0) ++other_holders_;
-    }
+  TrafficWalk(const PredictedStep& shape, LeafStacks& stacks) : shape_(shape), stacks_(stacks) {
+    const LeafNumbers mine =
+        leaf_numbers(shape, std::int64_t{shape.instance} * shape.world_size + shape.rank);
+    const InstanceStacks& all = stacks.of(shape.instance);
+    my_leaves_ = mine.count;
+    other_leaves_ = all.leaves - my_leaves_;
+    my_nodes_ = nodes_left(mine);
+    other_nodes_ = all.left - my_nodes_;
+    other_holders_ = all.holders - (my_nodes_ > 0 ? 1 : 0);
   }
 
   StepTraffic all(bool skipped) {
@@ -67,15 +67,16 @@ class TrafficWalk {
     return &traffic_.lines.back();
   }
 
-  /// A block of `mine` bytes to every other rank, and together `others` bytes from `senders` of them.
-  void add_gather(TrafficLine* line, std::int64_t mine, std::int64_t others, std::int64_t senders) {
+  /// `times` times a block of `mine` bytes to every other rank, and together `others` bytes from `senders` of them.
+  void add_gather(TrafficLine* line, std::int64_t mine, std::int64_t others, std::int64_t senders,
+                  std::int64_t times = 1) {
     if (line == nullptr) return;
-    const std::int64_t ranks = ranks_of(line->group) - 1;
-    ++line->calls;
+    const std::int64_t ranks = times * (ranks_of(line->group) - 1);
+    line->calls += times;
     line->messages += mine > 0 ? ranks : 0;
-    line->messages_received += others > 0 ? senders : 0;
+    line->messages_received += others > 0 ? times * senders : 0;
     line->sent_bytes += mine * ranks;
-    line->received_bytes += others;
+    line->received_bytes += times * others;
   }
 
   void words(Phase phase, CommGroup group, std::int64_t count, std::string_view what) {
@@ -104,15 +105,16 @@ class TrafficWalk {
                                    shape_.grad_sum == GradSum::tree ? "nodes" : "bins");
     for (const BucketShape& bucket : shape_.buckets) {
       if (sent == nullptr) return;
-      ++sent->calls;
-      sent->messages += my_nodes_ > 0 ? bucket.other_owners() : 0;
-      sent->messages_received += bucket.owned > 0 ? other_holders_ : 0;
+      const std::int64_t count = bucket.count;
+      sent->calls += count;
+      sent->messages += my_nodes_ > 0 ? count * bucket.other_owners() : 0;
+      sent->messages_received += bucket.owned > 0 ? count * other_holders_ : 0;
       if (shape_.grad_sum == GradSum::tree) {
-        sent->sent_bytes += node_bytes * my_nodes_ * bucket.owned_by_others();
-        sent->received_bytes += node_bytes * other_nodes_ * bucket.owned;
+        sent->sent_bytes += count * node_bytes * my_nodes_ * bucket.owned_by_others();
+        sent->received_bytes += count * node_bytes * other_nodes_ * bucket.owned;
       } else {
-        sent->sent_bytes += my_nodes_ > 0 ? 8 * bucket.owned_by_others() + 4 * bucket.quads : 0;
-        sent->received_bytes += other_holders_ * bin_bytes(bucket.owned);
+        sent->sent_bytes += my_nodes_ > 0 ? count * (8 * bucket.owned_by_others() + 4 * bucket.quads) : 0;
+        sent->received_bytes += count * other_holders_ * bin_bytes(bucket.owned);
       }
     }
   }
@@ -123,23 +125,28 @@ class TrafficWalk {
     for (const BucketShape& bucket : shape_.buckets) {
       if (sent == nullptr) return;
       const std::int64_t width = bucket.tp_replicated > 0 ? node_bytes : num_bytes(shape_.grad_dtype);
-      sent->calls += shape_.micro_steps();
-      sent->messages += my_leaves_ * bucket.other_owners();
-      sent->messages_received += bucket.owned > 0 ? other_leaves_ : 0;
-      sent->sent_bytes += width * my_leaves_ * bucket.owned_by_others();
-      sent->received_bytes += width * other_leaves_ * bucket.owned;
+      const std::int64_t mine = bucket.count * my_leaves_, others = bucket.count * other_leaves_;
+      sent->calls += bucket.count * shape_.micro_steps();
+      sent->messages += mine * bucket.other_owners();
+      sent->messages_received += bucket.owned > 0 ? others : 0;
+      sent->sent_bytes += width * mine * bucket.owned_by_others();
+      sent->received_bytes += width * others * bucket.owned;
     }
   }
 
   /// Parts that every TP rank has of the gradient of what TP does not cut.
   void tp_parts() {
     for (const BucketShape& bucket : shape_.buckets) {
-      if (bucket.tp_replicated == 0) continue;
-      const std::int64_t bytes = bucket.tp_replicated * num_bytes(shape_.grad_dtype);
-      for (std::int64_t leaf = 0; leaf < my_leaves_; ++leaf) {
-        add_gather(line(Phase::reduce, CommGroup::tp, Collective::all_gather, "TP parts"), bytes,
-                   bytes * (shape_.tp_size - 1), shape_.tp_size - 1);
-      }
+      if (bucket.tp_replicated == 0 || my_leaves_ == 0) continue;
+      TrafficLine* const sent = line(Phase::reduce, CommGroup::tp, Collective::all_gather, "TP parts");
+      if (sent == nullptr) return;
+      const std::int64_t calls = bucket.count * my_leaves_, ranks = shape_.tp_size - 1;
+      const std::int64_t bytes = bucket.tp_replicated_sum * num_bytes(shape_.grad_dtype) * my_leaves_ * ranks;
+      sent->calls += calls;
+      sent->messages += calls * ranks;
+      sent->messages_received += calls * ranks;
+      sent->sent_bytes += bytes;
+      sent->received_bytes += bytes;
     }
   }
 
@@ -148,7 +155,7 @@ class TrafficWalk {
   void add_natively() {
     for (const BucketShape& bucket : shape_.buckets) {
       add_scatter(line(Phase::reduce, CommGroup::shards, Collective::reduce_scatter, "leaf sums"),
-                  bucket.other_owners(), bucket.owned_by_others(), bucket.owned);
+                  bucket.other_owners(), bucket.owned_by_others(), bucket.owned, bucket.count);
       if (shape_.instances == 1 || bucket.owned == 0) continue;
       const auto end_of = [&](std::int64_t i) { return bucket.owned * i / shape_.instances; };
       const std::int64_t mine = end_of(shape_.instance + 1) - end_of(shape_.instance);
@@ -156,20 +163,21 @@ class TrafficWalk {
       for (int i = 0; i < shape_.instances; ++i)
         sharers += i != shape_.instance && end_of(i + 1) > end_of(i) ? 1 : 0;
       add_scatter(line(Phase::reduce, CommGroup::instances, Collective::reduce_scatter, "instance sums"),
-                  sharers, bucket.owned - mine, mine);
+                  sharers, bucket.owned - mine, mine, bucket.count);
       add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "instance sums"),
-                 node_bytes * mine, node_bytes * (bucket.owned - mine), sharers);
+                 node_bytes * mine, node_bytes * (bucket.owned - mine), sharers, bucket.count);
     }
   }
 
-  /// `owners` other ranks get together `others` elements; every rank sends me `mine`.
-  void add_scatter(TrafficLine* line, std::int64_t owners, std::int64_t others, std::int64_t mine) {
+  /// `times` times `owners` other ranks get together `others` elements; every rank sends me `mine`.
+  void add_scatter(TrafficLine* line, std::int64_t owners, std::int64_t others, std::int64_t mine,
+                   std::int64_t times) {
     if (line == nullptr) return;
-    const std::int64_t ranks = ranks_of(line->group) - 1;
-    ++line->calls;
-    line->messages += owners;
+    const std::int64_t ranks = times * (ranks_of(line->group) - 1);
+    line->calls += times;
+    line->messages += times * owners;
     line->messages_received += mine > 0 ? ranks : 0;
-    line->sent_bytes += node_bytes * others;
+    line->sent_bytes += times * node_bytes * others;
     line->received_bytes += node_bytes * mine * ranks;
   }
 
@@ -178,7 +186,7 @@ class TrafficWalk {
     if (shape_.instances == 1) return;
     std::int64_t mine = 0, others = 0, senders = 0;
     for (int instance = 0; instance < shape_.instances; ++instance) {
-      const std::int64_t left = instance_nodes(shape_, instance);
+      const std::int64_t left = stacks_.joined(instance);
       (instance == shape_.instance ? mine : others) += left;
       senders += instance != shape_.instance && left > 0 ? 1 : 0;
     }
@@ -186,11 +194,12 @@ class TrafficWalk {
       if (bucket.owned == 0) continue;
       if (shape_.grad_sum == GradSum::tree) {
         add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "nodes"),
-                   node_bytes * mine * bucket.owned, node_bytes * others * bucket.owned, senders);
+                   node_bytes * mine * bucket.owned, node_bytes * others * bucket.owned, senders,
+                   bucket.count);
       } else {
         const std::int64_t bytes = bin_bytes(bucket.owned);
         add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "bins"), bytes,
-                   (shape_.instances - 1) * bytes, shape_.instances - 1);
+                   (shape_.instances - 1) * bytes, shape_.instances - 1, bucket.count);
       }
     }
   }
@@ -198,35 +207,36 @@ class TrafficWalk {
   /// Stage 3: units are made whole in every micro-step, also on ranks that have no micro-batch in it.
   void gather_units() {
     const auto nothing = [](std::int64_t) {};
-    const LayeredEvents events{
-        nothing, nothing,
-        [&](std::size_t unit) { gather_shards(Phase::reduce, "units", shape_.units[unit]); },
-        [](std::size_t) {}};
-    for (std::int64_t i = 0; i < shape_.micro_steps(); ++i) walk_micro_step(shape_, true, events);
+    const auto gather = [&](std::size_t unit) {
+      gather_shards(Phase::reduce, "units", shape_.units[unit], shape_.micro_steps());
+    };
+    walk_micro_step(shape_, true, {nothing, nothing, gather, [](std::size_t) {}});
   }
 
   void gather_parameters() {
-    if (shape_.stage == 3) gather_shards(Phase::gather, "persistent", shape_.persistent);
+    if (shape_.stage == 3) gather_shards(Phase::gather, "persistent", shape_.persistent, 1);
     if (shape_.stage != 1 && shape_.stage != 2) return;
     gather_buckets(Phase::gather, "parameters", num_bytes(shape_.param_dtype));
   }
 
-  void gather_shards(Phase phase, std::string_view what, const GatherShape& gathered) {
+  void gather_shards(Phase phase, std::string_view what, const GatherShape& gathered, std::int64_t times) {
     if (gathered.all == 0) return;
     const std::int64_t width = num_bytes(shape_.param_dtype);
     add_gather(line(phase, CommGroup::shards, Collective::all_gather, what), width * gathered.owned,
-               width * (gathered.all - gathered.owned), gathered.owners - (gathered.owned > 0 ? 1 : 0));
+               width * (gathered.all - gathered.owned), gathered.owners - (gathered.owned > 0 ? 1 : 0),
+               times);
   }
 
   /// Every owner's part of every bucket.
   void gather_buckets(Phase phase, std::string_view what, std::int64_t width) {
     for (const BucketShape& bucket : shape_.buckets) {
       add_gather(line(phase, CommGroup::shards, Collective::all_gather, what), width * bucket.owned,
-                 width * bucket.owned_by_others(), bucket.other_owners());
+                 width * bucket.owned_by_others(), bucket.other_owners(), bucket.count);
     }
   }
 
   const PredictedStep& shape_;
+  LeafStacks& stacks_;
   StepTraffic traffic_;
   std::int64_t my_leaves_ = 0, other_leaves_ = 0;  ///< of this instance
   std::int64_t my_nodes_ = 0, other_nodes_ = 0;    ///< left on the stacks
@@ -253,7 +263,8 @@ std::int64_t StepTraffic::sent_bytes() const {
 }
 
 StepTraffic predict_traffic(const PredictedStep& shape, bool skipped) {
-  return TrafficWalk(shape).all(skipped);
+  LeafStacks stacks(shape);
+  return TrafficWalk(shape, stacks).all(skipped);
 }
 
 }  // namespace zeroproof

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "verification/predict/bucket_classes.hpp"
 #include "verification/predict/predicted_step.hpp"
 
 namespace zeroproof {
@@ -50,23 +51,6 @@ class Stretches {
 
 }  // namespace
 
-void ContractOwnership::parts(const FlatRange& stretch, const Use& use) const {
-  for (std::int64_t at = stretch.begin; at < stretch.end;) {
-    const std::int64_t bucket_begin = at / bucket_numel_ * bucket_numel_;
-    const FlatRange bucket{bucket_begin, std::min(bucket_begin + bucket_numel_, padded_numel_)};
-    const std::int64_t chunks = bucket.numel() / layout_alignment;
-    const std::int64_t chunk = (at - bucket.begin) / layout_alignment;
-    // The rank r with floor(chunks r / world) <= chunk < floor(chunks (r + 1) / world).
-    const auto rank = static_cast<int>(((chunk + 1) * world_size_ + chunks - 1) / chunks - 1);
-    const FlatRange slice = contract_slice(bucket, world_size_, rank);
-    const std::int64_t end = std::min(slice.end, stretch.end);
-    const std::int64_t before =
-        bucket_begin / bucket_numel_ * contract_slice({0, bucket_numel_}, world_size_, rank).numel();
-    use(rank, {at, end}, before + at - slice.begin);
-    at = end;
-  }
-}
-
 MapOwnership::MapOwnership(const ShardMap& shards) {
   for (int rank = 0; rank < shards.world_size(); ++rank) {
     std::int64_t in_shard = 0;
@@ -98,6 +82,7 @@ void set_units(const std::vector<PredictedStep*>& ranks, const FlatLayout& layou
     for (std::size_t u = 0; u < units.size(); ++u) shape->units[u].range = units[u];
     shape->stays.assign(units.size(), false);
     shape->persistent = {};
+    cut_at_units(*shape);
   }
   if (ranks.empty() || ranks.front()->stage != 3) return;  // nothing is gathered unit by unit
   Stretches persistent(ranks.front()->world_size);

@@ -5,18 +5,35 @@
 #include <algorithm>
 
 #include "reference/grad_sum.hpp"
+#include "tests/verification/plan/accounting_settings.hpp"
+#include "verification/predict/contract_units.hpp"
 #include "verification/predict/layered_walk.hpp"
+#include "verification/predict/leaf_stacks.hpp"
 #include "verification/predict/predicted_step.hpp"
 
 namespace {
 
 using namespace zeroproof;
+using namespace zeroproof::tests;
 
 PredictedStep shape_for(int world_size, int rank) {
   PredictedStep shape;
   shape.world_size = world_size;
   shape.rank = rank;
   return shape;
+}
+
+/// Entries with the buckets they stand for one by one.
+std::vector<BucketShape> listed(const PredictedStep& shape) {
+  std::vector<BucketShape> all;
+  for (const BucketShape& bucket : shape.buckets) {
+    const std::int64_t numel = bucket.range.numel();
+    for (std::int64_t i = 0; i < bucket.count; ++i) {
+      all.push_back(bucket);
+      all.back().range = {bucket.range.begin + i * numel, bucket.range.end + i * numel};
+    }
+  }
+  return all;
 }
 
 bool same(const BucketShape& a, const BucketShape& b) {
@@ -42,7 +59,11 @@ Peaks walk(const PredictedStep& shape, bool computes = true) {
       [&](std::int64_t bytes) { peaks.params = std::max(peaks.params, peaks.params_left += bytes); },
       [&](std::int64_t bytes) { peaks.grads = std::max(peaks.grads, peaks.grads_left += bytes); },
       [&](std::size_t unit) { peaks.gathered.push_back(unit); },
-      [&](std::size_t bucket) { peaks.reduced.push_back(bucket); }};
+      [&](std::size_t entry) {
+        std::size_t end = 0;  // one by one, the last first
+        for (std::size_t e = 0; e <= entry; ++e) end += static_cast<std::size_t>(shape.buckets[e].count);
+        for (std::int64_t i = 0; i < shape.buckets[entry].count; ++i) peaks.reduced.push_back(--end);
+      }};
   walk_micro_step(shape, computes, events);
   return peaks;
 }
@@ -61,8 +82,8 @@ PredictedStep layered(const std::vector<std::int64_t>& unit_chunks, std::int64_t
     begin += 1024 * chunks;
   }
   set_contract_buckets(shape, begin, 1024 * bucket_chunks);
-  set_units({&shape}, FlatLayout(tensors), ContractOwnership(1, begin, 1024 * bucket_chunks), units, visits,
-            persistent_numel);
+  set_units({&shape}, FlatLayout(tensors), MapOwnership(ShardMap(begin, 1, 1024 * bucket_chunks)), units,
+            visits, persistent_numel);
   return shape;
 }
 
@@ -73,7 +94,6 @@ TEST_CASE("slices of the contract's layout by formula are those of the shard map
     for (const std::int64_t bucket_chunks : {1, 2, 5, 64, 100}) {
       for (const int world : {1, 2, 3, 8, 13, 70}) {
         const ShardMap shards(1024 * chunks, world, 1024 * bucket_chunks);
-        const std::int64_t persistent_numel = chunks % 2 == 0 ? 0 : 1024 * 2;
         const std::int64_t cut = 1024 * (chunks / 3);
         const FlatLayout layout({{"a", {std::max<std::int64_t>(0, cut - 7)}},
                                  {"none", {0}},
@@ -83,23 +103,21 @@ TEST_CASE("slices of the contract's layout by formula are those of the shard map
           PredictedStep by_formula = shape_for(world, rank);
           set_contract_buckets(by_formula, 1024 * chunks, 1024 * bucket_chunks);
           by_formula.stage = 3;
-          set_units({&by_formula}, layout, ContractOwnership(world, 1024 * chunks, 1024 * bucket_chunks),
-                    units, {0, 1}, persistent_numel);
+          set_contract_units(by_formula, layout, units, 1024 * bucket_chunks);
           PredictedStep by_map = shape_for(world, rank);
           set_buckets(by_map, shards);
           by_map.stage = 3;
-          set_units({&by_map}, layout, MapOwnership(shards), units, {0, 1}, persistent_numel);
+          set_units({&by_map}, layout, MapOwnership(shards), units, {0, 1}, 0);
           REQUIRE(by_formula.shard_numel == by_map.shard_numel);
-          REQUIRE(by_formula.buckets.size() == by_map.buckets.size());
+          const std::vector<BucketShape> buckets = listed(by_formula);
+          REQUIRE(buckets.size() == by_map.buckets.size());
           for (std::size_t b = 0; b < by_map.buckets.size(); ++b) {
-            REQUIRE(same(by_formula.buckets[b], by_map.buckets[b]));
-            REQUIRE(by_formula.buckets[b].owned ==
-                    contract_slice(by_map.buckets[b].range, world, rank).numel());
+            REQUIRE(same(buckets[b], by_map.buckets[b]));
+            REQUIRE(buckets[b].owned == contract_slice(by_map.buckets[b].range, world, rank).numel());
           }
           for (std::size_t u = 0; u < 2; ++u) REQUIRE(same(by_formula.units[u], by_map.units[u]));
-          REQUIRE(same(by_formula.persistent, by_map.persistent));
-          REQUIRE(by_formula.persistent.all + by_formula.units[0].all + by_formula.units[1].all ==
-                  layout.numel());
+          REQUIRE(by_formula.visits == by_map.visits);
+          REQUIRE(by_formula.units[0].all + by_formula.units[1].all == layout.numel());
         }
       }
     }
@@ -110,41 +128,73 @@ TEST_CASE("a stretch goes on where shard and whole go on, whatever lies between 
   // Chunks 0 and 3 are persistent tensors; of three ranks, rank 0 owns them, one after another in its shard.
   const FlatLayout layout({{"a", {1024}}, {"large", {2048}}, {"b", {1024}}, {"short", {1000}}, {"c", {24}}});
   const ShardMap shards(layout.padded_numel(), 3, 3072);
-  const ContractOwnership by_formula(3, layout.padded_numel(), 3072);
-  const MapOwnership by_map(shards);
-  for (const Ownership* ownership :
-       {static_cast<const Ownership*>(&by_formula), static_cast<const Ownership*>(&by_map)}) {
-    PredictedStep shape = shape_for(3, 0);
-    shape.stage = 3;
-    set_buckets(shape, shards);
-    set_units({&shape}, layout, *ownership, {{0, layout.padded_numel()}}, {0}, 1024);
-    CHECK(shape.persistent.all == 1024 + 1024 + 1000 + 24);
-    CHECK(shape.persistent.owned == 2048);
-    CHECK(shape.persistent.owners == 3);
-    CHECK(shape.persistent.split == 0);
-    CHECK(shape.units[0].all == 2048);
-    CHECK(shape.units[0].owners == 2);
+  PredictedStep shape = shape_for(3, 0);
+  shape.stage = 3;
+  set_buckets(shape, shards);
+  set_units({&shape}, layout, MapOwnership(shards), {{0, layout.padded_numel()}}, {0}, 1024);
+  CHECK(shape.persistent.all == 1024 + 1024 + 1000 + 24);
+  CHECK(shape.persistent.owned == 2048);
+  CHECK(shape.persistent.owners == 3);
+  CHECK(shape.persistent.split == 0);
+  CHECK(shape.units[0].all == 2048);
+  CHECK(shape.units[0].owners == 2);
+}
+
+TEST_CASE(
+    "units of the contract's layout by formula: odd tensors, any phase of units and buckets, uneven ranks") {
+  Shuffle rest;
+  for (int i = 0; i < 3000; ++i) {
+    std::vector<ParamSpec> tensors;
+    for (int t = rest.below(12); t >= 0; --t) {
+      const std::int64_t numel = rest.one_of({0, 1, 1000, 1024, 1500, 2048, 3072, 5000, 9216, 40'960});
+      tensors.push_back({"tensor" + std::to_string(t), {numel}});
+    }
+    const FlatLayout layout(tensors);
+    std::vector<FlatRange> units;
+    for (const TensorSlot& slot : layout.tensors()) {
+      if (!units.empty() && rest.below(2) == 0) continue;
+      if (!units.empty()) units.back().end = slot.begin;
+      units.push_back({slot.begin, slot.begin});
+    }
+    units.back().end = layout.padded_numel();
+    std::vector<int> visits;
+    for (std::size_t u = 0; u < units.size(); ++u) visits.push_back(static_cast<int>(u));
+    const int world = rest.one_of({1, 2, 3, 4, 7, 8, 13, 40});
+    const std::int64_t bucket_numel = 1024 * rest.one_of({1, 2, 3, 5, 8, 9, 12, 31, 64});
+    const ShardMap shards(layout.padded_numel(), world, bucket_numel);
+    const MapOwnership ownership(shards);
+    CAPTURE(i);
+    for (int rank = 0; rank < world; ++rank) {
+      PredictedStep by_formula = shape_for(world, rank), by_map = shape_for(world, rank);
+      by_formula.stage = by_map.stage = 3;
+      set_contract_buckets(by_formula, layout.padded_numel(), bucket_numel);
+      set_contract_units(by_formula, layout, units, bucket_numel);
+      set_units({&by_map}, layout, ownership, units, visits, 0);
+      for (std::size_t u = 0; u < units.size(); ++u) REQUIRE(same(by_formula.units[u], by_map.units[u]));
+    }
   }
 }
 
 TEST_CASE("nodes on a stack: the reference's maximal nodes, and one more while a leaf arrives") {
   for (std::int64_t first = 0; first < 40; ++first) {
-    std::vector<std::int64_t> leaves;
+    NodeCount stack;
     for (std::int64_t last = first; last <= 40; ++last) {
-      const StackUse use = stack_use(leaves);
-      REQUIRE(use.left == static_cast<std::int64_t>(reference::maximal_nodes(first, last).size()));
-      leaves.push_back(last);
+      REQUIRE(stack.size() == static_cast<std::int64_t>(reference::maximal_nodes(first, last).size()));
+      REQUIRE(nodes_left({first, 1, last - first}) == stack.size());
+      stack.push(last);
     }
   }
-  std::vector<std::int64_t> from_zero;
+  NodeCount from_zero;
+  std::int64_t peak = 0;
   for (std::int64_t m = 1; m <= 64; ++m) {
-    from_zero.push_back(m - 1);
+    peak = std::max(peak, from_zero.size() + 1);
+    from_zero.push(m - 1);
     std::int64_t log2 = 0;
     while ((m >> (log2 + 1)) > 0) ++log2;
-    CHECK(stack_use(from_zero).peak == log2 + 1);  // [ZeRO:nodes], leaves in order from 0
+    CHECK(peak == log2 + 1);  // [ZeRO:nodes], leaves in order from 0
   }
-  CHECK(stack_use({0, 2, 4, 6}).left == 4);  // half of a pair is never combined
-  CHECK(stack_use({}).peak == 0);
+  CHECK(nodes_left({0, 2, 4}) == 4);  // half of a pair is never combined
+  CHECK(nodes_left({5, 1, 0}) == 0);
 }
 
 TEST_CASE(
@@ -163,9 +213,9 @@ TEST_CASE(
             shape.micro_batches = m;
             std::vector<std::int64_t> all;
             for (std::int64_t rank = 0; rank < shape.data_ranks(); ++rank) {
-              const std::vector<std::int64_t> mine = leaves_of(shape, rank);
-              CHECK(std::is_sorted(mine.begin(), mine.end()));
-              all.insert(all.end(), mine.begin(), mine.end());
+              const LeafNumbers mine = leaf_numbers(shape, rank);
+              CHECK(mine.step >= 1);
+              for (std::int64_t i = 0; i < mine.count; ++i) all.push_back(mine.at(i));
             }
             std::sort(all.begin(), all.end());
             REQUIRE(all.size() == static_cast<std::size_t>(m * cp));

@@ -1,0 +1,303 @@
+#pragma once
+// A plan the long way: every rank, every bucket and every leaf one by one, to compare zeroproof plan with.
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/layout/shard_map.hpp"
+#include "verification/plan/model.hpp"
+#include "verification/plan/plan.hpp"
+#include "verification/predict/memory_tally.hpp"
+
+namespace zeroproof::tests {
+
+/// A stack of nodes of the tree as (level, index).
+class ListedStack {
+ public:
+  /// How many entries the leaf is combined with.
+  std::int64_t push(std::int64_t leaf) {
+    std::pair<int, std::int64_t> top{0, leaf};
+    std::int64_t combined = 0;
+    for (; top.second % 2 == 1 && !nodes_.empty() && nodes_.back() == std::pair(top.first, top.second - 1);
+         ++combined) {
+      nodes_.pop_back();
+      top = {top.first + 1, top.second / 2};
+    }
+    nodes_.push_back(top);
+    return combined;
+  }
+  std::int64_t size() const { return static_cast<std::int64_t>(nodes_.size()); }
+
+ private:
+  std::vector<std::pair<int, std::int64_t>> nodes_;
+};
+
+inline std::int64_t nodes_of(const std::vector<std::int64_t>& leaves) {
+  ListedStack stack;
+  for (const std::int64_t leaf : leaves) stack.push(leaf);
+  return stack.size();
+}
+
+/// Every rank of a planned run, with a shape that lists every bucket.
+class PlanListing {
+ public:
+  PlanListing(const verification::PlanSettings& settings, const verification::PlannedModel& model, int stage)
+      : layout_(verification::tp_shapes(model, settings.grid.tp)),
+        shards_(layout_.padded_numel(), settings.grid.data_ranks() / settings.instances,
+                settings.bucket_numel) {
+    shape_.stage = stage;
+    shape_.instances = settings.instances;
+    shape_.world_size = shards_.world_size();
+    shape_.tp_size = settings.grid.tp;
+    shape_.cp = settings.grid.cp;
+    shape_.order = settings.order;
+    shape_.param_dtype = settings.param_dtype;
+    shape_.grad_dtype = settings.grad_dtype;
+    shape_.micro_batches = settings.micro_batches;
+    shape_.state_buffers = state_buffer_count(settings.hyper);
+    shape_.norm = settings.hyper.norm;
+    shape_.numel = layout_.numel();
+    shape_.num_tensors = static_cast<std::int64_t>(layout_.tensors().size());
+    for (std::size_t t = 0; settings.grid.tp > 1 && t < model.tensors.size(); ++t) {
+      const TensorSlot& slot = layout_.tensors()[t];
+      if (model.tensors[t].tp_cut < 0) replicated_.push_back({slot.begin, slot.begin + slot.numel});
+    }
+    for (std::int64_t rank = 0; rank < shape_.data_ranks(); ++rank) leaves_.push_back(leaves_of(rank));
+  }
+
+  /// A rank's shape: every bucket an entry, from the shard map.
+  const PredictedStep& of_rank(std::int64_t data_rank) {
+    shape_.instance = static_cast<int>(data_rank / shape_.world_size);
+    shape_.rank = static_cast<int>(data_rank % shape_.world_size);
+    set_buckets(shape_, shards_);
+    for (const FlatRange& elements : replicated_) add_tp_replicated(shape_, elements);
+    const std::vector<FlatRange> units = verification::named_units(layout_);
+    std::vector<int> visits;
+    for (std::size_t u = 0; u < units.size(); ++u) visits.push_back(static_cast<int>(u));
+    set_units({&shape_}, layout_, MapOwnership(shards_), units, visits, 0);
+    return shape_;
+  }
+
+  /// Bytes of the rank that of_rank() was last called for.
+  MemoryUse memory(BytesByClass& at_peak) {
+    MemoryTally tally(&at_peak);
+    const std::int64_t param = num_bytes(shape_.param_dtype);
+    for (const MemoryClass kind : {MemoryClass::grad_sum, MemoryClass::master})
+      tally.add(kind, 4 * shape_.kept_numel());
+    tally.add(MemoryClass::state, 4 * shape_.state_buffers * shape_.kept_numel());
+    tally.add(MemoryClass::param_shard, param * shape_.kept_numel());
+    tally.add(MemoryClass::param_full, shape_.stage == 3 ? 0 : param * shape_.padded_numel);
+    reduce(tally);
+    return tally.use();
+  }
+
+  /// Kinds of ranks: equal slices of the buckets, and leaves that combine alike, here and in the instance.
+  std::int64_t kinds() {
+    std::set<std::vector<std::vector<std::int64_t>>> kinds;
+    for (std::int64_t rank = 0; rank < shape_.data_ranks(); ++rank) {
+      of_rank(rank);
+      std::vector<std::int64_t> owned, own;
+      for (const BucketShape& bucket : shape_.buckets) owned.push_back(bucket.owned);
+      ListedStack stack;
+      for (const std::int64_t leaf : leaves(shape_.rank)) own.push_back(stack.push(leaf));
+      if (!shape_.keeps_leaves()) own = {static_cast<std::int64_t>(own.size())};
+      kinds.insert({owned, own, shape_.instances == 1 ? std::vector<std::int64_t>{} : instance_moves()});
+    }
+    return static_cast<std::int64_t>(kinds.size());
+  }
+
+  const FlatLayout& layout() const { return layout_; }
+
+ private:
+  std::vector<std::int64_t> leaves_of(std::int64_t data_rank) const {
+    std::vector<std::int64_t> leaves;
+    const std::int64_t groups = shape_.data_ranks() / shape_.cp;
+    const std::int64_t group = data_rank / shape_.cp;
+    for (std::int64_t j = 0; j < shape_.micro_batches; ++j) {
+      const bool mine = shape_.strided() ? j % groups == group
+                                         : j >= shape_.micro_batches * group / groups &&
+                                               j < shape_.micro_batches * (group + 1) / groups;
+      if (mine) leaves.push_back(j * shape_.cp + data_rank % shape_.cp);
+    }
+    return leaves;
+  }
+  const std::vector<std::int64_t>& leaves(int rank) const {
+    return leaves_[static_cast<std::size_t>(std::int64_t{shape_.instance} * shape_.world_size + rank)];
+  }
+  std::int64_t joined(int instance) const {
+    std::vector<std::int64_t> all;
+    for (int rank = 0; rank < shape_.world_size; ++rank) {
+      const auto& own = leaves_[static_cast<std::size_t>(instance * shape_.world_size + rank)];
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    std::sort(all.begin(), all.end());
+    return nodes_of(all);
+  }
+  std::size_t stack_of(int rank) const {
+    if (!shape_.keeps_leaves() && shape_.strided()) return 0;
+    return static_cast<std::size_t>(shape_.keeps_leaves() ? rank : rank / shape_.cp);
+  }
+  std::vector<std::int64_t> instance_moves() const {
+    std::vector<std::int64_t> moves = {joined(shape_.instance)};
+    std::vector<ListedStack> stacks(static_cast<std::size_t>(shape_.world_size));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(shape_.micro_steps()); ++i) {
+      for (int rank = 0; rank < shape_.world_size; ++rank) {
+        if (i >= leaves(rank).size()) continue;
+        moves.push_back(static_cast<std::int64_t>(i));
+        moves.push_back(stacks[stack_of(rank)].push(leaves(rank)[i]));
+      }
+    }
+    return moves;
+  }
+
+  void nodes(MemoryTally& tally, std::int64_t bytes) { tally.add(MemoryClass::grad_nodes, bytes); }
+  /// A node of the rank's own: a spare one if there is one.
+  void take(MemoryTally& tally, std::int64_t bytes) {
+    if (spare_[bytes] == 0) {
+      nodes(tally, bytes);
+    } else {
+      --spare_[bytes];
+    }
+  }
+
+  /// One leaf of one bucket, from every rank that has one in this micro-step; or of this rank alone, where it stays.
+  void leaf(MemoryTally& tally, std::size_t b, std::size_t i) {
+    const BucketShape& bucket = shape_.buckets[b];
+    const bool here = i < leaves(shape_.rank).size();
+    const bool parts = here && bucket.tp_replicated > 0;
+    const std::int64_t whole = 4 * bucket.range.numel();
+    if (parts) gathered_->take(shape_.tp_size * bucket.tp_replicated * num_bytes(shape_.grad_dtype));
+    if (parts) take(tally, whole);
+    const bool kept = shape_.keeps_leaves();
+    if (kept && !here) return;
+    std::int64_t senders = 0;
+    for (int rank = 0; rank < shape_.world_size; ++rank)
+      senders += rank != shape_.rank && i < leaves(rank).size() ? 1 : 0;
+    const std::int64_t width = bucket.tp_replicated > 0 ? 4 : num_bytes(shape_.grad_dtype);
+    if (!kept) in_->take(width * bucket.owned * senders);
+    // An entry is new if the stacks have had fewer in this micro-step; entries that are done with are spare after it.
+    const std::int64_t bytes = kept ? whole : 4 * bucket.owned;
+    const std::int64_t before = entries_[b];
+    std::int64_t now = before + (kept && parts ? 1 : 0), had = now;
+    std::int64_t entries = before;
+    for (int rank = 0; rank < shape_.world_size; ++rank) {
+      if ((kept && rank != shape_.rank) || i >= leaves(rank).size()) continue;
+      entries += 1 - stacks_[b][stack_of(rank)].push(leaves(rank)[i]);
+      now = entries;
+      for (; had < now; ++had) take(tally, bytes);
+    }
+    spare_[bytes] += had - entries;
+    entries_[b] = entries;
+    if (parts && !kept) nodes(tally, -whole);
+  }
+
+  void reduce(MemoryTally& tally) {
+    WireTally out(tally), in(tally), gathered(tally);
+    out_ = &out;
+    in_ = &in;
+    gathered_ = &gathered;
+    spare_.clear();
+    entries_.assign(shape_.buckets.size(), 0);
+    stacks_.assign(shape_.buckets.size(),
+                   std::vector<ListedStack>(static_cast<std::size_t>(shape_.world_size)));
+    const auto steps = static_cast<std::size_t>(shape_.micro_steps());
+    const std::int64_t width = num_bytes(shape_.grad_dtype);
+    const bool whole = shape_.stage < 2;
+    const std::int64_t leaf_bytes =
+        whole && !shape_.units.empty() && !leaves(shape_.rank).empty() ? width * shape_.padded_numel : 0;
+    tally.add(MemoryClass::grad, leaf_bytes);
+    for (std::size_t i = 0; i < steps; ++i) {
+      for (std::size_t b = 0; whole && b < shape_.buckets.size(); ++b) leaf(tally, b, i);
+      if (!whole) by_unit(tally, i);
+    }
+    for (const auto& [bytes, count] : spare_) nodes(tally, -bytes * count);
+    finish(tally);
+    tally.add(MemoryClass::grad, -leaf_bytes);
+  }
+
+  void finish(MemoryTally& tally) {
+    std::int64_t others = 0, told = 0;
+    for (int rank = 0; rank < shape_.world_size; ++rank)
+      others += rank == shape_.rank ? 0 : nodes_of(leaves(rank));
+    for (int instance = 0; instance < shape_.instances; ++instance) told += joined(instance);
+    for (std::size_t b = 0; b < shape_.buckets.size(); ++b) {
+      const BucketShape& bucket = shape_.buckets[b];
+      const bool kept = shape_.keeps_leaves();
+      std::int64_t held = entries_[b] * 4 * bucket.range.numel();
+      if (!kept) {
+        held = joined(shape_.instance) * 4 * bucket.owned;
+        nodes(tally, held - entries_[b] * 4 * bucket.owned);
+      } else {
+        const std::int64_t mine = nodes_of(leaves(shape_.rank));
+        out_->take(mine > 1 ? 4 * mine * bucket.owned_by_others() : 0);
+        in_->take(4 * bucket.owned * others);
+      }
+      if (shape_.instances > 1 && bucket.owned > 0) gathered_->take(4 * bucket.owned * told);
+      nodes(tally, -held);
+    }
+  }
+
+  bool touches(std::size_t b, const GatherShape& unit) const {
+    const FlatRange& bucket = shape_.buckets[b].range;
+    return bucket.begin < unit.range.end && bucket.end > unit.range.begin;
+  }
+  void gather(MemoryTally& tally, const GatherShape& unit, std::int64_t param) {
+    tally.add(MemoryClass::param_full, param * unit.range.numel());
+    if (param > 0 && unit.range.numel() > 0 && shape_.world_size > 1)
+      WireTally(tally).take(param * unit.split);
+  }
+
+  /// Forward through the units, and back: a unit's gradient comes, buckets that are complete are reduced.
+  void by_unit(MemoryTally& tally, std::size_t i) {
+    const std::int64_t param = shape_.stage == 3 ? num_bytes(shape_.param_dtype) : 0;
+    const std::int64_t width = i < leaves(shape_.rank).size() ? num_bytes(shape_.grad_dtype) : 0;
+    const std::size_t units = shape_.units.size();
+    for (std::size_t u = 0; u < units; ++u) {
+      gather(tally, shape_.units[u], param);
+      if (u + 1 < units) tally.add(MemoryClass::param_full, -param * shape_.units[u].range.numel());
+    }
+    std::vector<std::int64_t> missing(shape_.buckets.size(), 0), touched(missing);
+    for (std::size_t b = 0; b < missing.size(); ++b) {
+      for (const GatherShape& unit : shape_.units) touched[b] += touches(b, unit) ? 1 : 0;
+    }
+    missing = touched;
+    for (std::size_t u = units; u-- > 0;) {
+      const GatherShape& unit = shape_.units[u];
+      if (u + 1 < units) gather(tally, unit, param);
+      tally.add(MemoryClass::grad, width * unit.range.numel());
+      const auto numel = [&](std::size_t b) { return shape_.buckets[b].range.numel(); };
+      for (std::size_t b = 0; b < missing.size(); ++b) {
+        if (!touches(b, unit)) continue;
+        if (touched[b] > 1 && missing[b] == touched[b]) tally.add(MemoryClass::grad, width * numel(b));
+        --missing[b];
+      }
+      for (std::size_t b = missing.size(); b-- > 0;) {
+        if (touches(b, unit) && missing[b] == 0) leaf(tally, b, i);
+      }
+      for (std::size_t b = 0; b < missing.size(); ++b) {
+        if (touches(b, unit) && missing[b] == 0 && touched[b] > 1)
+          tally.add(MemoryClass::grad, -width * numel(b));
+      }
+      tally.add(MemoryClass::grad, -width * unit.range.numel());
+      tally.add(MemoryClass::param_full, -param * unit.range.numel());
+    }
+  }
+
+  FlatLayout layout_;
+  ShardMap shards_;
+  PredictedStep shape_;
+  std::vector<FlatRange> replicated_;
+  std::vector<std::vector<std::int64_t>> leaves_;  // [data ranks]
+  WireTally* out_ = nullptr;
+  WireTally* in_ = nullptr;
+  WireTally* gathered_ = nullptr;
+  std::vector<std::vector<ListedStack>> stacks_;  // [buckets][holders]
+  std::vector<std::int64_t> entries_;             // [buckets]
+  std::map<std::int64_t, std::int64_t> spare_;
+};
+
+}  // namespace zeroproof::tests
