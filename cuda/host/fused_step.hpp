@@ -45,8 +45,8 @@ struct FusedOptions {
   std::optional<float> clip_value = {};  ///< already rounded to fp32
   std::optional<RoundingDraw> draw =
       {};  ///< stochastic rounding; first_index belongs to grad_sum[0]. bf16 only
-  /// Write bf16 parameters past the caches; empty: if this call writes much (streams_past_caches). Whoever calls block by block
-  /// knows better. The bits are the same.
+  /// Write bf16 parameters past the caches; empty: if this call writes much (streams_past_caches). Whoever calls block
+  /// by block knows better. The bits are the same.
   std::optional<bool> stream = {};
 };
 

@@ -56,7 +56,11 @@ TensorView bucket_of(const TensorView& leaf, const FlatRange& range) {
 
 BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
                            const PhaseOps& ops, GradMemory& memory)
-    : setup_(setup), plans_(plans), keeps_(keeps_leaves(setup)), numbers_(setup), tools_{setup, ops, memory, host::streams_past_caches(grad_sum_bytes(setup))} {
+    : setup_(setup),
+      plans_(plans),
+      keeps_(keeps_leaves(setup)),
+      numbers_(setup),
+      tools_{setup, ops, memory, host::streams_past_caches(grad_sum_bytes(setup))} {
   const bool tp_parts =
       std::ranges::any_of(plans, [](const BucketPlan& plan) { return plan.replicated_numel > 0; });
   if (keeps_ && !tp_parts) all_.emplace(setup.layout->pieces({{0, setup.layout->padded_numel()}}));

@@ -81,7 +81,8 @@ ExposedBuffer GlobalNorm::exposed() const {
   // A view has no const; lock-step may write, because it owns the run.
   if (form_ == NormForm::inf)
     return {BufferId::grad_amax, {const_cast<std::uint32_t*>(&sum_.amax), DType::u32, 1}, {}};
-  return {BufferId::norm_limbs, {const_cast<NormLimbs*>(&sum_.limbs), DType::u64, sizeof(sum_.limbs) / 8}, {}};
+  return {
+      BufferId::norm_limbs, {const_cast<NormLimbs*>(&sum_.limbs), DType::u64, sizeof(sum_.limbs) / 8}, {}};
 }
 
 }  // namespace zeroproof::cuda

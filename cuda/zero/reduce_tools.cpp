@@ -35,9 +35,8 @@ void for_stretches(const Piece& block, std::int64_t numel, const Body& body) {
 
 /// Whether the memory of a sum is read for it, and so in the caches anyway.
 bool in_place(const FoldJob& job) {
-  return std::ranges::any_of(job.operands, [&](const NodeValues& operand) {
-    return operand.view().data == job.sum.view().data;
-  });
+  return std::ranges::any_of(
+      job.operands, [&](const NodeValues& operand) { return operand.view().data == job.sum.view().data; });
 }
 
 }  // namespace

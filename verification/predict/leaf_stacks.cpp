@@ -78,19 +78,19 @@ std::int64_t instance_nodes(const PredictedStep& shape, int instance) {
   return stack.size();
 }
 
-std::vector<StackMove> own_moves(const PredictedStep& shape) {
-  const LeafNumbers leaves = leaf_numbers(shape, data_rank(shape, shape.instance, shape.rank));
-  std::vector<StackMove> moves(static_cast<std::size_t>(shape.micro_steps()));
+std::int64_t most_nodes(const LeafNumbers& leaves) {
+  if (leaves.step > 1) return leaves.count;  // no two are a pair
   NodeCount stack;
-  for (std::size_t i = 0; i < moves.size(); ++i) {
-    StackMove& move = moves[i];
-    move.before = stack.size();
-    move.here = static_cast<std::int64_t>(i) < leaves.count;
-    if (move.here) stack.push(leaves.at(static_cast<std::int64_t>(i)));
-    move.after = stack.size();
-    move.most = std::max(move.before, move.after);
+  std::int64_t most = 0;
+  for (std::int64_t i = 0; i < leaves.count; ++i) {
+    stack.push(leaves.at(i));
+    most = std::max(most, stack.size());
   }
-  return moves;
+  return most;
+}
+
+LeafNumbers own_leaf_numbers(const PredictedStep& shape) {
+  return leaf_numbers(shape, data_rank(shape, shape.instance, shape.rank));
 }
 
 LeafStacks::LeafStacks(const PredictedStep& shape) : shape_(shape) {
@@ -111,33 +111,32 @@ const InstanceStacks& LeafStacks::of(int instance) {
     stacks_.left += left;
     stacks_.holders += left > 0 ? 1 : 0;
   }
-  if (!shape_.keeps_leaves()) count_moves(instance);
+  if (!shape_.keeps_leaves()) count_most(instance);
   return stacks_;
 }
 
 /// Leaves that do not stay: one stack for all ranks of the instance, or one for every micro-batch's ranks.
-void LeafStacks::count_moves(int instance) {
+void LeafStacks::count_most(int instance) {
   const std::int64_t first_holder = data_rank(shape_, instance, 0) / shape_.cp;
   std::vector<LeafNumbers> ranks;
   for (int rank = 0; rank < shape_.world_size; ++rank) {
     ranks.push_back(leaf_numbers(shape_, data_rank(shape_, instance, rank)));
   }
-  std::vector<NodeCount> stacks(shape_.strided() ? 1 : ranks.size());
-  std::int64_t nodes = 0;
+  struct Stack {
+    NodeCount nodes;
+    std::int64_t most = 0;
+  };
+  std::vector<Stack> stacks(shape_.strided() ? 1 : ranks.size());
   for (std::int64_t i = 0; i < shape_.micro_steps(); ++i) {
-    StackMove move;
-    move.before = move.most = nodes;
     for (int rank = 0; rank < shape_.world_size; ++rank) {
       const LeafNumbers& leaves = ranks[static_cast<std::size_t>(rank)];
       if (i >= leaves.count) continue;
-      ++move.senders;
       const std::int64_t holder = data_rank(shape_, instance, rank) / shape_.cp - first_holder;
-      nodes += 1 - stacks[static_cast<std::size_t>(shape_.strided() ? 0 : holder)].push(leaves.at(i));
-      move.most = std::max(move.most, nodes);
+      stacks[static_cast<std::size_t>(shape_.strided() ? 0 : holder)].nodes.push(leaves.at(i));
     }
-    move.after = nodes;
-    stacks_.moves.push_back(move);
+    for (Stack& stack : stacks) stack.most = std::max(stack.most, stack.nodes.size());
   }
+  for (const Stack& stack : stacks) stacks_.most_nodes += stack.most;
 }
 
 }  // namespace zeroproof

@@ -40,23 +40,20 @@ std::int64_t nodes_left(const LeafNumbers& leaves);
 /// Nodes left when one instance has pushed all its leaves, in increasing order.
 std::int64_t instance_nodes(const PredictedStep& shape, int instance);
 
-/// What one micro-step does to the stacks of a bucket: the same for all buckets.
-struct StackMove {
-  bool here = false;         ///< this rank has a leaf
-  std::int64_t senders = 0;  ///< other ranks that have one
-  std::int64_t before = 0;   ///< entries at the start
-  std::int64_t most = 0;     ///< entries at most in between
-  std::int64_t after = 0;    ///< entries at the end
+/// Most nodes on a stack on which only these leaves are pushed, between two of them.
+std::int64_t most_nodes(const LeafNumbers& leaves);
 
-  auto operator<=>(const StackMove&) const = default;
-};
+/// The leaves of the rank that the shape is of.
+LeafNumbers own_leaf_numbers(const PredictedStep& shape);
 
 /// The ranks of one instance together.
 struct InstanceStacks {
   std::int64_t leaves = 0;
-  std::int64_t left = 0;         ///< entries left on the ranks' own stacks
-  std::int64_t holders = 0;      ///< ranks with such an entry
-  std::vector<StackMove> moves;  ///< [micro_steps] of leaves that do not stay, seen by a rank without any
+  std::int64_t left = 0;     ///< entries left on the ranks' own stacks
+  std::int64_t holders = 0;  ///< ranks with such an entry
+  /// Of leaves that do not stay: places on the stacks of an owner, as many on each as it holds at most between two
+  /// micro-steps.
+  std::int64_t most_nodes = 0;
 
   auto operator<=>(const InstanceStacks&) const = default;
 };
@@ -74,7 +71,7 @@ class LeafStacks {
   std::int64_t told() const { return told_; }
 
  private:
-  void count_moves(int instance);
+  void count_most(int instance);
 
   const PredictedStep& shape_;
   std::vector<std::int64_t> joined_;  // [instances]
@@ -82,8 +79,5 @@ class LeafStacks {
   int counted_ = -1;
   InstanceStacks stacks_;  // of instance counted_
 };
-
-/// The micro-steps of a rank that keeps its leaves, on its own stack.
-std::vector<StackMove> own_moves(const PredictedStep& shape);
 
 }  // namespace zeroproof

@@ -8,7 +8,8 @@ namespace zeroproof {
 class LeafStacks;
 struct PredictedStep;
 
-/// Bytes a rank holds after a step (now) and at most (peak), as DistributedOptimizer::memory() counts them.
+/// Bytes a rank holds after its second step (now) and at most (peak), as DistributedOptimizer::memory() counts them:
+/// the first step makes the memory of nodes and messages, which then stays.
 /// at_peak, if not null: what the peak of the sum is made of. stacks, if not null: of the run, made before for all of
 /// its ranks.
 MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak = nullptr,

@@ -30,24 +30,4 @@ class MemoryTally {
   BytesByClass* at_peak_;
 };
 
-/// A message buffer: grows to the largest request and is freed at the end of a phase.
-class WireTally {
- public:
-  explicit WireTally(MemoryTally& tally) : tally_(tally) {}
-  WireTally(const WireTally&) = delete;
-  WireTally& operator=(const WireTally&) = delete;
-  ~WireTally() { tally_.add(MemoryClass::comm_buffer, -size_); }
-
-  std::int64_t size() const { return size_; }
-  void take(std::int64_t bytes) {
-    if (size_ >= bytes) return;
-    tally_.add(MemoryClass::comm_buffer, -size_);
-    tally_.add(MemoryClass::comm_buffer, size_ = bytes);
-  }
-
- private:
-  MemoryTally& tally_;
-  std::int64_t size_ = 0;
-};
-
 }  // namespace zeroproof

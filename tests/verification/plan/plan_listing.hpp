@@ -2,7 +2,6 @@
 // A plan the long way: every rank, every bucket and every leaf one by one, to compare zeroproof plan with.
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -90,7 +89,19 @@ class PlanListing {
       tally.add(kind, 4 * shape_.kept_numel());
     tally.add(MemoryClass::state, 4 * shape_.state_buffers * shape_.kept_numel());
     tally.add(MemoryClass::param_shard, param * shape_.kept_numel());
-    tally.add(MemoryClass::param_full, shape_.stage == 3 ? 0 : param * shape_.padded_numel);
+    const bool in_shard = shape_.stage == 0 || shape_.world_size == 1;
+    tally.add(MemoryClass::param_full, shape_.stage == 3 || in_shard ? 0 : param * shape_.padded_numel);
+    out_ = in_ = gathered_ = combined_ = 0;
+    places_.assign(shape_.buckets.size(), std::vector<Places>(static_cast<std::size_t>(shape_.world_size)));
+    MemoryTally unseen(nullptr);
+    reduce(unseen);  // once to see what is made in the first step
+    for (std::size_t b = 0; b < places_.size(); ++b) {
+      const BucketShape& bucket = shape_.buckets[b];
+      const std::int64_t numel = shape_.keeps_leaves() ? bucket.range.numel() : bucket.owned;
+      for (const Places& stack : places_[b]) tally.add(MemoryClass::grad_nodes, 4 * numel * stack.most);
+    }
+    tally.add(MemoryClass::grad_nodes, combined_);
+    tally.add(MemoryClass::comm_buffer, out_ + in_ + gathered_);
     reduce(tally);
     return tally.use();
   }
@@ -154,90 +165,64 @@ class PlanListing {
     return moves;
   }
 
-  void nodes(MemoryTally& tally, std::int64_t bytes) { tally.add(MemoryClass::grad_nodes, bytes); }
-  /// A node of the rank's own: a spare one if there is one.
-  void take(MemoryTally& tally, std::int64_t bytes) {
-    if (spare_[bytes] == 0) {
-      nodes(tally, bytes);
-    } else {
-      --spare_[bytes];
-    }
+  static void grow(std::int64_t& buffer, std::int64_t bytes) { buffer = std::max(buffer, bytes); }
+
+  /// One rank with all leaves adds the last one where it lies.
+  bool is_last(std::size_t i) const {
+    return shape_.data_ranks() == 1 && shape_.tp_size == 1 && shape_.stage < 2 &&
+           static_cast<std::int64_t>(i) + 1 == shape_.micro_steps();
   }
 
   /// One leaf of one bucket, from every rank that has one in this micro-step; or of this rank alone, where it stays.
-  void leaf(MemoryTally& tally, std::size_t b, std::size_t i) {
+  void leaf(std::size_t b, std::size_t i) {
     const BucketShape& bucket = shape_.buckets[b];
     const bool here = i < leaves(shape_.rank).size();
-    const bool parts = here && bucket.tp_replicated > 0;
-    const std::int64_t whole = 4 * bucket.range.numel();
-    if (parts) gathered_->take(shape_.tp_size * bucket.tp_replicated * num_bytes(shape_.grad_dtype));
-    if (parts) take(tally, whole);
     const bool kept = shape_.keeps_leaves();
-    if (kept && !here) return;
-    std::int64_t senders = 0;
-    for (int rank = 0; rank < shape_.world_size; ++rank)
-      senders += rank != shape_.rank && i < leaves(rank).size() ? 1 : 0;
-    const std::int64_t width = bucket.tp_replicated > 0 ? 4 : num_bytes(shape_.grad_dtype);
-    if (!kept) in_->take(width * bucket.owned * senders);
-    // An entry is new if the stacks have had fewer in this micro-step; entries that are done with are spare after it.
-    const std::int64_t bytes = kept ? whole : 4 * bucket.owned;
-    const std::int64_t before = entries_[b];
-    std::int64_t now = before + (kept && parts ? 1 : 0), had = now;
-    std::int64_t entries = before;
-    for (int rank = 0; rank < shape_.world_size; ++rank) {
-      if ((kept && rank != shape_.rank) || i >= leaves(rank).size()) continue;
-      entries += 1 - stacks_[b][stack_of(rank)].push(leaves(rank)[i]);
-      now = entries;
-      for (; had < now; ++had) take(tally, bytes);
+    if (here && bucket.tp_replicated > 0) {
+      grow(gathered_, shape_.tp_size * bucket.tp_replicated * num_bytes(shape_.grad_dtype));
+      grow(combined_, 4 * bucket.range.numel());
     }
-    spare_[bytes] += had - entries;
-    entries_[b] = entries;
-    if (parts && !kept) nodes(tally, -whole);
+    const std::int64_t width = bucket.tp_replicated > 0 ? 4 : num_bytes(shape_.grad_dtype);
+    std::int64_t arriving = 0;
+    for (int rank = 0; rank < shape_.world_size; ++rank) {
+      if (i >= leaves(rank).size() || (kept && rank != shape_.rank) || is_last(i)) continue;
+      places_[b][stack_of(rank)].stack.push(leaves(rank)[i]);
+      if (!kept && rank != shape_.rank) arriving += width * bucket.owned;
+    }
+    grow(in_, arriving);
+    for (Places& one : places_[b]) grow(one.most, one.stack.size());
   }
 
   void reduce(MemoryTally& tally) {
-    WireTally out(tally), in(tally), gathered(tally);
-    out_ = &out;
-    in_ = &in;
-    gathered_ = &gathered;
-    spare_.clear();
-    entries_.assign(shape_.buckets.size(), 0);
-    stacks_.assign(shape_.buckets.size(),
-                   std::vector<ListedStack>(static_cast<std::size_t>(shape_.world_size)));
+    for (std::vector<Places>& bucket : places_) {
+      for (Places& one : bucket) one.stack = {};
+    }
     const auto steps = static_cast<std::size_t>(shape_.micro_steps());
-    const std::int64_t width = num_bytes(shape_.grad_dtype);
     const bool whole = shape_.stage < 2;
-    const std::int64_t leaf_bytes =
-        whole && !shape_.units.empty() && !leaves(shape_.rank).empty() ? width * shape_.padded_numel : 0;
+    const std::int64_t leaf_bytes = whole && !shape_.units.empty() && !leaves(shape_.rank).empty()
+                                        ? num_bytes(shape_.grad_dtype) * shape_.padded_numel
+                                        : 0;
     tally.add(MemoryClass::grad, leaf_bytes);
     for (std::size_t i = 0; i < steps; ++i) {
-      for (std::size_t b = 0; whole && b < shape_.buckets.size(); ++b) leaf(tally, b, i);
+      for (std::size_t b = 0; whole && b < shape_.buckets.size(); ++b) leaf(b, i);
       if (!whole) by_unit(tally, i);
     }
-    for (const auto& [bytes, count] : spare_) nodes(tally, -bytes * count);
-    finish(tally);
+    if (!is_last(steps - 1)) finish();
     tally.add(MemoryClass::grad, -leaf_bytes);
   }
 
-  void finish(MemoryTally& tally) {
+  void finish() {
+    const std::int64_t mine = nodes_of(leaves(shape_.rank));
     std::int64_t others = 0, told = 0;
     for (int rank = 0; rank < shape_.world_size; ++rank)
       others += rank == shape_.rank ? 0 : nodes_of(leaves(rank));
     for (int instance = 0; instance < shape_.instances; ++instance) told += joined(instance);
-    for (std::size_t b = 0; b < shape_.buckets.size(); ++b) {
-      const BucketShape& bucket = shape_.buckets[b];
-      const bool kept = shape_.keeps_leaves();
-      std::int64_t held = entries_[b] * 4 * bucket.range.numel();
-      if (!kept) {
-        held = joined(shape_.instance) * 4 * bucket.owned;
-        nodes(tally, held - entries_[b] * 4 * bucket.owned);
-      } else {
-        const std::int64_t mine = nodes_of(leaves(shape_.rank));
-        out_->take(mine > 1 ? 4 * mine * bucket.owned_by_others() : 0);
-        in_->take(4 * bucket.owned * others);
+    for (const BucketShape& bucket : shape_.buckets) {
+      if (shape_.keeps_leaves()) {
+        grow(out_, mine > 1 ? 4 * mine * bucket.owned_by_others() : 0);
+        grow(in_, 4 * bucket.owned * others);
       }
-      if (shape_.instances > 1 && bucket.owned > 0) gathered_->take(4 * bucket.owned * told);
-      nodes(tally, -held);
+      if (shape_.instances > 1 && bucket.owned > 0) grow(gathered_, 4 * bucket.owned * told);
     }
   }
 
@@ -247,8 +232,7 @@ class PlanListing {
   }
   void gather(MemoryTally& tally, const GatherShape& unit, std::int64_t param) {
     tally.add(MemoryClass::param_full, param * unit.range.numel());
-    if (param > 0 && unit.range.numel() > 0 && shape_.world_size > 1)
-      WireTally(tally).take(param * unit.split);
+    if (shape_.world_size > 1) grow(in_, param * unit.split);
   }
 
   /// Forward through the units, and back: a unit's gradient comes, buckets that are complete are reduced.
@@ -276,7 +260,7 @@ class PlanListing {
         --missing[b];
       }
       for (std::size_t b = missing.size(); b-- > 0;) {
-        if (touches(b, unit) && missing[b] == 0) leaf(tally, b, i);
+        if (touches(b, unit) && missing[b] == 0) leaf(b, i);
       }
       for (std::size_t b = 0; b < missing.size(); ++b) {
         if (touches(b, unit) && missing[b] == 0 && touched[b] > 1)
@@ -292,12 +276,14 @@ class PlanListing {
   PredictedStep shape_;
   std::vector<FlatRange> replicated_;
   std::vector<std::vector<std::int64_t>> leaves_;  // [data ranks]
-  WireTally* out_ = nullptr;
-  WireTally* in_ = nullptr;
-  WireTally* gathered_ = nullptr;
-  std::vector<std::vector<ListedStack>> stacks_;  // [buckets][holders]
-  std::vector<std::int64_t> entries_;             // [buckets]
-  std::map<std::int64_t, std::int64_t> spare_;
+  /// A stack of nodes, and the most it held between two micro-steps.
+  struct Places {
+    ListedStack stack;
+    std::int64_t most = 0;
+  };
+  std::vector<std::vector<Places>> places_;  // [buckets][holders]
+  std::int64_t out_ = 0, in_ = 0, gathered_ = 0;
+  std::int64_t combined_ = 0;  ///< a leaf with all TP parts in it
 };
 
 }  // namespace zeroproof::tests
