@@ -6,7 +6,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 98> steps = {{
+constexpr std::array<Fault, 101> steps = {{
     {"do-nothing", FaultKind::twin, "elementwise math", Phase::update,
      "the update leaves master and moments as they are", ""},
     {"decay-after-update", FaultKind::twin, "elementwise math", Phase::update,
@@ -150,6 +150,12 @@ constexpr std::array<Fault, 98> steps = {{
      "a leaf's place in the tree is its number on its rank", ""},
     {"idle-rank-sends-zeros", FaultKind::twin, "assignment", Phase::reduce,
      "a rank without a micro-batch sends zeros", ""},
+    {"node-reused-early", FaultKind::twin, "memory", Phase::reduce,
+     "the memory of a gradient node holds another node before it was added", ""},
+    {"stale-leaf-added", FaultKind::twin, "memory", Phase::reduce,
+     "a leaf that was kept where it lay is read after the next one was written there", ""},
+    {"node-memory-shared", FaultKind::twin, "memory", Phase::reduce,
+     "all ranks keep their gradient nodes in the same memory", ""},
     {"instances-not-reduced", FaultKind::twin, "reduction", Phase::reduce,
      "every instance goes on with its own sum", ""},
     {"instances-reduced-twice", FaultKind::twin, "reduction", Phase::reduce,

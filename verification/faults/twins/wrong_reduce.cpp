@@ -134,7 +134,8 @@ std::unique_ptr<DistributedOptimizer> wrong_reduce(std::string_view fault, const
       {"senders-share-a-stack", sum_as_they_arrive}, {"strided-local-index", sum_by_local_index},
       {"idle-rank-sends-zeros", sum_with_zeros},     {"cp-parts-folded-last", sum_of_parts_last},
       {"lower-bin-forgotten", lower_bin_forgotten},  {"bins-merged-unaligned", bins_merged_unaligned},
-      {"bins-rounded-twice", bins_rounded_twice}};
+      {"bins-rounded-twice", bins_rounded_twice},    {"node-reused-early", sum_of_reused_node},
+      {"stale-leaf-added", sum_of_stale_leaves},     {"node-memory-shared", sum_of_shared_memory}};
   for (const Row& row : rows) {
     if (row.fault == fault) return std::make_unique<WrongSum>(ground, row.sum);
   }

@@ -114,4 +114,34 @@ Values sum_of_parts_last(Leaves& leaves, const OptimizerSetup& setup) {
   return sum;
 }
 
+Values sum_of_reused_node(Leaves& leaves, const OptimizerSetup& setup) {
+  for (const std::vector<std::int64_t>& of_rank : leaves.rank_leaves) {
+    // The third leaf of a rank finds no partner, and so the memory of the node that the first two made.
+    if (of_rank.size() < 3) continue;
+    Values& third = leaves.of[static_cast<std::size_t>(of_rank[2])];
+    leaves.of[static_cast<std::size_t>(of_rank[0])] = third;
+    leaves.of[static_cast<std::size_t>(of_rank[1])].assign(third.size(), 0.0F);
+  }
+  return canonical_sum(leaves, setup);
+}
+
+Values sum_of_stale_leaves(Leaves& leaves, const OptimizerSetup& setup) {
+  for (const std::vector<std::int64_t>& of_rank : leaves.rank_leaves) {
+    for (std::size_t i = 1; i < of_rank.size(); i += 2) {
+      leaves.of[static_cast<std::size_t>(of_rank[i - 1])] = leaves.of[static_cast<std::size_t>(of_rank[i])];
+    }
+  }
+  return canonical_sum(leaves, setup);
+}
+
+Values sum_of_shared_memory(Leaves& leaves, const OptimizerSetup& setup) {
+  const std::vector<std::int64_t>& last = leaves.rank_leaves.back();
+  for (const std::vector<std::int64_t>& of_rank : leaves.rank_leaves) {
+    for (std::size_t i = 0; i < std::min(of_rank.size(), last.size()); ++i) {
+      leaves.of[static_cast<std::size_t>(of_rank[i])] = leaves.of[static_cast<std::size_t>(last[i])];
+    }
+  }
+  return canonical_sum(leaves, setup);
+}
+
 }  // namespace zeroproof::verification

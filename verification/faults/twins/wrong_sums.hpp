@@ -47,4 +47,13 @@ Sum sum_with_zeros;
 /// Every CP rank sums its parts over micro-batches; then they are combined.
 Sum sum_of_parts_last;
 
+/// The memory of a rank's first node is used for another one before the node was added.
+Sum sum_of_reused_node;
+
+/// A leaf that was not copied: it is read when the next one has been written over it.
+Sum sum_of_stale_leaves;
+
+/// All ranks keep their nodes in the same memory: the last one's is in it.
+Sum sum_of_shared_memory;
+
 }  // namespace zeroproof::verification
