@@ -1,6 +1,5 @@
 #include "verification/plan/plan.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "verification/config/config.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/plan/report.hpp"
+#include "verification/report/format.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
 

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "verification/case/experiment.hpp"
 #include "verification/case/id_pattern.hpp"
 #include "verification/controls/control.hpp"
+#include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
 
 namespace zeroproof::verification {

@@ -1,11 +1,10 @@
 // The picture: bars of the classes, one per stage.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
 #include "verification/plan/report.hpp"
+#include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
 
 namespace zeroproof::verification {

@@ -1,11 +1,10 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "verification/plan/counts.hpp"
 #include "verification/plan/report.hpp"
 #include "verification/program/contract_text.hpp"
 #include "verification/program/contract_version.hpp"
+#include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
 
 namespace zeroproof::verification {

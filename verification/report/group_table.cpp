@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
+#include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
 
 namespace zeroproof::verification {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
+#include "verification/report/format.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include <fmt/format.h>
-
 #include "verification/report/failure_blocks.hpp"
+#include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
 
 namespace zeroproof::verification {

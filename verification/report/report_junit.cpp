@@ -2,10 +2,9 @@
 
 #include <map>
 
-#include <fmt/format.h>
-
 #include "verification/case/run_report.hpp"
 #include "verification/program/contract_version.hpp"
+#include "verification/report/format.hpp"
 #include "verification/report/report_failures.hpp"
 
 namespace zeroproof::verification {

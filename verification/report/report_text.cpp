@@ -1,7 +1,6 @@
-#include <fmt/format.h>
-
 #include "verification/case/suite.hpp"
 #include "verification/program/contract_version.hpp"
+#include "verification/report/format.hpp"
 #include "verification/report/report_failures.hpp"
 #include "verification/report/report_style.hpp"
 

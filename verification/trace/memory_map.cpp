@@ -1,11 +1,10 @@
 // Bars: which rank holds which elements, and writes them in which phase.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 
 #include "verification/predict/memory_model.hpp"
+#include "verification/report/format.hpp"
 #include "verification/trace/sections.hpp"
 
 namespace zeroproof::verification {

@@ -1,10 +1,9 @@
 #include "verification/trace/table.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "common/base/float_formats.hpp"
+#include "verification/report/format.hpp"
 
 namespace zeroproof::verification {
 namespace {

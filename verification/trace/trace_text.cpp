@@ -1,11 +1,10 @@
 // All values of a step as tables.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
 #include "verification/program/contract_text.hpp"
+#include "verification/report/format.hpp"
 #include "verification/report/paint.hpp"
 #include "verification/trace/sections.hpp"
 

@@ -5,9 +5,8 @@
 #include <set>
 #include <tuple>
 
-#include <fmt/format.h>
-
 #include "verification/case/id_pattern.hpp"
+#include "verification/report/format.hpp"
 #include "verification/report/loss_chart.hpp"
 #include "verification/report/report_style.hpp"
 #include "verification/training/training_cases.hpp"

@@ -5,8 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include <fmt/format.h>
-
+#include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
 #include "verification/training/training_cases.hpp"
 
