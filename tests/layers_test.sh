@@ -18,6 +18,7 @@ if [ "$1" = --foreign ]; then
   only 'mpi\.h' 'common/comm/mpi_|verification/bench/ranks/mpi_library'
   only 'omp\.h' 'cuda/'
   # whatever takes seconds to read is read by one source (benchmarks bring their own)
+  only 'nlohmann/' 'verification/io/json\.cpp|verification/bench/'
   only 'fmt/' 'verification/report/format\.|verification/bench/'
   only 'cuda_runtime|cuda\.h|nccl|cub/|thrust/' 'cuda/'
   found=$(grep -rlE '^ *#pragma omp' common reference verification || true)

@@ -103,7 +103,7 @@ std::string to_json(const FaultReport& report) {
                                 {"listed", c.listed},
                                 {"killed", c.killed}});
   }
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(1) + "\n";
 }
 
 }  // namespace zeroproof::verification

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "common/base/error.hpp"
+#include "verification/io/json_events.hpp"
 #include "verification/io/safetensors_sax.hpp"
 
 namespace zeroproof {
@@ -46,7 +47,7 @@ void check_text(std::string_view text, const std::string& label, const Safetenso
   if (text.empty() || text.front() != '{') {
     refuse(label, "the header does not begin with '{'", "it is one JSON object and nothing before it");
   }
-  // nlohmann-json takes a NUL for the end of its input and would not look at the rest.
+  // the JSON library takes a NUL for the end of its input and would not look at the rest.
   const std::size_t nul = text.find('\0');
   if (nul != std::string_view::npos) {
     refuse(label, "byte " + std::to_string(nul + 8) + " is NUL, inside the header", "JSON has no such byte");
@@ -133,7 +134,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
   header.data_begin = static_cast<std::int64_t>(8 + text.size());
   header.data_bytes = static_cast<std::int64_t>(data_bytes);
   SafetensorsSax sax(label, limits, header);
-  nlohmann::json::sax_parse(text.begin(), text.end(), &sax);
+  read_json(text, sax);
   check_places(header, label);
   if (const std::string* twice = header.index_names()) {
     refuse(label, "the tensor name " + shown_name(*twice) + " is there twice",

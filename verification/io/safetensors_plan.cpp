@@ -1,20 +1,19 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "common/base/error.hpp"
+#include "verification/io/json.hpp"
 #include "verification/io/safetensors_header.hpp"
 
 namespace zeroproof {
 namespace {
 
 std::string json_text(const std::string& text) {
-  try {
-    return nlohmann::json(text).dump();
-  } catch (const nlohmann::json::exception&) {
-    fail(ErrorCode::invalid_argument, "the metadata text " + shown_name(text) + " is not UTF-8",
-         "the header is JSON", "give it as UTF-8");
-  }
+  const std::optional<std::string> quoted = json_quoted(text);
+  ZP_CHECK(quoted.has_value(), ErrorCode::invalid_argument,
+           "the metadata text " + shown_name(text) + " is not UTF-8", "the header is JSON",
+           "give it as UTF-8");
+  return *quoted;
 }
 
 std::string joined(const std::vector<std::int64_t>& numbers) {

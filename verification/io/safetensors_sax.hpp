@@ -1,35 +1,32 @@
 #pragma once
 // Receives the events of a JSON parser and builds the tensors of a header; private to common/io.
 
-#include <nlohmann/json.hpp>
-
 #include <string>
 
+#include "verification/io/json_events.hpp"
 #include "verification/io/safetensors_types.hpp"
 
 namespace zeroproof {
 
 /// A state machine over the three levels a header has. Whatever does not belong there ends it at once, so
-/// neither depth nor length of the text can cost more than the text itself. Names of the members are those
-/// nlohmann::json::sax_parse calls.
-class SafetensorsSax {
+/// neither depth nor length of the text can cost more than the text itself.
+class SafetensorsSax final : public JsonEvents {
  public:
   SafetensorsSax(const std::string& label, const SafetensorsLimits& limits, SafetensorsHeader& header)
       : label_(label), limits_(limits), header_(header) {}
 
-  bool null() { unexpected("null"); }
-  bool boolean(bool) { unexpected("true or false"); }
-  bool number_integer(std::int64_t value) { not_whole(std::to_string(value)); }
-  bool number_unsigned(std::uint64_t value);
-  bool number_float(double, const std::string& text) { not_whole(text); }
-  bool string(std::string& value);
-  bool binary(nlohmann::json::binary_t&) { unexpected("binary data"); }
-  bool start_object(std::size_t);
-  bool key(std::string& value);
-  bool end_object();
-  bool start_array(std::size_t);
-  bool end_array();
-  bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception& error);
+  bool null() override { unexpected("null"); }
+  bool boolean(bool) override { unexpected("true or false"); }
+  bool number_integer(std::int64_t value) override { not_whole(std::to_string(value)); }
+  bool number_unsigned(std::uint64_t value) override;
+  bool number_float(double, const std::string& text) override { not_whole(text); }
+  bool string(std::string& value) override;
+  bool start_object() override;
+  bool key(std::string& value) override;
+  bool end_object() override;
+  bool start_array() override;
+  bool end_array() override;
+  void parse_error(std::size_t position, const std::string& message) override;
 
  private:
   enum class At {

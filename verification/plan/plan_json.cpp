@@ -1,13 +1,10 @@
-#include <nlohmann/json.hpp>
-
+#include "verification/io/json.hpp"
 #include "verification/plan/counts.hpp"
 #include "verification/plan/report.hpp"
 #include "verification/program/contract_version.hpp"
 
 namespace zeroproof::verification {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json classes(const BytesByClass& bytes) {
   Json json = Json::object();
@@ -112,7 +109,7 @@ std::string plan_json(const Plan& plan) {
                       {{"zero_paper", counts(zero_paper_counts(plan))},
                        {"deepspeed", counts(deepspeed_counts(plan))},
                        {"circulating", counts(circulating_counts(plan))}}}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 }  // namespace zeroproof::verification

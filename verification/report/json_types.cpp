@@ -65,7 +65,7 @@ Divergence divergence_from(const Json& json) {
   d.differing = json.at("differing");
   d.compared = json.at("compared");
   d.call = json.at("call");
-  for (const auto& [name, value] : json.at("inputs").items()) d.inputs.emplace_back(name, value);
+  for (const auto& [name, value] : json.at("inputs").members()) d.inputs.emplace_back(name, value);
   return d;
 }
 

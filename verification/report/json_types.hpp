@@ -1,13 +1,10 @@
 #pragma once
-// JSON forms of the result types. Only the .cpp files that read or write JSON include this.
-
-#include <nlohmann/json.hpp>
+// JSON forms of the result types.
 
 #include "verification/case/run_report.hpp"
+#include "verification/io/json.hpp"
 
 namespace zeroproof::verification {
-
-using Json = nlohmann::ordered_json;
 
 /// JSON has no NaN and no infinity: null.
 Json number_or_null(double value);
@@ -17,7 +14,7 @@ Json to_json_value(const Divergence& divergence);
 Json to_json_value(const Result& result);
 Json to_json_value(const RankReport& report);
 
-/// Errors: nlohmann::json::exception if a field is missing or of another type.
+/// Errors: JsonError if a field is missing or of another type.
 Result result_from(const Json& json);
 RankReport rank_report_from(const Json& json);
 

@@ -54,7 +54,7 @@ std::string to_json(const RunReport& report) {
   }
   for (const TrainingTrace& trace : report.traces) json["training"].push_back(trace_value(trace));
   for (const Result& result : report.results) json["cases"].push_back(to_json_value(result));
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(1) + "\n";
 }
 
 std::vector<Result> results_from_json(const std::string& text) {
@@ -63,7 +63,7 @@ std::vector<Result> results_from_json(const std::string& text) {
     const Json report = Json::parse(text);  // named: a range-for would not keep the parsed temporary alive
     for (const Json& json : report.at("cases")) results.push_back(result_from(json));
     return results;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const JsonError& error) {
     fail(ErrorCode::io, std::string("the report of an MPI job cannot be read: ") + error.what(),
          "its cases cannot be merged", "run the job by hand to see what it prints");
   }

@@ -4,11 +4,10 @@
 #include <fstream>
 #include <iterator>
 
-#include <nlohmann/json.hpp>
-
 #include "common/base/error.hpp"
 #include "cuda/host/isa.hpp"
 #include "verification/case/experiment.hpp"
+#include "verification/io/json.hpp"
 #include "verification/program/contract_version.hpp"
 #include "verification/program/plant.hpp"
 #include "verification/report/report_files.hpp"
@@ -18,7 +17,6 @@ namespace zeroproof::verification {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr const char* schema = "zeroproof-bundle/1";
 constexpr std::uintmax_t largest_json = 1 << 20;  // a bundle.json has about a kilobyte
@@ -114,7 +112,7 @@ struct Saver {
       add_text(*training, draft, json);
     }
     if (!result.tensors.empty()) save_tensors((draft / "tensors.safetensors").string(), result);
-    const std::string content = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    const std::string content = json.dump(1) + "\n";
     write_report_file((draft / "bundle.json").string(), content);
   }
 };
@@ -182,7 +180,7 @@ Bundle load_bundle(const std::string& path) {
   Bundle bundle;
   try {
     bundle = parse(folder, read_all(file));
-  } catch (const nlohmann::json::exception&) {
+  } catch (const JsonError&) {
     refuse(path, "is damaged", "save it again with verify --save-failing");
   }
   if (bundle.contract != contract_version) {

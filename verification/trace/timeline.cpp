@@ -1,14 +1,11 @@
 // The trace as Chrome trace events, for Perfetto or chrome://tracing.
 
-#include <nlohmann/json.hpp>
-
+#include "verification/io/json.hpp"
 #include "verification/program/contract_version.hpp"
 #include "verification/trace/trace.hpp"
 
 namespace zeroproof::verification {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json named(const char* what, int process, int thread, const std::string& text) {
   return {{"name", what}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", {{"name", text}}}};
