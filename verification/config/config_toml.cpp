@@ -42,15 +42,16 @@ DType param_dtype(const Value& v) {
   v.reject("\"bf16\", \"fp16\" or \"fp32\"");
 }
 
+int small(const Value& v) { return v.small(); }
+
 Keys<RunConfig> run_keys() {
-  const auto small = [](const Value& v) { return v.small(); };
   return {
       {"run.seed",
        [](RunConfig& c, const Value& v) { c.seed = static_cast<std::uint64_t>(v.integer(0, INT64_MAX)); }},
       {"run.steps", [](RunConfig& c, const Value& v) { c.steps = v.integer(INT64_MIN, INT64_MAX); }},
       {"run.micro_batches",
        [](RunConfig& c, const Value& v) { c.micro_batches = v.integer(INT64_MIN, INT64_MAX); }},
-      {"run.stages", [small](RunConfig& c, const Value& v) { c.stages = v.list<int>(small); }},
+      {"run.stages", [](RunConfig& c, const Value& v) { c.stages = v.list<int>(small); }},
       {"run.worlds",
        [](RunConfig& c, const Value& v) {
          c.worlds = v.list<std::string>([](const Value& item) { return item.string(); });
@@ -74,7 +75,7 @@ Keys<RunConfig> run_keys() {
          c.bucket_numels =
              v.list<std::int64_t>([](const Value& i) { return i.integer(INT64_MIN, INT64_MAX); });
        }},
-      {"run.omp_threads", [small](RunConfig& c, const Value& v) { c.omp_threads = v.list<int>(small); }},
+      {"run.omp_threads", [](RunConfig& c, const Value& v) { c.omp_threads = v.list<int>(small); }},
       {"run.initial_state", [](RunConfig& c, const Value& v) { c.initial_state = initial_state(v); }},
       {"run.overflow_step",
        [](RunConfig& c, const Value& v) { c.overflow_step = v.integer(INT64_MIN, INT64_MAX); }},
@@ -146,13 +147,12 @@ Keys<RunConfig> training_keys() {
   };
 }
 
-toml::table parse(std::string_view text, const std::string& file_name) {
+TomlFile parse(std::string_view text, const std::string& file_name) {
   try {
-    return toml::parse(text, file_name);
-  } catch (const toml::parse_error& error) {
+    return TomlFile(text, file_name);
+  } catch (const TomlError& error) {
     fail(ErrorCode::config,
-         file_name + ":" + std::to_string(error.source().begin.line) +
-             ": not valid TOML: " + std::string(error.description()),
+         file_name + ":" + std::to_string(error.line) + ": not valid TOML: " + error.what(),
          "the settings cannot be read", "mend that line; verification/config/defaults.toml is an example");
   }
 }
@@ -161,32 +161,30 @@ toml::table parse(std::string_view text, const std::string& file_name) {
 class Reader {
  public:
   Reader(RunConfig& config, const std::string& file) : config_(config), file_(file), keys_(run_keys()) {
-    for (auto& key : training_keys()) keys_.push_back(std::move(key));
-    for (auto& key : schedule_keys()) keys_.push_back(std::move(key));
-    for (const auto& [name, setter] : keys_) names_.push_back(name);
-    for (const auto& [name, setter] : group_keys_) names_.push_back(name);
+    for (const auto& key : training_keys()) keys_.push_back(key);
+    for (const auto& key : schedule_keys()) keys_.push_back(key);
+    for (const auto& key : keys_) names_.emplace_back(key.name);
+    for (const auto& key : group_keys_) names_.emplace_back(key.name);
   }
 
-  void section(const std::string& prefix, const toml::node& node) const {
+  void section(const std::string& prefix, const TomlNode& node) const {
     if (prefix == group_section) return param_groups(node);
     const bool known = std::any_of(names_.begin(), names_.end(),
                                    [&](const std::string& name) { return name.rfind(prefix + ".", 0) == 0; });
-    const toml::table* table = node.as_table();
     // Also "run.steps" = 7, a quoted key at the top, and a misspelt section that is still empty.
-    if (table == nullptr || (!known && table->empty())) unknown(prefix, node);
-    apply(keys_, config_, prefix, *table);
+    if (!node.is_table() || (!known && node.members().empty())) unknown(prefix, node);
+    apply(keys_, config_, prefix, node);
   }
 
  private:
   static constexpr const char* group_section = "param_group";
 
-  void param_groups(const toml::node& node) const {
+  void param_groups(const TomlNode& node) const {
     config_.param_groups = Value{node, group_section, file_}.list<GroupRule>(
         [&](const Value& item) {
           GroupRule rule;
-          const toml::table* table = item.node.as_table();
-          if (table == nullptr) item.reject("a table, one [[param_group]] for each group");
-          apply(group_keys_, rule, group_section, *table);
+          if (!item.node.is_table()) item.reject("a table, one [[param_group]] for each group");
+          apply(group_keys_, rule, group_section, item.node);
           return rule;
         },
         true);
@@ -194,18 +192,18 @@ class Reader {
 
   template <class Target>
   void apply(const Keys<Target>& keys, Target& target, const std::string& prefix,
-             const toml::table& table) const {
-    for (const auto& [name, node] : table) {
-      const std::string key = prefix + "." + std::string(name.str());
+             const TomlNode& table) const {
+    for (const auto& [name, node] : table.members()) {
+      const std::string key = prefix + "." + name;
       const auto row = std::find_if(keys.begin(), keys.end(),
-                                    [&](const auto& candidate) { return candidate.first == key; });
+                                    [&](const auto& candidate) { return candidate.name == key; });
       if (row == keys.end()) unknown(key, node);
-      row->second(target, Value{node, key, file_});
+      row->set(target, Value{node, key, file_});
     }
   }
 
-  [[noreturn]] void unknown(const std::string& key, const toml::node& node) const {
-    const std::string place = file_ + ":" + std::to_string(node.source().begin.line);
+  [[noreturn]] void unknown(const std::string& key, const TomlNode& node) const {
+    const std::string place = file_ + ":" + std::to_string(node.line());
     fail(ErrorCode::config, place + ": unknown key " + printable(key),
          "a misspelt setting would silently do nothing", remedy(key));
   }
@@ -233,7 +231,8 @@ class Reader {
 
 void apply_toml(RunConfig& config, std::string_view text, const std::string& file_name) {
   const Reader reader(config, file_name);
-  for (const auto& [section, node] : parse(text, file_name)) reader.section(std::string(section.str()), node);
+  const TomlFile file = parse(text, file_name);
+  for (const auto& [section, node] : file.root().members()) reader.section(section, node);
 }
 
 }  // namespace zeroproof

@@ -1,15 +1,16 @@
 #include "verification/config/config_write.hpp"
 
-#include <sstream>
+#include <cmath>
 
-#include "verification/config/toml_value.hpp"
+#include "common/base/error.hpp"
+#include "verification/config/toml.hpp"
 
 namespace zeroproof {
 namespace {
 
 template <class Item, class Shown>
-toml::array list_of(const std::vector<Item>& items, const Shown& shown) {
-  toml::array list;
+Json list_of(const std::vector<Item>& items, const Shown& shown) {
+  Json list = Json::array();
   for (const Item& item : items) list.push_back(shown(item));
   return list;
 }
@@ -19,92 +20,92 @@ const auto itself = [](const auto& item) { return item; };
 const auto number = [](const auto& item) { return static_cast<std::int64_t>(item); };
 const auto named = [](const auto& item) { return std::string(name(item)); };
 
-toml::table run_table(const RunConfig& c) {
+Json run_table(const RunConfig& c) {
   ZP_CHECK(c.seed <= INT64_MAX, ErrorCode::config, "run.seed is " + std::to_string(c.seed),
            "TOML has no number above 2^63 - 1", "use a smaller seed");
-  return toml::table{{"seed", static_cast<std::int64_t>(c.seed)},
-                     {"steps", c.steps},
-                     {"micro_batches", c.micro_batches},
-                     {"stages", list_of(c.stages, number)},
-                     {"worlds", list_of(c.worlds, itself)},
-                     {"grids", list_of(c.grids, itself)},
-                     {"orders", list_of(c.orders, named)},
-                     {"layouts", list_of(c.layouts, named)},
-                     {"grad_sums", list_of(c.grad_sums, named)},
-                     {"instances", c.instances},
-                     {"persistent_numel", c.persistent_numel},
-                     {"overlap", c.overlap},
-                     {"dtypes", list_of(c.dtypes, named)},
-                     {"bucket_numels", list_of(c.bucket_numels, number)},
-                     {"omp_threads", list_of(c.omp_threads, number)},
-                     {"initial_state", c.initial_state == InitialState::zero ? "zero" : "seeded"},
-                     {"overflow_step", c.overflow_step},
-                     {"overflow_tensor", c.overflow_tensor},
-                     {"idle_tensors", c.idle_tensors},
-                     {"loss_reduction", named(c.loss_reduction)},
-                     {"on_nonfinite", named(c.on_nonfinite)},
-                     {"missing_grad", named(c.missing_grad)},
-                     {"param_rounding", named(c.param_rounding)},
-                     {"text", c.text},
-                     {"comm_timeout_s", c.comm_timeout_s}};
+  return {{"seed", static_cast<std::int64_t>(c.seed)},
+          {"steps", c.steps},
+          {"micro_batches", c.micro_batches},
+          {"stages", list_of(c.stages, number)},
+          {"worlds", list_of(c.worlds, itself)},
+          {"grids", list_of(c.grids, itself)},
+          {"orders", list_of(c.orders, named)},
+          {"layouts", list_of(c.layouts, named)},
+          {"grad_sums", list_of(c.grad_sums, named)},
+          {"instances", c.instances},
+          {"persistent_numel", c.persistent_numel},
+          {"overlap", c.overlap},
+          {"dtypes", list_of(c.dtypes, named)},
+          {"bucket_numels", list_of(c.bucket_numels, number)},
+          {"omp_threads", list_of(c.omp_threads, number)},
+          {"initial_state", c.initial_state == InitialState::zero ? "zero" : "seeded"},
+          {"overflow_step", c.overflow_step},
+          {"overflow_tensor", c.overflow_tensor},
+          {"idle_tensors", c.idle_tensors},
+          {"loss_reduction", named(c.loss_reduction)},
+          {"on_nonfinite", named(c.on_nonfinite)},
+          {"missing_grad", named(c.missing_grad)},
+          {"param_rounding", named(c.param_rounding)},
+          {"text", c.text},
+          {"comm_timeout_s", c.comm_timeout_s}};
 }
 
-toml::table optimizer_table(const OptimizerHyper& o) {
-  return toml::table{{"rule", named(o.rule)},
-                     {"lr", o.lr},
-                     {"beta1", static_cast<double>(o.beta1)},
-                     {"beta2", static_cast<double>(o.beta2)},
-                     {"eps", o.eps},
-                     {"weight_decay", o.weight_decay},
-                     {"bias_correction", o.bias_correction},
-                     {"amsgrad", o.amsgrad},
-                     {"maximize", o.maximize},
-                     {"momentum", o.momentum},
-                     {"dampening", o.dampening},
-                     {"nesterov", o.nesterov},
-                     {"norm", named(o.norm)},
-                     {"clip_value", o.clip_value.value_or(0)},
-                     {"max_norm", o.max_norm.value_or(0)}};
+Json optimizer_table(const OptimizerHyper& o) {
+  return {{"rule", named(o.rule)},
+          {"lr", o.lr},
+          {"beta1", static_cast<double>(o.beta1)},
+          {"beta2", static_cast<double>(o.beta2)},
+          {"eps", o.eps},
+          {"weight_decay", o.weight_decay},
+          {"bias_correction", o.bias_correction},
+          {"amsgrad", o.amsgrad},
+          {"maximize", o.maximize},
+          {"momentum", o.momentum},
+          {"dampening", o.dampening},
+          {"nesterov", o.nesterov},
+          {"norm", named(o.norm)},
+          {"clip_value", o.clip_value.value_or(0)},
+          {"max_norm", o.max_norm.value_or(0)}};
 }
 
-toml::table scaler_table(const LossScalerConfig& s) {
+Json scaler_table(const LossScalerConfig& s) {
   const char* kind = s.kind == LossScalerKind::dynamic    ? "dynamic"
                      : s.kind == LossScalerKind::constant ? "constant"
                                                           : "none";
-  return toml::table{{"kind", kind},
-                     {"initial_loss_scale", std::ldexp(1.0, s.log2_initial)},
-                     {"growth_factor", std::ldexp(1.0, s.log2_growth)},
-                     {"backoff_factor", std::ldexp(1.0, -s.log2_backoff)},
-                     {"min_loss_scale", std::ldexp(1.0, s.log2_min)},
-                     {"max_loss_scale", std::ldexp(1.0, s.log2_max)},
-                     {"growth_interval", s.growth_interval},
-                     {"hysteresis", s.hysteresis},
-                     {"hysteresis_refill", s.refill == HysteresisRefill::growth ? "growth" : "good_step"}};
+  return {{"kind", kind},
+          {"initial_loss_scale", std::ldexp(1.0, s.log2_initial)},
+          {"growth_factor", std::ldexp(1.0, s.log2_growth)},
+          {"backoff_factor", std::ldexp(1.0, -s.log2_backoff)},
+          {"min_loss_scale", std::ldexp(1.0, s.log2_min)},
+          {"max_loss_scale", std::ldexp(1.0, s.log2_max)},
+          {"growth_interval", s.growth_interval},
+          {"hysteresis", s.hysteresis},
+          {"hysteresis_refill", s.refill == HysteresisRefill::growth ? "growth" : "good_step"}};
 }
 
-toml::table schedule_table(const ScheduleConfig& s) {
-  return toml::table{{"unit", named(s.unit)},
-                     {"first_is_zero", s.first_is_zero},
-                     {"warmup", s.warmup},
-                     {"warmup_init_lr", s.warmup_init_lr},
-                     {"decay", named(s.decay)},
-                     {"decay_end", s.decay_end},
-                     {"min_lr", s.min_lr},
-                     {"wsd_decay", s.wsd_decay},
-                     {"wsd_shape", named(s.wsd_shape)},
-                     {"weight_decay_ramp", named(s.weight_decay_ramp)},
-                     {"weight_decay_begin", s.weight_decay_begin},
-                     {"weight_decay_end", s.weight_decay_end}};
+Json schedule_table(const ScheduleConfig& s) {
+  return {{"unit", named(s.unit)},
+          {"first_is_zero", s.first_is_zero},
+          {"warmup", s.warmup},
+          {"warmup_init_lr", s.warmup_init_lr},
+          {"decay", named(s.decay)},
+          {"decay_end", s.decay_end},
+          {"min_lr", s.min_lr},
+          {"wsd_decay", s.wsd_decay},
+          {"wsd_shape", named(s.wsd_shape)},
+          {"weight_decay_ramp", named(s.weight_decay_ramp)},
+          {"weight_decay_begin", s.weight_decay_begin},
+          {"weight_decay_end", s.weight_decay_end}};
 }
 
-toml::table group_table(const GroupRule& g) {
-  toml::table table{{"name", g.name},
-                    {"match", list_of(g.match, itself)},
-                    {"vectors", g.vectors},
-                    {"lr_mult", g.lr_mult},
-                    {"weight_decay_mult", g.weight_decay_mult}};
-  if (g.lr) table.insert("lr", *g.lr);
-  if (g.min_lr) table.insert("min_lr", *g.min_lr);
+Json group_table(const GroupRule& g) {
+  Json table = {{"name", g.name},
+                {"match", list_of(g.match, itself)},
+                {"vectors", g.vectors},
+                {"lr_mult", g.lr_mult},
+                {"weight_decay_mult", g.weight_decay_mult}};
+  if (g.lr) table["lr"] = *g.lr;
+  if (g.min_lr) table["min_lr"] = *g.min_lr;
   return table;
 }
 
@@ -112,19 +113,17 @@ toml::table group_table(const GroupRule& g) {
 
 std::string to_toml(const RunConfig& config) {
   const ModelConfig& m = config.model;
-  const toml::table all{{"run", run_table(config)},
-                        {"model", toml::table{{"layers", m.layers},
-                                              {"width", m.width},
-                                              {"heads", m.heads},
-                                              {"hidden", m.hidden},
-                                              {"context", m.context}}},
-                        {"optimizer", optimizer_table(config.optimizer)},
-                        {"loss_scaler", scaler_table(config.scaler)},
-                        {"schedule", schedule_table(config.schedule)},
-                        {"param_group", list_of(config.param_groups, group_table)}};
-  std::ostringstream text;
-  text << all << "\n";
-  return text.str();
+  const Json all = {{"run", run_table(config)},
+                    {"model", Json{{"layers", m.layers},
+                                   {"width", m.width},
+                                   {"heads", m.heads},
+                                   {"hidden", m.hidden},
+                                   {"context", m.context}}},
+                    {"optimizer", optimizer_table(config.optimizer)},
+                    {"loss_scaler", scaler_table(config.scaler)},
+                    {"schedule", schedule_table(config.schedule)},
+                    {"param_group", list_of(config.param_groups, group_table)}};
+  return toml_text(all);
 }
 
 }  // namespace zeroproof

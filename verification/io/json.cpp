@@ -7,18 +7,16 @@
 
 namespace zeroproof {
 
-using Library = nlohmann::ordered_json;
-
 /// What a value holds that is more than a number.
 struct Json::Content {
   std::string text;
   std::vector<Json> items;
   std::vector<Member> members;
-
-  static Library library_value(const Json& json);
 };
 
 namespace {
+
+using Library = nlohmann::ordered_json;
 
 constexpr std::size_t most_levels =
     100;  // values are freed level by level, so deeper ones could exhaust the stack
@@ -103,28 +101,26 @@ class Builder final : public JsonEvents {
   std::vector<Level> levels_;
 };
 
-}  // namespace
-
-Library Json::Content::library_value(const Json& json) {
-  switch (json.kind_) {
-    case Kind::null:
+Library library_value(const Json& json) {
+  switch (json.kind()) {
+    case Json::Kind::null:
       break;
-    case Kind::boolean:
-      return json.number_.boolean;
-    case Kind::integer:
-      return json.number_.integer;
-    case Kind::natural:
-      return json.number_.natural;
-    case Kind::real:
-      return json.number_.real;
-    case Kind::text:
-      return json.content_->text;
-    case Kind::array: {
+    case Json::Kind::boolean:
+      return json.get<bool>();
+    case Json::Kind::integer:
+      return json.get<std::int64_t>();
+    case Json::Kind::natural:
+      return json.get<std::uint64_t>();
+    case Json::Kind::real:
+      return json.get<double>();
+    case Json::Kind::text:
+      return json.get<std::string>();
+    case Json::Kind::array: {
       Library list = Library::array();
       for (const Json& item : json) list.push_back(library_value(item));
       return list;
     }
-    case Kind::object: {
+    case Json::Kind::object: {
       Library members = Library::object();
       for (const auto& [name, value] : json.members()) members[name] = library_value(value);
       return members;
@@ -132,6 +128,8 @@ Library Json::Content::library_value(const Json& json) {
   }
   return nullptr;
 }
+
+}  // namespace
 
 Json::Json(std::string text) : kind_(Kind::text) { own().text = std::move(text); }
 
@@ -168,7 +166,7 @@ Json Json::parse(std::string_view text) {
 }
 
 std::string Json::dump(int indent) const {
-  return Content::library_value(*this).dump(indent, ' ', false, Library::error_handler_t::replace);
+  return library_value(*this).dump(indent, ' ', false, Library::error_handler_t::replace);
 }
 
 void Json::push_back(Json item) {

@@ -36,6 +36,7 @@ concept JsonReadable = (std::is_arithmetic_v<Value> && !std::is_same_v<Value, ch
 /// until one of them is changed.
 class Json {
  public:
+  enum class Kind : std::uint8_t { null, boolean, integer, natural, real, text, array, object };
   struct Member;
 
   Json() = default;
@@ -74,6 +75,7 @@ class Json {
   void push_back(Json item);
   Json& operator[](std::string_view key);
 
+  Kind kind() const { return kind_; }
   bool is_null() const { return kind_ == Kind::null; }
   bool contains(std::string_view key) const { return find(key) != nullptr; }
   /// Errors: JsonError, no object, or one without that member.
@@ -107,7 +109,6 @@ class Json {
   }
 
  private:
-  enum class Kind : std::uint8_t { null, boolean, integer, natural, real, text, array, object };
   struct Content;
 
   const char* kind_name() const;

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#define TOML_EXCEPTIONS 1
-#include <toml++/toml.h>
-
 #include "common/base/error.hpp"
 #include "verification/config/nearest.hpp"
+#include "verification/config/toml.hpp"
 #include "verification/io/safetensors_types.hpp"
 #include "verification/plan/model.hpp"
 
@@ -23,15 +21,14 @@ struct Entry {
   std::int64_t repeat = 0;  ///< 0: once, without a number
 };
 
-[[noreturn]] void reject(const std::string& file, const toml::node& node, const std::string& problem,
+[[noreturn]] void reject(const std::string& file, const TomlNode& node, const std::string& problem,
                          const std::string& why, const std::string& remedy) {
-  fail(ErrorCode::config, file + ":" + std::to_string(node.source().begin.line) + ": " + problem, why,
-       remedy);
+  fail(ErrorCode::config, file + ":" + std::to_string(node.line()) + ": " + problem, why, remedy);
 }
 
-std::int64_t integer(const std::string& file, const toml::node& node, const std::string& key,
-                     std::int64_t low, std::int64_t high) {
-  const std::optional<std::int64_t> value = node.value_exact<std::int64_t>();
+std::int64_t integer(const std::string& file, const TomlNode& node, const std::string& key, std::int64_t low,
+                     std::int64_t high) {
+  const std::optional<std::int64_t> value = node.integer();
   if (!value || *value < low || *value > high) {
     reject(file, node, key + " is not an integer from " + std::to_string(low) + " to " + std::to_string(high),
            "sizes are counted from it", "write such a number");
@@ -39,42 +36,41 @@ std::int64_t integer(const std::string& file, const toml::node& node, const std:
   return *value;
 }
 
-std::vector<std::int64_t> read_shape(const std::string& file, const toml::node& node) {
-  const toml::array* array = node.as_array();
-  if (array == nullptr || static_cast<std::int64_t>(array->size()) > most_dimensions) {
+std::vector<std::int64_t> read_shape(const std::string& file, const TomlNode& node) {
+  const std::vector<TomlNode> dimensions = node.items();
+  if (!node.is_list() || static_cast<std::int64_t>(dimensions.size()) > most_dimensions) {
     reject(file, node, "shape is no list of dimensions", "a tensor's elements are counted from them",
            "write a list such as [768, 3072], or [] for one element");
   }
   std::vector<std::int64_t> shape;
-  for (const toml::node& item : *array) {
+  for (const TomlNode& item : dimensions) {
     shape.push_back(integer(file, item, "a dimension of shape", 0, std::int64_t{1} << 53));
   }
   return shape;
 }
 
-Entry read_entry(const std::string& file, const toml::table& table) {
+Entry read_entry(const std::string& file, const TomlNode& table) {
   static const std::vector<std::string> keys = {"name", "shape", "tp", "repeat"};
-  for (const auto& [key, node] : table) {
-    const std::string text(key.str());
-    if (std::find(keys.begin(), keys.end(), text) != keys.end()) continue;
-    reject(file, node, "key " + shown_name(text) + " is unknown", "it would have no effect",
-           suggestion(text, keys));
+  for (const auto& [key, node] : table.members()) {
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    reject(file, node, "key " + shown_name(key) + " is unknown", "it would have no effect",
+           suggestion(key, keys));
   }
   Entry entry;
-  const toml::node* name = table.get("name");
-  const toml::node* shape = table.get("shape");
-  if (name == nullptr || shape == nullptr || !name->is_string()) {
+  const std::optional<TomlNode> name = table.member("name");
+  const std::optional<TomlNode> shape = table.member("shape");
+  if (!name || !shape || !name->text()) {
     reject(file, table, "a tensor has no name or no shape", "both are needed to place it",
            "write name = \"...\" and shape = [...]");
   }
-  entry.tensor.spec.name = name->value_or(std::string());
+  entry.tensor.spec.name = *name->text();
   const std::string problem = safetensors_name_problem(entry.tensor.spec.name);
   if (!problem.empty()) {
     reject(file, *name, "the name " + shown_name(entry.tensor.spec.name) + " cannot be used: " + problem,
            "reports name tensors", "choose another name");
   }
   entry.tensor.spec.shape = read_shape(file, *shape);
-  if (const toml::node* repeat = table.get("repeat")) {
+  if (const std::optional<TomlNode> repeat = table.member("repeat")) {
     entry.repeat = integer(file, *repeat, "repeat", 1, most_tensors);
   }
   if ((entry.tensor.spec.name.find(placeholder) != std::string::npos) != (entry.repeat > 0)) {
@@ -82,7 +78,7 @@ Entry read_entry(const std::string& file, const toml::table& table) {
            "a repeated tensor needs a number in its name, others have none",
            "write {i} in the name and repeat = N, or neither");
   }
-  if (const toml::node* cut = table.get("tp")) {
+  if (const std::optional<TomlNode> cut = table.member("tp")) {
     const auto rank = static_cast<std::int64_t>(entry.tensor.spec.shape.size());
     if (rank == 0)
       reject(file, *cut, "tp cuts a tensor without dimensions", "there is nothing to cut", "leave tp out");
@@ -113,34 +109,37 @@ void append(const std::vector<Entry>& group, const std::string& file, PlannedMod
   }
 }
 
+TomlFile parse(const std::string& text, const std::string& file_name) {
+  try {
+    return TomlFile(text, file_name);
+  } catch (const TomlError& error) {
+    fail(ErrorCode::config, file_name + ":" + std::to_string(error.line) + ": this is no TOML", error.what(),
+         "correct the line");
+  }
+}
+
 }  // namespace
 
 PlannedModel parse_model_toml(const std::string& text, const std::string& file_name) {
-  toml::table root;
-  try {
-    root = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    fail(ErrorCode::config, file_name + ":" + std::to_string(error.source().begin.line) + ": this is no TOML",
-         std::string(error.description()), "correct the line");
-  }
-  const toml::array* list = nullptr;
-  for (const auto& [key, node] : root) {
-    if (key.str() == "tensor") list = node.as_array();
-    if (key.str() != "tensor" || list == nullptr) {
-      reject(file_name, node, "key " + shown_name(std::string(key.str())) + " is no list of tensors",
+  const TomlFile file = parse(text, file_name);
+  std::vector<TomlNode> list;
+  for (const auto& [key, node] : file.root().members()) {
+    if (key == "tensor") list = node.items();
+    if (key != "tensor" || !node.is_list()) {
+      reject(file_name, node, "key " + shown_name(key) + " is no list of tensors",
              "a description holds nothing else", "write [[tensor]] above every tensor");
     }
   }
-  ZP_CHECK(list != nullptr && !list->empty(), ErrorCode::config, file_name + " describes no tensor",
+  ZP_CHECK(!list.empty(), ErrorCode::config, file_name + " describes no tensor",
            "there is nothing to plan for", "write [[tensor]] with name and shape");
   PlannedModel model{file_name, {}, true};
   std::vector<Entry> group;  // neighbours that are repeated together
-  for (const toml::node& node : *list) {
+  for (const TomlNode& node : list) {
     if (!node.is_table()) {
       reject(file_name, node, "an entry of tensor is no table", "a tensor has a name and a shape",
              "write [[tensor]] above every tensor");
     }
-    Entry entry = read_entry(file_name, *node.as_table());
+    Entry entry = read_entry(file_name, node);
     if (!group.empty() && (group.front().repeat == 0 || group.front().repeat != entry.repeat)) {
       append(group, file_name, model);
       group.clear();
