@@ -18,6 +18,7 @@ if [ "$1" = --foreign ]; then
   only 'mpi\.h' 'common/comm/mpi_|verification/bench/ranks/mpi_library'
   only 'omp\.h' 'cuda/'
   # whatever takes seconds to read is read by one source (benchmarks bring their own)
+  only 'CLI/' 'verification/cli/command_set\.cpp|verification/bench/'
   only 'toml\+\+' 'verification/config/toml\.cpp'
   only 'nlohmann/' 'verification/io/json\.cpp|verification/bench/'
   only 'fmt/' 'verification/report/format\.|verification/bench/'

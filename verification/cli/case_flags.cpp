@@ -113,57 +113,53 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
 
 }  // namespace
 
-std::shared_ptr<CaseFlags> add_case_flags(CLI::App& command) {
+std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   auto flags = std::make_shared<CaseFlags>();
-  command.add_option(
+  command.words(
       "pattern", flags->patterns,
       "case ids, or patterns with * and ?; a word without them matches any id that contains it. "
       "'op/*' compares single operations, 'lbfgs/*' runs of L-BFGS, 'controls/*' tries legal differences "
       "(default: all cases of byte_gpt)");
-  const auto list = [&](const char* flag, std::vector<std::string>& target, const char* help) {
-    command.add_option(flag, target, help)->delimiter(',');
-  };
-  list("--recipe", flags->recipes,
-       "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes)");
-  list("--twin", flags->twins, "host, host-fused, device (default: all that run here)");
-  list("--mode", flags->modes, "lockstep, free (default: host lockstep, host-fused free)");
-  list("--world", flags->worlds, "self, threads:N, mpi:N");
-  list("--stage", flags->stages, "ZeRO stages 0, 1, 2, 3");
-  list("--dtype", flags->dtypes, "parameter dtype: bf16, fp16, fp32");
-  list("--bucket", flags->buckets, "bucket sizes in elements, multiples of 1024");
-  list("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
-  list("--order", flags->orders, "who computes which micro-batch: by_stage, contiguous, strided");
-  list("--layout", flags->layouts,
-       "who owns what: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy (others than "
-       "contract need a "
-       "norm other than chunk1024)");
-  list("--sum", flags->grad_sums, "how leaves are added: tree, binned, native (judged by bounds)");
-  list("--grid", flags->grids,
-       "data x context x tensor parallel ranks, as in 2x1x4 (tensor parallel: as --layout)");
-  command.add_option("--instances", flags->instances, "optimizer instances, each with a state of its own");
-  command.add_option("--persistent", flags->persistent_numel,
-                     "stage 3: tensors of at most this many elements stay whole on every rank");
-  command.add_flag("--overlap", flags->overlap, "communicate while layers compute");
-  command.add_option("--norm", flags->norm, "form of the global norm: chunk1024, exact, inf, one");
-  command.add_option(
-      "--max-norm", flags->max_norm,
-      "gradients are scaled down to this global norm, whatever the recipe says; 0 never clips");
-  command.add_option("--config", flags->config_file,
-                     "TOML settings (verification/config/defaults.toml shows all)");
-  command.add_option("--text", flags->text,
-                     "file to train on (default: the project's notes as they were once, which never change)");
-  command.add_option("--gradients", flags->gradients,
-                     "safetensors file of recorded gradients to use instead (verification/cli/README.md, "
-                     "\"Your own gradients\")");
-  command.add_option("--seed", flags->seed, "seed of first parameters and data order");
-  command.add_option("--steps", flags->steps, "training steps");
-  command.add_option("--micro-batches", flags->micro_batches, "micro-batches per step, over all ranks");
-  command.add_option("--comm-timeout", flags->comm_timeout, "seconds ranks wait for each other");
-  command.add_option("--hostfile", flags->hostfile,
-                     "host file for mpirun, which starts the ranks of mpi:N worlds (default: ZP_HOSTFILE)");
-  command.add_flag("--oversubscribe", flags->oversubscribe,
-                   "allow worlds mpi:N of more than 4 ranks per core");
-  command.add_option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
+  command.list("--recipe", flags->recipes,
+               "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes)");
+  command.list("--twin", flags->twins, "host, host-fused, device (default: all that run here)");
+  command.list("--mode", flags->modes, "lockstep, free (default: host lockstep, host-fused free)");
+  command.list("--world", flags->worlds, "self, threads:N, mpi:N");
+  command.list("--stage", flags->stages, "ZeRO stages 0, 1, 2, 3");
+  command.list("--dtype", flags->dtypes, "parameter dtype: bf16, fp16, fp32");
+  command.list("--bucket", flags->buckets, "bucket sizes in elements, multiples of 1024");
+  command.list("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
+  command.list("--order", flags->orders, "who computes which micro-batch: by_stage, contiguous, strided");
+  command.list(
+      "--layout", flags->layouts,
+      "who owns what: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy (others than "
+      "contract need a "
+      "norm other than chunk1024)");
+  command.list("--sum", flags->grad_sums, "how leaves are added: tree, binned, native (judged by bounds)");
+  command.list("--grid", flags->grids,
+               "data x context x tensor parallel ranks, as in 2x1x4 (tensor parallel: as --layout)");
+  command.option("--instances", flags->instances, "optimizer instances, each with a state of its own");
+  command.option("--persistent", flags->persistent_numel,
+                 "stage 3: tensors of at most this many elements stay whole on every rank");
+  command.flag("--overlap", flags->overlap, "communicate while layers compute");
+  command.option("--norm", flags->norm, "form of the global norm: chunk1024, exact, inf, one");
+  command.option("--max-norm", flags->max_norm,
+                 "gradients are scaled down to this global norm, whatever the recipe says; 0 never clips");
+  command.option("--config", flags->config_file,
+                 "TOML settings (verification/config/defaults.toml shows all)");
+  command.option("--text", flags->text,
+                 "file to train on (default: the project's notes as they were once, which never change)");
+  command.option("--gradients", flags->gradients,
+                 "safetensors file of recorded gradients to use instead (verification/cli/README.md, "
+                 "\"Your own gradients\")");
+  command.option("--seed", flags->seed, "seed of first parameters and data order");
+  command.option("--steps", flags->steps, "training steps");
+  command.option("--micro-batches", flags->micro_batches, "micro-batches per step, over all ranks");
+  command.option("--comm-timeout", flags->comm_timeout, "seconds ranks wait for each other");
+  command.option("--hostfile", flags->hostfile,
+                 "host file for mpirun, which starts the ranks of mpi:N worlds (default: ZP_HOSTFILE)");
+  command.flag("--oversubscribe", flags->oversubscribe, "allow worlds mpi:N of more than 4 ranks per core");
+  command.option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
   return flags;
 }
 

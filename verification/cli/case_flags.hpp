@@ -1,12 +1,13 @@
 #pragma once
 // The flags that choose cases and settings, shared by verify and list.
 
-#include <CLI/CLI.hpp>
-
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "verification/case/run_plan.hpp"
 #include "verification/case/run_report.hpp"
+#include "verification/cli/command_set.hpp"
 
 namespace zeroproof::verification {
 
@@ -22,7 +23,7 @@ struct CaseFlags {
 };
 
 /// Registers the flags on a subcommand.
-std::shared_ptr<CaseFlags> add_case_flags(CLI::App& command);
+std::shared_ptr<CaseFlags> add_case_flags(const Command& command);
 
 /// Errors (ErrorCode::config): a value that is no number, or names nothing.
 VerifyOptions options_from(const CaseFlags& flags);

@@ -1,26 +1,23 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-
-#include <functional>
 #include <string>
 #include <string_view>
 
 #include "common/base/span.hpp"
+#include "verification/cli/command_set.hpp"
 
 namespace zeroproof::verification {
 
-/// Each adds one subcommand; when the user chose it, `chosen` becomes the function that runs it and gives the
-/// exit code.
-void add_verify(CLI::App& app, std::function<int()>& chosen);
-void add_list(CLI::App& app, std::function<int()>& chosen);
-void add_record(CLI::App& app, std::function<int()>& chosen);
-void add_doctor(CLI::App& app, std::function<int()>& chosen);
-void add_faults(CLI::App& app, std::function<int()>& chosen);
-void add_explain(CLI::App& app, std::function<int()>& chosen);
-void add_replay(CLI::App& app, std::function<int()>& chosen);
-void add_plan(CLI::App& app, std::function<int()>& chosen);
-void add_trace(CLI::App& app, std::function<int()>& chosen);
+/// Each adds one subcommand.
+void add_verify(CommandSet& commands);
+void add_list(CommandSet& commands);
+void add_record(CommandSet& commands);
+void add_doctor(CommandSet& commands);
+void add_faults(CommandSet& commands);
+void add_explain(CommandSet& commands);
+void add_replay(CommandSet& commands);
+void add_plan(CommandSet& commands);
+void add_trace(CommandSet& commands);
 
 /// "adamw, adam, sgd, ...": the names of a choice, for the text of a flag.
 inline std::string listed(Span<const std::string_view> names) {

@@ -163,21 +163,19 @@ int explain(const std::string& what) {
 
 }  // namespace
 
-void add_explain(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* command = app.add_subcommand("explain",
-                                         "what the contract says of an operation, phase, stage, rule or "
-                                         "label, and what a fault does (no name: all of them)");
+void add_explain(CommandSet& commands) {
+  const Command command = commands.add("explain",
+                                       "what the contract says of an operation, phase, stage, rule or "
+                                       "label, and what a fault does (no name: all of them)");
   const auto words = std::make_shared<std::vector<std::string>>();
-  command->add_option(
+  command.words(
       "name", *words,
       "an operation (adamw_update), a phase (update), lbfgs, a stage (stage2), a rule (R12), a label "
       "(ZeRO:local) or a fault (double-unscale)");
-  command->callback([words, &chosen] {
-    chosen = [words] {
-      std::string what;
-      for (const std::string& word : *words) what += (what.empty() ? "" : " ") + word;
-      return explain(what);
-    };
+  command.runs([words] {
+    std::string what;
+    for (const std::string& word : *words) what += (what.empty() ? "" : " ") + word;
+    return explain(what);
   });
 }
 

@@ -22,16 +22,15 @@ int faults(const std::vector<std::string>& patterns, bool json) {
 
 }  // namespace
 
-void add_faults(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* command = app.add_subcommand(
+void add_faults(CommandSet& commands) {
+  const Command command = commands.add(
       "faults",
       "plant real bugs into production and say which are caught, and how exactly (zeroproof-faults only)");
   const auto patterns = std::make_shared<std::vector<std::string>>();
   const auto json = std::make_shared<bool>(false);
-  command->add_option("pattern", *patterns, "fault ids, or patterns with * and ? (default: every fault)");
-  command->add_flag("--json", *json, "print JSON instead of the table");
-  command->callback(
-      [patterns, json, &chosen] { chosen = [patterns, json] { return faults(*patterns, *json); }; });
+  command.words("pattern", *patterns, "fault ids, or patterns with * and ? (default: every fault)");
+  command.flag("--json", *json, "print JSON instead of the table");
+  command.runs([patterns, json] { return faults(*patterns, *json); });
 }
 
 }  // namespace zeroproof::verification

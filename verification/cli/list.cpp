@@ -57,17 +57,15 @@ int list(const CaseFlags& flags, bool faults, bool with_recipes) {
 
 }  // namespace
 
-void add_list(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* command =
-      app.add_subcommand("list", "print the ids of the cases a verify with the same flags would run");
-  const std::shared_ptr<CaseFlags> flags = add_case_flags(*command);
+void add_list(CommandSet& commands) {
+  const Command command =
+      commands.add("list", "print the ids of the cases a verify with the same flags would run");
+  const std::shared_ptr<CaseFlags> flags = add_case_flags(command);
   const auto faults = std::make_shared<bool>(false);
   const auto with_recipes = std::make_shared<bool>(false);
-  command->add_flag("--recipes", *with_recipes, "print the variations of the step instead");
-  command->add_flag("--faults", *faults, "print the faults that can be planted instead");
-  command->callback([flags, faults, with_recipes, &chosen] {
-    chosen = [flags, faults, with_recipes] { return list(*flags, *faults, *with_recipes); };
-  });
+  command.flag("--recipes", *with_recipes, "print the variations of the step instead");
+  command.flag("--faults", *faults, "print the faults that can be planted instead");
+  command.runs([flags, faults, with_recipes] { return list(*flags, *faults, *with_recipes); });
 }
 
 }  // namespace zeroproof::verification

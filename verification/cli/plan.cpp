@@ -110,16 +110,15 @@ int run_plan(const PlanFlags& flags) {
 
 }  // namespace
 
-void add_plan(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* command = app.add_subcommand("plan",
-                                         "bytes and messages of a step on any grid of ranks: this project's, "
-                                         "the papers', and figures in circulation");
+void add_plan(CommandSet& commands) {
+  const Command command = commands.add("plan",
+                                       "bytes and messages of a step on any grid of ranks: this project's, "
+                                       "the papers', and figures in circulation");
   const auto flags = std::make_shared<PlanFlags>();
   const auto option = [&](const char* flag, std::string& target, const std::string& help) {
-    command->add_option(flag, target, help);
+    command.option(flag, target, help);
   };
-  command->add_option("model", flags->model, "MODEL.toml, FILE.safetensors, byte_gpt or byte_gpt_tiny")
-      ->required();
+  command.required("model", flags->model, "MODEL.toml, FILE.safetensors, byte_gpt or byte_gpt_tiny");
   option("--grid", flags->grid, "data x context x tensor parallel ranks, at most 16384 (default: 1x1x1)");
   option("--world", flags->world, "ranks the grid must multiply out to");
   option("--stage", flags->stage, "ZeRO stage 0 to 3, or all (default)");
@@ -134,16 +133,14 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
   option("--bucket", flags->bucket, "elements reduced together, a multiple of 1024 (default: 262144)");
   option("--instances", flags->instances,
          "optimizer instances, each with its own copy of the state (default: 1)");
-  command
-      ->add_option("--count", flags->counts,
-                   "contract, zero-paper, deepspeed, claims; several with commas (default: contract)")
-      ->delimiter(',');
+  command.list("--count", flags->counts,
+               "contract, zero-paper, deepspeed, claims; several with commas (default: contract)");
   option("--alpha", flags->alpha, "microseconds per message (default: 5)");
   option("--beta", flags->beta, "GB/s a rank sends (default: 360)");
   option("--memory", flags->memory, "GB/s of a rank's memory (default: 4300)");
   option("--svg", flags->svg_file, "file for a picture: a bar per stage");
   option("--json", flags->json_file, "file for all numbers (schema zeroproof-plan/1)");
-  command->callback([flags, &chosen] { chosen = [flags] { return run_plan(*flags); }; });
+  command.runs([flags] { return run_plan(*flags); });
 }
 
 }  // namespace zeroproof::verification

@@ -29,22 +29,20 @@ int record(const RecordFlags& flags) {
 
 }  // namespace
 
-void add_record(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* command = app.add_subcommand(
+void add_record(CommandSet& commands) {
+  const Command command = commands.add(
       "record", "write the gradients of a workload to a safetensors file, for verify --gradients FILE");
   const auto flags = std::make_shared<RecordFlags>();
-  command->add_option("file", flags->file, "safetensors file to write")->required();
-  command->add_option("--workload", flags->workload, "byte_gpt, byte_gpt_tiny (default: byte_gpt)");
-  command->add_option("--dtype", flags->dtype,
-                      "parameter dtype the gradients are computed with (default: fp32)");
-  command->add_option("--config", flags->settings.config_file, "TOML settings");
-  command->add_option(
-      "--text", flags->settings.text,
-      "file to train on (default: the project's notes as they were once, which never change)");
-  command->add_option("--seed", flags->settings.seed, "seed of first parameters and data order");
-  command->add_option("--steps", flags->settings.steps, "training steps");
-  command->add_option("--micro-batches", flags->settings.micro_batches, "micro-batches per step");
-  command->callback([flags, &chosen] { chosen = [flags] { return record(*flags); }; });
+  command.required("file", flags->file, "safetensors file to write");
+  command.option("--workload", flags->workload, "byte_gpt, byte_gpt_tiny (default: byte_gpt)");
+  command.option("--dtype", flags->dtype, "parameter dtype the gradients are computed with (default: fp32)");
+  command.option("--config", flags->settings.config_file, "TOML settings");
+  command.option("--text", flags->settings.text,
+                 "file to train on (default: the project's notes as they were once, which never change)");
+  command.option("--seed", flags->settings.seed, "seed of first parameters and data order");
+  command.option("--steps", flags->settings.steps, "training steps");
+  command.option("--micro-batches", flags->settings.micro_batches, "micro-batches per step");
+  command.runs([flags] { return record(*flags); });
 }
 
 }  // namespace zeroproof::verification

@@ -75,28 +75,26 @@ int replay_id(VerifyRequest request, const std::string& id) {
 
 }  // namespace
 
-void add_replay(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* command = app.add_subcommand("replay", "run one case again, from its id or from a saved bundle");
+void add_replay(CommandSet& commands) {
+  const Command command = commands.add("replay", "run one case again, from its id or from a saved bundle");
   const auto request = std::make_shared<VerifyRequest>();
   const auto what = std::make_shared<std::string>();
-  command->add_option("what", *what, "a case id, or a bundle that verify --save-failing made")->required();
+  command.required("what", *what, "a case id, or a bundle that verify --save-failing made");
   CaseFlags& flags = request->cases;
-  command->add_option("--config", flags.config_file,
-                      "TOML settings of the run (ids only; bundles bring their own)");
-  command->add_option("--text", flags.text, "file the run trained on");
-  command->add_option("--gradients", flags.gradients, "safetensors file of recorded gradients the run used");
-  command->add_option("--seed", flags.seed, "seed of the run");
-  command->add_option("--steps", flags.steps, "training steps");
-  command->add_option("--micro-batches", flags.micro_batches, "micro-batches per step, over all ranks");
-  command->add_option("--comm-timeout", flags.comm_timeout, "seconds ranks wait for each other");
-  command->add_option("--fault", flags.fault, "plant a fault (only in build/zeroproof-faults)");
-  add_report_flags(*command, *request);
-  command->callback([request, what, &chosen] {
-    chosen = [request, what] {
-      std::error_code error;
-      const bool saved = std::filesystem::exists(*what, error);
-      return saved ? replay_bundle(*request, *what) : replay_id(*request, *what);
-    };
+  command.option("--config", flags.config_file,
+                 "TOML settings of the run (ids only; bundles bring their own)");
+  command.option("--text", flags.text, "file the run trained on");
+  command.option("--gradients", flags.gradients, "safetensors file of recorded gradients the run used");
+  command.option("--seed", flags.seed, "seed of the run");
+  command.option("--steps", flags.steps, "training steps");
+  command.option("--micro-batches", flags.micro_batches, "micro-batches per step, over all ranks");
+  command.option("--comm-timeout", flags.comm_timeout, "seconds ranks wait for each other");
+  command.option("--fault", flags.fault, "plant a fault (only in build/zeroproof-faults)");
+  add_report_flags(command, *request);
+  command.runs([request, what] {
+    std::error_code error;
+    const bool saved = std::filesystem::exists(*what, error);
+    return saved ? replay_bundle(*request, *what) : replay_id(*request, *what);
   });
 }
 

@@ -50,14 +50,13 @@ int nothing_matches(const VerifyOptions& options) {
   return 4;
 }
 
-void add_report_flags(CLI::App& command, VerifyRequest& request) {
-  command.add_option("--report", request.reports,
-                     "text, json:FILE, junit:FILE, or several with commas between (default: text)");
-  command.add_flag("--rows", request.rows,
-                   "a row for every case, step and buffer, besides what they come to");
-  command.add_flag("--strict", request.strict, "mistrusted cases count as failed");
-  command.add_option("--save-failing", request.save_failing,
-                     "folder that gets a bundle of every failing case, for zeroproof replay");
+void add_report_flags(const Command& command, VerifyRequest& request) {
+  command.words("--report", request.reports,
+                "text, json:FILE, junit:FILE, or several with commas between (default: text)");
+  command.flag("--rows", request.rows, "a row for every case, step and buffer, besides what they come to");
+  command.flag("--strict", request.strict, "mistrusted cases count as failed");
+  command.option("--save-failing", request.save_failing,
+                 "folder that gets a bundle of every failing case, for zeroproof replay");
 }
 
 int run_verify(const VerifyRequest& request, RunReport* result) {

@@ -14,7 +14,7 @@ struct VerifyRequest {
 };
 
 /// Registers --report, --strict, --rows and --save-failing.
-void add_report_flags(CLI::App& command, VerifyRequest& request);
+void add_report_flags(const Command& command, VerifyRequest& request);
 
 /// Says on standard error that nothing was selected, with the nearest name; returns the exit code.
 int nothing_matches(const VerifyOptions& options);

@@ -64,21 +64,20 @@ int run_trace(const TraceFlags& flags) {
 
 }  // namespace
 
-void add_trace(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* command = app.add_subcommand(
+void add_trace(CommandSet& commands) {
+  const Command command = commands.add(
       "trace",
       "one step of a model of 16 parameters: every value of every phase on every rank, who holds what, when");
   const auto flags = std::make_shared<TraceFlags>();
-  command->add_option("--stage", flags->stage, "ZeRO stage, 0 to 3 (default: 2)");
-  command->add_option("--world", flags->world, "ranks, as threads, 1 to 4 (default: 2)");
-  command->add_option("--micro-batches", flags->micro_batches,
-                      "micro-batches of the step, 1 to 16 (default: 4)");
-  command->add_option("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
-  command->add_option("--out", flags->folder,
-                      "folder for trace.txt, memory_map.txt and timeline.json, instead of printing");
-  command->add_option("--json", flags->json_file,
-                      "file for the timeline (Chrome trace events; ui.perfetto.dev opens it)");
-  command->callback([flags, &chosen] { chosen = [flags] { return run_trace(*flags); }; });
+  command.option("--stage", flags->stage, "ZeRO stage, 0 to 3 (default: 2)");
+  command.option("--world", flags->world, "ranks, as threads, 1 to 4 (default: 2)");
+  command.option("--micro-batches", flags->micro_batches, "micro-batches of the step, 1 to 16 (default: 4)");
+  command.option("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
+  command.option("--out", flags->folder,
+                 "folder for trace.txt, memory_map.txt and timeline.json, instead of printing");
+  command.option("--json", flags->json_file,
+                 "file for the timeline (Chrome trace events; ui.perfetto.dev opens it)");
+  command.runs([flags] { return run_trace(*flags); });
 }
 
 }  // namespace zeroproof::verification

@@ -3,18 +3,16 @@
 
 namespace zeroproof::verification {
 
-void add_verify(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* command = app.add_subcommand(
+void add_verify(CommandSet& commands) {
+  const Command command = commands.add(
       "verify",
       "run cases and compare production with the reference, phase by phase or one operation at a time");
   const auto request = std::make_shared<VerifyRequest>();
-  const std::shared_ptr<CaseFlags> flags = add_case_flags(*command);
-  add_report_flags(*command, *request);
-  command->callback([flags, request, &chosen] {
-    chosen = [flags, request] {
-      request->cases = *flags;
-      return run_verify(*request);
-    };
+  const std::shared_ptr<CaseFlags> flags = add_case_flags(command);
+  add_report_flags(command, *request);
+  command.runs([flags, request] {
+    request->cases = *flags;
+    return run_verify(*request);
   });
 }
 

@@ -36,11 +36,16 @@ std::string command_line(const DrawnConfig& config) {
 /// What verify says of a configuration, by the code a command line runs.
 Outcome verified(const DrawnConfig& config) {
   const TemporaryFolder folder;
-  std::vector<std::string> words = config.words;
+  std::vector<std::string> words = {"zeroproof", "verify"};
+  words.insert(words.end(), config.words.begin(), config.words.end());
   words.insert(words.end(), {"--config", folder.write("drawn.toml", config.toml)});
-  CLI::App app;
-  const std::shared_ptr<CaseFlags> flags = add_case_flags(app);
-  app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  CommandSet commands("zeroproof", "");
+  const Command verify = commands.add("verify", "");
+  const std::shared_ptr<CaseFlags> flags = add_case_flags(verify);
+  verify.runs([] { return 0; });
+  commands.run(static_cast<int>(argv.size()), argv.data());
   bool began = false;
   try {
     const VerifyOptions options = options_from(*flags);

@@ -1,0 +1,58 @@
+#pragma once
+// The subcommands of a program and their flags; only command_set.cpp reads the library that parses them, which takes
+// seconds wherever it is included.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace zeroproof::verification {
+
+/// A subcommand, while it is described. What is filled in must live until the program has run it.
+class Command {
+ public:
+  Command(CLI::App& app, std::function<int()>& chosen) : app_(app), chosen_(chosen) {}
+
+  /// A value after a flag, as in --seed 4; or by itself, if the name is no flag.
+  void option(const std::string& name, std::string& value, const std::string& help) const;
+  void required(const std::string& name, std::string& value, const std::string& help) const;
+  /// Any number of values.
+  void words(const std::string& name, std::vector<std::string>& values, const std::string& help) const;
+  /// Any number of values, also with commas between.
+  void list(const std::string& name, std::vector<std::string>& values, const std::string& help) const;
+  void flag(const std::string& name, bool& given, const std::string& help) const;
+
+  /// What is done when the user chose this subcommand; it returns the exit code.
+  void runs(const std::function<int()>& work) const;
+
+ private:
+  CLI::App& app_;
+  std::function<int()>& chosen_;
+};
+
+/// Every subcommand of a program.
+class CommandSet {
+ public:
+  CommandSet(const std::string& program, const std::string& version);
+  ~CommandSet();
+  CommandSet(const CommandSet&) = delete;
+  CommandSet& operator=(const CommandSet&) = delete;
+
+  Command add(const std::string& name, const std::string& help);
+
+  /// Fills in what was asked for and runs the subcommand; returns the exit code, 0 after --help and --version.
+  /// Errors (ErrorCode::config): words that cannot be understood, naming the nearest command or flag; whatever the
+  /// subcommand throws.
+  int run(int argc, char** argv);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+  std::function<int()> chosen_;
+};
+
+}  // namespace zeroproof::verification
