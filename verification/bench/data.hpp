@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "common/contracts/step_scalars.hpp"
-#include "verification/bench/huge_buffer.hpp"
-#include "verification/bench/worker_team.hpp"
+#include "verification/bench/measure/huge_buffer.hpp"
+#include "verification/bench/measure/worker_team.hpp"
 
 namespace zeroproof::verification::bench {
 

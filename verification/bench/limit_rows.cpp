@@ -2,7 +2,7 @@
 #include <string>
 
 #include "cuda/host/isa.hpp"
-#include "verification/bench/limit_loops.hpp"
+#include "verification/bench/measure/limit_loops.hpp"
 #include "verification/bench/suite.hpp"
 
 namespace zeroproof::verification::bench {

@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include "common/base/error.hpp"
+#include "verification/bench/measure/rounds.hpp"
 #include "verification/bench/report.hpp"
-#include "verification/bench/rounds.hpp"
 #include "verification/bench/suite.hpp"
 #include "verification/program/exit_code.hpp"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "verification/bench/machine.hpp"
+#include "verification/bench/measure/machine.hpp"
 #include "verification/bench/options.hpp"
 #include "verification/bench/suite.hpp"
 

@@ -9,8 +9,8 @@
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/host/isa.hpp"
 #include "cuda/host/update_twins.hpp"
-#include "verification/bench/format_span.hpp"
-#include "verification/bench/limit_loops.hpp"
+#include "verification/bench/measure/format_span.hpp"
+#include "verification/bench/measure/limit_loops.hpp"
 #include "verification/bench/suite.hpp"
 
 namespace zeroproof::verification::bench {

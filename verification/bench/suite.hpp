@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "verification/bench/data.hpp"
-#include "verification/bench/row.hpp"
-#include "verification/bench/worker_team.hpp"
+#include "verification/bench/measure/row.hpp"
+#include "verification/bench/measure/worker_team.hpp"
 
 namespace zeroproof::verification::bench {
 

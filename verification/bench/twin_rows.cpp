@@ -5,7 +5,7 @@
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/update_twins.hpp"
-#include "verification/bench/format_span.hpp"
+#include "verification/bench/measure/format_span.hpp"
 #include "verification/bench/suite.hpp"
 
 namespace zeroproof::verification::bench {

@@ -1,9 +1,9 @@
 #include <cstring>
 
 #include "common/base/digest.hpp"
-#include "verification/bench/ranks/contract_step.hpp"
+#include "verification/bench/measure/contract_step.hpp"
+#include "verification/bench/measure/values.hpp"
 #include "verification/bench/ranks/suite.hpp"
-#include "verification/bench/ranks/values.hpp"
 #include "verification/judge/native_bound.hpp"
 
 namespace zeroproof::verification::bench {
@@ -56,7 +56,8 @@ bool as_contract(const RankData& data, const ContractResult& wanted, const cuda:
 
 ContractResult on_rank_0(const RankData& data, std::int64_t micro_batches, std::int64_t steps, bool clips) {
   if (data.comm.rank() != 0) return {};
-  return contract_steps(data.numel, micro_batches, steps, clips);
+  const FlatLayout layout({{"weight", {data.numel}}});
+  return contract_steps({layout, micro_batches, micro_batches, steps, clips});
 }
 
 /// Leaves of a rank's shard, one at a time.

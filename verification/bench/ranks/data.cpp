@@ -5,7 +5,7 @@
 
 #include "common/base/error.hpp"
 #include "cuda/host/grad_sum.hpp"
-#include "verification/bench/ranks/values.hpp"
+#include "verification/bench/measure/values.hpp"
 
 namespace zeroproof::verification::bench {
 namespace {

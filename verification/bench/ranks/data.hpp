@@ -7,7 +7,7 @@
 #include "common/comm/communicator.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "cuda/host/window_step.hpp"
-#include "verification/bench/huge_buffer.hpp"
+#include "verification/bench/measure/huge_buffer.hpp"
 #include "verification/bench/ranks/mpi_library.hpp"
 
 namespace zeroproof::verification::bench {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
-#include "verification/bench/ranks/values.hpp"
+#include "verification/bench/measure/values.hpp"
 
 namespace zeroproof::verification::bench {
 
@@ -27,7 +27,7 @@ MessageStep::MessageStep(RankData& data)
   setup.comm = &data.comm;
   setup.stage = 1;
   setup.micro_batches = data.comm.world_size();
-  setup.hyper = rank_hyper(false);
+  setup.hyper = step_hyper(false);
   setup.scaler.kind = LossScalerKind::constant;
   setup.scaler.log2_initial = log2_loss_scale;
   optimizer_ = cuda::make_distributed_optimizer(setup, Space::host, true);

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "verification/bench/machine.hpp"
+#include "verification/bench/measure/machine.hpp"
+#include "verification/bench/measure/row.hpp"
 #include "verification/bench/ranks/options.hpp"
-#include "verification/bench/row.hpp"
 
 namespace zeroproof::verification::bench {
 

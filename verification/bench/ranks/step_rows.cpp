@@ -6,8 +6,8 @@
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/step_scalars.hpp"
 #include "cuda/host/stream_copy.hpp"
+#include "verification/bench/measure/values.hpp"
 #include "verification/bench/ranks/suite.hpp"
-#include "verification/bench/ranks/values.hpp"
 
 namespace zeroproof::verification::bench {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 namespace host = cuda::host;
 
 StepScalars next_scalars(RankState& state, bool clips, std::int64_t micro_batches) {
-  return host::step_scalars(rank_hyper(clips), steps_before + ++state.steps, log2_loss_scale, micro_batches);
+  return host::step_scalars(step_hyper(clips), steps_before + ++state.steps, log2_loss_scale, micro_batches);
 }
 
 TensorView bf16_view(Span<std::uint16_t> params) { return {params.data(), DType::bf16, numel(params)}; }
@@ -28,7 +28,7 @@ Span<std::uint16_t> own_part(const RankData& data, Span<std::uint16_t> params) {
 void library_step(RankData& data) {
   data.library.reduce_scatter(data.leaf.span(), data.scattered.span());
   const StepScalars scalars = next_scalars(data.scattered_state, false, data.comm.world_size());
-  host::fused_update({}, host::fused_options(rank_hyper(false)), scalars, 1, data.scattered.span(),
+  host::fused_update({}, host::fused_options(step_hyper(false)), scalars, 1, data.scattered.span(),
                      data.scattered_state.views(), bf16_view(own_part(data, data.scattered_params.span())));
   data.library.all_gather(data.scattered_params.span());
 }
@@ -36,14 +36,14 @@ void library_step(RankData& data) {
 void replicated_step(RankData& data) {
   data.library.all_reduce(data.leaf.span(), data.reduced.span());
   const StepScalars scalars = next_scalars(data.reduced_state, false, data.comm.world_size());
-  host::fused_update({}, host::fused_options(rank_hyper(false)), scalars, 1, data.reduced.span(),
+  host::fused_update({}, host::fused_options(step_hyper(false)), scalars, 1, data.reduced.span(),
                      data.reduced_state.views(), bf16_view(data.reduced_params.span()));
 }
 
 void window_step(const RankData& data, const WindowNodes& nodes, RankState& state, int copy) {
   nodes.window->fence();
   const Span<std::uint16_t> params = own_part(data, data.shared_params(copy));
-  host::FusedOptions options = host::fused_options(rank_hyper(false));
+  host::FusedOptions options = host::fused_options(step_hyper(false));
   options.stream = host::streams_past_caches(numel(params) * 2);
   host::window_update({}, *nodes.plan, options, next_scalars(state, false, nodes.micro_batches), 1,
                       nodes.nodes, state.views(), bf16_view(params));
@@ -77,7 +77,7 @@ void clipped_step(RankData& data) {
       host::window_reduce({}, *nodes.plan, scalars.inv_scale, nodes.nodes, data.clipped_sum.span(), limbs);
   limbs = sum_limbs(data.comm, limbs, found_inf);
   if (!found_inf) {
-    const OptimizerHyper hyper = rank_hyper(true);
+    const OptimizerHyper hyper = step_hyper(true);
     host::fused_update({}, host::fused_options(hyper), scalars,
                        host::clip_coef(host::grad_norm_finish(limbs), hyper.max_norm),
                        data.clipped_sum.span(), data.clipped_state.views(),

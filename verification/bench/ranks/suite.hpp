@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "verification/bench/measure/row.hpp"
 #include "verification/bench/ranks/data.hpp"
 #include "verification/bench/ranks/message_step.hpp"
-#include "verification/bench/row.hpp"
 
 namespace zeroproof::verification::bench {
 

@@ -1,4 +1,4 @@
-#include "verification/bench/machine.hpp"
+#include "verification/bench/measure/machine.hpp"
 
 #include <unistd.h>
 

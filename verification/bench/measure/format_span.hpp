@@ -1,6 +1,6 @@
 #pragma once
 
-#include "verification/bench/huge_buffer.hpp"
+#include "verification/bench/measure/huge_buffer.hpp"
 
 namespace zeroproof::verification::bench {
 

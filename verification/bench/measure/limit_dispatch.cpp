@@ -1,4 +1,4 @@
-#include "verification/bench/limit_loops.hpp"
+#include "verification/bench/measure/limit_loops.hpp"
 
 namespace zeroproof::verification::bench {
 

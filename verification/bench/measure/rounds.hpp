@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "verification/bench/row.hpp"
+#include "verification/bench/measure/row.hpp"
 
 namespace zeroproof::verification::bench {
 

@@ -1,4 +1,4 @@
-#include "verification/bench/ranks/values.hpp"
+#include "verification/bench/measure/values.hpp"
 
 #include "common/base/philox.hpp"
 
@@ -25,7 +25,7 @@ void fill_master(std::int64_t begin, Span<float> out) { fill(2, -0.1F, 0.1F, beg
 void fill_exp_avg(std::int64_t begin, Span<float> out) { fill(3, -0.01F, 0.01F, begin, out); }
 void fill_exp_avg_sq(std::int64_t begin, Span<float> out) { fill(4, 1e-6F, 1e-4F, begin, out); }
 
-OptimizerHyper rank_hyper(bool clips) {
+OptimizerHyper step_hyper(bool clips) {
   OptimizerHyper hyper;
   if (!clips) hyper.max_norm.reset();
   return hyper;

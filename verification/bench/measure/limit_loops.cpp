@@ -1,6 +1,6 @@
 // Compiled once per instruction set, with ZP_ISA_NAMESPACE naming the variant.
 
-#include "verification/bench/limit_loops.hpp"
+#include "verification/bench/measure/limit_loops.hpp"
 
 #if defined(__SSE2__)
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-#include "verification/bench/worker_team.hpp"
+#include "verification/bench/measure/worker_team.hpp"
 
 #include <algorithm>
 

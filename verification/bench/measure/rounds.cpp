@@ -1,4 +1,4 @@
-#include "verification/bench/rounds.hpp"
+#include "verification/bench/measure/rounds.hpp"
 
 #include <sys/resource.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The numbers every rank starts from, addressed by element: any rank can make any part of them.
+// The numbers a step starts from, addressed by element: any rank and any layout can make any part of them.
 
 #include <cstdint>
 
@@ -21,6 +21,6 @@ void fill_exp_avg(std::int64_t begin, Span<float> out);
 void fill_exp_avg_sq(std::int64_t begin, Span<float> out);
 
 /// AdamW; gradients are so large that a norm of 1 clips.
-OptimizerHyper rank_hyper(bool clips);
+OptimizerHyper step_hyper(bool clips);
 
 }  // namespace zeroproof::verification::bench

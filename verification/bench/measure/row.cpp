@@ -1,4 +1,4 @@
-#include "verification/bench/row.hpp"
+#include "verification/bench/measure/row.hpp"
 
 #include <algorithm>
 
