@@ -34,26 +34,42 @@ void check_record(const std::ofstream& file, const Options& options) {
            "name a file in a folder that exists and is yours");
 }
 
+/// Its memory is given back before the product's rows ask for theirs.
+void measure_kernels(const Options& options, WorkerTeam& team, Report& report) {
+  require_memory("the kernel rows", 70.0 * static_cast<double>(options.numel()), "--mib or --numel");
+  Data data(options.numel(), team);
+  add_twin_rows(report.rows, data, options.threads);
+  add_rule_rows(report.rows, data, options.threads);
+  add_step_rows(report.rows, data, team, options.threads, report.step);
+  add_reference_rows(report.rows, data);
+  add_limit_rows(report.rows, data, team);
+  measure(report.rows, options.kernel_rounds());
+  report.numel = data.numel;
+  report.machine = this_machine();  // with its memory, and how much of it lies in large pages
+  report.checks = check_bits(data, report.step);
+}
+
 int run(const Options& options) {
   std::ofstream record;
   if (!options.json.empty()) {
     record.open(options.json, std::ios::binary);
     check_record(record, options);  // before the long part
   }
-  WorkerTeam team(options.threads);
-  Data data(options.numel(), team);
   Report report;
-  add_twin_rows(report.rows, data, options.threads);
-  add_rule_rows(report.rows, data, options.threads);
-  add_step_rows(report.rows, data, team, options.threads, report.step);
-  add_reference_rows(report.rows, data);
-  add_limit_rows(report.rows, data, team);
-  measure(report.rows, options.rounds);
-
   report.options = options;
-  report.machine = this_machine();
-  report.numel = data.numel;
-  report.checks = check_bits(data, report.step);
+  WorkerTeam team(options.threads);
+  if (options.kernels()) measure_kernels(options, team, report);
+  if (options.product()) {
+    report.product = measure_products(options.product_cases(), options.product_rounds(), team, options.save);
+    for (const ProductResult& one : report.product)
+      report.checks.insert(report.checks.end(), one.checks.begin(), one.checks.end());
+  }
+  if (options.sweep) {
+    report.sweep = run_sweep(sweep_axes(options.product_numel(), options.bucket_numel, options.threads),
+                             options.sweep_passes(), team);
+    report.checks.insert(report.checks.end(), report.sweep.checks.begin(), report.sweep.checks.end());
+  }
+  if (!options.kernels()) report.machine = this_machine();
   std::fputs(to_text(report).c_str(), stdout);
   if (record.is_open()) {
     record << to_json(report) << std::flush;

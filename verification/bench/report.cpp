@@ -11,10 +11,19 @@ bool Report::ok() const {
 long Report::switches() const {
   long sum = 0;
   for (const Row& row : rows) sum += row.switches;
+  for (const ProductResult& one : product)
+    sum += one.step.switches + one.twins.switches + one.addition.switches;
   return sum;
 }
 
-bool Report::busy() const { return switches() * 2 > static_cast<long>(rows.size()) * options.rounds; }
+std::size_t Report::num_samples() const {
+  std::size_t sum = 0;
+  for (const Row& row : rows) sum += row.seconds.size();
+  for (const ProductResult& one : product) sum += 3 * one.step.seconds.size();
+  return sum;
+}
+
+bool Report::busy() const { return switches() * 2 > static_cast<long>(num_samples()); }
 
 double Report::speed_up_without_zero() const {
   const Row* fused = find(rows, "fused step");

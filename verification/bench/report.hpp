@@ -5,6 +5,8 @@
 
 #include "verification/bench/measure/machine.hpp"
 #include "verification/bench/options.hpp"
+#include "verification/bench/product/product_rows.hpp"
+#include "verification/bench/product/sweep.hpp"
 #include "verification/bench/suite.hpp"
 
 namespace zeroproof::verification::bench {
@@ -14,12 +16,15 @@ struct Report {
   Machine machine;
   std::int64_t numel = 0;
   std::vector<Row> rows;
+  std::vector<ProductResult> product;
+  Sweep sweep;
   std::vector<Check> checks;
   StepResults step;
 
   bool ok() const;
   /// Involuntary context switches of all samples.
   long switches() const;
+  std::size_t num_samples() const;
   /// True if others wanted the cores: more than one switch in two samples. (On an idle machine there is about
   /// one in six, when a worker wakes up on the core of the thread that called it.)
   bool busy() const;
@@ -29,11 +34,15 @@ struct Report {
   double speed_up_without_zero() const;
 };
 
-/// The table, at most 100 columns wide. Goals are judged by ratios within rounds, because the memory of a
-/// shared machine can change its speed between two samples.
+/// The tables of what was measured, at most 100 columns wide. Goals are judged by ratios within rounds, because the
+/// memory of a shared machine can change its speed between two samples.
 std::string to_text(const Report& report);
 
-/// Schema "zeroproof-bench/1".
+/// Parts of it.
+std::string product_table(const Report& report);
+std::string sweep_tables(const Report& report);
+
+/// Schema "zeroproof-bench/2".
 std::string to_json(const Report& report);
 
 }  // namespace zeroproof::verification::bench

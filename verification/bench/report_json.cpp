@@ -32,13 +32,58 @@ Json row_value(const Report& report, const Row& row) {
   return value;
 }
 
-}  // namespace
+Json spread_value(const std::vector<double>& ratios) {
+  const Spread spread = spread_of(ratios);
+  return {{"min", spread.least}, {"median", spread.median}, {"max", spread.most}, {"per_round", ratios}};
+}
 
-std::string to_json(const Report& report) {
-  const Machine& m = report.machine;
-  Json rows = Json::array();
-  for (const Row& row : report.rows) rows.push_back(row_value(report, row));
+Json case_value(const ProductCase& what) {
+  return {
+      {"micro_batches", what.micro_batches}, {"tensors", what.tensors}, {"stage", what.stage},
+      {"grad_dtype", name(what.grad_dtype)}, {"numel", what.numel},     {"bucket_numel", what.bucket_numel}};
+}
+
+Json product_value(const ProductResult& one) {
+  Json value = case_value(one.what);
+  value["bytes_per_parameter"] = one.num_bytes;
+  value["best_s"] = one.step.best();
+  value["median_s"] = one.step.median();
+  value["samples_s"] = one.step.seconds;
+  value["reduce_samples_s"] = one.reduce_seconds;
+  value["twins_samples_s"] = one.twins.seconds;
+  value["addition_samples_s"] = one.addition.seconds;
+  value["limit_samples_s"] = one.limit_seconds;
+  value["step_to_twins"] = spread_value(one.step_to_twins());
+  value["step_to_limit"] = spread_value(one.step_to_limit());
+  value["reduce_per_leaf_to_addition"] = spread_value(one.reduce_to_addition());
+  value["page_faults"] = one.step.page_faults;
+  value["involuntary_switches"] = one.step.switches;
+  return value;
+}
+
+Json axis_value(const SweepAxis& axis) {
+  Json points = Json::array();
+  for (std::size_t i = 0; i < axis.points.size(); ++i) {
+    const SweepPoint& point = axis.points[i];
+    Json value = case_value(point.what);
+    value["x"] = point.x;
+    value["median_s"] = median_of(point.seconds);
+    value["samples_s"] = point.seconds;
+    value["fit_s"] = axis.fit.at(point.x);
+    value["residual"] = axis.residuals[i];
+    points.push_back(std::move(value));
+  }
+  return {{"axis", axis.name},
+          {"fixed", axis.fixed},
+          {"intercept_s", axis.fit.intercept},
+          {"slope_s", axis.fit.slope},
+          {"worst_residual", axis.worst_residual()},
+          {"points", std::move(points)}};
+}
+
+Json comparison_values(const Report& report) {
   Json compared = Json::array();
+  if (!report.options.kernels()) return compared;
   for (const Comparison& c : comparisons()) {
     const Ratio ratio = ratio_of(report.rows, c);
     Json value = {{"name", c.name},
@@ -51,9 +96,25 @@ std::string to_json(const Report& report) {
     if (bound > 0) value["factor_at_limits"] = bound;
     compared.push_back(std::move(value));
   }
+  return compared;
+}
+
+}  // namespace
+
+std::string to_json(const Report& report) {
+  const Machine& m = report.machine;
+  Json rows = Json::array();
+  for (const Row& row : report.rows) rows.push_back(row_value(report, row));
+  Json product = Json::array();
+  for (const ProductResult& one : report.product) product.push_back(product_value(one));
+  Json sweep = Json::array();
+  for (const SweepAxis& axis : report.sweep.axes) sweep.push_back(axis_value(axis));
   Json checks = Json::array();
-  for (const Check& check : report.checks) checks.push_back({{"name", check.name}, {"ok", check.ok}});
-  const Json record = {{"schema", "zeroproof-bench/1"},
+  for (const Check& check : report.checks) {
+    checks.push_back({{"name", check.name}, {"ok", check.ok}});
+    if (!check.where.empty()) checks.back()["where"] = check.where;
+  }
+  const Json record = {{"schema", "zeroproof-bench/2"},
                        {"machine",
                         {{"cpu", m.cpu},
                          {"cores", m.cores},
@@ -62,13 +123,17 @@ std::string to_json(const Report& report) {
                          {"huge_page_share", m.huge_page_share},
                          {"load_average", m.load}}},
                        {"threads", report.options.threads},
-                       {"rounds", report.options.rounds},
+                       {"rounds", report.options.kernel_rounds()},
+                       {"product_rounds", report.options.product_rounds()},
+                       {"sweep_passes", report.options.sweep_passes()},
                        {"numel", report.numel},
                        {"busy", report.busy()},
                        {"involuntary_switches", report.switches()},
                        {"fused_speed_up_without_zero_grad", report.speed_up_without_zero()},
                        {"rows", std::move(rows)},
-                       {"comparisons", std::move(compared)},
+                       {"comparisons", comparison_values(report)},
+                       {"product", std::move(product)},
+                       {"sweep", std::move(sweep)},
                        {"checks", std::move(checks)}};
   return record.dump(2) + "\n";
 }

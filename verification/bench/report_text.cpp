@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "verification/bench/report.hpp"
 
 namespace zeroproof::verification::bench {
@@ -52,18 +54,40 @@ std::string comparison_lines(const Report& report) {
   return text + detail_line("fused step, without zero_grad", report.speed_up_without_zero());
 }
 
+/// What many rows have is one line, and one more for each that has it not.
+std::string check_lines(const std::vector<Check>& checks) {
+  std::string text;
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    const Check& check = checks[i];
+    if (!check.ok) {
+      text += fmt::format("WRONG {}{}{}\n", check.name, check.where.empty() ? "" : ", of ", check.where);
+      continue;
+    }
+    const auto alike = [&](const Check& other) {
+      return other.ok && !other.where.empty() && other.name == check.name;
+    };
+    const auto here = checks.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::any_of(checks.begin(), here, alike)) continue;
+    const auto count = std::count_if(here, checks.end(), alike);
+    text += fmt::format("same  {}{}\n", check.name, count == 0 ? "" : fmt::format(" ({})", count));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string to_text(const Report& report) {
   const Machine& m = report.machine;
   std::string text = fmt::format("{}, {} of {} cores, {}, {:.0f} % in huge pages, load {:.1f}\n", m.cpu,
                                  report.options.threads, m.cores, m.isa, 100 * m.huge_page_share, m.load);
-  text += fmt::format("{} elements: {} MiB of gradient, master and moments; {} rounds\n\n", report.numel,
-                      report.options.mib, report.options.rounds);
-  text += table(report.rows) + '\n';
-  text += comparison_lines(report) + '\n';
-  for (const Check& check : report.checks)
-    text += fmt::format("{:<5} {}\n", check.ok ? "same" : "WRONG", check.name);
+  if (report.options.kernels()) {
+    text += fmt::format("{} elements: {} MiB of gradient, master and moments; {} rounds\n\n", report.numel,
+                        report.numel * 16 >> 20, report.options.kernel_rounds());
+    text += table(report.rows) + '\n' + comparison_lines(report) + '\n';
+  }
+  if (report.options.product()) text += product_table(report) + '\n';
+  if (report.options.sweep) text += sweep_tables(report);
+  text += check_lines(report.checks);
   if (report.busy())
     text += fmt::format("\nbusy machine: {} involuntary context switches\n", report.switches());
   return text;

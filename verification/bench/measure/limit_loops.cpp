@@ -92,6 +92,29 @@ void step(std::uint32_t mask, const float* __restrict g, float* __restrict p, fl
   }
 }
 
+std::uint32_t read16(const std::uint16_t* g, std::int64_t numel) {
+  std::uint16_t all = 0;
+  for (std::int64_t i = 0; i < numel; ++i) all = static_cast<std::uint16_t>(all ^ g[i]);
+  return all;
+}
+
+inline float widened(std::uint16_t half) { return float_of(std::uint32_t{half} << 16); }
+
+void add16(std::uint32_t mask, float* __restrict a, const std::uint16_t* __restrict g, std::int64_t numel) {
+  for (std::int64_t i = 0; i < numel; ++i) a[i] = mixed(a[i], widened(g[i]), mask);
+}
+
+void step16(std::uint32_t mask, const std::uint16_t* __restrict g, float* __restrict p, float* __restrict m,
+            float* __restrict v, std::uint16_t* __restrict half, std::int64_t numel) {
+  for (std::int64_t i = 0; i < numel; ++i) {
+    const float wide = widened(g[i]);
+    p[i] = mixed(p[i], wide, mask);
+    m[i] = mixed(m[i], wide, mask);
+    v[i] = mixed(v[i], wide, mask);
+    half[i] = high_half(p[i]);
+  }
+}
+
 /// Copies num_bytes, a multiple of 64, to a 64-byte aligned target without reading its lines first.
 inline void stream(const void* from, void* to, std::int64_t num_bytes) {
   const char* source = static_cast<const char*>(from);
@@ -142,22 +165,53 @@ void widen16_streamed(const std::uint16_t* half, float* a, std::int64_t numel) {
   staged(widen16, half, a, numel);
 }
 
-void step_streamed(std::uint32_t mask, const float* g, float* p, float* m, float* v, std::uint16_t* half,
-                   std::int64_t numel) {
+/// A step over gradients of either width.
+template <class Grad>
+inline void staged_step(void (*loop)(std::uint32_t, const Grad*, float*, float*, float*, std::uint16_t*,
+                                     std::int64_t),
+                        std::uint32_t mask, const Grad* g, float* p, float* m, float* v, std::uint16_t* half,
+                        std::int64_t numel) {
   alignas(64) std::uint16_t stage[staging];
   for (std::int64_t begin = 0; begin < numel; begin += staging) {
-    step(mask, g + begin, p + begin, m + begin, v + begin, stage, staging);
+    loop(mask, g + begin, p + begin, m + begin, v + begin, stage, staging);
     stream(stage, half + begin, staging * 2);
   }
   stream_end();
 }
 
+void step_streamed(std::uint32_t mask, const float* g, float* p, float* m, float* v, std::uint16_t* half,
+                   std::int64_t numel) {
+  staged_step(step, mask, g, p, m, v, half, numel);
+}
+
+void step16_streamed(std::uint32_t mask, const std::uint16_t* g, float* p, float* m, float* v,
+                     std::uint16_t* half, std::int64_t numel) {
+  staged_step(step16, mask, g, p, m, v, half, numel);
+}
+
 }  // namespace
 
 extern const LimitLoops loops;
-const LimitLoops loops = {
-    read,   in_place,        add,       narrow,           narrow_streamed, narrow8, narrow8_streamed,
-    widen8, widen8_streamed, widen16,   widen16_streamed, momentum,        adam,    amsgrad,
-    step,   step_streamed,   not_finite};
+const LimitLoops loops = {read,
+                          in_place,
+                          add,
+                          narrow,
+                          narrow_streamed,
+                          narrow8,
+                          narrow8_streamed,
+                          widen8,
+                          widen8_streamed,
+                          widen16,
+                          widen16_streamed,
+                          momentum,
+                          adam,
+                          amsgrad,
+                          step,
+                          step_streamed,
+                          read16,
+                          add16,
+                          step16,
+                          step16_streamed,
+                          not_finite};
 
 }  // namespace zeroproof::verification::bench::ZP_ISA_NAMESPACE

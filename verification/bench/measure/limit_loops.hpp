@@ -33,6 +33,14 @@ struct LimitLoops {
                std::int64_t numel);  // 30 B
   void (*step_streamed)(std::uint32_t mask, const float* g, float* p, float* m, float* v, std::uint16_t* half,
                         std::int64_t numel);  // 30 B
+  /// The same with a gradient of 16-bit words.
+  std::uint32_t (*read16)(const std::uint16_t* g, std::int64_t numel);                      // 2 B
+  void (*add16)(std::uint32_t mask, float* a, const std::uint16_t* g, std::int64_t numel);  // 10 B
+  void (*step16)(std::uint32_t mask, const std::uint16_t* g, float* p, float* m, float* v,
+                 std::uint16_t* half,
+                 std::int64_t numel);  // 28 B
+  void (*step16_streamed)(std::uint32_t mask, const std::uint16_t* g, float* p, float* m, float* v,
+                          std::uint16_t* half, std::int64_t numel);  // 28 B
   /// Not a limit: the finite check of the seven passes. Returns non-zero if a value is NaN or infinite.
   std::uint32_t (*not_finite)(const float* a, std::int64_t numel);
 };

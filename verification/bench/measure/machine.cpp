@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
 #include "cuda/host/isa.hpp"
 
@@ -23,6 +24,11 @@ std::string value_of(const char* path, const std::string& key) {
   return "";
 }
 
+std::string gib(double bytes) {
+  const auto tenths = static_cast<std::int64_t>(bytes / (1 << 30) * 10 + 0.5);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
+}
+
 }  // namespace
 
 Machine this_machine() {
@@ -38,6 +44,13 @@ Machine this_machine() {
   double averages[1] = {};
   if (::getloadavg(averages, 1) == 1) machine.load = averages[0];
   return machine;
+}
+
+void require_memory(const std::string& what, double bytes, const std::string& flag) {
+  const double available = 1024 * std::atof(value_of("/proc/meminfo", "MemAvailable").c_str());
+  ZP_CHECK(available <= 0 || bytes < available, ErrorCode::unavailable,
+           what + " would take " + gib(bytes) + " of memory, and " + gib(available) + " are free",
+           "the system would end this program", "choose a smaller " + flag);
 }
 
 }  // namespace zeroproof::verification::bench

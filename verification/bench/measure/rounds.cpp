@@ -10,10 +10,10 @@
 
 namespace zeroproof::verification::bench {
 
-long involuntary_switches() {
+Disturbances disturbances() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_nivcsw;
+  return {usage.ru_nivcsw, usage.ru_minflt};
 }
 
 std::vector<std::size_t> shuffled(std::size_t count, std::uint32_t round) {
@@ -28,13 +28,15 @@ namespace {
 
 void sample(Row& row, bool keep) {
   if (row.prepare) row.prepare();
-  const long switches = involuntary_switches();
+  const Disturbances before = disturbances();
   const auto start = std::chrono::steady_clock::now();
   row.body();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   if (!keep) return;
+  const Disturbances after = disturbances();
   row.seconds.push_back(elapsed.count());
-  row.switches += involuntary_switches() - switches;
+  row.switches += after.switches - before.switches;
+  row.page_faults.push_back(after.page_faults - before.page_faults);
 }
 
 }  // namespace

@@ -15,7 +15,11 @@ void measure(std::vector<Row>& rows, int rounds);
 /// 0 .. count - 1 in the order of a round; the same in every process.
 std::vector<std::size_t> shuffled(std::size_t count, std::uint32_t round);
 
-/// Of this process so far.
-long involuntary_switches();
+/// Of this process so far: involuntary context switches, and page faults that were served without a disk.
+struct Disturbances {
+  long switches = 0;
+  long page_faults = 0;
+};
+Disturbances disturbances();
 
 }  // namespace zeroproof::verification::bench

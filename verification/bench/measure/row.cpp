@@ -11,6 +11,12 @@ double median_of(std::vector<double> values) {
   return *middle;
 }
 
+Spread spread_of(const std::vector<double>& values) {
+  if (values.empty()) return {};
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return {*least, median_of(values), *most};
+}
+
 double Row::best() const { return seconds.empty() ? 0 : *std::min_element(seconds.begin(), seconds.end()); }
 double Row::median() const { return median_of(seconds); }
 

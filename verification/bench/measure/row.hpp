@@ -18,8 +18,9 @@ struct Row {
   std::vector<std::string> limits = {};  ///< shapes of the passes a twin consists of; their times add up
   double goal = 0;                       ///< wanted fraction of the limit, 0 for none
 
-  std::vector<double> seconds = {};  ///< one sample per round
-  long switches = 0;                 ///< involuntary context switches during the samples
+  std::vector<double> seconds = {};    ///< one sample per round
+  long switches = 0;                   ///< involuntary context switches during the samples
+  std::vector<long> page_faults = {};  ///< of this process in each sample, without reading from disk
 
   double best() const;
   double median() const;
@@ -37,9 +38,18 @@ struct Comparison {
 struct Check {
   std::string name;
   bool ok;
+  std::string where = {};  ///< the row, if several have a check of this name
 };
 
 double median_of(std::vector<double> values);
+
+/// Smallest, median and largest of some values; zeros if there is none.
+struct Spread {
+  double least = 0;
+  double median = 0;
+  double most = 0;
+};
+Spread spread_of(const std::vector<double>& values);
 
 /// Null if there is no such row.
 const Row* find(const std::vector<Row>& rows, const std::string& name);

@@ -21,14 +21,16 @@ std::uint64_t latest(Communicator& comm, std::uint64_t time) {
 
 void sample(Row& row, Communicator& comm, bool keep) {
   constexpr std::uint64_t time_to_hear = 300'000;  // so that all know the moment before it comes
-  const long switches = involuntary_switches();
+  const Disturbances before = disturbances();
   const std::uint64_t start = latest(comm, now()) + time_to_hear;
   while (now() < start) std::this_thread::yield();
   row.body();
   const std::uint64_t end = latest(comm, now());
   if (!keep) return;
+  const Disturbances after = disturbances();
   row.seconds.push_back(static_cast<double>(end - start) * 1e-9);
-  row.switches += involuntary_switches() - switches;
+  row.switches += after.switches - before.switches;
+  row.page_faults.push_back(after.page_faults - before.page_faults);
 }
 
 }  // namespace
