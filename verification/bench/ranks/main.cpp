@@ -45,16 +45,19 @@ int run(const RankOptions& options, Communicator& comm) {
   report.machine = this_machine();  // its load before the ranks add theirs
   report.machine.cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));  // a bound rank sees its own only
   report.library = library_text();
+  report.malloc = malloc_settings();
+  report.warm = malloc_is_warm();
   report.ranks = comm.world_size();
   report.numel = options.numel(comm.world_size());
   MpiLibrary library;
   RankData data(comm, library, report.numel);
-  MessageStep messages(data);
-  add_contract_rows(report.rows, data, messages);
+  const ProductSteps products = product_steps(data);
+  add_product_rows(report.rows, data, products);
+  add_window_rows(report.rows, data);
   add_library_rows(report.rows, data);
   add_rank_limit_rows(report.rows, data);
   measure_ranks(report.rows, options.rounds, comm);
-  report.checks = check_ranks(data, messages);
+  report.checks = check_ranks(data, products, products.front()->steps());
   if (comm.rank() == 0) std::fputs(to_text(report).c_str(), stdout);
   if (record.is_open()) {
     record << to_json(report) << std::flush;

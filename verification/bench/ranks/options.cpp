@@ -14,6 +14,12 @@ std::int64_t RankOptions::numel(int world_size) const {
   return std::max(unit, mib * (std::int64_t{1} << 20) / 4 / unit * unit);
 }
 
+std::string RankOptions::record_of(int job_ranks, const std::string& job_malloc) const {
+  if (json.empty()) return {};
+  return json + (ranks.size() > 1 ? "." + std::to_string(job_ranks) : "") +
+         (malloc.size() > 1 ? "." + job_malloc : "");
+}
+
 std::optional<RankOptions> parse_rank_options(int argc, char** argv, int& exit_code) {
   RankOptions options;
   CLI::App app(
@@ -31,8 +37,15 @@ std::optional<RankOptions> parse_rank_options(int argc, char** argv, int& exit_c
       ->delimiter(',')
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_option("--json", options.json,
-                 "write the record to this file; of several jobs, to FILE.2 for 2 ranks and so on");
+  app.add_option(
+         "--malloc", options.malloc,
+         "jobs with malloc as installed, and warm: told to keep its memory, as a program that cares tells it")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"installed", "warm"}))
+      ->capture_default_str();
+  app.add_option(
+      "--json", options.json,
+      "write the record to this file; of several jobs, to FILE.2.installed, FILE.2.warm and so on");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

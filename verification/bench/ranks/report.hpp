@@ -14,7 +14,9 @@ struct RankReport {
   RankOptions options;
   Machine machine;
   std::string
-      library;  ///< of MPI, as it calls itself, and how it copies between processes if that was chosen
+      library;         ///< of MPI, as it calls itself, and how it copies between processes if that was chosen
+  std::string malloc;  ///< what the environment tells it, "" for nothing
+  bool warm = false;   ///< it keeps its memory
   int ranks = 1;
   std::int64_t numel = 0;
   std::vector<Row> rows;
@@ -26,7 +28,7 @@ struct RankReport {
 /// The table, at most 100 columns wide. Goals are judged by ratios within rounds.
 std::string to_text(const RankReport& report);
 
-/// Schema "zeroproof-bench-ranks/1".
+/// Schema "zeroproof-bench-ranks/2".
 std::string to_json(const RankReport& report);
 
 }  // namespace zeroproof::verification::bench

@@ -9,9 +9,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json row_value(const RankReport& report, const Row& row) {
-  Json value = {
-      {"name", row.name},         {"kind", row.shape.empty() ? "step" : "limit"}, {"best_s", row.best()},
-      {"median_s", row.median()}, {"involuntary_switches", row.switches},         {"samples_s", row.seconds}};
+  Json value = {{"name", row.name},
+                {"kind", row.shape.empty() ? "step" : "limit"},
+                {"best_s", row.best()},
+                {"median_s", row.median()},
+                {"involuntary_switches", row.switches},
+                {"samples_s", row.seconds},
+                {"page_faults", row.page_faults}};
   if (row.num_bytes > 0) value["bytes_per_parameter"] = row.num_bytes;
   if (row.limits.empty()) return value;
   const Ratio ratio = ratio_to_limit(report.rows, row);
@@ -28,7 +32,7 @@ std::string to_json(const RankReport& report) {
   Json rows = Json::array();
   for (const Row& row : report.rows) rows.push_back(row_value(report, row));
   Json compared = Json::array();
-  for (const Comparison& c : rank_comparisons()) {
+  for (const Comparison& c : rank_comparisons(report.warm)) {
     const Ratio ratio = ratio_of(report.rows, c);
     Json value = {{"name", c.name},
                   {"fast", c.fast},
@@ -41,9 +45,10 @@ std::string to_json(const RankReport& report) {
   Json checks = Json::array();
   for (const Check& check : report.checks) checks.push_back({{"name", check.name}, {"ok", check.ok}});
   const Json record = {
-      {"schema", "zeroproof-bench-ranks/1"},
+      {"schema", "zeroproof-bench-ranks/2"},
       {"machine", {{"cpu", m.cpu}, {"cores", m.cores}, {"isa", m.isa}, {"load_average", m.load}}},
       {"library", report.library},
+      {"malloc", {{"warm", report.warm}, {"settings", report.malloc}}},
       {"ranks", report.ranks},
       {"rounds", report.options.rounds},
       {"numel", report.numel},

@@ -93,11 +93,16 @@ void add_library_rows(std::vector<Row>& rows, RankData& data) {
   rows.push_back({"library all-reduce", 0, data.numel, [&data] { replicated_step(data); }});
 }
 
-void add_contract_rows(std::vector<Row>& rows, RankData& data, MessageStep& messages) {
+void add_product_rows(std::vector<Row>& rows, RankData& data, const ProductSteps& products) {
+  for (const auto& product : products) {
+    rows.push_back({row_name(product->variant()), 0, data.numel, [step = product.get()] { step->step(); }});
+  }
+}
+
+void add_window_rows(std::vector<Row>& rows, RankData& data) {
   const auto add = [&](const char* name, double num_bytes, std::function<void()> body) {
     rows.push_back({name, num_bytes, data.numel, std::move(body), {}, {}, {"window pass"}});
   };
-  rows.push_back({"messages, production step", 0, data.numel, [&messages] { messages.step(); }});
   add("windows, M = R", window_bytes(data.one_each.nodes.size()),
       [&data] { window_step(data, data.one_each, data.window_state, window_copy); });
   add("windows, M = 2 R + 1", window_bytes(data.more.nodes.size()),
@@ -107,15 +112,21 @@ void add_contract_rows(std::vector<Row>& rows, RankData& data, MessageStep& mess
       [&data] { clipped_step(data); });
 }
 
-std::vector<Comparison> rank_comparisons() {
-  return {
-      {"windows against library", "windows, M = R", "library scatter + gather", 4, true},
-      {"windows, M = 2 R + 1, against library", "windows, M = 2 R + 1", "library scatter + gather", 4, true},
-      {"windows with clipping against library", "windows, M = R, clipped", "library scatter + gather", 0,
-       true},
-      {"windows against library all-reduce", "windows, M = R", "library all-reduce", 0, true},
-      {"windows against messages", "windows, M = R", "messages, production step", 0, true},
-      {"messages against library", "messages, production step", "library scatter + gather", 0, true}};
+std::vector<Comparison> rank_comparisons(bool warm) {
+  constexpr const char* library = "library scatter + gather";
+  const double goal = warm ? 2 : 4;
+  std::vector<Comparison> all = {
+      {"windows against library", "windows, M = R", library, goal, true},
+      {"windows, M = 2 R + 1, against library", "windows, M = 2 R + 1", library, goal, true},
+      {"windows with clipping against library", "windows, M = R, clipped", library, 0, true},
+      {"windows against library all-reduce", "windows, M = R", "library all-reduce", 0, true}};
+  for (const ProductVariant& variant : product_variants()) {
+    const std::string product = row_name(variant);
+    all.push_back({"clipped windows against " + product, "windows, M = R, clipped", product, 0, true});
+    all.push_back({product + ", against library", product, library, 0, true});
+    all.push_back({product + ", against all-reduce", product, "library all-reduce", 0, true});
+  }
+  return all;
 }
 
 }  // namespace zeroproof::verification::bench

@@ -5,7 +5,7 @@
 
 #include "verification/bench/measure/row.hpp"
 #include "verification/bench/ranks/data.hpp"
-#include "verification/bench/ranks/message_step.hpp"
+#include "verification/bench/ranks/product_step.hpp"
 
 namespace zeroproof::verification::bench {
 
@@ -15,8 +15,13 @@ void add_rank_limit_rows(std::vector<Row>& rows, RankData& data);
 /// The MPI library's collectives around the fused update. No finite check, no norm.
 void add_library_rows(std::vector<Row>& rows, RankData& data);
 
-/// The contract's step: by messages, through shared windows, and with clipping.
-void add_contract_rows(std::vector<Row>& rows, RankData& data, MessageStep& messages);
+using ProductSteps = std::vector<std::unique_ptr<RankProductStep>>;
+
+/// The production optimizer's step.
+void add_product_rows(std::vector<Row>& rows, RankData& data, const ProductSteps& products);
+
+/// The contract's step through shared windows, by the operations it consists of: in one pass, and with clipping.
+void add_window_rows(std::vector<Row>& rows, RankData& data);
 
 /// Necessary bytes per parameter of the step through windows: the nodes and the state are read, state and
 /// parameter written.
@@ -26,9 +31,10 @@ double window_bytes(std::size_t num_nodes);
 /// moment the ranks agree on until the last rank is done; it is the same number on all of them.
 void measure_ranks(std::vector<Row>& rows, int rounds, Communicator& comm);
 
-std::vector<Comparison> rank_comparisons();
+/// warm: malloc keeps its memory, so that the library's temporaries cost it no page faults.
+std::vector<Comparison> rank_comparisons(bool warm);
 
-/// Compares what the timed calls left behind. Collective; the same result on all ranks.
-std::vector<Check> check_ranks(RankData& data, const MessageStep& messages);
+/// Compares what the timed calls, as many steps of every row, left behind. Collective; the same result on all ranks.
+std::vector<Check> check_ranks(RankData& data, const ProductSteps& products, std::int64_t steps);
 
 }  // namespace zeroproof::verification::bench

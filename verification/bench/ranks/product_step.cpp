@@ -1,4 +1,4 @@
-#include "verification/bench/ranks/message_step.hpp"
+#include "verification/bench/ranks/product_step.hpp"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 namespace zeroproof::verification::bench {
 
 /// The gradient this rank has; it computes no other micro-batch.
-class MessageStep::OwnLeaf final : public GradSource {
+class RankProductStep::OwnLeaf final : public GradSource {
  public:
   explicit OwnLeaf(const RankData& data) : data_(data) {}
   TensorView micro_batch_grad(std::int64_t) override { return {data_.leaf.data(), DType::fp32, data_.numel}; }
@@ -17,8 +17,18 @@ class MessageStep::OwnLeaf final : public GradSource {
   const RankData& data_;
 };
 
-MessageStep::MessageStep(RankData& data)
-    : layout_({{"weight", {data.numel}}}),
+const std::vector<ProductVariant>& product_variants() {
+  static const std::vector<ProductVariant> variants = {
+      {"messages", [](OptimizerSetup&) {}},
+  };
+  return variants;
+}
+
+std::string row_name(const ProductVariant& variant) { return std::string("product, ") + variant.name; }
+
+RankProductStep::RankProductStep(RankData& data, const ProductVariant& variant)
+    : variant_(variant),
+      layout_({{"weight", {data.numel}}}),
       shards_(data.numel, data.comm.world_size(), data.numel),
       leaves_(std::make_unique<OwnLeaf>(data)) {
   OptimizerSetup setup;
@@ -27,9 +37,10 @@ MessageStep::MessageStep(RankData& data)
   setup.comm = &data.comm;
   setup.stage = 1;
   setup.micro_batches = data.comm.world_size();
-  setup.hyper = step_hyper(false);
+  setup.hyper = step_hyper(true);
   setup.scaler.kind = LossScalerKind::constant;
   setup.scaler.log2_initial = log2_loss_scale;
+  variant.choose(setup);
   optimizer_ = cuda::make_distributed_optimizer(setup, Space::host, true);
   const RankState first({0, data.numel});
   FullState state;
@@ -41,17 +52,24 @@ MessageStep::MessageStep(RankData& data)
   optimizer_->load_state(state);
 }
 
-void MessageStep::step() {
+void RankProductStep::step() {
   optimizer_->step(*leaves_);
   ++steps_;
 }
 
-TensorView MessageStep::buffer(BufferId id) const {
+TensorView RankProductStep::buffer(BufferId id) const {
   const std::vector<ExposedBuffer> all = optimizer_->storage();
   const auto found = std::find_if(all.begin(), all.end(), [&](const ExposedBuffer& b) { return b.id == id; });
   ZP_CHECK(found != all.end(), ErrorCode::internal, "the production step has no " + std::string(name(id)),
            "its bits are to be compared", "report it");
   return found->view;
+}
+
+std::vector<std::unique_ptr<RankProductStep>> product_steps(RankData& data) {
+  std::vector<std::unique_ptr<RankProductStep>> steps;
+  for (const ProductVariant& variant : product_variants())
+    steps.push_back(std::make_unique<RankProductStep>(data, variant));
+  return steps;
 }
 
 }  // namespace zeroproof::verification::bench
