@@ -7,8 +7,8 @@
 namespace zeroproof {
 
 /// Compares settings, and the counters of a state that is being loaded, over all ranks of the step (R5): every member
-/// of OptimizerSetup except exec; layout, shard map and placement among the ranks that are the same TP rank. Collective
-/// over tp, comm and replicas.
+/// of OptimizerSetup except exec and guards; layout, shard map and placement among the ranks that are the same TP rank.
+/// Collective over tp, comm and replicas.
 ///
 /// Errors   comm, with the same text on every rank, naming the first setting that differs and the ranks on which it
 ///          does. Ranks count as data rank * TP ranks + TP rank.
