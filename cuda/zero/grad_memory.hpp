@@ -40,10 +40,21 @@ class GrowingBuffer {
 class GradMemory {
  public:
   /// guarded: memory is NaN from its birth and after every last use (OptimizerSetup::guards).
-  GradMemory(MemoryLedger& ledger, bool guarded) : ledger_(ledger), guarded_(guarded) {}
+  GradMemory(MemoryLedger& ledger, bool guarded)
+      : out(ledger, MemoryClass::comm_buffer, guarded),
+        in(ledger, MemoryClass::comm_buffer, guarded),
+        gathered(ledger, MemoryClass::comm_buffer, guarded),
+        tp_sum(ledger, MemoryClass::grad_nodes, guarded),
+        ledger_(ledger),
+        guarded_(guarded) {}
 
   MemoryLedger& ledger() const { return ledger_; }
   bool guarded() const { return guarded_; }
+
+  GrowingBuffer out;       ///< packed parts on their way to their owners
+  GrowingBuffer in;        ///< what arrives here
+  GrowingBuffer gathered;  ///< what instances, or TP ranks, tell each other
+  GrowingBuffer tp_sum;    ///< a leaf with all TP parts in it
 
   /// fp32 values that stay as long as the buffer that is returned.
   CountedBuffer nodes(std::int64_t numel) const { return bytes(numel, DType::fp32); }
@@ -55,12 +66,6 @@ class GradMemory {
  private:
   MemoryLedger& ledger_;
   const bool guarded_;
-
- public:
-  GrowingBuffer out{ledger_, MemoryClass::comm_buffer, guarded_};       ///< packed parts on their way
-  GrowingBuffer in{ledger_, MemoryClass::comm_buffer, guarded_};        ///< what arrives here
-  GrowingBuffer gathered{ledger_, MemoryClass::comm_buffer, guarded_};  ///< what instances, or TP ranks, tell
-  GrowingBuffer tp_sum{ledger_, MemoryClass::grad_nodes, guarded_};     ///< a leaf with all TP parts in it
 };
 
 }  // namespace zeroproof::cuda

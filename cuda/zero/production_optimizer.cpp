@@ -147,15 +147,15 @@ void ProductionOptimizer::unscale() {
         [&](const Exec& exec, const Piece& piece, GlobalNorm::Part& norm) {
           if (fused_) {
             return sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
-              if (global_norm_.fused_unscale(exec, steps_.inv_scale(), sum, norm)) sum_.found_inf = true;
+              if (global_norm_.fused_unscale(exec, steps_.inv_scale(), sum, norm)) sum_.set_found_inf();
             });
           }
           const auto grad = part(grad_, piece);
-          if (ops_.unscale(exec, steps_.inv_scale(), grad, grad)) sum_.found_inf = true;
+          if (ops_.unscale(exec, steps_.inv_scale(), grad, grad)) sum_.set_found_inf();
         },
         [&](const GlobalNorm::Part& norm) { global_norm_.add(norm); });
   }
-  std::uint64_t flag = sum_.found_inf ? 1 : 0;
+  std::uint64_t flag = sum_.found_inf() ? 1 : 0;
   all_reduce_step(setup_, {&flag, 1}, IntegerReduce::bitwise_or);
   found_inf_ = static_cast<std::uint32_t>(flag);
   ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "common/layout/flat_layout.hpp"
-#include "cuda/host/parallel_blocks.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
 #include "cuda/zero/global_norm.hpp"
 #include "cuda/zero/phase_ops.hpp"
@@ -25,7 +24,7 @@ class StepSum {
     leaf_.reset();
     in_buffer_ = true;
     looked_at_ = false;
-    found_inf = false;
+    found_inf_ = false;
     norm_ = {};
   }
 
@@ -41,11 +40,15 @@ class StepSum {
 
   /// What was found on the way, from any thread.
   void add_look(bool of_inf, const GlobalNorm::Part& norm) {
-    if (of_inf) found_inf = true;
+    if (of_inf) found_inf_ = true;
     const std::lock_guard lock(mutex_);
     norm_.add(norm);
   }
   const GlobalNorm::Part& norm() const { return norm_; }
+
+  /// Whether this rank's part of G, unscaled, has an infinity or NaN. set: from any thread.
+  bool found_inf() const { return found_inf_; }
+  void set_found_inf() { found_inf_ = true; }
 
   /// Somebody wrote into the buffer after it was shown: it is G now, and has not been looked at.
   void replaced() { begin(); }
@@ -75,8 +78,6 @@ class StepSum {
   bool in_buffer() const { return in_buffer_; }
   void set_in_buffer() { in_buffer_ = true; }
 
-  std::atomic<bool> found_inf{false};  ///< of this rank's part of G
-
  private:
   template <class Body>
   void read_leaf(const Exec&, const Piece& piece, Span<const float> all, const Body& body) const {
@@ -105,6 +106,7 @@ class StepSum {
   std::optional<TensorView> leaf_;
   bool in_buffer_ = true;
   bool looked_at_ = false;
+  std::atomic<bool> found_inf_{false};
   std::mutex mutex_;
   GlobalNorm::Part norm_;
 };
