@@ -12,22 +12,25 @@ namespace zeroproof::cuda {
 void require_units(const LayeredModel& model, const FlatLayout& layout) {
   const std::vector<FlatRange>& units = model.units();
   const std::vector<int>& visits = model.visits();
+  std::vector<bool> visited(units.size(), false);
+  for (const int unit : visits) {
+    if (unit >= 0 && static_cast<std::size_t>(unit) < units.size())
+      visited[static_cast<std::size_t>(unit)] = true;
+  }
   std::int64_t end = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
     const bool is_start =
         units[u].begin == layout.padded_numel() ||
-        std::any_of(layout.tensors().begin(), layout.tensors().end(),
-                    [&](const TensorSlot& tensor) { return tensor.begin == units[u].begin; });
+        std::ranges::binary_search(layout.tensors(), units[u].begin, {}, &TensorSlot::begin);
     ZP_CHECK(
         units[u].begin == end && units[u].end >= end && is_start, ErrorCode::invalid_argument,
         "unit " + std::to_string(u) + " of the model starts at element " + std::to_string(units[u].begin),
         "the unit before it ends at " + std::to_string(end) +
             ", and units are cut where tensors start so that every tensor is in one",
         "make units of neighbouring tensors, padding included");
-    ZP_CHECK(
-        units[u].numel() == 0 || std::find(visits.begin(), visits.end(), static_cast<int>(u)) != visits.end(),
-        ErrorCode::invalid_argument, "the model never visits unit " + std::to_string(u),
-        "its gradient would never be complete", "visit every unit that has elements");
+    ZP_CHECK(units[u].numel() == 0 || visited[u], ErrorCode::invalid_argument,
+             "the model never visits unit " + std::to_string(u), "its gradient would never be complete",
+             "visit every unit that has elements");
     end = units[u].end;
   }
   ZP_CHECK(end == layout.padded_numel(), ErrorCode::invalid_argument,

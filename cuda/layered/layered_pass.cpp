@@ -1,5 +1,6 @@
 #include "cuda/layered/layered_pass.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,9 +17,10 @@ std::vector<bool> persistent_units(const OptimizerSetup& setup, const std::vecto
   std::vector<bool> persistent(units.size(), setup.stage == 3);
   for (std::size_t u = 0; u < units.size(); ++u) {
     if (units[u].numel() == 0) persistent[u] = false;
-    for (const TensorSlot& tensor : setup.layout->tensors()) {
-      const bool is_inside = tensor.begin >= units[u].begin && tensor.begin < units[u].end;
-      if (is_inside && tensor.numel > setup.persistent_numel) persistent[u] = false;
+    const std::vector<TensorSlot>& tensors = setup.layout->tensors();
+    auto tensor = std::ranges::lower_bound(tensors, units[u].begin, {}, &TensorSlot::begin);
+    for (; tensor != tensors.end() && tensor->begin < units[u].end; ++tensor) {
+      if (tensor->numel > setup.persistent_numel) persistent[u] = false;
     }
   }
   return persistent;

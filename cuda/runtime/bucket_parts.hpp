@@ -1,6 +1,7 @@
 #pragma once
 // Which units a bucket's gradient comes from.
 
+#include <cstddef>
 #include <vector>
 
 #include "common/layout/flat_layout.hpp"
@@ -19,5 +20,9 @@ struct BucketPart {
 /// Errors   invalid_argument if they are not, or do not start at 0 and end at the same element.
 std::vector<std::vector<BucketPart>> bucket_parts(const std::vector<FlatRange>& units,
                                                   const std::vector<FlatRange>& buckets);
+
+/// The same from the other side: the buckets that have elements of each unit, in increasing order.
+std::vector<std::vector<int>> buckets_of_units(const std::vector<std::vector<BucketPart>>& parts,
+                                               std::size_t num_units);
 
 }  // namespace zeroproof::cuda

@@ -1,7 +1,10 @@
 #include "cuda/runtime/plan_audit.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -13,15 +16,13 @@ namespace {
 using Finding = std::optional<PlanFinding>;
 
 bool contains(const std::vector<PlanBuffer>& buffers, const PlanBuffer& buffer) {
-  for (const PlanBuffer& one : buffers) {
-    if (one == buffer) return true;
-  }
-  return false;
+  return std::ranges::find(buffers, buffer) != buffers.end();
 }
 
 class Audit {
  public:
-  explicit Audit(const StepPlan& plan) : plan_(plan), count_(plan.ops.size()), words_((count_ + 63) / 64) {}
+  explicit Audit(const StepPlan& plan)
+      : plan_(plan), count_(plan.ops.size()), resident_(plan.resident.begin(), plan.resident.end()) {}
 
   Finding run() {
     Finding finding = link();
@@ -33,6 +34,9 @@ class Audit {
   }
 
  private:
+  using Latest = std::array<std::int64_t, num_plan_streams>;  // [stream] an operation, -1: none
+  static constexpr Latest no_operations{-1, -1};
+
   std::string text(std::size_t op) const {
     return name(plan_.ops[op]) + " (operation " + std::to_string(op) + ", " +
            std::string(name(plan_.ops[op].stream)) + " stream)";
@@ -69,10 +73,10 @@ class Audit {
     return {};
   }
 
-  /// Everything that happens before an operation, as bits [op][op], in an order that respects the
-  /// predecessors.
+  /// Everything that happens before an operation, in an order that respects the predecessors. Operations of a stream
+  /// follow each other, so the latest one of each stream says it all.
   Finding close() {
-    happens_.assign(count_ * words_, 0);
+    happens_.assign(count_, no_operations);
     std::vector<std::size_t> missing(count_);
     std::vector<std::vector<std::size_t>> after(count_);
     std::vector<std::size_t> queue;
@@ -84,8 +88,10 @@ class Audit {
     for (std::size_t head = 0; head < queue.size(); ++head) {
       const std::size_t i = queue[head];
       for (const std::size_t p : before_[i]) {
-        for (std::size_t w = 0; w < words_; ++w) happens_[i * words_ + w] |= happens_[p * words_ + w];
-        happens_[i * words_ + p / 64] |= std::uint64_t{1} << (p % 64);
+        for (std::size_t s = 0; s < num_plan_streams; ++s)
+          happens_[i][s] = std::max(happens_[i][s], happens_[p][s]);
+        std::int64_t& latest = happens_[i][static_cast<std::size_t>(plan_.ops[p].stream)];
+        latest = std::max(latest, static_cast<std::int64_t>(p));
       }
       for (const std::size_t next : after[i]) {
         if (--missing[next] == 0) queue.push_back(next);
@@ -98,7 +104,7 @@ class Audit {
   }
 
   bool precedes(std::size_t a, std::size_t b) const {
-    return (happens_[b * words_ + a / 64] >> (a % 64) & 1U) != 0;
+    return happens_[b][static_cast<std::size_t>(plan_.ops[a].stream)] >= static_cast<std::int64_t>(a);
   }
 
   Finding find_late() const {
@@ -112,20 +118,41 @@ class Audit {
     return {};
   }
 
+  /// The first operation of a stream that touches a buffer in no order with operation i, if i comes after it in the
+  /// plan and one of the two writes.
+  std::size_t first_unordered(const PlanBuffer& buffer, std::size_t stream, bool writes,
+                              std::size_t i) const {
+    std::size_t earlier = 0;
+    for (; earlier < i; ++earlier) {
+      const PlanOp& op = plan_.ops[earlier];
+      const bool touches = contains(op.writes, buffer) || (writes && contains(op.reads, buffer));
+      if (static_cast<std::size_t>(op.stream) == stream && touches && !precedes(earlier, i)) break;
+    }
+    return earlier;
+  }
+
   Finding find_unordered() const {
-    std::map<PlanBuffer, std::vector<std::pair<std::size_t, bool>>> uses;  // operation, whether it writes
+    struct Uses {
+      Latest any = no_operations, write = no_operations;
+    };
+    std::map<PlanBuffer, Uses> uses;
     for (std::size_t i = 0; i < count_; ++i) {
       std::map<PlanBuffer, bool> mine;
       for (const PlanBuffer& buffer : plan_.ops[i].reads) mine.emplace(buffer, false);
       for (const PlanBuffer& buffer : plan_.ops[i].writes) mine[buffer] = true;
       for (const auto& [buffer, writes] : mine) {
-        for (const auto& [earlier, wrote] : uses[buffer]) {
-          if (!(writes || wrote) || precedes(earlier, i)) continue;
+        Uses& before = uses[buffer];
+        for (std::size_t s = 0; s < num_plan_streams; ++s) {
+          const std::int64_t latest = writes ? before.any[s] : before.write[s];
+          if (latest < 0 || precedes(static_cast<std::size_t>(latest), i)) continue;
+          const std::size_t earlier = first_unordered(buffer, s, writes, i);
           return PlanFinding{
               PlanFault::unordered, static_cast<int>(earlier), static_cast<int>(i),
               text(earlier) + " and " + text(i) + " both touch the " + name(buffer) + " in no fixed order"};
         }
-        uses[buffer].emplace_back(i, writes);
+        const auto stream = static_cast<std::size_t>(plan_.ops[i].stream);
+        before.any[stream] = static_cast<std::int64_t>(i);
+        if (writes) before.write[stream] = static_cast<std::int64_t>(i);
       }
     }
     return {};
@@ -157,7 +184,7 @@ class Audit {
           state = {true, false, false, false};
           continue;
         }
-        if (!state.alive || contains(plan_.resident, buffer))
+        if (!state.alive || resident_.contains(buffer))
           return at(PlanFault::not_alive, i, what + ", which is not alive or not the plan's to change");
         if (op.kind == OpKind::free || op.kind == OpKind::release) {
           state = {};
@@ -170,7 +197,7 @@ class Audit {
       }
     }
     for (const auto& [buffer, state] : states) {
-      if (state.alive && !contains(plan_.resident, buffer))
+      if (state.alive && !resident_.contains(buffer))
         return PlanFinding{PlanFault::leak, -1, -1,
                            "the " + name(buffer) + " is alive after the last operation"};
     }
@@ -178,9 +205,10 @@ class Audit {
   }
 
   const StepPlan& plan_;
-  std::size_t count_, words_;
+  std::size_t count_;
+  const std::set<PlanBuffer> resident_;
   std::vector<std::vector<std::size_t>> before_;  // [op]
-  std::vector<std::uint64_t> happens_;            // [op][words_]: bit p is set if p happens before op
+  std::vector<Latest> happens_;                   // [op]
 };
 
 }  // namespace

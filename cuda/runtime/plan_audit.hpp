@@ -42,7 +42,7 @@ struct PlanFinding {
 };
 
 /// The first fault of a plan, nothing if it has none. Order is what streams and events give, followed
-/// transitively. Time and memory grow with the square of the number of operations.
+/// transitively. Time and memory grow with what the operations name, times the logarithm of the buffers.
 std::optional<PlanFinding> audit_plan(const StepPlan& plan);
 
 /// Errors: internal, with the text of the finding.

@@ -52,6 +52,7 @@ class PlanBuilder {
   explicit PlanBuilder(const LayerSchedule& shape)
       : shape_(shape),
         parts_(bucket_parts(shape.units, shape.buckets)),
+        unit_buckets_(buckets_of_units(parts_, shape.units.size())),
         ready_(visits_of_units(shape), units_of_buckets(parts_)),
         forward_(shape.visits.size()),
         sequence_(shape.visits),
@@ -147,16 +148,13 @@ class PlanBuilder {
     const std::size_t due = shape_.overlap ? visited + 2 : visited;
     std::vector<PlanBuffer> writes = {grad(unit)};  // what reads it later has to come after this operation
     bool is_viewed = false;
-    for (std::size_t b = 0; b < parts_.size(); ++b) {
-      for (const BucketPart& part : parts_[b]) {
-        if (part.unit != unit) continue;
-        const int bucket = static_cast<int>(b);
-        is_viewed = is_viewed || !assembled(bucket);
-        if (!assembled(bucket)) continue;
-        if (!has_buffer_[b]) add(OpKind::allocate, bucket_grad(bucket), {}, {bucket_grad(bucket)});
-        has_buffer_[b] = true;
-        writes.push_back(bucket_grad(bucket));
-      }
+    for (const int bucket : unit_buckets_[static_cast<std::size_t>(unit)]) {
+      const auto b = static_cast<std::size_t>(bucket);
+      is_viewed = is_viewed || !assembled(bucket);
+      if (!assembled(bucket)) continue;
+      if (!has_buffer_[b]) add(OpKind::allocate, bucket_grad(bucket), {}, {bucket_grad(bucket)});
+      has_buffer_[b] = true;
+      writes.push_back(bucket_grad(bucket));
     }
     add(OpKind::ready, grad(unit), {grad(unit)}, std::move(writes));
     for (const int bucket : completed_.buckets) {
@@ -185,6 +183,7 @@ class PlanBuilder {
 
   const LayerSchedule& shape_;
   const Parts parts_;
+  const std::vector<std::vector<int>> unit_buckets_;  // [units]
   ReadyCount ready_;
   std::size_t forward_;        // visits of the forward pass
   std::vector<int> sequence_;  // all visits, forward and backward

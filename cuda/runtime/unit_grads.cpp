@@ -1,5 +1,6 @@
 #include "cuda/runtime/unit_grads.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -25,6 +26,7 @@ UnitGrads::UnitGrads(std::vector<FlatRange> units, std::vector<FlatRange> bucket
     : units_(std::move(units)),
       buckets_(std::move(buckets)),
       parts_(bucket_parts(units_, buckets_)),
+      unit_buckets_(buckets_of_units(parts_, units_.size())),
       dtype_(dtype),
       ledger_(ledger),
       unit_buffers_(units_.size()),
@@ -85,14 +87,13 @@ TensorView UnitGrads::bucket(int bucket) const {
 
 void UnitGrads::seal(int unit) {
   const TensorView grad = this->unit(unit);
-  for (std::size_t b = 0; b < parts_.size(); ++b) {
+  for (const int bucket : unit_buckets_[static_cast<std::size_t>(unit)]) {
+    const auto b = static_cast<std::size_t>(bucket);
     if (parts_[b].size() < 2) continue;
-    for (const BucketPart& part : parts_[b]) {
-      if (part.unit != unit) continue;
-      const TensorView from = stretch(grad, units_[static_cast<std::size_t>(unit)].begin, part.range);
-      const TensorView to = stretch(bucket(static_cast<int>(b)), buckets_[b].begin, part.range);
-      std::memcpy(to.data, from.data, static_cast<std::size_t>(from.num_bytes()));
-    }
+    const auto part = std::ranges::lower_bound(parts_[b], unit, {}, &BucketPart::unit);
+    const TensorView from = stretch(grad, units_[static_cast<std::size_t>(unit)].begin, part->range);
+    const TensorView to = stretch(this->bucket(bucket), buckets_[b].begin, part->range);
+    std::memcpy(to.data, from.data, static_cast<std::size_t>(from.num_bytes()));
   }
   unit_buffers_[static_cast<std::size_t>(unit)].is_sealed = true;
 }

@@ -55,6 +55,7 @@ class UnitGrads {
 
   const std::vector<FlatRange> units_, buckets_;
   const std::vector<std::vector<BucketPart>> parts_;  // [buckets]
+  const std::vector<std::vector<int>> unit_buckets_;  // [units]
   const DType dtype_;
   MemoryLedger& ledger_;
   std::vector<Buffer> unit_buffers_, bucket_buffers_;

@@ -133,12 +133,13 @@ void ParamGather::gather(const FlatRange& unit, const TensorView& full) {
   auto* target = static_cast<std::byte*>(full.data);
   run(plan_of(unit), target);
   const auto* whole = static_cast<const std::byte*>(full_->data());
-  for (std::size_t t = 0; t < persistent_begin_.size(); ++t) {
-    const TensorSlot& slot = setup_.layout->tensors()[t];
-    if (persistent_begin_[t] < 0 || slot.numel == 0 || slot.begin < unit.begin || slot.begin >= unit.end)
-      continue;
-    std::memcpy(target + (slot.begin - unit.begin) * width_, whole + persistent_begin_[t] * width_,
-                static_cast<std::size_t>(slot.numel * width_));
+  const std::vector<TensorSlot>& tensors = setup_.layout->tensors();
+  auto slot = std::ranges::lower_bound(tensors, unit.begin, {}, &TensorSlot::begin);
+  for (; slot != tensors.end() && slot->begin < unit.end; ++slot) {
+    const std::int64_t from = persistent_begin_[static_cast<std::size_t>(slot - tensors.begin())];
+    if (from < 0 || slot->numel == 0) continue;
+    std::memcpy(target + (slot->begin - unit.begin) * width_, whole + from * width_,
+                static_cast<std::size_t>(slot->numel * width_));
   }
 }
 

@@ -124,6 +124,17 @@ TEST_CASE("order is followed through the other stream") {
   CHECK(fault_of(plan) == PlanFault::unordered);
 }
 
+TEST_CASE("of several operations before it, the one that is in no order is named") {
+  StepPlan plan = small_plan();
+  plan.ops.insert(plan.ops.begin() + 4,
+                  op(OpKind::reduce, comm, {grad}, {}));  // the free waits for the other one
+  const auto finding = audit_plan(plan);
+  REQUIRE(finding);
+  CHECK(finding->fault == PlanFault::unordered);
+  CHECK(finding->first == 4);
+  CHECK(finding->second == 5);
+}
+
 TEST_CASE("real plans are sound, and not without any one of their waits") {
   std::int64_t removed = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
