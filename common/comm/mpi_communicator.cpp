@@ -26,6 +26,10 @@ using Clock = std::chrono::steady_clock;
 /// After a SIGTERM: time for what the living ranks sent to arrive, so that only the dead one is named.
 constexpr std::chrono::milliseconds term_grace{300};
 
+/// Looks before the first sleep once all ranks are in a call and their blocks move: about 10 ms. MPI moves a long block
+/// a little with every look, and that does not show.
+constexpr int looks_at_a_transfer = 10'000;
+
 class MpiCommunicator final : public ExchangeCommunicator {
  public:
   struct Settings {
@@ -65,7 +69,7 @@ class MpiCommunicator final : public ExchangeCommunicator {
 
   void begin(CollectiveCall& call);
   template <class Missing>
-  void wait(const CollectiveCall& call, const char* what, std::chrono::milliseconds limit,
+  void wait(const CollectiveCall& call, const char* what, std::chrono::milliseconds limit, Pause pause,
             const Missing& missing);
   template <class Missing>
   std::vector<int> awaited(const Missing& missing) const;
@@ -105,7 +109,7 @@ MpiCommunicator::~MpiCommunicator() {
     end.sequence = num_calls_ + 1;
     // Waits for the others, as MPI_Finalize would, so that no message is under way when MPI ends. A rank that
     // still calls a collective hears that this one left, and fails.
-    wait(end, "arrive at", std::chrono::hours(24 * 365),
+    wait(end, "arrive at", std::chrono::hours(24 * 365), Pause(),
          [&](int peer) { return !mailbox().left(peer) && !mailbox().has_call(peer); });
     native_.free();
   } catch (const std::exception&) {
@@ -117,7 +121,8 @@ MpiCommunicator::~MpiCommunicator() {
 void MpiCommunicator::exchange(CollectiveCall call, SendBlocks send, Span<const Span<std::byte>> recv) {
   begin(call);
   blocks_.start(send, recv);
-  wait(call, "finish", settings_.timeout, [&](int peer) { return !blocks_.complete(peer); });
+  wait(call, "finish", settings_.timeout, Pause(looks_at_a_transfer),
+       [&](int peer) { return !blocks_.complete(peer); });
   num_completed_ = call.sequence;
 }
 
@@ -128,7 +133,7 @@ void MpiCommunicator::begin(CollectiveCall& call) {
   MpiMessage message;
   message.call = call;
   mailbox().post(message);
-  wait(call, "arrive at", settings_.timeout, [&](int peer) {
+  wait(call, "arrive at", settings_.timeout, Pause(), [&](int peer) {
     if (mailbox().has_call(peer)) return false;
     if (mailbox().left(peer)) throw left_error(std::vector<int>{peer}, call, names_);
     return true;
@@ -196,12 +201,11 @@ std::vector<int> MpiCommunicator::awaited(const Missing& missing) const {
 /// ends it.
 template <class Missing>
 void MpiCommunicator::wait(const CollectiveCall& call, const char* what, std::chrono::milliseconds limit,
-                           const Missing& missing) {
+                           Pause pause, const Missing& missing) {
   Clock::time_point moved_at = Clock::now();
   std::optional<Clock::time_point> term_at;
   std::int64_t news = mailbox().progress();
   bool told_waiting = false;
-  Pause pause;
   try {
     while (true) {
       family_->world()->mailbox.progress();

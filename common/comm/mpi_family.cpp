@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
+#include "common/comm/mpi_pause.hpp"
 #include "common/comm/mpi_session.hpp"
 
 namespace zeroproof {
@@ -33,11 +33,12 @@ void MpiFamily::tell(const Error& error, int channel, std::int64_t calls_before)
   MpiMailbox& mailbox = world_->mailbox;
   try {
     const auto deadline = std::chrono::steady_clock::now() + last_words_limit;
+    Pause pause;
     mailbox.post(message);
     for (int peer = 0; peer < world_->transport.world_size(); ++peer) {
       while (!mailbox.posted(peer) && std::chrono::steady_clock::now() < deadline) {
         mailbox.progress();
-        std::this_thread::yield();
+        pause();
       }
     }
   } catch (const Error&) {
