@@ -79,6 +79,9 @@ class StateCollector {
   /// The undistributed buffer, [padded_numel] with NaN padding, on rank 0 and an empty one elsewhere. Collective.
   GuardedBuffer collect(const TensorView& mine);
 
+  /// True if rank 0 has whole buffers of an optimizer in the undistributed order, so that there is nothing to collect.
+  bool whole_on_root() const;
+
   /// This rank's TP shard as a whole, [local padded_numel], on every rank. Collective.
   GuardedBuffer gather(const TensorView& mine);
 

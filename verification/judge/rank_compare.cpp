@@ -28,6 +28,15 @@ Comparison compare_stored(const TensorView& before, const TensorView& now) {
   return result;
 }
 
+/// True if two views have a byte in common.
+bool overlap(const TensorView& a, const TensorView& b) {
+  const auto begin = [](const TensorView& view) { return reinterpret_cast<std::uintptr_t>(view.data); };
+  const auto end = [&](const TensorView& view) {
+    return begin(view) + static_cast<std::uintptr_t>(view.num_bytes());
+  };
+  return begin(a) < end(b) && begin(b) < end(a);
+}
+
 }  // namespace
 
 std::vector<Piece> RankComparison::pieces_of(const ExposedBuffer& buffer) const {
@@ -159,12 +168,29 @@ void RankComparison::check_write_set(std::int64_t step, Phase phase) {
     const TensorView& view = storage_[i].view;
     if (may_write(phase, storage_[i].id)) continue;
     if (view.numel == 0 || std::memcmp(view.data, stored_[i].data(), stored_[i].size()) == 0) continue;
+    changed_[i] = true;
     const TensorView before{stored_[i].data(), view.dtype, view.numel};
     count_comparison(
         compare_stored(before, view), storage_[i],
         place(step, phase, name(storage_[i].id), "was changed by a phase that may not write it"));
   }
   check_red_zones(step, phase);
+}
+
+void RankComparison::store(std::size_t index) {
+  const TensorView& view = storage_[index].view;
+  const auto* bytes = static_cast<const std::byte*>(view.data);
+  stored_[index].assign(bytes, bytes + view.num_bytes());
+}
+
+void RankComparison::remember_storage(Phase phase, const Buffers& overwritten) {
+  for (std::size_t i = 0; i < storage_.size(); ++i) {
+    const bool touched = std::any_of(overwritten.begin(), overwritten.end(), [&](const auto& entry) {
+      return overlap(storage_[i].view, entry.second.view);
+    });
+    if (touched || changed_[i] || may_write(phase, storage_[i].id)) store(i);
+    changed_[i] = false;
+  }
 }
 
 void RankComparison::check_red_zones(std::int64_t step, Phase phase) {

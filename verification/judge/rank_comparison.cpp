@@ -112,15 +112,9 @@ void RankComparison::compare_loaded_state() {
     if (spec_.mode == Mode::lockstep) overwrite(phase, ours, theirs);
   }
   check_red_zones(0, Phase::update);
-  remember_storage();
-}
-
-void RankComparison::remember_storage() {
   stored_.resize(storage_.size());
-  for (std::size_t i = 0; i < storage_.size(); ++i) {
-    const auto* bytes = static_cast<const std::byte*>(storage_[i].view.data);
-    stored_[i].assign(bytes, bytes + storage_[i].view.num_bytes());
-  }
+  changed_.assign(storage_.size(), false);
+  for (std::size_t i = 0; i < storage_.size(); ++i) store(i);
 }
 
 void RankComparison::overwrite(Phase phase, const Buffers& reference, const Buffers& candidate) {
@@ -178,8 +172,9 @@ void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_r
   check_write_set(step, phase);
   check_padding(step, phase, theirs);
   count(ours, phase);
-  if (spec_.mode == Mode::lockstep) overwrite(phase, ours, theirs);
-  remember_storage();
+  const bool lockstep = spec_.mode == Mode::lockstep;
+  if (lockstep) overwrite(phase, ours, theirs);
+  remember_storage(phase, lockstep ? theirs : Buffers{});
 }
 
 void RankComparison::run_step(std::int64_t step, GradCache& leaves, const reference::DenseOptimizer* truth) {
@@ -245,15 +240,17 @@ void RankComparison::check_skipped_scalars(std::int64_t step) {
   }
 }
 
-GuardedBuffer RankComparison::collect_params(DistributedOptimizer& side) {
-  const Buffers gathered = by_id(side.exposed(Phase::gather));
+TensorView RankComparison::collected(const TensorView& mine, std::vector<GuardedBuffer>& memory) {
+  StateCollector& collector = grad_maker_.collector();
+  if (collector.whole_on_root()) return mine;
+  return memory.emplace_back(collector.collect(mine)).view();
+}
+
+TensorView RankComparison::collected_params(DistributedOptimizer& side, std::vector<GuardedBuffer>& memory) {
   if (spec_.stage == 3 || !local().placement.empty()) {
-    return grad_maker_.collector().collect(by_id(side.exposed(Phase::cast)).at(BufferId::param_shard).view);
+    return collected(by_id(side.exposed(Phase::cast)).at(BufferId::param_shard).view, memory);
   }
-  const TensorView whole = gathered.at(BufferId::param_full).view;  // what the model sees, on rank 0
-  GuardedBuffer copy(whole.numel, whole.dtype);
-  if (whole.numel > 0) std::memcpy(copy.data(), whole.data, static_cast<std::size_t>(whole.num_bytes()));
-  return copy;
+  return by_id(side.exposed(Phase::gather)).at(BufferId::param_full).view;  // what the model sees, on rank 0
 }
 
 void RankComparison::hash_step(std::int64_t step, const Scales& scales, const GuardedBuffer& reference_grad,
@@ -261,13 +258,13 @@ void RankComparison::hash_step(std::int64_t step, const Scales& scales, const Gu
   const auto add = [&](DistributedOptimizer& side, int log2_scale, const GuardedBuffer& grad,
                        TrajectoryHash& hash) {
     const Buffers update = by_id(side.exposed(Phase::update));
-    std::vector<GuardedBuffer> collected;
-    collected.push_back(grad_maker_.collector().collect(update.at(BufferId::master).view));
+    std::vector<GuardedBuffer> memory;
+    std::vector<TensorView> views = {grad.view(), collected(update.at(BufferId::master).view, memory)};
     for (const BufferId id : state_ids) {
       // A candidate that hides state is reported by compare_phase; its hash is then simply another one.
-      if (update.count(id) > 0) collected.push_back(grad_maker_.collector().collect(update.at(id).view));
+      if (update.count(id) > 0) views.push_back(collected(update.at(id).view, memory));
     }
-    collected.push_back(collect_params(side));
+    views.push_back(collected_params(side, memory));
     if (comms_.harness->rank() != 0) return;
     TrajectoryHash::Scalars s;
     s.step = step;
@@ -279,8 +276,6 @@ void RankComparison::hash_step(std::int64_t step, const Scales& scales, const Gu
     s.grad_norm = read<double>(by_id(side.exposed(Phase::norm)), BufferId::grad_norm);
     s.clip_coef = read<float>(by_id(side.exposed(Phase::clip)), BufferId::clip_coef);
     s.log2_loss_scale = log2_scale;
-    std::vector<TensorView> views = {grad.view()};
-    for (const GuardedBuffer& buffer : collected) views.push_back(buffer.view());
     hash.add_step(s, experiment_.layout(), views);
   };
   add(*reference_, scales.reference, reference_grad, reference_hash_);

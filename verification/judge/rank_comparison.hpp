@@ -95,14 +95,19 @@ class RankComparison {
   void check_red_zones(std::int64_t step, Phase phase);
   void check_padding(std::int64_t step, Phase phase, const Buffers& candidate);
   void overwrite(Phase phase, const Buffers& reference, const Buffers& candidate);
-  void remember_storage();
+  /// Copies what may have changed since the last time: what the phase may write, what was found changed though it may
+  /// not, and what lock-step wrote to, `overwritten`. The rest was just seen to be as it was.
+  void remember_storage(Phase phase, const Buffers& overwritten);
+  void store(std::size_t index);
   void count(const Buffers& reference, Phase phase);
   Divergence place(std::int64_t step, Phase phase, std::string_view buffer, const std::string& what) const;
   /// Notes something that is wrong although no element is; nothing if `what` is empty.
   void note_problem(std::int64_t step, Phase phase, std::string_view buffer, const std::string& what);
   void check_skipped_scalars(std::int64_t step);
   void load_first_state();
-  GuardedBuffer collect_params(DistributedOptimizer& side);
+  /// The undistributed buffer on rank 0: in place where it is there anyway, otherwise in `memory`. Collective.
+  TensorView collected(const TensorView& mine, std::vector<GuardedBuffer>& memory);
+  TensorView collected_params(DistributedOptimizer& side, std::vector<GuardedBuffer>& memory);
   const CaseLayout::Local& local() const { return layout_.local(place_.tp_rank); }
   /// Counts a comparison of elements of a buffer; the first that differs is named by parameter and global index.
   void count_comparison(const Comparison& comparison, const ExposedBuffer& buffer, Divergence at);
@@ -128,7 +133,8 @@ class RankComparison {
   std::unique_ptr<DistributedOptimizer> reference_;
   std::unique_ptr<DistributedOptimizer> candidate_;
   std::vector<ExposedBuffer> storage_;
-  std::vector<std::vector<std::byte>> stored_;  // what storage_ held after the last phase
+  std::vector<std::vector<std::byte>> stored_;  // [storage_], what each held after the last phase
+  std::vector<bool> changed_;  // [storage_], by a phase that may not: so said check_write_set
   std::vector<float> master_before_;
   std::vector<PhaseTally> tallies_;
   Judge judge_;

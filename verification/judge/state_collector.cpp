@@ -28,6 +28,16 @@ std::vector<FlatRange> StateCollector::owned(int rank) const {
   return {{0, local.layout.padded_numel()}};
 }
 
+bool StateCollector::whole_on_root() const {
+  if (layout_.grid().tp > 1) return false;
+  std::int64_t next = 0;
+  for (const FlatRange& range : owned(0)) {
+    if (range.begin != next) return false;
+    next = range.end;
+  }
+  return next == whole_.padded_numel();
+}
+
 GuardedBuffer StateCollector::collect(const TensorView& mine) {
   const int world = comm_.world_size();
   const bool root = comm_.rank() == 0;
