@@ -7,6 +7,21 @@
 #include "common/base/error.hpp"
 
 namespace zeroproof::verification {
+namespace {
+
+Digest digest_of_bytes(const TensorView& view) { return raw_digest(view.data, view.num_bytes()); }
+
+}  // namespace
+
+Digest GradCache::parameters_digest(const TensorView& params) const {
+  std::vector<Digest> digests;
+  for (const TensorSlot& slot : experiment_.layout().tensors()) {
+    const std::int64_t width = num_bytes(params.dtype);
+    digests.push_back(
+        raw_digest(static_cast<const std::byte*>(params.data) + slot.begin * width, slot.numel * width));
+  }
+  return raw_digest(digests.data(), static_cast<std::int64_t>(digests.size() * sizeof(Digest)));
+}
 
 const GradCache::Grad& GradCache::micro_batch_grad(std::int64_t step, std::int64_t micro_batch,
                                                    const TensorView& params, const Digest& params_digest,
@@ -22,7 +37,7 @@ const GradCache::Grad& GradCache::micro_batch_grad(std::int64_t step, std::int64
     entry->grad.values = GuardedBuffer(experiment_.layout().padded_numel(), experiment_.grad_dtype());
     entry->grad.loss =
         experiment_.micro_batch_grad(step, micro_batch, params, log2_loss_scale, entry->grad.values.view());
-    entry->grad.digest = parameters_digest(entry->grad.values.view());
+    entry->grad.digest = digest_of_bytes(entry->grad.values.view());
   });
   return entry->grad;
 }
@@ -50,7 +65,7 @@ TensorView StrictGrads::micro_batch_grad(std::int64_t micro_batch) {
 void StrictGrads::expire() {
   if (!viewed_) return;
   viewed_ = false;
-  const bool edited = GradCache::parameters_digest(copy_.view()) != digest_of_copy_ || !copy_.guards_intact();
+  const bool edited = digest_of_bytes(copy_.view()) != digest_of_copy_ || !copy_.guards_intact();
   if (edited && problem_.empty()) {
     problem_ =
         "edited the leaf of micro-batch " + std::to_string(asked_.back()) + ", which belongs to the caller";

@@ -27,10 +27,9 @@ class GradCache {
     Digest digest;  ///< of all bytes, as computed
   };
 
-  /// Digest under which parameters are known to the cache.
-  static Digest parameters_digest(const TensorView& params) {
-    return raw_digest(params.data, params.num_bytes());
-  }
+  /// Digest under which parameters are known to the cache: of their bits without the padding, which is not the same NaN
+  /// everywhere and which no leaf depends on. params: [padded_numel].
+  Digest parameters_digest(const TensorView& params) const;
 
   /// The leaf for these inputs, computed now if nobody has yet. Several threads may call at once. The leaf
   /// stays valid until forget().
@@ -68,7 +67,7 @@ class CacheProvider final : public GradProvider {
       : cache_(cache),
         step_(step),
         params_(params),
-        digest_(GradCache::parameters_digest(params)),
+        digest_(cache.parameters_digest(params)),
         log2_loss_scale_(log2_loss_scale) {}
 
   const GradCache::Grad& micro_batch_grad(std::int64_t micro_batch) override {

@@ -49,7 +49,7 @@ std::unique_ptr<GradProvider> GridModel::leaves(std::int64_t step,
     GradCache::Grad& leaf = computed->make(j);
     leaf.values = GuardedBuffer(layout.padded_numel(), experiment_.grad_dtype());
     leaf.loss = experiment_.leaf_part(step, j, groups_, layout, params, log2_loss_scale, leaf.values.view());
-    leaf.digest = GradCache::parameters_digest(leaf.values.view());
+    leaf.digest = raw_digest(leaf.values.data(), leaf.values.view().num_bytes());
   }
   return computed;
 }

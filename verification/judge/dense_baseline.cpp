@@ -48,7 +48,7 @@ DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves)
 void DenseBaseline::step(std::int64_t number) {
   const std::int64_t count = experiment_.config().micro_batches;
   const int scale = optimizer_.loss_scaler().log2_scale;
-  const Digest digest = GradCache::parameters_digest(optimizer_.param());
+  const Digest digest = leaves_.parameters_digest(optimizer_.param());
   std::vector<TensorView> views(static_cast<std::size_t>(count));
   std::vector<double> losses(static_cast<std::size_t>(count));
   parallel_for(available_cores(), count, [&](std::int64_t j) {
