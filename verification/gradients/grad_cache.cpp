@@ -50,8 +50,9 @@ void GradCache::forget() {
 TensorView StrictGrads::micro_batch_grad(std::int64_t micro_batch) {
   ZP_CHECK(!finished_, ErrorCode::internal, "a leaf was asked for outside the reduce phase",
            "gradients are only there while they are reduced", "keep what later phases need");
-  expire();
+  check_unedited();
   const GradCache::Grad& leaf = provided(micro_batch);
+  // What is left of the last view reads as the new leaf: just as wrong as NaN.
   if (copy_.numel() == 0) copy_ = GuardedBuffer(leaf.values.numel(), leaf.values.dtype());
   if (copy_.numel() > 0) {
     std::memcpy(copy_.data(), leaf.values.data(), static_cast<std::size_t>(copy_.view().num_bytes()));
@@ -62,7 +63,7 @@ TensorView StrictGrads::micro_batch_grad(std::int64_t micro_batch) {
   return copy_.view();
 }
 
-void StrictGrads::expire() {
+void StrictGrads::check_unedited() {
   if (!viewed_) return;
   viewed_ = false;
   const bool edited = digest_of_bytes(copy_.view()) != digest_of_copy_ || !copy_.guards_intact();
@@ -70,7 +71,6 @@ void StrictGrads::expire() {
     problem_ =
         "edited the leaf of micro-batch " + std::to_string(asked_.back()) + ", which belongs to the caller";
   }
-  copy_.poison();
 }
 
 std::string StrictGrads::finish(std::vector<std::int64_t> expected) {
@@ -80,7 +80,8 @@ std::string StrictGrads::finish(std::vector<std::int64_t> expected) {
 }
 
 std::string StrictGrads::end_step() {
-  expire();
+  check_unedited();
+  copy_.poison();
   return std::exchange(problem_, {});
 }
 

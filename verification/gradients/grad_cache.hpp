@@ -114,8 +114,8 @@ class ProvidedGrads : public GradSource {
 };
 
 /// The leaves of one step for a candidate, no more generous than GradSource promises: a view is a copy that
-/// turns into NaN at the next call, it must not be edited, and a rank gets just the micro-batches it has to
-/// compute (R11).
+/// turns into the next leaf at the next call, and into NaN after the last, it must not be edited, and a rank gets just
+/// the micro-batches it has to compute (R11).
 class StrictGrads final : public ProvidedGrads {
  public:
   using ProvidedGrads::ProvidedGrads;
@@ -129,7 +129,7 @@ class StrictGrads final : public ProvidedGrads {
   std::string end_step();
 
  private:
-  void expire();
+  void check_unedited();
 
   GuardedBuffer copy_;
   Digest digest_of_copy_;
