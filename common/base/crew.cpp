@@ -1,0 +1,73 @@
+#include "common/base/crew.hpp"
+
+#include <algorithm>
+#include <string>
+#include <system_error>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof {
+
+Crew::Crew(int num_threads) {
+  ZP_CHECK(num_threads >= 1, ErrorCode::invalid_argument, "num_threads is " + std::to_string(num_threads),
+           "somebody has to do the work", "use 1 or more");
+  for (int i = 1; i < num_threads; ++i) {
+    try {
+      helpers_.emplace_back([this] { help(); });
+    } catch (const std::system_error&) {
+      break;  // no more threads to be had: the ones there are do the work
+    }
+  }
+}
+
+Crew::~Crew() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& helper : helpers_) helper.join();
+}
+
+void Crew::help() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return over_ || !open_.empty(); });
+    if (over_) return;
+    run_next(*open_.front(), lock);
+  }
+}
+
+/// Runs an item of `work`, which is open, without the lock.
+void Crew::run_next(Work& work, std::unique_lock<std::mutex>& lock) {
+  const std::int64_t i = work.next++;
+  if (work.next == work.count) open_.remove(&work);
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    (*work.body)(i);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  if (error && (!work.error || i < work.error_index)) {
+    work.error = error;
+    work.error_index = i;
+  }
+  if (++work.done == work.count) changed_.notify_all();
+}
+
+void Crew::for_each(std::int64_t count, const std::function<void(std::int64_t)>& body) {
+  ZP_CHECK(count >= 0, ErrorCode::invalid_argument, "count is " + std::to_string(count),
+           "it is a number of items", "use 0 or more");
+  if (count == 0) return;
+  Work work{&body, count, 0, 0, nullptr, 0};
+  std::unique_lock lock(mutex_);
+  open_.push_back(&work);
+  changed_.notify_all();
+  while (work.next < work.count) run_next(work, lock);
+  changed_.wait(lock, [&] { return work.done == work.count; });
+  if (work.error) std::rethrow_exception(work.error);
+}
+
+}  // namespace zeroproof

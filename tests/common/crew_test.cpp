@@ -1,0 +1,107 @@
+#include "common/base/crew.hpp"
+
+#include <doctest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/base/error.hpp"
+
+using namespace zeroproof;
+
+namespace {
+
+/// Returns when `count` threads are in wait() at once.
+class Gathering {
+ public:
+  explicit Gathering(int count) : count_(count) {}
+  void wait() {
+    std::unique_lock lock(mutex_);
+    if (++there_ == count_) all_.notify_all();
+    all_.wait(lock, [&] { return there_ >= count_; });
+  }
+
+ private:
+  const int count_;
+  int there_ = 0;
+  std::mutex mutex_;
+  std::condition_variable all_;
+};
+
+}  // namespace
+
+TEST_CASE("a crew runs every item once, again and again") {
+  for (const int threads : {1, 2, 5}) {
+    Crew crew(threads);
+    CHECK(crew.num_threads() == threads);
+    for (const int count : {0, 1, 4, 100}) {
+      std::vector<std::atomic<int>> calls(static_cast<std::size_t>(count));
+      crew.for_each(count, [&](std::int64_t i) { ++calls[static_cast<std::size_t>(i)]; });
+      for (const auto& call : calls) CHECK(call == 1);
+    }
+  }
+}
+
+TEST_CASE("a crew of one runs its items in order, on the thread that asks") {
+  Crew crew(1);
+  std::vector<std::int64_t> order;
+  crew.for_each(5, [&](std::int64_t i) { order.push_back(i); });
+  CHECK(order == std::vector<std::int64_t>{0, 1, 2, 3, 4});
+}
+
+TEST_CASE("all threads of a crew work at once, also for work inside of work") {
+  Crew crew(3);
+  Gathering outer(3);
+  std::atomic<int> met{0};
+  const auto meet = [&](Gathering& gathering) {
+    gathering.wait();
+    ++met;
+  };
+  crew.for_each(3, [&](std::int64_t) { meet(outer); });
+  Gathering inner(3);  // two of them are threads that the outer work does not need
+  crew.for_each(1, [&](std::int64_t) { crew.for_each(3, [&](std::int64_t) { meet(inner); }); });
+  CHECK(met == 6);
+}
+
+TEST_CASE("no more threads work than a crew has") {
+  Crew crew(3);
+  std::atomic<int> working{0}, most{0};
+  crew.for_each(4, [&](std::int64_t) {
+    crew.for_each(50, [&](std::int64_t) {
+      const int now = ++working;
+      for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+      }
+      --working;
+    });
+  });
+  CHECK(most >= 1);
+  CHECK(most <= 3);
+}
+
+TEST_CASE("the first exception by index comes when all items are done, and the crew goes on") {
+  Crew crew(4);
+  std::atomic<int> done{0};
+  for (int again = 0; again < 2; ++again) {
+    std::string said;
+    try {
+      crew.for_each(40, [&](std::int64_t i) {
+        ++done;
+        if (i % 10 == 7) throw std::runtime_error(std::to_string(i));
+      });
+    } catch (const std::runtime_error& error) {
+      said = error.what();
+    }
+    CHECK(said == "7");
+    CHECK(done == 40 * (again + 1));
+  }
+}
+
+TEST_CASE("a crew of nobody, and less than no items, are refused") {
+  CHECK_THROWS_AS(Crew(0), Error);
+  Crew crew(2);
+  CHECK_THROWS_AS(crew.for_each(-1, [](std::int64_t) {}), Error);
+}
