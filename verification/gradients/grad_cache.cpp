@@ -9,9 +9,20 @@
 namespace zeroproof::verification {
 namespace {
 
+Digest digest_of_training(const Experiment& experiment) {
+  Hasher hasher;
+  hasher.add(experiment.workload());
+  hasher.add(experiment.recipe());
+  hasher.add(name(experiment.param_dtype()));
+  return hasher.digest();
+}
+
 Digest digest_of_bytes(const TensorView& view) { return raw_digest(view.data, view.num_bytes()); }
 
 }  // namespace
+
+GradCache::GradCache(const Experiment& experiment, const KeptLeaves& kept)
+    : experiment_(experiment), kept_(kept), training_(digest_of_training(experiment)) {}
 
 Digest GradCache::parameters_digest(const TensorView& params) const {
   std::vector<Digest> digests;
@@ -33,13 +44,24 @@ const GradCache::Grad& GradCache::micro_batch_grad(std::int64_t step, std::int64
     if (!slot) slot = std::make_unique<Entry>();
     entry = slot.get();
   }
-  std::call_once(entry->once, [&] {
-    entry->grad.values = GuardedBuffer(experiment_.layout().padded_numel(), experiment_.grad_dtype());
-    entry->grad.loss =
-        experiment_.micro_batch_grad(step, micro_batch, params, log2_loss_scale, entry->grad.values.view());
-    entry->grad.digest = digest_of_bytes(entry->grad.values.view());
-  });
+  const LeafKey key{training_, step, micro_batch, params_digest, log2_loss_scale};
+  std::call_once(entry->once, [&] { make(entry->grad, key, params); });
   return entry->grad;
+}
+
+void GradCache::make(Grad& grad, const LeafKey& key, const TensorView& params) const {
+  std::optional<StoredLeaf> there;
+  if (kept_.file != nullptr) there = kept_.file->find(key);
+  if (!there && kept_.store != nullptr) there = kept_.store->find(key);
+  if (!there) {
+    grad.values = GuardedBuffer(experiment_.layout().padded_numel(), experiment_.grad_dtype());
+    grad.loss = experiment_.micro_batch_grad(key.step, key.micro_batch, params,
+                                             static_cast<int>(key.log2_loss_scale), grad.values.view());
+    grad.digest = digest_of_bytes(grad.values.view());
+    if (kept_.store != nullptr) there = kept_.store->keep(key, {grad.values.view(), grad.loss, grad.digest});
+  }
+  if (!there) return;
+  grad = {GuardedBuffer(), there->loss, there->digest, there->values};
 }
 
 void GradCache::forget() {
@@ -53,10 +75,9 @@ TensorView StrictGrads::micro_batch_grad(std::int64_t micro_batch) {
   check_unedited();
   const GradCache::Grad& leaf = provided(micro_batch);
   // What is left of the last view reads as the new leaf: just as wrong as NaN.
-  if (copy_.numel() == 0) copy_ = GuardedBuffer(leaf.values.numel(), leaf.values.dtype());
-  if (copy_.numel() > 0) {
-    std::memcpy(copy_.data(), leaf.values.data(), static_cast<std::size_t>(copy_.view().num_bytes()));
-  }
+  const TensorView values = leaf.view();
+  if (copy_.numel() == 0) copy_ = GuardedBuffer(values.numel, values.dtype);
+  if (copy_.numel() > 0) std::memcpy(copy_.data(), values.data, static_cast<std::size_t>(values.num_bytes()));
   digest_of_copy_ = leaf.digest;
   asked_.push_back(micro_batch);
   viewed_ = true;

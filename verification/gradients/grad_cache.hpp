@@ -14,17 +14,28 @@
 #include "common/base/guarded_buffer.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "verification/case/experiment.hpp"
+#include "verification/gradients/leaf_store.hpp"
 
 namespace zeroproof::verification {
 
+/// Where leaves may have been kept, besides in the cache. Both null: nowhere.
+struct KeptLeaves {
+  LeafStore* store = nullptr;      ///< gets every leaf that is computed
+  const LeafFile* file = nullptr;  ///< made by the process that started this one
+};
+
 class GradCache {
  public:
-  explicit GradCache(const Experiment& experiment) : experiment_(experiment) {}
+  explicit GradCache(const Experiment& experiment, const KeptLeaves& kept = {});
 
   struct Grad {
-    GuardedBuffer values;  ///< [padded_numel] in the gradient dtype, NaN in padding
+    GuardedBuffer
+        values;  ///< [padded_numel] in the gradient dtype, NaN in padding; empty if it is kept elsewhere
     double loss = 0;
-    Digest digest;  ///< of all bytes, as computed
+    Digest digest;    ///< of all bytes, as computed
+    TensorView kept;  ///< where it is kept elsewhere
+
+    TensorView view() const { return values.data() != nullptr ? values.view() : kept; }
   };
 
   /// Digest under which parameters are known to the cache: of their bits without the padding, which is not the same NaN
@@ -47,7 +58,11 @@ class GradCache {
     Grad grad;
   };
 
+  void make(Grad& grad, const LeafKey& key, const TensorView& params) const;
+
   const Experiment& experiment_;
+  const KeptLeaves kept_;
+  const Digest training_;
   std::mutex mutex_;
   std::map<Key, std::unique_ptr<Entry>> entries_;
 };
@@ -90,9 +105,7 @@ class ProvidedGrads : public GradSource {
                 LayeredModel* layers = nullptr)
       : experiment_(experiment), step_(step), provider_(provider), layers_(layers) {}
 
-  TensorView micro_batch_grad(std::int64_t micro_batch) override {
-    return provided(micro_batch).values.view();
-  }
+  TensorView micro_batch_grad(std::int64_t micro_batch) override { return provided(micro_batch).view(); }
   std::int64_t num_tokens(std::int64_t micro_batch) const override {
     return experiment_.num_tokens(micro_batch);
   }

@@ -51,7 +51,7 @@ void ProvidedLayers::backward(int unit, const TensorView& param, const TensorVie
   ZP_CHECK(!begun_.empty(), ErrorCode::invalid_argument, "a backward visit came before any micro-batch began",
            "there is no gradient to hand out", "call begin first");
   const GradCache::Grad& leaf = provider_.micro_batch_grad(begun_.back());
-  const TensorView whole = leaf.values.view();
+  const TensorView whole = leaf.view();
   const FlatRange& range = units_[static_cast<std::size_t>(unit)];
   if (grad.numel != range.numel() || grad.dtype != whole.dtype) {
     return note("offers unit " + std::to_string(unit) + " room for " + std::to_string(grad.numel) +

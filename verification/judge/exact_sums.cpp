@@ -33,7 +33,7 @@ ExactSums exact_sums(const OptimizerSetup& setup, const std::vector<std::int64_t
   exact.magnitudes.resize(exact.sums.size());
   exact.terms = setup.micro_batches * setup.cp;
   for (const std::int64_t j : own) {
-    std::vector<float> part = reference::widen_leaf(leaves.micro_batch_grad(j).values.view(), pieces);
+    std::vector<float> part = reference::widen_leaf(leaves.micro_batch_grad(j).view(), pieces);
     reference::combine_tp_parts(setup, everything, part);
     for (const Piece& piece : pieces) {
       for (std::int64_t i = piece.global_begin; i < piece.global_begin + piece.numel; ++i) {

@@ -32,7 +32,7 @@ Comparison compare_native(const TensorView& sums, const std::vector<Piece>& piec
   }
   exact.terms = micro_batches;
   for (std::int64_t j = 0; j < micro_batches; ++j) {
-    const TensorView leaf = leaves.micro_batch_grad(j).values.view();
+    const TensorView leaf = leaves.micro_batch_grad(j).view();
     for (const Piece& piece : pieces) {
       for (std::int64_t i = piece.global_begin; i < piece.global_begin + piece.numel; ++i) {
         exact.add(static_cast<std::size_t>(i), load_element(leaf, i));
