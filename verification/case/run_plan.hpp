@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "common/base/span.hpp"
 #include "verification/case/case.hpp"
 #include "verification/config/config.hpp"
 
 namespace zeroproof::verification {
+
+struct Result;
 
 /// A candidate and how it is judged, "host" in lock-step and so on.
 struct TwinMode {
@@ -29,8 +32,12 @@ struct VerifyOptions {
   std::string gradients;  ///< file of the workload "recorded"; "" for the built-in ones
   std::string hostfile;  ///< where mpirun starts the ranks of MPI worlds; "" for ZP_HOSTFILE, or this machine
   std::string fault;     ///< identifier of a planted fault
+  int jobs = 0;          ///< cores that cases may use; 0: those this process has
   std::vector<std::string>
       replay_flags;  ///< settings a replay line must repeat: flag, value, flag, value, ...
+  std::function<void(Span<const Result>)>
+      on_verdicts;  ///< may be empty; told of training cases as they end, one call
+                    ///< at a time, from any thread
 
   /// True if a twin was asked for, or none in particular.
   bool wants(Twin twin) const;

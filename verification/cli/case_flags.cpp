@@ -156,6 +156,8 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.option("--steps", flags->steps, "training steps");
   command.option("--micro-batches", flags->micro_batches, "micro-batches per step, over all ranks");
   command.option("--comm-timeout", flags->comm_timeout, "seconds ranks wait for each other");
+  command.option("--jobs", flags->jobs,
+                 "cores that training cases may use (default: those this process may)");
   command.option("--hostfile", flags->hostfile,
                  "host file for mpirun, which starts the ranks of mpi:N worlds (default: ZP_HOSTFILE)");
   command.flag("--oversubscribe", flags->oversubscribe, "allow worlds mpi:N of more than 4 ranks per core");
@@ -177,6 +179,9 @@ VerifyOptions options_from(const CaseFlags& flags) {
            "--text was given with --gradients", "recorded gradients come without a text",
            "leave one of the two out");
   options.fault = flags.fault;
+  if (!flags.jobs.empty()) options.jobs = number<int>(flags.jobs, "--jobs");
+  ZP_CHECK(flags.jobs.empty() || (options.jobs >= 1 && options.jobs <= 1024), ErrorCode::config,
+           "--jobs is " + flags.jobs, "it is a number of threads", "use 1 to 1024");
   if (!flags.norm.empty()) options.norm = parse_choice<NormForm>("--norm", flags.norm);
   if (!flags.max_norm.empty()) options.max_norm = number<double>(flags.max_norm, "--max-norm");
   options.overrides = [flags](RunConfig& config) { apply(flags, config); };

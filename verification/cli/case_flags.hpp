@@ -19,7 +19,7 @@ struct CaseFlags {
   std::string instances, persistent_numel, norm, max_norm;
   bool overlap = false, oversubscribe = false;
   std::string gradients;
-  std::string config_file, text, fault, seed, steps, micro_batches, comm_timeout, hostfile;
+  std::string config_file, text, fault, seed, steps, micro_batches, comm_timeout, hostfile, jobs;
 };
 
 /// Registers the flags on a subcommand.

@@ -68,6 +68,7 @@ std::vector<Use> uses_of(const CaseFlags& f) {
           {"--micro-batches", !f.micro_batches.empty(), runs | lbfgs},
           {"--comm-timeout", !f.comm_timeout.empty(), runs | lbfgs},
           {"--hostfile", !f.hostfile.empty(), runs},
+          {"--jobs", !f.jobs.empty(), runs},
           {"--oversubscribe", f.oversubscribe, runs},
           {"--fault", !f.fault.empty(), runs | op | lbfgs}};
 }

@@ -31,9 +31,10 @@ reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t s
   return facts;
 }
 
-DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves)
+DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves, Crew* crew)
     : experiment_(experiment),
       leaves_(leaves),
+      crew_(crew),
       optimizer_(dense_settings(experiment), experiment.initial_state()),
       hash_(experiment.grad_sum()) {
   trace_.workload = experiment.workload();
@@ -51,11 +52,16 @@ void DenseBaseline::step(std::int64_t number) {
   const Digest digest = leaves_.parameters_digest(optimizer_.param());
   std::vector<TensorView> views(static_cast<std::size_t>(count));
   std::vector<double> losses(static_cast<std::size_t>(count));
-  parallel_for(available_cores(), count, [&](std::int64_t j) {
+  const auto make_leaf = [&](std::int64_t j) {
     const GradCache::Grad& leaf = leaves_.micro_batch_grad(number, j, optimizer_.param(), digest, scale);
-    views[static_cast<std::size_t>(j)] = leaf.values.view();
+    views[static_cast<std::size_t>(j)] = leaf.view();
     losses[static_cast<std::size_t>(j)] = leaf.loss;
-  });
+  };
+  if (crew_ != nullptr) {
+    crew_->for_each(count, make_leaf);
+  } else {
+    parallel_for(available_cores(), count, make_leaf);
+  }
   optimizer_.step(views, facts_of(experiment_, number));
   record(number, scale, losses);
 }

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "common/base/crew.hpp"
 #include "reference/dense_optimizer.hpp"
 #include "verification/case/run_report.hpp"
 #include "verification/gradients/grad_cache.hpp"
@@ -18,7 +19,8 @@ reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t s
 /// The undistributed optimizer on its way through the steps, with its trace.
 class DenseBaseline {
  public:
-  DenseBaseline(const Experiment& experiment, GradCache& leaves);
+  /// crew: who computes the leaves; null: threads of its own, one on each core.
+  DenseBaseline(const Experiment& experiment, GradCache& leaves, Crew* crew = nullptr);
 
   void step(std::int64_t number);
 
@@ -32,6 +34,7 @@ class DenseBaseline {
 
   const Experiment& experiment_;
   GradCache& leaves_;
+  Crew* crew_;
   reference::DenseOptimizer optimizer_;
   TrajectoryHash hash_;
   TrainingTrace trace_;

@@ -12,9 +12,12 @@
 namespace zeroproof::verification {
 namespace {
 
-int threads_per_rank(const CaseSpec& spec) {
+/// A share of the cores, of which the ranks of all cases that run at once have equal ones. But where a rank could have
+/// several threads it keeps two: loops that production runs in parallel are then compared as such.
+int threads_per_rank(const CaseSpec& spec, int cases_at_once) {
   if (spec.omp_threads > 0) return spec.omp_threads;
-  return std::max(1, available_cores() / spec.world.size);
+  const int alone = std::max(1, available_cores() / spec.world.size);
+  return std::max(alone / cases_at_once, std::min(alone, 2));
 }
 
 /// Where a buffer stands in the flow of data through a phase; what is no buffer of the contract (a leaf) enters first.
@@ -56,7 +59,7 @@ RankComparison::MakeOptimizer candidate_factory(Twin twin, const std::string& fa
 }
 
 CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world,
-                 std::string fault)
+                 std::string fault, int cases_at_once)
     : experiment_(experiment),
       spec_(spec),
       world_(std::move(world)),
@@ -66,7 +69,8 @@ CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique
   try {
     world_->run([&](int rank, const RankComparison::Communicators& comms) {
       ranks_[static_cast<std::size_t>(rank)] = std::make_unique<RankComparison>(
-          experiment_, spec_, layout_, comms, threads_per_rank(spec_), candidate_factory(spec_.twin, fault_));
+          experiment_, spec_, layout_, comms, threads_per_rank(spec_, cases_at_once),
+          candidate_factory(spec_.twin, fault_));
     });
   } catch (const std::exception& error) {
     record_error(error);

@@ -18,9 +18,9 @@ bool earlier(const Divergence& a, const Divergence& b);
 
 class CaseRun {
  public:
-  /// fault: identifier of a planted fault for the candidate, "" for none.
-  CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world,
-          std::string fault);
+  /// fault: identifier of a planted fault for the candidate, "" for none. cases_at_once: that share this machine.
+  CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world, std::string fault,
+          int cases_at_once = 1);
 
   const CaseSpec& spec() const { return spec_; }
 

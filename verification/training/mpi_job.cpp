@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -58,8 +59,13 @@ Result not_run(const CaseSpec& spec, Status status, const std::string& reason) {
   return result;
 }
 
+/// For the ranks of a job: "RUN:PATH" of the leaves.
+constexpr const char* leaves_variable = "ZP_MPI_LEAVES";
+constexpr std::size_t run_digits = 32;
+
 std::vector<Result> run_job(const VerifyOptions& options, int size, const std::vector<CaseSpec>& cases,
-                            const workload::Text& text, const std::function<void()>& waiting) {
+                            const workload::Text& text, LeafStore* leaves,
+                            const std::function<void()>& waiting) {
   const TemporaryFile text_file("an MPI job reads its text there");
   text_file.write(text.bytes);
   const TemporaryFile report("results of MPI jobs come back through one");
@@ -73,10 +79,14 @@ std::vector<Result> run_job(const VerifyOptions& options, int size, const std::v
   }
   if (options.gradients.empty()) words.insert(words.end(), {"--text", text_file.path()});
   words.insert(words.end(), {"--report", "json:" + report.path()});
-  const Ended mpirun = run_mpirun(words, output.path(), [&] {
+  const std::string leaf_file = leaves != nullptr ? leaves->seal() : "";
+  Variables variables;
+  if (!leaf_file.empty()) variables.emplace_back(leaves_variable, to_hex(leaves->run()) + ":" + leaf_file);
+  const auto over = [&] {
     waiting();  // asked once a second
     return !report.content().empty() || output.content().find("MPI_ABORT was invoked") != std::string::npos;
-  });
+  };
+  const Ended mpirun = run_mpirun(words, output.path(), over, variables);
   const int status = mpirun.status;
   const std::string json = report.content();
   std::vector<Result> results;
@@ -116,8 +126,34 @@ std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(co
   };
 }
 
+bool mpi_jobs_run_here(const VerifyOptions& options) {
+  const auto set = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    return value != nullptr && *value != '\0';
+  };
+  return options.hostfile.empty() && !set("ZP_HOSTFILE") && !set("ZP_MPIRUN_ARGS");
+}
+
+std::unique_ptr<LeafFile> leaves_handed_over() {
+  const char* variable = std::getenv(leaves_variable);
+  if (!started_by_zeroproof() || variable == nullptr) return nullptr;
+  const std::string value = variable;
+  Digest run;
+  const auto word = [&](std::size_t begin) {
+    std::uint64_t bits = 0;
+    const char* first = value.data() + begin;
+    return std::from_chars(first, first + run_digits / 2, bits, 16).ec == std::errc{} ? bits : 0;
+  };
+  if (value.size() <= run_digits + 1) return nullptr;
+  run = {word(0), word(run_digits / 2)};
+  const std::string path = value.substr(run_digits + 1);
+  if (::access(path.c_str(), R_OK) != 0) return nullptr;
+  return std::make_unique<LeafFile>(path, run);
+}
+
 std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
-                                 const Texts& texts, const std::function<void()>& waiting) {
+                                 const Texts& texts, LeafStore* leaves,
+                                 const std::function<void()>& waiting) {
   std::vector<Result> results;
   if (!mpi_built()) {
     for (const CaseSpec& spec : cases) {
@@ -138,7 +174,7 @@ std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector
     for (const CaseSpec& spec : cases) {
       if (spec.world.size == size && spec.workload == workload) job.push_back(spec);
     }
-    for (Result& result : run_job(options, size, job, texts.at(workload), waiting))
+    for (Result& result : run_job(options, size, job, texts.at(workload), leaves, waiting))
       results.push_back(std::move(result));
   }
   return results;

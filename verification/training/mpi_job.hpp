@@ -7,6 +7,7 @@
 #include <string>
 
 #include "verification/case/run_plan.hpp"
+#include "verification/gradients/leaf_store.hpp"
 #include "verification/world/world.hpp"
 
 namespace zeroproof::verification {
@@ -21,10 +22,18 @@ std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(co
 /// Starts one job per world size, on this machine or on the hosts of a host file (options.hostfile, else
 /// ZP_HOSTFILE; ZP_MPIRUN_ARGS holds more words for mpirun), and returns the results of all cases. A job that fails
 /// gives crashed, hung or error results that name the rank where it can be known; without MPI the cases are skipped.
+/// leaves: computed here for all the cases, which the ranks then read instead of computing them; null for none.
 /// waiting: called again and again while a job runs.
 /// The jobs train on these texts, handed over in files, so that they see the bytes this process saw.
 /// Errors: io if the host file cannot be read; config if srun started several copies of this program without MPI.
 std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
-                                 const Texts& texts, const std::function<void()>& waiting);
+                                 const Texts& texts, LeafStore* leaves, const std::function<void()>& waiting);
+
+/// True if the ranks of the jobs will be processes of this machine, as far as can be told before they are started.
+bool mpi_jobs_run_here(const VerifyOptions& options);
+
+/// Inside a job that zeroproof started: the leaves it handed over, null if it did not, or they cannot be reached from
+/// here; then they are computed once more. Errors (io): as LeafFile, for a file that is there and is not the right one.
+std::unique_ptr<LeafFile> leaves_handed_over();
 
 }  // namespace zeroproof::verification

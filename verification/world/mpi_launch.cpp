@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -32,15 +33,49 @@ constexpr std::pair<const char*, const char*> mpi_environment[] = {
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
 };
 
-/// Open MPI hands its own variables on to other hosts, but of ours only those in this list; MPICH hands on all.
-void forward_environment() {
-  std::string list;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string text = *variable;
-    if (text.rfind("ZP_", 0) != 0 && text.rfind("OMP_", 0) != 0) continue;
-    list += (list.empty() ? "" : ";") + text.substr(0, text.find('='));
+/// The environment of this process with more in it. A copy: other threads may read the original.
+class Environment {
+ public:
+  Environment() {
+    for (char** variable = environ; *variable != nullptr; ++variable) entries_.emplace_back(*variable);
   }
-  ::setenv("OMPI_MCA_mca_base_env_list", list.c_str(), 0);
+
+  bool has(const std::string& name) const { return find(name) != entries_.end(); }
+
+  void set(const std::string& name, const std::string& value) {
+    const auto there = find(name);
+    if (there != entries_.end()) entries_.erase(there);
+    entries_.push_back(name + "=" + value);
+  }
+
+  const std::vector<std::string>& entries() const { return entries_; }
+
+ private:
+  std::vector<std::string>::const_iterator find(const std::string& name) const {
+    return std::find_if(entries_.begin(), entries_.end(),
+                        [&](const std::string& entry) { return entry.rfind(name + "=", 0) == 0; });
+  }
+
+  std::vector<std::string> entries_;
+};
+
+/// Open MPI hands its own variables on to other hosts, but of ours only those in this list; MPICH hands on all.
+void forward_ours(Environment& environment) {
+  constexpr const char* list_variable = "OMPI_MCA_mca_base_env_list";
+  if (environment.has(list_variable)) return;
+  std::string list;
+  for (const std::string& entry : environment.entries()) {
+    if (entry.rfind("ZP_", 0) != 0 && entry.rfind("OMP_", 0) != 0) continue;
+    list += (list.empty() ? "" : ";") + entry.substr(0, entry.find('='));
+  }
+  environment.set(list_variable, list);
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
 }
 
 /// How long mpirun may outlive the job: it waits for its helper on a host that nobody can reach any more, for a
@@ -70,7 +105,9 @@ struct Launched : Ended {
 
 /// In the child, between fork and exec: nothing here may allocate or lock, other threads of the parent may hold
 /// anything.
-[[noreturn]] void become(char* const* arguments, const char* output, pid_t parent, int error_pipe) {
+[[noreturn]] void become(char* const* arguments, char** environment, const char* output, pid_t parent,
+                         int error_pipe) {
+  environ = environment;
   // SIGTERM makes mpirun end its ranks, on other hosts too. Whoever kills this program leaves nothing behind.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   const int in = ::open("/dev/null", O_RDONLY);
@@ -84,15 +121,15 @@ struct Launched : Ended {
 }
 
 /// Starts a command with its output in a file; it ends when this program does. Returns 0 or what went wrong.
-int start(const std::vector<std::string>& words, const std::string& output, pid_t& pid) {
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
+int start(const std::vector<std::string>& words, const Environment& environment, const std::string& output,
+          pid_t& pid) {
+  const std::vector<char*> arguments = pointers_to(words);
+  std::vector<char*> variables = pointers_to(environment.entries());
   int error_pipe[2];
   if (::pipe2(error_pipe, O_CLOEXEC) != 0) return errno;
   const pid_t parent = ::getpid();
   pid = ::fork();
-  if (pid == 0) become(arguments.data(), output.c_str(), parent, error_pipe[1]);
+  if (pid == 0) become(arguments.data(), variables.data(), output.c_str(), parent, error_pipe[1]);
   int error = pid < 0 ? errno : 0;
   ::close(error_pipe[1]);
   if (pid > 0 && ::read(error_pipe[0], &error, sizeof(error)) > 0) ::waitpid(pid, nullptr, 0);
@@ -100,12 +137,17 @@ int start(const std::vector<std::string>& words, const std::string& output, pid_
   return error;
 }
 
-Launched launch(const std::vector<std::string>& words, const std::string& output) {
-  for (const auto& [variable, value] : mpi_environment) ::setenv(variable, value, 0);
-  ::setenv(mpi_child_mark, "1", 1);
-  forward_environment();
+Launched launch(const std::vector<std::string>& words, const std::string& output,
+                const Variables& variables) {
+  Environment environment;
+  for (const auto& [variable, value] : mpi_environment) {
+    if (!environment.has(variable)) environment.set(variable, value);
+  }
+  environment.set(mpi_child_mark, "1");
+  for (const auto& [variable, value] : variables) environment.set(variable, value);
+  forward_ours(environment);
   Launched launched;
-  const int error = start(words, output, launched.pid);
+  const int error = start(words, environment, output, launched.pid);
   ZP_CHECK(error == 0, ErrorCode::unavailable, words[0] + " cannot be started: " + std::strerror(error),
            "MPI cases run under it",
            "install openmpi-bin, or leave MPI worlds out with --world self,threads:4");
@@ -146,8 +188,8 @@ std::vector<std::string> mpirun_words(const std::string& hostfile) {
 }
 
 Ended run_mpirun(const std::vector<std::string>& words, const std::string& output,
-                 const std::function<bool()>& over) {
-  Launched launched = launch(words, output);
+                 const std::function<bool()>& over, const Variables& variables) {
+  Launched launched = launch(words, output, variables);
   wait_for(launched, over);
   return launched;
 }

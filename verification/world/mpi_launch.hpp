@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace zeroproof::verification {
@@ -19,11 +20,14 @@ struct Ended {
   bool lingered = false;  ///< it had to be ended, long after the job was over
 };
 
+/// Names and values for the environment of a command.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
 /// Runs a command with its output in a file; it gets SIGTERM when this program dies, however that happens. Open MPI
 /// waits for a host that it has lost for a quarter of an hour or longer, so once over() says that the job has ended,
 /// mpirun has 15 s to end as well.
 /// Errors: unavailable if the command cannot be started.
 Ended run_mpirun(const std::vector<std::string>& words, const std::string& output,
-                 const std::function<bool()>& over);
+                 const std::function<bool()>& over, const Variables& variables = {});
 
 }  // namespace zeroproof::verification

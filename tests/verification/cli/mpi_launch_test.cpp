@@ -15,6 +15,7 @@
 
 #include "common/base/error.hpp"
 #include "tests/verification/cli/cli_support.hpp"
+#include "verification/gradients/leaf_store.hpp"
 #include "verification/world/mpi_environment.hpp"
 #include "verification/world/mpi_launch.hpp"
 
@@ -146,6 +147,33 @@ TEST_CASE("mpi launch: ranks die with the program that started them") {
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   CHECK(count_within(30, [](std::size_t count) { return count == 0; }) == 0);
+}
+
+TEST_CASE("mpi launch: ranks read the leaves they are handed, and refuse those of another run") {
+  const zeroproof::tests::TemporaryFolder folder;
+  const std::string output = folder.write("out", "");
+  const auto run_with = [&](const std::string& leaves) {
+    std::vector<std::string> words = mpirun_words("");
+    const std::string id = "byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1";
+    words.insert(words.end(), {"-n", "2", zeroproof::tests::build_folder() + "/zeroproof", "verify", id});
+    run_mpirun(words, output, [] { return false; }, {{"ZP_MPI_LEAVES", leaves}});
+    return zeroproof::tests::read_file(output);
+  };
+  const auto contains = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  const std::string run = "0123456789abcdef0123456789abcdef:";
+  CHECK(contains(run_with(run + folder.write("garbage", std::string(10'000, 'x'))),
+                 "is no complete leaf file"));
+  LeafStore store(1 << 20);
+  std::vector<float> values(100);
+  const zeroproof::TensorView view{values.data(), zeroproof::DType::fp32, 100};
+  store.keep({}, {view, 0, zeroproof::raw_digest(view.data, view.num_bytes())});
+  const std::string path = store.seal();
+  CHECK(contains(run_with(run + path),
+                 "belongs to another run (gradients that are not those of this run would be"));
+  CHECK(contains(run_with(to_hex(store.run()) + ":" + path), "1 pass, 0 fail"));  // its own are not there
+  CHECK(contains(run_with(run + folder.file("absent")), "1 pass, 0 fail"));  // not within reach: computed
 }
 #endif
 

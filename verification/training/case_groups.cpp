@@ -1,0 +1,228 @@
+#include "verification/training/case_groups.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <optional>
+
+#include "common/base/error.hpp"
+#include "common/step/require_config.hpp"
+#include "verification/judge/dense_baseline.hpp"
+#include "verification/judge/verdict.hpp"
+#include "verification/program/spare_memory.hpp"
+#include "verification/training/case_run.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// Native sums are judged by bounds and then replaced by the tree's; bins are a contract of their own.
+GradSum hashed_sum(const CaseSpec& spec) {
+  return spec.place.grad_sum == GradSum::binned ? GradSum::binned : GradSum::tree;
+}
+
+bool share_truth(const CaseSpec& a, const CaseSpec& b) {
+  return a.workload == b.workload && a.recipe == b.recipe && a.dtype == b.dtype &&
+         hashed_sum(a) == hashed_sum(b);
+}
+
+struct Group {
+  CaseSpec first;
+  std::vector<CaseSpec> cases;  // none: the undistributed optimizer alone
+  std::vector<Result> results;
+  std::optional<TrainingTrace> trace;
+};
+
+std::vector<Group> groups_of(const std::vector<CaseSpec>& cases, const std::vector<CaseSpec>& truths) {
+  std::vector<Group> groups;
+  const auto group_of = [&](const CaseSpec& spec) -> Group& {
+    for (Group& group : groups) {
+      if (share_truth(group.first, spec)) return group;
+    }
+    return groups.emplace_back(Group{spec, {}, {}, {}});
+  };
+  for (const CaseSpec& spec : cases) group_of(spec).cases.push_back(spec);
+  for (const CaseSpec& spec : truths) group_of(spec);
+  return groups;
+}
+
+/// Counts steps of cases, of all groups together.
+class Ticks {
+ public:
+  Ticks(double total, const ProgressSink& progress) : total_(total), progress_(progress) {}
+
+  void tick(const Experiment& experiment, std::int64_t step) {
+    const std::lock_guard lock(mutex_);
+    done_ = std::min(done_ + 1, total_);
+    progress_(done_ / total_, experiment.workload() + " " + experiment.recipe() + " " +
+                                  std::string(name(experiment.param_dtype())) + " step " +
+                                  std::to_string(step) + "/" + std::to_string(experiment.config().steps));
+  }
+
+ private:
+  std::mutex mutex_;
+  double done_ = 0;
+  const double total_;
+  const ProgressSink& progress_;
+};
+
+/// The cases of one step in parts that may run at once, the longest first. A device does one thing at a time.
+std::vector<std::vector<CaseRun*>> parts_of(const std::vector<std::unique_ptr<CaseRun>>& runs) {
+  std::vector<std::vector<CaseRun*>> parts;
+  std::vector<CaseRun*> on_device;
+  for (const auto& run : runs) {
+    if (run->spec().twin.space == Space::device) {
+      on_device.push_back(run.get());
+    } else {
+      parts.push_back({run.get()});
+    }
+  }
+  std::ranges::stable_sort(parts, std::ranges::greater(),
+                           [](const auto& part) { return part.front()->spec().world.size; });
+  if (!on_device.empty()) parts.insert(parts.begin(), std::move(on_device));
+  return parts;
+}
+
+/// Some cases of a group, step by step, so that they share each step's leaves. Their results come in the same order.
+class Wave {
+ public:
+  Wave(const GroupSettings& settings, const Experiment& experiment, const std::vector<CaseSpec>& cases,
+       int cases_at_once)
+      : settings_(settings),
+        experiment_(experiment),
+        leaves_(experiment, settings.kept),
+        runs_(cases.size()) {
+    if (settings.with_truth) truth_ = std::make_unique<DenseBaseline>(experiment, leaves_, &settings.crew);
+    settings.crew.for_each(static_cast<std::int64_t>(cases.size()), [&](std::int64_t i) {
+      const auto at = static_cast<std::size_t>(i);
+      runs_[at] = std::make_unique<CaseRun>(experiment, cases[at], settings.make_world(cases[at]),
+                                            settings.options.fault, cases_at_once);
+    });
+  }
+
+  void run(Ticks& ticks) {
+    const std::vector<std::vector<CaseRun*>> parts = parts_of(runs_);
+    for (std::int64_t step = 1; step <= experiment_.config().steps; ++step) {
+      if (truth_) truth_->step(step);
+      ticks.tick(experiment_, step);
+      settings_.crew.for_each(static_cast<std::int64_t>(parts.size()), [&](std::int64_t i) {
+        for (CaseRun* run : parts[static_cast<std::size_t>(i)]) {
+          run->run_step(step, leaves_, truth_ ? &truth_->optimizer() : nullptr);
+          ticks.tick(experiment_, step);
+        }
+      });
+      leaves_.forget();
+    }
+  }
+
+  /// Appends what was found. Errors (internal): the undistributed optimizer went another way in an earlier wave.
+  void judge(Group& group) {
+    std::optional<Digest> hash;
+    if (truth_) {
+      TrainingTrace trace = truth_->trace();
+      hash = trace.hash;
+      ZP_CHECK(!group.trace || group.trace->hash == hash, ErrorCode::internal,
+               "the undistributed optimizer has another trajectory the second time",
+               "the same leaves give the same bits", "test this machine's memory");
+      group.trace = std::move(trace);
+    }
+    for (const auto& run : runs_) {
+      Result result = run->result(hash, replay_line(settings_.options, run->spec().id()));
+      if (group.trace) say_norm(result, *group.trace);
+      group.results.push_back(std::move(result));
+    }
+  }
+
+ private:
+  const GroupSettings& settings_;
+  const Experiment& experiment_;
+  GradCache leaves_;
+  std::unique_ptr<DenseBaseline> truth_;
+  std::vector<std::unique_ptr<CaseRun>> runs_;
+};
+
+/// Bytes that the cases of a group hold while they are run: both sides, and what was stored of the candidate's.
+std::uint64_t memory_of(const Group& group, const Experiment& experiment) {
+  constexpr std::uint64_t bytes_per_element = 100;
+  const auto numel = static_cast<std::uint64_t>(experiment.layout().padded_numel());
+  return (group.cases.size() + 1) * numel * bytes_per_element;
+}
+
+/// How many groups may be under way at once: one on each core, and together in half of the memory there is.
+std::int64_t groups_at_once(const GroupSettings& settings, const std::vector<Group>& groups) {
+  if (settings.crew.num_threads() == 1) return 1;
+  std::uint64_t largest = 1;
+  for (const Group& group : groups) {
+    largest =
+        std::max(largest, memory_of(group, experiment_of(settings.options, group.first, settings.texts)));
+  }
+  const auto fit = static_cast<std::int64_t>(spare_memory() / 2 / largest);
+  return std::clamp<std::int64_t>(fit, 1, settings.crew.num_threads());
+}
+
+}  // namespace
+
+bool traces_case(const TrainingTrace& trace, const CaseSpec& spec) {
+  return trace.workload == spec.workload && trace.recipe == spec.recipe && trace.dtype == spec.dtype &&
+         trace.grad_sum == hashed_sum(spec);
+}
+
+void say_norm(Result& result, const TrainingTrace& trace) {
+  if (result.status != Status::mistrusted || result.reason != clipping_never_bound) return;
+  double largest = 0;
+  for (const TrainingStep& step : trace.steps) {
+    if (std::isfinite(step.grad_norm)) largest = std::max(largest, step.grad_norm);
+  }
+  result.reason += ", the largest norm was " + shown(largest) + "; use a --max-norm below that";
+}
+
+Experiment experiment_of(const VerifyOptions& options, const CaseSpec& spec, const Texts& texts) {
+  return Experiment(spec.workload, config_of(options, spec), spec.dtype, texts.at(spec.workload),
+                    spec.recipe);
+}
+
+void run_groups(const GroupSettings& settings, const std::vector<CaseSpec>& cases,
+                const std::vector<CaseSpec>& truths, RunReport& report, const ProgressSink& progress) {
+  std::vector<Group> groups = groups_of(cases, truths);
+  if (groups.empty()) return;
+  const bool ahead = settings.first_ahead && groups.front().cases.size() > 1;
+  double total = 0;
+  for (const Group& group : groups) {
+    const auto steps = static_cast<double>(config_of(settings.options, group.first).steps);
+    total += steps * static_cast<double>(group.cases.size() + 1);
+    if (ahead && &group == &groups.front()) total += steps;  // the undistributed optimizer runs twice
+  }
+  Ticks ticks(total, progress);
+  const int at_once = static_cast<int>(
+      std::min<std::size_t>(static_cast<std::size_t>(settings.crew.num_threads()), cases.size()));
+  std::mutex telling;
+  const auto run_wave = [&](Group& group, const Experiment& experiment, const std::vector<CaseSpec>& some,
+                            int cases_at_once) {
+    Wave wave(settings, experiment, some, std::max(cases_at_once, 1));
+    wave.run(ticks);
+    const std::size_t before = group.results.size();
+    wave.judge(group);
+    const std::lock_guard lock(telling);
+    if (settings.options.on_verdicts)
+      settings.options.on_verdicts(Span<const Result>(group.results).subspan(before));
+  };
+  if (ahead) {
+    Group& group = groups.front();
+    run_wave(group, experiment_of(settings.options, group.first, settings.texts), {group.cases.front()}, 1);
+  }
+  std::atomic<std::size_t> next{0};
+  settings.crew.for_each(groups_at_once(settings, groups), [&](std::int64_t) {
+    for (std::size_t i = next++; i < groups.size(); i = next++) {
+      Group& group = groups[i];
+      const std::vector<CaseSpec> rest(
+          group.cases.begin() + static_cast<std::ptrdiff_t>(group.results.size()), group.cases.end());
+      run_wave(group, experiment_of(settings.options, group.first, settings.texts), rest, at_once);
+    }
+  });
+  for (Group& group : groups) {
+    if (group.trace) report.traces.push_back(std::move(*group.trace));
+    for (Result& result : group.results) report.results.push_back(std::move(result));
+  }
+}
+
+}  // namespace zeroproof::verification

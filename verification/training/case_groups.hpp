@@ -1,0 +1,44 @@
+#pragma once
+// Cases that share a workload, recipe and dtype go through the steps side by side, on as many cores as there are.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/base/crew.hpp"
+#include "verification/case/run_plan.hpp"
+#include "verification/case/run_report.hpp"
+#include "verification/case/suite.hpp"
+#include "verification/gradients/grad_cache.hpp"
+#include "verification/training/mpi_job.hpp"
+#include "verification/world/world.hpp"
+
+namespace zeroproof::verification {
+
+/// True if the trace is that of the undistributed run a case is compared with.
+bool traces_case(const TrainingTrace& trace, const CaseSpec& spec);
+
+/// Where clipping never bound: says which max_norm would have made it bind. Up to the step with the largest norm such a
+/// run is the same.
+void say_norm(Result& result, const TrainingTrace& trace);
+
+Experiment experiment_of(const VerifyOptions& options, const CaseSpec& spec, const Texts& texts);
+
+/// How groups of cases are run.
+struct GroupSettings {
+  const VerifyOptions& options;
+  const Texts& texts;
+  std::function<std::unique_ptr<World>(const CaseSpec&)> make_world;
+  bool with_truth = true;    ///< run the undistributed optimizer beside the cases
+  bool first_ahead = false;  ///< the first case runs before all others, so that there is a verdict early
+  KeptLeaves kept;
+  Crew& crew;  ///< of one thread where ranks are processes: they have to run the cases in one order
+};
+
+/// Runs the cases, and the undistributed optimizer alone for those of `truths` that no case shares it with. Appends
+/// traces and results: groups in the order of their first cases, the cases of each in their order. An error in one case
+/// is its result. Errors: whatever the undistributed optimizer throws, when all groups are done.
+void run_groups(const GroupSettings& settings, const std::vector<CaseSpec>& cases,
+                const std::vector<CaseSpec>& truths, RunReport& report, const ProgressSink& progress);
+
+}  // namespace zeroproof::verification
