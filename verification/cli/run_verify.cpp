@@ -10,6 +10,7 @@
 #include "verification/judge/self_test.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
+#include "verification/report/verdict_lines.hpp"
 #include "verification/suite/bundle.hpp"
 #include "verification/world/mpi_environment.hpp"
 
@@ -71,7 +72,11 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
   RunReport report;
   {
     ProgressBar bar;
-    report = run_selection(options, selection, [&](double fraction, const std::string& what) {
+    VerifyOptions told = options;
+    if (!inside_mpi_job()) {
+      told.on_verdicts = [&](Span<const Result> results) { bar.say(verdict_lines(results)); };
+    }
+    report = run_selection(told, selection, [&](double fraction, const std::string& what) {
       if (!inside_mpi_job()) bar.show(fraction, what);
     });
     if (!inside_mpi_job()) report.self_test = run_self_test();

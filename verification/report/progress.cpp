@@ -10,6 +10,9 @@
 namespace zeroproof::verification {
 namespace {
 
+/// In a log: early enough that the next call still comes within ten seconds.
+constexpr std::chrono::milliseconds silence{8000};
+
 bool set(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && *value != '\0';
@@ -35,7 +38,7 @@ ProgressBar::~ProgressBar() {
   if (terminal_) {
     std::fputs("\r\033[K", out_);
   } else {
-    std::fprintf(out_, " done in %lld s\n", static_cast<long long>(seconds()));
+    std::fprintf(out_, "%sdone in %lld s\n", column_ > 0 ? " " : "", static_cast<long long>(seconds()));
   }
   std::fflush(out_);
 }
@@ -45,10 +48,11 @@ std::int64_t ProgressBar::seconds() const {
 }
 
 void ProgressBar::show(double fraction, const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  say_held_back();
   const Clock::time_point now = now_();
   const bool first_bar = terminal_ && !drawn_;
-  // In a log: early enough that the next call still comes within ten seconds.
-  const auto pause = terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(8000);
+  const auto pause = terminal_ ? std::chrono::milliseconds(100) : silence;
   if (!first_bar && now - last_ < pause) return;
   last_ = now;
   if (terminal_) {
@@ -58,6 +62,31 @@ void ProgressBar::show(double fraction, const std::string& what) {
   }
   drawn_ = true;
   std::fflush(out_);
+}
+
+void ProgressBar::say(const std::vector<std::string>& lines) {
+  const std::lock_guard lock(mutex_);
+  const std::string when = "  (" + std::to_string(seconds()) + " s)";
+  for (const std::string& line : lines) held_back_.push_back(line + when);
+  say_held_back();
+}
+
+void ProgressBar::say_held_back() {
+  if (held_back_.empty() || now_() - begin_ < silence) return;
+  leave_line();
+  for (const std::string& line : held_back_) std::fprintf(out_, "%s\n", line.c_str());
+  held_back_.clear();
+  std::fflush(out_);
+}
+
+/// Goes to the beginning of an empty line.
+void ProgressBar::leave_line() {
+  if (terminal_) {
+    if (drawn_) std::fputs("\r\033[K", out_);
+  } else if (column_ > 0) {
+    std::fputs("\n", out_);
+    column_ = 0;
+  }
 }
 
 void ProgressBar::draw_bar(double fraction, const std::string& what) {
@@ -71,7 +100,7 @@ void ProgressBar::draw_bar(double fraction, const std::string& what) {
 
 void ProgressBar::grow_line(double fraction) {
   constexpr std::size_t columns = 98;
-  std::string word = drawn_ ? " " : "comparing: ";
+  std::string word = column_ > 0 ? " " : "comparing: ";
   word += std::to_string(static_cast<int>(fraction * 100)) + " %,";
   if (column_ + word.size() > columns) {
     std::fputs("\n   ", out_);

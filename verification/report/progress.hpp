@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <mutex>
 #include <string>
+#include <vector>
 
 namespace zeroproof::verification {
 
@@ -13,7 +15,7 @@ bool wants_colour(int file_descriptor);
 
 /// How far a long command is, on standard error. On a terminal a bar, redrawn at most ten times a second. In a pipe or
 /// a log one line that grows by a word at least every ten seconds, broken before it has 100 columns; a command that
-/// takes less than that says nothing.
+/// takes less than that says nothing. Threads may call it at the same time.
 class ProgressBar {
  public:
   using Clock = std::chrono::steady_clock;
@@ -28,16 +30,24 @@ class ProgressBar {
   /// fraction in [0, 1].
   void show(double fraction, const std::string& what);
 
+  /// Lines that stay, with the seconds that have gone by. They come at once, but not in the first eight seconds: those
+  /// are held back, and never come if the command ends before.
+  void say(const std::vector<std::string>& lines);
+
  private:
+  void say_held_back();
+  void leave_line();
   void draw_bar(double fraction, const std::string& what);
   void grow_line(double fraction);
   std::int64_t seconds() const;
 
+  std::mutex mutex_;
   std::FILE* out_;
   bool terminal_;
   std::function<Clock::time_point()> now_;
   bool drawn_ = false;
   std::size_t column_ = 0;
+  std::vector<std::string> held_back_;
   Clock::time_point begin_, last_;
 };
 

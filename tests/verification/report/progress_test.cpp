@@ -9,23 +9,31 @@ using zeroproof::verification::ProgressBar;
 
 namespace {
 
-/// What a bar writes while `steps` times `seconds_each` go by.
-std::string written(bool terminal, int steps, double seconds_each) {
+/// What a bar writes while `work` uses it and lets time pass.
+template <class Work>
+std::string with_bar(bool terminal, const Work& work) {
   std::FILE* file = std::tmpfile();
   REQUIRE(file != nullptr);
   ProgressBar::Clock::time_point now;
   {
     ProgressBar bar(file, terminal, [&] { return now; });
-    for (int i = 1; i <= steps; ++i) {
-      now += std::chrono::milliseconds(static_cast<int>(1000 * seconds_each));
-      bar.show(static_cast<double>(i) / steps, "step");
-    }
+    work(bar, [&](double seconds) { now += std::chrono::milliseconds(static_cast<int>(1000 * seconds)); });
   }
   std::rewind(file);
   std::string text;
   for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text += static_cast<char>(c);
   std::fclose(file);
   return text;
+}
+
+/// What it writes while `steps` times `seconds_each` go by.
+std::string written(bool terminal, int steps, double seconds_each) {
+  return with_bar(terminal, [&](ProgressBar& bar, const auto& pass) {
+    for (int i = 1; i <= steps; ++i) {
+      pass(seconds_each);
+      bar.show(static_cast<double>(i) / steps, "step");
+    }
+  });
 }
 
 }  // namespace
@@ -43,6 +51,26 @@ TEST_CASE("in a log a short command says nothing, a long one a word at least eve
   CHECK(count <= 12);
   CHECK(text.find('\r') == std::string::npos);
   CHECK(text.find('\033') == std::string::npos);
+}
+
+TEST_CASE("lines that stay wait until a command has taken eight seconds, and stand alone in a log") {
+  const auto said = [](int seconds, bool terminal) {
+    return with_bar(terminal, [&](ProgressBar& bar, const auto& pass) {
+      bar.say({"one"});
+      for (int second = 1; second <= seconds; ++second) {
+        pass(1);
+        if (second == 9) bar.say({"two", "three"});
+        bar.show(second / 20.0, "step");
+      }
+    });
+  };
+  CHECK(said(7, false) == "");
+  CHECK(said(8, false) == "one  (0 s)\ncomparing: 40 %, done in 8 s\n");
+  CHECK(said(17, false) ==
+        "one  (0 s)\ncomparing: 40 %,\ntwo  (9 s)\nthree  (9 s)\ncomparing: 80 %, done in 17 s\n");
+  const std::string text = said(9, true);
+  CHECK(text.find("\r\033[Kone  (0 s)\n\r\033[K[") != std::string::npos);
+  CHECK(text.find("\r\033[Ktwo  (9 s)\nthree  (9 s)\n\r\033[K[") != std::string::npos);
 }
 
 TEST_CASE("on a terminal a bar is drawn at once, and nothing of it stays") {
