@@ -40,8 +40,9 @@ std::vector<std::string> flags_of(const CLI::App& command) {
       if (word.rfind('-', 0) != 0) continue;
       const std::string flag = word.substr(0, word.find('='));
       const std::string near = nearest(flag, flags_of(*command));
+      const std::string hint = near.empty() ? "" : "did you mean " + near + "? ";
       fail(ErrorCode::config, flag + " is no flag of zeroproof " + command->get_name(), why,
-           (near.empty() ? "see " : "did you mean " + near + "? see ") + help);
+           hint + "see " + help);
     }
     if (!extras.empty()) {
       fail(ErrorCode::config,

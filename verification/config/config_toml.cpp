@@ -194,7 +194,8 @@ class Reader {
   void apply(const Keys<Target>& keys, Target& target, const std::string& prefix,
              const TomlNode& table) const {
     for (const auto& [name, node] : table.members()) {
-      const std::string key = prefix + "." + name;
+      std::string key = prefix;
+      key.append(".").append(name);
       const auto row = std::find_if(keys.begin(), keys.end(),
                                     [&](const auto& candidate) { return candidate.name == key; });
       if (row == keys.end()) unknown(key, node);

@@ -74,6 +74,7 @@ class Json {
   /// Makes an array, or an object, of null.
   void push_back(Json item);
   Json& operator[](std::string_view key);
+  Json& operator[](const char* key) { return (*this)[std::string_view(key)]; }
 
   Kind kind() const { return kind_; }
   bool is_null() const { return kind_ == Kind::null; }

@@ -43,6 +43,7 @@ std::vector<std::int64_t> read_shape(const std::string& file, const TomlNode& no
            "write a list such as [768, 3072], or [] for one element");
   }
   std::vector<std::int64_t> shape;
+  shape.reserve(dimensions.size());
   for (const TomlNode& item : dimensions) {
     shape.push_back(integer(file, item, "a dimension of shape", 0, std::int64_t{1} << 53));
   }
