@@ -39,6 +39,11 @@ bool in_place(const FoldJob& job) {
       job.operands, [&](const NodeValues& operand) { return operand.view().data == job.sum.view().data; });
 }
 
+/// Whether the sum is one operand's bits.
+bool copies(const FoldJob& job) {
+  return job.operands.size() == 1 && job.operands.front().view().dtype == DType::fp32;
+}
+
 }  // namespace
 
 void ReduceTools::widen(const Exec& exec, const host::FoldOperand& from, Span<float> target) const {
@@ -65,7 +70,7 @@ void ReduceTools::run(const host::PieceLoop& loop, Span<const FoldJob> jobs, con
   bool cached = false;  // something is read again soon after it was written
   for (const FoldJob& job : jobs) {
     streamed.push_back(streams && !in_place(job));
-    cached = cached || streamed.back() || job.operands.size() > 2;
+    cached = cached || (streamed.back() && !copies(job)) || job.operands.size() > 2;
   }
   const std::int64_t numel = cached || jobs.size() > 1 || see ? fold_numel : host::block_numel;
   const auto run_job = [&](const Exec& exec, std::size_t i, const Piece& stretch, const SeeSum& seen) {
@@ -76,14 +81,13 @@ void ReduceTools::run(const host::PieceLoop& loop, Span<const FoldJob> jobs, con
       if (seen) seen(exec, target);
       return;
     }
-    std::array<float, fold_numel> near;
-    const Span<float> sum(near.data(), target.size());
-    const host::FoldOperand first = job.operands.front().operand(stretch);
-    if (job.operands.size() == 1 && first.dtype == DType::fp32) {
-      const Span<const float> values(static_cast<const float*>(first.data), target.size());
+    if (copies(job)) {
+      const Span<const float> values = job.operands.front().part<const float>(stretch);
       if (seen) seen(exec, values);
       return host::copy_streamed(exec, values, target);
     }
+    std::array<float, fold_numel> near;
+    const Span<float> sum(near.data(), target.size());
     fold(exec, *job.plan, job.operands, stretch, sum);
     if (seen) seen(exec, sum);
     host::copy_streamed(exec, sum, target);
