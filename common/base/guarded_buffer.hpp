@@ -36,9 +36,20 @@ class GuardedBuffer {
   }
   GuardedBuffer(std::int64_t numel, DType dtype, BufferFill fill = BufferFill::poison)
       : numel_(numel), dtype_(dtype), memory_(allocate(payload_bytes())) {
-    std::memset(memory_.get(), guard_pattern, guard_bytes);
-    if (fill == BufferFill::poison) poison();
-    std::memset(memory_.get() + guard_bytes + payload_bytes(), guard_pattern, guard_bytes);
+    fill_in(fill);
+  }
+
+  /// The same in memory that is there already: footprint() bytes, 64-byte aligned. It outlives this object.
+  GuardedBuffer(std::byte* memory, std::int64_t numel, DType dtype, BufferFill fill)
+      : numel_(numel), dtype_(dtype), memory_(memory, Free::nothing()) {
+    fill_in(fill);
+  }
+
+  /// Bytes that a buffer takes with its red zones, a multiple of its alignment.
+  static std::int64_t footprint(std::int64_t numel, DType dtype) {
+    constexpr auto unit = static_cast<std::int64_t>(small_alignment);
+    const std::int64_t bytes = numel * num_bytes(dtype) + 2 * static_cast<std::int64_t>(guard_bytes);
+    return (bytes + unit - 1) / unit * unit;
   }
 
   TensorView view() const { return {data(), dtype_, numel_}; }
@@ -74,10 +85,19 @@ class GuardedBuffer {
    public:
     Free() : alignment_(std::align_val_t{small_alignment}) {}
     explicit Free(std::align_val_t alignment) : alignment_(alignment) {}
-    void operator()(std::byte* memory) const { ::operator delete(memory, alignment_); }
+    /// For memory that belongs to somebody else.
+    static Free nothing() {
+      Free free;
+      free.owns_ = false;
+      return free;
+    }
+    void operator()(std::byte* memory) const {
+      if (owns_) ::operator delete(memory, alignment_);
+    }
 
    private:
     std::align_val_t alignment_;
+    bool owns_ = true;
   };
   using Memory = std::unique_ptr<std::byte[], Free>;
 
@@ -90,6 +110,11 @@ class GuardedBuffer {
     if (bytes >= huge_page) ::madvise(memory.get(), bytes / huge_page * huge_page, MADV_HUGEPAGE);
 #endif
     return memory;
+  }
+  void fill_in(BufferFill fill) {
+    std::memset(memory_.get(), guard_pattern, guard_bytes);
+    if (fill == BufferFill::poison) poison();
+    std::memset(memory_.get() + guard_bytes + payload_bytes(), guard_pattern, guard_bytes);
   }
   std::size_t payload_bytes() const { return static_cast<std::size_t>(numel_ * num_bytes(dtype_)); }
 

@@ -58,6 +58,7 @@ struct OptimizerSetup : StepSettings {
   std::int64_t persistent_numel =
       0;                 ///< stage 3: tensors of at most this many elements stay whole on every rank
   bool overlap = false;  ///< communicate while layers compute; never changes a bit
+  Windows windows = Windows::off;
   DType grad_dtype = DType::fp32;  ///< fp32, bf16 or fp16
   bool guards =
       false;  ///< gradient memory is NaN from its birth and after its last use: for tests, never changes a bit
@@ -83,6 +84,7 @@ struct ExposedBuffer {
   BufferId id;
   TensorView view;
   std::vector<FlatRange> ranges;
+  bool shared = false;  ///< one piece of memory for several ranks, which others write too
 };
 
 /// Sees every phase of a step; production runs without one.
@@ -102,6 +104,11 @@ class DistributedOptimizer {
   /// Errors: invalid_argument for a state that the rule cannot go on from; comm, the same on every rank, if ranks
   /// differ in a setting or a counter of the state (setup_agreement.hpp).
   virtual void load_state(const FullState& state) = 0;
+
+  /// Memory where this rank may make its leaves: one that lies there need not be copied for ranks that share the
+  /// machine. [padded_numel] in the gradient dtype; empty if there is no such memory. It is the caller's from the end of
+  /// Phase::reduce to the call of micro_batch_grad() that returns it. Collective over comm the first time.
+  virtual TensorView leaf_buffer() { return {}; }
 
   /// Runs one phase. Phases run in the order of all_phases; after an overflow the phases of
   /// skipped_on_overflow must not be called. Of `leaves`, micro_batch_grad() and layers() are called

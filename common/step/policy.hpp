@@ -29,6 +29,12 @@ enum class MicroBatchOrder : std::uint8_t { by_stage, contiguous, strided };
 /// order. native: the communication library adds floats; judged by bounds, never by bits.
 enum class GradSum : std::uint8_t { tree, binned, native };
 
+/// Whether ranks of one machine work in each other's memory. off: every rank sends what others need. on: leaves, nodes
+/// and shards lie where the ranks of the machine can read them, if the communicator has such memory; others get
+/// messages. params: the gathered parameters of stages 1 and 2, too, are one copy for a machine instead of one for each
+/// rank. It never changes a bit.
+enum class Windows : std::uint8_t { off, on, params };
+
 /// Names as configuration files and reports spell them, in the order of the enumerators.
 Span<const std::string_view> names_of(UpdateRule);
 Span<const std::string_view> names_of(NormForm);
@@ -38,6 +44,7 @@ Span<const std::string_view> names_of(MissingGrad);
 Span<const std::string_view> names_of(ParamRounding);
 Span<const std::string_view> names_of(MicroBatchOrder);
 Span<const std::string_view> names_of(GradSum);
+Span<const std::string_view> names_of(Windows);
 
 template <class Choice>
 std::string_view name(Choice choice) requires requires {

@@ -152,6 +152,7 @@ void add_distribution(SettingList& list, const OptimizerSetup& setup) {
   list.add("order", setup.order);
   list.add("persistent_numel", setup.persistent_numel);
   list.add("overlap", setup.overlap);  // it decides in which order ranks call each other
+  list.add("windows", setup.windows);
   list.add("grad_dtype", setup.grad_dtype);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Writing past the caches, for results that are too large to be found there again.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "common/base/exec.hpp"
@@ -13,5 +14,8 @@ inline bool streams_past_caches(std::int64_t num_bytes) { return num_bytes >= st
 
 /// Copies bits. Shapes: source, target: [numel], no overlap. Errors: invalid_argument if the numels differ.
 void copy_streamed(const Exec& exec, Span<const float> source, Span<float> target);
+
+/// The same for any bytes. streamed: past the caches, where the target is aligned for it.
+void copy_bytes(const Exec& exec, Span<const std::byte> source, Span<std::byte> target, bool streamed);
 
 }  // namespace zeroproof::cuda::host

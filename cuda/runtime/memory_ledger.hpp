@@ -40,7 +40,9 @@ class CountedBuffer {
   CountedBuffer() = default;
   CountedBuffer(MemoryLedger& ledger, MemoryClass kind, std::int64_t numel, DType dtype,
                 BufferFill fill = BufferFill::poison)
-      : buffer_(numel, dtype, fill), ledger_(&ledger), kind_(kind), fill_(fill) {
+      : CountedBuffer(ledger, kind, GuardedBuffer(numel, dtype, fill), fill) {}
+  CountedBuffer(MemoryLedger& ledger, MemoryClass kind, GuardedBuffer buffer, BufferFill fill)
+      : buffer_(std::move(buffer)), ledger_(&ledger), kind_(kind), fill_(fill) {
     ledger_->add(kind_, buffer_.view().num_bytes());
   }
   CountedBuffer(CountedBuffer&& other) noexcept

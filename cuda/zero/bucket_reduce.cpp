@@ -55,32 +55,54 @@ TensorView bucket_of(const TensorView& leaf, const FlatRange& range) {
 }  // namespace
 
 BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
-                           const PhaseOps& ops, GradMemory& memory)
+                           const PhaseOps& ops, GradMemory& memory, const NearRanks* near)
     : setup_(setup),
       plans_(plans),
       keeps_(keeps_leaves(setup)),
+      near_(near != nullptr && near->any() ? near : nullptr),
       numbers_(setup),
       tools_{setup, ops, memory, host::streams_past_caches(grad_sum_bytes(setup))} {
   const bool tp_parts =
       std::ranges::any_of(plans, [](const BucketPlan& plan) { return plan.replicated_numel > 0; });
-  if (keeps_ && !tp_parts) all_.emplace(setup.layout->pieces({{0, setup.layout->padded_numel()}}));
+  if ((keeps_ || reads_leaves()) && !tp_parts)
+    all_.emplace(setup.layout->pieces({{0, setup.layout->padded_numel()}}));
+}
+
+void BucketReduce::make_sum() {
+  if (sum_) return;
+  switch (setup_.grad_sum) {
+    case GradSum::tree:
+      sum_ = keeps_ && near_ != nullptr ? make_window_sum(tools_, numbers_, *near_)
+                                        : make_tree_sum(tools_, numbers_, keeps_);
+      break;
+    case GradSum::binned:
+      sum_ = make_binned_sum(tools_, numbers_, keeps_);
+      break;
+    case GradSum::native:
+      sum_ = make_native_sum(tools_, numbers_);
+      break;
+  }
+}
+
+LeafWindow& BucketReduce::leaf_window(std::int64_t numel) {
+  if (leaves_ && !leaves_->holds(numel)) leaves_.reset();
+  if (!leaves_) leaves_.emplace(tools_, numbers_, *near_, numel);
+  return *leaves_;
+}
+
+TensorView BucketReduce::leaf_buffer() {
+  if (near_ == nullptr) return {};
+  if (reads_leaves()) {
+    const TensorView mine = leaf_window(setup_.layout->padded_numel()).mine();
+    return mine.dtype == setup_.grad_dtype && mine.numel > 0 ? mine : TensorView{};
+  }
+  make_sum();
+  return sum_->leaf_buffer();
 }
 
 void BucketReduce::begin() {
   if (begun_) return;
-  if (!sum_) {
-    switch (setup_.grad_sum) {
-      case GradSum::tree:
-        sum_ = make_tree_sum(tools_, numbers_, keeps_);
-        break;
-      case GradSum::binned:
-        sum_ = make_binned_sum(tools_, numbers_, keeps_);
-        break;
-      case GradSum::native:
-        sum_ = make_native_sum(tools_, numbers_);
-        break;
-    }
-  }
+  make_sum();
   sum_->begin();
   begun_ = true;
 }
@@ -99,6 +121,10 @@ std::optional<TensorView> BucketReduce::reduce_leaves(GradSource& leaves, const 
   for (std::int64_t i = 0; i < micro_steps(setup_); ++i) {
     TensorView leaf{nullptr, setup_.grad_dtype, 0};  // a rank without a micro-batch has none, never zeros
     if (i < static_cast<std::int64_t>(own.size())) leaf = leaf_of(i);
+    if (all_ && !keeps_) {
+      share_leaf(i, leaf);
+      continue;
+    }
     if (all_) {
       if (leaf.data != nullptr) sum_->keep(*all_, i, NodeValues::flat(leaf, 0));
       continue;
@@ -131,28 +157,53 @@ void BucketReduce::reduce(std::size_t bucket, std::int64_t micro_step, const Ten
   if (number >= 0) sum_->keep(plan.all, micro_step, mine);
 }
 
-/// One micro-step: everybody's leaves to the owners of their elements.
+/// A whole leaf, at once for all buckets.
+void BucketReduce::share_leaf(std::int64_t micro_step, const TensorView& leaf) {
+  LeafWindow& window = leaf_window(setup_.layout->padded_numel());
+  NodeValues mine;
+  if (leaf.data != nullptr) mine = NodeValues::flat(leaf, 0);
+  if (mine.exists()) window.put(*all_, mine);
+  window.fence();
+  for (const BucketPlan& plan : plans_) receive_leaves(plan, micro_step, mine);
+  window.fence();
+}
+
 void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_step, const NodeValues& leaf) {
+  if (!reads_leaves()) return receive_leaves(plan, micro_step, leaf);
+  std::int64_t largest = 0;
+  for (const BucketPlan& any : plans_) largest = std::max(largest, any.range.numel());
+  LeafWindow& window = leaf_window(largest);
+  if (leaf.exists()) window.put(plan.all, leaf);
+  window.fence();
+  receive_leaves(plan, micro_step, leaf);
+  window.fence();
+}
+
+/// One micro-step: everybody's leaves to the owners of their elements, who read those of their machine where they are.
+void BucketReduce::receive_leaves(const BucketPlan& plan, std::int64_t micro_step, const NodeValues& leaf) {
   const int world = setup_.comm->world_size();
   const int rank = setup_.comm->rank();
   const DType dtype = travelling_dtype(setup_, plan);
   const std::int64_t width = num_bytes(dtype);
+  const auto read = [&](int r) { return reads_leaves() && near_->near(r); };
   std::vector<Stretches> send(static_cast<std::size_t>(world));
   std::vector<std::int64_t> recv_bytes(send.size(), 0);
   for (int r = 0; r < world; ++r) {
     const auto at = static_cast<std::size_t>(r);
-    if (r == rank) continue;
-    if (leaf.exists()) append(send[at], plan.part(r), leaf.view().data, plan.range.begin, width);
+    if (r == rank || read(r)) continue;
+    if (leaf.exists()) append(send[at], plan.part(r), leaf.view().data, leaf.base(), width);
     if (numbers_.leaf_of(r, micro_step) >= 0) recv_bytes[at] = plan.own.numel * width;
   }
-  const std::vector<Span<std::byte>> arrived =
-      exchange_packed(*setup_.comm, send, recv_bytes, tools_.memory.out, tools_.memory.in);
+  std::vector<Span<std::byte>> arrived(send.size());
+  if (!reads_leaves() || !near_->all()) {
+    arrived = exchange_packed(*setup_.comm, send, recv_bytes, tools_.memory.out, tools_.memory.in);
+  }
   if (plan.own.numel == 0) return;
   std::vector<NodeValues> leaves;
   for (int r = 0; r < world; ++r) {
     if (numbers_.leaf_of(r, micro_step) < 0) continue;
     const TensorView theirs{arrived[static_cast<std::size_t>(r)].data(), dtype, plan.own.numel};
-    leaves.push_back(r == rank ? leaf : NodeValues::packed(theirs));
+    leaves.push_back(r == rank ? leaf : read(r) ? leaves_->of(r, plan) : NodeValues::packed(theirs));
   }
   sum_->receive(plan, micro_step, leaves);
 }
@@ -161,6 +212,7 @@ void BucketReduce::finish(const GradTarget& target) {
   begin();
   // In stage 0 most of G is added up by others.
   const bool sees = setup_.stage > 0 || setup_.comm->world_size() == 1;
+  sum_->publish();
   for (const BucketPlan& plan : plans_) {
     const auto numel = static_cast<std::int64_t>(target.grad_sum.size());
     const TensorView all{target.grad_sum.data(), DType::fp32, numel};
@@ -168,6 +220,7 @@ void BucketReduce::finish(const GradTarget& target) {
     sum_->finish(plan, part, sees ? target.see : SeeSum{});
   }
   sum_->end();
+  if (leaves_) leaves_->end();
   if (setup_.stage == 0) gather_sums(target.grad_sum);
   clear();
 }
@@ -175,6 +228,7 @@ void BucketReduce::finish(const GradTarget& target) {
 /// Stage 0: every rank needs all of G. grad_sum: [padded_numel].
 void BucketReduce::gather_sums(Span<float> grad_sum) {
   if (setup_.comm->world_size() == 1) return;
+  if (sums_ != nullptr) return copy_sums(grad_sum);
   for (const BucketPlan& plan : plans_) {
     std::vector<Stretches> places;
     for (const RankPart& part : plan.parts())
@@ -182,6 +236,21 @@ void BucketReduce::gather_sums(Span<float> grad_sum) {
     gather_packed(*setup_.comm, places[static_cast<std::size_t>(setup_.comm->rank())], places,
                   tools_.memory.in);
   }
+}
+
+/// The same where ranks read each other's parts.
+void BucketReduce::copy_sums(Span<float> grad_sum) {
+  sums_->fence();
+  const NodeValues mine = NodeValues::flat({grad_sum.data(), DType::fp32, numel(grad_sum)}, 0);
+  for (int rank = 0; rank < setup_.comm->world_size(); ++rank) {
+    if (rank == setup_.comm->rank()) continue;
+    const NodeValues theirs = NodeValues::flat(sums_->of(near_->place(rank), 0), 0);
+    const host::PieceLoop loop(setup_.layout->pieces(setup_.shards->shard(rank)));
+    loop.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+      host::copy_bytes(exec, theirs.bytes(piece), mine.bytes(piece), tools_.streams);
+    });
+  }
+  sums_->fence();  // before G is changed in place
 }
 
 }  // namespace zeroproof::cuda

@@ -11,6 +11,7 @@
 #include "cuda/zero/bucket_plan.hpp"
 #include "cuda/zero/grad_target.hpp"
 #include "cuda/zero/leaf_sum.hpp"
+#include "cuda/zero/leaf_window.hpp"
 #include "cuda/zero/whole_reduce.hpp"
 
 namespace zeroproof::cuda {
@@ -20,11 +21,18 @@ namespace zeroproof::cuda {
 /// sums. Memory is made in the first step and stays.
 class BucketReduce final : public BucketSink {
  public:
+  /// near: null for messages only.
   BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, const PhaseOps& ops,
-               GradMemory& memory);
+               GradMemory& memory, const NearRanks* near);
+
+  /// Where a leaf need not be copied from; see DistributedOptimizer. Collective over comm the first time.
+  TensorView leaf_buffer();
 
   /// A whole step from whole leaves. Returns a leaf that is G by itself and may stay; grad_sum is then not written.
   std::optional<TensorView> reduce_leaves(GradSource& leaves, const GradTarget& target);
+
+  /// Stage 0, if all ranks share memory: G of every rank, [padded_numel], lies there. Outlives this.
+  void read_sums(SharedBuffers& sums) { sums_ = &sums; }
 
   /// In any stage. Buckets of one micro-step may come in any order, the same on all ranks; micro-steps of a bucket in
   /// increasing order. Errors: invalid_argument if the leaf is not the one this rank has in that micro-step.
@@ -39,17 +47,26 @@ class BucketReduce final : public BucketSink {
 
  private:
   void begin();
+  void make_sum();
+  bool reads_leaves() const { return near_ != nullptr && !keeps_ && setup_.grad_sum == GradSum::tree; }
+  LeafWindow& leaf_window(std::int64_t numel);
+  void share_leaf(std::int64_t micro_step, const TensorView& leaf);
   void exchange_leaves(const BucketPlan& plan, std::int64_t micro_step, const NodeValues& leaf);
+  void receive_leaves(const BucketPlan& plan, std::int64_t micro_step, const NodeValues& leaf);
   void gather_sums(Span<float> grad_sum);
+  void copy_sums(Span<float> grad_sum);
 
   const OptimizerSetup& setup_;
   const std::vector<BucketPlan>& plans_;
   const bool keeps_;  ///< leaves stay here until finish()
+  const NearRanks* const near_;
   const LeafNumbers numbers_;
   const ReduceTools tools_;
-  std::optional<host::PieceLoop> all_;  ///< of the model, if no bucket of it needs a look of its own
+  std::optional<host::PieceLoop> all_;  ///< of the model, if whole leaves need no look at its buckets
   std::unique_ptr<WholeReduce> whole_;  ///< made by the first step that can use it
   std::unique_ptr<LeafSum> sum_;        ///< the same
+  std::optional<LeafWindow> leaves_;    ///< the same
+  SharedBuffers* sums_ = nullptr;
   bool begun_ = false;
 };
 

@@ -56,11 +56,13 @@ class GradMemory {
   GrowingBuffer gathered;  ///< what instances, or TP ranks, tell each other
   GrowingBuffer tp_sum;    ///< a leaf with all TP parts in it
 
+  /// What memory holds when it is born.
+  BufferFill fill() const { return guarded_ ? BufferFill::poison : BufferFill::untouched; }
+
   /// fp32 values that stay as long as the buffer that is returned.
   CountedBuffer nodes(std::int64_t numel) const { return bytes(numel, DType::fp32); }
   CountedBuffer bytes(std::int64_t numel, DType dtype) const {
-    return CountedBuffer(ledger_, MemoryClass::grad_nodes, numel, dtype,
-                         guarded_ ? BufferFill::poison : BufferFill::untouched);
+    return CountedBuffer(ledger_, MemoryClass::grad_nodes, numel, dtype, fill());
   }
 
  private:

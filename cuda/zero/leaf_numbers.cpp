@@ -49,6 +49,16 @@ std::int64_t LeafNumbers::leaf_of(int rank, std::int64_t micro_step) const {
              : -1;
 }
 
+std::vector<TreeNode> LeafNumbers::nodes_of(const std::vector<int>& ranks) const {
+  std::vector<std::int64_t> all;
+  for (const int rank : ranks) {
+    const std::vector<std::int64_t>& numbers = numbers_[static_cast<std::size_t>(rank)];
+    all.insert(all.end(), numbers.begin(), numbers.end());
+  }
+  std::ranges::sort(all);
+  return nodes_left(all);
+}
+
 NodeMoves::Steps LeafNumbers::steps_of(int rank) const {
   NodeMoves::Steps steps;
   for (const std::int64_t number : numbers_[static_cast<std::size_t>(rank)]) steps.push_back({{0, number}});

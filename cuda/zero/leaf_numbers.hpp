@@ -26,6 +26,9 @@ class LeafNumbers {
     return instance_nodes_[static_cast<std::size_t>(instance)];
   }
 
+  /// Nodes left when all leaves of some ranks of this instance have been pushed, in increasing order.
+  std::vector<TreeNode> nodes_of(const std::vector<int>& ranks) const;
+
   /// The leaves of one rank, or those that arrive from all ranks of this instance, micro-step by micro-step. Strided
   /// leaves are in order over all senders; blocks of contiguous ones grow side by side, a stack for every holder (ranks
   /// that compute the same micro-batches).

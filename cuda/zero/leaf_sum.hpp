@@ -6,6 +6,7 @@
 
 #include "cuda/zero/bucket_plan.hpp"
 #include "cuda/zero/leaf_numbers.hpp"
+#include "cuda/zero/near_ranks.hpp"
 #include "cuda/zero/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
@@ -26,6 +27,12 @@ class LeafSum {
   /// again afterwards.
   virtual void receive(const BucketPlan& plan, std::int64_t micro_step, Span<const NodeValues> leaves) = 0;
 
+  /// After the last leaf of a step, before the first finish(). Collective.
+  virtual void publish() {}
+
+  /// Where this rank's last leaf of a step need not be copied from, if there is such memory.
+  virtual TensorView leaf_buffer() const { return {}; }
+
   /// Writes this rank's part of a bucket of G. Collective over comm and the instances.
   virtual void finish(const BucketPlan& plan, const NodeValues& grad_sum, const SeeSum& see) = 0;
 
@@ -36,6 +43,10 @@ class LeafSum {
 /// tools and numbers outlive the sum.
 std::unique_ptr<LeafSum> make_tree_sum(const ReduceTools& tools, const LeafNumbers& numbers, bool keeps);
 std::unique_ptr<LeafSum> make_binned_sum(const ReduceTools& tools, const LeafNumbers& numbers, bool keeps);
+/// Keeps always: leaves and nodes lie where the ranks of the machine add them up, and only what other machines need is
+/// sent, as nodes of this one. Collective. near.any() is true.
+std::unique_ptr<LeafSum> make_window_sum(const ReduceTools& tools, const LeafNumbers& numbers,
+                                         const NearRanks& near);
 /// Keeps always.
 std::unique_ptr<LeafSum> make_native_sum(const ReduceTools& tools, const LeafNumbers& numbers);
 

@@ -53,6 +53,11 @@ void NodeStore::apply_packed(const BucketPlan& plan, std::int64_t micro_step, Sp
   apply(plan.mine, micro_step, leaves, [&](std::size_t i) { return packed(i, plan); });
 }
 
+void NodeStore::forget() {
+  if (!tools_.memory.guarded()) return;
+  for (CountedBuffer& slot : slots_) slot->poison();
+}
+
 void NodeStore::require_intact() const {
   for (const CountedBuffer& slot : slots_) {
     ZP_CHECK(slot->guards_intact(), ErrorCode::internal, "the red zone of a gradient buffer was overwritten",

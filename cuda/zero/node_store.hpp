@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "cuda/zero/bucket_plan.hpp"
@@ -17,6 +18,10 @@ class NodeStore {
   NodeStore(const ReduceTools& tools, const NodeMoves& moves, std::int64_t numel)
       : tools_(tools), moves_(moves), numel_(numel) {}
 
+  /// The same in slots that are there already, as many as the moves need, each of the whole model.
+  NodeStore(const ReduceTools& tools, const NodeMoves& moves, std::vector<CountedBuffer> slots)
+      : tools_(tools), moves_(moves), numel_(0), slots_(std::move(slots)) {}
+
   /// One micro-step over a part of the slots. leaves: those of NodeMoves, in that order, over the same part.
   /// flat: slots hold the whole model; packed: slots hold the shard, of which this is one bucket.
   void apply_flat(const host::PieceLoop& loop, std::int64_t micro_step, Span<const NodeValues> leaves);
@@ -24,6 +29,9 @@ class NodeStore {
 
   NodeValues flat(std::size_t slot);
   NodeValues packed(std::size_t slot, const BucketPlan& plan);
+
+  /// With guards, makes everything NaN.
+  void forget();
 
   /// Errors: internal if a kernel wrote past a slot.
   void require_intact() const;

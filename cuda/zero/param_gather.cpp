@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "cuda/host/stream_copy.hpp"
 #include "cuda/zero/packed_exchange.hpp"
+#include "cuda/zero/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -31,11 +33,12 @@ bool holds_all(const OptimizerSetup& setup) {
 }  // namespace
 
 ParamGather::ParamGather(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
-                         GradMemory& memory, const TensorView& param_shard)
+                         GradMemory& memory, ParamStore& params, const NearRanks* near)
     : setup_(setup),
       plans_(plans),
       memory_(memory),
-      param_shard_(param_shard),
+      params_(params),
+      near_(near != nullptr && near->any() ? near : nullptr),
       in_shard_(holds_all(setup)),
       width_(num_bytes(setup.param_dtype)) {
   if (setup.stage < 3) {
@@ -45,8 +48,22 @@ ParamGather::ParamGather(const OptimizerSetup& setup, const std::vector<BucketPl
   }
   std::int64_t numel = 0;
   for (const FlatRange& range : full_ranges_) numel += range.numel();
-  full_ = CountedBuffer(memory.ledger(), MemoryClass::param_full, in_shard_ ? 0 : numel, setup.param_dtype);
+  const bool elsewhere = in_shard_ || params.one_copy();
+  full_ = CountedBuffer(memory.ledger(), MemoryClass::param_full, elsewhere ? 0 : numel, setup.param_dtype);
   if (setup.stage == 3) persistent_ = plan_persistent();
+  if (setup.stage < 3 && params.reads_shards()) find_near_shards();
+}
+
+void ParamGather::find_near_shards() {
+  for (const int rank : near_->machines()[near_->own_machine()]) {
+    std::vector<Piece> runs;
+    std::int64_t from = 0;
+    for (const FlatRange& range : setup_.shards->shard(rank)) {
+      runs.push_back({0, 0, range.begin, from, range.numel()});
+      from += range.numel();
+    }
+    near_shards_.emplace_back(runs);
+  }
 }
 
 void ParamGather::find_persistent() {
@@ -112,9 +129,18 @@ void ParamGather::run(const Exchange& exchange, std::byte* target) {
     total += part.numel;
   }
   for (const Run& r : exchange[static_cast<std::size_t>(setup_.comm->rank())].runs) {
-    mine.push_back(span(param_shard_.data, r.from, r.numel));
+    mine.push_back(span(params_.shard().data, r.from, r.numel));
   }
   if (total == 0) return;
+  if (params_.reads_shards()) {
+    for (const int rank : near_->machines()[near_->own_machine()]) {
+      const TensorView shard = params_.shard_at(near_->place(rank));
+      for (const Run& r : exchange[static_cast<std::size_t>(rank)].runs) {
+        std::ranges::copy(span(shard.data, r.from, r.numel), target + r.to * width_);
+      }
+    }
+    return send_far(mine, places);
+  }
   if (exchange.size() == 1) {  // nobody to send to
     for (std::size_t i = 0; i < mine.size(); ++i) std::ranges::copy(mine[i], places[0][i].begin());
     return;
@@ -144,8 +170,14 @@ void ParamGather::gather(const FlatRange& unit, const TensorView& full) {
 }
 
 void ParamGather::gather_all() {
+  params_.fence();
   if (setup_.stage == 3) return run(persistent_, static_cast<std::byte*>(full_->data()));
-  if (!in_shard_) gather_buckets();
+  if (in_shard_) return;
+  if (params_.reads_shards()) copy_shards();
+  if (!params_.reads_shards() && !params_.one_copy()) return gather_buckets();
+  if (near_->all()) return;
+  gather_far_buckets();
+  if (params_.one_copy()) params_.fence();
 }
 
 void ParamGather::gather_buckets() {
@@ -155,8 +187,61 @@ void ParamGather::gather_buckets() {
       append(places.emplace_back(), part, static_cast<std::byte*>(full_->data()), 0, width_);
     // This rank's part stands packed in its shard.
     gather_packed(*setup_.comm,
-                  {bytes_at(param_shard_.data, plan.local_begin * width_, plan.own.numel * width_)}, places,
+                  {bytes_at(params_.shard().data, plan.local_begin * width_, plan.own.numel * width_)}, places,
                   memory_.in);
+  }
+}
+
+/// Every rank has a copy of its own: from the shards of the machine.
+void ParamGather::copy_shards() {
+  const bool streamed = host::streams_past_caches(full_->view().num_bytes());
+  for (std::size_t place = 0; place < near_shards_.size(); ++place) {
+    const NodeValues shard = NodeValues::packed(params_.shard_at(static_cast<int>(place)));
+    const NodeValues target = NodeValues::flat(full_->view(), 0);
+    near_shards_[place].run(setup_.exec, [&](const Exec& exec, const Piece& run) {
+      host::copy_bytes(exec, shard.bytes(run), target.bytes(run), streamed);
+    });
+  }
+}
+
+/// A copy for the machine needs what is elsewhere once: who stands at the owner's place, counted around, takes it.
+bool ParamGather::takes(int receiver, int owner) const {
+  const std::size_t machine = near_->machine_of(receiver);
+  if (machine == near_->machine_of(owner)) return false;
+  const auto ranks = static_cast<int>(near_->machines()[machine].size());
+  return !params_.one_copy() || near_->place(owner) % ranks == near_->place(receiver);
+}
+
+void ParamGather::gather_far_buckets() {
+  auto* const target = static_cast<std::byte*>(full().data);
+  for (const BucketPlan& plan : plans_) {
+    std::vector<Stretches> places;
+    for (const RankPart& part : plan.parts()) append(places.emplace_back(), part, target, 0, width_);
+    send_far(places[static_cast<std::size_t>(setup_.comm->rank())], places);
+  }
+}
+
+/// mine: this rank's part; places: [world_size] where the others' belong. Nothing happens between ranks of one machine.
+void ParamGather::send_far(const Stretches& mine, const std::vector<Stretches>& places) {
+  if (near_->all()) return;
+  const int self = setup_.comm->rank();
+  std::vector<Stretches> send(places.size());
+  std::vector<std::int64_t> recv_bytes(places.size(), 0);
+  for (std::size_t r = 0; r < places.size(); ++r) {
+    const int rank = static_cast<int>(r);
+    if (takes(rank, self)) send[r] = mine;
+    if (!takes(self, rank)) continue;
+    for (const Span<std::byte> stretch : places[r]) recv_bytes[r] += numel(stretch);
+  }
+  const std::vector<Span<std::byte>> arrived =
+      exchange_packed(*setup_.comm, send, recv_bytes, memory_.out, memory_.in);
+  for (std::size_t r = 0; r < places.size(); ++r) {
+    if (recv_bytes[r] == 0) continue;
+    const std::byte* at = arrived[r].data();
+    for (const Span<std::byte> stretch : places[r]) {
+      std::copy(at, at + stretch.size(), stretch.begin());
+      at += stretch.size();
+    }
   }
 }
 

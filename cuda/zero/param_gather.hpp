@@ -12,14 +12,17 @@
 #include "cuda/runtime/unit_exchange.hpp"
 #include "cuda/zero/bucket_plan.hpp"
 #include "cuda/zero/grad_memory.hpp"
+#include "cuda/zero/near_ranks.hpp"
+#include "cuda/zero/packed_exchange.hpp"
+#include "cuda/zero/param_store.hpp"
 
 namespace zeroproof::cuda {
 
 class ParamGather final : public UnitGatherer {
  public:
-  /// param_shard: [shard_numel], in stage 0 [padded_numel]; the memory must outlive this object.
+  /// near: null for messages only. All arguments must outlive this object.
   ParamGather(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, GradMemory& memory,
-              const TensorView& param_shard);
+              ParamStore& params, const NearRanks* near);
 
   /// Phase gather: brings param_full up to date. Collective over comm from stage 1 on.
   void gather_all();
@@ -33,7 +36,10 @@ class ParamGather final : public UnitGatherer {
 
   /// Parameters that are whole on every rank: [padded_numel]; in stage 3 the persistent tensors, one after another. On
   /// a rank that owns all of them in stages 0 to 2 they are the shard itself.
-  TensorView full() const { return in_shard_ ? param_shard_ : full_->view(); }
+  TensorView full() const {
+    if (params_.one_copy()) return params_.copy();
+    return in_shard_ ? params_.shard() : full_->view();
+  }
   /// Their memory if they have some of their own.
   const GuardedBuffer& full_buffer() const { return *full_; }
   const std::vector<FlatRange>& full_ranges() const { return full_ranges_; }
@@ -55,17 +61,24 @@ class ParamGather final : public UnitGatherer {
     return persistent_begin_[static_cast<std::size_t>(tensor)] >= 0;
   }
   void find_persistent();
+  void find_near_shards();
   void add(const Piece& piece, std::int64_t to, RankRuns& of_rank) const;
   Exchange plan_persistent() const;
   /// Made for every gather: kept for all units, it would grow with the square of the world over all ranks.
   Exchange plan_of(const FlatRange& unit) const;
   void run(const Exchange& exchange, std::byte* target);
   void gather_buckets();
+  /// Whether a rank elsewhere sends what it owns to this one.
+  bool takes(int receiver, int owner) const;
+  void send_far(const Stretches& mine, const std::vector<Stretches>& places);
+  void copy_shards();
+  void gather_far_buckets();
 
   const OptimizerSetup& setup_;
   const std::vector<BucketPlan>& plans_;
   GradMemory& memory_;
-  const TensorView param_shard_;
+  ParamStore& params_;
+  const NearRanks* const near_;  ///< null if nobody shares memory
   const bool in_shard_;
   const std::int64_t width_;
   std::vector<FlatRange> full_ranges_;
@@ -73,6 +86,7 @@ class ParamGather final : public UnitGatherer {
       persistent_begin_;                    ///< [num_tensors] place in full_, -1 if not there; stage 3 only
   std::vector<std::vector<Piece>> pieces_;  ///< [world_size] of the shards, in global order; stage 3 only
   Exchange persistent_;
+  std::vector<host::PieceLoop> near_shards_;  ///< [ranks of this machine] in stages 1 and 2: from their shards to full_
   CountedBuffer full_;
   std::int64_t version_ = 0;
 };

@@ -32,6 +32,21 @@ OptimizerSetup adapt(OptimizerSetup setup, Space space) {
   return setup;
 }
 
+/// Collective over comm, if the ranks are to look for each other.
+std::unique_ptr<NearRanks> find_near(const OptimizerSetup& setup) {
+  if (setup.windows == Windows::off || setup.comm->world_size() == 1) return nullptr;
+  return std::make_unique<NearRanks>(*setup.comm);
+}
+
+/// Stage 0: G of every rank where the others can read their parts of it.
+std::unique_ptr<SharedBuffers> share_sums(const OptimizerSetup& setup, const NearRanks* near) {
+  if (setup.stage > 0 || near == nullptr || !near->all()) return nullptr;
+  const auto world = static_cast<std::size_t>(setup.comm->world_size());
+  return std::make_unique<SharedBuffers>(
+      near->group(),
+      std::vector<SharedBuffers::Shapes>(world, {{setup.layout->padded_numel(), DType::fp32}}));
+}
+
 }  // namespace
 
 ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space space, bool fused,
@@ -42,16 +57,21 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       ranges_(state_ranges(setup_)),
       pieces_(loop_over(setup_.layout->pieces(ranges_), space)),
       plans_(plan_buckets(setup_)),
+      near_(find_near(setup_)),
       memory_(ledger_, setup_.guards),
-      reduce_(setup_, plans_, ops_, memory_),
-      grad_(ledger_, MemoryClass::grad_sum, total(ranges_), DType::fp32),
+      reduce_(setup_, plans_, ops_, memory_, near_.get()),
+      sums_(share_sums(setup_, near_.get())),
+      grad_(sums_ ? sums_->mine(0, ledger_, MemoryClass::grad_sum, BufferFill::poison)
+                  : CountedBuffer(ledger_, MemoryClass::grad_sum, total(ranges_), DType::fp32)),
       master_(ledger_, MemoryClass::master, total(ranges_), DType::fp32),
-      param_shard_(ledger_, MemoryClass::param_shard, total(ranges_), setup_.param_dtype),
-      params_(setup_, plans_, memory_, param_shard_->view()),
+      param_store_(setup_, ranges_, near_.get(), ledger_),
+      params_(setup_, plans_, memory_, param_store_, near_.get()),
       state_(setup_.hyper, total(ranges_), ledger_),
       sum_(grad_, ops_),
       steps_(setup_),
-      global_norm_(setup_.hyper.norm) {}
+      global_norm_(setup_.hyper.norm) {
+  if (sums_) reduce_.read_sums(*sums_);
+}
 
 void ProductionOptimizer::load_state(const FullState& state) {
   require_state(setup_, state);
@@ -135,6 +155,7 @@ GradTarget ProductionOptimizer::grad_target() {
 
 void ProductionOptimizer::overwritten(Phase phase) {
   if (phase == Phase::reduce) sum_.replaced();
+  if (phase == Phase::cast) param_store_.take_shown();
 }
 
 void ProductionOptimizer::unscale() {

@@ -9,9 +9,12 @@
 #include "cuda/runtime/plan_executor.hpp"
 #include "cuda/zero/bucket_reduce.hpp"
 #include "cuda/zero/global_norm.hpp"
+#include "cuda/zero/near_ranks.hpp"
 #include "cuda/zero/param_gather.hpp"
+#include "cuda/zero/param_store.hpp"
 #include "cuda/zero/phase_ops.hpp"
 #include "cuda/zero/rule_state.hpp"
+#include "cuda/zero/shared_buffers.hpp"
 #include "cuda/zero/step_sum.hpp"
 #include "cuda/zero/tensor_steps.hpp"
 
@@ -38,6 +41,7 @@ class ProductionOptimizer : public DistributedOptimizer {
   ProductionOptimizer& operator=(const ProductionOptimizer&) = delete;
 
   void load_state(const FullState& state) override;
+  TensorView leaf_buffer() override { return reduce_.leaf_buffer(); }
   void run_phase(Phase phase, GradSource& leaves) override;
   bool skipped() const override { return found_inf_ != 0 && setup_.on_nonfinite != OnNonfinite::propagate; }
   std::vector<ExposedBuffer> exposed(Phase phase) override;
@@ -86,10 +90,13 @@ class ProductionOptimizer : public DistributedOptimizer {
   const host::PieceLoop pieces_;
   const std::vector<BucketPlan> plans_;
   MemoryLedger ledger_;  // before everything that is counted on it
+  const std::unique_ptr<NearRanks> near_;  ///< null: by messages only
   GradMemory memory_;
   BucketReduce reduce_;
+  std::unique_ptr<SharedBuffers> sums_;  ///< stage 0 on ranks of one machine: where grad_ is
   CountedBuffer grad_;  // G, then g1, then g (phases); G only (fused), unless it is a leaf
-  CountedBuffer master_, param_shard_;
+  CountedBuffer master_;
+  ParamStore param_store_;
   ParamGather params_;
   RuleState state_;
   StepSum sum_;

@@ -7,25 +7,16 @@
 #include "cuda/zero/production_optimizer.hpp"
 
 namespace zeroproof::cuda {
-namespace {
-
-TensorView part_of(const TensorView& view, std::int64_t begin, std::int64_t numel) {
-  return {static_cast<std::byte*>(view.data) + begin * num_bytes(view.dtype), view.dtype, numel};
-}
-
-}  // namespace
-
 void ProductionOptimizer::update_fused() {
   host::FusedOptions options = host::fused_options(setup_.hyper);
-  options.stream = host::streams_past_caches(param_shard_->view().num_bytes());  // of all blocks together
+  options.stream = host::streams_past_caches(master_->numel() * num_bytes(setup_.param_dtype));  // of all blocks together
   const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& of_sum) {
     sum_.read(exec, of_sum, [&](const Piece& piece, Span<const float> grad_sum) {
       host::FusedOptions here = with;
       if (here.draw)
         here.draw->first_index += static_cast<std::uint64_t>(piece.global_begin - of_sum.global_begin);
-      const TensorView param = part_of(param_shard_->view(), piece.local_begin, piece.numel);
       host::fused_update(exec, here, steps_.scalars(piece), clip_coef_, grad_sum,
-                         state_.fused(piece, part(master_, piece)), param);
+                         state_.fused(piece, part(master_, piece)), param_store_.of(piece));
     });
   };
   const auto alike = [&](const Piece& a, const Piece& b) {
@@ -71,12 +62,12 @@ void ProductionOptimizer::cast_piece(const Exec& exec, const Piece& piece) {
   if (setup_.param_rounding == ParamRounding::nearest) {
     visit_param_format(setup_.param_dtype, [&](auto format) {
       using T = typename decltype(format)::type;
-      ops_.narrow(exec, part(master_, piece), part<T>(param_shard_, piece));
+      ops_.narrow(exec, part(master_, piece), param_store_.as<T>(piece));
     });
     return;
   }
   for_draws(piece, [&](const Piece& row) {
-    ops_.stochastic_cast_to_bf16(exec, draw(row, 0), part(master_, row), part<bf16>(param_shard_, row));
+    ops_.stochastic_cast_to_bf16(exec, draw(row, 0), part(master_, row), param_store_.as<bf16>(row));
   });
 }
 

@@ -39,10 +39,11 @@ std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
       if (steps_.per_tensor()) buffers.push_back({BufferId::tensor_steps, steps_.tensor_steps_view(), {}});
       return buffers;
     case Phase::cast:
-      return {sharded(BufferId::param_shard, *param_shard_)};
+      param_store_.show();
+      return {{BufferId::param_shard, param_store_.shard(), ranges_}};
     case Phase::gather:
       if (setup_.stage == 3 && params_.full_ranges().empty()) return {};
-      return {{BufferId::param_full, params_.full(), params_.full_ranges()}};
+      return {{BufferId::param_full, params_.full(), params_.full_ranges(), param_store_.one_copy()}};
   }
   return buffers;
 }
@@ -63,11 +64,11 @@ std::vector<ExposedBuffer> ProductionOptimizer::storage() {
 std::string ProductionOptimizer::damaged_guard() const {
   const std::pair<const char*, const GuardedBuffer*> all[] = {{"grad", &*grad_},
                                                               {"master", &*master_},
-                                                              {"param_shard", &*param_shard_},
-                                                              {"param_full", &params_.full_buffer()}};
+                                                            {"param_full", &params_.full_buffer()}};
   for (const auto& [name, buffer] : all) {
     if (!buffer->guards_intact()) return name;
   }
+  if (!param_store_.guards_intact()) return "param_shard";
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     if (!state_[i].guards_intact()) return std::string(name(state_buffers[i].id));
   }

@@ -103,6 +103,20 @@ void ReduceTools::run(const host::PieceLoop& loop, Span<const FoldJob> jobs, con
   });
 }
 
+void ReduceTools::put_leaf(const host::PieceLoop& loop, const NodeValues& leaf,
+                           const NodeValues& target) const {
+  const bool same = leaf.view().dtype == target.view().dtype;
+  if (same && leaf.origin() == target.origin()) return;
+  if (target.view().dtype == DType::fp32) {
+    const host::FoldPlan itself({{0, 0}});
+    const FoldJob job{&itself, {leaf}, target};
+    return run(loop, {&job, 1});
+  }
+  loop.run(setup.exec, [&](const Exec& exec, const Piece& piece) {
+    host::copy_bytes(exec, leaf.bytes(piece), target.bytes(piece), streams);
+  });
+}
+
 void ReduceTools::forget(const host::PieceLoop& loop, const NodeValues& values) const {
   if (!memory.guarded()) return;
   loop.run(setup.exec, [&](const Exec&, const Piece& piece) {

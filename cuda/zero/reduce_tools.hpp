@@ -26,6 +26,12 @@ class NodeValues {
   std::int64_t base() const { return base_; }
   bool exists() const { return view_.data != nullptr; }
 
+  /// Where element 0 of the model would be: equal for flat values in the same place.
+  std::uintptr_t origin() const {
+    return reinterpret_cast<std::uintptr_t>(view_.data) -
+           static_cast<std::uintptr_t>(base_ * num_bytes(view_.dtype));
+  }
+
   std::int64_t index(const Piece& piece) const {
     return base_ == packed_base ? piece.local_begin : piece.global_begin - base_;
   }
@@ -34,6 +40,11 @@ class NodeValues {
   template <class T>
   Span<T> part(const Piece& piece) const {
     return {static_cast<T*>(view_.data) + index(piece), static_cast<std::size_t>(piece.numel)};
+  }
+  Span<std::byte> bytes(const Piece& piece) const {
+    const std::int64_t width = num_bytes(view_.dtype);
+    return {static_cast<std::byte*>(view_.data) + index(piece) * width,
+            static_cast<std::size_t>(piece.numel * width)};
   }
   host::FoldOperand operand(const Piece& piece) const {
     return {static_cast<const std::byte*>(view_.data) + index(piece) * num_bytes(view_.dtype), view_.dtype};
@@ -72,6 +83,9 @@ struct ReduceTools {
 
   /// In every block all jobs, one after another: a job may write what an earlier one reads. see: of the last job's sum.
   void run(const host::PieceLoop& loop, Span<const FoldJob> jobs, const SeeSum& see = {}) const;
+
+  /// target = the bits of a leaf, or its values if target is fp32. Both flat; nothing is done if the leaf lies there.
+  void put_leaf(const host::PieceLoop& loop, const NodeValues& leaf, const NodeValues& target) const;
 
   /// With guards, makes values NaN that nobody is to read again.
   void forget(const host::PieceLoop& loop, const NodeValues& values) const;

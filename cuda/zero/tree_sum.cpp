@@ -1,7 +1,5 @@
 // The canonical tree (R11).
 
-#include <algorithm>
-#include <string>
 #include <utility>
 
 #include "common/base/error.hpp"
@@ -9,29 +7,10 @@
 #include "cuda/zero/micro_batches.hpp"
 #include "cuda/zero/node_store.hpp"
 #include "cuda/zero/packed_exchange.hpp"
+#include "cuda/zero/placed_node.hpp"
 
 namespace zeroproof::cuda {
 namespace {
-
-/// A node of the tree and where its values are.
-struct PlacedNode {
-  TreeNode node;
-  NodeValues values;
-};
-
-std::vector<TreeNode> nodes_of(const std::vector<PlacedNode>& placed) {
-  std::vector<TreeNode> nodes;
-  nodes.reserve(placed.size());
-  for (const PlacedNode& one : placed) nodes.push_back(one.node);
-  return nodes;
-}
-
-std::vector<NodeValues> values_of(const std::vector<PlacedNode>& placed) {
-  std::vector<NodeValues> values;
-  values.reserve(placed.size());
-  for (const PlacedNode& one : placed) values.push_back(one.values);
-  return values;
-}
 
 class TreeSum final : public LeafSum {
  public:
@@ -56,11 +35,7 @@ class TreeSum final : public LeafSum {
   void finish(const BucketPlan& plan, const NodeValues& grad_sum, const SeeSum& see) override {
     std::vector<PlacedNode> nodes = keeps_ ? exchange(plan) : held(plan);
     if (plan.own.numel == 0) return;
-    if (instances(tools_.setup) > 1) nodes = exchange_instances(plan, std::move(nodes));
-    std::ranges::sort(nodes, {}, [](const PlacedNode& one) { return one.node.first_micro_batch(); });
-    const host::FoldPlan fold(nodes_of(nodes));
-    const FoldJob job{&fold, values_of(nodes), grad_sum};
-    tools_.run(plan.mine, {&job, 1}, see);
+    add_to_sum(tools_, numbers_, plan, std::move(nodes), grad_sum, see);
     for (const NodeMoves::Left& left : moves_.left()) {
       if (!keeps_) tools_.forget(plan.mine, store_.packed(left.source.index, plan));
     }
@@ -82,7 +57,6 @@ class TreeSum final : public LeafSum {
   }
 
   std::vector<PlacedNode> exchange(const BucketPlan& plan);
-  std::vector<PlacedNode> exchange_instances(const BucketPlan& plan, std::vector<PlacedNode> mine);
 
   const ReduceTools& tools_;
   const LeafNumbers& numbers_;
@@ -123,40 +97,6 @@ std::vector<PlacedNode> TreeSum::exchange(const BucketPlan& plan) {
       at += plan.own.numel * width;
     }
   }
-  return nodes;
-}
-
-/// Combines what the instance holds and tells it to the owners of the same elements in the other instances. Returns the
-/// nodes of all instances.
-std::vector<PlacedNode> TreeSum::exchange_instances(const BucketPlan& plan, std::vector<PlacedNode> mine) {
-  const OptimizerSetup& setup = tools_.setup;
-  const std::int64_t node_bytes = plan.own.numel * static_cast<std::int64_t>(sizeof(float));
-  std::int64_t total = 0;
-  for (int i = 0; i < instances(setup); ++i) {
-    total += static_cast<std::int64_t>(numbers_.instance_nodes(i).size()) * node_bytes;
-  }
-  std::byte* at = tools_.memory.gathered.take(total);
-  std::vector<Span<std::byte>> receive;
-  std::vector<PlacedNode> nodes;
-  for (int i = 0; i < instances(setup); ++i) {
-    std::byte* const begin = at;
-    for (const TreeNode& node : numbers_.instance_nodes(i)) {
-      nodes.push_back({node, NodeValues::packed(TensorView{at, DType::fp32, plan.own.numel})});
-      at += node_bytes;
-      if (i != instance(setup)) continue;
-      std::vector<PlacedNode> below;  // what the node is made of
-      for (const PlacedNode& one : mine) {
-        const std::int64_t first = one.node.first_micro_batch();
-        if (first >> node.level == node.index) below.push_back(one);
-      }
-      std::ranges::sort(below, {}, [](const PlacedNode& one) { return one.node.first_micro_batch(); });
-      const host::FoldPlan fold(nodes_of(below));
-      const FoldJob job{&fold, values_of(below), nodes.back().values};
-      tools_.run(plan.mine, {&job, 1});
-    }
-    receive.push_back({begin, static_cast<std::size_t>(at - begin)});
-  }
-  setup.replicas->all_gather(receive[static_cast<std::size_t>(instance(setup))], receive);
   return nodes;
 }
 

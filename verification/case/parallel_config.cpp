@@ -34,6 +34,7 @@ std::string ParallelConfig::id() const {
   if (instances != 1) text += "/instances:" + std::to_string(instances);
   if (persistent_numel != 0) text += "/persistent:" + std::to_string(persistent_numel);
   if (overlap) text += "/overlap";
+  if (windows != Windows::off) text += "/windows:" + std::string(name(windows));
   return text;
 }
 
@@ -46,6 +47,8 @@ bool ParallelConfig::read(const std::string& part) {
     layout = parse_choice<LayoutKind>("layout", *text);
   } else if (const auto text = after(part, "sum:")) {
     grad_sum = parse_choice<GradSum>("sum", *text);
+  } else if (const auto text = after(part, "windows:")) {
+    windows = parse_choice<Windows>("windows", *text);
   } else if (const auto text = after(part, "grid:")) {
     grid = parse_grid(*text);
   } else if (const auto text = after(part, "instances:")) {

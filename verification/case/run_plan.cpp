@@ -70,6 +70,11 @@ std::vector<std::string> recipes_of(const VerifyOptions& options, const std::str
   return names;
 }
 
+/// A rank by itself has nobody to share memory with.
+std::vector<Windows> windows_of(const RunConfig& config, const WorldSpec& world) {
+  return world.size > 1 ? config.windows : std::vector<Windows>{Windows::off};
+}
+
 /// The ways a configuration deals a step out over a world of this size.
 std::vector<ParallelConfig> places_of(const RunConfig& config, const WorldSpec& world) {
   std::vector<std::optional<ProcessGrid>> grids;
@@ -83,8 +88,10 @@ std::vector<ParallelConfig> places_of(const RunConfig& config, const WorldSpec& 
     for (const LayoutKind layout : config.layouts) {
       for (const GradSum grad_sum : config.grad_sums) {
         for (const auto& grid : grids) {
-          places.push_back(
-              {order, layout, grad_sum, grid, config.instances, config.persistent_numel, config.overlap});
+          for (const Windows windows : windows_of(config, world)) {
+            places.push_back({order, layout, grad_sum, grid, config.instances, config.persistent_numel,
+                              config.overlap, windows});
+          }
         }
       }
     }
@@ -126,6 +133,7 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   config.orders = {spec.place.order};
   config.layouts = {spec.place.layout};
   config.grad_sums = {spec.place.grad_sum};
+  config.windows = {spec.place.windows};
   config.grids.clear();
   if (spec.place.grid) config.grids.push_back(spec.place.grid->id());
   config.instances = spec.place.instances;

@@ -81,6 +81,7 @@ void apply(const CaseFlags& flags, RunConfig& config) {
   set_choices(flags.orders, "--order", config.orders);
   set_choices(flags.layouts, "--layout", config.layouts);
   set_choices(flags.grad_sums, "--sum", config.grad_sums);
+  set_choices(flags.windows, "--windows", config.windows);
   if (!flags.grids.empty()) config.grids = flags.grids;
   if (!flags.instances.empty()) config.instances = number<int>(flags.instances, "--instances");
   if (!flags.persistent_numel.empty()) {
@@ -136,6 +137,8 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
       "contract need a "
       "norm other than chunk1024)");
   command.list("--sum", flags->grad_sums, "how leaves are added: tree, binned, native (judged by bounds)");
+  command.list("--windows", flags->windows,
+               "ranks of one machine: off (messages), on (each other's memory), params (one copy of them too)");
   command.list("--grid", flags->grids,
                "data x context x tensor parallel ranks, as in 2x1x4 (tensor parallel: as --layout)");
   command.option("--instances", flags->instances, "optimizer instances, each with a state of its own");

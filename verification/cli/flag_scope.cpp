@@ -56,6 +56,7 @@ std::vector<Use> uses_of(const CaseFlags& f) {
           {"--order", !f.orders.empty(), training},
           {"--layout", !f.layouts.empty(), training},
           {"--sum", !f.grad_sums.empty(), training},
+          {"--windows", !f.windows.empty(), training},
           {"--grid", !f.grids.empty(), training},
           {"--instances", !f.instances.empty(), training},
           {"--persistent", !f.persistent_numel.empty(), training},

@@ -64,6 +64,7 @@ Keys<RunConfig> run_keys() {
        [](RunConfig& c, const Value& v) { c.orders = v.list<MicroBatchOrder>(choice<MicroBatchOrder>); }},
       {"run.layouts",
        [](RunConfig& c, const Value& v) { c.layouts = v.list<LayoutKind>(choice<LayoutKind>); }},
+      {"run.windows", [](RunConfig& c, const Value& v) { c.windows = v.list<Windows>(choice<Windows>); }},
       {"run.grad_sums", [](RunConfig& c, const Value& v) { c.grad_sums = v.list<GradSum>(choice<GradSum>); }},
       {"run.instances", [](RunConfig& c, const Value& v) { c.instances = v.small(); }},
       {"run.persistent_numel",

@@ -32,6 +32,7 @@ Json run_table(const RunConfig& c) {
           {"orders", list_of(c.orders, named)},
           {"layouts", list_of(c.layouts, named)},
           {"grad_sums", list_of(c.grad_sums, named)},
+          {"windows", list_of(c.windows, named)},
           {"instances", c.instances},
           {"persistent_numel", c.persistent_numel},
           {"overlap", c.overlap},

@@ -44,6 +44,16 @@ std::vector<Piece> RankComparison::pieces_of(const ExposedBuffer& buffer) const 
   return local().layout.pieces(buffer.ranges);
 }
 
+std::vector<Piece> RankComparison::owned_pieces() const {
+  for (const ExposedBuffer& buffer : reference_->exposed(Phase::update)) {
+    if (buffer.id != BufferId::master) continue;
+    std::vector<Piece> pieces = pieces_of(buffer);
+    for (Piece& piece : pieces) piece.local_begin = piece.global_begin;
+    return pieces;
+  }
+  return {};
+}
+
 PhaseTally& RankComparison::tally(Phase phase, BufferId buffer, const char* against) {
   for (PhaseTally& tally : tallies_) {
     if (tally.phase == phase && tally.buffer == buffer && tally.against == against) return tally;
@@ -166,7 +176,7 @@ void RankComparison::compare_with_truth(std::int64_t step, Phase phase, const Bu
 void RankComparison::check_write_set(std::int64_t step, Phase phase) {
   for (std::size_t i = 0; i < storage_.size(); ++i) {
     const TensorView& view = storage_[i].view;
-    if (may_write(phase, storage_[i].id)) continue;
+    if (may_write(phase, storage_[i].id) || storage_[i].shared) continue;
     if (view.numel == 0 || std::memcmp(view.data, stored_[i].data(), stored_[i].size()) == 0) continue;
     changed_[i] = true;
     const TensorView before{stored_[i].data(), view.dtype, view.numel};

@@ -70,6 +70,7 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
   reference_ = make_reference(setup);
   setup.grad_sum = spec.place.grad_sum;
   setup.overlap = spec.place.overlap;
+  setup.windows = spec.place.windows;
   setup.exec.num_threads = omp_threads;
   candidate_groups_.place(setup);
   candidate_ = make_candidate(setup);
@@ -120,7 +121,10 @@ void RankComparison::compare_loaded_state() {
 void RankComparison::overwrite(Phase phase, const Buffers& reference, const Buffers& candidate) {
   for (const auto& [id, theirs] : candidate) {
     const TensorView& ours = reference.at(id).view;
-    for (const Piece& piece : pieces_of(theirs)) {  // padding keeps the candidate's poison
+    // Of memory that several ranks share, each one writes what it owns.
+    const std::vector<Piece> pieces =
+        theirs.shared ? owned_pieces() : pieces_of(theirs);
+    for (const Piece& piece : pieces) {  // padding keeps the candidate's poison
       const std::int64_t width = num_bytes(theirs.view.dtype);
       std::memcpy(static_cast<std::byte*>(theirs.view.data) + piece.local_begin * width,
                   static_cast<const std::byte*>(ours.data) + piece.local_begin * width,

@@ -112,6 +112,8 @@ class RankComparison {
   /// Counts a comparison of elements of a buffer; the first that differs is named by parameter and global index.
   void count_comparison(const Comparison& comparison, const ExposedBuffer& buffer, Divergence at);
   std::vector<Piece> pieces_of(const ExposedBuffer& buffer) const;
+  /// Elements this rank updates, in a buffer of the whole model.
+  std::vector<Piece> owned_pieces() const;
   PhaseTally& tally(Phase phase, BufferId buffer, const char* against);
   /// Exponents of the loss scales the leaves of this step were made with.
   struct Scales {

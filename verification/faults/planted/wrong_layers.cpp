@@ -46,13 +46,18 @@ class StaleUnits final : public WrongLayers {
 
  private:
   void reduce_layered(LayeredModel& model, GradSource&) override {
-    const bool first = old_.numel() != param_shard_->numel();
-    cuda::ParamGather stale(setup_, plans_, memory_, first ? param_shard_->view() : old_.view());
-    run(model, stale, reduce_, plan_executor_);
+    swap_with_old();
+    run(model, params_, reduce_, plan_executor_);
+    swap_with_old();
+  }
+  void swap_with_old() {
+    auto* const shard = static_cast<std::byte*>(param_store_.shard().data);
+    auto* const old = static_cast<std::byte*>(old_.data());
+    std::swap_ranges(old, old + old_.view().num_bytes(), shard);
   }
   void cast() override {
-    GuardedBuffer before(param_shard_->numel(), param_shard_->dtype());
-    const TensorView shard = param_shard_->view();
+    const TensorView shard = param_store_.shard();
+    GuardedBuffer before(shard.numel, shard.dtype);
     if (shard.numel > 0) std::memcpy(before.data(), shard.data, static_cast<std::size_t>(shard.num_bytes()));
     ProductionOptimizer::cast();
     if (loaded_) old_ = std::move(before);

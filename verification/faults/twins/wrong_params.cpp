@@ -26,12 +26,10 @@ class NoMaster final : public WrongParams {
     ProductionOptimizer::cast();
     if (!loaded_) return;
     pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-      const auto begin = static_cast<std::size_t>(piece.local_begin);
-      const auto count = static_cast<std::size_t>(piece.numel);
       if (setup_.param_dtype == DType::fp16) {
-        ops_.widen_fp16(exec, param_shard_->as<fp16>().subspan(begin, count), part(master_, piece));
+        ops_.widen_fp16(exec, param_store_.as<fp16>(piece), part(master_, piece));
       } else {
-        ops_.widen_bf16(exec, param_shard_->as<bf16>().subspan(begin, count), part(master_, piece));
+        ops_.widen_bf16(exec, param_store_.as<bf16>(piece), part(master_, piece));
       }
     });
   }
@@ -51,13 +49,10 @@ class FusedUnclipped final : public WrongParams {
   using WrongParams::WrongParams;
   void update_fused() override {
     const cuda::host::FusedOptions options = cuda::host::fused_options(setup_.hyper);
-    const TensorView whole = param_shard_->view();
     pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
       if (!steps_.updated(piece)) return;
-      const TensorView param{static_cast<std::byte*>(whole.data) + piece.local_begin * num_bytes(whole.dtype),
-                             whole.dtype, piece.numel};
       cuda::host::fused_update(exec, options, steps_.scalars(piece), 1.0F, part(grad_, piece),
-                               state_.fused(piece, part(master_, piece)), param);
+                               state_.fused(piece, part(master_, piece)), param_store_.of(piece));
     });
     steps_.advance();
     params_.count_cast();
@@ -68,12 +63,13 @@ class FusedUnclipped final : public WrongParams {
 class FusedCastsFirst final : public WrongParams {
   using WrongParams::WrongParams;
   void update_fused() override {
-    cuda::CountedBuffer old(ledger_, MemoryClass::param_shard, param_shard_->numel(), param_shard_->dtype());
+    const TensorView shard = param_store_.shard();
+    cuda::CountedBuffer old(ledger_, MemoryClass::param_shard, shard.numel, shard.dtype);
     ProductionOptimizer::cast();
-    const auto bytes = static_cast<std::size_t>(param_shard_->view().num_bytes());
-    std::memcpy(old->data(), param_shard_->data(), bytes);
+    const auto bytes = static_cast<std::size_t>(shard.num_bytes());
+    std::memcpy(old->data(), shard.data, bytes);
     ProductionOptimizer::update_fused();
-    std::memcpy(param_shard_->data(), old->data(), bytes);
+    std::memcpy(shard.data, old->data(), bytes);
   }
 };
 

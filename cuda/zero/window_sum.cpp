@@ -1,0 +1,181 @@
+// The canonical tree (R11) where ranks of one machine read each other's leaves and nodes.
+
+#include <cstddef>
+#include <utility>
+
+#include "common/base/error.hpp"
+#include "cuda/zero/leaf_sum.hpp"
+#include "cuda/zero/leaf_window.hpp"
+#include "cuda/zero/node_store.hpp"
+#include "cuda/zero/placed_node.hpp"
+#include "cuda/zero/shared_buffers.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+/// What each rank of the machine does to its nodes. Its last leaf stays by itself: whoever adds up reads it anyway.
+std::vector<NodeMoves> moves_of(const LeafNumbers& numbers, const std::vector<int>& ranks) {
+  std::vector<NodeMoves> moves;
+  for (const int rank : ranks)
+    moves.push_back(NodeMoves::tree(numbers.steps_of(rank), NodeMoves::LastLeaves::stay));
+  return moves;
+}
+
+/// First a rank's last leaf, then its slots.
+std::vector<SharedBuffers::Shapes> shapes_of(const OptimizerSetup& setup, const std::vector<NodeMoves>& moves) {
+  const std::int64_t numel = setup.layout->padded_numel();
+  std::vector<SharedBuffers::Shapes> shapes;
+  for (const NodeMoves& of_rank : moves) {
+    SharedBuffers::Shapes& mine = shapes.emplace_back();
+    mine.push_back({of_rank.left().empty() ? 0 : numel, shared_leaf_dtype(setup)});
+    for (std::size_t slot = 0; slot < of_rank.slots(); ++slot) mine.push_back({numel, DType::fp32});
+  }
+  return shapes;
+}
+
+class WindowSum final : public LeafSum {
+ public:
+  WindowSum(const ReduceTools& tools, const LeafNumbers& numbers, const NearRanks& near)
+      : tools_(tools),
+        numbers_(numbers),
+        near_(near),
+        moves_(moves_of(numbers, own_machine())),
+        buffers_(near.group(), shapes_of(tools.setup, moves_)),
+        last_leaf_(buffers_.mine(0, tools.memory.ledger(), MemoryClass::grad_nodes, tools_.memory.fill())),
+        store_(tools, own_moves(), own_slots()) {
+    for (const std::vector<int>& ranks : near.machines()) nodes_.push_back(numbers.nodes_of(ranks));
+    for (std::size_t place = 0; place < moves_.size(); ++place) {
+      for (const NodeMoves::Left& left : moves_[place].left()) {
+        const std::size_t buffer = left.source.leaf ? 0 : 1 + left.source.index;
+        near_nodes_.push_back(
+            {left.node, NodeValues::flat(buffers_.of(static_cast<int>(place), buffer), 0)});
+      }
+    }
+  }
+
+  void begin() override {}
+
+  void keep(const host::PieceLoop& loop, std::int64_t micro_step, const NodeValues& leaf) override {
+    const bool last = numbers_.leaf_of(tools_.setup.comm->rank(), micro_step + 1) < 0;
+    if (!last) return store_.apply_flat(loop, micro_step, {&leaf, 1});
+    tools_.put_leaf(loop, leaf, NodeValues::flat(last_leaf_->view(), 0));
+  }
+
+  void receive(const BucketPlan&, std::int64_t, Span<const NodeValues>) override {
+    fail(ErrorCode::internal, "leaves were sent to ranks that read them where they are",
+         "nothing would be added", "report this with the command line");
+  }
+
+  void publish() override { buffers_.fence(); }
+
+  TensorView leaf_buffer() const override {
+    if (last_leaf_->dtype() != tools_.setup.grad_dtype || last_leaf_->numel() == 0) return {};
+    return last_leaf_->view();
+  }
+
+  void finish(const BucketPlan& plan, const NodeValues& grad_sum, const SeeSum& see) override {
+    std::vector<PlacedNode> nodes = near_nodes_;
+    if (!near_.all()) receive_far(plan, nodes);
+    if (plan.own.numel > 0) add_to_sum(tools_, numbers_, plan, std::move(nodes), grad_sum, see);
+  }
+
+  /// Nobody writes again what others may still read.
+  void end() override {
+    buffers_.fence();
+    store_.require_intact();
+    ZP_CHECK(last_leaf_->guards_intact(), ErrorCode::internal,
+             "the red zone of a shared leaf was overwritten", "a kernel wrote outside its range",
+             "report this with the command line");
+    store_.forget();
+    if (tools_.memory.guarded()) last_leaf_->poison();
+  }
+
+ private:
+  const std::vector<int>& own_machine() const { return near_.machines()[near_.own_machine()]; }
+  const NodeMoves& own_moves() const {
+    return moves_[static_cast<std::size_t>(near_.place(tools_.setup.comm->rank()))];
+  }
+  std::vector<CountedBuffer> own_slots() const {
+    std::vector<CountedBuffer> slots;
+    for (std::size_t slot = 0; slot < own_moves().slots(); ++slot) {
+      slots.push_back(buffers_.mine(1 + slot, tools_.memory.ledger(), MemoryClass::grad_nodes, tools_.memory.fill()));
+    }
+    return slots;
+  }
+  void receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nodes);
+
+  const ReduceTools& tools_;
+  const LeafNumbers& numbers_;
+  const NearRanks& near_;
+  const std::vector<NodeMoves> moves_;         // [ranks of this machine]
+  SharedBuffers buffers_;
+  CountedBuffer last_leaf_;
+  NodeStore store_;
+  std::vector<std::vector<TreeNode>> nodes_;   // [machines] left when all their leaves have been pushed
+  std::vector<PlacedNode> near_nodes_;         ///< of all ranks of this machine
+};
+
+/// Adds the nodes of other machines for this rank's part. Every machine combines its leaves for an owner elsewhere once:
+/// the rank that stands at the owner's place, counted around, does it, so that all have about the same to do.
+void WindowSum::receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nodes) {
+  Communicator& comm = *tools_.setup.comm;
+  const auto world = static_cast<std::size_t>(comm.world_size());
+  constexpr std::int64_t width = sizeof(float);
+  const std::size_t here = near_.own_machine();
+  const int own_place = near_.place(comm.rank());
+  const auto stands_at = [&](std::size_t machine, int place) {
+    return place % static_cast<int>(near_.machines()[machine].size());
+  };
+  std::vector<RankPart> parts(world);  // of those this rank combines for
+  std::vector<Span<const std::byte>> send(world);
+  std::vector<Span<std::byte>> receive(world);
+  std::int64_t leaving = 0, arriving = 0;
+  for (std::size_t r = 0; r < world; ++r) {
+    const int rank = static_cast<int>(r);
+    if (near_.near(rank) || stands_at(here, near_.place(rank)) != own_place) continue;
+    parts[r] = plan.part(rank);
+    leaving += parts[r].numel * width * static_cast<std::int64_t>(nodes_[here].size());
+  }
+  for (std::size_t machine = 0; machine < nodes_.size(); ++machine) {
+    if (machine != here) arriving += plan.own.numel * width * static_cast<std::int64_t>(nodes_[machine].size());
+  }
+  std::byte* out = tools_.memory.out.take(leaving);
+  for (std::size_t r = 0; r < world; ++r) {
+    if (parts[r].numel == 0) continue;
+    std::vector<Piece> pieces;
+    std::int64_t local = 0;
+    for (const FlatRange& range : parts[r].ranges) {
+      pieces.push_back({0, 0, range.begin, local, range.numel()});
+      local += range.numel();
+    }
+    const host::PieceLoop loop(pieces);
+    std::byte* const begin = out;
+    for (const TreeNode& node : nodes_[here]) {
+      const NodeValues sum = NodeValues::packed(TensorView{out, DType::fp32, parts[r].numel});
+      add_nodes(tools_, loop, below(node, near_nodes_), sum);
+      out += parts[r].numel * width;
+    }
+    send[r] = {begin, static_cast<std::size_t>(out - begin)};
+  }
+  std::byte* in = tools_.memory.in.take(arriving);
+  for (std::size_t machine = 0; machine < nodes_.size(); ++machine) {
+    if (machine == here || plan.own.numel == 0) continue;
+    const int from = near_.machines()[machine][static_cast<std::size_t>(stands_at(machine, own_place))];
+    std::byte* const begin = in;
+    for (const TreeNode& node : nodes_[machine]) {
+      nodes.push_back({node, NodeValues::packed(TensorView{in, DType::fp32, plan.own.numel})});
+      in += plan.own.numel * width;
+    }
+    receive[static_cast<std::size_t>(from)] = {begin, static_cast<std::size_t>(in - begin)};
+  }
+  comm.all_to_all(send, receive);
+}
+
+}  // namespace
+
+std::unique_ptr<LeafSum> make_window_sum(const ReduceTools& tools, const LeafNumbers& numbers,
+                                         const NearRanks& near) {
+  return std::make_unique<WindowSum>(tools, numbers, near);
+}
+
+}  // namespace zeroproof::cuda
