@@ -106,7 +106,8 @@ class DistributedOptimizer {
   virtual void load_state(const FullState& state) = 0;
 
   /// Memory where this rank may make its leaves: one that lies there need not be copied for ranks that share the
-  /// machine. [padded_numel] in the gradient dtype; empty if there is no such memory. It is the caller's from the end of
+  /// machine. [padded_numel] in the gradient dtype; empty if there is no such memory. It is the caller's from the end
+  /// of
   /// Phase::reduce to the call of micro_batch_grad() that returns it. Collective over comm the first time.
   virtual TensorView leaf_buffer() { return {}; }
 

@@ -29,7 +29,9 @@ class LeafWindow {
   void put(const host::PieceLoop& loop, const NodeValues& leaf);
 
   /// The leaf of a rank of this machine over a bucket.
-  NodeValues of(int rank, const BucketPlan& plan) const { return place(buffers_.of(near_.place(rank), 0), plan.range.begin); }
+  NodeValues of(int rank, const BucketPlan& plan) const {
+    return place(buffers_.of(near_.place(rank), 0), plan.range.begin);
+  }
 
   /// Before others read, and before this rank writes again. Collective over the machine.
   void fence() { buffers_.fence(); }

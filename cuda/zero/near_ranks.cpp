@@ -16,7 +16,8 @@ bool shares_memory(Communicator& group) { return group.shared_window(0) != nullp
 
 NearRanks::NearRanks(Communicator& comm) : rank_(comm.rank()) {
   const int world = comm.world_size();
-  std::vector<std::uint64_t> machine(static_cast<std::size_t>(world), 0);  // by rank: any number, equal on one machine
+  std::vector<std::uint64_t> machine(static_cast<std::size_t>(world),
+                                     0);  // by rank: any number, equal on one machine
   if (world > 1 && shares_memory(comm)) {
     group_ = &comm;
   } else if (world > 1) {

@@ -40,8 +40,8 @@ class NearRanks {
 
   int rank_;
   std::vector<std::vector<int>> machines_;
-  std::vector<Place> places_;             // [world_size]
-  std::unique_ptr<Communicator> split_;   ///< if the machine has only some of the ranks
+  std::vector<Place> places_;            // [world_size]
+  std::unique_ptr<Communicator> split_;  ///< if the machine has only some of the ranks
   Communicator* group_ = nullptr;
 };
 

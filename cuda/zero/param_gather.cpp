@@ -187,8 +187,8 @@ void ParamGather::gather_buckets() {
       append(places.emplace_back(), part, static_cast<std::byte*>(full_->data()), 0, width_);
     // This rank's part stands packed in its shard.
     gather_packed(*setup_.comm,
-                  {bytes_at(params_.shard().data, plan.local_begin * width_, plan.own.numel * width_)}, places,
-                  memory_.in);
+                  {bytes_at(params_.shard().data, plan.local_begin * width_, plan.own.numel * width_)},
+                  places, memory_.in);
   }
 }
 

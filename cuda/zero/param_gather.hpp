@@ -86,7 +86,8 @@ class ParamGather final : public UnitGatherer {
       persistent_begin_;                    ///< [num_tensors] place in full_, -1 if not there; stage 3 only
   std::vector<std::vector<Piece>> pieces_;  ///< [world_size] of the shards, in global order; stage 3 only
   Exchange persistent_;
-  std::vector<host::PieceLoop> near_shards_;  ///< [ranks of this machine] in stages 1 and 2: from their shards to full_
+  std::vector<host::PieceLoop>
+      near_shards_;  ///< [ranks of this machine] in stages 1 and 2: from their shards to full_
   CountedBuffer full_;
   std::int64_t version_ = 0;
 };

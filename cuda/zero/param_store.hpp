@@ -1,5 +1,6 @@
 #pragma once
-// Where parameters are: this rank's shard, the shards it can read, and the whole model if that is one copy for a machine.
+// Where parameters are: this rank's shard, the shards it can read, and the whole model if that is one copy for a
+// machine.
 
 #include <cstddef>
 #include <memory>

@@ -89,12 +89,12 @@ class ProductionOptimizer : public DistributedOptimizer {
   const std::vector<FlatRange> ranges_;  // what this rank keeps state for
   const host::PieceLoop pieces_;
   const std::vector<BucketPlan> plans_;
-  MemoryLedger ledger_;  // before everything that is counted on it
+  MemoryLedger ledger_;                    // before everything that is counted on it
   const std::unique_ptr<NearRanks> near_;  ///< null: by messages only
   GradMemory memory_;
   BucketReduce reduce_;
   std::unique_ptr<SharedBuffers> sums_;  ///< stage 0 on ranks of one machine: where grad_ is
-  CountedBuffer grad_;  // G, then g1, then g (phases); G only (fused), unless it is a leaf
+  CountedBuffer grad_;                   // G, then g1, then g (phases); G only (fused), unless it is a leaf
   CountedBuffer master_;
   ParamStore param_store_;
   ParamGather params_;

@@ -9,7 +9,8 @@
 namespace zeroproof::cuda {
 void ProductionOptimizer::update_fused() {
   host::FusedOptions options = host::fused_options(setup_.hyper);
-  options.stream = host::streams_past_caches(master_->numel() * num_bytes(setup_.param_dtype));  // of all blocks together
+  options.stream =
+      host::streams_past_caches(master_->numel() * num_bytes(setup_.param_dtype));  // of all blocks together
   const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& of_sum) {
     sum_.read(exec, of_sum, [&](const Piece& piece, Span<const float> grad_sum) {
       host::FusedOptions here = with;

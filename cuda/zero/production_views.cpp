@@ -62,9 +62,8 @@ std::vector<ExposedBuffer> ProductionOptimizer::storage() {
 }
 
 std::string ProductionOptimizer::damaged_guard() const {
-  const std::pair<const char*, const GuardedBuffer*> all[] = {{"grad", &*grad_},
-                                                              {"master", &*master_},
-                                                            {"param_full", &params_.full_buffer()}};
+  const std::pair<const char*, const GuardedBuffer*> all[] = {
+      {"grad", &*grad_}, {"master", &*master_}, {"param_full", &params_.full_buffer()}};
   for (const auto& [name, buffer] : all) {
     if (!buffer->guards_intact()) return name;
   }

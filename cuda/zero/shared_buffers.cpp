@@ -10,7 +10,8 @@ namespace {
 
 std::int64_t footprint(const SharedBuffers::Shapes& shapes) {
   std::int64_t bytes = 0;
-  for (const SharedBuffers::Shape& shape : shapes) bytes += GuardedBuffer::footprint(shape.numel, shape.dtype);
+  for (const SharedBuffers::Shape& shape : shapes)
+    bytes += GuardedBuffer::footprint(shape.numel, shape.dtype);
   return bytes;
 }
 
@@ -35,7 +36,8 @@ std::byte* SharedBuffers::memory(int rank, std::size_t i) const {
   return begin + footprint({shapes.begin(), shapes.begin() + static_cast<std::ptrdiff_t>(i)});
 }
 
-CountedBuffer SharedBuffers::mine(std::size_t i, MemoryLedger& ledger, MemoryClass kind, BufferFill fill) const {
+CountedBuffer SharedBuffers::mine(std::size_t i, MemoryLedger& ledger, MemoryClass kind,
+                                  BufferFill fill) const {
   const Shape& shape = shapes_[static_cast<std::size_t>(rank_)][i];
   return {ledger, kind, GuardedBuffer(memory(rank_, i), shape.numel, shape.dtype, fill), fill};
 }

@@ -18,8 +18,8 @@ class SharedBuffers {
   };
   using Shapes = std::vector<Shape>;
 
-  /// Collective over group, which must outlive this; null for a rank by itself. shapes: [group size] what every rank has,
-  /// known to all of them. Errors: unavailable if the memory is not there.
+  /// Collective over group, which must outlive this; null for a rank by itself. shapes: [group size] what every rank
+  /// has, known to all of them. Errors: unavailable if the memory is not there.
   SharedBuffers(Communicator* group, std::vector<Shapes> shapes);
 
   /// This rank's i-th buffer, counted as long as the object lives, which is no longer than this one. Once for each.

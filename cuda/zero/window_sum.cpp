@@ -22,7 +22,8 @@ std::vector<NodeMoves> moves_of(const LeafNumbers& numbers, const std::vector<in
 }
 
 /// First a rank's last leaf, then its slots.
-std::vector<SharedBuffers::Shapes> shapes_of(const OptimizerSetup& setup, const std::vector<NodeMoves>& moves) {
+std::vector<SharedBuffers::Shapes> shapes_of(const OptimizerSetup& setup,
+                                             const std::vector<NodeMoves>& moves) {
   const std::int64_t numel = setup.layout->padded_numel();
   std::vector<SharedBuffers::Shapes> shapes;
   for (const NodeMoves& of_rank : moves) {
@@ -47,8 +48,7 @@ class WindowSum final : public LeafSum {
     for (std::size_t place = 0; place < moves_.size(); ++place) {
       for (const NodeMoves::Left& left : moves_[place].left()) {
         const std::size_t buffer = left.source.leaf ? 0 : 1 + left.source.index;
-        near_nodes_.push_back(
-            {left.node, NodeValues::flat(buffers_.of(static_cast<int>(place), buffer), 0)});
+        near_nodes_.push_back({left.node, NodeValues::flat(buffers_.of(static_cast<int>(place), buffer), 0)});
       }
     }
   }
@@ -98,7 +98,8 @@ class WindowSum final : public LeafSum {
   std::vector<CountedBuffer> own_slots() const {
     std::vector<CountedBuffer> slots;
     for (std::size_t slot = 0; slot < own_moves().slots(); ++slot) {
-      slots.push_back(buffers_.mine(1 + slot, tools_.memory.ledger(), MemoryClass::grad_nodes, tools_.memory.fill()));
+      slots.push_back(
+          buffers_.mine(1 + slot, tools_.memory.ledger(), MemoryClass::grad_nodes, tools_.memory.fill()));
     }
     return slots;
   }
@@ -107,16 +108,16 @@ class WindowSum final : public LeafSum {
   const ReduceTools& tools_;
   const LeafNumbers& numbers_;
   const NearRanks& near_;
-  const std::vector<NodeMoves> moves_;         // [ranks of this machine]
+  const std::vector<NodeMoves> moves_;  // [ranks of this machine]
   SharedBuffers buffers_;
   CountedBuffer last_leaf_;
   NodeStore store_;
-  std::vector<std::vector<TreeNode>> nodes_;   // [machines] left when all their leaves have been pushed
-  std::vector<PlacedNode> near_nodes_;         ///< of all ranks of this machine
+  std::vector<std::vector<TreeNode>> nodes_;  // [machines] left when all their leaves have been pushed
+  std::vector<PlacedNode> near_nodes_;        ///< of all ranks of this machine
 };
 
-/// Adds the nodes of other machines for this rank's part. Every machine combines its leaves for an owner elsewhere once:
-/// the rank that stands at the owner's place, counted around, does it, so that all have about the same to do.
+/// Adds the nodes of other machines for this rank's part. Every machine combines its leaves for an owner elsewhere
+/// once: the rank that stands at the owner's place, counted around, does it, so that all have about the same to do.
 void WindowSum::receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nodes) {
   Communicator& comm = *tools_.setup.comm;
   const auto world = static_cast<std::size_t>(comm.world_size());
@@ -137,7 +138,8 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nod
     leaving += parts[r].numel * width * static_cast<std::int64_t>(nodes_[here].size());
   }
   for (std::size_t machine = 0; machine < nodes_.size(); ++machine) {
-    if (machine != here) arriving += plan.own.numel * width * static_cast<std::int64_t>(nodes_[machine].size());
+    if (machine != here)
+      arriving += plan.own.numel * width * static_cast<std::int64_t>(nodes_[machine].size());
   }
   std::byte* out = tools_.memory.out.take(leaving);
   for (std::size_t r = 0; r < world; ++r) {

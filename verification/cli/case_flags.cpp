@@ -137,8 +137,9 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
       "contract need a "
       "norm other than chunk1024)");
   command.list("--sum", flags->grad_sums, "how leaves are added: tree, binned, native (judged by bounds)");
-  command.list("--windows", flags->windows,
-               "ranks of one machine: off (messages), on (each other's memory), params (one copy of them too)");
+  command.list(
+      "--windows", flags->windows,
+      "ranks of one machine: off (messages), on (each other's memory), params (one copy of them too)");
   command.list("--grid", flags->grids,
                "data x context x tensor parallel ranks, as in 2x1x4 (tensor parallel: as --layout)");
   command.option("--instances", flags->instances, "optimizer instances, each with a state of its own");

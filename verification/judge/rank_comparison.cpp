@@ -122,8 +122,7 @@ void RankComparison::overwrite(Phase phase, const Buffers& reference, const Buff
   for (const auto& [id, theirs] : candidate) {
     const TensorView& ours = reference.at(id).view;
     // Of memory that several ranks share, each one writes what it owns.
-    const std::vector<Piece> pieces =
-        theirs.shared ? owned_pieces() : pieces_of(theirs);
+    const std::vector<Piece> pieces = theirs.shared ? owned_pieces() : pieces_of(theirs);
     for (const Piece& piece : pieces) {  // padding keeps the candidate's poison
       const std::int64_t width = num_bytes(theirs.view.dtype);
       std::memcpy(static_cast<std::byte*>(theirs.view.data) + piece.local_begin * width,

@@ -10,16 +10,20 @@ namespace zeroproof::verification::bench {
 /// The gradient this rank has; it computes no other micro-batch.
 class RankProductStep::OwnLeaf final : public GradSource {
  public:
-  explicit OwnLeaf(const RankData& data) : data_(data) {}
-  TensorView micro_batch_grad(std::int64_t) override { return {data_.leaf.data(), DType::fp32, data_.numel}; }
+  explicit OwnLeaf(const TensorView& leaf) : leaf_(leaf) {}
+  TensorView micro_batch_grad(std::int64_t) override { return leaf_; }
 
  private:
-  const RankData& data_;
+  const TensorView leaf_;
 };
 
 const std::vector<ProductVariant>& product_variants() {
   static const std::vector<ProductVariant> variants = {
-      {"messages", [](OptimizerSetup&) {}},
+      {"messages", Windows::off},
+      {"windows", Windows::on},
+      {"windows, leaf there", Windows::on, true},
+      {"windows, one copy", Windows::params},
+      {"windows, one copy, leaf there", Windows::params, true},
   };
   return variants;
 }
@@ -29,8 +33,7 @@ std::string row_name(const ProductVariant& variant) { return std::string("produc
 RankProductStep::RankProductStep(RankData& data, const ProductVariant& variant)
     : variant_(variant),
       layout_({{"weight", {data.numel}}}),
-      shards_(data.numel, data.comm.world_size(), data.numel),
-      leaves_(std::make_unique<OwnLeaf>(data)) {
+      shards_(data.numel, data.comm.world_size(), data.numel) {
   OptimizerSetup setup;
   setup.layout = &layout_;
   setup.shards = &shards_;
@@ -40,7 +43,7 @@ RankProductStep::RankProductStep(RankData& data, const ProductVariant& variant)
   setup.hyper = step_hyper(true);
   setup.scaler.kind = LossScalerKind::constant;
   setup.scaler.log2_initial = log2_loss_scale;
-  variant.choose(setup);
+  setup.windows = variant.windows;
   optimizer_ = cuda::make_distributed_optimizer(setup, Space::host, true);
   const RankState first({0, data.numel});
   FullState state;
@@ -50,6 +53,13 @@ RankProductStep::RankProductStep(RankData& data, const ProductVariant& variant)
   state.applied_steps = steps_before;
   state.scaler.log2_scale = log2_loss_scale;
   optimizer_->load_state(state);
+  TensorView leaf{data.leaf.data(), DType::fp32, data.numel};
+  if (variant.leaf_there) {
+    const TensorView there = optimizer_->leaf_buffer();
+    std::copy_n(data.leaf.data(), data.numel, static_cast<float*>(there.data));
+    leaf = there;
+  }
+  leaves_ = std::make_unique<OwnLeaf>(leaf);
 }
 
 void RankProductStep::step() {

@@ -12,8 +12,9 @@ namespace zeroproof::verification::bench {
 
 /// A way in which the production optimizer can be set up. Each is a row, with comparisons and checks of its own.
 struct ProductVariant {
-  const char* name;                       ///< "messages"
-  void (*choose)(OptimizerSetup& setup);  ///< what it changes
+  const char* name;  ///< "messages"
+  Windows windows;
+  bool leaf_there = false;  ///< the leaf is made in leaf_buffer() instead of memory of the caller
 };
 const std::vector<ProductVariant>& product_variants();
 
