@@ -1,4 +1,5 @@
 #include <cstring>
+#include <map>
 
 #include "common/base/digest.hpp"
 #include "verification/bench/measure/contract_step.hpp"
@@ -93,26 +94,17 @@ Span<float> floats(const TensorView& view) {
 
 std::vector<Check> check_ranks(RankData& data, const ProductSteps& products, std::int64_t steps) {
   std::vector<Check> checks;
-  const std::int64_t ranks = data.comm.world_size();
-  {
-    const ContractResult wanted = on_rank_0(data, ranks, steps, true);
-    for (const auto& product : products) {
-      const cuda::host::FusedState state{floats(product->buffer(BufferId::master)),
-                                         floats(product->buffer(BufferId::exp_avg)),
-                                         floats(product->buffer(BufferId::exp_avg_sq))};
-      checks.push_back({row_name(product->variant()) + " = contract: master, moments, parameters",
-                        as_contract(data, wanted, state, product->buffer(BufferId::param_full).data)});
-    }
+  std::map<std::int64_t, ContractResult> wanted;  // by micro-batches
+  for (const auto& product : products) {
+    const std::int64_t count = product->variant().micro_batches(data.comm.world_size());
+    if (wanted.count(count) == 0) wanted[count] = on_rank_0(data, count, steps, true);
+    const cuda::host::FusedState state{floats(product->buffer(BufferId::master)),
+                                       floats(product->buffer(BufferId::exp_avg)),
+                                       floats(product->buffer(BufferId::exp_avg_sq))};
     checks.push_back(
-        {"windows, M = R, clipped, = contract",
-         as_contract(data, wanted, data.clipped_state.views(), data.shared_params(clipped_copy).data())});
+        {row_name(product->variant()) + " = contract: master, moments, parameters",
+         as_contract(data, wanted[count], state, product->buffer(BufferId::param_full).data)});
   }
-  checks.push_back({"windows, M = R, = contract",
-                    as_contract(data, on_rank_0(data, ranks, steps, false), data.window_state.views(),
-                                data.shared_params(window_copy).data())});
-  checks.push_back({"windows, M = 2 R + 1, = contract",
-                    as_contract(data, on_rank_0(data, 2 * ranks + 1, steps, false), data.more_state.views(),
-                                data.shared_params(more_copy).data())});
   checks.push_back(
       {"library reduce-scatter within the bound of R11 (native)", within_bound(data, data.scattered.data())});
   checks.push_back({"library all-reduce within the bound of R11 (native)",

@@ -53,7 +53,6 @@ int run(const RankOptions& options, Communicator& comm) {
   RankData data(comm, library, report.numel);
   const ProductSteps products = product_steps(data);
   add_product_rows(report.rows, data, products);
-  add_window_rows(report.rows, data);
   add_library_rows(report.rows, data);
   add_rank_limit_rows(report.rows, data);
   measure_ranks(report.rows, options.rounds, comm);

@@ -1,29 +1,46 @@
 #include "verification/bench/ranks/product_step.hpp"
 
 #include <algorithm>
+#include <deque>
 
 #include "common/base/error.hpp"
 #include "verification/bench/measure/values.hpp"
 
 namespace zeroproof::verification::bench {
 
-/// The gradient this rank has; it computes no other micro-batch.
-class RankProductStep::OwnLeaf final : public GradSource {
+/// The gradients of this rank's micro-batches, which are there before the step.
+class RankProductStep::OwnLeaves final : public GradSource {
  public:
-  explicit OwnLeaf(const TensorView& leaf) : leaf_(leaf) {}
-  TensorView micro_batch_grad(std::int64_t) override { return leaf_; }
+  /// last: where the last one lies, if not here.
+  OwnLeaves(std::int64_t first, std::int64_t end, std::int64_t numel, const TensorView& last) : first_(first) {
+    for (std::int64_t j = first; j < end; ++j) {
+      Span<float> values;
+      if (j + 1 == end && last.data != nullptr) {
+        values = {static_cast<float*>(last.data), static_cast<std::size_t>(numel)};
+      } else {
+        values = memory_.emplace_back(numel).span();
+      }
+      fill_leaf(j, 0, values);
+      leaves_.push_back({values.data(), DType::fp32, numel});
+    }
+  }
+  TensorView micro_batch_grad(std::int64_t micro_batch) override {
+    return leaves_[static_cast<std::size_t>(micro_batch - first_)];
+  }
 
  private:
-  const TensorView leaf_;
+  const std::int64_t first_;
+  std::deque<HugeBuffer<float>> memory_;
+  std::vector<TensorView> leaves_;
 };
 
 const std::vector<ProductVariant>& product_variants() {
   static const std::vector<ProductVariant> variants = {
-      {"messages", Windows::off},
+      {"messages", Windows::off, false, false, 1, 1},
       {"windows", Windows::on},
       {"windows, leaf there", Windows::on, true},
-      {"windows, one copy", Windows::params},
-      {"windows, one copy, leaf there", Windows::params, true},
+      {"one copy", Windows::params, true, false, 4, 2},
+      {"one copy, M = 2 R + 1", Windows::params, true, true},
   };
   return variants;
 }
@@ -39,7 +56,7 @@ RankProductStep::RankProductStep(RankData& data, const ProductVariant& variant)
   setup.shards = &shards_;
   setup.comm = &data.comm;
   setup.stage = 1;
-  setup.micro_batches = data.comm.world_size();
+  setup.micro_batches = variant.micro_batches(data.comm.world_size());
   setup.hyper = step_hyper(true);
   setup.scaler.kind = LossScalerKind::constant;
   setup.scaler.log2_initial = log2_loss_scale;
@@ -53,13 +70,9 @@ RankProductStep::RankProductStep(RankData& data, const ProductVariant& variant)
   state.applied_steps = steps_before;
   state.scaler.log2_scale = log2_loss_scale;
   optimizer_->load_state(state);
-  TensorView leaf{data.leaf.data(), DType::fp32, data.numel};
-  if (variant.leaf_there) {
-    const TensorView there = optimizer_->leaf_buffer();
-    std::copy_n(data.leaf.data(), data.numel, static_cast<float*>(there.data));
-    leaf = there;
-  }
-  leaves_ = std::make_unique<OwnLeaf>(leaf);
+  const std::int64_t count = setup.micro_batches, ranks = data.comm.world_size(), rank = data.comm.rank();
+  leaves_ = std::make_unique<OwnLeaves>(count * rank / ranks, count * (rank + 1) / ranks, data.numel,
+                                        variant.leaf_there ? optimizer_->leaf_buffer() : TensorView{});
 }
 
 void RankProductStep::step() {

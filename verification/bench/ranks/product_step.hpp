@@ -13,15 +13,22 @@ namespace zeroproof::verification::bench {
 /// A way in which the production optimizer can be set up. Each is a row, with comparisons and checks of its own.
 struct ProductVariant {
   const char* name;  ///< "messages"
-  Windows windows;
-  bool leaf_there = false;  ///< the leaf is made in leaf_buffer() instead of memory of the caller
+  Windows windows = Windows::off;
+  bool leaf_there = false;  ///< the last leaf is made in leaf_buffer() instead of memory of the caller
+  bool more = false;        ///< M = 2 R + 1, so that some ranks hold two nodes, instead of M = R
+  double goal_cold = 0;     ///< against the library's collectives as installed; 0: none
+  double goal_warm = 0;     ///< the same with malloc that keeps its memory
+
+  std::int64_t micro_batches(int ranks) const { return more ? 2 * ranks + 1 : ranks; }
+  /// Whether its leaves are read where they are and its parameters written where they are read.
+  bool one_pass_bytes() const { return windows == Windows::params && leaf_there && !more; }
 };
 const std::vector<ProductVariant>& product_variants();
 
 /// "product, messages"
 std::string row_name(const ProductVariant& variant);
 
-/// The production step at stage 1, fused: M = R, one bucket, fp32 leaves, a norm that clips.
+/// The production step at stage 1, fused: one bucket, fp32 leaves, a norm that clips.
 class RankProductStep {
  public:
   RankProductStep(RankData& data, const ProductVariant& variant);
@@ -34,13 +41,13 @@ class RankProductStep {
   TensorView buffer(BufferId id) const;
 
  private:
-  class OwnLeaf;
+  class OwnLeaves;
 
   ProductVariant variant_;
   FlatLayout layout_;
   ShardMap shards_;
-  std::unique_ptr<GradSource> leaves_;
   std::unique_ptr<DistributedOptimizer> optimizer_;
+  std::unique_ptr<GradSource> leaves_;
   std::int64_t steps_ = 0;
 };
 

@@ -20,12 +20,9 @@ using ProductSteps = std::vector<std::unique_ptr<RankProductStep>>;
 /// The production optimizer's step.
 void add_product_rows(std::vector<Row>& rows, RankData& data, const ProductSteps& products);
 
-/// The contract's step through shared windows, by the operations it consists of: in one pass, and with clipping.
-void add_window_rows(std::vector<Row>& rows, RankData& data);
-
-/// Necessary bytes per parameter of the step through windows: the nodes and the state are read, state and
-/// parameter written.
-double window_bytes(std::size_t num_nodes);
+/// Necessary bytes per parameter of a step through windows that needs no look at G before it is used: the ranks' leaves
+/// and the state are read, state and parameter written.
+double window_bytes(int world_size);
 
 /// Every row once per round on all ranks at the same time, in the order of measure(). A sample lasts from a
 /// moment the ranks agree on until the last rank is done; it is the same number on all of them.
