@@ -28,7 +28,7 @@ LeafWindow::LeafWindow(const ReduceTools& tools, const LeafNumbers& numbers, con
       near_(near),
       numel_(numel),
       buffers_(near.group(), shapes_of(tools.setup, numbers, near, numel)),
-      mine_(buffers_.mine(0, tools.memory.ledger(), MemoryClass::grad_nodes, tools.memory.fill())) {}
+      mine_(buffers_.mine(0, tools.memory.ledger(), MemoryClass::grad_nodes)) {}
 
 void LeafWindow::put(const host::PieceLoop& loop, const NodeValues& leaf) {
   tools_.put_leaf(loop, leaf, place(mine_->view(), leaf.base()));

@@ -37,9 +37,8 @@ ParamStore::ParamStore(const OptimizerSetup& setup, const std::vector<FlatRange>
     return;
   }
   shared_ = std::make_unique<SharedBuffers>(near->group(), shapes_of(setup, *near, one_copy_));
-  shard_ = shared_->mine(0, ledger, one_copy_ ? MemoryClass::param_full : MemoryClass::param_shard,
-                         BufferFill::poison);
-  shared_->fence();  // before anybody writes into what the first rank has just poisoned
+  shard_ = shared_->mine(0, ledger, one_copy_ ? MemoryClass::param_full : MemoryClass::param_shard);
+  if (one_copy_) shown_ = GuardedBuffer(0, setup.param_dtype);
 }
 
 template <class Body>

@@ -14,6 +14,8 @@
 
 namespace zeroproof::cuda {
 
+/// Others read a shard, or the copy, from fence() on. They have done so when all ranks meet in phase unscale of the
+/// next step, before which nobody writes it again.
 class ParamStore {
  public:
   /// near: null for messages only; collective otherwise. ranges: what this rank keeps state for.

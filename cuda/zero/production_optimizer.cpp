@@ -61,7 +61,7 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       memory_(ledger_, setup_.guards),
       reduce_(setup_, plans_, ops_, memory_, near_.get()),
       sums_(share_sums(setup_, near_.get())),
-      grad_(sums_ ? sums_->mine(0, ledger_, MemoryClass::grad_sum, BufferFill::poison)
+      grad_(sums_ ? sums_->mine(0, ledger_, MemoryClass::grad_sum)
                   : CountedBuffer(ledger_, MemoryClass::grad_sum, total(ranges_), DType::fp32)),
       master_(ledger_, MemoryClass::master, total(ranges_), DType::fp32),
       param_store_(setup_, ranges_, near_.get(), ledger_),

@@ -21,7 +21,7 @@ SharedBuffers::SharedBuffers(Communicator* group, std::vector<Shapes> shapes)
     : rank_(group == nullptr ? 0 : group->rank()), shapes_(std::move(shapes)) {
   const std::int64_t bytes = footprint(shapes_[static_cast<std::size_t>(rank_)]);
   if (group == nullptr) {
-    alone_ = GuardedBuffer(bytes, DType::e4m3, BufferFill::untouched);  // one byte each
+    alone_ = GuardedBuffer(bytes, DType::e4m3);  // one byte each
     return;
   }
   window_ = group->shared_window(bytes);
@@ -36,10 +36,10 @@ std::byte* SharedBuffers::memory(int rank, std::size_t i) const {
   return begin + footprint({shapes.begin(), shapes.begin() + static_cast<std::ptrdiff_t>(i)});
 }
 
-CountedBuffer SharedBuffers::mine(std::size_t i, MemoryLedger& ledger, MemoryClass kind,
-                                  BufferFill fill) const {
+CountedBuffer SharedBuffers::mine(std::size_t i, MemoryLedger& ledger, MemoryClass kind) const {
   const Shape& shape = shapes_[static_cast<std::size_t>(rank_)][i];
-  return {ledger, kind, GuardedBuffer(memory(rank_, i), shape.numel, shape.dtype, fill), fill};
+  return {ledger, kind, GuardedBuffer(memory(rank_, i), shape.numel, shape.dtype, BufferFill::untouched),
+          BufferFill::untouched};
 }
 
 TensorView SharedBuffers::of(int rank, std::size_t i) const {

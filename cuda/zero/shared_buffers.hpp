@@ -22,8 +22,9 @@ class SharedBuffers {
   /// has, known to all of them. Errors: unavailable if the memory is not there.
   SharedBuffers(Communicator* group, std::vector<Shapes> shapes);
 
-  /// This rank's i-th buffer, counted as long as the object lives, which is no longer than this one. Once for each.
-  CountedBuffer mine(std::size_t i, MemoryLedger& ledger, MemoryClass kind, BufferFill fill) const;
+  /// This rank's i-th buffer, counted as long as the object lives, which is no longer than this one. Once for each. It
+  /// is born as NaN, and stays as it is when the object goes: others may still read it.
+  CountedBuffer mine(std::size_t i, MemoryLedger& ledger, MemoryClass kind) const;
 
   /// The i-th buffer of a rank of the group: between two fences either written by its owner or read by others.
   TensorView of(int rank, std::size_t i) const;

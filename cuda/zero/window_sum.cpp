@@ -42,7 +42,7 @@ class WindowSum final : public LeafSum {
         near_(near),
         moves_(moves_of(numbers, own_machine())),
         buffers_(near.group(), shapes_of(tools.setup, moves_)),
-        last_leaf_(buffers_.mine(0, tools.memory.ledger(), MemoryClass::grad_nodes, tools_.memory.fill())),
+        last_leaf_(buffers_.mine(0, tools.memory.ledger(), MemoryClass::grad_nodes)),
         store_(tools, own_moves(), own_slots()) {
     for (const std::vector<int>& ranks : near.machines()) nodes_.push_back(numbers.nodes_of(ranks));
     for (std::size_t place = 0; place < moves_.size(); ++place) {
@@ -98,8 +98,7 @@ class WindowSum final : public LeafSum {
   std::vector<CountedBuffer> own_slots() const {
     std::vector<CountedBuffer> slots;
     for (std::size_t slot = 0; slot < own_moves().slots(); ++slot) {
-      slots.push_back(
-          buffers_.mine(1 + slot, tools_.memory.ledger(), MemoryClass::grad_nodes, tools_.memory.fill()));
+      slots.push_back(buffers_.mine(1 + slot, tools_.memory.ledger(), MemoryClass::grad_nodes));
     }
     return slots;
   }

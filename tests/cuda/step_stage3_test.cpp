@@ -65,14 +65,17 @@ TEST_CASE("units from shards: every element, no padding, persistent tensors from
           cuda::MemoryLedger ledger;
           cuda::GradMemory memory(ledger, true);
           const std::vector<FlatRange> own = shards.shard(comm.rank());
-          GuardedBuffer shard(shards.shard_numel(comm.rank()), DType::bf16);
-          cuda::ParamGather gather(setup, plans, memory, shard.view());
+          const cuda::NearRanks near(comm);
+          const cuda::NearRanks* const sharing = ragged ? &near : nullptr;
+          cuda::ParamStore params(setup, own, sharing, ledger);
+          cuda::ParamGather gather(setup, plans, memory, params, sharing);
           const MemoryUse resting = ledger.use();
           std::string& problem = problems[static_cast<std::size_t>(comm.rank())];
           for (std::int64_t version = 1; version <= 2; ++version) {
+            comm.barrier();  // as phase unscale is one: nobody reads a shard that is written
             for (const Piece& piece : layout.pieces(own)) {
               for (std::int64_t k = 0; k < piece.numel; ++k) {
-                shard.as<bf16>()[static_cast<std::size_t>(piece.local_begin + k)].bits =
+                params.as<bf16>(piece)[static_cast<std::size_t>(k)].bits =
                     param_bits(piece.global_begin + k, version);
               }
             }
@@ -108,14 +111,15 @@ TEST_CASE("a view that is not the unit is refused") {
     const std::vector<cuda::BucketPlan> plans = cuda::plan_buckets(setup);
     cuda::MemoryLedger ledger;
     cuda::GradMemory memory(ledger, true);
-    GuardedBuffer shard(odd_layout().padded_numel(), DType::bf16);
-    cuda::ParamGather gather(setup, plans, memory, shard.view());
+    const std::vector<FlatRange> own = shards.shard(0);
+    cuda::ParamStore params(setup, own, nullptr, ledger);
+    cuda::ParamGather gather(setup, plans, memory, params, nullptr);
     GuardedBuffer other(1024, DType::fp32);
     const auto refused = [&](const TensorView& view) {
       expect_error(ErrorCode::invalid_argument, [&] { gather.gather({0, 1024}, view); });
     };
     refused(other.view());
-    refused({shard.data(), DType::bf16, 1023});
+    refused({params.shard().data, DType::bf16, 1023});
     refused({nullptr, DType::bf16, 1024});
   });
 }
@@ -168,7 +172,7 @@ TEST_CASE("buckets in any order of a micro-step, at every stage: G of whole leav
           const std::vector<cuda::BucketPlan> plans = cuda::plan_buckets(setup);
           cuda::MemoryLedger ledger;
           cuda::GradMemory memory(ledger, true);
-          cuda::BucketReduce reduce(setup, plans, cuda::host_ops(), memory);
+          cuda::BucketReduce reduce(setup, plans, cuda::host_ops(), memory, nullptr);
           const auto numel =
               static_cast<std::size_t>(stage == 0 ? layout.padded_numel() : shards.shard_numel(comm.rank()));
           std::vector<float> whole(numel), by_bucket(numel);
@@ -215,7 +219,7 @@ TEST_CASE("a gradient that is not this rank's bucket is refused") {
     const std::vector<cuda::BucketPlan> plans = cuda::plan_buckets(setup);
     cuda::MemoryLedger ledger;
     cuda::GradMemory memory(ledger, true);
-    cuda::BucketReduce reduce(setup, plans, cuda::host_ops(), memory);
+    cuda::BucketReduce reduce(setup, plans, cuda::host_ops(), memory, nullptr);
     std::vector<float> values(4096);
     const auto refused = [&](std::size_t bucket, std::int64_t micro_step, const TensorView& leaf) {
       expect_error(ErrorCode::invalid_argument, [&] { reduce.reduce(bucket, micro_step, leaf); });

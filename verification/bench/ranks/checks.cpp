@@ -101,9 +101,8 @@ std::vector<Check> check_ranks(RankData& data, const ProductSteps& products, std
     const cuda::host::FusedState state{floats(product->buffer(BufferId::master)),
                                        floats(product->buffer(BufferId::exp_avg)),
                                        floats(product->buffer(BufferId::exp_avg_sq))};
-    checks.push_back(
-        {row_name(product->variant()) + " = contract: master, moments, parameters",
-         as_contract(data, wanted[count], state, product->buffer(BufferId::param_full).data)});
+    checks.push_back({row_name(product->variant()) + " = contract: master, moments, parameters",
+                      as_contract(data, wanted[count], state, product->buffer(BufferId::param_full).data)});
   }
   checks.push_back(
       {"library reduce-scatter within the bound of R11 (native)", within_bound(data, data.scattered.data())});

@@ -34,10 +34,10 @@ struct RankData {
   std::int64_t numel;
   FlatRange shard;  ///< of this rank
 
-  HugeBuffer<float> leaf;                                      // [numel] this rank's gradient, of micro-batch rank()
-  HugeBuffer<float> scattered;                                 // [shard] the library's sums
-  HugeBuffer<float> reduced;                                   // [numel] the same of all-reduce
-  HugeBuffer<float> copied;                                    // [numel] target of memcpy
+  HugeBuffer<float> leaf;       // [numel] this rank's gradient, of micro-batch rank()
+  HugeBuffer<float> scattered;  // [shard] the library's sums
+  HugeBuffer<float> reduced;    // [numel] the same of all-reduce
+  HugeBuffer<float> copied;     // [numel] target of memcpy
   HugeBuffer<std::uint16_t> scattered_params, reduced_params;  // [numel] bf16
   RankState scattered_state, limit_state;                      // of the shard
   RankState reduced_state;                                     // of everything

@@ -21,8 +21,8 @@ void copy_bytes(const RankData& data, double num_bytes) {
   }
 }
 
-/// The accesses of a step through windows that need not look at G before it is used, with next to no arithmetic; the state
-/// keeps its bits.
+/// The accesses of a step through windows that need not look at G before it is used, with next to no arithmetic; the
+/// state keeps its bits.
 void touch_shapes(const RankData& data, const LimitLoops& loops, bool streamed) {
   constexpr std::uint32_t keep_bits = 0;
   const auto step = streamed ? loops.step_streamed : loops.step;

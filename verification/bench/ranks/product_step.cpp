@@ -12,7 +12,8 @@ namespace zeroproof::verification::bench {
 class RankProductStep::OwnLeaves final : public GradSource {
  public:
   /// last: where the last one lies, if not here.
-  OwnLeaves(std::int64_t first, std::int64_t end, std::int64_t numel, const TensorView& last) : first_(first) {
+  OwnLeaves(std::int64_t first, std::int64_t end, std::int64_t numel, const TensorView& last)
+      : first_(first) {
     for (std::int64_t j = first; j < end; ++j) {
       Span<float> values;
       if (j + 1 == end && last.data != nullptr) {

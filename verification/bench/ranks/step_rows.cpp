@@ -61,8 +61,8 @@ std::vector<Comparison> rank_comparisons(bool warm) {
   for (const ProductVariant& variant : product_variants()) {
     if (variant.more) continue;  // the library's rows add up one leaf of every rank
     const std::string product = row_name(variant);
-    all.push_back(
-        {product + ", against library", product, library, warm ? variant.goal_warm : variant.goal_cold, true});
+    all.push_back({product + ", against library", product, library,
+                   warm ? variant.goal_warm : variant.goal_cold, true});
     all.push_back({product + ", against all-reduce", product, "library all-reduce", 0, true});
     if (product != messages) all.push_back({product + ", against messages", product, messages, 0, true});
   }
