@@ -35,19 +35,19 @@ class SharedBlocksWindow final : public SharedWindow {
 }  // namespace
 
 SharedBlocks::SharedBlocks(const std::vector<std::int64_t>& sizes) {
-  std::size_t total = window_alignment;
+  std::size_t total = 0;
   for (const std::int64_t size : sizes) total += padded_window_bytes(size);
   // No machine has this much, and instrumented allocators end the program where others throw.
   constexpr std::size_t too_much = std::size_t{1} << 46;
   try {
     if (total > too_much) throw std::bad_alloc();
-    memory_.assign(total, unwritten_byte);
+    static_assert(unwritten_byte == std::byte{0xFF}, "as a poisoned buffer");
+    memory_ = GuardedBuffer(static_cast<std::int64_t>(total), DType::e4m3);  // one byte each
   } catch (const std::exception&) {
     fail(ErrorCode::unavailable, "a window of " + std::to_string(total) + " bytes did not fit into memory",
          "all ranks share it", "ask for less, or use fewer ranks per machine");
   }
-  const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(memory_.data()) % window_alignment;
-  Span<std::byte> rest = Span<std::byte>(memory_).subspan(window_alignment - misaligned);
+  Span<std::byte> rest(static_cast<std::byte*>(memory_.data()), total);  // aligned as blocks are
   for (const std::int64_t size : sizes) {
     blocks_.push_back(rest.subspan(0, static_cast<std::size_t>(size)));
     rest = rest.subspan(padded_window_bytes(size));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/base/guarded_buffer.hpp"
 #include "common/comm/communicator.hpp"
 
 namespace zeroproof {
@@ -17,7 +18,7 @@ class SharedBlocks {
   Span<std::byte> of(int rank) const;
 
  private:
-  std::vector<std::byte> memory_;
+  GuardedBuffer memory_;                 ///< on large pages where it is large
   std::vector<Span<std::byte>> blocks_;  // [world_size]
 };
 

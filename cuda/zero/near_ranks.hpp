@@ -38,6 +38,8 @@ class NearRanks {
     int place = 0;
   };
 
+  void find_group(Communicator& comm, std::vector<std::uint64_t>& machine);
+
   int rank_;
   std::vector<std::vector<int>> machines_;
   std::vector<Place> places_;            // [world_size]

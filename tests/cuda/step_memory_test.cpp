@@ -84,6 +84,7 @@ TEST_CASE("nodes of a step: the stack of R11, a leaf that is added at once takes
       CAPTURE(static_cast<int>(c.order));
       CAPTURE(stage);
       OptimizerSetup setup;
+      setup.windows = Windows::off;
       setup.stage = stage;
       setup.order = c.order;
       setup.micro_batches = c.micro_batches;
@@ -118,6 +119,7 @@ TEST_CASE("nodes of a rank that is alone: the last leaf is added where it lies")
 
 TEST_CASE("message buffers: nothing alone, one bucket's worth otherwise") {
   OptimizerSetup setup;
+  setup.windows = Windows::off;
   setup.micro_batches = 4;
   for (const int stage : {0, 1, 2, 3}) {
     CAPTURE(stage);

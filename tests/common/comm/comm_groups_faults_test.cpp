@@ -207,7 +207,7 @@ TEST_CASE("shared windows: a size that does not fit, and a rank that asks for no
   ThreadWorld world(3);
   const Outcome huge = run(
       world, [](Communicator& comm) { comm.shared_window(comm.rank() == 1 ? std::int64_t{1} << 60 : 0); });
-  check_same_error(huge, ErrorCode::comm, "rank 0 ended: a window of 1152921504606847040 bytes did not fit",
+  check_same_error(huge, ErrorCode::comm, "rank 0 ended: a window of 1152921504606846976 bytes did not fit",
                    0);
   ThreadWorld other(3);
   const Outcome alone = run(other, [](Communicator& comm) {
