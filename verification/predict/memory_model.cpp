@@ -43,7 +43,7 @@ MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak, Leaf
   tally.add(MemoryClass::grad_sum, 4 * shape.kept_numel());
   tally.add(MemoryClass::master, 4 * shape.kept_numel());
   tally.add(MemoryClass::state, 4 * shape.state_buffers * shape.kept_numel());
-  tally.add(MemoryClass::param_shard, param * shape.kept_numel());
+  tally.add(MemoryClass::param_shard, shape.shares_params() ? 0 : param * shape.kept_numel());
   tally.add(MemoryClass::param_full, param * whole_param_numel(shape));
   const ReduceMemory reduce = reduce_memory(shape, *stacks);
   tally.add(MemoryClass::grad_nodes, reduce.nodes);

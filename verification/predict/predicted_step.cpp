@@ -127,6 +127,7 @@ PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* mo
   shape.order = setup.order;
   shape.grad_sum = setup.grad_sum;
   shape.overlap = setup.overlap;
+  shape.windows = setup.windows;
   shape.param_dtype = setup.param_dtype;
   shape.grad_dtype = setup.grad_dtype;
   shape.micro_batches = setup.micro_batches;

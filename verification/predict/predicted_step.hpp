@@ -58,6 +58,7 @@ struct PredictedStep {
   MicroBatchOrder order = MicroBatchOrder::by_stage;
   GradSum grad_sum = GradSum::tree;
   bool overlap = false;
+  Windows windows = Windows::off;
   DType param_dtype = DType::bf16;
   DType grad_dtype = DType::fp32;
   std::int64_t micro_batches = 1;  ///< M
@@ -87,6 +88,12 @@ struct PredictedStep {
   std::int64_t micro_steps() const { return (micro_batches * cp + data_ranks() - 1) / data_ranks(); }
   bool strided() const {
     return order == MicroBatchOrder::strided || (order == MicroBatchOrder::by_stage && stage >= 2);
+  }
+  /// Ranks of comm read each other's leaves, nodes and shards where they are. All of them are taken to share memory.
+  bool reads_in_place() const { return windows != Windows::off && world_size > 1; }
+  /// Whole parameters are one copy for all ranks of comm, which the first one holds, and no rank has a shard besides.
+  bool shares_params() const {
+    return windows == Windows::params && reads_in_place() && (stage == 1 || stage == 2);
   }
   std::int64_t data_ranks() const { return std::int64_t{instances} * world_size; }
   /// What this rank keeps state for: everything in stage 0.

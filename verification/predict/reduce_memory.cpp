@@ -11,6 +11,20 @@ bool adds_whole_leaves(const PredictedStep& shape) {
          !(shape.layered() && shape.stage >= 2);
 }
 
+/// Windows: a leaf of this rank where the other ranks can read it. Kept leaves need it whole; others come bucket by
+/// bucket if layers or TP parts do.
+std::int64_t shared_leaf_bytes(const PredictedStep& shape) {
+  if (!shape.reads_in_place() || own_leaves(shape) == 0) return 0;
+  const std::int64_t width = shape.tp_size > 1 ? 4 : num_bytes(shape.grad_dtype);
+  bool whole = shape.keeps_leaves() || !shape.layered();
+  std::int64_t largest = 0;
+  for (const BucketShape& bucket : shape.buckets) {
+    largest = std::max(largest, bucket.range.numel());
+    if (!shape.keeps_leaves() && bucket.tp_replicated > 0) whole = false;
+  }
+  return width * (whole ? shape.padded_numel : largest);
+}
+
 std::int64_t node_bytes(const PredictedStep& shape, LeafStacks& stacks) {
   const std::int64_t numel = shape.keeps_leaves() ? shape.padded_numel : shape.shard_numel;
   if (shape.grad_sum == GradSum::binned) return bin_bytes(numel);
@@ -20,9 +34,11 @@ std::int64_t node_bytes(const PredictedStep& shape, LeafStacks& stacks) {
     return 4 * shape.padded_numel * (shape.grad_sum == GradSum::native ? native : most_nodes({0, 1, kept}));
   }
   if (shape.grad_sum == GradSum::native) return 4 * numel;
-  const std::int64_t slots =
-      shape.keeps_leaves() ? most_nodes(own_leaf_numbers(shape)) : stacks.of(shape.instance).most_nodes;
-  return 4 * numel * slots;
+  if (!shape.keeps_leaves())
+    return 4 * numel * stacks.of(shape.instance).most_nodes + shared_leaf_bytes(shape);
+  LeafNumbers leaves = own_leaf_numbers(shape);
+  if (shape.reads_in_place() && leaves.count > 0) --leaves.count;  // the last one stays where it came
+  return 4 * numel * most_nodes(leaves) + shared_leaf_bytes(shape);
 }
 
 /// Sizes that three buffers grow to.
@@ -38,10 +54,11 @@ class Messages {
     for (const BucketShape& bucket : shape.buckets) {
       add_tp_parts(bucket);
       if (!adds_whole_leaves(shape)) add_sums(bucket);
+      if (shape.reads_in_place()) continue;  // nothing is gathered
       if (shape.stage == 0 && shape.world_size > 1) grow(in_, 4 * bucket.split);
       if ((shape.stage == 1 || shape.stage == 2) && whole_param_numel(shape) > 0) gather(bucket.split);
     }
-    if (shape.stage != 3 || shape.world_size == 1) return;
+    if (shape.stage != 3 || shape.world_size == 1 || shape.reads_in_place()) return;
     gather(shape.persistent.split);
     for (const GatherShape& unit : shape.units) gather(unit.split);
   }
@@ -60,7 +77,8 @@ class Messages {
   void add_sums(const BucketShape& bucket) {
     std::int64_t told = 0;  // by all instances
     const std::int64_t split_others = bucket.split - bucket.split_here;
-    if (!shape_.keeps_leaves()) {
+    const bool sends_nodes = !(shape_.reads_in_place() && shape_.grad_sum == GradSum::tree);
+    if (!shape_.keeps_leaves() && sends_nodes) {
       const std::int64_t width = bucket.tp_replicated > 0 ? 4 : num_bytes(shape_.grad_dtype);
       if (computes_) grow(out_, width * split_others);
       grow(in_, width * bucket.owned * senders_);
@@ -68,7 +86,7 @@ class Messages {
     switch (shape_.grad_sum) {
       case GradSum::tree:
         told = 4 * bucket.owned * told_;
-        if (!shape_.keeps_leaves()) break;
+        if (!shape_.keeps_leaves() || !sends_nodes) break;
         grow(out_, 4 * mine_ * (mine_ == 1 ? split_others : bucket.owned_by_others()));
         grow(in_, 4 * bucket.owned * others_);
         break;
@@ -101,6 +119,7 @@ class Messages {
 
 std::int64_t whole_param_numel(const PredictedStep& shape) {
   if (shape.stage == 3) return shape.persistent.all;
+  if (shape.shares_params()) return shape.rank == 0 ? shape.padded_numel : 0;
   const bool in_shard =
       shape.stage == 0 || (shape.world_size == 1 && shape.shard_numel == shape.padded_numel);
   return in_shard ? 0 : shape.padded_numel;

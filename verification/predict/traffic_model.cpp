@@ -34,7 +34,8 @@ class TrafficWalk {
     if (shape_.grad_sum == GradSum::native) {
       add_natively();
     } else {
-      shape_.keeps_leaves() ? send_nodes() : send_leaves();
+      const bool in_place = shape_.grad_sum == GradSum::tree && shape_.reads_in_place();
+      if (!in_place) shape_.keeps_leaves() ? send_nodes() : send_leaves();
       instances();
     }
     if (shape_.stage == 0) gather_buckets(Phase::reduce, "sums", node_bytes);
@@ -220,7 +221,7 @@ class TrafficWalk {
   }
 
   void gather_shards(Phase phase, std::string_view what, const GatherShape& gathered, std::int64_t times) {
-    if (gathered.all == 0) return;
+    if (gathered.all == 0 || shape_.reads_in_place()) return;
     const std::int64_t width = num_bytes(shape_.param_dtype);
     add_gather(line(phase, CommGroup::shards, Collective::all_gather, what), width * gathered.owned,
                width * (gathered.all - gathered.owned), gathered.owners - (gathered.owned > 0 ? 1 : 0),
@@ -229,6 +230,7 @@ class TrafficWalk {
 
   /// Every owner's part of every bucket.
   void gather_buckets(Phase phase, std::string_view what, std::int64_t width) {
+    if (shape_.reads_in_place()) return;
     for (const BucketShape& bucket : shape_.buckets) {
       add_gather(line(phase, CommGroup::shards, Collective::all_gather, what), width * bucket.owned,
                  width * bucket.owned_by_others(), bucket.other_owners(), bucket.count);

@@ -64,7 +64,8 @@ struct StepTraffic {
 /// An all_gather sends a rank's block to every other rank (world - 1 messages, the bytes of a ring), an
 /// all_reduce of n words all of them: 8 n (world - 1) bytes, not the 16 n (world - 1) / world of a ring
 /// (common/comm/recording.hpp). Words are few, so their hops cost more than their bytes [ZeRO:exchange].
-/// Groups of one rank make no line.
+/// Groups of one rank make no line. With windows a tree's nodes and leaves, sums, units and parameters are read where
+/// they are and make none over the shards; making windows is set-up, as groups are.
 StepTraffic predict_traffic(const PredictedStep& shape, bool skipped = false);
 
 }  // namespace zeroproof

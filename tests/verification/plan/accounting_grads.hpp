@@ -59,6 +59,8 @@ class ZeroGrads final : public GradSource, public LayeredModel {
     const float infinite = std::numeric_limits<float>::infinity();
     if (dtype_ == DType::fp32) {
       *static_cast<float*>(view.data) = infinite;
+    } else if (dtype_ == DType::fp16) {
+      *static_cast<fp16*>(view.data) = to_fp16(infinite);
     } else {
       *static_cast<bf16*>(view.data) = to_bf16(infinite);
     }

@@ -7,6 +7,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/comm/recording.hpp"
@@ -60,8 +61,8 @@ struct AccountedRun {
            " fused " + number(fused) + " overlap " + number(setup.overlap) + " overflows " +
            number(overflows) + " persistent " + number(setup.persistent_numel) + " param " +
            std::string(name(setup.param_dtype)) + " leaf " + std::string(name(setup.grad_dtype)) + " norm " +
-           std::string(name(setup.hyper.norm)) + " missing " + number(setup.missing_grad) + " tokens " +
-           number(setup.loss_reduction);
+           std::string(name(setup.hyper.norm)) + " windows " + std::string(name(setup.windows)) +
+           " missing " + number(setup.missing_grad) + " tokens " + number(setup.loss_reduction);
   }
 };
 
@@ -93,7 +94,7 @@ class CountedGroups {
     }
   }
 
-  /// What was counted since the last call.
+  /// What was counted since the last call. Making windows is set-up: its bytes count here, its calls apart.
   StepCounts take() {
     StepCounts counts;
     for (std::size_t g = 0; g < records_.size(); ++g) {
@@ -102,12 +103,18 @@ class CountedGroups {
       for (TrafficEntry& entry : counts.of[g]) {
         if (records_[g]->world_size() == 1) entry.calls = 0;
       }
+      TrafficEntry& windows = counts.of[g][static_cast<std::size_t>(Collective::shared_window)];
+      windows_made_ += std::exchange(windows.calls, 0);
       records_[g]->reset();
     }
     return counts;
   }
 
+  /// The same of windows, by groups of more than one rank.
+  std::int64_t take_windows() { return std::exchange(windows_made_, 0); }
+
  private:
+  std::int64_t windows_made_ = 0;
   std::array<std::optional<RecordingCommunicator>, num_comm_groups> records_;
 };
 
@@ -138,6 +145,9 @@ inline void count_steps(const AccountedRun& run, DistributedOptimizer& optimizer
       predicted += expected;
     }
     complain("step", counted.difference(predicted));
+    const std::int64_t windows = groups.take_windows();
+    const bool may_make = step == 0 && run.setup.windows != Windows::off;
+    if (windows > 0 && !may_make) complain("step", "a window is made that is not wanted, or was made before");
     if (optimizer.skipped() != run.overflows) complain("step", "skipped, or not skipped");
   }
 }

@@ -33,7 +33,8 @@ inline void vary(AccountedRun& run, Shuffle& rest) {
   run.fused = rest.one_of({false, true});
   setup.grad_sum = rest.one_of({GradSum::tree, GradSum::tree, GradSum::binned, GradSum::native});
   setup.param_dtype = rest.one_of({DType::bf16, DType::fp32});
-  setup.grad_dtype = rest.one_of({DType::bf16, DType::fp32});
+  setup.grad_dtype = rest.one_of({DType::bf16, DType::fp16, DType::fp32});
+  setup.windows = rest.one_of({Windows::off, Windows::on, Windows::params});
   setup.persistent_numel = rest.one_of({0, 3, 77, 2048, 100'000});
   setup.missing_grad = rest.one_of({MissingGrad::zero, MissingGrad::skip});
   setup.loss_reduction = rest.one_of({LossReduction::mean, LossReduction::tokens});
