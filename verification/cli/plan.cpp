@@ -21,7 +21,8 @@ namespace {
 /// As typed; turned into settings after parsing, so that every error has one form.
 struct PlanFlags {
   std::string model, grid = "1x1x1", world, stage = "all", dtype = "bf16", grad_dtype, rule = "adamw",
-                     momentum, micro_batches, order = "by_stage", bucket, instances, alpha, beta, memory;
+                     momentum, micro_batches, order = "by_stage", windows = "off", bucket, instances, alpha,
+                     beta, memory;
   std::vector<std::string> counts;
   std::string svg_file, json_file;
 };
@@ -70,6 +71,7 @@ PlanSettings settings_of(const PlanFlags& flags) {
     s.micro_batches = number<std::int64_t>(flags.micro_batches, "--micro-batches", 1, 1 << 20);
   }
   s.order = named<MicroBatchOrder>(flags.order, "--order");
+  s.windows = named<Windows>(flags.windows, "--windows");
   if (!flags.bucket.empty()) s.bucket_numel = number<std::int64_t>(flags.bucket, "--bucket", 1024, large);
   ZP_CHECK(s.bucket_numel % layout_alignment == 0, ErrorCode::config, "--bucket is " + flags.bucket,
            "buckets are cut at multiples of 1024", "use such a multiple");
@@ -130,6 +132,8 @@ void add_plan(CommandSet& commands) {
          "per step, over all ranks (default: one per data parallel rank)");
   option("--order", flags->order,
          "by_stage, contiguous, strided: who computes which micro-batch (default: by_stage)");
+  option("--windows", flags->windows,
+         "off, on, params: ranks that share a state read each other's memory (default: off)");
   option("--bucket", flags->bucket, "elements reduced together, a multiple of 1024 (default: 262144)");
   option("--instances", flags->instances,
          "optimizer instances, each with its own copy of the state (default: 1)");

@@ -31,6 +31,24 @@ double modelled_messages(const TrafficLine& line, const PredictedStep& shape, st
   return std::max(messages, static_cast<double>(line.sent_bytes) / part);
 }
 
+/// What ranks read where it is instead: as many bytes as messages would bring. Into one copy of the parameters the
+/// update writes.
+void add_reads_in_place(StepTime& time, const StepTraffic& traffic, const PredictedStep& shape,
+                        const MachineModel& machine) {
+  if (!shape.reads_in_place()) return;
+  PredictedStep by_messages = shape;
+  by_messages.windows = Windows::off;
+  for (const TrafficLine& line : predict_traffic(by_messages).lines) {
+    const bool travels =
+        std::any_of(traffic.lines.begin(), traffic.lines.end(), [&](const TrafficLine& other) {
+          return other.phase == line.phase && other.group == line.group && other.what == line.what;
+        });
+    if (travels || (shape.shares_params() && line.phase == Phase::gather)) continue;
+    double& part = line.phase == Phase::gather ? time.gather_us : time.reduce_us;
+    part += static_cast<double>(line.received_bytes) / (machine.memory_gbs * 1e3);
+  }
+}
+
 /// messages * alpha + bytes / beta, and bytes / memory bandwidth: a model, not a measurement.
 StepTime time_of(const StepTraffic& traffic, const PredictedStep& shape, const PlanSettings& settings) {
   const MachineModel& machine = settings.machine;
@@ -45,6 +63,7 @@ StepTime time_of(const StepTraffic& traffic, const PredictedStep& shape, const P
                                                  : time.other_us;
     part += us;
   }
+  add_reads_in_place(time, traffic, shape, machine);
   time.norm_us += static_cast<double>(4 * shape.kept_numel()) / (machine.memory_gbs * 1e3);
   time.update_us = static_cast<double>(update_bytes(shape)) / (machine.memory_gbs * 1e3);
   return time;

@@ -31,6 +31,7 @@ struct PlanSettings {
   OptimizerHyper hyper;
   std::int64_t micro_batches = 0;  ///< M; 0: one for every data parallel rank
   MicroBatchOrder order = MicroBatchOrder::by_stage;
+  Windows windows = Windows::off;
   std::int64_t bucket_numel = 262144;
   MachineModel machine;
 };

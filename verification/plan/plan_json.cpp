@@ -100,6 +100,7 @@ std::string plan_json(const Plan& plan) {
                        {"grad_dtype", name(s.grad_dtype)},
                        {"micro_batches", s.micro_batches},
                        {"order", name(s.order)},
+                       {"windows", name(s.windows)},
                        {"bucket_numel", s.bucket_numel},
                        {"alpha_us", s.machine.alpha_us},
                        {"beta_gb_per_s", s.machine.beta_gbs},

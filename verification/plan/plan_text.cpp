@@ -32,6 +32,10 @@ void add_inputs(std::string& out, const Plan& plan) {
   out += fmt::format("{}, {} parameters, {} leaves, M = {}, order {}, buckets of {} elements\n",
                      name(s.hyper.rule), name(s.param_dtype), name(s.grad_dtype), grouped(s.micro_batches),
                      name(s.order), grouped(s.bucket_numel));
+  if (s.windows != Windows::off) {
+    out += fmt::format("windows {}: ranks that share a state read each other's memory, as on one machine\n",
+                       name(s.windows));
+  }
   out += fmt::format("units (stages 2 and 3): {}, by name, the largest of {} elements\n",
                      grouped(plan.num_units), grouped(plan.largest_unit));
   if (!plan.says_cuts && s.grid.tp > 1) {
@@ -109,6 +113,7 @@ void add_times(std::string& out, const Plan& plan, const Paint& paint) {
   out += "  collective: messages * alpha + bytes / beta; norm: 4 bytes per element / memory, and words\n";
   out += "  units longer than buckets count as the messages of so many buckets, as in the other stages\n";
   out += "  update: (4 + 8 * (1 + state buffers) + parameter) bytes per element / memory\n";
+  if (plan.settings.windows != Windows::off) out += "  windows: bytes read from other ranks / memory\n";
   out += fmt::format("  {:<5}  {:>13} {:>13} {:>13} {:>13} {:>13} {:>13}   us\n", "stage", "reduce", "norm",
                      "update", "gather", "other", "sum");
   for (const StagePlan& stage : plan.stages) {

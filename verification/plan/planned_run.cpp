@@ -14,6 +14,7 @@ PredictedStep planned_run(const PlanSettings& settings, const PlannedModel& mode
   run.tp_size = settings.grid.tp;
   run.cp = settings.grid.cp;
   run.order = settings.order;
+  run.windows = settings.windows;
   run.param_dtype = settings.param_dtype;
   run.grad_dtype = settings.grad_dtype;
   run.micro_batches = settings.micro_batches;

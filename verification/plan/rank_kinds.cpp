@@ -23,6 +23,7 @@ struct StackKind {
 struct RankKind {
   std::int64_t full_bucket = 0, last_bucket = 0;  ///< elements of this rank
   StackKind stack;                                ///< what its leaves do to its own stack
+  bool holds_copy = false;                        ///< has the one copy of the parameters
   int instance = 0;  ///< number of what its instance's do to the stacks of owners
   auto operator<=>(const RankKind&) const = default;
 };
@@ -81,7 +82,8 @@ RankKinds kinds_of_ranks(const PredictedStep& run, std::int64_t bucket_numel, Le
       const std::int64_t data_rank = std::int64_t{instance} * run.world_size + rank;
       RankKind kind{contract_slice({0, full}, run.world_size, rank).numel(),
                     contract_slice({0, rest}, run.world_size, rank).numel(),
-                    stack_kind(run, leaf_numbers(run, data_rank)), of_moves};
+                    stack_kind(run, leaf_numbers(run, data_rank)), run.shares_params() && rank == 0,
+                    of_moves};
       result.count += kinds.insert(kind).second ? 1 : 0;
       kind.instance = of_sums;
       if (memories.insert(kind).second) result.first.push_back(data_rank);

@@ -115,19 +115,24 @@ TEST_CASE("plan: smallest and largest rank of every stage are what the productio
     int instances, dp, cp, tp;
     std::int64_t micro_batches, bucket_numel;
     MicroBatchOrder order;
+    Windows windows = Windows::off;
   };
   for (const Case& c : {Case{1, 1, 1, 1, 1, 2048, MicroBatchOrder::by_stage},
                         Case{1, 3, 1, 1, 7, 2048, MicroBatchOrder::contiguous},
                         Case{1, 8, 1, 1, 3, 1024, MicroBatchOrder::strided},
                         Case{1, 2, 2, 2, 5, 4096, MicroBatchOrder::by_stage},
-                        Case{2, 4, 1, 2, 9, 3072, MicroBatchOrder::by_stage}}) {
+                        Case{2, 4, 1, 2, 9, 3072, MicroBatchOrder::by_stage},
+                        Case{1, 3, 1, 1, 7, 2048, MicroBatchOrder::contiguous, Windows::params},
+                        Case{1, 8, 1, 1, 3, 1024, MicroBatchOrder::strided, Windows::on},
+                        Case{2, 4, 1, 2, 9, 3072, MicroBatchOrder::by_stage, Windows::params}}) {
     const std::string grid = ProcessGrid{c.dp, c.cp, c.tp}.id();
     CAPTURE(grid);
+    CAPTURE(name(c.windows));
     const std::string file = folder.file("plan.json");
     std::ostringstream command;
     command << "plan " << model << " --grid " << grid << " --instances " << c.instances << " --micro-batches "
-            << c.micro_batches << " --bucket " << c.bucket_numel << " --order " << name(c.order) << " --json "
-            << quoted(file);
+            << c.micro_batches << " --bucket " << c.bucket_numel << " --order " << name(c.order)
+            << " --windows " << name(c.windows) << " --json " << quoted(file);
     REQUIRE(run_cli(command.str()).exit_code == 0);
     const json stages = json::parse(read_file(file)).at("stages");
     for (int stage = 0; stage <= 3; ++stage) {
@@ -138,6 +143,7 @@ TEST_CASE("plan: smallest and largest rank of every stage are what the productio
       run.tensors = described_tensors();
       run.setup.stage = stage;
       run.setup.order = c.order;
+      run.setup.windows = c.windows;
       run.setup.micro_batches = c.micro_batches;
       run.setup.hyper.norm = NormForm::exact;  // as many words as chunk1024, which TP ranks cannot have
       const std::vector<RankAccount> accounts = account(run);

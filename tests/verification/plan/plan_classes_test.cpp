@@ -42,6 +42,7 @@ PlanSettings random_settings(Shuffle& rest) {
   settings.stages = {rest.below(4)};
   settings.order =
       rest.one_of({MicroBatchOrder::by_stage, MicroBatchOrder::contiguous, MicroBatchOrder::strided});
+  settings.windows = rest.one_of({Windows::off, Windows::on, Windows::params});
   settings.micro_batches = rest.one_of({0, 1, 2, 7, 16, 33, 97});
   settings.bucket_numel = 1024 * rest.one_of({1, 1, 2, 3, 5, 8, 31, 64, 70, 1000});
   settings.param_dtype = rest.one_of({DType::bf16, DType::fp32});
@@ -133,6 +134,7 @@ TEST_CASE("a plan is what a list of all ranks, buckets and leaves adds up to") {
     CAPTURE(settings.grid.id());
     CAPTURE(settings.instances);
     CAPTURE(settings.stages.front());
+    CAPTURE(name(settings.windows));
     CAPTURE(settings.micro_batches);
     CAPTURE(settings.bucket_numel);
     check_stage(make_plan(model, settings), model);

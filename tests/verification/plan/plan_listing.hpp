@@ -8,38 +8,12 @@
 #include <vector>
 
 #include "common/layout/shard_map.hpp"
+#include "tests/verification/plan/listed_stack.hpp"
 #include "verification/plan/model.hpp"
 #include "verification/plan/plan.hpp"
 #include "verification/predict/memory_tally.hpp"
 
 namespace zeroproof::tests {
-
-/// A stack of nodes of the tree as (level, index).
-class ListedStack {
- public:
-  /// How many entries the leaf is combined with.
-  std::int64_t push(std::int64_t leaf) {
-    std::pair<int, std::int64_t> top{0, leaf};
-    std::int64_t combined = 0;
-    for (; top.second % 2 == 1 && !nodes_.empty() && nodes_.back() == std::pair(top.first, top.second - 1);
-         ++combined) {
-      nodes_.pop_back();
-      top = {top.first + 1, top.second / 2};
-    }
-    nodes_.push_back(top);
-    return combined;
-  }
-  std::int64_t size() const { return static_cast<std::int64_t>(nodes_.size()); }
-
- private:
-  std::vector<std::pair<int, std::int64_t>> nodes_;
-};
-
-inline std::int64_t nodes_of(const std::vector<std::int64_t>& leaves) {
-  ListedStack stack;
-  for (const std::int64_t leaf : leaves) stack.push(leaf);
-  return stack.size();
-}
 
 /// Every rank of a planned run, with a shape that lists every bucket.
 class PlanListing {
@@ -54,6 +28,7 @@ class PlanListing {
     shape_.tp_size = settings.grid.tp;
     shape_.cp = settings.grid.cp;
     shape_.order = settings.order;
+    shape_.windows = settings.windows;
     shape_.param_dtype = settings.param_dtype;
     shape_.grad_dtype = settings.grad_dtype;
     shape_.micro_batches = settings.micro_batches;
@@ -88,10 +63,12 @@ class PlanListing {
     for (const MemoryClass kind : {MemoryClass::grad_sum, MemoryClass::master})
       tally.add(kind, 4 * shape_.kept_numel());
     tally.add(MemoryClass::state, 4 * shape_.state_buffers * shape_.kept_numel());
-    tally.add(MemoryClass::param_shard, param * shape_.kept_numel());
-    const bool in_shard = shape_.stage == 0 || shape_.world_size == 1;
-    tally.add(MemoryClass::param_full, shape_.stage == 3 || in_shard ? 0 : param * shape_.padded_numel);
-    out_ = in_ = gathered_ = combined_ = 0;
+    const bool gathers = (shape_.stage == 1 || shape_.stage == 2) && shape_.world_size > 1;
+    const bool one_copy = gathers && shape_.windows == Windows::params;
+    if (!one_copy) tally.add(MemoryClass::param_shard, param * shape_.kept_numel());
+    if (gathers && (!one_copy || shape_.rank == 0))
+      tally.add(MemoryClass::param_full, param * shape_.padded_numel);
+    out_ = in_ = gathered_ = combined_ = shared_ = 0;
     places_.assign(shape_.buckets.size(), std::vector<Places>(static_cast<std::size_t>(shape_.world_size)));
     MemoryTally unseen(nullptr);
     reduce(unseen);  // once to see what is made in the first step
@@ -100,7 +77,7 @@ class PlanListing {
       const std::int64_t numel = shape_.keeps_leaves() ? bucket.range.numel() : bucket.owned;
       for (const Places& stack : places_[b]) tally.add(MemoryClass::grad_nodes, 4 * numel * stack.most);
     }
-    tally.add(MemoryClass::grad_nodes, combined_);
+    tally.add(MemoryClass::grad_nodes, combined_ + shared_);
     tally.add(MemoryClass::comm_buffer, out_ + in_ + gathered_);
     reduce(tally);
     return tally.use();
@@ -116,6 +93,9 @@ class PlanListing {
       ListedStack stack;
       for (const std::int64_t leaf : leaves(shape_.rank)) own.push_back(stack.push(leaf));
       if (!shape_.keeps_leaves()) own = {static_cast<std::int64_t>(own.size())};
+      const bool holds_copy = shape_.windows == Windows::params && shape_.world_size > 1 &&
+                              shape_.stage % 3 != 0 && shape_.rank == 0;
+      own.push_back(holds_copy ? 1 : 0);
       kinds.insert({owned, own, shape_.instances == 1 ? std::vector<std::int64_t>{} : instance_moves()});
     }
     return static_cast<std::int64_t>(kinds.size());
@@ -167,8 +147,11 @@ class PlanListing {
 
   static void grow(std::int64_t& buffer, std::int64_t bytes) { buffer = std::max(buffer, bytes); }
 
-  /// One rank with all leaves adds the last one where it lies.
+  bool windows() const { return shape_.windows != Windows::off && shape_.world_size > 1; }
+
+  /// One rank with all leaves adds the last one where it lies, and so do ranks that see each other's.
   bool is_last(std::size_t i) const {
+    if (windows() && shape_.stage < 2) return i + 1 == leaves(shape_.rank).size();
     return shape_.data_ranks() == 1 && shape_.tp_size == 1 && shape_.stage < 2 &&
            static_cast<std::int64_t>(i) + 1 == shape_.micro_steps();
   }
@@ -182,6 +165,10 @@ class PlanListing {
       grow(gathered_, shape_.tp_size * bucket.tp_replicated * num_bytes(shape_.grad_dtype));
       grow(combined_, 4 * bucket.range.numel());
     }
+    if (here && windows()) {
+      const std::int64_t numel = kept ? shape_.padded_numel : bucket.range.numel();
+      grow(shared_, numel * (shape_.tp_size > 1 ? 4 : num_bytes(shape_.grad_dtype)));
+    }
     const std::int64_t width = bucket.tp_replicated > 0 ? 4 : num_bytes(shape_.grad_dtype);
     std::int64_t arriving = 0;
     for (int rank = 0; rank < shape_.world_size; ++rank) {
@@ -189,7 +176,7 @@ class PlanListing {
       places_[b][stack_of(rank)].stack.push(leaves(rank)[i]);
       if (!kept && rank != shape_.rank) arriving += width * bucket.owned;
     }
-    grow(in_, arriving);
+    if (!windows()) grow(in_, arriving);
     for (Places& one : places_[b]) grow(one.most, one.stack.size());
   }
 
@@ -207,7 +194,7 @@ class PlanListing {
       for (std::size_t b = 0; whole && b < shape_.buckets.size(); ++b) leaf(b, i);
       if (!whole) by_unit(tally, i);
     }
-    if (!is_last(steps - 1)) finish();
+    if (windows() || !is_last(steps - 1)) finish();
     tally.add(MemoryClass::grad, -leaf_bytes);
   }
 
@@ -218,7 +205,7 @@ class PlanListing {
       others += rank == shape_.rank ? 0 : nodes_of(leaves(rank));
     for (int instance = 0; instance < shape_.instances; ++instance) told += joined(instance);
     for (const BucketShape& bucket : shape_.buckets) {
-      if (shape_.keeps_leaves()) {
+      if (shape_.keeps_leaves() && !windows()) {
         grow(out_, mine > 1 ? 4 * mine * bucket.owned_by_others() : 0);
         grow(in_, 4 * bucket.owned * others);
       }
@@ -232,7 +219,7 @@ class PlanListing {
   }
   void gather(MemoryTally& tally, const GatherShape& unit, std::int64_t param) {
     tally.add(MemoryClass::param_full, param * unit.range.numel());
-    if (shape_.world_size > 1) grow(in_, param * unit.split);
+    if (shape_.world_size > 1 && !windows()) grow(in_, param * unit.split);
   }
 
   /// Forward through the units, and back: a unit's gradient comes, buckets that are complete are reduced.
@@ -283,6 +270,7 @@ class PlanListing {
   };
   std::vector<std::vector<Places>> places_;  // [buckets][holders]
   std::int64_t out_ = 0, in_ = 0, gathered_ = 0;
+  std::int64_t shared_ = 0;    ///< a leaf that other ranks read
   std::int64_t combined_ = 0;  ///< a leaf with all TP parts in it
 };
 

@@ -131,6 +131,31 @@ TEST_CASE("stages of one tensor, by hand") {
   CHECK(time.update_us == doctest::Approx((4 + 24 + 2) * 2048 / 4300e3).epsilon(few_roundings));
 }
 
+TEST_CASE("windows of one tensor, by hand: no nodes or parameters travel, and the parameters are one copy") {
+  PlanSettings settings = settings_for("4x1x1");
+  settings.bucket_numel = 4096;
+  settings.stages = {1};
+  settings.windows = Windows::params;
+  const StagePlan stage = make_plan(one_tensor(8192), settings).stages.front();
+  const auto at = [](MemoryClass kind) { return static_cast<std::size_t>(kind); };
+  CHECK(stage.most[at(MemoryClass::grad_nodes)] == 4 * 8192);  // the one leaf
+  CHECK(stage.most[at(MemoryClass::comm_buffer)] == 0);
+  CHECK(stage.most[at(MemoryClass::param_full)] == 2 * 8192);
+  CHECK(stage.least[at(MemoryClass::param_full)] == 0);
+  CHECK(stage.largest.data_rank == 0);
+  CHECK(stage.most[at(MemoryClass::param_shard)] == 0);
+  CHECK(stage.largest.traffic.lines.size() == 3);  // digest of the scalars, found_inf, norm
+  constexpr double few_roundings = 16 * 0x1p-53;
+  CHECK(stage.time.reduce_us == doctest::Approx(4 * 3 * 2048 / 4300e3).epsilon(few_roundings));
+  CHECK(stage.time.gather_us == 0);
+  settings.windows = Windows::on;
+  const Plan on = make_plan(one_tensor(8192), settings);
+  CHECK(on.stages.front().least[at(MemoryClass::param_full)] == 2 * 8192);
+  CHECK(on.stages.front().time.gather_us == doctest::Approx(2 * 3 * 2048 / 4300e3).epsilon(few_roundings));
+  CHECK(plan_text(on, {}, false).find("\nwindows on: ranks") != std::string::npos);
+  CHECK(nlohmann::json::parse(plan_json(on)).at("settings").at("windows") == "on");
+}
+
 TEST_CASE("the cost model says where it counts messages, and counts long units as buckets") {
   PlanSettings settings = settings_for("8x1x1");
   const Plan small = make_plan(load_model("byte_gpt"), settings);
@@ -279,6 +304,7 @@ TEST_CASE("what a new user gets wrong is answered in one sentence") {
   expect_refusal("plan byte_gpt --grid 4x1x1 --instances 3", "3 instances");
   expect_refusal("plan byte_gpt --stage 4", "4");
   expect_refusal("plan byte_gpt --bucket 1000", "1000");
+  expect_refusal("plan byte_gpt --windows both", "both");
   expect_refusal("plan byte_gpt --count papers", "papers");
   expect_refusal("plan byte_gpt --beta 0", "--beta");
   expect_refusal("plan byte_gpt --beta nan", "--beta");
