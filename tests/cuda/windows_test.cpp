@@ -109,6 +109,11 @@ TEST_CASE("ranks find those they share memory with") {
   on_hosts({"a", "b"}, [](Communicator& comm) {
     require(!cuda::NearRanks(comm).any() && cuda::NearRanks(comm).machines().size() == 2, "everybody alone");
   });
+  on_hosts({"!no", "a", "!no", "a"}, [](Communicator& comm) {
+    const cuda::NearRanks near(comm);
+    require(near.machines() == std::vector<std::vector<int>>{{0}, {1, 3}, {2}}, "a name is not memory");
+    require((near.group() == nullptr) == (comm.rank() % 2 == 0), "only two have a group");
+  });
   on_hosts({"", "", "x"}, [](Communicator& comm) {
     require(!cuda::NearRanks(comm).any(), "a machine without a name is nobody's");
   });

@@ -124,6 +124,27 @@ TEST_CASE("one trajectory hash over large worlds, processes and the fused step")
                  (4 + transports - 1) * 2);
 }
 
+TEST_CASE("one trajectory hash over ranks that read each other's memory") {
+  const std::string windows = "--windows on,params ";
+  check_one_hash(
+      run_matrix(every_stage + windows + "--threads 1 --bucket 1024 --order contiguous,strided --world " +
+                 worlds({2, 3, 8}, {})),
+      3 * 4 * 2 * 2);
+  check_one_hash(
+      run_matrix(every_stage + windows + "--threads 2 --bucket 4096 --world " + worlds({5}, {2, 3})),
+      (1 + 2 * (transports - 1)) * 4 * 2);
+  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --twin host-fused --stage 0,1,2,3 --overlap " +
+                            windows + "--threads 1 --persistent 200 --world " + worlds({3}, {2})),
+                 transports * 4 * 2);
+  check_one_hash(
+      run_matrix("--recipe adamw --dtype fp16 --twin host --norm exact --stage 1,2,3 --threads 1 " + windows +
+                 "--instances 2 --layout megatron,fsdp2 --world " + worlds({6}, {4})),
+      transports * 3 * 2 * 2, {});
+  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --twin host --sum binned --stage 1,2 --threads 1 " +
+                            windows + "--world " + worlds({3}, {})),
+                 2 * 2, {});
+}
+
 TEST_CASE("one trajectory hash over layouts and instances") {
   check_one_hash(
       run_matrix("--recipe adamw --dtype fp16 --twin host --norm exact --stage 1,2,3 --threads 1 "
@@ -143,6 +164,15 @@ TEST_CASE("one trajectory hash over process grids") {
   check_one_hash(model.run("--stage 0,1,2,3 --grid 2x2x1,2x1x2,1x1x4 --world threads:4"), 4 * 3, pin);
   if (transports > 1) check_one_hash(model.run("--stage 0,1,2,3 --grid 2x1x2 --world mpi:4"), 4, pin);
   check_one_hash(model.run("--stage 1,3 --grid 2x2x2 --world " + worlds({8}, {})), 2, pin);
+}
+
+TEST_CASE("one trajectory hash over process grids whose ranks read each other's memory") {
+  const FourHeads model;
+  const auto pin = pin_of("bf16", model.run("--stage 0 --world self"));
+  check_one_hash(model.run("--windows on,params --stage 0,1,2,3 --grid 2x2x1,2x1x2 --world threads:4"),
+                 4 * 2 * 2, pin);
+  if (transports > 1)
+    check_one_hash(model.run("--windows on,params --stage 1,2 --grid 2x1x2 --world mpi:4"), 4, pin);
 }
 
 TEST_CASE("one trajectory hash over process grids that add in another way") {

@@ -6,7 +6,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 101> steps = {{
+constexpr std::array<Fault, 103> steps = {{
     {"do-nothing", FaultKind::twin, "elementwise math", Phase::update,
      "the update leaves master and moments as they are", ""},
     {"decay-after-update", FaultKind::twin, "elementwise math", Phase::update,
@@ -202,6 +202,10 @@ constexpr std::array<Fault, 101> steps = {{
      "a gradient is given back while its reduction runs", "deepspeedai/DeepSpeed#5545"},
     {"reduction-does-not-wait", FaultKind::layers, "overlap", Phase::reduce,
      "the reduction does not wait for the layer that fills its bucket", "deepspeedai/DeepSpeed#8061"},
+    {"leaf-read-before-its-fence", FaultKind::communicator, "shared memory", Phase::reduce,
+     "a rank adds up what the others' memory held before they wrote their leaves", ""},
+    {"shard-read-before-its-fence", FaultKind::communicator, "shared memory", Phase::gather,
+     "a rank gathers what the others' shards were before their last cast", ""},
     {"root-missing-in-tail", FaultKind::twin, "elementwise math", Phase::update,
      "elements behind the last full vector are divided by the moment instead of its root", ""},
     {"truncated-by-one-isa", FaultKind::twin, "precision", Phase::cast,

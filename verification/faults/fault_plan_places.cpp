@@ -9,6 +9,8 @@ namespace {
 
 constexpr const char* stage2 = "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* stage3 = "byte_gpt_tiny/adamw/host/stage3/threads:3/fp16/lockstep/bucket:4096/omp:1";
+constexpr const char* windows =
+    "byte_gpt_tiny/adamw/host/stage1/threads:3/fp16/lockstep/bucket:4096/omp:1/windows:on";
 constexpr const char* overlap =
     "byte_gpt_tiny/adamw/host/stage3/threads:3/fp16/lockstep/bucket:4096/omp:1/overlap";
 constexpr const char* persistent =
@@ -206,6 +208,16 @@ constexpr FaultCase plan[] = {
      .step = 1,
      .buffer = "grad_sum",
      .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 41983}},
+    // Rank 0 owns the first of four chunks of every bucket. No memory was written before the first leaf, or cast.
+    {.fault = "leaf-read-before-its-fence",
+     .case_id = windows,
+     .step = 1,
+     .buffer = "grad_sum",
+     .elements = Elements{.parameter = "token_embedding.weight", .first = 0}},
+    {.fault = "shard-read-before-its-fence",
+     .case_id = windows,
+     .buffer = "param_full",
+     .elements = Elements{.parameter = "token_embedding.weight", .first = 1024}},
     refused("reduction-does-not-wait", overlap, 1, "both touch the gradient of unit 3 in no fixed order"),
 };
 

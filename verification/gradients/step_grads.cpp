@@ -63,6 +63,7 @@ void place_setup(OptimizerSetup& setup, const CaseSpec& spec, const CaseLayout& 
   setup.grad_sum = spec.place.grad_sum;
   setup.persistent_numel = spec.place.persistent_numel;
   setup.overlap = spec.place.overlap;
+  setup.windows = spec.place.windows;
 }
 
 }  // namespace zeroproof::verification

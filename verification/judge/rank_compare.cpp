@@ -176,7 +176,8 @@ void RankComparison::compare_with_truth(std::int64_t step, Phase phase, const Bu
 void RankComparison::check_write_set(std::int64_t step, Phase phase) {
   for (std::size_t i = 0; i < storage_.size(); ++i) {
     const TensorView& view = storage_[i].view;
-    if (may_write(phase, storage_[i].id) || storage_[i].shared) continue;
+    if (storage_[i].shared) continue;  // others write it in phases of their own
+    if (may_write(phase, storage_[i].id)) continue;
     if (view.numel == 0 || std::memcmp(view.data, stored_[i].data(), stored_[i].size()) == 0) continue;
     changed_[i] = true;
     const TensorView before{stored_[i].data(), view.dtype, view.numel};

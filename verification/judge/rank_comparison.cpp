@@ -64,6 +64,7 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
   OptimizerSetup setup = experiment.setup();
   place_setup(setup, spec_, layout, comms.harness->rank());
   setup.overlap = false;
+  setup.windows = Windows::off;
   // The reference has no native sum: it makes the contract's, and the candidate's is judged by its bound.
   if (setup.grad_sum == GradSum::native) setup.grad_sum = GradSum::tree;
   reference_groups_.place(setup);

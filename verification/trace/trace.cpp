@@ -135,6 +135,7 @@ FullState TracedModel::initial_state() const {
 
 OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& model, const ShardMap& shards) {
   OptimizerSetup setup;
+  setup.windows = Windows::off;  // a trace shows what ranks tell each other
   setup.layout = &model.layout();
   setup.shards = &shards;
   setup.stage = settings.stage;

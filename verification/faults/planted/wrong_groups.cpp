@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "verification/faults/planted/ground.hpp"
+#include "verification/faults/planted/stale_windows.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -59,6 +60,11 @@ bool connect_wrongly(std::string_view fault, Ground& ground) {
   if (fault == "transport-corrupts-a-line") {
     return put(setup.comm, std::make_unique<FlippedLine>(*setup.comm));
   }
+  // The optimizer asks first whether there is such memory, then for that of parameters, then for that of gradients.
+  if (fault == "shard-read-before-its-fence")
+    return put(setup.comm, std::make_unique<EarlyReader>(*setup.comm, 2));
+  if (fault == "leaf-read-before-its-fence")
+    return put(setup.comm, std::make_unique<EarlyReader>(*setup.comm, 3));
   if (fault == "last-bucket-not-gathered") {
     return put(setup.comm, std::make_unique<LastOneLost>(*setup.comm, setup.shards->buckets().size()));
   }
