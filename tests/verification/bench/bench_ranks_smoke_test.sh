@@ -16,14 +16,14 @@ trap 'rm -rf "$folder"' EXIT
 for ranks in 2 3; do
   "$bench" --mib 1 --rounds 1 --ranks $ranks --malloc installed --json "$folder/record.json" >"$folder/table" ||
     fail "exit $? of a good run on $ranks ranks: $(cat "$folder/table")"
-  [ "$(grep -c '^same ' "$folder/table")" -eq 7 ] || fail "not everything was compared: $(cat "$folder/table")"
+  [ "$(grep -c '^same ' "$folder/table")" -eq 8 ] || fail "not everything was compared: $(cat "$folder/table")"
   grep -q "^$ranks ranks on this machine" "$folder/table" || fail "the job has another size"
 done
-for row in 'product, messages' 'windows, M = R ' 'windows, M = 2 R + 1' 'windows, M = R, clipped' \
-  'library scatter + gather' 'library all-reduce' 'limit memcpy' 'limit window pass' 'two fences' 'MPI_Barrier'; do
+for row in 'product, messages' 'product, windows ' 'product, windows, leaf there' 'product, one copy ' \
+  'product, one copy, M = 2 R + 1' 'library scatter + gather' 'library all-reduce' 'limit memcpy' 'limit window pass' 'two fences' 'MPI_Barrier'; do
   grep -q "^$row" "$folder/table" || fail "no row '$row'"
 done
-grep -q '^windows against library .*goal >= 4.0x' "$folder/table" || fail "the goal is not judged"
+grep -q '^product, one copy, against library .*goal >= 4.0x' "$folder/table" || fail "the goal is not judged"
 grep -q '^product, messages, against library ' "$folder/table" || fail "the product is not compared"
 grep -q '^malloc as installed$' "$folder/table" || fail "malloc is not named: $(cat "$folder/table")"
 awk 'length > 100 { exit 1 }' "$folder/table" || fail "the table is wider than 100 columns"
@@ -39,7 +39,7 @@ printf 'ok: two jobs\n'
 grep -q '"warm": false' "$folder/both.installed" || fail "no record with malloc as installed"
 grep -q '"warm": true' "$folder/both.warm" || fail "no record with warm malloc"
 grep -q '^malloc warm: .*MALLOC_MMAP_MAX_=0' "$folder/table" || fail "the warm job does not say what malloc was told"
-grep -q '^windows against library .*goal >= 2.0x' "$folder/table" || fail "the warm job has the other goal"
+grep -q '^product, one copy, against library .*goal >= 2.0x' "$folder/table" || fail "the warm job has the other goal"
 "$bench" --mib 1 --rounds 1 --ranks 1,2 --json "$folder/four" >"$folder/table" || fail "exit $? of four jobs"
 for record in 1.installed 1.warm 2.installed 2.warm; do
   [ -s "$folder/four.$record" ] || fail "no record $record"
