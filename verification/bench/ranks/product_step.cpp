@@ -82,11 +82,13 @@ void RankProductStep::step() {
 }
 
 TensorView RankProductStep::buffer(BufferId id) const {
-  const std::vector<ExposedBuffer> all = optimizer_->storage();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const ExposedBuffer& b) { return b.id == id; });
-  ZP_CHECK(found != all.end(), ErrorCode::internal, "the production step has no " + std::string(name(id)),
-           "its bits are to be compared", "report it");
-  return found->view;
+  for (const Phase phase : {Phase::update, Phase::gather}) {
+    for (const ExposedBuffer& exposed : optimizer_->exposed(phase)) {
+      if (exposed.id == id) return exposed.view;
+    }
+  }
+  fail(ErrorCode::internal, "the production step has no " + std::string(name(id)),
+       "its bits are to be compared", "report it");
 }
 
 std::vector<std::unique_ptr<RankProductStep>> product_steps(RankData& data) {

@@ -38,7 +38,7 @@ std::string table(const std::vector<Row>& rows) {
 std::string comparison_line(const RankReport& report, const Comparison& c) {
   const Ratio ratio = ratio_of(report.rows, c);
   std::string text =
-      fmt::format("{:<50} best {:>6.2f}x  per round {:>6.2f}x", c.name, ratio.best, ratio.per_round);
+      fmt::format("{:<48} best {:>6.2f}x  per round {:>6.2f}x", c.name, ratio.best, ratio.per_round);
   if (c.goal > 0 && report.ranks > 1)
     text += fmt::format("  goal >= {:.1f}x {}", c.goal, ratio.per_round >= c.goal ? "met" : "missed");
   return text + '\n';
@@ -65,7 +65,7 @@ std::string to_text(const RankReport& report) {
   const Row* fences = find(report.rows, "two fences");
   const Row* step = find(report.rows, "product, windows");
   if (fences != nullptr && step != nullptr)
-    text += fmt::format("{:<50} {:.1f} %\n", "fences, of the step through windows",
+    text += fmt::format("{:<48} {:.1f} %\n", "fences, of the step through windows",
                         100 * fences->median() / step->median());
   text += '\n';
   for (const Check& check : report.checks)
