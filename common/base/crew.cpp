@@ -61,12 +61,19 @@ void Crew::for_each(std::int64_t count, const std::function<void(std::int64_t)>&
   ZP_CHECK(count >= 0, ErrorCode::invalid_argument, "count is " + std::to_string(count),
            "it is a number of items", "use 0 or more");
   if (count == 0) return;
-  Work work{&body, count, 0, 0, nullptr, 0};
   std::unique_lock lock(mutex_);
+  Work work{&body, count, opened_++, 0, 0, nullptr, 0};
   open_.push_back(&work);
   changed_.notify_all();
   while (work.next < work.count) run_next(work, lock);
-  changed_.wait(lock, [&] { return work.done == work.count; });
+  while (work.done < work.count) {
+    // What was opened later is never the work that surrounds this one, so the caller is back after one item of it.
+    if (!open_.empty() && open_.back()->opened > work.opened) {
+      run_next(*open_.back(), lock);
+    } else {
+      changed_.wait(lock);
+    }
+  }
   if (work.error) std::rethrow_exception(work.error);
 }
 

@@ -26,14 +26,16 @@ class Crew {
   int num_threads() const { return static_cast<int>(helpers_.size()) + 1; }
 
   /// Calls body(i) for every i in [0, count), on the calling thread and on whichever others are free; with one thread
-  /// in order. Which thread runs which i is not fixed, so body must not depend on it. The first exception (by index) is
-  /// rethrown when all are done.
+  /// in order. Which thread runs which i is not fixed, so body must not depend on it. While others have the last items,
+  /// the caller helps with work that was opened after this one: it must hold no lock that any body takes. The first
+  /// exception (by index) is rethrown when all are done.
   void for_each(std::int64_t count, const std::function<void(std::int64_t)>& body);
 
  private:
   struct Work {
     const std::function<void(std::int64_t)>* body;
     std::int64_t count;
+    std::uint64_t opened;  // how many works were opened before
     std::int64_t next = 0;
     std::int64_t done = 0;
     std::exception_ptr error;
@@ -46,6 +48,7 @@ class Crew {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::list<Work*> open_;  // with items that nobody has begun, the outermost first
+  std::uint64_t opened_ = 0;
   bool over_ = false;
   std::vector<std::thread> helpers_;
 };

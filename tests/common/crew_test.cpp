@@ -3,10 +3,12 @@
 #include <doctest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/base/error.hpp"
@@ -65,6 +67,26 @@ TEST_CASE("all threads of a crew work at once, also for work inside of work") {
   Gathering inner(3);  // two of them are threads that the outer work does not need
   crew.for_each(1, [&](std::int64_t) { crew.for_each(3, [&](std::int64_t) { meet(inner); }); });
   CHECK(met == 6);
+}
+
+TEST_CASE("whoever waits for the last item of outer work helps with the work inside of it") {
+  Crew crew(2);
+  Gathering outer(2);
+  std::mutex mutex;
+  std::condition_variable arrived;
+  int inside = 0;
+  int met = 0;
+  const std::thread::id caller = std::this_thread::get_id();
+  crew.for_each(2, [&](std::int64_t) {
+    outer.wait();
+    if (std::this_thread::get_id() == caller) return;  // and waits for the other one
+    crew.for_each(2, [&](std::int64_t) {
+      std::unique_lock lock(mutex);
+      if (++inside == 2) arrived.notify_all();
+      met += arrived.wait_for(lock, std::chrono::seconds(10), [&] { return inside == 2; }) ? 1 : 0;
+    });
+  });
+  CHECK(met == 2);
 }
 
 TEST_CASE("no more threads work than a crew has") {
