@@ -33,15 +33,23 @@ std::vector<float> nan_buffer(std::int64_t numel) {
 
 std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& pieces) {
   check_format("a leaf has dtype ", "gradients are fp32, bf16 or fp16", leaf.dtype);
-  std::vector<float> widened = nan_buffer(leaf.numel);
+  // It grows piece by piece, so that what is widened into is still in the cache.
+  constexpr float padding = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> widened;
+  widened.reserve(static_cast<std::size_t>(leaf.numel));
   visit_param_format(leaf.dtype, [&](auto format) {
     using T = typename decltype(format)::type;
     const Span<const T> elements{static_cast<const T*>(leaf.data), static_cast<std::size_t>(leaf.numel)};
     for (const Piece& piece : pieces) {
-      widen(part(elements, piece.local_begin, piece.numel),
-            part(Span<float>(widened), piece.local_begin, piece.numel));
+      widened.resize(static_cast<std::size_t>(piece.local_begin), padding);
+      for_each_block(piece.numel, [&](std::int64_t begin, std::int64_t count) {
+        widened.resize(widened.size() + static_cast<std::size_t>(count));
+        widen(part(elements, piece.local_begin + begin, count),
+              part(Span<float>(widened), piece.local_begin + begin, count));
+      });
     }
   });
+  widened.resize(static_cast<std::size_t>(leaf.numel), padding);
   return widened;
 }
 

@@ -27,7 +27,8 @@ inline TensorView array_view(const std::vector<float>& values) {
   return {const_cast<float*>(values.data()), DType::fp32, static_cast<std::int64_t>(values.size())};
 }
 
-/// Leaf in fp32, [view.numel]; elements outside the pieces become NaN, whatever they were. Exact (R8).
+/// Leaf in fp32, [view.numel]; elements outside the pieces become NaN, whatever they were. Exact (R8). The pieces come
+/// in increasing order.
 /// Errors: invalid_argument if the leaf is not fp32, bf16 or fp16.
 std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& pieces);
 

@@ -19,8 +19,7 @@ constexpr std::int64_t bytes_per_element = 9;  // hi, lo, top
 template <class T>
 void append(Message& message, const std::vector<T>& field, const FlatRanges& ranges) {
   for (const FlatRange& range : ranges) {
-    const Span<const std::byte> bytes = std::as_bytes(part(Span<const T>(field), range.begin, range.numel()));
-    message.insert(message.end(), bytes.begin(), bytes.end());
+    append(message, std::as_bytes(part(Span<const T>(field), range.begin, range.numel())));
   }
 }
 

@@ -57,12 +57,15 @@ FlatRanges without(const FlatRange& range, const FlatRanges& holes) {
   return rest;
 }
 
-std::vector<std::byte> pack(const RangedView& from, const FlatRanges& ranges) {
-  std::vector<std::byte> packed;
-  for_each_stretch(from, ranges, [&](Span<const std::byte> stretch) {
-    packed.insert(packed.end(), stretch.begin(), stretch.end());
-  });
-  return packed;
+Message pack(const RangedView& from, const FlatRanges& ranges) {
+  Message message;
+  pack_behind(message, from, ranges);
+  return message;
+}
+
+void pack_behind(Message& message, const RangedView& from, const FlatRanges& ranges) {
+  message.reserve(message.size() + byte_count(from.view, numel_of(ranges)));
+  for_each_stretch(from, ranges, [&](Span<const std::byte> stretch) { append(message, stretch); });
 }
 
 void unpack(Span<const std::byte> packed, const FlatRanges& ranges, const RangedView& into) {

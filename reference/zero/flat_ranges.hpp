@@ -6,6 +6,7 @@
 
 #include "common/base/span.hpp"
 #include "common/layout/flat_layout.hpp"
+#include "reference/zero/message.hpp"
 
 namespace zeroproof::reference {
 
@@ -27,7 +28,10 @@ struct RangedView {
 };
 
 /// The bytes of some global ranges, one range after another. Every one of them lies in from.ranges.
-std::vector<std::byte> pack(const RangedView& from, const FlatRanges& ranges);
+Message pack(const RangedView& from, const FlatRanges& ranges);
+
+/// The same behind what the message has already.
+void pack_behind(Message& message, const RangedView& from, const FlatRanges& ranges);
 
 /// The way back: puts packed bytes where they belong in `into`. Every range lies in into.ranges.
 void unpack(Span<const std::byte> packed, const FlatRanges& ranges, const RangedView& into);

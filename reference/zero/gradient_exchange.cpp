@@ -28,16 +28,20 @@ Message message_to(const OptimizerSetup& setup, const TreeStack& stack, int owne
   Message message;
   for (const TreeStack::Entry& entry : stack.entries()) {
     const RangedView full{array_view(entry.values), {{0, setup.layout->padded_numel()}}};
-    const Message node = pack(full, setup.shards->shard(owner));
-    message.insert(message.end(), node.begin(), node.end());
+    pack_behind(message, full, setup.shards->shard(owner));
   }
   return message;
 }
 
 /// The whole leaf of one micro-batch, [padded_numel].
 std::vector<float> leaf_of(const OptimizerSetup& setup, LeafPass& pass, std::int64_t micro_batch) {
-  std::vector<float> leaf = nan_buffer(setup.layout->padded_numel());
-  pass.run(micro_batch, [&](std::size_t unit, const std::vector<float>* grad) {
+  std::vector<float> leaf;
+  pass.run(micro_batch, [&](std::size_t unit, std::vector<float>* grad) {
+    if (pass.units().size() == 1) {
+      leaf = std::move(*grad);
+      return;
+    }
+    if (leaf.empty()) leaf = nan_buffer(setup.layout->padded_numel());
     std::ranges::copy(*grad, leaf.begin() + pass.units()[unit].begin);
   });
   return leaf;

@@ -84,7 +84,7 @@ void LeafPass::run_whole(std::int64_t micro_batch, const TakeGradient& take) {
            "the setup promises " + std::to_string(setup_.layout->padded_numel()) + " of " +
                std::string(name(setup_.grad_dtype)),
            "make leaf source and setup agree");
-  const std::vector<float> grad = finish_leaf(leaf, 0);
+  std::vector<float> grad = finish_leaf(leaf, 0);
   take(0, &grad);
 }
 
@@ -117,7 +117,7 @@ void LeafPass::backward(LayeredModel& model, std::optional<std::int64_t> micro_b
       take(unit, nullptr);
       continue;
     }
-    const std::vector<float> grad = finish_leaf(grads.at(unit).view(), unit);
+    std::vector<float> grad = finish_leaf(grads.at(unit).view(), unit);
     grads.erase(unit);
     take(unit, &grad);
   }

@@ -12,8 +12,8 @@
 namespace zeroproof::reference {
 
 /// Takes the gradient of a unit, [unit numel] in fp32 with NaN in padding and the parts of the TP ranks combined.
-/// nullptr on a rank that has no micro-batch.
-using TakeGradient = std::function<void(std::size_t unit, const std::vector<float>* grad)>;
+/// nullptr on a rank that has no micro-batch. The values may be moved away.
+using TakeGradient = std::function<void(std::size_t unit, std::vector<float>* grad)>;
 
 class LeafPass {
  public:

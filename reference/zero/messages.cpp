@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "reference/blocks.hpp"
+
 namespace zeroproof::reference {
 namespace {
 
@@ -45,10 +47,14 @@ void gather_from_owners(const OptimizerSetup& setup, const RangedView& shard, co
 }
 
 std::vector<float> take_floats(Span<const std::byte>& rest, std::int64_t numel) {
-  std::vector<float> values(static_cast<std::size_t>(numel));
-  const Span<std::byte> bytes = std::as_writable_bytes(Span<float>(values));
-  std::ranges::copy(rest.first(bytes.size()), bytes.begin());
-  rest = rest.subspan(bytes.size());
+  std::vector<float> values;  // grows block by block, so that what is copied into is in the cache
+  values.reserve(static_cast<std::size_t>(numel));
+  for_each_block(numel, [&](std::int64_t begin, std::int64_t count) {
+    values.resize(static_cast<std::size_t>(begin + count));
+    const Span<std::byte> block = std::as_writable_bytes(part(Span<float>(values), begin, count));
+    std::ranges::copy(rest.first(block.size()), block.begin());
+    rest = rest.subspan(block.size());
+  });
   return values;
 }
 

@@ -8,8 +8,6 @@
 
 namespace zeroproof::reference {
 
-using Message = std::vector<std::byte>;
-
 /// Sends send[d] to rank d; rank s sends recv_bytes[s] bytes.
 std::vector<Message> exchange(Communicator& comm, const std::vector<Message>& send,
                               const std::vector<std::int64_t>& recv_bytes);

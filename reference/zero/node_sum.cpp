@@ -36,8 +36,7 @@ std::vector<TreeStack::Entry> nodes_of_all_instances(const OptimizerSetup& setup
                                                      const TreeStack& mine) {
   Message message;
   for (const TreeStack::Entry& entry : mine.entries()) {
-    const Span<const std::byte> bytes = std::as_bytes(Span<const float>(entry.values));
-    message.insert(message.end(), bytes.begin(), bytes.end());
+    append(message, std::as_bytes(Span<const float>(entry.values)));
   }
   const int instances = size_of(setup.replicas);
   std::vector<std::vector<TreeNode>> nodes;
