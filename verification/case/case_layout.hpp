@@ -76,7 +76,8 @@ class StateCollector {
   StateCollector(const FlatLayout& whole, const CaseLayout& layout, int stage, Communicator& comm)
       : whole_(whole), layout_(layout), stage_(stage), comm_(comm) {}
 
-  /// The undistributed buffer, [padded_numel] with NaN padding, on rank 0 and an empty one elsewhere. Collective.
+  /// The undistributed buffer, [padded_numel], on rank 0 and an empty one elsewhere. Its padding is NaN, or (where it
+  /// is copied as a whole) what `mine` has there. Collective.
   GuardedBuffer collect(const TensorView& mine);
 
   /// True if rank 0 has whole buffers of an optimizer in the undistributed order, so that there is nothing to collect.

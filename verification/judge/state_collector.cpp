@@ -1,4 +1,5 @@
 #include <cstring>
+#include <memory>
 
 #include "verification/case/case_layout.hpp"
 
@@ -10,6 +11,21 @@ std::int64_t total(const std::vector<FlatRange>& ranges) {
   for (const FlatRange& range : ranges) numel += range.numel();
   return numel;
 }
+
+/// Room for what another rank sends, all of it: nothing is put there first.
+class Incoming {
+ public:
+  Incoming() = default;
+  explicit Incoming(std::int64_t num_bytes)
+      : num_bytes_(static_cast<std::size_t>(num_bytes)),
+        memory_(std::make_unique_for_overwrite<std::byte[]>(num_bytes_)) {}
+
+  Span<std::byte> bytes() const { return {memory_.get(), num_bytes_}; }
+
+ private:
+  std::size_t num_bytes_ = 0;
+  std::unique_ptr<std::byte[]> memory_;
+};
 
 void copy_elements(const std::byte* from, std::int64_t from_begin, const TensorView& to,
                    std::int64_t to_begin, std::int64_t numel) {
@@ -41,6 +57,13 @@ bool StateCollector::whole_on_root() const {
 GuardedBuffer StateCollector::collect(const TensorView& mine) {
   const int world = comm_.world_size();
   const bool root = comm_.rank() == 0;
+  if (whole_on_root()) {
+    if (!root) return {};
+    GuardedBuffer copy(mine.numel, mine.dtype, BufferFill::untouched);
+    if (mine.numel > 0)
+      copy_elements(static_cast<const std::byte*>(mine.data), 0, copy.view(), 0, mine.numel);
+    return copy;
+  }
   // One copy of everything is enough here (each is compared with the reference on its own rank): the first instance's,
   // and in stage 0 its first rank's.
   const auto sends = [&](int rank) {
@@ -48,7 +71,7 @@ GuardedBuffer StateCollector::collect(const TensorView& mine) {
     return place.instance == 0 && (stage_ > 0 || place.shard_rank == 0);
   };
   const std::int64_t width = num_bytes(mine.dtype);
-  std::vector<std::vector<std::byte>> incoming(static_cast<std::size_t>(world));
+  std::vector<Incoming> incoming(static_cast<std::size_t>(world));
   std::vector<Span<const std::byte>> send(static_cast<std::size_t>(world));
   std::vector<Span<std::byte>> receive(static_cast<std::size_t>(world));
   if (sends(comm_.rank())) {
@@ -57,8 +80,8 @@ GuardedBuffer StateCollector::collect(const TensorView& mine) {
   }
   for (int rank = 0; root && rank < world; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    if (sends(rank)) incoming[r].resize(static_cast<std::size_t>(total(owned(rank)) * width));
-    receive[r] = incoming[r];
+    if (sends(rank)) incoming[r] = Incoming(total(owned(rank)) * width);
+    receive[r] = incoming[r].bytes();
   }
   comm_.all_to_all(send, receive);
   if (!root) return {};
@@ -68,7 +91,7 @@ GuardedBuffer StateCollector::collect(const TensorView& mine) {
     const int tp_rank = layout_.place(rank).tp_rank;
     for (const Piece& piece : layout_.local(tp_rank).layout.pieces(owned(rank))) {
       layout_.for_runs(tp_rank, piece, [&](std::int64_t from, std::int64_t to, std::int64_t numel) {
-        copy_elements(incoming[static_cast<std::size_t>(rank)].data(), from, full.view(), to, numel);
+        copy_elements(incoming[static_cast<std::size_t>(rank)].bytes().data(), from, full.view(), to, numel);
       });
     }
   }
@@ -82,7 +105,7 @@ GuardedBuffer StateCollector::gather(const TensorView& mine) {
     return a.instance == b.instance && a.tp_rank == b.tp_rank;
   };
   const std::int64_t width = num_bytes(mine.dtype);
-  std::vector<std::vector<std::byte>> incoming(static_cast<std::size_t>(world));
+  std::vector<Incoming> incoming(static_cast<std::size_t>(world));
   std::vector<Span<const std::byte>> send(static_cast<std::size_t>(world));
   std::vector<Span<std::byte>> receive(static_cast<std::size_t>(world));
   for (int rank = 0; rank < world; ++rank) {
@@ -90,8 +113,8 @@ GuardedBuffer StateCollector::gather(const TensorView& mine) {
     if (!together(here, layout_.place(rank))) continue;
     send[r] = {static_cast<const std::byte*>(mine.data),
                static_cast<std::size_t>(total(owned(comm_.rank())) * width)};
-    incoming[r].resize(static_cast<std::size_t>(total(owned(rank)) * width));
-    receive[r] = incoming[r];
+    incoming[r] = Incoming(total(owned(rank)) * width);
+    receive[r] = incoming[r].bytes();
   }
   comm_.all_to_all(send, receive);
   const FlatLayout& layout = layout_.local(here.tp_rank).layout;
@@ -99,7 +122,7 @@ GuardedBuffer StateCollector::gather(const TensorView& mine) {
   for (int rank = 0; rank < world; ++rank) {
     if (!together(here, layout_.place(rank))) continue;
     for (const Piece& piece : layout.pieces(owned(rank))) {
-      copy_elements(incoming[static_cast<std::size_t>(rank)].data(), piece.local_begin, full.view(),
+      copy_elements(incoming[static_cast<std::size_t>(rank)].bytes().data(), piece.local_begin, full.view(),
                     piece.global_begin, piece.numel);
     }
   }
