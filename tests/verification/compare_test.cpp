@@ -56,6 +56,35 @@ TEST_CASE("all NaNs are one value, in every float format") {
   CHECK(compare({a.data(), DType::fp64, 2}, {b.data(), DType::fp64, 2}, 0, 2).differing == 1);
 }
 
+TEST_CASE("two NaNs are equal and need not have the same bits") {
+  std::vector<float> a = {1, nan32, 3};
+  std::vector<float> b = {1, std::bit_cast<float>(0xFFC12345U), 3};
+  CHECK(compare(view(a), view(a), 0, 3).same_bits);
+  Comparison all = compare(view(a), view(b), 0, 1);
+  CHECK(all.same_bits);
+  all.add(compare(view(a), view(b), 1, 1));
+  CHECK(all.differing == 0);
+  CHECK_FALSE(all.same_bits);
+  all.add(compare(view(a), view(b), 2, 1));
+  CHECK_FALSE(all.same_bits);
+  b[1] = 2;
+  CHECK_FALSE(compare(view(a), view(b), 0, 3).same_bits);
+}
+
+TEST_CASE("the first number among NaNs is found wherever it is") {
+  std::vector<float> values(5000, nan32);
+  CHECK(first_number(view(values), 0, 5000) == 5000);
+  CHECK(first_number(view(values), 7, 7) == 7);
+  for (const std::int64_t at : {0, 1, 1023, 1024, 4999}) {
+    std::vector<float> one = values;
+    one[static_cast<std::size_t>(at)] = inf;
+    CHECK(first_number(view(one), 0, 5000) == at);
+    CHECK(first_number(view(one), at, 5000) == at);
+    CHECK(first_number(view(one), at + 1, 5000) == 5000);
+    CHECK(first_number(view(one), 0, at) == at);
+  }
+}
+
 TEST_CASE("integers have no NaN: every bit counts") {
   std::vector<std::uint32_t> a = {0x7FC00000U, 0xFFFFFFFFU};
   std::vector<std::uint32_t> b = {0x7FC00001U, 0xFFFFFFFEU};

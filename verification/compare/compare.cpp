@@ -1,5 +1,6 @@
 #include "verification/compare/compare.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstring>
@@ -25,6 +26,7 @@ Comparison compare_elements(const void* reference, const void* candidate, std::i
   Comparison result;
   result.compared = numel;
   if (numel == 0 || std::memcmp(a, b, static_cast<std::size_t>(numel) * sizeof(Bits)) == 0) return result;
+  result.same_bits = false;
   for (std::int64_t i = 0; i < numel; ++i) {
     if (a[i] == b[i] || (is_nan<Format>(a[i]) && is_nan<Format>(b[i]))) continue;
     if (!result.first) result.first = Difference{begin + i, a[i], b[i]};
@@ -41,6 +43,7 @@ void Comparison::add(const Comparison& later) {
   differing += later.differing;
   if (!first) first = later.first;
   if (later.last_index >= 0) last_index = later.last_index;
+  same_bits = same_bits && later.same_bits;
 }
 
 Comparison compare(const TensorView& reference, const TensorView& candidate, std::int64_t begin,
@@ -57,6 +60,24 @@ Comparison compare(const TensorView& reference, const TensorView& candidate, std
            "the comparison would read past the end", "expose buffers of the same range");
   return visit_format(reference.dtype, [&](auto format) {
     return compare_elements<decltype(format)>(reference.data, candidate.data, begin, numel);
+  });
+}
+
+std::int64_t first_number(const TensorView& view, std::int64_t begin, std::int64_t end) {
+  return visit_format(view.dtype, [&](auto format) {
+    using Format = decltype(format);
+    const auto* bits = static_cast<const typename Format::Bits*>(view.data);
+    constexpr std::int64_t block =
+        1024;  // of which the numbers are counted, which has no early end to slow it
+    for (; begin < end; begin += block) {
+      const std::int64_t until = std::min(begin + block, end);
+      int numbers = 0;
+      for (std::int64_t i = begin; i < until; ++i) numbers += is_nan<Format>(bits[i]) ? 0 : 1;
+      if (numbers == 0) continue;
+      while (is_nan<Format>(bits[begin])) ++begin;
+      return begin;
+    }
+    return end;
   });
 }
 

@@ -22,6 +22,7 @@ struct Comparison {
   std::int64_t differing = 0;
   std::optional<Difference> first;
   std::int64_t last_index = -1;  ///< of the last element that differs
+  bool same_bits = true;         ///< nothing differs, and NaNs have the same bits too
 
   /// Appends a comparison of later elements.
   void add(const Comparison& later);
@@ -31,6 +32,9 @@ struct Comparison {
 /// Errors: invalid_argument if the dtypes differ or the range lies outside a view.
 Comparison compare(const TensorView& reference, const TensorView& candidate, std::int64_t begin,
                    std::int64_t numel);
+
+/// Index of the first element in [begin, end) that is not NaN, `end` if all are: padding has to be.
+std::int64_t first_number(const TensorView& view, std::int64_t begin, std::int64_t end);
 
 /// The bits of one element, zero-extended.
 std::uint64_t element_bits(const TensorView& view, std::int64_t index);

@@ -118,8 +118,10 @@ std::string RankComparison::norm_difference(Phase phase, const Buffers& candidat
                           limbs->second.view);
 }
 
-void RankComparison::compare_phase(std::int64_t step, Phase phase, const Buffers& reference,
-                                   const Buffers& candidate, const reference::DenseOptimizer* truth) {
+std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase, const Buffers& reference,
+                                                 const Buffers& candidate,
+                                                 const reference::DenseOptimizer* truth) {
+  std::set<BufferId> same;
   for (const auto& [id, ours] : reference) {
     // The fused step keeps g1 and g in registers; nobody else may hide a buffer from its judge.
     const bool optional = spec_.twin.fused && (id == BufferId::unscaled_grad || id == BufferId::grad);
@@ -138,12 +140,14 @@ void RankComparison::compare_phase(std::int64_t step, Phase phase, const Buffers
     PhaseTally& sum = tally(phase, id, native ? "bound" : "reference");
     sum.compared += result.compared;
     sum.differing += result.differing;
+    if (result.same_bits && !native) same.insert(id);
     if (!result.first || judge_.first()) continue;
     count_comparison(result, theirs,
                      place(step, phase, name(id),
                            native ? "is further from the exact sum than any order may leave it"
                                   : "differs from the reference" + norm_difference(phase, candidate, truth)));
   }
+  return same;
 }
 
 void RankComparison::compare_with_truth(std::int64_t step, Phase phase, const Buffers& reference,
@@ -217,12 +221,11 @@ void RankComparison::check_padding(std::int64_t step, Phase phase, const Buffers
     std::int64_t next = 0;
     for (std::size_t p = 0; p <= pieces.size(); ++p) {
       const std::int64_t end = p < pieces.size() ? pieces[p].local_begin : buffer.view.numel;
-      for (; next < end; ++next) {
-        const std::uint64_t bits = element_bits(buffer.view, next);
-        if (is_nan_bits(buffer.view.dtype, bits)) continue;
+      next = first_number(buffer.view, next, end);
+      if (next < end) {
         Divergence d = place(step, phase, name(id), "has a number in its padding, which must stay poisoned");
         d.shard_index = next;
-        d.candidate_value = show_bits(buffer.view.dtype, bits);
+        d.candidate_value = show_bits(buffer.view.dtype, element_bits(buffer.view, next));
         return judge_.note(std::move(d));
       }
       if (p < pieces.size()) next = pieces[p].local_begin + pieces[p].numel;

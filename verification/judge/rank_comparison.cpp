@@ -109,9 +109,9 @@ void RankComparison::compare_loaded_state() {
   for (const Phase phase : {Phase::update, Phase::cast, Phase::gather}) {
     const Buffers ours = by_id(reference_->exposed(phase));
     const Buffers theirs = by_id(candidate_->exposed(phase));
-    compare_phase(0, phase, ours, theirs, nullptr);
+    const std::set<BufferId> same = compare_phase(0, phase, ours, theirs, nullptr);
     check_padding(0, phase, theirs);
-    if (spec_.mode == Mode::lockstep) overwrite(phase, ours, theirs);
+    if (spec_.mode == Mode::lockstep) overwrite(phase, ours, theirs, same);
   }
   check_red_zones(0, Phase::update);
   stored_.resize(storage_.size());
@@ -119,8 +119,10 @@ void RankComparison::compare_loaded_state() {
   for (std::size_t i = 0; i < storage_.size(); ++i) store(i);
 }
 
-void RankComparison::overwrite(Phase phase, const Buffers& reference, const Buffers& candidate) {
+void RankComparison::overwrite(Phase phase, const Buffers& reference, const Buffers& candidate,
+                               const std::set<BufferId>& same) {
   for (const auto& [id, theirs] : candidate) {
+    if (same.count(id) > 0) continue;
     const TensorView& ours = reference.at(id).view;
     // Of memory that several ranks share, each one writes what it owns.
     const std::vector<Piece> pieces = theirs.shared ? owned_pieces() : pieces_of(theirs);
@@ -139,17 +141,19 @@ void RankComparison::count(const Buffers& reference, Phase phase) {
   if (phase != Phase::update) return;
   const ExposedBuffer& master = reference.at(BufferId::master);
   const auto* values = static_cast<const float*>(master.view.data);
+  std::int64_t nan_elements = 0;
+  std::int64_t moved_elements = 0;
   for (const Piece& piece : pieces_of(master)) {
     updated_elements_ += piece.numel;
     for (std::int64_t i = piece.local_begin; i < piece.local_begin + piece.numel; ++i) {
       const float before = master_before_[static_cast<std::size_t>(i)];
-      if (std::isnan(before)) {
-        ++nan_elements_;
-      } else if (before != values[i]) {
-        ++moved_elements_;
-      }
+      const bool number = !std::isnan(before);
+      nan_elements += number ? 0 : 1;
+      moved_elements += number & (before != values[i]) ? 1 : 0;
     }
   }
+  nan_elements_ += nan_elements;
+  moved_elements_ += moved_elements;
 }
 
 void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_reference,
@@ -171,13 +175,13 @@ void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_r
   }
   const Buffers ours = by_id(reference_->exposed(phase));
   const Buffers theirs = by_id(candidate_->exposed(phase));
-  compare_phase(step, phase, ours, theirs, truth);
+  const std::set<BufferId> same = compare_phase(step, phase, ours, theirs, truth);
   if (truth != nullptr) compare_with_truth(step, phase, ours, *truth);
   check_write_set(step, phase);
   check_padding(step, phase, theirs);
   count(ours, phase);
   const bool lockstep = spec_.mode == Mode::lockstep;
-  if (lockstep) overwrite(phase, ours, theirs);
+  if (lockstep) overwrite(phase, ours, theirs, same);
   remember_storage(phase, lockstep ? theirs : Buffers{});
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
@@ -84,8 +85,9 @@ class RankComparison {
                  const reference::DenseOptimizer* truth);
   void compare_loaded_state();
   Comparison compare_buffers(const ExposedBuffer& reference, const ExposedBuffer& candidate) const;
-  void compare_phase(std::int64_t step, Phase phase, const Buffers& reference, const Buffers& candidate,
-                     const reference::DenseOptimizer* truth);
+  /// Returns the buffers of which both sides have the same bits.
+  std::set<BufferId> compare_phase(std::int64_t step, Phase phase, const Buffers& reference,
+                                   const Buffers& candidate, const reference::DenseOptimizer* truth);
   void compare_with_truth(std::int64_t step, Phase phase, const Buffers& reference,
                           const reference::DenseOptimizer& truth);
   /// The pieces whose norm the candidate left out or counted twice, if that is what happened; "" if not, or unknown.
@@ -94,7 +96,9 @@ class RankComparison {
   void check_write_set(std::int64_t step, Phase phase);
   void check_red_zones(std::int64_t step, Phase phase);
   void check_padding(std::int64_t step, Phase phase, const Buffers& candidate);
-  void overwrite(Phase phase, const Buffers& reference, const Buffers& candidate);
+  /// Gives the candidate the reference's values, of all but the buffers that are the same already.
+  void overwrite(Phase phase, const Buffers& reference, const Buffers& candidate,
+                 const std::set<BufferId>& same);
   /// Copies what may have changed since the last time: what the phase may write, what was found changed though it may
   /// not, and what lock-step wrote to, `overwritten`. The rest was just seen to be as it was.
   void remember_storage(Phase phase, const Buffers& overwritten);
