@@ -1,6 +1,7 @@
 #include "reference/zero/binned_exchange.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "reference/binned_buffer.hpp"
 #include "reference/binned_sum.hpp"
@@ -82,7 +83,7 @@ std::vector<float> reduce_binned(const OptimizerSetup& setup, LeafPass& pass) {
   for (int owner = 0; owner < setup.comm->world_size(); ++owner) {
     send.push_back(packed(mine, setup.shards->shard(owner)));
   }
-  BinnedBuffer owned = merged(exchange(*setup.comm, send, same_from(setup.comm)), owned_numel);
+  BinnedBuffer owned = merged(exchange(*setup.comm, std::move(send), same_from(setup.comm)), owned_numel);
   if (size_of(setup.replicas) > 1) {
     const Message message = packed(owned, {{0, owned_numel}});
     owned = merged(gather_all(*setup.replicas, message, same_from(setup.replicas)), owned_numel);

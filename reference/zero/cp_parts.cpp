@@ -1,5 +1,7 @@
 #include "reference/zero/cp_parts.hpp"
 
+#include <utility>
+
 #include "reference/buffers.hpp"
 #include "reference/grad_sum.hpp"
 #include "reference/zero/messages.hpp"
@@ -21,7 +23,7 @@ std::optional<std::vector<float>> whole_leaf(const OptimizerSetup& setup, const 
     send.push_back(shares(rank) ? mine : Message());
     recv_bytes.push_back(static_cast<std::int64_t>(send.back().size()));
   }
-  const std::vector<Message> recv = exchange(*setup.comm, send, recv_bytes);
+  const std::vector<Message> recv = exchange(*setup.comm, std::move(send), recv_bytes);
   if (part == nullptr) return std::nullopt;
 
   std::vector<std::vector<float>> parts;

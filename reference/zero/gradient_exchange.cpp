@@ -76,7 +76,7 @@ class OwnedUnit {
     for (int sender = 0; sender < setup_.comm->world_size(); ++sender) {
       recv_bytes.push_back(leaf_from(sender) ? numel_of(owned_) * num_bytes(DType::fp32) : 0);
     }
-    const std::vector<Message> recv = exchange(*setup_.comm, send, recv_bytes);
+    const std::vector<Message> recv = exchange(*setup_.comm, std::move(send), recv_bytes);
 
     for (int sender = 0; sender < setup_.comm->world_size(); ++sender) {
       const std::optional<std::int64_t> j = leaf_from(sender);
@@ -128,7 +128,7 @@ std::vector<float> reduce_at_boundary(const OptimizerSetup& setup, LeafPass& pas
     const auto num_nodes = static_cast<std::int64_t>(nodes_from(other).size());
     recv_bytes.push_back(num_nodes * owned_numel * num_bytes(DType::fp32));
   }
-  const std::vector<Message> recv = exchange(*setup.comm, send, recv_bytes);
+  const std::vector<Message> recv = exchange(*setup.comm, std::move(send), recv_bytes);
 
   std::vector<TreeStack::Entry> nodes;
   for (int sender = 0; sender < world_size; ++sender) {

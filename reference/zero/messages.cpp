@@ -1,7 +1,10 @@
 #include "reference/zero/messages.hpp"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
+#include "common/base/error.hpp"
 #include "reference/blocks.hpp"
 
 namespace zeroproof::reference {
@@ -15,12 +18,22 @@ std::vector<Message> messages_of(const std::vector<std::int64_t>& bytes) {
 
 }  // namespace
 
-std::vector<Message> exchange(Communicator& comm, const std::vector<Message>& send,
+std::vector<Message> exchange(Communicator& comm, std::vector<Message> send,
                               const std::vector<std::int64_t>& recv_bytes) {
-  std::vector<Message> recv = messages_of(recv_bytes);
+  const auto self = static_cast<std::size_t>(comm.rank());
+  Message own = std::move(send[self]);  // stays where it is: nothing of it is sent
+  ZP_CHECK(static_cast<std::int64_t>(own.size()) == recv_bytes[self], ErrorCode::internal,
+           "a rank has " + std::to_string(own.size()) + " bytes for itself and expects " +
+               std::to_string(recv_bytes[self]),
+           "its own part would be read past its end", "report this as a defect");
+  send[self] = {};
+  std::vector<std::int64_t> bytes_from_others = recv_bytes;
+  bytes_from_others[self] = 0;
+  std::vector<Message> recv = messages_of(bytes_from_others);
   const std::vector<Span<const std::byte>> send_views(send.begin(), send.end());
   const std::vector<Span<std::byte>> recv_views(recv.begin(), recv.end());
   comm.all_to_all(send_views, recv_views);
+  recv[self] = std::move(own);
   return recv;
 }
 

@@ -9,7 +9,7 @@
 namespace zeroproof::reference {
 
 /// Sends send[d] to rank d; rank s sends recv_bytes[s] bytes.
-std::vector<Message> exchange(Communicator& comm, const std::vector<Message>& send,
+std::vector<Message> exchange(Communicator& comm, std::vector<Message> send,
                               const std::vector<std::int64_t>& recv_bytes);
 
 /// What every rank of a group has; rank s has recv_bytes[s] bytes.
