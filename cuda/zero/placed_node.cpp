@@ -30,7 +30,7 @@ std::vector<PlacedNode> exchange_instances(const ReduceTools& tools, const LeafN
     for (const TreeNode& node : numbers.instance_nodes(i)) {
       nodes.push_back({node, NodeValues::packed(TensorView{at, DType::fp32, plan.own.numel})});
       at += node_bytes;
-      if (i == instance(setup)) add_nodes(tools, plan.mine, below(node, mine), nodes.back().values);
+      if (i == instance(setup)) add_up(tools, plan.mine, below(node, mine), nodes.back().values);
     }
     receive.push_back({begin, static_cast<std::size_t>(at - begin)});
   }
@@ -49,8 +49,8 @@ std::vector<PlacedNode> below(const TreeNode& node, const std::vector<PlacedNode
   return found;
 }
 
-void add_nodes(const ReduceTools& tools, const host::PieceLoop& loop, std::vector<PlacedNode> nodes,
-               const NodeValues& sum, const SeeSum& see) {
+void add_up(const ReduceTools& tools, const host::PieceLoop& loop, std::vector<PlacedNode> nodes,
+            const NodeValues& sum, const SeeSum& see) {
   sort(nodes);
   std::vector<TreeNode> tree;
   FoldJob job{nullptr, {}, sum};
@@ -66,7 +66,7 @@ void add_nodes(const ReduceTools& tools, const host::PieceLoop& loop, std::vecto
 void add_to_sum(const ReduceTools& tools, const LeafNumbers& numbers, const BucketPlan& plan,
                 std::vector<PlacedNode> nodes, const NodeValues& grad_sum, const SeeSum& see) {
   if (instances(tools.setup) > 1) nodes = exchange_instances(tools, numbers, plan, nodes);
-  add_nodes(tools, plan.mine, std::move(nodes), grad_sum, see);
+  add_up(tools, plan.mine, std::move(nodes), grad_sum, see);
 }
 
 }  // namespace zeroproof::cuda

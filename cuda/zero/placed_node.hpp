@@ -19,8 +19,8 @@ struct PlacedNode {
 std::vector<PlacedNode> below(const TreeNode& node, const std::vector<PlacedNode>& all);
 
 /// sum = all nodes over a loop's pieces, by the tree. Nodes in any order.
-void add_nodes(const ReduceTools& tools, const host::PieceLoop& loop, std::vector<PlacedNode> nodes,
-               const NodeValues& sum, const SeeSum& see = {});
+void add_up(const ReduceTools& tools, const host::PieceLoop& loop, std::vector<PlacedNode> nodes,
+            const NodeValues& sum, const SeeSum& see = {});
 
 /// Writes this rank's part of a bucket of G from the nodes of its instance, and from those of the other instances, with
 /// whom it exchanges them. Collective over the instances.

@@ -153,7 +153,7 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nod
     std::byte* const begin = out;
     for (const TreeNode& node : nodes_[here]) {
       const NodeValues sum = NodeValues::packed(TensorView{out, DType::fp32, parts[r].numel});
-      add_nodes(tools_, loop, below(node, near_nodes_), sum);
+      add_up(tools_, loop, below(node, near_nodes_), sum);
       out += parts[r].numel * width;
     }
     send[r] = {begin, static_cast<std::size_t>(out - begin)};
