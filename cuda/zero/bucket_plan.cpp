@@ -48,6 +48,12 @@ std::vector<FlatRange> state_ranges(const OptimizerSetup& setup) {
   return {{0, setup.layout->padded_numel()}};
 }
 
+std::int64_t total_numel(const std::vector<FlatRange>& ranges) {
+  std::int64_t numel = 0;
+  for (const FlatRange& range : ranges) numel += range.numel();
+  return numel;
+}
+
 std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup) {
   std::vector<BucketPlan> plans;
   std::int64_t local = 0;

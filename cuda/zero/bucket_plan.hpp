@@ -48,6 +48,9 @@ struct BucketPlan {
 /// What this rank keeps master and state for: everything in stage 0, otherwise its shard.
 std::vector<FlatRange> state_ranges(const OptimizerSetup& setup);
 
+/// Elements of all ranges.
+std::int64_t total_numel(const std::vector<FlatRange>& ranges);
+
 std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup);
 
 /// Copies a part out of a buffer that starts at global index `base`, elements of `width` bytes.

@@ -46,10 +46,8 @@ ParamGather::ParamGather(const OptimizerSetup& setup, const std::vector<BucketPl
   } else {
     find_persistent();
   }
-  std::int64_t numel = 0;
-  for (const FlatRange& range : full_ranges_) numel += range.numel();
-  const bool elsewhere = in_shard_ || params.one_copy();
-  full_ = CountedBuffer(memory.ledger(), MemoryClass::param_full, elsewhere ? 0 : numel, setup.param_dtype);
+  const std::int64_t numel = in_shard_ || params.one_copy() ? 0 : total_numel(full_ranges_);
+  full_ = CountedBuffer(memory.ledger(), MemoryClass::param_full, numel, setup.param_dtype);
   if (setup.stage == 3) persistent_ = plan_persistent();
   if (setup.stage < 3 && params.reads_shards()) find_near_shards();
 }

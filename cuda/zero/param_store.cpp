@@ -3,14 +3,10 @@
 #include <cstring>
 #include <utility>
 
+#include "cuda/zero/bucket_plan.hpp"
+
 namespace zeroproof::cuda {
 namespace {
-
-std::int64_t total(const std::vector<FlatRange>& ranges) {
-  std::int64_t numel = 0;
-  for (const FlatRange& range : ranges) numel += range.numel();
-  return numel;
-}
 
 bool is_one_copy(const OptimizerSetup& setup, const NearRanks* near) {
   return near != nullptr && near->any() && setup.windows == Windows::params &&
@@ -33,7 +29,7 @@ ParamStore::ParamStore(const OptimizerSetup& setup, const std::vector<FlatRange>
                        const NearRanks* near, MemoryLedger& ledger)
     : ranges_(ranges), one_copy_(is_one_copy(setup, near)) {
   if (near == nullptr || !near->any() || setup.stage == 0) {
-    shard_ = CountedBuffer(ledger, MemoryClass::param_shard, total(ranges), setup.param_dtype);
+    shard_ = CountedBuffer(ledger, MemoryClass::param_shard, total_numel(ranges), setup.param_dtype);
     return;
   }
   shared_ = std::make_unique<SharedBuffers>(near->group(), shapes_of(setup, *near, one_copy_));
@@ -52,7 +48,7 @@ void ParamStore::for_ranges(const Body& body) const {
 
 void ParamStore::show() {
   if (!one_copy_) return;
-  if (shown_.numel() != total(ranges_)) shown_ = GuardedBuffer(total(ranges_), copy().dtype);
+  if (shown_.numel() != total_numel(ranges_)) shown_ = GuardedBuffer(total_numel(ranges_), copy().dtype);
   for_ranges([](const TensorView& in_copy, const TensorView& shown) {
     std::memcpy(shown.data, in_copy.data, static_cast<std::size_t>(shown.num_bytes()));
   });

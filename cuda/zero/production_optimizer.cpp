@@ -15,12 +15,6 @@
 namespace zeroproof::cuda {
 namespace {
 
-std::int64_t total(const std::vector<FlatRange>& ranges) {
-  std::int64_t numel = 0;
-  for (const FlatRange& range : ranges) numel += range.numel();
-  return numel;
-}
-
 /// Device twins stage every call through device memory: whole pieces, one after another.
 host::PieceLoop loop_over(const std::vector<Piece>& pieces, Space space) {
   return space == Space::device ? host::PieceLoop::whole(pieces) : host::PieceLoop(pieces);
@@ -62,11 +56,11 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       reduce_(setup_, plans_, ops_, memory_, near_.get()),
       sums_(share_sums(setup_, near_.get())),
       grad_(sums_ ? sums_->mine(0, ledger_, MemoryClass::grad_sum)
-                  : CountedBuffer(ledger_, MemoryClass::grad_sum, total(ranges_), DType::fp32)),
-      master_(ledger_, MemoryClass::master, total(ranges_), DType::fp32),
+                  : CountedBuffer(ledger_, MemoryClass::grad_sum, total_numel(ranges_), DType::fp32)),
+      master_(ledger_, MemoryClass::master, total_numel(ranges_), DType::fp32),
       param_store_(setup_, ranges_, near_.get(), ledger_),
       params_(setup_, plans_, memory_, param_store_, near_.get()),
-      state_(setup_.hyper, total(ranges_), ledger_),
+      state_(setup_.hyper, total_numel(ranges_), ledger_),
       sum_(grad_, ops_),
       steps_(setup_),
       global_norm_(setup_.hyper.norm) {
