@@ -103,7 +103,9 @@ TEST_CASE("nodes of a rank that is alone: the last leaf is added where it lies")
   const std::int64_t all = odd_layout().padded_numel();
   const std::vector<std::pair<std::int64_t, std::int64_t>> nodes_by_leaves = {{1, 0}, {2, 1}, {3, 1}, {4, 2},
                                                                               {5, 2}, {8, 3}, {9, 3}};
-  for (const auto& [micro_batches, nodes] : nodes_by_leaves) {
+  for (const auto& entry : nodes_by_leaves) {  // clang does not let a lambda have structured bindings
+    const std::int64_t micro_batches = entry.first;
+    const std::int64_t nodes = entry.second;
     for (const int stage : {0, 1, 2, 3}) {
       CAPTURE(micro_batches);
       CAPTURE(stage);

@@ -149,7 +149,7 @@ void RankComparison::count(const Buffers& reference, Phase phase) {
       const float before = master_before_[static_cast<std::size_t>(i)];
       const bool number = !std::isnan(before);
       nan_elements += number ? 0 : 1;
-      moved_elements += number & (before != values[i]) ? 1 : 0;
+      moved_elements += (number & (before != values[i])) ? 1 : 0;
     }
   }
   nan_elements_ += nan_elements;
