@@ -263,3 +263,27 @@ TEST_CASE("one copy of the parameters is one piece of memory") {
   CHECK(places[2] == places[0]);
   CHECK(held == std::vector<std::int64_t>{2 * odd_layout().padded_numel(), 0, 0});
 }
+
+TEST_CASE("what is written through the view of a shard is in the one copy") {
+  World world = windows_world(3, 3, Windows::params);
+  world.setup.stage = 1;
+  run_grid(world.grid, [&](const GridPlace& place) {
+    WorldRank rank(world, place);
+    rank.load();
+    const ExposedBuffer shard = rank.optimizer->exposed(Phase::cast).front();
+    for (std::int64_t i = 0; i < shard.view.numel; ++i) {
+      store_element(shard.view, i, static_cast<float>(1 + place.number));
+    }
+    rank.optimizer->overwritten(Phase::cast);
+    rank.setup.comm->barrier();
+    const TensorView full = rank.optimizer->exposed(Phase::gather).front().view;
+    for (int owner = 0; owner < 3; ++owner) {
+      for (const FlatRange& range : rank.shards.shard(owner)) {
+        require(load_element(full, range.begin) == static_cast<float>(1 + owner), "an owner's value");
+        require(load_element(full, range.end - 1) == static_cast<float>(1 + owner), "its last value");
+      }
+    }
+    rank.setup.comm->barrier();
+  });
+  CHECK(world.setup.windows == Windows::params);
+}
