@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "common/base/error.hpp"
+#include "cuda/exchange/micro_batches.hpp"
 #include "cuda/layered/layered_grads.hpp"
 #include "cuda/runtime/plan_audit.hpp"
-#include "cuda/zero/micro_batches.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include "common/contracts/grad_norm.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "common/step/phase.hpp"
-#include "cuda/zero/phase_ops.hpp"
+#include "cuda/phase_ops.hpp"
 
 namespace zeroproof::cuda {
 

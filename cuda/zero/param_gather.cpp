@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "cuda/exchange/packed_exchange.hpp"
 #include "cuda/host/stream_copy.hpp"
-#include "cuda/zero/packed_exchange.hpp"
-#include "cuda/zero/reduce_tools.hpp"
+#include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
 namespace {

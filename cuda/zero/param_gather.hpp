@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
+#include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/exchange/grad_memory.hpp"
+#include "cuda/exchange/near_ranks.hpp"
+#include "cuda/exchange/packed_exchange.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
 #include "cuda/runtime/unit_exchange.hpp"
-#include "cuda/zero/bucket_plan.hpp"
-#include "cuda/zero/grad_memory.hpp"
-#include "cuda/zero/near_ranks.hpp"
-#include "cuda/zero/packed_exchange.hpp"
 #include "cuda/zero/param_store.hpp"
 
 namespace zeroproof::cuda {

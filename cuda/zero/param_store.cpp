@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "cuda/zero/bucket_plan.hpp"
+#include "cuda/exchange/bucket_plan.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
+#include "cuda/exchange/near_ranks.hpp"
+#include "cuda/exchange/shared_buffers.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
-#include "cuda/zero/near_ranks.hpp"
-#include "cuda/zero/shared_buffers.hpp"
 
 namespace zeroproof::cuda {
 

@@ -6,11 +6,11 @@
 
 #include "common/base/error.hpp"
 #include "common/step/setup_agreement.hpp"
+#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/exchange/step_ranks.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/loss_scaler.hpp"
-#include "cuda/zero/micro_batches.hpp"
 #include "cuda/zero/optimizer_checks.hpp"
-#include "cuda/zero/step_ranks.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -5,16 +5,16 @@
 #include <vector>
 
 #include "cuda/distributed_optimizer.hpp"
+#include "cuda/exchange/near_ranks.hpp"
+#include "cuda/exchange/shared_buffers.hpp"
+#include "cuda/phase_ops.hpp"
+#include "cuda/reduce/bucket_reduce.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
 #include "cuda/runtime/plan_executor.hpp"
-#include "cuda/zero/bucket_reduce.hpp"
 #include "cuda/zero/global_norm.hpp"
-#include "cuda/zero/near_ranks.hpp"
 #include "cuda/zero/param_gather.hpp"
 #include "cuda/zero/param_store.hpp"
-#include "cuda/zero/phase_ops.hpp"
 #include "cuda/zero/rule_state.hpp"
-#include "cuda/zero/shared_buffers.hpp"
 #include "cuda/zero/step_sum.hpp"
 #include "cuda/zero/tensor_steps.hpp"
 

@@ -6,8 +6,8 @@
 #include "common/layout/flat_layout.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/host/fused_step.hpp"
+#include "cuda/phase_ops.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
-#include "cuda/zero/phase_ops.hpp"
 
 namespace zeroproof::cuda {
 

@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "common/layout/flat_layout.hpp"
+#include "cuda/phase_ops.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
 #include "cuda/zero/global_norm.hpp"
-#include "cuda/zero/phase_ops.hpp"
 
 namespace zeroproof::cuda {
 

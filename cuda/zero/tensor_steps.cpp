@@ -7,9 +7,9 @@
 
 #include "common/base/error.hpp"
 #include "common/comm/agreement.hpp"
+#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/exchange/step_ranks.hpp"
 #include "cuda/host/step_scalars.hpp"
-#include "cuda/zero/micro_batches.hpp"
-#include "cuda/zero/step_ranks.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -13,7 +13,7 @@
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/host/isa.hpp"
 #include "cuda/host/stream_copy.hpp"
-#include "cuda/zero/node_store.hpp"
+#include "cuda/reduce/node_store.hpp"
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/expect_error.hpp"
 

@@ -1,7 +1,7 @@
 // Stage 3 and what a layer-by-layer pass uses: units from shards, persistent tensors, gradients bucket by bucket.
 
-#include "cuda/zero/bucket_reduce.hpp"
-#include "cuda/zero/micro_batches.hpp"
+#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/reduce/bucket_reduce.hpp"
 #include "cuda/zero/param_gather.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/production_world.hpp"

@@ -8,7 +8,7 @@
 #include "common/base/error.hpp"
 #include "common/comm/recording.hpp"
 #include "common/comm/threads.hpp"
-#include "cuda/zero/near_ranks.hpp"
+#include "cuda/exchange/near_ranks.hpp"
 #include "tests/support/hosted_communicator.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 #include "cuda/device/cast.hpp"
 
 #include "cuda/host/cast.hpp"
-#include "cuda/zero/phase_ops.hpp"
+#include "cuda/phase_ops.hpp"
 #include "reference/cast.hpp"
 #include "verification/ops/families.hpp"
 

@@ -1,7 +1,7 @@
 #include "cuda/device/grad_norm.hpp"
 
 #include "cuda/host/grad_norm.hpp"
-#include "cuda/zero/phase_ops.hpp"
+#include "cuda/phase_ops.hpp"
 #include "reference/grad_norm.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"

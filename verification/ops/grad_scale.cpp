@@ -4,7 +4,7 @@
 #include <array>
 
 #include "cuda/host/grad_scale.hpp"
-#include "cuda/zero/phase_ops.hpp"
+#include "cuda/phase_ops.hpp"
 #include "reference/grad_scale.hpp"
 #include "verification/ops/families.hpp"
 

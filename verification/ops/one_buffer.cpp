@@ -1,7 +1,7 @@
 // Update rules that keep one buffer, or none.
 
 #include "cuda/host/update_twins.hpp"
-#include "cuda/zero/phase_ops.hpp"
+#include "cuda/phase_ops.hpp"
 #include "reference/update_twins.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/scalar_sets.hpp"

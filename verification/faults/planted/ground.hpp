@@ -9,7 +9,7 @@
 #include "common/contracts/lbfgs.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/distributed_optimizer.hpp"
-#include "cuda/zero/phase_ops.hpp"
+#include "cuda/phase_ops.hpp"
 
 namespace zeroproof::verification {
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "cuda/exchange/micro_batches.hpp"
 #include "cuda/host/clip.hpp"
-#include "cuda/zero/micro_batches.hpp"
 #include "cuda/zero/production_optimizer.hpp"
 #include "verification/faults/planted/ground.hpp"
 

@@ -1,4 +1,4 @@
-#include "cuda/zero/packed_exchange.hpp"
+#include "cuda/exchange/packed_exchange.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "cuda/zero/reduce_tools.hpp"
+#include "cuda/reduce/reduce_tools.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "cuda/zero/near_ranks.hpp"
+#include "cuda/exchange/near_ranks.hpp"
 
 #include <cstdint>
 #include <map>

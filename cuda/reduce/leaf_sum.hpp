@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "cuda/zero/bucket_plan.hpp"
-#include "cuda/zero/leaf_numbers.hpp"
-#include "cuda/zero/near_ranks.hpp"
-#include "cuda/zero/reduce_tools.hpp"
+#include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/exchange/near_ranks.hpp"
+#include "cuda/reduce/leaf_numbers.hpp"
+#include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
 

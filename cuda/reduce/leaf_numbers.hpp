@@ -6,7 +6,7 @@
 
 #include "common/contracts/grad_sum.hpp"
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/zero/node_moves.hpp"
+#include "cuda/reduce/node_moves.hpp"
 
 namespace zeroproof::cuda {
 

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "cuda/zero/leaf_sum.hpp"
-#include "cuda/zero/leaf_window.hpp"
-#include "cuda/zero/node_store.hpp"
-#include "cuda/zero/placed_node.hpp"
-#include "cuda/zero/shared_buffers.hpp"
+#include "cuda/exchange/shared_buffers.hpp"
+#include "cuda/reduce/leaf_sum.hpp"
+#include "cuda/reduce/leaf_window.hpp"
+#include "cuda/reduce/node_store.hpp"
+#include "cuda/reduce/placed_node.hpp"
 
 namespace zeroproof::cuda {
 namespace {

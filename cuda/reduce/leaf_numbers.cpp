@@ -1,9 +1,9 @@
-#include "cuda/zero/leaf_numbers.hpp"
+#include "cuda/reduce/leaf_numbers.hpp"
 
 #include <algorithm>
 
+#include "cuda/exchange/micro_batches.hpp"
 #include "cuda/host/tree_stack.hpp"
-#include "cuda/zero/micro_batches.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/comm/communicator.hpp"
-#include "cuda/zero/bucket_plan.hpp"
-#include "cuda/zero/grad_memory.hpp"
+#include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/exchange/grad_memory.hpp"
 
 namespace zeroproof::cuda {
 

@@ -1,4 +1,4 @@
-#include "cuda/zero/node_moves.hpp"
+#include "cuda/reduce/node_moves.hpp"
 
 #include <algorithm>
 #include <map>

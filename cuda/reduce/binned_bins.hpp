@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cuda/exchange/bucket_plan.hpp"
 #include "cuda/host/binned_sum.hpp"
-#include "cuda/zero/bucket_plan.hpp"
-#include "cuda/zero/reduce_tools.hpp"
+#include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
 

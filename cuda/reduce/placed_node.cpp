@@ -1,9 +1,9 @@
-#include "cuda/zero/placed_node.hpp"
+#include "cuda/reduce/placed_node.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "cuda/zero/micro_batches.hpp"
+#include "cuda/exchange/micro_batches.hpp"
 
 namespace zeroproof::cuda {
 namespace {

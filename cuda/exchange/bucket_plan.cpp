@@ -1,10 +1,10 @@
-#include "cuda/zero/bucket_plan.hpp"
+#include "cuda/exchange/bucket_plan.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "cuda/zero/step_ranks.hpp"
+#include "cuda/exchange/step_ranks.hpp"
 
 namespace zeroproof::cuda {
 namespace {

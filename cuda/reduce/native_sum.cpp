@@ -4,9 +4,9 @@
 #include <cstring>
 #include <utility>
 
-#include "cuda/zero/leaf_sum.hpp"
-#include "cuda/zero/micro_batches.hpp"
-#include "cuda/zero/node_store.hpp"
+#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/reduce/leaf_sum.hpp"
+#include "cuda/reduce/node_store.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -1,14 +1,14 @@
-#include "cuda/zero/bucket_reduce.hpp"
+#include "cuda/reduce/bucket_reduce.hpp"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/exchange/packed_exchange.hpp"
 #include "cuda/host/stream_copy.hpp"
-#include "cuda/zero/micro_batches.hpp"
-#include "cuda/zero/packed_exchange.hpp"
-#include "cuda/zero/tp_parts.hpp"
+#include "cuda/reduce/tp_parts.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "cuda/zero/phase_ops.hpp"
+#include "cuda/phase_ops.hpp"
 
 #include "common/base/error.hpp"
 #include "cuda/device/cast.hpp"

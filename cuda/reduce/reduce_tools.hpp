@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
+#include "cuda/exchange/grad_memory.hpp"
 #include "cuda/host/fold_plan.hpp"
 #include "cuda/host/piece_loop.hpp"
-#include "cuda/zero/grad_memory.hpp"
-#include "cuda/zero/phase_ops.hpp"
+#include "cuda/phase_ops.hpp"
 
 namespace zeroproof::cuda {
 

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "cuda/zero/leaf_sum.hpp"
-#include "cuda/zero/micro_batches.hpp"
-#include "cuda/zero/node_store.hpp"
-#include "cuda/zero/packed_exchange.hpp"
-#include "cuda/zero/placed_node.hpp"
+#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/exchange/packed_exchange.hpp"
+#include "cuda/reduce/leaf_sum.hpp"
+#include "cuda/reduce/node_store.hpp"
+#include "cuda/reduce/placed_node.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "cuda/zero/node_store.hpp"
+#include "cuda/reduce/node_store.hpp"
 
 #include <algorithm>
 

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "cuda/zero/bucket_plan.hpp"
-#include "cuda/zero/leaf_numbers.hpp"
-#include "cuda/zero/reduce_tools.hpp"
+#include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/reduce/leaf_numbers.hpp"
+#include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
 

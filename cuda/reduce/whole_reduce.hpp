@@ -3,9 +3,9 @@
 
 #include <optional>
 
-#include "cuda/zero/grad_target.hpp"
-#include "cuda/zero/leaf_numbers.hpp"
-#include "cuda/zero/node_store.hpp"
+#include "cuda/reduce/grad_target.hpp"
+#include "cuda/reduce/leaf_numbers.hpp"
+#include "cuda/reduce/node_store.hpp"
 
 namespace zeroproof::cuda {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/base/span.hpp"
-#include "cuda/zero/reduce_tools.hpp"
+#include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
 

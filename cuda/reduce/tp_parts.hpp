@@ -1,8 +1,8 @@
 #pragma once
 // Leaves of tensors that every TP rank has whole: each rank has a part of the gradient, and all need the sum (R11).
 
-#include "cuda/zero/bucket_plan.hpp"
-#include "cuda/zero/reduce_tools.hpp"
+#include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
 

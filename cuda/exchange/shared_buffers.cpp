@@ -1,4 +1,4 @@
-#include "cuda/zero/shared_buffers.hpp"
+#include "cuda/exchange/shared_buffers.hpp"
 
 #include <string>
 #include <utility>

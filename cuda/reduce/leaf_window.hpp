@@ -3,11 +3,11 @@
 
 #include <vector>
 
-#include "cuda/zero/bucket_plan.hpp"
-#include "cuda/zero/leaf_numbers.hpp"
-#include "cuda/zero/near_ranks.hpp"
-#include "cuda/zero/reduce_tools.hpp"
-#include "cuda/zero/shared_buffers.hpp"
+#include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/exchange/near_ranks.hpp"
+#include "cuda/exchange/shared_buffers.hpp"
+#include "cuda/reduce/leaf_numbers.hpp"
+#include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
 

@@ -1,6 +1,6 @@
-#include "cuda/zero/whole_reduce.hpp"
+#include "cuda/reduce/whole_reduce.hpp"
 
-#include "cuda/zero/micro_batches.hpp"
+#include "cuda/exchange/micro_batches.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
+#include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/reduce/grad_target.hpp"
+#include "cuda/reduce/leaf_sum.hpp"
+#include "cuda/reduce/leaf_window.hpp"
+#include "cuda/reduce/whole_reduce.hpp"
 #include "cuda/runtime/unit_exchange.hpp"
-#include "cuda/zero/bucket_plan.hpp"
-#include "cuda/zero/grad_target.hpp"
-#include "cuda/zero/leaf_sum.hpp"
-#include "cuda/zero/leaf_window.hpp"
-#include "cuda/zero/whole_reduce.hpp"
 
 namespace zeroproof::cuda {
 

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/zero/binned_bins.hpp"
-#include "cuda/zero/leaf_sum.hpp"
-#include "cuda/zero/micro_batches.hpp"
+#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/reduce/binned_bins.hpp"
+#include "cuda/reduce/leaf_sum.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -1,10 +1,10 @@
-#include "cuda/zero/tp_parts.hpp"
+#include "cuda/reduce/tp_parts.hpp"
 
 #include <cstring>
 #include <vector>
 
-#include "cuda/zero/micro_batches.hpp"
-#include "cuda/zero/step_ranks.hpp"
+#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/exchange/step_ranks.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/zero/bucket_plan.hpp"
-#include "cuda/zero/node_moves.hpp"
-#include "cuda/zero/reduce_tools.hpp"
+#include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/reduce/node_moves.hpp"
+#include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
 
