@@ -1,6 +1,7 @@
 #pragma once
 // One global numbering of all elements, independent of world size, stage and bucket (R13).
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,6 +42,12 @@ struct Piece {
   std::int64_t global_begin = 0;  ///< the same element in the global numbering
   std::int64_t local_begin = 0;   ///< the same element in the shard buffer
   std::int64_t numel = 0;         ///< >= 1
+
+  /// At most `most` elements of it, from its element `begin` on.
+  Piece part(std::int64_t begin, std::int64_t most) const {
+    return {tensor, tensor_begin + begin, global_begin + begin, local_begin + begin,
+            std::min(most, numel - begin)};
+  }
 };
 
 class FlatLayout {

@@ -22,12 +22,7 @@ class PieceLoop {
   explicit PieceLoop(const std::vector<Piece>& pieces) {
     for (const Piece& piece : pieces) {
       for (std::int64_t begin = 0; begin < piece.numel; begin += block_numel) {
-        Piece block = piece;
-        block.tensor_begin += begin;
-        block.global_begin += begin;
-        block.local_begin += begin;
-        block.numel = std::min(block_numel, piece.numel - begin);
-        blocks_.push_back(block);
+        blocks_.push_back(piece.part(begin, block_numel));
       }
     }
     find_batches(block_numel);
