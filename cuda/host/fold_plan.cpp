@@ -28,6 +28,8 @@ FoldPlan::FoldPlan(const std::vector<TreeNode>& nodes) : num_nodes_(nodes.size()
     stack.push(nodes[i], -1 - static_cast<std::int64_t>(i));
   }
   stack.fold();
+  ZP_CHECK(depth_ <= most_fold_slots, ErrorCode::internal, "a gradient sum has too many levels",
+           "no tree over 2^63 micro-batches has that many", "report this with the command line");
 }
 
 FoldPlan FoldPlan::one_after_another(std::size_t operands) {

@@ -6,14 +6,9 @@
 
 #include "common/base/span.hpp"
 #include "common/contracts/grad_sum.hpp"
+#include "cuda/host/simd/kernels.hpp"
 
 namespace zeroproof::cuda::host {
-
-/// The first element of a stretch of a node, or of a leaf in its 16-bit type.
-struct FoldOperand {
-  const void* data = nullptr;
-  DType dtype = DType::fp32;
-};
 
 /// One sum, in registers and caches instead of node by node: every operand is read once and only the result is stored.
 class FoldPlan {
@@ -27,6 +22,11 @@ class FoldPlan {
 
   std::size_t num_nodes() const { return num_nodes_; }
 
+  /// The additions over operands, num_nodes of them, for fold_nodes. Both must outlive what is returned.
+  Fold over(Span<const GradStretch> operands) const {
+    return {additions_.data(), static_cast<std::int64_t>(additions_.size()), operands.data()};
+  }
+
   /// Stretches of scratch that run() needs, each as long as the sum.
   std::int64_t scratch_slots() const { return depth_ + 2; }
 
@@ -35,7 +35,7 @@ class FoldPlan {
   /// add      add(left, right, sum) in fp32; sum may be left or right.
   /// widen    widen(operand, target): an operand as fp32.
   template <class Add, class Widen>
-  void run(const Add& add, const Widen& widen, Span<const FoldOperand> operands, Span<float> scratch,
+  void run(const Add& add, const Widen& widen, Span<const GradStretch> operands, Span<float> scratch,
            Span<float> sum) const {
     const std::size_t count = sum.size();
     if (additions_.empty()) return widen(operands.front(), sum);
@@ -44,27 +44,22 @@ class FoldPlan {
     };
     const auto value = [&](std::int64_t at, std::int64_t wide) -> Span<const float> {
       if (at >= 0) return slot(at);
-      const FoldOperand& operand = operands[static_cast<std::size_t>(-1 - at)];
+      const GradStretch& operand = operands[static_cast<std::size_t>(-1 - at)];
       if (operand.dtype == DType::fp32) return {static_cast<const float*>(operand.data), count};
       widen(operand, slot(wide));
       return slot(wide);
     };
-    for (const Addition& a : additions_) {
+    for (const FoldAddition& a : additions_) {
       add(value(a.left, depth_), value(a.right, depth_ + 1), &a == &additions_.back() ? sum : slot(a.to));
     }
   }
 
  private:
-  /// slot[to] = left + right; negative numbers are operands (-1 - index), others scratch slots.
-  struct Addition {
-    std::int64_t left, right, to;
-  };
-
   FoldPlan() = default;
 
   std::size_t num_nodes_ = 0;
   std::int64_t depth_ = 0;  ///< partial sums that are alive at once
-  std::vector<Addition> additions_;
+  std::vector<FoldAddition> additions_;
 };
 
 }  // namespace zeroproof::cuda::host

@@ -14,11 +14,11 @@
 namespace zeroproof::cuda::host {
 namespace {
 
-void check_state(const FusedOptions& options, std::size_t numel, const FusedState& state) {
+void check_state(const FusedOptions& options, const FusedState& state) {
+  const std::size_t numel = state.master.size();
   const RuleTraits& rule = traits_of(options.rule);
   const bool momentum = rule.momentum_buffer && options.momentum;
   const char* op = "fused_update";
-  require_same_numel(op, "grad_sum", numel, "master", state.master.size());
   require_optional_numel(op, numel, "exp_avg", state.exp_avg.size(), rule.exp_avg,
                          "a rule with a moving average");
   require_optional_numel(op, numel, "exp_avg_sq", state.exp_avg_sq.size(), rule.exp_avg_sq,
@@ -61,23 +61,47 @@ Draw draw_of(const std::optional<RoundingDraw>& draw) {
   return {draw->seed, static_cast<std::uint32_t>(draw->step), draw->first_index};
 }
 
-}  // namespace
-
-bool fused_finite_and_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs) {
-  const SimdKernels& kernels = simd_kernels(exec.isa);
+/// Adds the chunk sums that chunks(begin, end, sums) finds in every block to the limbs. Returns whether it found a
+/// value that is not finite.
+template <class Chunks>
+bool deposit_chunks(const Exec& exec, std::int64_t numel, NormLimbs& limbs, const Chunks& chunks) {
   std::atomic<std::uint32_t> found{0};
   parallel_sum(
-      exec, numel(grad_sum), limbs,
+      exec, numel, limbs,
       [&](std::int64_t begin, std::int64_t end, NormLimbs& mine) {
         std::array<double, block_numel / norm_chunk_numel> sums;
-        const std::uint32_t here =
-            kernels.unscale_chunk_sums(inv_scale, grad_sum.data() + begin, end - begin, sums.data());
-        if (here != 0) found = 1;
-        const std::int64_t chunks = (end - begin + norm_chunk_numel - 1) / norm_chunk_numel;
-        for (std::int64_t c = 0; c < chunks; ++c) deposit(sums[static_cast<std::size_t>(c)], mine);
+        if (chunks(begin, end, sums.data()) != 0) found = 1;
+        const std::int64_t count = (end - begin + norm_chunk_numel - 1) / norm_chunk_numel;
+        for (std::int64_t c = 0; c < count; ++c) deposit(sums[static_cast<std::size_t>(c)], mine);
       },
       merge);
   return found != 0;
+}
+
+}  // namespace
+
+bool fused_finite_and_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs) {
+  return fused_finite_and_norm(exec, inv_scale, GradStretch{grad_sum.data(), DType::fp32}, numel(grad_sum),
+                               limbs);
+}
+
+bool fused_finite_and_norm(const Exec& exec, float inv_scale, const GradStretch& grad_sum, std::int64_t numel,
+                           NormLimbs& limbs) {
+  const SimdKernels& kernels = simd_kernels(exec.isa);
+  return deposit_chunks(exec, numel, limbs, [&](std::int64_t begin, std::int64_t end, double* sums) {
+    return kernels.unscale_chunk_sums(inv_scale, from_element(grad_sum, begin), end - begin, sums);
+  });
+}
+
+bool fused_fold_finite_and_norm(const Exec& exec, float inv_scale, const FoldPlan& plan,
+                                Span<const GradStretch> operands, Span<float> sum, bool streamed,
+                                NormLimbs& limbs) {
+  require_same_numel("fused_fold_finite_and_norm", "nodes", plan.num_nodes(), "operands", operands.size());
+  const Fold fold = plan.over(operands);
+  const SimdKernels& kernels = simd_kernels(exec.isa);
+  return deposit_chunks(exec, numel(sum), limbs, [&](std::int64_t begin, std::int64_t end, double* sums) {
+    return kernels.fold_chunk_sums(inv_scale, fold, begin, sum.data() + begin, end - begin, streamed, sums);
+  });
 }
 
 bool fused_finite(const Exec& exec, float inv_scale, Span<const float> grad_sum) {
@@ -114,26 +138,36 @@ FusedOptions fused_options(const OptimizerHyper& hyper) {
 
 void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars, float clip_coef,
                   Span<const float> grad_sum, const FusedState& state, const TensorView& param) {
-  check_state(options, grad_sum.size(), state);
-  require_same_numel("fused_update", "grad_sum", grad_sum.size(), "param",
+  require_same_numel("fused_update", "grad_sum", grad_sum.size(), "master", state.master.size());
+  fused_update(exec, options, scalars, clip_coef, GradStretch{grad_sum.data(), DType::fp32}, state, param);
+}
+
+void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars, float clip_coef,
+                  const GradStretch& grad_sum, const FusedState& state, const TensorView& param) {
+  check_state(options, state);
+  require_same_numel("fused_update", "master", state.master.size(), "param",
                      static_cast<std::size_t>(param.numel));
   const ParamKind kind = kind_of(options, param.dtype);
   const GradientChain chain = chain_of(options, scalars.inv_scale, clip_coef);
   const UpdateForm form{options.rule, options.amsgrad, options.momentum, options.nesterov};
-  const UpdateBuffers buffers{
-      grad_sum.data(),         state.master.data(),         state.exp_avg.data(),
-      state.exp_avg_sq.data(), state.max_exp_avg_sq.data(), state.momentum_buffer.data()};
+  const UpdateBuffers buffers{nullptr,
+                              state.master.data(),
+                              state.exp_avg.data(),
+                              state.exp_avg_sq.data(),
+                              state.max_exp_avg_sq.data(),
+                              state.momentum_buffer.data()};
   const Draw draw = draw_of(options.draw);
   const SimdKernels& kernels = simd_kernels(exec.isa);
   // Parameters of a small shard are gathered while they are still cached; those of a large one would only push out
   // state that is about to be read.
   const bool stream = options.stream.value_or(streams_past_caches(param.num_bytes()));
-  parallel_blocks(exec, numel(grad_sum), [&](std::int64_t begin, std::int64_t end) {
+  parallel_blocks(exec, numel(state.master), [&](std::int64_t begin, std::int64_t end) {
     const ParamTarget target{static_cast<std::byte*>(param.data) + begin * num_bytes(param.dtype),
                              kind,
                              stream,
                              {draw.seed, draw.step, draw.index + static_cast<std::uint64_t>(begin)}};
-    kernels.fused_update(form, chain, scalars, from_element(buffers, begin), target, end - begin);
+    kernels.fused_update(form, chain, scalars, from_element(grad_sum, begin), from_element(buffers, begin),
+                         target, end - begin);
   });
 }
 

@@ -16,6 +16,7 @@
 #include "common/contracts/cast.hpp"
 #include "common/contracts/grad_norm.hpp"
 #include "common/contracts/step_scalars.hpp"
+#include "cuda/host/fold_plan.hpp"
 
 namespace zeroproof::cuda::host {
 
@@ -25,6 +26,15 @@ namespace zeroproof::cuda::host {
 ///          the counts of values that are not finite, as R12 asks of a step that goes on.
 /// Returns  found_inf of this piece.
 bool fused_finite_and_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs);
+
+/// The same over a gradient sum that is a leaf in its own type: fp32, bf16 or fp16.
+bool fused_finite_and_norm(const Exec& exec, float inv_scale, const GradStretch& grad_sum, std::int64_t numel,
+                           NormLimbs& limbs);
+
+/// fold_nodes (grad_sum.hpp), and the same over sum on the way. sum starts at a chunk boundary of its tensor.
+bool fused_fold_finite_and_norm(const Exec& exec, float inv_scale, const FoldPlan& plan,
+                                Span<const GradStretch> operands, Span<float> sum, bool streamed,
+                                NormLimbs& limbs);
 
 /// found_inf of this piece: true if any grad_sum * inv_scale is NaN or infinite (judged after the product).
 bool fused_finite(const Exec& exec, float inv_scale, Span<const float> grad_sum);
@@ -70,5 +80,9 @@ struct FusedState {
 ///          clip_value is not finite and > 0, or nesterov is on without momentum.
 void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars, float clip_coef,
                   Span<const float> grad_sum, const FusedState& state, const TensorView& param);
+
+/// The same with a gradient sum that is a leaf in its own type, fp32, bf16 or fp16, as long as the state.
+void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars, float clip_coef,
+                  const GradStretch& grad_sum, const FusedState& state, const TensorView& param);
 
 }  // namespace zeroproof::cuda::host

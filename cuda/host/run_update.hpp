@@ -5,12 +5,16 @@
 
 namespace zeroproof::cuda::host {
 
+inline GradStretch from_element(const GradStretch& at, std::int64_t begin) {
+  return {static_cast<const std::byte*>(at.data) + begin * num_bytes(at.dtype), at.dtype};
+}
+
 /// The buffers from element `begin` on; those that are not there stay null.
 inline UpdateBuffers from_element(const UpdateBuffers& at, std::int64_t begin) {
   const auto advance_pointer = [begin](float* buffer) {
     return buffer == nullptr ? nullptr : buffer + begin;
   };
-  return {at.grad + begin,
+  return {at.grad == nullptr ? nullptr : at.grad + begin,
           advance_pointer(at.master),
           advance_pointer(at.exp_avg),
           advance_pointer(at.exp_avg_sq),

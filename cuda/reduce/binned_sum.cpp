@@ -63,7 +63,7 @@ class BinnedLeafSum final : public LeafSum {
     plan.mine.run(tools_.setup.exec, [&](const Exec& exec, const Piece& piece) {
       const Span<float> sum = grad_sum.part<float>(piece);
       host::binned_finish(exec, bins.piece(piece), sum);
-      if (see) see(exec, sum);
+      if (see) see.look(exec, sum);
     });
   }
 

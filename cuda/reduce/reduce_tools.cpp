@@ -21,16 +21,12 @@ Span<float> scratch(std::size_t numel) {
   return {values.data(), numel};
 }
 
-template <class Body>
-void for_stretches(const Piece& block, std::int64_t numel, const Body& body) {
-  for (std::int64_t begin = 0; begin < block.numel; begin += numel) {
-    Piece stretch = block;
-    stretch.tensor_begin += begin;
-    stretch.global_begin += begin;
-    stretch.local_begin += begin;
-    stretch.numel = std::min(numel, block.numel - begin);
-    body(stretch);
-  }
+/// Where the values of a stretch begin. Gone with the next call of the same thread.
+Span<const host::GradStretch> operands(Span<const NodeValues> values, const Piece& stretch) {
+  thread_local std::vector<host::GradStretch> from;
+  from.clear();
+  for (const NodeValues& one : values) from.push_back(one.operand(stretch));
+  return from;
 }
 
 /// Whether the memory of a sum is read for it, and so in the caches anyway.
@@ -39,67 +35,73 @@ bool in_place(const FoldJob& job) {
       job.operands, [&](const NodeValues& operand) { return operand.view().data == job.sum.view().data; });
 }
 
-/// Whether the sum is one operand's bits.
-bool copies(const FoldJob& job) {
-  return job.operands.size() == 1 && job.operands.front().view().dtype == DType::fp32;
-}
+/// One job of ReduceTools::run, with what is decided before the first block.
+class FoldRun {
+ public:
+  FoldRun(const ReduceTools& tools, const FoldJob& job, const SeeSum& see)
+      : tools_(tools),
+        job_(job),
+        see_(see),
+        streamed_(tools.streams && !in_place(job)),
+        one_pass_(tools.ops.fold_nodes != nullptr && (!see || see.fold)) {}
+
+  /// Whether something is read again soon after it was written, so that stretches must be short.
+  bool cached() const { return !one_pass_; }
+
+  void run(const Exec& exec, const Piece& stretch) const {
+    const Span<float> target = job_.sum.part<float>(stretch);
+    if (one_pass_) {
+      const Span<const host::GradStretch> from = operands(job_.operands, stretch);
+      if (see_) return see_.fold(exec, *job_.plan, from, target, streamed_);
+      return tools_.ops.fold_nodes(exec, *job_.plan, from, target, streamed_);
+    }
+    std::array<float, fold_numel> near;
+    const Span<float> sum = streamed_ ? Span<float>(near.data(), target.size()) : target;
+    tools_.fold(exec, *job_.plan, job_.operands, stretch, sum);
+    if (see_) see_.look(exec, sum);
+    if (streamed_) host::copy_streamed(exec, sum, target);
+  }
+
+ private:
+  const ReduceTools& tools_;
+  const FoldJob& job_;
+  const SeeSum& see_;
+  const bool streamed_;
+  const bool one_pass_;
+};
 
 }  // namespace
 
-void ReduceTools::widen(const Exec& exec, const host::FoldOperand& from, Span<float> target) const {
+void ReduceTools::widen(const Exec& exec, const host::GradStretch& from, Span<float> target) const {
   visit_param_format(from.dtype, [&](auto format) {
     using T = typename decltype(format)::type;
     ops.widen(exec, Span<const T>(static_cast<const T*>(from.data), target.size()), target);
   });
 }
 
-void ReduceTools::fold(const Exec& exec, const host::FoldPlan& plan, Span<const NodeValues> operands,
+void ReduceTools::fold(const Exec& exec, const host::FoldPlan& plan, Span<const NodeValues> values,
                        const Piece& block, Span<float> sum) const {
-  thread_local std::vector<host::FoldOperand> from;
-  from.clear();
-  for (const NodeValues& values : operands) from.push_back(values.operand(block));
+  const Span<const host::GradStretch> from = operands(values, block);
+  if (ops.fold_nodes != nullptr) return ops.fold_nodes(exec, plan, from, sum, false);
   plan.run([&](Span<const float> left, Span<const float> right,
                Span<float> to) { ops.add_nodes(exec, left, right, to); },
-           [&](const host::FoldOperand& operand, Span<float> to) { widen(exec, operand, to); }, from,
+           [&](const host::GradStretch& operand, Span<float> to) { widen(exec, operand, to); }, from,
            scratch(static_cast<std::size_t>(plan.scratch_slots()) * sum.size()), sum);
 }
 
 void ReduceTools::run(const host::PieceLoop& loop, Span<const FoldJob> jobs, const SeeSum& see) const {
   if (jobs.empty()) return;
-  std::vector<bool> streamed;
-  bool cached = false;  // something is read again soon after it was written
-  for (const FoldJob& job : jobs) {
-    streamed.push_back(streams && !in_place(job));
-    cached = cached || (streamed.back() && !copies(job)) || job.operands.size() > 2;
-  }
-  const std::int64_t numel = cached || jobs.size() > 1 || see ? fold_numel : host::block_numel;
-  const auto run_job = [&](const Exec& exec, std::size_t i, const Piece& stretch, const SeeSum& seen) {
-    const FoldJob& job = jobs[i];
-    const Span<float> target = job.sum.part<float>(stretch);
-    if (!streamed[i]) {
-      fold(exec, *job.plan, job.operands, stretch, target);
-      if (seen) seen(exec, target);
-      return;
-    }
-    if (copies(job)) {
-      const Span<const float> values = job.operands.front().part<const float>(stretch);
-      if (seen) seen(exec, values);
-      return host::copy_streamed(exec, values, target);
-    }
-    std::array<float, fold_numel> near;
-    const Span<float> sum(near.data(), target.size());
-    fold(exec, *job.plan, job.operands, stretch, sum);
-    if (seen) seen(exec, sum);
-    host::copy_streamed(exec, sum, target);
-  };
   const SeeSum nobody;
+  std::vector<FoldRun> runs;
+  for (const FoldJob& job : jobs) runs.emplace_back(*this, job, &job == &jobs.back() ? see : nobody);
+  const bool cached = runs.size() > 1 || std::ranges::any_of(runs, &FoldRun::cached);
+  const std::int64_t numel = cached ? fold_numel : host::block_numel;
   const auto any_tensors = [](const Piece&, const Piece&) { return true; };
   loop.run_joined(setup.exec, any_tensors, [&](const Exec& exec, const Piece& block) {
-    for_stretches(block, numel, [&](const Piece& stretch) {
-      for (std::size_t i = 0; i < jobs.size(); ++i) {
-        run_job(exec, i, stretch, i + 1 == jobs.size() ? see : nobody);
-      }
-    });
+    for (std::int64_t begin = 0; begin < block.numel; begin += numel) {
+      const Piece stretch = block.part(begin, numel);
+      for (const FoldRun& one : runs) one.run(exec, stretch);
+    }
   });
 }
 

@@ -46,7 +46,7 @@ class NodeValues {
     return {static_cast<std::byte*>(view_.data) + index(piece) * width,
             static_cast<std::size_t>(piece.numel * width)};
   }
-  host::FoldOperand operand(const Piece& piece) const {
+  host::GradStretch operand(const Piece& piece) const {
     return {static_cast<const std::byte*>(view_.data) + index(piece) * num_bytes(view_.dtype), view_.dtype};
   }
 
@@ -65,8 +65,13 @@ struct FoldJob {
   NodeValues sum;
 };
 
-/// Looks at a stretch of a sum while it is in the cache, on any thread. Stretches start at chunk boundaries of tensors.
-using SeeSum = std::function<void(const Exec&, Span<const float>)>;
+/// Sees every element of a sum once, on any thread. Stretches start at chunk boundaries of tensors.
+struct SeeSum {
+  std::function<void(const Exec&, Span<const float> sum)> look = {};  ///< a stretch while it is in the cache
+  std::function<FoldNodesFn> fold = {};  ///< fold_nodes and the look in one pass; may be empty
+
+  explicit operator bool() const { return look != nullptr; }
+};
 
 struct ReduceTools {
   const OptimizerSetup& setup;
@@ -75,7 +80,7 @@ struct ReduceTools {
   bool streams = false;  ///< G of this rank is too large to be found in the caches again
 
   /// target = the values of an operand, widened to fp32.
-  void widen(const Exec& exec, const host::FoldOperand& from, Span<float> target) const;
+  void widen(const Exec& exec, const host::GradStretch& from, Span<float> target) const;
 
   /// The sum of one block, all of a piece.
   void fold(const Exec& exec, const host::FoldPlan& plan, Span<const NodeValues> operands, const Piece& block,

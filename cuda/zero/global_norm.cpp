@@ -50,6 +50,17 @@ bool GlobalNorm::fused_unscale(const Exec& exec, float inv_scale, Span<const flo
   return host::fused_finite(exec, inv_scale, grad_sum);
 }
 
+bool GlobalNorm::fused_fold(const Exec& exec, float inv_scale, const host::FoldPlan& plan,
+                            Span<const host::GradStretch> operands, Span<float> sum, bool streamed,
+                            Part& part) const {
+  return host::fused_fold_finite_and_norm(exec, inv_scale, plan, operands, sum, streamed, part.limbs);
+}
+
+bool GlobalNorm::fused_look(const Exec& exec, float inv_scale, const host::GradStretch& leaf,
+                            std::int64_t numel, Part& part) const {
+  return host::fused_finite_and_norm(exec, inv_scale, leaf, numel, part.limbs);
+}
+
 void GlobalNorm::fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, Part& part) const {
   if (!fused_leaves_rest()) return;
   (form_ == NormForm::exact ? host::fused_norm_exact : host::fused_norm_abs)(exec, inv_scale, grad_sum,

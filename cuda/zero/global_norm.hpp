@@ -34,6 +34,13 @@ class GlobalNorm {
   /// the rest, if the form leaves any.
   bool fused_unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum, Part& part) const;
   void fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, Part& part) const;
+  /// sum = the nodes, added as the plan says, and fused_unscale of it in one pass. Only where fused_folds().
+  bool fused_fold(const Exec& exec, float inv_scale, const host::FoldPlan& plan,
+                  Span<const host::GradStretch> operands, Span<float> sum, bool streamed, Part& part) const;
+  /// fused_unscale of a leaf in its own type. Only where fused_folds().
+  bool fused_look(const Exec& exec, float inv_scale, const host::GradStretch& leaf, std::int64_t numel,
+                  Part& part) const;
+  bool fused_folds() const { return form_ == NormForm::chunk1024; }
   bool fused_leaves_rest() const { return form_ == NormForm::exact || form_ == NormForm::one; }
 
   /// Combines the ranks that have counted other elements: those of comm and of tp, each unless it is null. Returns N.

@@ -139,9 +139,17 @@ GradTarget ProductionOptimizer::grad_target() {
   GradTarget target{grad_->as<float>()};
   // In stage 0 on several ranks most of G arrives from others, and is looked at when it is there.
   if (!fused_ || (setup_.stage == 0 && setup_.comm->world_size() > 1)) return target;
-  target.see = [this](const Exec& exec, Span<const float> sum) {
+  target.see.look = [this](const Exec& exec, Span<const float> sum) {
     GlobalNorm::Part norm;
     const bool found_inf = global_norm_.fused_unscale(exec, steps_.inv_scale(), sum, norm);
+    sum_.add_look(found_inf, norm);
+  };
+  if (!global_norm_.fused_folds()) return target;
+  target.see.fold = [this](const Exec& exec, const host::FoldPlan& plan,
+                           Span<const host::GradStretch> operands, Span<float> sum, bool streamed) {
+    GlobalNorm::Part norm;
+    const bool found_inf =
+        global_norm_.fused_fold(exec, steps_.inv_scale(), plan, operands, sum, streamed, norm);
     sum_.add_look(found_inf, norm);
   };
   return target;
@@ -160,6 +168,12 @@ void ProductionOptimizer::unscale() {
     pieces_.sum_joined<GlobalNorm::Part>(
         setup_.exec, any_tensors,
         [&](const Exec& exec, const Piece& piece, GlobalNorm::Part& norm) {
+          if (fused_ && global_norm_.fused_folds()) {
+            const bool found =
+                global_norm_.fused_look(exec, steps_.inv_scale(), sum_.stretch(piece), piece.numel, norm);
+            if (found) sum_.set_found_inf();
+            return;
+          }
           if (fused_) {
             return sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
               if (global_norm_.fused_unscale(exec, steps_.inv_scale(), sum, norm)) sum_.set_found_inf();

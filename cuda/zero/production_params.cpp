@@ -1,7 +1,5 @@
 // How the production optimizer makes parameters from masters: casts, their random words, and the fused pass.
 
-#include <algorithm>
-
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/stream_copy.hpp"
 #include "cuda/zero/production_optimizer.hpp"
@@ -11,14 +9,9 @@ void ProductionOptimizer::update_fused() {
   host::FusedOptions options = host::fused_options(setup_.hyper);
   options.stream =
       host::streams_past_caches(master_->numel() * num_bytes(setup_.param_dtype));  // of all blocks together
-  const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& of_sum) {
-    sum_.read(exec, of_sum, [&](const Piece& piece, Span<const float> grad_sum) {
-      host::FusedOptions here = with;
-      if (here.draw)
-        here.draw->first_index += static_cast<std::uint64_t>(piece.global_begin - of_sum.global_begin);
-      host::fused_update(exec, here, steps_.scalars(piece), clip_coef_, grad_sum,
-                         state_.fused(piece, part(master_, piece)), param_store_.of(piece));
-    });
+  const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& piece) {
+    host::fused_update(exec, with, steps_.scalars(piece), clip_coef_, sum_.stretch(piece),
+                       state_.fused(piece, part(master_, piece)), param_store_.of(piece));
   };
   const auto alike = [&](const Piece& a, const Piece& b) {
     return steps_.alike(a, b) && rounded_alike(a, b);
@@ -49,11 +42,7 @@ void ProductionOptimizer::for_draws(const Piece& piece, const Body& body) const 
   const TensorPlacement& place = setup_.placement[static_cast<std::size_t>(piece.tensor)];
   if (place.row_numel == place.row_stride) return body(piece);
   for (std::int64_t begin = 0; begin < piece.numel;) {
-    Piece row = piece;
-    row.tensor_begin += begin;
-    row.global_begin += begin;
-    row.local_begin += begin;
-    row.numel = std::min(piece.numel - begin, place.row_numel - row.tensor_begin % place.row_numel);
+    const Piece row = piece.part(begin, place.row_numel - (piece.tensor_begin + begin) % place.row_numel);
     body(row);
     begin += row.numel;
   }

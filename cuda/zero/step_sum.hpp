@@ -69,6 +69,13 @@ class StepSum {
     });
   }
 
+  /// Where G of a piece of the state lies, in the type it has there.
+  host::GradStretch stretch(const Piece& piece) const {
+    if (!leaf_) return {buffer_->as<float>().data() + piece.local_begin, DType::fp32};
+    return {static_cast<const std::byte*>(leaf_->data) + piece.global_begin * num_bytes(leaf_->dtype),
+            leaf_->dtype};
+  }
+
   /// Makes sure that the buffer shows G of a piece, for taps.
   void write_out(const Exec& exec, const Piece& piece) const {
     read(exec, piece, [&](const Piece& part, Span<const float> sum) {
@@ -89,11 +96,7 @@ class StepSum {
     constexpr std::int64_t stretch_numel = 4096;  // stays in the first-level cache
     std::array<float, stretch_numel> wide;
     for (std::int64_t begin = 0; begin < piece.numel; begin += stretch_numel) {
-      Piece part = piece;
-      part.tensor_begin += begin;
-      part.global_begin += begin;
-      part.local_begin += begin;
-      part.numel = std::min(stretch_numel, piece.numel - begin);
+      const Piece part = piece.part(begin, stretch_numel);
       const auto numel = static_cast<std::size_t>(part.numel);
       const Span<float> values(wide.data(), numel);
       ops_.widen(exec, all.subspan(static_cast<std::size_t>(part.global_begin), numel), values);

@@ -19,6 +19,7 @@
 #include "cuda/host/step_scalars.hpp"
 #include "cuda/host/stream_copy.hpp"
 #include "cuda/host/update_twins.hpp"
+#include "tests/cuda/every_exec.hpp"
 
 namespace {
 
@@ -225,6 +226,45 @@ TEST_CASE("fused: the norm and found_inf of the phases, without touching the gra
       host::grad_norm_normalise(want);
       host::grad_norm_normalise(got);
       CHECK(got == want);
+    }
+  }
+}
+
+/// The gradient sum rounded to a 16-bit type, and what that is in fp32.
+template <class T, auto* narrow, auto* widen>
+void check_leaf(const Exec& exec, DType dtype, float last) {
+  State wide = start();
+  wide.grad_sum[elements - 1] = last;
+  std::vector<T> leaf(elements);
+  narrow(exec, wide.grad_sum, leaf);
+  widen(exec, leaf, wide.grad_sum);
+  const host::GradStretch stretch{leaf.data(), dtype};
+  constexpr float inv_scale = 0.3F;
+  NormLimbs want, got;
+  const bool found = host::fused_finite_and_norm(exec, inv_scale, wide.grad_sum, want);
+  CHECK(found == !(last < 100.0F));
+  CHECK(host::fused_finite_and_norm(exec, inv_scale, stretch, elements, got) == found);
+  CHECK(got == want);
+  State half = wide;
+  const StepScalars scalars = host::step_scalars({}, 3, 0, 1);
+  for (State* state : {&wide, &half}) {
+    const host::FusedState of{state->master, state->exp_avg, state->exp_avg_sq};
+    const TensorView param{state->param.data(), DType::bf16, elements};
+    if (state == &wide) host::fused_update(exec, {}, scalars, clip_coef, wide.grad_sum, of, param);
+    if (state == &half) host::fused_update(exec, {}, scalars, clip_coef, stretch, of, param);
+  }
+  CHECK(half.param == wide.param);
+  CHECK(half.master != start().master);
+  for (const auto member : {&State::master, &State::exp_avg, &State::exp_avg_sq}) {
+    CHECK(std::equal((half.*member).begin(), (half.*member).end() - 1, (wide.*member).begin()));
+  }
+}
+
+TEST_CASE("fused: a leaf in a 16-bit type is what it is in fp32") {
+  for (const Exec& exec : tests::every_exec()) {
+    for (const float last : {1.0F, std::numeric_limits<float>::infinity()}) {
+      check_leaf<bf16, host::cast_to_bf16, host::widen_bf16>(exec, DType::bf16, last);
+      check_leaf<fp16, host::cast_to_fp16, host::widen_fp16>(exec, DType::fp16, last);
     }
   }
 }

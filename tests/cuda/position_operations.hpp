@@ -130,6 +130,13 @@ inline std::vector<PositionOperation> norm_operations() {
       limb_form("grad_abs_accumulate", h::grad_abs_accumulate),
       limb_form("fused_finite_and_norm",
                 [](const Exec& e, View g, NormLimbs& l) { h::fused_finite_and_norm(e, scale, g, l); }),
+      limb_form("fused_fold_finite_and_norm",
+                [](const Exec& e, View g, NormLimbs& l) {
+                  const h::FoldPlan itself({{0, 0}});
+                  const h::GradStretch from{g.data(), DType::fp32};
+                  std::vector<float> sum(g.size());
+                  h::fused_fold_finite_and_norm(e, scale, itself, {&from, 1}, sum, true, l);
+                }),
       limb_form("fused_norm_exact",
                 [](const Exec& e, View g, NormLimbs& l) { h::fused_norm_exact(e, scale, g, l); }),
       limb_form("fused_norm_abs",

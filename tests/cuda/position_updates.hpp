@@ -112,12 +112,11 @@ inline PositionOperation streamed_row(std::string name, cuda::host::ParamKind ki
         still.step_size = 0;
         still.has_decay = 0;
         const cuda::host::GradientChain chain{.unscale = still.inv_scale, .clip_coef = 0.37F};
-        const cuda::host::UpdateBuffers buffers{.grad = c.view(0).data(),
-                                                .master = c.view(1).data(),
-                                                .exp_avg = c.view(2).data(),
-                                                .exp_avg_sq = c.view(3).data()};
+        const cuda::host::GradStretch grad{c.view(0).data(), DType::fp32};
+        const cuda::host::UpdateBuffers buffers{
+            .master = c.view(1).data(), .exp_avg = c.view(2).data(), .exp_avg_sq = c.view(3).data()};
         const cuda::host::ParamTarget target{c.views.back().data, kind, true, {9, 4, c.first}};
-        cuda::host::simd_kernels(c.exec.isa).fused_update({}, chain, still, buffers, target, c.numel());
+        cuda::host::simd_kernels(c.exec.isa).fused_update({}, chain, still, grad, buffers, target, c.numel());
       });
 }
 

@@ -50,6 +50,8 @@ void clip_value(float limit, float* values, std::int64_t numel) {
 
 extern const SimdKernels kernels;
 const SimdKernels kernels = {add,
+                             fold,
+                             fold_chunk_sums,
                              unscale,
                              any_not_finite,
                              scale,

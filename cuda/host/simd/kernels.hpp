@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "common/base/dtype.hpp"
 #include "common/base/exec.hpp"
 #include "common/contracts/step_scalars.hpp"
 
@@ -52,11 +53,38 @@ struct ParamTarget {
   Draw draw = {};       ///< stochastic_bf16
 };
 
+/// The first element of a stretch of gradient: of a node, or of a leaf in its 16-bit type.
+struct GradStretch {
+  const void* data = nullptr;
+  DType dtype = DType::fp32;  ///< fp32, bf16 or fp16
+};
+
+/// slot[to] = left + right in fp32; negative numbers are operands (-1 - index), others slots.
+struct FoldAddition {
+  std::int64_t left, right, to;
+};
+
+/// The additions of a sum in their order; the last one makes it. Without additions it is the one operand.
+struct Fold {
+  const FoldAddition* additions = nullptr;
+  std::int64_t num_additions = 0;
+  const GradStretch* operands = nullptr;
+};
+
+/// Partial sums that are alive at once: one for every level of a tree over 2^63 micro-batches, at most.
+inline constexpr int most_fold_slots = 64;
+
 /// Parts that the squares of any block of finite fp32 values can be split into without rounding (exact_sum.cpp).
 inline constexpr int most_split_levels = 13;
 
 struct SimdKernels {
   void (*add)(const float* left, const float* right, float* sum, std::int64_t numel);
+  /// sum[i] = the sum of the operands' elements begin + i. sum may be the memory of an operand, unless it is streamed:
+  /// then it is written past the caches if it starts a cache line, ordered before what the caller stores next.
+  void (*fold)(const Fold& fold, std::int64_t begin, float* sum, std::int64_t numel, bool streamed);
+  /// The same, and what unscale_chunk_sums finds of sum.
+  std::uint32_t (*fold_chunk_sums)(float inv_scale, const Fold& fold, std::int64_t begin, float* sum,
+                                   std::int64_t numel, bool streamed, double* sums);
   /// Returns non-zero if any product is not finite.
   std::uint32_t (*unscale)(float inv_scale, const float* source, float* target, std::int64_t numel);
   /// The same without a target.
@@ -68,7 +96,8 @@ struct SimdKernels {
   void (*chunk_sums)(const float* source, std::int64_t numel, double* sums);
   /// The same over source[i] * inv_scale, each product rounded to fp32; returns non-zero if one is not
   /// finite.
-  std::uint32_t (*unscale_chunk_sums)(float inv_scale, const float* source, std::int64_t numel, double* sums);
+  std::uint32_t (*unscale_chunk_sums)(float inv_scale, const GradStretch& source, std::int64_t numel,
+                                      double* sums);
   /// Largest magnitude of source[i] * factor as bits; a NaN has bits above infinity.
   std::uint32_t (*largest_magnitude)(float factor, const float* source, std::int64_t numel);
   /// The same, and the smallest that is not zero (0x7FFFFFFF if all are).
@@ -100,9 +129,10 @@ struct SimdKernels {
 
   void (*update)(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
                  const UpdateBuffers& buffers, std::int64_t numel);
-  /// The same and the cast of master, in one pass over memory.
+  /// The same and the cast of master, in one pass over memory, with the gradient of the stretch (not of the buffers).
   void (*fused_update)(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
-                       const UpdateBuffers& buffers, const ParamTarget& param, std::int64_t numel);
+                       const GradStretch& grad, const UpdateBuffers& buffers, const ParamTarget& param,
+                       std::int64_t numel);
 };
 
 /// The table of one instruction set; Isa::best is resolved. Errors: as best_isa().

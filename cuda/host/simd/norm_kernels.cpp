@@ -1,73 +1,50 @@
 // Norms (R12): chunk sums in their fixed order, and the sums of the other forms, which are exact or integer.
 
+#include "cuda/host/simd/chunk_sums.hpp"
 #include "cuda/host/simd/variant.hpp"
 
 namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 namespace {
 
-constexpr std::int64_t chunk = 1024;
-constexpr int lanes = 32;
-constexpr int line = 16;  // values of a cache line; 16 sums fit the registers of every instruction set
+/// Values that are there.
+struct Stored {
+  const float* source;
 
-/// Halving tree over the 32 lanes.
-inline double fold(double* lane) {
-  for (int width = lanes / 2; width >= 1; width /= 2) {
-    for (int l = 0; l < width; ++l) lane[l] += lane[l + width];
+  inline void values(std::int64_t i, int count, float* found) const {
+    prefetch_ahead(source + i);
+    prefetch_ahead(source + i + line);
+    for (int l = 0; l < count; ++l) found[l] = source[i + l];
   }
-  return lane[0];
-}
+};
 
-/// Asks for what is two chunks further on: the processor's own prefetching stops at every page of 4 KiB, which is a
-/// chunk. An address behind the buffer does no harm; it is an integer here because no pointer may go there.
-inline void prefetch_ahead(const float* x) {
-  __builtin_prefetch(
-      reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) + 2 * chunk * sizeof(float)));
-}
+/// The same times inv_scale.
+struct Scaled {
+  float inv_scale;
+  const float* source;
 
-/// Sums the squares of `numel` <= 1024 values into the 32 lanes of R12; `scaled` multiplies by inv_scale first.
-template <bool scaled>
-inline void square_lanes(float inv_scale, const float* source, std::int64_t numel, double* lane) {
-  const std::int64_t rows = numel / lanes;
-  for (int group = 0; group < lanes; group += line) {
-    double sum[line] = {};
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const float* x = source + row * lanes + group;
-      prefetch_ahead(x);
-#pragma omp simd
-      for (int l = 0; l < line; ++l) {
-        const float value = scaled ? x[l] * inv_scale : x[l];
-        const double square = static_cast<double>(value) * static_cast<double>(value);
-        sum[l] = sum[l] + square;
-      }
+  inline void values(std::int64_t i, int count, float* found) const {
+    prefetch_ahead(source + i);
+    prefetch_ahead(source + i + line);
+    for (int l = 0; l < count; ++l) found[l] = source[i + l] * inv_scale;
+  }
+};
+
+/// The same from a 16-bit type.
+template <DType dtype>
+struct ScaledHalf {
+  float inv_scale;
+  const std::uint16_t* source;
+
+  inline void values(std::int64_t i, int count, float* found) const {
+    prefetch_ahead(source + i);
+    if constexpr (dtype == DType::bf16) {
+      for (int l = 0; l < count; ++l) found[l] = float_of(std::uint32_t{source[i + l]} << 16) * inv_scale;
+    } else {
+      from_fp16(source + i, found, count);
+      for (int l = 0; l < count; ++l) found[l] = found[l] * inv_scale;
     }
-    for (int l = 0; l < line; ++l) lane[group + l] = sum[l];
   }
-  if (rows * lanes < numel) {
-    prefetch_ahead(source + rows * lanes);
-    if (rows * lanes + line < numel) prefetch_ahead(source + rows * lanes + line);
-  }
-  for (std::int64_t i = rows * lanes; i < numel; ++i) {
-    const float value = scaled ? source[i] * inv_scale : source[i];
-    const double square = static_cast<double>(value) * static_cast<double>(value);
-    lane[i - rows * lanes] = lane[i - rows * lanes] + square;
-  }
-}
-
-/// Returns non-zero if a chunk value is not finite. Squares of finite fp32 values cannot overflow a sum of 1024 in
-/// fp64, so that is the case exactly if one of the (scaled) values is not finite.
-template <bool scaled>
-inline std::uint32_t all_chunks(float inv_scale, const float* source, std::int64_t numel, double* sums) {
-  std::uint32_t found = 0;
-  for (std::int64_t begin = 0; begin < numel; begin += chunk) {
-    double lane[lanes];
-    square_lanes<scaled>(inv_scale, source + begin, numel - begin < chunk ? numel - begin : chunk, lane);
-    const double value = fold(lane);
-    sums[begin / chunk] = value;
-    const std::uint64_t bits = __builtin_bit_cast(std::uint64_t, value);
-    if ((bits & 0x7FF0000000000000U) == 0x7FF0000000000000U) found = 1;
-  }
-  return found;
-}
+};
 
 // Magnitudes are below 2^31, so they compare as signed integers, which the baseline has instructions for.
 inline std::int32_t magnitude(float value) { return static_cast<std::int32_t>(bits_of(value) & 0x7FFFFFFFU); }
@@ -155,11 +132,17 @@ inline void split_any(float factor, const float* source, std::int64_t numel, int
 }  // namespace
 
 void chunk_sums(const float* source, std::int64_t numel, double* sums) {
-  all_chunks<false>(1.0F, source, numel, sums);
+  all_chunks(Stored{source}, numel, sums);
 }
 
-std::uint32_t unscale_chunk_sums(float inv_scale, const float* source, std::int64_t numel, double* sums) {
-  return all_chunks<true>(inv_scale, source, numel, sums);
+std::uint32_t unscale_chunk_sums(float inv_scale, const GradStretch& source, std::int64_t numel,
+                                 double* sums) {
+  if (source.dtype == DType::fp32) {
+    return all_chunks(Scaled{inv_scale, static_cast<const float*>(source.data)}, numel, sums);
+  }
+  const auto* half = static_cast<const std::uint16_t*>(source.data);
+  if (source.dtype == DType::bf16) return all_chunks(ScaledHalf<DType::bf16>{inv_scale, half}, numel, sums);
+  return all_chunks(ScaledHalf<DType::fp16>{inv_scale, half}, numel, sums);
 }
 
 std::uint32_t largest_magnitude(float factor, const float* source, std::int64_t numel) {

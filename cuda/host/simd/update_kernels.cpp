@@ -178,12 +178,12 @@ Loop* loop_of(const UpdateForm& form, const StepScalars& scalars) {
   return decay ? sgd_ema_loop<true> : sgd_ema_loop<false>;
 }
 
-/// Buffers that are not there stay null.
+/// The state from element `begin` on. Buffers that are not there stay null.
 UpdateBuffers advance(const UpdateBuffers& at, std::int64_t begin) {
   const auto advance_pointer = [begin](float* buffer) {
     return buffer == nullptr ? nullptr : buffer + begin;
   };
-  return {at.grad + begin,
+  return {at.grad,
           advance_pointer(at.master),
           advance_pointer(at.exp_avg),
           advance_pointer(at.exp_avg_sq),
@@ -217,14 +217,18 @@ void update(const UpdateForm& form, const GradientChain& chain, const StepScalar
   loop_of(form, scalars)(chain, scalars, buffers, numel);
 }
 
-/// The cast of a block reads master while it is still in the first-level cache.
+/// A gradient in a 16-bit type is widened, and the cast reads master, while the block is in the first-level cache.
 void fused_update(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
-                  const UpdateBuffers& buffers, const ParamTarget& param, std::int64_t numel) {
+                  const GradStretch& grad, const UpdateBuffers& buffers, const ParamTarget& param,
+                  std::int64_t numel) {
   constexpr std::int64_t block = 1024;
   Loop* const loop = loop_of(form, scalars);
+  float wide[block];
   for (std::int64_t begin = 0; begin < numel; begin += block) {
     const std::int64_t count = numel - begin < block ? numel - begin : block;
-    loop(chain, scalars, advance(buffers, begin), count);
+    UpdateBuffers here = advance(buffers, begin);
+    here.grad = values_from(grad, begin, count, wide);
+    loop(chain, scalars, here, count);
     cast_block(param, begin, buffers.master + begin, count);
   }
 #if defined(__AVX512F__)

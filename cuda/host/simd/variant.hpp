@@ -19,9 +19,15 @@ namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 inline std::uint32_t bits_of(float value) { return __builtin_bit_cast(std::uint32_t, value); }
 inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
+// fold_kernels.cpp
+void fold(const Fold& fold, std::int64_t begin, float* sum, std::int64_t numel, bool streamed);
+std::uint32_t fold_chunk_sums(float inv_scale, const Fold& fold, std::int64_t begin, float* sum,
+                              std::int64_t numel, bool streamed, double* sums);
+
 // norm_kernels.cpp
 void chunk_sums(const float* source, std::int64_t numel, double* sums);
-std::uint32_t unscale_chunk_sums(float inv_scale, const float* source, std::int64_t numel, double* sums);
+std::uint32_t unscale_chunk_sums(float inv_scale, const GradStretch& source, std::int64_t numel,
+                                 double* sums);
 std::uint32_t largest_magnitude(float factor, const float* source, std::int64_t numel);
 void magnitude_range(float factor, const float* source, std::int64_t numel, std::uint32_t* smallest,
                      std::uint32_t* largest);
@@ -50,6 +56,21 @@ void to_bf16_stochastic(const Draw& draw, const float* source, std::uint16_t* ta
 void update(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
             const UpdateBuffers& buffers, std::int64_t numel);
 void fused_update(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
-                  const UpdateBuffers& buffers, const ParamTarget& param, std::int64_t numel);
+                  const GradStretch& grad, const UpdateBuffers& buffers, const ParamTarget& param,
+                  std::int64_t numel);
+
+/// The values of a stretch from element `begin` on, in fp32: where they lie, or widened into `wide`.
+inline const float* values_from(const GradStretch& grad, std::int64_t begin, std::int64_t count,
+                                float* wide) {
+  if (grad.dtype == DType::fp32) return static_cast<const float*>(grad.data) + begin;
+  const std::uint16_t* half = static_cast<const std::uint16_t*>(grad.data) + begin;
+  if (grad.dtype == DType::fp16) {
+    from_fp16(half, wide, count);
+  } else {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) wide[i] = float_of(std::uint32_t{half[i]} << 16);
+  }
+  return wide;
+}
 
 }  // namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE
