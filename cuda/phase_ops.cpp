@@ -22,7 +22,7 @@ const PhaseOps& host_ops() {
     all.widen_bf16 = host::widen_bf16;
     all.widen_fp16 = host::widen_fp16;
     all.add_nodes = host::add_nodes;
-    all.fold_nodes = host::fold_nodes;
+    all.fused_fold = host::fused_fold;
     all.unscale = host::unscale;
     all.grad_norm_accumulate = host::grad_norm_accumulate;
     all.grad_norm_exact_accumulate = host::grad_norm_exact_accumulate;

@@ -15,14 +15,14 @@
 namespace zeroproof::cuda {
 
 /// host/grad_sum.hpp
-using FoldNodesFn = void(const Exec& exec, const host::FoldPlan& plan, Span<const host::GradStretch> operands,
+using FusedFoldFn = void(const Exec& exec, const host::FoldPlan& plan, Span<const host::GradStretch> operands,
                          Span<float> sum, bool streamed);
 
 struct PhaseOps : UpdateTwins {
   WidenBf16Fn* widen_bf16;
   WidenFp16Fn* widen_fp16;
   AddNodesFn* add_nodes;
-  FoldNodesFn* fold_nodes = nullptr;  ///< null: nodes are added two at a time, with add_nodes
+  FusedFoldFn* fused_fold = nullptr;  ///< null: nodes are added two at a time, with add_nodes
   UnscaleFn* unscale;
   GradNormAccumulateFn* grad_norm_accumulate;
   GradNormExactAccumulateFn* grad_norm_exact_accumulate;

@@ -22,7 +22,7 @@ class FoldPlan {
 
   std::size_t num_nodes() const { return num_nodes_; }
 
-  /// The additions over operands, num_nodes of them, for fold_nodes. Both must outlive what is returned.
+  /// The additions over operands, num_nodes of them, for fused_fold. Both must outlive what is returned.
   Fold over(Span<const GradStretch> operands) const {
     return {additions_.data(), static_cast<std::int64_t>(additions_.size()), operands.data()};
   }

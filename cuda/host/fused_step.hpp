@@ -31,7 +31,7 @@ bool fused_finite_and_norm(const Exec& exec, float inv_scale, Span<const float> 
 bool fused_finite_and_norm(const Exec& exec, float inv_scale, const GradStretch& grad_sum, std::int64_t numel,
                            NormLimbs& limbs);
 
-/// fold_nodes (grad_sum.hpp), and the same over sum on the way. sum starts at a chunk boundary of its tensor.
+/// fused_fold (grad_sum.hpp), and the same over sum on the way. sum starts at a chunk boundary of its tensor.
 bool fused_fold_finite_and_norm(const Exec& exec, float inv_scale, const FoldPlan& plan,
                                 Span<const GradStretch> operands, Span<float> sum, bool streamed,
                                 NormLimbs& limbs);

@@ -50,9 +50,9 @@ void grad_sum(const Exec& exec, Span<const Span<const float>> leaves, Span<float
   std::copy(total.begin(), total.end(), sum.begin());
 }
 
-void fold_nodes(const Exec& exec, const FoldPlan& plan, Span<const GradStretch> operands, Span<float> sum,
+void fused_fold(const Exec& exec, const FoldPlan& plan, Span<const GradStretch> operands, Span<float> sum,
                 bool streamed) {
-  require_same_numel("fold_nodes", "nodes", plan.num_nodes(), "operands", operands.size());
+  require_same_numel("fused_fold", "nodes", plan.num_nodes(), "operands", operands.size());
   const Fold fold = plan.over(operands);
   const SimdKernels& kernels = simd_kernels(exec.isa);
   parallel_blocks(exec, numel(sum), [&](std::int64_t begin, std::int64_t end) {

@@ -14,7 +14,7 @@ GradSumFn grad_sum;
 /// Shapes   operands: num_nodes of the plan, each [numel of sum] fp32, bf16 or fp16. sum may be the memory of one of
 ///          them, unless it is streamed, that is written past the caches; nothing else overlaps.
 /// Errors   invalid_argument if the plan has another number of nodes.
-void fold_nodes(const Exec& exec, const FoldPlan& plan, Span<const GradStretch> operands, Span<float> sum,
+void fused_fold(const Exec& exec, const FoldPlan& plan, Span<const GradStretch> operands, Span<float> sum,
                 bool streamed);
 
 }  // namespace zeroproof::cuda::host

@@ -43,7 +43,7 @@ class FoldRun {
         job_(job),
         see_(see),
         streamed_(tools.streams && !in_place(job)),
-        one_pass_(tools.ops.fold_nodes != nullptr && (!see || see.fold)) {}
+        one_pass_(tools.ops.fused_fold != nullptr && (!see || see.fold)) {}
 
   /// Whether something is read again soon after it was written, so that stretches must be short.
   bool cached() const { return !one_pass_; }
@@ -53,7 +53,7 @@ class FoldRun {
     if (one_pass_) {
       const Span<const host::GradStretch> from = operands(job_.operands, stretch);
       if (see_) return see_.fold(exec, *job_.plan, from, target, streamed_);
-      return tools_.ops.fold_nodes(exec, *job_.plan, from, target, streamed_);
+      return tools_.ops.fused_fold(exec, *job_.plan, from, target, streamed_);
     }
     std::array<float, fold_numel> near;
     const Span<float> sum = streamed_ ? Span<float>(near.data(), target.size()) : target;
@@ -82,7 +82,7 @@ void ReduceTools::widen(const Exec& exec, const host::GradStretch& from, Span<fl
 void ReduceTools::fold(const Exec& exec, const host::FoldPlan& plan, Span<const NodeValues> values,
                        const Piece& block, Span<float> sum) const {
   const Span<const host::GradStretch> from = operands(values, block);
-  if (ops.fold_nodes != nullptr) return ops.fold_nodes(exec, plan, from, sum, false);
+  if (ops.fused_fold != nullptr) return ops.fused_fold(exec, plan, from, sum, false);
   plan.run([&](Span<const float> left, Span<const float> right,
                Span<float> to) { ops.add_nodes(exec, left, right, to); },
            [&](const host::GradStretch& operand, Span<float> to) { widen(exec, operand, to); }, from,

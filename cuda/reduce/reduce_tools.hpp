@@ -68,7 +68,7 @@ struct FoldJob {
 /// Sees every element of a sum once, on any thread. Stretches start at chunk boundaries of tensors.
 struct SeeSum {
   std::function<void(const Exec&, Span<const float> sum)> look = {};  ///< a stretch while it is in the cache
-  std::function<FoldNodesFn> fold = {};  ///< fold_nodes and the look in one pass; may be empty
+  std::function<FusedFoldFn> fold = {};  ///< fused_fold and the look in one pass; may be empty
 
   explicit operator bool() const { return look != nullptr; }
 };

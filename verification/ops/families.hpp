@@ -7,7 +7,7 @@ namespace zeroproof::verification {
 
 std::vector<Op> step_scalars_ops();
 std::vector<Op> grad_sum_ops();
-std::vector<Op> fold_nodes_ops();
+std::vector<Op> fused_fold_ops();
 std::vector<Op> grad_scale_ops();
 std::vector<Op> loss_scaler_ops();
 std::vector<Op> grad_norm_ops();

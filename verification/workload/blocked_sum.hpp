@@ -40,7 +40,7 @@ inline T fold_blocks(const T& s0, const T& s1, const T& s2, const T& s3, const T
 /// The same tree over 1, 2, 4 or 8 nodes. nodes: [count], overwritten; the fold ends up in nodes[0],
 /// unchanged for one node.
 template <class T>
-inline void fold_nodes(T* nodes, int count) {
+inline void fused_fold(T* nodes, int count) {
   for (int step = 1; step < count; step *= 2) {
     for (int i = 0; i < count; i += 2 * step) nodes[i] = nodes[i] + nodes[i + step];
   }
@@ -72,7 +72,7 @@ inline Real partial_sum(const BlockRange& range, const Term& term) {
   for (int b = 0; b < range.count; ++b) {
     for (std::int64_t i = range.local_begin(b); i < range.local_begin(b + 1); ++i) sums[b] += term(i);
   }
-  fold_nodes(sums, range.count);
+  fused_fold(sums, range.count);
   return sums[0];
 }
 

@@ -38,7 +38,7 @@ void token_embedding_backward(const BlockRange& rows, Span<const std::uint8_t> t
         while (i >= rows.local_begin(b + 1)) ++b;
         sums[b] += dx(i, j);
       }
-      fold_nodes(sums, rows.count);
+      fused_fold(sums, rows.count);
       put(sums[0], adds, d_embedding(token, j));
     }
   }

@@ -31,7 +31,7 @@ void column_sums_of(const BlockRange& rows, std::int64_t columns, Real* totals, 
       for (std::int64_t j = 0; j < count; ++j) sums[j][b] = sum[j];
     }
     for (std::int64_t j = 0; j < count; ++j) {
-      fold_nodes(sums[j], rows.count);
+      fused_fold(sums[j], rows.count);
       totals[first + j] = sums[j][0];
     }
   }

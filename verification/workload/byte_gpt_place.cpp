@@ -36,7 +36,7 @@ double fold_over_group(Communicator* group, double partial) {
     recv.push_back(std::as_writable_bytes(Span<double>(&nodes[s], 1)));
   }
   group->all_gather(std::as_bytes(Span<const double>(&partial, 1)), recv);
-  fold_nodes(nodes, group->world_size());
+  fused_fold(nodes, group->world_size());
   return nodes[0];
 }
 
@@ -100,7 +100,7 @@ Matrix<Real> fold_rows(Communicator* group, const BlockRange& rows, Matrix<Real>
     for (int s = 0; s < size; ++s) {
       nodes[s] = s == mine ? own.data[i] : received[static_cast<std::size_t>(s * numel + i)];
     }
-    fold_nodes(nodes, size);
+    fused_fold(nodes, size);
     own.data[i] = nodes[0];
   }
   return own;

@@ -52,7 +52,7 @@ __attribute__((always_inline)) inline void multiply_tile(const Matrix<const Real
       for (int v = 0; v < vectors; ++v) sums[b][r][v] = sum[r][v];
     }
   }
-  // fold_nodes() written out for vectors: their ABI in calls differs between instruction sets.
+  // fused_fold() written out for vectors: their ABI in calls differs between instruction sets.
   for (int step = 1; step < range.count; step *= 2) {
     for (int b = 0; b < range.count; b += 2 * step) {
       for (int r = 0; r < rows; ++r) {

@@ -99,7 +99,7 @@ TEST_CASE("a partial sum is the fold of its blocks, and partial sums fold to the
             part, [&](std::int64_t i) { return terms[static_cast<std::size_t>(part.begin() + i)]; });
         CHECK(same(nodes[rank], literal_part(n, part.first, part.count, terms)));
       }
-      fold_nodes(nodes, size);
+      fused_fold(nodes, size);
       const float whole =
           blocked_sum<float>(n, [&](std::int64_t i) { return terms[static_cast<std::size_t>(i)]; });
       CHECK(same(nodes[0], whole));

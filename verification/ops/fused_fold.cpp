@@ -81,7 +81,7 @@ cuda::host::FoldPlan plan_of(const Way& way) {
 }
 
 void host_sum(OpCall& call) {
-  cuda::host::fold_nodes(call.exec, plan_of(way_of(call)), operands(call), call.get<float>(sum_operand),
+  cuda::host::fused_fold(call.exec, plan_of(way_of(call)), operands(call), call.get<float>(sum_operand),
                          way_of(call).streamed);
 }
 
@@ -127,8 +127,8 @@ Op fold_op(const char* name, OpFunction reference, OpFunction host) {
 
 }  // namespace
 
-std::vector<Op> fold_nodes_ops() {
-  std::vector<Op> ops = {fold_op("fold_nodes", reference_sum, host_sum),
+std::vector<Op> fused_fold_ops() {
+  std::vector<Op> ops = {fold_op("fused_fold", reference_sum, host_sum),
                          fold_op("fused_fold_finite_and_norm", reference_sum_and_look, host_sum_and_look)};
   ops.back().operands.push_back(fixed(output("found_inf_plus_1", DType::u32), 1));
   ops.back().operands.push_back(fixed(output("limbs", DType::u64), limb_words));
