@@ -67,6 +67,7 @@ Json axis_value(const SweepAxis& axis) {
     const SweepPoint& point = axis.points[i];
     Json value = case_value(point.what);
     value["x"] = point.x;
+    value["best_s"] = std::ranges::min(point.seconds);
     value["median_s"] = median_of(point.seconds);
     value["samples_s"] = point.seconds;
     value["fit_s"] = axis.fit.at(point.x);

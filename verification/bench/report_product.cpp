@@ -24,11 +24,12 @@ std::string product_line(const ProductResult& one) {
 
 std::string axis_table(const SweepAxis& axis) {
   std::string text = fmt::format("{}: {}\n", axis.name, axis.fixed);
-  text += fmt::format("  {:>13} {:>11} {:>11} {:>9}\n", axis.name, "ms, median", "line", "residual");
+  text += fmt::format("  {:>13} {:>11} {:>11} {:>9}\n", axis.name, "ms, best", "line", "residual");
   for (std::size_t i = 0; i < axis.points.size(); ++i) {
     const SweepPoint& point = axis.points[i];
     text += fmt::format("  {:>13.0f} {:>11.3f} {:>11.3f} {:>+8.1f} %\n", point.x,
-                        1e3 * median_of(point.seconds), 1e3 * axis.fit.at(point.x), 100 * axis.residuals[i]);
+                        1e3 * std::ranges::min(point.seconds), 1e3 * axis.fit.at(point.x),
+                        100 * axis.residuals[i]);
   }
   return text + fmt::format("  line {:.3f} ms + {:.4g} ns each; worst residual {:.1f} %\n\n",
                             1e3 * axis.fit.intercept, 1e9 * axis.fit.slope, 100 * axis.worst_residual());

@@ -44,7 +44,7 @@ void run_axis(SweepAxis& axis, int passes, WorkerTeam& team, std::vector<Check>&
   std::vector<double> x, y;
   for (const SweepPoint& point : axis.points) {
     x.push_back(point.x);
-    y.push_back(median_of(point.seconds));
+    y.push_back(std::ranges::min(point.seconds));
   }
   axis.fit = fit_line(x, y);
   axis.residuals = residuals(axis.fit, x, y);
@@ -71,10 +71,9 @@ std::vector<SweepAxis> sweep_axes(std::int64_t numel, std::int64_t bucket_numel,
     what.tensors = count;
     tensors.points.push_back({what, static_cast<double>(count)});
   }
-  SweepAxis leaves{"micro-batches", "1 tensor, " + std::to_string(quarter) + " parameters", {}};
+  SweepAxis leaves{"micro-batches", "1 tensor, " + std::to_string(numel) + " parameters", {}};
   for (const std::int64_t count : {1, 2, 4, 8, 16, 32, 64}) {
     ProductCase what = base;
-    what.numel = quarter;
     what.micro_batches = count;
     leaves.points.push_back({what, static_cast<double>(count)});
   }

@@ -37,8 +37,8 @@ struct Sweep {
 std::vector<SweepAxis> sweep_axes(std::int64_t numel, std::int64_t bucket_numel, int threads);
 
 /// Goes through all points of an axis `passes` times, in another order each time; every time an optimizer is made,
-/// takes two steps that are not kept and three that are. The fit takes the median of a point. In the first pass the
-/// bits are compared with the contract's.
+/// takes two steps that are not kept and three that are. The fit takes the least of a point: what else the machine does
+/// only adds to it. In the first pass the bits are compared with the contract's.
 /// Errors: as require_possible.
 Sweep run_sweep(std::vector<SweepAxis> axes, int passes, WorkerTeam& team);
 
