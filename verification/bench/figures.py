@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """figures.py FOLDER     the figures of the benchmark records in a folder, as the documents quote them.
 
-FOLDER/*product*.json.gz are records of zeroproof-bench, FOLDER/*ranks*.json.gz of zeroproof-bench-ranks. Ratios are taken
-within rounds: median [least-most]. Nothing is measured here.
+FOLDER/*product*.json.gz are records of zeroproof-bench, *sweep* of its --sweep, *ranks* of zeroproof-bench-ranks and
+*peers* of peers.py. Ratios are taken within rounds: median [least-most]. Nothing is measured here.
 """
 
 import gzip
@@ -47,17 +47,43 @@ def ranks(record):
     return lines
 
 
+def sweep(record):
+    lines = ["straight lines through steps of one rank, least of each point"]
+    for axis in record["sweep"]:
+        points = [point["x"] for point in axis["points"]]
+        lines.append(f"  {axis['axis']:<14}{min(points):>10,.0f} to {max(points):>11,.0f}   "
+                     f"worst residual {100 * axis['worst_residual']:4.1f} %")
+    return lines
+
+
+def peers(record):
+    lines = []
+    for group in record["groups"]:
+        rows = {name: [statistics.median(one) for one in samples] for name, samples in group["rows"].items()}
+        local = "ours" in rows
+        lines.append(f"{group['title']}: time / ours" + ("" if local else ", one copy"))
+        for name, samples in rows.items():
+            if name.startswith("ours"):
+                continue
+            pages = ", 2 MiB pages" if local and "2 MiB" in name else ""
+            ours = rows["ours" + pages if local else "ours: product, one copy"]
+            found = spread([theirs / own for theirs, own in zip(samples, ours)])
+            lines.append(f"  {name:<46}{1e3 * min(map(min, group['rows'][name])):8.1f} ms  {found}")
+    return lines
+
+
+KINDS = {"product": product, "sweep": sweep, "ranks": ranks, "peers": peers}
+
+
 def main():
     if len(sys.argv) != 2 or sys.argv[1] in ("-h", "--help"):
         print(__doc__.strip())
         return 0 if len(sys.argv) == 2 else 2
     folder = pathlib.Path(sys.argv[1])
-    records = sorted(folder.glob("*product*.json.gz")), sorted(folder.glob("*ranks*.json.gz"))
-    if not any(records):
+    blocks = [show(load(path)) for kind, show in KINDS.items() for path in sorted(folder.glob(f"*{kind}*.json.gz"))]
+    if not blocks:
         sys.exit(f"figures.py: {folder} has no records (there is nothing to show); give a folder of verification/records")
-    for paths, show in zip(records, (product, ranks)):
-        for path in paths:
-            print("\n".join(show(load(path))), end="\n\n" if path != (records[1] or records[0])[-1] else "\n")
+    print("\n\n".join("\n".join(block) for block in blocks))
     return 0
 
 
