@@ -8,10 +8,16 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-/// Every tensor in a call of its own: the loops are those for devices, the twins those of the host.
+/// Every tensor in a call of its own, and two nodes at a time: loops and table are those for devices, the twins those
+/// of the host.
 MakeOptimizer one_by_one(bool fused) {
+  static const cuda::PhaseOps ops = [] {
+    cuda::PhaseOps all = cuda::host_ops();
+    all.fused_fold = nullptr;
+    return all;
+  }();
   return [fused](const OptimizerSetup& setup) {
-    return std::make_unique<cuda::ProductionOptimizer>(setup, Space::device, fused, cuda::host_ops());
+    return std::make_unique<cuda::ProductionOptimizer>(setup, Space::device, fused, ops);
   };
 }
 
@@ -82,6 +88,31 @@ TEST_CASE("joined: draws of tensors whose scalars are the same in different step
   world.setup.param_rounding = ParamRounding::stochastic;
   world.setup.hyper.bias_correction = false;
   check_joined(world);
+}
+
+TEST_CASE("joined: leaves of every type, odd numbers of them, added two at a time and in one pass") {
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+    for (const int ranks : {1, 2}) {
+      for (const std::int64_t micro_batches : {1, 7, 13}) {
+        World world = joined_world({1, ranks});
+        world.setup.stage = ranks == 1 ? 0 : 2;
+        world.setup.micro_batches = micro_batches;
+        world.setup.grad_dtype = dtype;
+        check_joined(world);
+      }
+    }
+  }
+}
+
+TEST_CASE("joined: sums so large that they are written past the caches") {
+  for (const NormForm norm : {NormForm::chunk1024, NormForm::exact}) {
+    World world = production_world({1, 1}, 3);
+    world.tensors = {{{"large", {4100, 1024}}, {"odd", {1030}}, {"last", {77, 1000}}}};
+    world.steps = 1;
+    world.setup.hyper.norm = norm;
+    world.setup.grad_dtype = DType::bf16;
+    check_joined(world);
+  }
 }
 
 TEST_CASE("joined: every form of the norm, and an overflow") {
