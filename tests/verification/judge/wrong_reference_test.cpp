@@ -118,6 +118,31 @@ TEST_CASE("judge: a reference that alone is wrong differs from its candidate") {
   CHECK(says(judged, "differs from the reference"));
 }
 
+TEST_CASE("judge: in lock-step a difference ends where it began") {
+  TinyTraining run(DType::bf16);
+  for (const Place& place : always) {
+    CAPTURE(name(place.phase));
+    CAPTURE(name(place.id));
+    bool done = false;
+    const Tamper once = [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
+      if (done || now != place.phase) return;
+      flip(o, place.phase, place.id);
+      done = true;
+    };
+    const Judged judged =
+        judge_case(run, run.spec(1, 1), 2, tampered(host_optimizer(), once), reference_optimizer());
+    REQUIRE(judged.first);
+    CHECK(judged.first->phase == place.phase);
+    CHECK(judged.first->buffer == name(place.id));
+    for (const PhaseTally& tally : judged.tallies) {
+      if (tally.phase == place.phase && tally.buffer == place.id) continue;
+      CAPTURE(name(tally.phase));
+      CAPTURE(name(tally.buffer));
+      CHECK(tally.differing == 0);
+    }
+  }
+}
+
 #if defined(ZP_HAVE_MPI)
 TEST_CASE("judge: an MPI job that trained from another seed fails, although its sides agree") {
   const TemporaryFolder folder;
