@@ -116,6 +116,10 @@ int run_documents(bool nightly) {
         continue;
       }
       if ((block.kind != "console" && block.kind != "sh") || block.nightly != nightly) continue;
+      if (!block.needs.empty() && checkout.run("command -v " + block.needs).first != 0) {
+        MESSAGE("not run: " << place_of(document, block.line) << ": there is no " << block.needs << " here");
+        continue;
+      }
       for (const ConsoleStep& step : steps_of(block)) {
         const std::string place = place_of(document, step.line) + ": " + step.command;
         CAPTURE(place);

@@ -51,10 +51,11 @@ Document read_document(const std::filesystem::path& path) {
       document.blocks.push_back({line.substr(3),
                                  reason_of("not run", before),
                                  !reason_of("nightly", before).empty(),
+                                 reason_of("needs", before),
                                  number + 1,
                                  {}});
     } else if (line.starts_with("    ") && (indented || blank(before)) && !blank(line)) {
-      if (!indented) document.blocks.push_back({"indented", "", false, number, {}});
+      if (!indented) document.blocks.push_back({"indented", "", false, "", number, {}});
       indented = true;
       document.blocks.back().lines.push_back(line.substr(4));
     } else {
