@@ -30,6 +30,26 @@ function(zp_precompile name)
   endif()
 endfunction()
 
+# Small sources of the same headers are read together; who changes one of them all day builds with -DZP_UNITY=OFF.
+option(ZP_UNITY "Compile the sources of a room together" ON)
+
+# zp_read_together(<target> ROOMS <folder>... [ALONE <regex>]): the sources of each of these folders, below the current
+# one, are one compile, but for those that the expression matches.
+function(zp_read_together name)
+  cmake_parse_arguments(arg "" "ALONE" "ROOMS" ${ARGN})
+  if(NOT ZP_UNITY)
+    return()
+  endif()
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  foreach(room IN LISTS arg_ROOMS)
+    file(GLOB sources CONFIGURE_DEPENDS ${room}/*.cpp)
+    if(arg_ALONE)
+      list(FILTER sources EXCLUDE REGEX "${arg_ALONE}")
+    endif()
+    set_source_files_properties(${sources} PROPERTIES UNITY_GROUP ${room})
+  endforeach()
+endfunction()
+
 # zp_not_by_default(<target>...): built with the target `everything`, or when asked for by name.
 function(zp_not_by_default)
   foreach(target IN LISTS ARGN)

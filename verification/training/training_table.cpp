@@ -40,7 +40,7 @@ void add_training(std::string& out, const TrainingTrace& trace) {
   }
 }
 
-void add_phases(std::string& out, const TrainingCases& cases, const Paint& paint) {
+void add_phase_rows(std::string& out, const TrainingCases& cases, const Paint& paint) {
   std::map<std::pair<Phase, BufferId>, std::array<PhaseTally, 2>> rows;
   for (const auto& [spec, result] : cases) {
     for (const PhaseTally& tally : result->training->tallies) {
@@ -96,7 +96,7 @@ std::string training_table(const RunReport& report, bool colour) {
   if (cases.empty()) return {};
   std::string out;
   for (const TrainingTrace& trace : report.traces) add_training(out, trace);
-  add_phases(out, cases, paint);
+  add_phase_rows(out, cases, paint);
   add_cases(out, cases, paint);
   return out;
 }
