@@ -196,6 +196,29 @@ TEST_CASE("flat layout: empty tensors in a row at both ends and in the middle") 
   CHECK(layout.tensors()[9].begin == 4096);
 }
 
+TEST_CASE("flat layout: a piece read in parts, whatever their size, names every element as the piece does") {
+  const FlatLayout layout({{"a", {3}}, {"b", {7, 300}}});
+  // [1024 + 90, 1024 + 1130): what the shard buffer has from its element 5 on, after 5 elements of "a".
+  const std::vector<Piece> pieces = layout.pieces({{0, 3}, {3, 5}, {1114, 2154}});
+  const Piece& piece = pieces.back();
+  REQUIRE(piece.numel == 1040);
+  for (const std::int64_t most : {1, 7, 1024, 1039, 1040, 5000}) {
+    CAPTURE(most);
+    std::int64_t read = 0;
+    while (read < piece.numel) {
+      const Piece part = piece.part(read, most);
+      CAPTURE(read);
+      CHECK(part.tensor == 1);
+      CHECK(part.tensor_begin == 90 + read);
+      CHECK(part.global_begin == 1114 + read);
+      CHECK(part.local_begin == 5 + read);
+      REQUIRE(part.numel == (most < 1040 - read ? most : 1040 - read));
+      read += part.numel;
+    }
+    CHECK(read == 1040);
+  }
+}
+
 TEST_CASE("flat layout: nothing at all") {
   for (const std::vector<ParamSpec>& params :
        {std::vector<ParamSpec>{}, {{"a", {0}}}, {{"a", {0}}, {"b", {0}}}}) {
