@@ -48,7 +48,7 @@ def ranks(record):
 
 
 def sweep(record):
-    lines = ["straight lines through steps of one rank, least of each point"]
+    lines = ["straight lines through steps"]
     for axis in record["sweep"]:
         points = [point["x"] for point in axis["points"]]
         lines.append(f"  {axis['axis']:<14}{min(points):>10,.0f} to {max(points):>11,.0f}   "

@@ -40,7 +40,8 @@ Json spread_value(const std::vector<double>& ratios) {
 Json case_value(const ProductCase& what) {
   return {
       {"micro_batches", what.micro_batches}, {"tensors", what.tensors}, {"stage", what.stage},
-      {"grad_dtype", name(what.grad_dtype)}, {"numel", what.numel},     {"bucket_numel", what.bucket_numel}};
+      {"grad_dtype", name(what.grad_dtype)}, {"numel", what.numel},     {"bucket_numel", what.bucket_numel},
+      {"ranks", what.ranks}};
 }
 
 Json product_value(const ProductResult& one) {
@@ -70,6 +71,8 @@ Json axis_value(const SweepAxis& axis) {
     value["best_s"] = std::ranges::min(point.seconds);
     value["median_s"] = median_of(point.seconds);
     value["samples_s"] = point.seconds;
+    value["probe_samples_s"] = point.probe_seconds;
+    value["settled_s"] = point.settled;
     value["fit_s"] = axis.fit.at(point.x);
     value["residual"] = axis.residuals[i];
     points.push_back(std::move(value));

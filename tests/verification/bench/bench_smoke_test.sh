@@ -44,11 +44,11 @@ printf 'ok: one product row, saved\n'
 
 "$bench" --sweep --numel 8192 --rounds 1 --json "$folder/record.json" >"$folder/table" ||
   fail "exit $? of a sweep: $(cat "$folder/table")"
-for axis in parameters tensors micro-batches buckets; do
+for axis in parameters tensors micro-batches buckets ranks; do
   grep -q "^$axis: " "$folder/table" || fail "no axis $axis"
 done
-grep -q '^same  product = contract along a sweep (4)' "$folder/table" || fail "the sweep was not compared"
-[ "$(grep -c '"worst_residual"' "$folder/record.json")" -eq 4 ] || fail "the record has not four axes"
+grep -q '^same  product = contract along a sweep (5)' "$folder/table" || fail "the sweep was not compared"
+[ "$(grep -c '"worst_residual"' "$folder/record.json")" -eq 5 ] || fail "the record has not five axes"
 printf 'ok: a sweep\n'
 
 # refused FLAGS: exit 2, and one sentence that names the problem.

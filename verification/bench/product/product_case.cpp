@@ -18,7 +18,8 @@ std::int64_t padded(const ProductCase& what) {
 std::string ProductCase::text() const {
   return "M = " + std::to_string(micro_batches) + ", " + std::to_string(tensors) +
          (tensors == 1 ? " tensor" : " tensors") + ", stage " + std::to_string(stage) + ", " +
-         std::string(name(grad_dtype)) + " gradients";
+         std::string(name(grad_dtype)) + " gradients" +
+         (ranks == 1 ? "" : ", " + std::to_string(ranks) + " ranks");
 }
 
 FlatLayout layout_of(const ProductCase& what) {
@@ -34,7 +35,8 @@ FlatLayout layout_of(const ProductCase& what) {
 double needed_bytes(const ProductCase& what) {
   const auto leaf = static_cast<double>(what.num_leaves() * num_bytes(what.grad_dtype));
   const double nodes = 4.0 * (2 + std::bit_width(static_cast<std::uint64_t>(what.micro_batches)));
-  const double product = 4 + 12 + 2 + 2 + nodes;  // gradient, state, parameters of the shard and whole
+  // The shards of all ranks are one state; nodes and whole parameters each of them has.
+  const double product = 4 + 12 + 2 + what.ranks * (2 + nodes);
   const double twins = 12 + 2 + 4, wanted = 12 + 2 + 4;
   return static_cast<double>(padded(what)) * (leaf + product + twins + wanted);
 }

@@ -10,7 +10,7 @@
 
 namespace zeroproof::verification::bench {
 
-/// One rank, AdamW, a norm of 1 that clips, chunk1024, finite check, bf16 parameters.
+/// AdamW, a norm of 1 that clips, chunk1024, finite check, bf16 parameters.
 struct ProductCase {
   std::int64_t micro_batches = 1;
   std::int64_t tensors = 1;
@@ -18,7 +18,8 @@ struct ProductCase {
   DType grad_dtype = DType::fp32;  ///< fp32 or bf16
   std::int64_t numel = std::int64_t{1} << 24;
   std::int64_t bucket_numel = std::int64_t{1} << 18;  ///< a multiple of layout_alignment
-  int threads = 1;
+  int threads = 1;                                    ///< of each rank
+  int ranks = 1;                                      ///< threads of one process
 
   /// Different leaves: more micro-batches begin again with the first. No power of two, so that no two nodes of the tree
   /// are equal.

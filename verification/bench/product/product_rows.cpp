@@ -3,6 +3,7 @@
 #include <memory>
 #include <tuple>
 
+#include "common/comm/self.hpp"
 #include "cuda/host/isa.hpp"
 #include "verification/bench/measure/rounds.hpp"
 #include "verification/bench/product/product_step.hpp"
@@ -79,7 +80,8 @@ ProductResult measure_product(const ProductCase& what, int rounds, WorkerTeam& t
   const FlatLayout layout = layout_of(what);
   Leaves leaves(what, layout.padded_numel());
   TwinStep twins(what, layout.padded_numel(), leaves, team);
-  ProductStep product(what, layout, leaves, twins.first_state());
+  const std::unique_ptr<Communicator> self = make_self_communicator();
+  ProductStep product(what, layout, leaves, twins.first_state(), *self);
   product.step();  // besides the round that is not kept, so that what is kept comes after the second step
   twins.step();
   std::vector<Row> rows = make_rows(what, product, twins);

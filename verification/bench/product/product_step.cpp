@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstring>
 
-#include "common/comm/self.hpp"
 #include "verification/bench/measure/values.hpp"
 
 namespace zeroproof::verification::bench {
@@ -44,13 +43,11 @@ const void* wanted_values(const ContractResult& wanted, BufferId id) {
 }  // namespace
 
 ProductStep::ProductStep(const ProductCase& what, const FlatLayout& layout, Leaves& leaves,
-                         const FullState& first)
+                         const FullState& first, Communicator& comm)
     : layout_(layout),
       leaves_(leaves),
-      comm_(make_self_communicator()),
-      shards_(layout.padded_numel(), 1, what.bucket_numel),
-      optimizer_(
-          cuda::make_distributed_optimizer(setup_of(what, layout, shards_, *comm_), Space::host, true)) {
+      shards_(layout.padded_numel(), comm.world_size(), what.bucket_numel),
+      optimizer_(cuda::make_distributed_optimizer(setup_of(what, layout, shards_, comm), Space::host, true)) {
   optimizer_->load_state(first);
 }
 

@@ -10,11 +10,14 @@
 
 namespace zeroproof::verification::bench {
 
-/// The step as a program that links the library has it: make_distributed_optimizer, fused, one rank, host.
+/// The step as a program that links the library has it: make_distributed_optimizer, fused, host.
 class ProductStep {
  public:
-  /// layout, leaves and first outlive this; first is read here only.
-  ProductStep(const ProductCase& what, const FlatLayout& layout, Leaves& leaves, const FullState& first);
+  /// One rank of comm, which has what.ranks of them. Collective. comm, layout and leaves outlive this; first is read
+  /// here
+  /// only.
+  ProductStep(const ProductCase& what, const FlatLayout& layout, Leaves& leaves, const FullState& first,
+              Communicator& comm);
 
   /// What DistributedOptimizer::step() does, with a clock around Phase::reduce.
   void step();
@@ -23,7 +26,7 @@ class ProductStep {
   /// Of every step so far.
   const std::vector<double>& reduce_seconds() const { return reduce_seconds_; }
 
-  /// Whether master, moments and parameters have the bits of the contract, padding left out.
+  /// Whether master, moments and parameters of this rank have the bits of the contract, padding left out.
   bool as_contract(const ContractResult& wanted) const;
 
   /// Whether one more step, with an infinite gradient, is skipped and leaves these bits alone.
@@ -32,7 +35,6 @@ class ProductStep {
  private:
   const FlatLayout& layout_;
   Leaves& leaves_;
-  std::unique_ptr<Communicator> comm_;
   ShardMap shards_;
   std::unique_ptr<DistributedOptimizer> optimizer_;
   std::int64_t steps_ = 0;

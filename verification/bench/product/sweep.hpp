@@ -13,8 +13,13 @@ namespace zeroproof::verification::bench {
 
 struct SweepPoint {
   ProductCase what;
-  double x = 0;  ///< parameters, tensors, micro-batches or buckets
-  std::vector<double> seconds = {};
+  double x = 0;  ///< parameters, tensors, micro-batches, buckets or ranks
+  std::vector<double> seconds = {};        ///< of each step
+  std::vector<double> probe_seconds = {};  ///< of the memory probe around it
+  double settled = 0;                      ///< seconds of a step while memory has its usual speed
+
+  /// Takes the median of step / probe, at a probe of `usual_probe` seconds.
+  double settle(double usual_probe);
 };
 
 struct SweepAxis {
@@ -37,8 +42,8 @@ struct Sweep {
 std::vector<SweepAxis> sweep_axes(std::int64_t numel, std::int64_t bucket_numel, int threads);
 
 /// Goes through all points of an axis `passes` times, in another order each time; every time an optimizer is made,
-/// takes two steps that are not kept and three that are. The fit takes the least of a point: what else the machine does
-/// only adds to it. In the first pass the bits are compared with the contract's.
+/// takes two steps that are not kept and five that are, between two looks at the speed of memory: what else a machine does
+/// lasts from milliseconds to minutes, and moves both. In the first pass the bits are compared with the contract's.
 /// Errors: as require_possible.
 Sweep run_sweep(std::vector<SweepAxis> axes, int passes, WorkerTeam& team);
 
