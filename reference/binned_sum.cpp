@@ -28,7 +28,7 @@ void raise(const Element& x, int t) {
   x.top = static_cast<std::uint8_t>(t);
 }
 
-void deposit(const Element& x, float leaf) {
+void deposit_leaf(const Element& x, float leaf) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(leaf);
   const int e = static_cast<int>(bits >> 23 & 0xFFU);
   const std::uint32_t fraction = bits & 0x7FFFFFU;
@@ -88,7 +88,7 @@ void check_fields(const char* operation, std::size_t numel, const BinnedSum& sum
 
 void binned_deposit(const Exec&, Span<const float> leaf, const BinnedSum& sum) {
   check_fields("binned_deposit", leaf.size(), sum);
-  for (std::size_t i = 0; i < leaf.size(); ++i) deposit(element(sum, i), leaf[i]);
+  for (std::size_t i = 0; i < leaf.size(); ++i) deposit_leaf(element(sum, i), leaf[i]);
 }
 
 void binned_merge(const Exec&, const BinnedSum& from, const BinnedSum& into) {

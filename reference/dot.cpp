@@ -6,44 +6,14 @@
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
 #include "reference/grad_norm.hpp"
+#include "reference/limb_deposit.hpp"
 
 namespace zeroproof::reference {
 namespace {
 
-constexpr int lowest_weight = -352;  // limb 0 counts units of 2^-352
-constexpr std::uint64_t digit_mask = 0xFFFFFFFFU;
-
-/// Adds a finite magnitude above 0, which is the integer `unit` times 2^(q - 352), as three 32-bit digits
-/// [LBFGS:dot].
-void deposit(double magnitude, NormLimbs& limbs) {
-  // The smallest product is 2^-298, a normal fp64, and all lie below 2^256: q is in 2 .. 555 [LBFGS:range].
-  int exponent = 0;
-  const double fraction = std::frexp(magnitude, &exponent);  // in [1/2, 1)
-  const std::uint64_t unit = static_cast<std::uint64_t>(std::ldexp(fraction, 53));
-  const int q = exponent - 53 - lowest_weight;
-  const int shift = q % 32;
-
-  // unit << shift has up to 84 bits, so its two halves are shifted apart.
-  const std::uint64_t low = (unit & digit_mask) << shift;
-  const std::uint64_t high = ((unit >> 32) << shift) + (low >> 32);
-  const std::size_t first = static_cast<std::size_t>(q / 32);
-  limbs.limbs[first] += low & digit_mask;
-  limbs.limbs[first + 1] += high & digit_mask;
-  limbs.limbs[first + 2] += high >> 32;
-}
-
 void deposit_product(double product, DotLimbs& limbs) {
-  if (std::isnan(product)) {
-    limbs.positive.nan_count += 1;
-    return;
-  }
-  if (product == 0) return;
-  NormLimbs& side = product > 0 ? limbs.positive : limbs.negative;
-  if (std::isinf(product)) {
-    side.inf_count += 1;
-    return;
-  }
-  deposit(std::fabs(product), side);
+  deposit(std::fabs(product),
+          product < 0 ? limbs.negative : limbs.positive);  // NaN counts with the positive ones
 }
 
 /// True if the integer of normalised a is at least that of normalised b: the highest limb that differs

@@ -8,14 +8,13 @@
 #include "common/base/error.hpp"
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
+#include "reference/limb_deposit.hpp"
 
 namespace zeroproof::reference {
 namespace {
 
 constexpr int num_lanes = 32;
 constexpr int num_limbs = 21;
-constexpr int lowest_weight = -352;  // limb 0 counts units of 2^-352
-constexpr std::uint64_t digit_mask = 0xFFFFFFFFU;
 constexpr std::uint32_t magnitude_mask = 0x7FFFFFFFU;
 constexpr std::uint32_t infinity_bits = 0x7F800000U;
 
@@ -34,36 +33,6 @@ double chunk_sum(ConstArray grad) {
   }
   for (int w = num_lanes / 2; w >= 1; w /= 2) a.head(w) = a.head(w) + a.segment(w, w);
   return a[0];
-}
-
-/// Adds a value >= 0, which is m * 2^(e - 1075), exactly: m shifted to the grid of the limbs and cut into
-/// three 32-bit digits [Norm:limbs].
-void deposit(double sum, NormLimbs& limbs) {
-  if (std::isnan(sum)) {
-    limbs.nan_count += 1;
-    return;
-  }
-  if (std::isinf(sum)) {
-    limbs.inf_count += 1;
-    return;
-  }
-  if (sum == 0) return;
-
-  // Nothing here has a sign, and the smallest square, 2^-298, is a normal fp64; q lies in 2 .. 565
-  // [Norm:range].
-  const std::uint64_t bits = std::bit_cast<std::uint64_t>(sum);
-  const int e = static_cast<int>(bits >> 52);
-  const std::uint64_t m = (bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
-  const int q = e - 1075 - lowest_weight;
-  const int shift = q % 32;
-
-  // m << shift has up to 84 bits, so the low 32 and the high 21 bits of m are shifted apart.
-  const std::uint64_t low = (m & digit_mask) << shift;
-  const std::uint64_t high = ((m >> 32) << shift) + (low >> 32);
-  const std::size_t first = static_cast<std::size_t>(q / 32);
-  limbs.limbs[first] += low & digit_mask;
-  limbs.limbs[first + 1] += high & digit_mask;
-  limbs.limbs[first + 2] += high >> 32;
 }
 
 /// Deposits term(x) for every element. Limbs take 2^32 - 1 deposits between two normalisations; a block has

@@ -34,7 +34,7 @@ endfunction()
 option(ZP_UNITY "Compile the sources of a room together" ON)
 
 # zp_read_together(<target> ROOMS <folder>... [ALONE <regex>]): the sources of each of these folders, below the current
-# one, are one compile, but for those that the expression matches.
+# one (`.` is that one itself), are one compile, but for those that the expression matches.
 function(zp_read_together name)
   cmake_parse_arguments(arg "" "ALONE" "ROOMS" ${ARGN})
   if(NOT ZP_UNITY)
@@ -46,7 +46,8 @@ function(zp_read_together name)
     if(arg_ALONE)
       list(FILTER sources EXCLUDE REGEX "${arg_ALONE}")
     endif()
-    set_source_files_properties(${sources} PROPERTIES UNITY_GROUP ${room})
+    string(REPLACE "." "top" group ${room})
+    set_source_files_properties(${sources} PROPERTIES UNITY_GROUP ${group})
   endforeach()
 endfunction()
 

@@ -28,16 +28,16 @@ int narrow_count(std::size_t count) {
   return static_cast<int>(count);
 }
 
-struct Transfer {
-  MPI_Request request = MPI_REQUEST_NULL;
-  MpiTransport::Kind kind = MpiTransport::Kind::control;
-  int peer = 0;
-  int send_bytes = -1;  // -1: a receive
-};
-
 }  // namespace
 
 struct MpiTransport::Requests {
+  struct Transfer {
+    MPI_Request request = MPI_REQUEST_NULL;
+    Kind kind = Kind::control;
+    int peer = 0;
+    int send_bytes = -1;  // -1: a receive
+  };
+
   int rank = 0;
   std::vector<int> in_world;  // [world_size]
   int first_tag = 0;
@@ -149,7 +149,7 @@ int MpiTransport::receive(int peer, Kind kind, Span<std::byte> data) {
 
 std::optional<std::int64_t> MpiTransport::finished(int handle) {
   const std::lock_guard lock(mpi_mutex());
-  Transfer& transfer = requests_->transfers[static_cast<std::size_t>(handle)];
+  Requests::Transfer& transfer = requests_->transfers[static_cast<std::size_t>(handle)];
   int done = 0;
   MPI_Status status;
   check_mpi(MPI_Test(&transfer.request, &done, &status),
@@ -165,7 +165,7 @@ std::optional<std::int64_t> MpiTransport::finished(int handle) {
 bool MpiTransport::abandon() {
   {
     const std::lock_guard lock(mpi_mutex());
-    for (Transfer& transfer : requests_->transfers) {
+    for (Requests::Transfer& transfer : requests_->transfers) {
       if (transfer.request != MPI_REQUEST_NULL && transfer.send_bytes < 0) MPI_Cancel(&transfer.request);
     }
   }

@@ -29,7 +29,7 @@ DotLimbs initial_sides(int variant) {
   return limbs;
 }
 
-OpFunction run_accumulate(DotAccumulateFn* twin, DotNormaliseFn* normalise) {
+OpFunction run_dot_accumulate(DotAccumulateFn* twin, DotNormaliseFn* normalise) {
   return [=](OpCall& call) {
     const Span<const float> left = call.in<float>(0);
     const Span<const float> right = call.in<float>(call.variant() == 3 ? 0 : 1);
@@ -100,8 +100,8 @@ std::vector<Op> dot_ops() {
   accumulate.variants = {"from zero", "onto something", "two pieces", "one view"};
   accumulate.operands = {input("left"), input("right"), fixed(output("limbs", DType::u64), dot_words)};
   accumulate.fills = number_fills();
-  accumulate.reference = run_accumulate(reference::dot_accumulate, reference::dot_normalise);
-  accumulate.host = run_accumulate(cuda::host::dot_accumulate, cuda::host::dot_normalise);
+  accumulate.reference = run_dot_accumulate(reference::dot_accumulate, reference::dot_normalise);
+  accumulate.host = run_dot_accumulate(cuda::host::dot_accumulate, cuda::host::dot_normalise);
 
   Op normalise;
   normalise.name = "dot_normalise";

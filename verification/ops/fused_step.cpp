@@ -38,7 +38,7 @@ constexpr std::array<Form, 8> forms = {
 /// Where parameters go. Streamed stores are forced on and off: the size at which they begin is none a test has.
 enum class Target : std::uint8_t { bf16, bf16_streamed, fp16, fp32, bf16_drawn };
 constexpr std::array<const char*, 5> targets = {"bf16", "bf16 streamed", "fp16", "fp32", "bf16 drawn"};
-constexpr RoundingDraw draw{0xFEDCBA9876543210U, 0x100000007U, 4097};
+constexpr RoundingDraw rounding_draw{0xFEDCBA9876543210U, 0x100000007U, 4097};
 
 constexpr std::array<float, 3> inv_scales = {1.0F, 0.37F, 0x1p-12F};
 
@@ -77,7 +77,7 @@ void update_phase(OpCall& call, const Setting& s, Span<const float> grad) {
 void cast_phase(OpCall& call, Target target) {
   const Span<const float> master = call.in<float>(1);
   if (target == Target::bf16_drawn) {
-    reference::stochastic_cast_to_bf16({}, draw, master, call.get<bf16>(7));
+    reference::stochastic_cast_to_bf16({}, rounding_draw, master, call.get<bf16>(7));
   } else if (target == Target::fp16) {
     reference::cast_to_fp16({}, master, call.get<fp16>(8));
   } else if (target == Target::fp32) {
@@ -108,7 +108,7 @@ void run_fused(OpCall& call) {
   options.nesterov = s.form.nesterov;
   options.clip_value = s.form.clip_value;
   options.stream = s.target == Target::bf16_streamed;
-  if (s.target == Target::bf16_drawn) options.draw = draw;
+  if (s.target == Target::bf16_drawn) options.draw = rounding_draw;
   const auto kept = [&](bool has, std::size_t operand) {
     return has ? call.get<float>(operand) : Span<float>{};
   };

@@ -20,14 +20,6 @@ OpFunction run_normalise(GradNormNormaliseFn* twin) {
   };
 }
 
-OpFunction run_finish(GradNormFinishFn* twin) {
-  return [twin](OpCall& call) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
-      call.get<double>(1)[i] = twin(get_limbs(call.in<std::uint64_t>(0).subspan(i * limb_words, limb_words)));
-    }
-  };
-}
-
 }  // namespace
 
 std::vector<Op> grad_norm_ops() {
@@ -69,8 +61,8 @@ std::vector<Op> grad_norm_ops() {
   finish.exactness = Exactness::bitwise;
   finish.operands = {per_element(input("limbs", Content::given, DType::u64), limb_words),
                      output("grad_norm", DType::fp64)};
-  finish.reference = run_finish(reference::grad_norm_finish);
-  finish.host = run_finish(cuda::host::grad_norm_finish);
+  finish.reference = run_limbs_finish(reference::grad_norm_finish);
+  finish.host = run_limbs_finish(cuda::host::grad_norm_finish);
   return {accumulate, normalise, finish};
 }
 

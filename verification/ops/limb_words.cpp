@@ -50,6 +50,14 @@ void draw_limbs(OpCall& call) {
   }
 }
 
+OpFunction run_limbs_finish(GradNormFinishFn* twin) {
+  return [twin](OpCall& call) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
+      call.get<double>(1)[i] = twin(get_limbs(call.in<std::uint64_t>(0).subspan(i * limb_words, limb_words)));
+    }
+  };
+}
+
 OpFunction run_accumulate(GradNormAccumulateFn* twin, GradNormNormaliseFn* normalise, std::size_t cut_at) {
   return [=](OpCall& call) {
     const Span<const float> grad = call.in<float>(0);

@@ -14,14 +14,6 @@
 namespace zeroproof::verification {
 namespace {
 
-OpFunction run_finish(GradAbsFinishFn* twin) {
-  return [twin](OpCall& call) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
-      call.get<double>(1)[i] = twin(get_limbs(call.in<std::uint64_t>(0).subspan(i * limb_words, limb_words)));
-    }
-  };
-}
-
 OpFunction run_max(GradMaxAccumulateFn* twin) {
   return [twin](OpCall& call) {
     const Span<const float> grad = call.in<float>(0);
@@ -85,8 +77,8 @@ Op abs_finish() {
   op.fills = {Fill::sweep};
   op.largest = 4097;
   op.generate = draw_limbs;
-  op.reference = run_finish(reference::grad_abs_finish);
-  op.host = run_finish(cuda::host::grad_abs_finish);
+  op.reference = run_limbs_finish(reference::grad_abs_finish);
+  op.host = run_limbs_finish(cuda::host::grad_abs_finish);
   return op;
 }
 

@@ -77,7 +77,7 @@ void draw_counts(Span<std::uint64_t> c, const PhiloxBlock& a, const PhiloxBlock&
   c[3] = b[0];
 }
 
-void draw(OpCall& call) {
+void draw_settings(OpCall& call) {
   for (std::int64_t i = 0; i < call.numel(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     draw_hyper(call.get<double>(0).subspan(at * hyper_words, hyper_words), call.words(0, i),
@@ -140,7 +140,7 @@ std::vector<Op> step_scalars_ops() {
                  per_element(input("counts", Content::given, DType::u64), count_words),
                  per_element(output("scalars", DType::u32), scalar_words), output("refused", DType::u32)};
   op.fills = {Fill::sweep};
-  op.generate = draw;
+  op.generate = draw_settings;
   op.reference = run(reference::step_scalars);
   op.host = run(cuda::host::step_scalars);
   return {op};

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t word_bytes = 8;  // all_reduce works on 64-bit words
 constexpr std::int64_t digest_bytes = 16;
-constexpr std::int64_t node_bytes = 4;  // inner nodes travel as fp32
+constexpr std::int64_t fp32_bytes = 4;  // inner nodes travel as fp32
 
 /// One rank's collectives, phase by phase.
 class TrafficWalk {
@@ -38,7 +38,7 @@ class TrafficWalk {
       if (!in_place) shape_.keeps_leaves() ? send_nodes() : send_leaves();
       instances();
     }
-    if (shape_.stage == 0) gather_buckets(Phase::reduce, "sums", node_bytes);
+    if (shape_.stage == 0) gather_buckets(Phase::reduce, "sums", fp32_bytes);
     words(Phase::unscale, CommGroup::shards, 1, "found_inf");
     words(Phase::unscale, CommGroup::instances, 1, "found_inf");
     words(Phase::unscale, CommGroup::tp, 1, "found_inf");
@@ -111,8 +111,8 @@ class TrafficWalk {
       sent->messages += my_nodes_ > 0 ? count * bucket.other_owners() : 0;
       sent->messages_received += bucket.owned > 0 ? count * other_holders_ : 0;
       if (shape_.grad_sum == GradSum::tree) {
-        sent->sent_bytes += count * node_bytes * my_nodes_ * bucket.owned_by_others();
-        sent->received_bytes += count * node_bytes * other_nodes_ * bucket.owned;
+        sent->sent_bytes += count * fp32_bytes * my_nodes_ * bucket.owned_by_others();
+        sent->received_bytes += count * fp32_bytes * other_nodes_ * bucket.owned;
       } else {
         sent->sent_bytes += my_nodes_ > 0 ? count * (8 * bucket.owned_by_others() + 4 * bucket.quads) : 0;
         sent->received_bytes += count * other_holders_ * bin_bytes(bucket.owned);
@@ -125,7 +125,7 @@ class TrafficWalk {
     TrafficLine* const sent = line(Phase::reduce, CommGroup::shards, Collective::all_to_all, "leaves");
     for (const BucketShape& bucket : shape_.buckets) {
       if (sent == nullptr) return;
-      const std::int64_t width = bucket.tp_replicated > 0 ? node_bytes : num_bytes(shape_.grad_dtype);
+      const std::int64_t width = bucket.tp_replicated > 0 ? fp32_bytes : num_bytes(shape_.grad_dtype);
       const std::int64_t mine = bucket.count * my_leaves_, others = bucket.count * other_leaves_;
       sent->calls += bucket.count * shape_.micro_steps();
       sent->messages += mine * bucket.other_owners();
@@ -166,7 +166,7 @@ class TrafficWalk {
       add_scatter(line(Phase::reduce, CommGroup::instances, Collective::reduce_scatter, "instance sums"),
                   sharers, bucket.owned - mine, mine, bucket.count);
       add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "instance sums"),
-                 node_bytes * mine, node_bytes * (bucket.owned - mine), sharers, bucket.count);
+                 fp32_bytes * mine, fp32_bytes * (bucket.owned - mine), sharers, bucket.count);
     }
   }
 
@@ -178,8 +178,8 @@ class TrafficWalk {
     line->calls += times;
     line->messages += times * owners;
     line->messages_received += mine > 0 ? ranks : 0;
-    line->sent_bytes += times * node_bytes * others;
-    line->received_bytes += node_bytes * mine * ranks;
+    line->sent_bytes += times * fp32_bytes * others;
+    line->received_bytes += fp32_bytes * mine * ranks;
   }
 
   /// Owners of the same elements tell each other what their instance has left.
@@ -195,7 +195,7 @@ class TrafficWalk {
       if (bucket.owned == 0) continue;
       if (shape_.grad_sum == GradSum::tree) {
         add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "nodes"),
-                   node_bytes * mine * bucket.owned, node_bytes * others * bucket.owned, senders,
+                   fp32_bytes * mine * bucket.owned, fp32_bytes * others * bucket.owned, senders,
                    bucket.count);
       } else {
         const std::int64_t bytes = bin_bytes(bucket.owned);

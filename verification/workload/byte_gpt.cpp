@@ -36,5 +36,6 @@ double byte_gpt_loss(const ByteGptShape& shape, const FlatLayout& layout, Span<c
 
 ZP_INSTANTIATE(float);
 ZP_INSTANTIATE(double);
+#undef ZP_INSTANTIATE
 
 }  // namespace zeroproof::workload

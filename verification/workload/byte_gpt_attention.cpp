@@ -88,5 +88,6 @@ void attention_backward(const Pass<Real>& pass, const AttentionSaved<Real>& save
 
 ZP_INSTANTIATE(float);
 ZP_INSTANTIATE(double);
+#undef ZP_INSTANTIATE
 
 }  // namespace zeroproof::workload

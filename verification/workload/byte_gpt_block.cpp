@@ -103,5 +103,6 @@ void block_backward(const Pass<Real>& pass, int block, const BlockSaved<Real>& s
 
 ZP_INSTANTIATE(float);
 ZP_INSTANTIATE(double);
+#undef ZP_INSTANTIATE
 
 }  // namespace zeroproof::workload

@@ -126,5 +126,6 @@ void final_norm_backward(const Pass<Real>& pass, const Tensors<Real>& grads, con
 
 ZP_INSTANTIATE(float);
 ZP_INSTANTIATE(double);
+#undef ZP_INSTANTIATE
 
 }  // namespace zeroproof::workload

@@ -184,5 +184,6 @@ void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t>
 
 ZP_INSTANTIATE(float);
 ZP_INSTANTIATE(double);
+#undef ZP_INSTANTIATE
 
 }  // namespace zeroproof::workload

@@ -51,5 +51,6 @@ void row_linear_backward(const Pass<Real>& pass, Matrix<const Real> x, Matrix<co
 
 ZP_INSTANTIATE(float);
 ZP_INSTANTIATE(double);
+#undef ZP_INSTANTIATE
 
 }  // namespace zeroproof::workload

@@ -116,5 +116,6 @@ double fold_over_ranks(const ByteGptPlace& place, double partial) {
 
 ZP_INSTANTIATE(float);
 ZP_INSTANTIATE(double);
+#undef ZP_INSTANTIATE
 
 }  // namespace zeroproof::workload

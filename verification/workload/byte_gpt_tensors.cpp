@@ -6,12 +6,11 @@
 
 #include "common/base/error.hpp"
 #include "common/base/philox.hpp"
+#include "verification/workload/random_streams.hpp"
 
 namespace zeroproof::workload {
 namespace {
 
-// Other users of the seed, such as the choice of text windows, have the streams below.
-constexpr std::uint32_t first_init_stream = 256;
 constexpr int largest_extent = 1 << 20;  // products of two extents then stay far below 2^63
 
 void check_extent(const char* what, int extent) {

@@ -11,11 +11,10 @@
 #include "common/base/error.hpp"
 #include "common/base/float_formats.hpp"
 #include "common/base/philox.hpp"
+#include "verification/workload/random_streams.hpp"
 
 namespace zeroproof::workload {
 namespace {
-
-constexpr std::uint32_t first_init_stream = 256;
 
 float element(const std::byte* bytes, SafeDType dtype) {
   if (dtype == SafeDType::f32) {

@@ -9,13 +9,12 @@
 
 #include "common/base/error.hpp"
 #include "common/base/philox.hpp"
+#include "verification/workload/random_streams.hpp"
 
 namespace zeroproof::workload {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::uint32_t window_stream = 1;
 
 // Appends up to `most` bytes of a file.
 void append_file(const fs::path& path, std::int64_t most, std::vector<std::uint8_t>& bytes) {
