@@ -38,10 +38,13 @@ Json spread_value(const std::vector<double>& ratios) {
 }
 
 Json case_value(const ProductCase& what) {
-  return {
-      {"micro_batches", what.micro_batches}, {"tensors", what.tensors}, {"stage", what.stage},
-      {"grad_dtype", name(what.grad_dtype)}, {"numel", what.numel},     {"bucket_numel", what.bucket_numel},
-      {"ranks", what.ranks}};
+  return {{"micro_batches", what.micro_batches},
+          {"tensors", what.tensors},
+          {"stage", what.stage},
+          {"grad_dtype", name(what.grad_dtype)},
+          {"numel", what.numel},
+          {"bucket_numel", what.bucket_numel},
+          {"ranks", what.ranks}};
 }
 
 Json product_value(const ProductResult& one) {

@@ -27,9 +27,8 @@ std::string axis_table(const SweepAxis& axis) {
   text += fmt::format("  {:>13} {:>11} {:>11} {:>9}\n", axis.name, "ms", "line", "residual");
   for (std::size_t i = 0; i < axis.points.size(); ++i) {
     const SweepPoint& point = axis.points[i];
-    text += fmt::format("  {:>13.0f} {:>11.3f} {:>11.3f} {:>+8.1f} %\n", point.x,
-                        1e3 * point.settled, 1e3 * axis.fit.at(point.x),
-                        100 * axis.residuals[i]);
+    text += fmt::format("  {:>13.0f} {:>11.3f} {:>11.3f} {:>+8.1f} %\n", point.x, 1e3 * point.settled,
+                        1e3 * axis.fit.at(point.x), 100 * axis.residuals[i]);
   }
   return text + fmt::format("  line {:.3f} ms + {:.4g} ns each; worst residual {:.1f} %\n\n",
                             1e3 * axis.fit.intercept, 1e9 * axis.fit.slope, 100 * axis.worst_residual());
@@ -51,10 +50,10 @@ std::string product_table(const Report& report) {
 }
 
 std::string sweep_tables(const Report& report) {
-  std::string text =
-      fmt::format("sweep: the product's step, fused, stage 0, fp32 gradients; {} passes of 5 steps\n"
-                  "ms: median of step / a pass over memory beside it, at the usual speed of that pass\n\n",
-                  report.options.sweep_passes());
+  std::string text = fmt::format(
+      "sweep: the product's step, fused, stage 0, fp32 gradients; {} passes of 5 steps\n"
+      "ms: median of step / a pass over memory beside it, at the usual speed of that pass\n\n",
+      report.options.sweep_passes());
   for (const SweepAxis& axis : report.sweep.axes) text += axis_table(axis);
   return text;
 }

@@ -13,7 +13,7 @@ namespace zeroproof::verification::bench {
 
 struct SweepPoint {
   ProductCase what;
-  double x = 0;  ///< parameters, tensors, micro-batches, buckets or ranks
+  double x = 0;                            ///< parameters, tensors, micro-batches, buckets or ranks
   std::vector<double> seconds = {};        ///< of each step
   std::vector<double> probe_seconds = {};  ///< of the memory probe around it
   double settled = 0;                      ///< seconds of a step while memory has its usual speed
@@ -42,8 +42,9 @@ struct Sweep {
 std::vector<SweepAxis> sweep_axes(std::int64_t numel, std::int64_t bucket_numel, int threads);
 
 /// Goes through all points of an axis `passes` times, in another order each time; every time an optimizer is made,
-/// takes two steps that are not kept and five that are, between two looks at the speed of memory: what else a machine does
-/// lasts from milliseconds to minutes, and moves both. In the first pass the bits are compared with the contract's.
+/// takes two steps that are not kept and five that are, between two looks at the speed of memory: what else a machine
+/// does lasts from milliseconds to minutes, and moves both. In the first pass the bits are compared with the
+/// contract's.
 /// Errors: as require_possible.
 Sweep run_sweep(std::vector<SweepAxis> axes, int passes, WorkerTeam& team);
 
