@@ -1,5 +1,5 @@
 #pragma once
-// Calls of the CUDA runtime, errors in the project's grammar. It needs CUDA headers: for .cu files only.
+// Calls of the CUDA runtime, errors in the project's grammar. It needs CUDA headers: for .cu files and cuda_*.cpp only.
 
 #include <cuda_runtime.h>
 
@@ -9,5 +9,14 @@ namespace zeroproof::cuda::device {
 /// "copying to the device". Clears the runtime's last error, so that the next check does not report this one
 /// again.
 void check_cuda(cudaError_t status, const char* what);
+
+/// Of the current stream of this thread.
+cudaStream_t current_cuda_stream();
+
+/// Whether it takes part in the capture of a graph.
+bool capturing();
+
+/// Counts a kernel on this thread.
+void count_launch();
 
 }  // namespace zeroproof::cuda::device

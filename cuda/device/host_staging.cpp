@@ -42,7 +42,7 @@ unsigned char* HostStaging::output_bytes(const void* host, std::int64_t num_byte
   unsigned char* device = find(host);
   if (device != nullptr) return device;
   device = allocate(host, num_bytes);
-  fill_device(device, 0xFF, num_bytes);
+  enqueue_fill(device, 0xFF, num_bytes);
   return device;
 }
 

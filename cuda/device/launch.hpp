@@ -23,11 +23,13 @@
 
 namespace zeroproof::cuda::device {
 
-/// Starts kernel(args...) on the default stream. What goes wrong while it runs is reported by the next copy.
+/// Enqueues kernel(args...) on the current stream. What goes wrong while it runs is reported by the next wait.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), int grid, int block, Arguments&&... args) {
-  kernel<<<static_cast<unsigned>(grid), static_cast<unsigned>(block)>>>(std::forward<Arguments>(args)...);
+  kernel<<<static_cast<unsigned>(grid), static_cast<unsigned>(block), 0, current_cuda_stream()>>>(
+      std::forward<Arguments>(args)...);
   check_cuda(cudaGetLastError(), "launching a kernel");
+  count_launch();
 }
 
 }  // namespace zeroproof::cuda::device

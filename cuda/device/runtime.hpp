@@ -1,26 +1,38 @@
 #pragma once
-// All that twins need of a device, besides launch() (launch.hpp) and device_info() (device.hpp). It needs no
-// CUDA: cuda_call.cu answers with the CUDA runtime, cuda/sim with the processor.
+// All that twins and steps need of a device, besides launch() (launch.hpp) and device_info() (device.hpp). It needs no
+// CUDA: cuda/device/cuda_*.cpp answer with the CUDA runtime, cuda/sim with the processor.
 
 #include <algorithm>
 #include <cstdint>
 
+#include "cuda/device/graph.hpp"
+#include "cuda/device/memory.hpp"
+#include "cuda/device/stream.hpp"
+
 namespace zeroproof::cuda::device {
 
-/// Memory of the device, aligned to at least 256 bytes. num_bytes > 0.
-void* device_allocate(std::int64_t num_bytes);
+/// Devices that this process may use, at least 1. Errors: unavailable if there are none.
+int num_devices();
 
-/// Throws nothing: an error that lasts is reported by the next call that can.
-void device_release(void* data) noexcept;
-
-void copy_to_device(void* device, const void* host, std::int64_t num_bytes);
-
-/// Waits for the kernels first, and reports what went wrong in them.
-void copy_to_host(void* host, const void* device, std::int64_t num_bytes);
-
-void fill_device(void* device, unsigned char byte, std::int64_t num_bytes);
+/// Gives this host thread device `local_rank` modulo num_devices(), and returns which one that is. Streams, events and
+/// memory belong to the device of the thread that made them. local_rank >= 0.
+int choose_device(int local_rank);
 
 int num_multiprocessors();
+
+/// Calls of this host thread so far.
+struct DeviceCalls {
+  std::int64_t launches = 0;  ///< of kernels; those of a graph's launch do not count
+  std::int64_t graph_launches = 0;
+  std::int64_t copies = 0;       ///< in any direction, and fills
+  std::int64_t allocations = 0;  ///< of device and pinned memory
+  std::int64_t waits = 0;        ///< for a stream or an event; looks that do not wait are none
+};
+const DeviceCalls& device_calls();
+
+/// Names the step in errors that this host thread reports from now on, "in step 12"; negative: none. An error of the
+/// device that lasts was there before the call that reports it.
+void name_step(std::int64_t step);
 
 inline constexpr int block_threads = 256;
 

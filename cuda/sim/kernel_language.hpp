@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 #include <type_traits>
 
 #include "cuda/sim/simulator.hpp"
@@ -63,10 +64,12 @@ T atomicOr(T* at, std::type_identity_t<T> value) {
   return old;
 }
 
-/// Runs kernel(args...) to its end; every thread gets its own copies.
+/// Enqueues kernel(args...) on the current stream; every thread gets its own copies.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), int grid, int block, const Arguments&... args) {
-  sim::run(grid, block, [&] { kernel(args...); });
+  sim::enqueue_kernel(grid, block, [kernel, given = std::tuple<std::decay_t<Parameters>...>(args...)] {
+    std::apply(kernel, given);
+  });
 }
 
 }  // namespace zeroproof::cuda::device

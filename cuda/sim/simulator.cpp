@@ -195,12 +195,7 @@ void Simulator::run_block() {
 }
 
 void Simulator::run(int grid, int block, const std::function<void()>& body) {
-  ZP_CHECK(grid >= 1 && block >= 1 && block <= static_cast<int>(most_threads) && block % warp_threads == 0,
-           ErrorCode::internal,
-           "a kernel was launched with " + std::to_string(grid) + " blocks of " + std::to_string(block) +
-               " threads",
-           "no device runs that, or only with a warp that is not whole",
-           "launch at least 1 block, of a multiple of 32 up to 1024 threads");
+  check_launch(grid, block);
   body_ = &body;
   gridDim.x = static_cast<unsigned>(grid);
   blockDim.x = static_cast<unsigned>(block);
@@ -221,6 +216,15 @@ void Simulator::run(int grid, int block, const std::function<void()>& body) {
 }
 
 }  // namespace
+
+void check_launch(int grid, int block) {
+  ZP_CHECK(grid >= 1 && block >= 1 && block <= static_cast<int>(most_threads) && block % warp_threads == 0,
+           ErrorCode::internal,
+           "a kernel was launched with " + std::to_string(grid) + " blocks of " + std::to_string(block) +
+               " threads",
+           "no device runs that, or only with a warp that is not whole",
+           "launch at least 1 block, of a multiple of 32 up to 1024 threads");
+}
 
 void run(int grid, int block, const std::function<void()>& body) { simulator.run(grid, block, body); }
 

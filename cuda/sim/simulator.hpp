@@ -16,6 +16,13 @@ struct Index {
 // Of the thread that runs now.
 inline constinit thread_local Index threadIdx, blockIdx, blockDim, gridDim;
 
+/// Errors: internal if no device would start such a grid.
+void check_launch(int grid, int block);
+
+/// Enqueues a kernel on the current stream; `thread` is run once per CUDA thread.
+/// Errors: as check_launch, at once.
+void enqueue_kernel(int grid, int block, std::function<void()> thread);
+
 /// Runs body once per CUDA thread, block after block. block is a multiple of 32.
 /// Throws Error(internal) if the threads of a block cannot go on (barriers that not all of them reach, a
 /// shuffle without the whole warp) or wrote past a shared array.

@@ -21,6 +21,12 @@ using tests::expect_error;
 
 constexpr int block = 64;
 
+template <class... Parameters, class... Arguments>
+void run_now(void (*kernel)(Parameters...), int grid, int threads, const Arguments&... args) {
+  launch(kernel, grid, threads, args...);
+  wait_for_stream();
+}
+
 /// Adds the numbers of all threads in every way there is; totals: [3].
 ZP_KERNEL sum_kernel(unsigned* totals, double* block_totals) {
   ZP_SHARED_ARRAY(unsigned, total, 1);
@@ -102,7 +108,7 @@ TEST_CASE("simulator: atomics, shared memory, barriers and shuffles") {
     for (int order = 0; order < 6; ++order) {
       std::vector<unsigned> totals(3);
       std::vector<double> block_totals(static_cast<std::size_t>(grid));
-      launch(sum_kernel, grid, block, totals.data(), block_totals.data());
+      run_now(sum_kernel, grid, block, totals.data(), block_totals.data());
       CHECK(totals[0] == n * (n - 1) / 2);
       CHECK(totals[1] == n - block);
       CHECK(totals[2] == (1U << grid) - 1);
@@ -115,19 +121,19 @@ TEST_CASE("simulator: atomics, shared memory, barriers and shuffles") {
 
 TEST_CASE("simulator: threads that wait for others that never come are reported, and the next launch works") {
   for (int order = 0; order < 3; ++order) {
-    expect_error(ErrorCode::internal, [] { launch(unequal_barriers_kernel, 2, block); });
-    expect_error(ErrorCode::internal, [] { launch(two_barriers_kernel, 1, block); });
-    expect_error(ErrorCode::internal, [] { launch(half_a_warp_kernel, 1, block); });
-    expect_error(ErrorCode::internal, [] { launch(partial_mask_kernel, 1, block); });
-    CHECK_THROWS_AS(launch(throwing_kernel, 1, block), std::runtime_error);
+    expect_error(ErrorCode::internal, [] { run_now(unequal_barriers_kernel, 2, block); });
+    expect_error(ErrorCode::internal, [] { run_now(two_barriers_kernel, 1, block); });
+    expect_error(ErrorCode::internal, [] { run_now(half_a_warp_kernel, 1, block); });
+    expect_error(ErrorCode::internal, [] { run_now(partial_mask_kernel, 1, block); });
+    CHECK_THROWS_AS(run_now(throwing_kernel, 1, block), std::runtime_error);
     unsigned last = block;
-    launch(last_wins_kernel, 1, block, &last);
+    run_now(last_wins_kernel, 1, block, &last);
     CHECK(last < block);
   }
 }
 
 TEST_CASE("simulator: writing outside of shared arrays and buffers is reported") {
-  expect_error(ErrorCode::internal, [] { launch(shared_overrun_kernel, 1, block); });
+  expect_error(ErrorCode::internal, [] { run_now(shared_overrun_kernel, 1, block); });
   std::vector<unsigned> host(block);
   const std::int64_t num_bytes = (block - 1) * 4;
   void* data = device_allocate(num_bytes);
@@ -138,21 +144,21 @@ TEST_CASE("simulator: writing outside of shared arrays and buffers is reported")
 
 TEST_CASE("simulator: shared memory holds nothing useful at first, in every block") {
   double value = 0;
-  launch(unwritten_kernel, 3, block, &value);
+  run_now(unwritten_kernel, 3, block, &value);
   CHECK(std::isnan(value));
 }
 
 TEST_CASE("simulator: threads do not always run in the same order") {
   std::vector<unsigned> last(3);
-  for (unsigned& value : last) launch(last_wins_kernel, 1, block, &value);
+  for (unsigned& value : last) run_now(last_wins_kernel, 1, block, &value);
   CHECK((last[0] != last[1] || last[1] != last[2]));
 }
 
 TEST_CASE("simulator: a missing barrier shows, a barrier mends it") {
   for (int order = 0; order < 3; ++order) {
     std::vector<double> values(block), mended(block);
-    launch(neighbour_kernel<false>, 1, block, values.data());
-    launch(neighbour_kernel<true>, 1, block, mended.data());
+    run_now(neighbour_kernel<false>, 1, block, values.data());
+    run_now(neighbour_kernel<true>, 1, block, mended.data());
     int unwritten = 0;
     for (std::size_t i = 0; i < block; ++i) {
       unwritten += std::isnan(values[i]) ? 1 : 0;
@@ -166,6 +172,6 @@ TEST_CASE("simulator: launches that no device would run") {
   for (const std::pair<int, int>& shape : {std::pair{0, 32}, {1, 0}, {1, 33}, {1, 2048}, {-1, 32}}) {
     CAPTURE(shape.first);
     CAPTURE(shape.second);
-    expect_error(ErrorCode::internal, [&] { launch(two_barriers_kernel, shape.first, shape.second); });
+    expect_error(ErrorCode::internal, [&] { run_now(two_barriers_kernel, shape.first, shape.second); });
   }
 }

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "cuda/device/runtime.hpp"
+#include "cuda/device/calls.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -33,7 +33,7 @@ bool machine_is_to_blame(cudaError_t status) {
 void check_cuda(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());
-  const std::string problem = std::string(what) + " failed";
+  const std::string problem = std::string(what) + " failed" + in_named_step();
   const std::string why = std::string("CUDA says: ") + cudaGetErrorString(status);
   if (machine_is_to_blame(status)) {
     fail(ErrorCode::unavailable, problem, why,
@@ -43,28 +43,19 @@ void check_cuda(cudaError_t status, const char* what) {
        "please report it with what compute-sanitizer prints for the same command");
 }
 
-void* device_allocate(std::int64_t num_bytes) {
-  void* data = nullptr;
-  check_cuda(cudaMalloc(&data, static_cast<std::size_t>(num_bytes)), "allocating device memory");
-  return data;
+int num_devices() {
+  int count = 0;
+  check_cuda(cudaGetDeviceCount(&count), "counting devices");
+  ZP_CHECK(count > 0, ErrorCode::unavailable, "no CUDA device can be used", "the driver lists none",
+           "make a device available to this process, or use the host twins");
+  return count;
 }
 
-void device_release(void* data) noexcept {
-  if (cudaFree(data) != cudaSuccess) static_cast<void>(cudaGetLastError());
-}
-
-void copy_to_device(void* device, const void* host, std::int64_t num_bytes) {
-  check_cuda(cudaMemcpy(device, host, static_cast<std::size_t>(num_bytes), cudaMemcpyHostToDevice),
-             "copying to the device");
-}
-
-void copy_to_host(void* host, const void* device, std::int64_t num_bytes) {
-  check_cuda(cudaMemcpy(host, device, static_cast<std::size_t>(num_bytes), cudaMemcpyDeviceToHost),
-             "running a kernel and copying from the device");
-}
-
-void fill_device(void* device, unsigned char byte, std::int64_t num_bytes) {
-  check_cuda(cudaMemset(device, byte, static_cast<std::size_t>(num_bytes)), "filling device memory");
+int choose_device(int local_rank) {
+  require_local_rank(local_rank);
+  const int device = local_rank % num_devices();
+  check_cuda(cudaSetDevice(device), "choosing a device");
+  return device;
 }
 
 int num_multiprocessors() {

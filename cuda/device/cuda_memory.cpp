@@ -1,0 +1,99 @@
+#include "common/base/error.hpp"
+#include "cuda/device/calls.hpp"
+#include "cuda/device/cuda_call.hpp"
+
+namespace zeroproof::cuda::device {
+
+namespace {
+
+std::size_t size(std::int64_t num_bytes) { return static_cast<std::size_t>(num_bytes); }
+
+void enqueue_copy(void* target, const void* source, std::int64_t num_bytes, cudaMemcpyKind kind,
+                  const char* what) {
+  if (num_bytes == 0) return;
+  check_cuda(cudaMemcpyAsync(target, source, size(num_bytes), kind, current_cuda_stream()), what);
+  ++counted_calls().copies;
+}
+
+/// CUDA would take pageable memory too, and wait.
+void require_pinned(const void* host) {
+  cudaPointerAttributes attributes{};
+  check_cuda(cudaPointerGetAttributes(&attributes, host), "looking at memory of the host");
+  ZP_CHECK(attributes.type == cudaMemoryTypeHost, ErrorCode::invalid_argument,
+           "a copy that does not wait was asked for of host memory that is not pinned" + in_named_step(),
+           "the device would wait for it, or find other content", "allocate it with pinned_allocate");
+}
+
+void copy_and_wait(void* target, const void* source, std::int64_t num_bytes, cudaMemcpyKind kind,
+                   const char* what) {
+  require_copy(num_bytes);
+  if (capturing()) refuse_in_capture("a copy that waits");
+  if (num_bytes == 0) return;
+  enqueue_copy(target, source, num_bytes, kind, what);
+  ++counted_calls().waits;
+  check_cuda(cudaStreamSynchronize(current_cuda_stream()), what);
+}
+
+}  // namespace
+
+void* device_allocate(std::int64_t num_bytes) {
+  require_allocation(num_bytes);
+  if (capturing()) refuse_in_capture("device memory");
+  void* data = nullptr;
+  check_cuda(cudaMallocAsync(&data, size(num_bytes), current_cuda_stream()), "allocating device memory");
+  ++counted_calls().allocations;
+  return data;
+}
+
+void device_release(void* data) noexcept {
+  if (data != nullptr && cudaFreeAsync(data, current_cuda_stream()) != cudaSuccess)
+    static_cast<void>(cudaGetLastError());
+}
+
+void* pinned_allocate(std::int64_t num_bytes) {
+  require_allocation(num_bytes);
+  if (capturing()) refuse_in_capture("pinned memory");
+  void* data = nullptr;
+  check_cuda(cudaHostAlloc(&data, size(num_bytes), cudaHostAllocPortable), "allocating pinned memory");
+  ++counted_calls().allocations;
+  return data;
+}
+
+void pinned_release(void* data) noexcept {
+  if (data != nullptr && cudaFreeHost(data) != cudaSuccess) static_cast<void>(cudaGetLastError());
+}
+
+void enqueue_to_device(void* device, const void* pinned, std::int64_t num_bytes) {
+  require_copy(num_bytes);
+  if (num_bytes > 0) require_pinned(pinned);
+  enqueue_copy(device, pinned, num_bytes, cudaMemcpyHostToDevice, "copying to the device");
+}
+
+void enqueue_to_host(void* pinned, const void* device, std::int64_t num_bytes) {
+  require_copy(num_bytes);
+  if (num_bytes > 0) require_pinned(pinned);
+  enqueue_copy(pinned, device, num_bytes, cudaMemcpyDeviceToHost, "copying from the device");
+}
+
+void enqueue_on_device(void* target, const void* source, std::int64_t num_bytes) {
+  require_copy(num_bytes);
+  enqueue_copy(target, source, num_bytes, cudaMemcpyDeviceToDevice, "copying on the device");
+}
+
+void enqueue_fill(void* device, unsigned char byte, std::int64_t num_bytes) {
+  require_copy(num_bytes);
+  if (num_bytes == 0) return;
+  check_cuda(cudaMemsetAsync(device, byte, size(num_bytes), current_cuda_stream()), "filling device memory");
+  ++counted_calls().copies;
+}
+
+void copy_to_device(void* device, const void* host, std::int64_t num_bytes) {
+  copy_and_wait(device, host, num_bytes, cudaMemcpyHostToDevice, "copying to the device");
+}
+
+void copy_to_host(void* host, const void* device, std::int64_t num_bytes) {
+  copy_and_wait(host, device, num_bytes, cudaMemcpyDeviceToHost,
+                "running a kernel and copying from the device");
+}
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,37 @@
+#pragma once
+// Memory of a device, memory of the host that a device can reach by itself, and copies. Needs no CUDA.
+//
+// Everything here is enqueued on the current stream (stream.hpp), allocations included: memory may be used by what
+// comes later in that stream, and elsewhere only after an event. The host never touches device memory.
+
+#include <cstdint>
+
+namespace zeroproof::cuda::device {
+
+/// Aligned to at least 256 bytes; content undefined. num_bytes > 0.
+/// Errors: unavailable if the device has not so much.
+void* device_allocate(std::int64_t num_bytes);
+
+/// Gives it back after what the current stream was given so far. Throws nothing: an error that lasts is reported by the
+/// next call that can.
+void device_release(void* data) noexcept;
+
+/// Memory of the host that stays where it is, so that copies from and to it need not wait. num_bytes > 0.
+/// Errors: unavailable if the system refuses.
+void* pinned_allocate(std::int64_t num_bytes);
+
+/// Nothing that is enqueued may still use it.
+void pinned_release(void* data) noexcept;
+
+/// Enqueues a copy. Host memory has to be pinned, and is read or written when the device comes to it.
+void enqueue_to_device(void* device, const void* pinned, std::int64_t num_bytes);
+void enqueue_to_host(void* pinned, const void* device, std::int64_t num_bytes);
+void enqueue_on_device(void* target, const void* source, std::int64_t num_bytes);
+void enqueue_fill(void* device, unsigned char byte, std::int64_t num_bytes);
+
+/// Copies from and to any host memory, and waits for the current stream.
+/// Errors: what went wrong in it.
+void copy_to_device(void* device, const void* host, std::int64_t num_bytes);
+void copy_to_host(void* host, const void* device, std::int64_t num_bytes);
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,55 @@
+// The runtime of a program that was built without CUDA.
+
+#include "common/base/error.hpp"
+#include "cuda/device/calls.hpp"
+
+namespace zeroproof::cuda::device {
+
+struct Stream::Queue {};
+struct Event::Mark {};
+struct Graph::Recorded {};
+
+namespace {
+
+[[noreturn]] void no_device() {
+  fail(ErrorCode::unavailable, "the runtime of a device was called", "this program has no device code",
+       "build it with ZP_CUDA=ON, or use the host twins");
+}
+
+}  // namespace
+
+int num_devices() { no_device(); }
+int choose_device(int) { no_device(); }
+int num_multiprocessors() { no_device(); }
+
+void* device_allocate(std::int64_t) { no_device(); }
+void device_release(void*) noexcept {}
+void* pinned_allocate(std::int64_t) { no_device(); }
+void pinned_release(void*) noexcept {}
+void enqueue_to_device(void*, const void*, std::int64_t) { no_device(); }
+void enqueue_to_host(void*, const void*, std::int64_t) { no_device(); }
+void enqueue_on_device(void*, const void*, std::int64_t) { no_device(); }
+void enqueue_fill(void*, unsigned char, std::int64_t) { no_device(); }
+void copy_to_device(void*, const void*, std::int64_t) { no_device(); }
+void copy_to_host(void*, const void*, std::int64_t) { no_device(); }
+
+std::shared_ptr<Stream::Queue> thread_queue() { no_device(); }
+Stream::Stream() { no_device(); }
+Stream::Stream(std::shared_ptr<Queue>) { no_device(); }
+Stream::~Stream() = default;
+void Stream::wait_for(const Event&) { no_device(); }
+Event::Event() { no_device(); }
+Event::~Event() = default;
+Event::Event(Event&& other) noexcept = default;
+Event& Event::operator=(Event&& other) noexcept = default;
+void Event::record() { no_device(); }
+bool Event::reached() const { no_device(); }
+void wait_for_stream() { no_device(); }
+
+Graph::Graph(const std::function<void()>&) { no_device(); }
+Graph::~Graph() = default;
+Graph::Graph(Graph&& other) noexcept = default;
+Graph& Graph::operator=(Graph&& other) noexcept = default;
+void Graph::launch() const { no_device(); }
+
+}  // namespace zeroproof::cuda::device

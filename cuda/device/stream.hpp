@@ -1,0 +1,78 @@
+#pragma once
+// Queues of work for a device, and marks in them. Like runtime.hpp, this needs no CUDA.
+
+#include <functional>
+#include <memory>
+
+namespace zeroproof::cuda::device {
+
+class Event;
+
+/// What a device does in the order in which it was given. Streams are ordered among each other by events and by nothing
+/// else; the default stream of CUDA is not used. One host thread at a time enqueues.
+class Stream {
+ public:
+  Stream();
+  /// What it was given is still done.
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  /// What is enqueued from now on starts after the event's mark, as it is now: marks that are made later do not count.
+  /// Of an event that was never recorded nothing is waited for.
+  void wait_for(const Event& event);
+
+  struct Queue;  // CUDA's, or a simulated one
+  Queue& queue() const { return *queue_; }
+
+ private:
+  friend Stream& current_stream();
+  explicit Stream(std::shared_ptr<Queue> queue);
+  std::shared_ptr<Queue> queue_;
+};
+
+/// Where this host thread enqueues: the innermost UseStream, or a stream of the thread's own.
+Stream& current_stream();
+
+/// Makes a stream the current one of this host thread as long as this lives.
+class UseStream {
+ public:
+  explicit UseStream(Stream& stream);
+  ~UseStream();
+  UseStream(const UseStream&) = delete;
+  UseStream& operator=(const UseStream&) = delete;
+
+ private:
+  Stream* before_;
+};
+
+/// A mark in a stream; no time is taken. Any host thread may ask for it.
+class Event {
+ public:
+  Event();
+  ~Event();
+  Event(Event&& other) noexcept;
+  Event& operator=(Event&& other) noexcept;
+
+  /// Marks the end of what the current stream has been given so far. Whoever waits for an earlier mark still does.
+  void record();
+
+  /// Whether the device has come past the mark; true of an event that was never recorded. Does not wait.
+  /// Errors: what went wrong in the work before the mark.
+  bool reached() const;
+
+  struct Mark;
+  const Mark& mark() const { return *mark_; }
+
+ private:
+  std::unique_ptr<Mark> mark_;
+};
+
+/// Waits until the device has done all that the current stream was given.
+/// Errors: what went wrong in it. internal while a graph is captured.
+void wait_for_stream();
+
+/// The same of an event. `meanwhile` is called between looks, and may throw to give up.
+void wait_for_event(const Event& event, const std::function<void()>& meanwhile = {});
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,130 @@
+#include "cuda/sim/device_memory.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <string>
+
+#include "common/base/error.hpp"
+#include "cuda/device/calls.hpp"
+
+namespace zeroproof::cuda::sim {
+
+namespace {
+
+constexpr std::size_t capacity = std::size_t{16} << 30;  // addresses; pages come when they are written
+constexpr std::size_t alignment = 256;
+constexpr std::size_t guard_bytes =
+    256;  // in front, so that data stays aligned; behind, up to the next block
+constexpr unsigned char guard = 0xA7;
+
+std::size_t rounded(std::size_t size) { return (size + alignment - 1) / alignment * alignment; }
+
+bool is_guard(const unsigned char* begin, const unsigned char* end) {
+  return std::all_of(begin, end, [](unsigned char byte) { return byte == guard; });
+}
+
+}  // namespace
+
+DeviceMemory& DeviceMemory::instance() {
+  static DeviceMemory* const memory = new DeviceMemory;  // threads may still release when statics are gone
+  return *memory;
+}
+
+DeviceMemory::DeviceMemory() {
+  void* base = ::mmap(nullptr, capacity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ZP_CHECK(base != MAP_FAILED, ErrorCode::unavailable, "the simulated device has no memory",
+           "this system gives no range of 16 GiB of addresses",
+           "raise the limit of address space (ulimit -v)");
+  base_ = static_cast<unsigned char*>(base);
+}
+
+void DeviceMemory::protect(int rights) const {
+  if (used_ == 0) return;
+  ZP_CHECK(::mprotect(base_, used_, rights) == 0, ErrorCode::internal,
+           "the simulated device could not open or close its memory", "the system refused mprotect",
+           "report it");
+}
+
+void DeviceMemory::open() {
+  if (open_++ == 0) protect(PROT_READ | PROT_WRITE);
+}
+
+void DeviceMemory::close() {
+  if (--open_ == 0) protect(PROT_NONE);
+}
+
+std::size_t DeviceMemory::find_free(std::size_t size) {
+  auto best = free_.end();
+  for (auto it = free_.begin(); it != free_.end(); ++it) {
+    if (it->second >= size && (best == free_.end() || it->second < best->second)) best = it;
+  }
+  if (best == free_.end()) {
+    ZP_CHECK(size <= capacity - used_, ErrorCode::unavailable,
+             "allocating device memory failed" + device::in_named_step(), "the simulated device has 16 GiB",
+             "use a smaller model");
+    const std::size_t offset = used_;
+    used_ += size;
+    if (open_ > 0) protect(PROT_READ | PROT_WRITE);
+    return offset;
+  }
+  const std::size_t offset = best->first;
+  const std::size_t rest = best->second - size;
+  free_.erase(best);
+  if (rest > 0) free_[offset + size] = rest;
+  return offset;
+}
+
+unsigned char* DeviceMemory::reserve(std::int64_t num_bytes) {
+  const auto bytes = static_cast<std::size_t>(num_bytes);
+  ZP_CHECK(bytes <= capacity, ErrorCode::unavailable,
+           "allocating device memory failed" + device::in_named_step(), "the simulated device has 16 GiB",
+           "use a smaller model");
+  const std::size_t size = guard_bytes + rounded(bytes + guard_bytes);
+  unsigned char* data = base_ + find_free(size) + guard_bytes;
+  blocks_[data] = {bytes, size, false};
+  return data;
+}
+
+void DeviceMemory::start(unsigned char* data) {
+  Block& block = blocks_.at(data);
+  std::memset(data - guard_bytes, guard, block.size);
+  std::memset(data, 0xFF, block.num_bytes);
+  block.started = true;
+}
+
+void DeviceMemory::release(unsigned char* data) {
+  const auto found = blocks_.find(data);
+  std::memset(data, 0xFF, found->second.num_bytes);
+  std::size_t offset = static_cast<std::size_t>(data - base_) - guard_bytes;
+  std::size_t size = found->second.size;
+  blocks_.erase(found);
+  auto next = free_.lower_bound(offset);
+  if (next != free_.end() && next->first == offset + size) {
+    size += next->second;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == offset) {
+      offset = before->first;
+      size += before->second;
+      free_.erase(before);
+    }
+  }
+  free_[offset] = size;
+}
+
+void DeviceMemory::check_guards() const {
+  for (const auto& [data, block] : blocks_) {
+    if (!block.started) continue;
+    const unsigned char* begin = data - guard_bytes;
+    ZP_CHECK(is_guard(begin, data) && is_guard(data + block.num_bytes, begin + block.size),
+             ErrorCode::internal, "a kernel wrote outside its buffers" + device::in_named_step(),
+             "on a device that changes somebody else's memory", "correct the kernel's bounds");
+  }
+}
+
+}  // namespace zeroproof::cuda::sim

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+namespace zeroproof::cuda::sim {
+
+/// The memory of the simulated device: one range of addresses that the host cannot touch. Only while the device works
+/// (DeviceWorks) are its pages there. All calls hold device_mutex().
+class DeviceMemory {
+ public:
+  static DeviceMemory& instance();
+
+  /// Between guards that belong to somebody else. Nothing is written yet: start() does that when the device comes to
+  /// the allocation. Errors: unavailable if there is not so much.
+  unsigned char* reserve(std::int64_t num_bytes);
+  /// Guards, and 0xFF bytes (NaN as floats) in between. The device works.
+  void start(unsigned char* data);
+  /// The device works.
+  void release(unsigned char* data);
+
+  /// Errors: internal if a guard was written over. The device works.
+  void check_guards() const;
+
+  void open();
+  void close();
+
+ private:
+  struct Block {
+    std::size_t num_bytes;  ///< as asked for
+    std::size_t size;       ///< with guards
+    bool started;
+  };
+
+  DeviceMemory();
+  void protect(int rights) const;
+  std::size_t find_free(std::size_t size);
+
+  unsigned char* base_;
+  std::size_t used_ = 0;                     // bytes from base_ that were ever given out
+  std::map<std::size_t, std::size_t> free_;  // by offset: size, no two neighbours
+  std::map<unsigned char*, Block> blocks_;   // by data
+  int open_ = 0;
+};
+
+/// The device works as long as this lives.
+class DeviceWorks {
+ public:
+  DeviceWorks() { DeviceMemory::instance().open(); }
+  ~DeviceWorks() { DeviceMemory::instance().close(); }
+  DeviceWorks(const DeviceWorks&) = delete;
+  DeviceWorks& operator=(const DeviceWorks&) = delete;
+};
+
+}  // namespace zeroproof::cuda::sim

@@ -1,0 +1,122 @@
+// Memory and copies of the simulated device.
+
+#include "cuda/device/memory.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "common/base/error.hpp"
+#include "cuda/device/calls.hpp"
+#include "cuda/sim/current.hpp"
+#include "cuda/sim/device_memory.hpp"
+
+namespace zeroproof::cuda::device {
+
+namespace {
+
+std::size_t size(std::int64_t num_bytes) { return static_cast<std::size_t>(num_bytes); }
+
+/// Pinned memory of the process: address and size. With device_mutex().
+std::map<const unsigned char*, std::int64_t>& pinned_blocks() {
+  static std::map<const unsigned char*, std::int64_t> blocks;
+  return blocks;
+}
+
+void require_pinned(const void* host, std::int64_t num_bytes) {
+  const auto* at = static_cast<const unsigned char*>(host);
+  auto after = pinned_blocks().upper_bound(at);
+  const bool inside = after != pinned_blocks().begin() && at + num_bytes <= (--after)->first + after->second;
+  ZP_CHECK(inside, ErrorCode::invalid_argument,
+           "a copy that does not wait was asked for of host memory that is not pinned" + in_named_step(),
+           "the device would wait for it, or find other content", "allocate it with pinned_allocate");
+}
+
+void enqueue_copy(void* target, const void* source, std::int64_t num_bytes) {
+  ++counted_calls().copies;
+  sim::enqueue([=] { std::memcpy(target, source, size(num_bytes)); });
+}
+
+void copy_and_wait(void* target, const void* source, std::int64_t num_bytes) {
+  require_copy(num_bytes);
+  const std::lock_guard lock(sim::device_mutex());
+  if (sim::capturing()) refuse_in_capture("a copy that waits");
+  if (num_bytes == 0) return;
+  enqueue_copy(target, source, num_bytes);
+  wait_for_stream();
+}
+
+}  // namespace
+
+void* device_allocate(std::int64_t num_bytes) {
+  require_allocation(num_bytes);
+  const std::lock_guard lock(sim::device_mutex());
+  if (sim::capturing()) refuse_in_capture("device memory");
+  unsigned char* data = sim::DeviceMemory::instance().reserve(num_bytes);
+  ++counted_calls().allocations;
+  sim::enqueue([data] { sim::DeviceMemory::instance().start(data); });
+  return data;
+}
+
+void device_release(void* data) noexcept {
+  if (data == nullptr) return;
+  const std::lock_guard lock(sim::device_mutex());
+  sim::enqueue([data] { sim::DeviceMemory::instance().release(static_cast<unsigned char*>(data)); });
+}
+
+void* pinned_allocate(std::int64_t num_bytes) {
+  require_allocation(num_bytes);
+  const std::lock_guard lock(sim::device_mutex());
+  if (sim::capturing()) refuse_in_capture("pinned memory");
+  void* data = std::aligned_alloc(256, (size(num_bytes) + 255) / 256 * 256);
+  ZP_CHECK(data != nullptr, ErrorCode::unavailable, "allocating pinned memory failed" + in_named_step(),
+           "the system has not so much", "free some of it");
+  ++counted_calls().allocations;
+  pinned_blocks()[static_cast<const unsigned char*>(data)] = num_bytes;
+  return data;
+}
+
+void pinned_release(void* data) noexcept {
+  if (data == nullptr) return;
+  const std::lock_guard lock(sim::device_mutex());
+  pinned_blocks().erase(static_cast<const unsigned char*>(data));
+  std::free(data);
+}
+
+void enqueue_to_device(void* device, const void* pinned, std::int64_t num_bytes) {
+  require_copy(num_bytes);
+  if (num_bytes == 0) return;
+  const std::lock_guard lock(sim::device_mutex());
+  require_pinned(pinned, num_bytes);
+  enqueue_copy(device, pinned, num_bytes);
+}
+
+void enqueue_to_host(void* pinned, const void* device, std::int64_t num_bytes) {
+  require_copy(num_bytes);
+  if (num_bytes == 0) return;
+  const std::lock_guard lock(sim::device_mutex());
+  require_pinned(pinned, num_bytes);
+  enqueue_copy(pinned, device, num_bytes);
+}
+
+void enqueue_on_device(void* target, const void* source, std::int64_t num_bytes) {
+  require_copy(num_bytes);
+  if (num_bytes > 0) enqueue_copy(target, source, num_bytes);
+}
+
+void enqueue_fill(void* device, unsigned char byte, std::int64_t num_bytes) {
+  require_copy(num_bytes);
+  if (num_bytes == 0) return;
+  ++counted_calls().copies;
+  sim::enqueue([=] { std::memset(device, byte, size(num_bytes)); });
+}
+
+void copy_to_device(void* device, const void* host, std::int64_t num_bytes) {
+  copy_and_wait(device, host, num_bytes);
+}
+
+void copy_to_host(void* host, const void* device, std::int64_t num_bytes) {
+  copy_and_wait(host, device, num_bytes);
+}
+
+}  // namespace zeroproof::cuda::device

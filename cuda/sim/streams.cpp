@@ -1,0 +1,178 @@
+#include "cuda/sim/streams.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "cuda/device/calls.hpp"
+#include "cuda/device/stream.hpp"
+#include "cuda/sim/capture.hpp"
+#include "cuda/sim/current.hpp"
+#include "cuda/sim/device_memory.hpp"
+#include "cuda/sim/simulator.hpp"
+#include "cuda/sim/work_queue.hpp"
+
+namespace zeroproof::cuda::device {
+
+struct Stream::Queue {
+  std::shared_ptr<sim::WorkQueue> work = std::make_shared<sim::WorkQueue>();
+};
+
+struct Event::Mark {
+  sim::Mark at;
+};
+
+}  // namespace zeroproof::cuda::device
+
+namespace zeroproof::cuda::sim {
+
+namespace {
+
+/// Every queue that may have work, those of streams that are gone included.
+struct Device {
+  StreamOrder order = StreamOrder::asked_first;
+  std::vector<std::weak_ptr<WorkQueue>> queues;
+  std::vector<std::shared_ptr<WorkQueue>> left_behind;  ///< by streams that were destroyed
+};
+
+Device& device() {
+  static Device one;
+  return one;
+}
+
+std::shared_ptr<WorkQueue> listed(std::shared_ptr<WorkQueue> queue) {
+  const std::lock_guard lock(device_mutex());
+  std::erase_if(device().queues, [](const auto& one) { return one.expired(); });
+  device().queues.push_back(queue);
+  return queue;
+}
+
+WorkQueue& current() { return *device::current_stream().queue().work; }
+
+std::vector<std::shared_ptr<WorkQueue>> all_but(const WorkQueue* asked) {
+  std::vector<std::shared_ptr<WorkQueue>> others;
+  for (const std::weak_ptr<WorkQueue>& one : device().queues) {
+    if (std::shared_ptr<WorkQueue> queue = one.lock(); queue && queue.get() != asked)
+      others.push_back(std::move(queue));
+  }
+  return others;
+}
+
+/// What nobody can wait for any more is done before anything else that somebody waits for.
+void run_left_behind() {
+  while (!device().left_behind.empty()) {
+    const std::shared_ptr<WorkQueue> queue = std::move(device().left_behind.back());
+    device().left_behind.pop_back();
+    queue->run_until(queue->given());
+  }
+}
+
+void run_until(WorkQueue& queue, std::int64_t position) {
+  const DeviceWorks works;
+  run_left_behind();
+  if (device().order == StreamOrder::asked_last) {
+    for (const std::shared_ptr<WorkQueue>& other : all_but(&queue)) other->run_until(other->given());
+  }
+  queue.run_until(position);
+  DeviceMemory::instance().check_guards();
+}
+
+/// Returns whether the position has been passed now.
+bool make_progress(WorkQueue& queue, std::int64_t position) {
+  if (queue.passed(position)) return true;
+  const DeviceWorks works;
+  bool worked = false;
+  if (device().order == StreamOrder::asked_last) {
+    for (const std::shared_ptr<WorkQueue>& other : all_but(&queue)) worked = worked || other->run_one();
+  }
+  if (!worked) queue.run_one();
+  return queue.passed(position);
+}
+
+}  // namespace
+
+void set_stream_order(StreamOrder order) {
+  const std::lock_guard lock(device_mutex());
+  device().order = order;
+}
+
+bool asked_stream_first() { return device().order == StreamOrder::asked_first; }
+
+void enqueue(std::function<void()> work) {
+  const std::lock_guard lock(device_mutex());
+  current().push({std::move(work), {}});
+}
+
+bool capturing() { return current().capture != nullptr; }
+
+const std::shared_ptr<WorkQueue>& current_queue() { return device::current_stream().queue().work; }
+
+void enqueue_kernel(int grid, int block, std::function<void()> thread) {
+  check_launch(grid, block);
+  ++device::counted_calls().launches;
+  enqueue([grid, block, thread = std::move(thread)] { run(grid, block, thread); });
+}
+
+}  // namespace zeroproof::cuda::sim
+
+namespace zeroproof::cuda::device {
+
+std::shared_ptr<Stream::Queue> thread_queue() {
+  auto queue = std::make_shared<Stream::Queue>();
+  sim::listed(queue->work);
+  return queue;
+}
+
+Stream::Stream() : Stream(thread_queue()) {}
+
+Stream::Stream(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
+
+Stream::~Stream() {
+  const std::lock_guard lock(sim::device_mutex());
+  if (!queue_->work->passed(queue_->work->given())) sim::device().left_behind.push_back(queue_->work);
+}
+
+void Stream::wait_for(const Event& event) {
+  const std::lock_guard lock(sim::device_mutex());
+  const sim::Mark& mark = event.mark().at;
+  if (!mark.queue) return;
+  if (mark.capture) {
+    ZP_CHECK(!mark.capture->ended(), ErrorCode::internal,
+             "a stream waits for an event of a capture that has ended" + in_named_step(),
+             "the graph may not have been launched, or often", "record the event outside of the capture");
+    if (!queue_->work->capture) mark.capture->join(queue_->work);
+  }
+  queue_->work->push({nullptr, mark});
+}
+
+Event::Event() : mark_(std::make_unique<Mark>()) {}
+Event::~Event() = default;
+Event::Event(Event&& other) noexcept = default;
+Event& Event::operator=(Event&& other) noexcept = default;
+
+void Event::record() {
+  const std::lock_guard lock(sim::device_mutex());
+  const std::shared_ptr<sim::WorkQueue>& queue = current_stream().queue().work;
+  const std::int64_t position = queue->capture ? queue->capture->given(queue->branch) : queue->given();
+  mark_->at = {queue, position, queue->capture};
+}
+
+bool Event::reached() const {
+  const std::unique_lock lock(sim::device_mutex(), std::try_to_lock);
+  if (!lock.owns_lock()) return false;  // another thread waits for the device, which is at work
+  const sim::Mark& mark = mark_->at;
+  if (!mark.queue) return true;
+  if (mark.capture) refuse_in_capture("whether an event was reached");
+  return sim::make_progress(*mark.queue, mark.position);
+}
+
+void wait_for_stream() {
+  const std::lock_guard lock(sim::device_mutex());
+  if (sim::capturing()) refuse_in_capture("waiting for a stream");
+  ++counted_calls().waits;
+  sim::WorkQueue& queue = sim::current();
+  sim::run_until(queue, queue.given());
+}
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,54 @@
+#pragma once
+// What a simulated stream has been given, and marks in it.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace zeroproof::cuda::sim {
+
+class WorkQueue;
+class Capture;
+
+/// The end of what a queue had been given at some time.
+struct Mark {
+  std::shared_ptr<WorkQueue> queue;  ///< null: never recorded
+  std::int64_t position = 0;
+  std::shared_ptr<Capture> capture;  ///< of the graph that it is in; null: none
+};
+
+/// A piece of work, or a wait for a mark.
+struct QueuedWork {
+  std::function<void()> run;
+  Mark until = {};
+};
+
+/// Nothing in it runs by itself. All calls hold device_mutex().
+class WorkQueue {
+ public:
+  void push(QueuedWork work);
+  std::int64_t given() const { return done_ + static_cast<std::int64_t>(work_.size()); }
+  bool passed(std::int64_t position) const { return done_ >= position; }
+
+  /// Runs what lies before the position. What work throws comes out; the rest of the queue is dropped then.
+  void run_until(std::int64_t position);
+  /// Runs one piece of work, here or in a queue that this one waits for. False if there is none.
+  bool run_one();
+
+  std::shared_ptr<Capture> capture;  ///< that takes what is pushed meanwhile
+  int branch = 0;                    ///< of it
+
+ private:
+  void run_front();
+
+  std::int64_t done_ = 0;
+  std::deque<QueuedWork> work_;
+};
+
+/// One for the process: the simulated device does one thing at a time.
+std::recursive_mutex& device_mutex();
+
+}  // namespace zeroproof::cuda::sim
