@@ -4,11 +4,20 @@
 
 #include "cuda/device/elementwise.cuh"
 #include "cuda/device/host_staging.hpp"
+#include "cuda/device/norm_finish.cuh"
 #include "cuda/device/numels.hpp"
+#include "cuda/device/single.cuh"
 
 namespace zeroproof::cuda::device {
 
 namespace {
+
+struct Coefficient {
+  double grad_norm;
+  double max_norm;  // 0: there is none
+
+  ZP_DEVICE float operator()() const { return clip_coef_of(grad_norm, max_norm); }
+};
 
 struct Clip {
   static constexpr int pack_numel = 4;
@@ -48,6 +57,15 @@ struct ClipValue {
 };
 
 }  // namespace
+
+float clip_coef(double grad_norm, std::optional<double> max_norm) {
+  const double limit = max_norm.value_or(0.0);
+  ZP_CHECK(is_finite(limit) && limit >= 0.0, ErrorCode::invalid_argument,
+           "max_norm is " + std::to_string(limit),
+           "the gradient would be scaled by a negative number, or by none",
+           "pass a finite number of at least 0, or nothing");
+  return on_device<float>(Coefficient{grad_norm, limit});
+}
 
 void clip(const Exec&, float clip_coef, Span<const float> unscaled_grad, Span<float> grad) {
   require_same_numel("unscaled_grad", unscaled_grad, "grad", grad);

@@ -4,6 +4,7 @@
 
 namespace zeroproof::cuda::device {
 
+ClipCoefFn clip_coef;
 ClipFn clip;
 ClipValueFn clip_value;
 

@@ -33,6 +33,12 @@ ZP_HOST_DEVICE inline float float_of(std::uint32_t bits) {
   return value;
 }
 
+ZP_HOST_DEVICE inline double double_of(std::uint64_t bits) {
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 /// With the sign bit flipped where sign_mask has it: 0 keeps every bit, also those of a NaN.
 ZP_HOST_DEVICE inline float flip_sign(float value, std::uint32_t sign_mask) {
   return float_of(bits_of(value) ^ sign_mask);
@@ -42,5 +48,9 @@ inline constexpr std::uint32_t sign_bit = 0x80000000U;
 
 /// Neither NaN nor infinite, judged from the bits: no compiler flag can assume that away.
 ZP_HOST_DEVICE inline bool is_finite(float value) { return (bits_of(value) & 0x7F800000U) != 0x7F800000U; }
+
+ZP_HOST_DEVICE inline bool is_finite(double value) {
+  return (bits_of(value) & 0x7FF0000000000000ULL) != 0x7FF0000000000000ULL;
+}
 
 }  // namespace zeroproof::cuda::device

@@ -7,6 +7,8 @@
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_sum.hpp"
+#include "cuda/device/loss_scaler.hpp"
+#include "cuda/device/step_scalars.hpp"
 #include "cuda/host/update_twins.hpp"
 
 namespace zeroproof::cuda::device {
@@ -44,6 +46,13 @@ void grad_norm_exact_accumulate(const Exec&, In, NormLimbs&) { no_device(); }
 void grad_abs_accumulate(const Exec&, In, NormLimbs&) { no_device(); }
 void grad_max_accumulate(const Exec&, In, std::uint32_t&) { no_device(); }
 double grad_norm_p(const Exec&, In, double) { no_device(); }
+void grad_norm_normalise(NormLimbs&) { no_device(); }
+double grad_norm_finish(const NormLimbs&) { no_device(); }
+double grad_abs_finish(const NormLimbs&) { no_device(); }
+double grad_max_finish(std::uint32_t) { no_device(); }
+StepScalars step_scalars(const OptimizerHyper&, std::int64_t, int, std::int64_t) { no_device(); }
+LossScalerState loss_scaler_update(const LossScalerConfig&, const LossScalerState&, bool) { no_device(); }
+float clip_coef(double, std::optional<double>) { no_device(); }
 void clip(const Exec&, float, In, InOut) { no_device(); }
 void clip_value(const Exec&, float, InOut) { no_device(); }
 void adamw_update(const Exec&, const AdamOptions&, const StepScalars&, In, InOut, InOut, InOut, InOut) {

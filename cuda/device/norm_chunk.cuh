@@ -48,4 +48,13 @@ ZP_HOST_DEVICE inline NormDeposit norm_deposit(double value) {
   return {q / 32, {low & 0xFFFFFFFFULL, low >> 32, high}};
 }
 
+/// Moves carries up until every limb but the last is below 2^32. limbs: [norm_num_limbs], of any unsigned 64-bit type.
+template <class Limb>
+ZP_HOST_DEVICE inline void carry_limbs(Limb* limbs) {
+  for (int i = 0; i + 1 < norm_num_limbs; ++i) {
+    limbs[i + 1] += limbs[i] >> 32;
+    limbs[i] &= 0xFFFFFFFFULL;
+  }
+}
+
 }  // namespace zeroproof::cuda::device

@@ -35,24 +35,14 @@ ZP_DEVICE inline void finish_block_sums(const Sum* block_sums, Sum* sums) {
   }
 }
 
-/// Moves carries up, as GradNormNormaliseFn says. sums: a limb array; the last limb keeps what does not fit.
-template <class Limbs>
-void carry_up(Limbs& limbs) {
-  for (int i = 0; i + 1 < norm_num_limbs; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    limbs[at + 1] += limbs[at] >> 32;
-    limbs[at] &= 0xFFFFFFFFU;
-  }
-}
-
 /// Adds the sums of a launch of at most 2^32 - 1 deposits to the limbs, and normalises them. Limbs that hold
 /// as many deposits themselves are at most (2^32 - 1)^2; with a normalised limb and the carry from below,
 /// both at most 2^32 - 1, that makes 2^64 - 1.
 inline void add_norm_sums(NormSums sums, NormLimbs& limbs) {
   static_assert(std::tuple_size_v<decltype(NormLimbs::limbs)> == norm_num_limbs);
-  carry_up(sums);
+  carry_limbs(sums.data());
   for (std::size_t i = 0; i < limbs.limbs.size(); ++i) limbs.limbs[i] += sums[i];
-  carry_up(limbs.limbs);
+  carry_limbs(limbs.limbs.data());
   limbs.nan_count += sums[norm_nan_count];
   limbs.inf_count += sums[norm_inf_count];
 }

@@ -79,6 +79,7 @@ std::vector<Op> clip_ops() {
   coef.generate = draw_coef_inputs;
   coef.reference = run_coef(reference::clip_coef);
   coef.host = run_coef(cuda::host::clip_coef);
+  coef.device = run_coef(cuda::device::clip_coef);
 
   Op clip;
   clip.name = "clip";

@@ -54,6 +54,7 @@ std::vector<Op> grad_norm_ops() {
   normalise.generate = draw_limbs;
   normalise.reference = run_normalise(reference::grad_norm_normalise);
   normalise.host = run_normalise(cuda::host::grad_norm_normalise);
+  normalise.device = run_normalise(cuda::device::grad_norm_normalise);
 
   Op finish = normalise;
   finish.name = "grad_norm_finish";
@@ -63,6 +64,7 @@ std::vector<Op> grad_norm_ops() {
                      output("grad_norm", DType::fp64)};
   finish.reference = run_limbs_finish(reference::grad_norm_finish);
   finish.host = run_limbs_finish(cuda::host::grad_norm_finish);
+  finish.device = run_limbs_finish(cuda::device::grad_norm_finish);
   return {accumulate, normalise, finish};
 }
 

@@ -1,3 +1,4 @@
+#include "cuda/device/loss_scaler.hpp"
 #include "cuda/host/loss_scaler.hpp"
 #include "reference/loss_scaler.hpp"
 #include "verification/ops/families.hpp"
@@ -118,6 +119,7 @@ std::vector<Op> loss_scaler_ops() {
   update.generate = draw_update;
   update.reference = run_update(reference::loss_scaler_update);
   update.host = run_update(cuda::host::loss_scaler_update);
+  update.device = run_update(cuda::device::loss_scaler_update);
   return {init, update};
 }
 

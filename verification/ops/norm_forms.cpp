@@ -79,6 +79,7 @@ Op abs_finish() {
   op.generate = draw_limbs;
   op.reference = run_limbs_finish(reference::grad_abs_finish);
   op.host = run_limbs_finish(cuda::host::grad_abs_finish);
+  op.device = run_limbs_finish(cuda::device::grad_abs_finish);
   return op;
 }
 
@@ -94,6 +95,7 @@ std::vector<Op> max_forms() {
   finish.generate = {};
   finish.reference = run_max_finish(reference::grad_max_finish);
   finish.host = run_max_finish(cuda::host::grad_max_finish);
+  finish.device = run_max_finish(cuda::device::grad_max_finish);
   return {max, finish};
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <limits>
 
+#include "cuda/device/step_scalars.hpp"
 #include "cuda/host/step_scalars.hpp"
 #include "reference/step_scalars.hpp"
 #include "verification/ops/families.hpp"
@@ -143,6 +144,7 @@ std::vector<Op> step_scalars_ops() {
   op.generate = draw_settings;
   op.reference = run(reference::step_scalars);
   op.host = run(cuda::host::step_scalars);
+  op.device = run(cuda::device::step_scalars);
   return {op};
 }
 
