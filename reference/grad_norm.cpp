@@ -21,7 +21,7 @@ constexpr std::uint32_t infinity_bits = 0x7F800000U;
 static_assert(block_numel == norm_chunk_numel, "one block is one chunk of the norm");
 
 /// Sum of squares of one chunk: 32 lanes side by side, then a tree that halves them (R12, [Norm:chunk]).
-double chunk_sum(ConstArray grad) {
+double chunk_sum(const ConstArray& grad) {
   // Column s holds elements 32 s .. 32 s + 31; what is missing in the last chunk counts +0.
   Eigen::Array<float, num_lanes, num_lanes> g1 = Eigen::Array<float, num_lanes, num_lanes>::Zero();
   MutableArray(g1.data(), g1.size()).head(grad.size()) = grad;

@@ -14,7 +14,7 @@ float sign_of(float c) {
 }
 
 /// R6 for up to 1024 elements, one line per rounding.
-void lion_block(bool maximize, const StepScalars& s, ConstArray grad, MutableArray master,
+void lion_block(bool maximize, const StepScalars& s, const ConstArray& grad, MutableArray master,
                 MutableArray exp_avg) {
   const Block g = apply_direction(maximize, grad);
   // Where to go: an average that forgets quickly, made for this step only [Lion:alg2].

@@ -19,8 +19,8 @@ void gather_momentum(const StepScalars& s, const Block& g, MutableArray momentum
 }
 
 /// R6 for up to 1024 elements, one line per rounding; momentum_buffer is empty without momentum.
-void sgd_block(const SgdOptions& options, const StepScalars& s, ConstArray grad, MutableArray master,
-               MutableArray momentum_buffer) {
+void sgd_block(const SgdOptions& options, const StepScalars& s, const ConstArray& grad, MutableArray master,
+               const MutableArray& momentum_buffer) {
   const Block g = directed_with_decay(options.maximize, s, grad, master);
   Block e = g;
   if (options.momentum) {
@@ -36,8 +36,8 @@ void sgd_block(const SgdOptions& options, const StepScalars& s, ConstArray grad,
   master -= step;
 }
 
-void sgd_ema_block(const SgdEmaOptions& options, const StepScalars& s, ConstArray grad, MutableArray master,
-                   MutableArray exp_avg) {
+void sgd_ema_block(const SgdEmaOptions& options, const StepScalars& s, const ConstArray& grad,
+                   MutableArray master, MutableArray exp_avg) {
   const Block g = directed_with_decay(options.maximize, s, grad, master);
   // The weights add up to one here [SGD:ema], so that lr means the same for every beta1.
   const Block a1 = s.beta1 * exp_avg;

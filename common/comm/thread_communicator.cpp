@@ -44,13 +44,15 @@ std::shared_ptr<Object> ThreadCommunicator::share(const std::shared_ptr<Object>&
           std::as_bytes(Span<const std::shared_ptr<Object>* const>(&address, 1));
     }
   }
-  recv_bytes[static_cast<std::size_t>(members.front())] = sizeof(address);
+  // The address itself travels.
+  recv_bytes[static_cast<std::size_t>(members.front())] =
+      sizeof(address);  // NOLINT(bugprone-sizeof-expression)
   std::shared_ptr<Object> shared;
   exchange_each(call_of(collective, send, std::move(recv_bytes)), send,
                 [&](std::size_t, Span<const std::byte> block) {
                   if (block.empty()) return;
                   const std::shared_ptr<Object>* first = nullptr;
-                  std::memcpy(&first, block.data(), sizeof(first));
+                  std::memcpy(&first, block.data(), sizeof(first));  // NOLINT(bugprone-sizeof-expression)
                   shared = *first;
                 });
   return shared;

@@ -13,10 +13,14 @@
 #define ZP_KERNEL void
 #define ZP_DEVICE
 #define ZP_UNROLL
+// NOLINTBEGIN(bugprone-macro-parentheses): a type and a name
 #define ZP_SHARED_ARRAY(T, name, N) \
   T(&name)[N] = *static_cast<T(*)[N]>(::zeroproof::cuda::sim::shared_memory(__COUNTER__, sizeof(T[N])))
+// NOLINTEND(bugprone-macro-parentheses)
 
 namespace zeroproof::cuda::device {
+
+// NOLINTBEGIN(bugprone-reserved-identifier): the words are CUDA's
 
 using sim::blockDim;
 using sim::blockIdx;
@@ -36,6 +40,8 @@ T __shfl_down_sync(unsigned mask, T value, unsigned delta, int line = __builtin_
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
+
+// NOLINTEND(bugprone-reserved-identifier)
 
 // Threads give way to each other only where they wait, so these need nothing to be indivisible. Integers only
 // (R10).

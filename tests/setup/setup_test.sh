@@ -435,7 +435,7 @@ check 'without an earlier build: tests OFF' called_with 'cmake [--preset]' '[-DZ
 run tests/run
 check 'tests/run switches the tests on' called_with 'cmake [--preset]' '[-DZP_TESTS=ON]'
 check 'tests/run builds all but the benchmarks' called_with 'cmake [--build]' \
-  '[--target] [all] [zeroproof-faults] [test_faults]'
+  '[--target] [all] [zeroproof-faults] [zeroproof-sim] [test_faults]'
 run verification/run
 check 'verification/run leaves the tests on' called_with 'cmake [--preset]' '[-DZP_TESTS=ON]'
 
@@ -706,6 +706,7 @@ file(GLOB sources CONFIGURE_DEPENDS main.cpp) # as the project does: ninja then 
 add_executable(zeroproof ${sources})
 add_custom_target(everything)
 add_custom_target(zeroproof-faults)
+add_custom_target(zeroproof-sim)
 add_custom_target(test_faults)
 if(ZP_TESTS)
   enable_testing()

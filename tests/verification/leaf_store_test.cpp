@@ -136,7 +136,8 @@ TEST_CASE("leaves: a file that is damaged, cut short, unfinished or of another r
         std::pair{second_leaf + 11'999, "step 2, micro-batch 0"}, std::pair{records + 3, "list of leaves"},
         std::pair{std::int64_t{0}, "no complete leaf file"}}) {
     flip_byte(path, offset);
-    CAPTURE(offset);
+    const std::int64_t flipped = offset;
+    CAPTURE(flipped);
     CHECK(contains(refusal(path, store.run()), said));
     flip_byte(path, offset);
   }

@@ -58,8 +58,7 @@ std::vector<std::size_t> outputs_in_flow(const Op& op) {
 /// One twin against the reference, over all points of a sweep.
 class OpJudge {
  public:
-  OpJudge(const OpCaseSpec& spec, const OpRunOptions& options)
-      : spec_(spec), options_(options), host_(spec.op->host) {
+  OpJudge(const OpCaseSpec& spec, const OpRunOptions& options) : spec_(spec), host_(spec.op->host) {
     if (!options.fault.empty() && spec.op->host_of) {
       host_ = spec.op->host_of(plant_fault(options.fault, cuda::host_ops()));
     }
@@ -214,7 +213,6 @@ class OpJudge {
   }
 
   OpCaseSpec spec_;
-  const OpRunOptions& options_;
   OpFunction host_;
   Result result_;
   Judge judge_;

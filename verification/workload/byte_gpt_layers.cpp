@@ -169,6 +169,7 @@ void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t>
   }
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type
 #define ZP_INSTANTIATE(Real)                                                                                \
   template void column_sums(const BlockRange&, Matrix<const Real>, Real*);                                  \
   template void add_bias(const Real*, Matrix<Real>);                                                        \
@@ -185,5 +186,6 @@ void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t>
 ZP_INSTANTIATE(float);
 ZP_INSTANTIATE(double);
 #undef ZP_INSTANTIATE
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace zeroproof::workload

@@ -52,6 +52,7 @@ ZP_KERNEL unequal_barriers_kernel() {
 }
 
 ZP_KERNEL two_barriers_kernel() {
+  // NOLINTNEXTLINE(bugprone-branch-clone): two barriers
   if (threadIdx.x % 2 == 0) {
     __syncthreads();
   } else {
