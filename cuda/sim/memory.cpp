@@ -2,7 +2,8 @@
 
 #include "cuda/device/memory.hpp"
 
-#include <cstdlib>
+#include <sys/mman.h>
+
 #include <cstring>
 #include <map>
 
@@ -68,8 +69,8 @@ void* pinned_allocate(std::int64_t num_bytes) {
   require_allocation(num_bytes);
   const std::lock_guard lock(sim::device_mutex());
   if (sim::capturing()) refuse_in_capture("pinned memory");
-  void* data = std::aligned_alloc(256, (size(num_bytes) + 255) / 256 * 256);
-  ZP_CHECK(data != nullptr, ErrorCode::unavailable, "allocating pinned memory failed" + in_named_step(),
+  void* data = ::mmap(nullptr, size(num_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ZP_CHECK(data != MAP_FAILED, ErrorCode::unavailable, "allocating pinned memory failed" + in_named_step(),
            "the system has not so much", "free some of it");
   ++counted_calls().allocations;
   pinned_blocks()[static_cast<const unsigned char*>(data)] = num_bytes;
@@ -79,8 +80,10 @@ void* pinned_allocate(std::int64_t num_bytes) {
 void pinned_release(void* data) noexcept {
   if (data == nullptr) return;
   const std::lock_guard lock(sim::device_mutex());
-  pinned_blocks().erase(static_cast<const unsigned char*>(data));
-  std::free(data);
+  const auto block = pinned_blocks().find(static_cast<const unsigned char*>(data));
+  if (block == pinned_blocks().end()) return;
+  ::munmap(data, size(block->second));
+  pinned_blocks().erase(block);
 }
 
 void enqueue_to_device(void* device, const void* pinned, std::int64_t num_bytes) {
