@@ -33,7 +33,7 @@ if [ "$1" = --rooms ]; then
   cd "$2"
   # Arrows that run the other way, FROM TO, each with the reason why it may.
   explained='
-    cuda/device cuda/sim       # under the simulator the words of the CUDA language come from there
+    cuda/device/runtime cuda/sim  # under the simulator the words of the CUDA language come from there
   '
   rooms=$(mktemp)
   trap 'rm -f "$rooms" "$rooms".*' EXIT

@@ -10,9 +10,9 @@
 
 #include <algorithm>
 
-#include "cuda/device/launch.hpp"
 #include "cuda/device/pack.cuh"
-#include "cuda/device/runtime.hpp"
+#include "cuda/device/runtime/launch.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 
 namespace zeroproof::cuda::device {
 

@@ -2,7 +2,7 @@
 
 #include "cuda/device/host_staging.hpp"
 #include "cuda/device/norm_sums.cuh"
-#include "cuda/device/runtime.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 
 namespace zeroproof::cuda::device {
 

@@ -10,8 +10,8 @@
 #include "common/base/error.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/host_staging.hpp"
-#include "cuda/device/launch.hpp"
-#include "cuda/device/runtime.hpp"
+#include "cuda/device/runtime/launch.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 
 namespace zeroproof::cuda::device {
 

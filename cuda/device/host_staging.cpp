@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "cuda/device/runtime.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 
 namespace zeroproof::cuda::device {
 

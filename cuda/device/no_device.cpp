@@ -3,11 +3,11 @@
 #include "common/base/error.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
-#include "cuda/device/device.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_sum.hpp"
 #include "cuda/device/loss_scaler.hpp"
+#include "cuda/device/runtime/device.hpp"
 #include "cuda/device/step_scalars.hpp"
 #include "cuda/host/update_twins.hpp"
 

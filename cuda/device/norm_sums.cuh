@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "cuda/device/launch.hpp"
 #include "cuda/device/norm_chunk.cuh"
+#include "cuda/device/runtime/launch.hpp"
 
 namespace zeroproof::cuda::device {
 

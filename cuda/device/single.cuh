@@ -2,7 +2,7 @@
 // A handful of numbers, computed by one thread of the device.
 
 #include "cuda/device/host_staging.hpp"
-#include "cuda/device/launch.hpp"
+#include "cuda/device/runtime/launch.hpp"
 
 namespace zeroproof::cuda::device {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "cuda/device/calls.hpp"
+#include "cuda/device/runtime/calls.hpp"
 
 namespace zeroproof::cuda::sim {
 

@@ -1,9 +1,9 @@
-#include "cuda/device/graph.hpp"
+#include "cuda/device/runtime/graph.hpp"
 
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "cuda/device/calls.hpp"
+#include "cuda/device/runtime/calls.hpp"
 #include "cuda/sim/capture.hpp"
 #include "cuda/sim/current.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a kernel may write, for compilers that know no CUDA: cuda/device/launch.hpp includes this header
+// What a kernel may write, for compilers that know no CUDA: cuda/device/runtime/launch.hpp includes this header
 // there, and lists the same words. Everything else of CUDA is left out on purpose; a kernel that uses it does
 // not compile here.
 

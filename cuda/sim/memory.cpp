@@ -1,6 +1,6 @@
 // Memory and copies of the simulated device.
 
-#include "cuda/device/memory.hpp"
+#include "cuda/device/runtime/memory.hpp"
 
 #include <sys/mman.h>
 
@@ -8,7 +8,7 @@
 #include <map>
 
 #include "common/base/error.hpp"
-#include "cuda/device/calls.hpp"
+#include "cuda/device/runtime/calls.hpp"
 #include "cuda/sim/current.hpp"
 #include "cuda/sim/device_memory.hpp"
 

@@ -1,10 +1,10 @@
 // What the simulated device says of itself.
 
-#include "cuda/device/runtime.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 
 #include "common/base/error.hpp"
-#include "cuda/device/calls.hpp"
-#include "cuda/device/device.hpp"
+#include "cuda/device/runtime/calls.hpp"
+#include "cuda/device/runtime/device.hpp"
 
 namespace zeroproof::cuda::device {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "cuda/device/calls.hpp"
-#include "cuda/device/stream.hpp"
+#include "cuda/device/runtime/calls.hpp"
+#include "cuda/device/runtime/stream.hpp"
 #include "cuda/sim/capture.hpp"
 #include "cuda/sim/current.hpp"
 #include "cuda/sim/device_memory.hpp"

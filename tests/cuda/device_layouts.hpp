@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "common/base/exec.hpp"
-#include "cuda/device/device.hpp"
+#include "cuda/device/runtime/device.hpp"
 #include "tests/support/skip.hpp"
 
 namespace zeroproof::device_test {

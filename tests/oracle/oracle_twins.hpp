@@ -7,10 +7,10 @@
 
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
-#include "cuda/device/device.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_sum.hpp"
+#include "cuda/device/runtime/device.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/grad_norm.hpp"

@@ -5,7 +5,7 @@
 
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
-#include "cuda/device/device.hpp"
+#include "cuda/device/runtime/device.hpp"
 #include "cuda/host/isa.hpp"
 #include "verification/case/experiment.hpp"
 #include "verification/cli/flag_scope.hpp"

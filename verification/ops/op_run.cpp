@@ -4,7 +4,7 @@
 
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
-#include "cuda/device/device.hpp"
+#include "cuda/device/runtime/device.hpp"
 #include "cuda/host/isa.hpp"
 #include "verification/compare/judge.hpp"
 #include "verification/ops/op_case.hpp"

@@ -2,7 +2,7 @@
 
 #include "common/base/fpenv.hpp"
 #include "common/base/parallel_for.hpp"
-#include "cuda/device/device.hpp"
+#include "cuda/device/runtime/device.hpp"
 #include "cuda/host/isa.hpp"
 #include "verification/program/plant.hpp"
 

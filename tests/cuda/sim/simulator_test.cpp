@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "cuda/device/launch.hpp"
-#include "cuda/device/runtime.hpp"
+#include "cuda/device/runtime/launch.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 #include "tests/cuda/expect_error.hpp"
 
 namespace {

@@ -12,8 +12,8 @@
 #include <functional>
 #include <string>
 
-#include "cuda/device/launch.hpp"
-#include "cuda/device/runtime.hpp"
+#include "cuda/device/runtime/launch.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 #include "cuda/sim/streams.hpp"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <map>
 
-#include "cuda/device/cuda_call.hpp"
 #include "cuda/device/host_staging.hpp"
+#include "cuda/device/runtime/cuda_call.hpp"
 
 namespace zeroproof::device_test {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "cuda/device/runtime.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 
 namespace zeroproof::device_test {
 

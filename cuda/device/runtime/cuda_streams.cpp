@@ -1,7 +1,7 @@
 #include <utility>
 
-#include "cuda/device/calls.hpp"
-#include "cuda/device/cuda_call.hpp"
+#include "cuda/device/runtime/calls.hpp"
+#include "cuda/device/runtime/cuda_call.hpp"
 
 namespace zeroproof::cuda::device {
 

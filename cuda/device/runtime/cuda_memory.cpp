@@ -1,6 +1,6 @@
 #include "common/base/error.hpp"
-#include "cuda/device/calls.hpp"
-#include "cuda/device/cuda_call.hpp"
+#include "cuda/device/runtime/calls.hpp"
+#include "cuda/device/runtime/cuda_call.hpp"
 
 namespace zeroproof::cuda::device {
 

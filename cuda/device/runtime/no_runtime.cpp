@@ -1,7 +1,7 @@
 // The runtime of a program that was built without CUDA.
 
 #include "common/base/error.hpp"
-#include "cuda/device/calls.hpp"
+#include "cuda/device/runtime/calls.hpp"
 
 namespace zeroproof::cuda::device {
 

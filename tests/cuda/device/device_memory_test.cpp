@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "cuda/device/runtime.hpp"
+#include "cuda/device/runtime/runtime.hpp"
+#include "tests/cuda/device/device_runtime_support.hpp"
 #include "tests/cuda/device_layouts.hpp"
-#include "tests/cuda/device_runtime_support.hpp"
 #include "tests/cuda/expect_error.hpp"
 
 using namespace zeroproof;

@@ -1,9 +1,9 @@
-#include "cuda/device/cuda_call.hpp"
+#include "cuda/device/runtime/cuda_call.hpp"
 
 #include <string>
 
 #include "common/base/error.hpp"
-#include "cuda/device/calls.hpp"
+#include "cuda/device/runtime/calls.hpp"
 
 namespace zeroproof::cuda::device {
 

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "cuda/device/runtime.hpp"
+#include "cuda/device/runtime/runtime.hpp"
+#include "tests/cuda/device/device_runtime_support.hpp"
 #include "tests/cuda/device_layouts.hpp"
-#include "tests/cuda/device_runtime_support.hpp"
 #include "tests/cuda/expect_error.hpp"
 
 using namespace zeroproof;

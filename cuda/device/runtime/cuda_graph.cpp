@@ -1,8 +1,8 @@
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "cuda/device/calls.hpp"
-#include "cuda/device/cuda_call.hpp"
+#include "cuda/device/runtime/calls.hpp"
+#include "cuda/device/runtime/cuda_call.hpp"
 
 namespace zeroproof::cuda::device {
 

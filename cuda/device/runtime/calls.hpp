@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cuda/device/runtime.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 
 namespace zeroproof::cuda::device {
 

@@ -13,8 +13,8 @@
 
 #include <utility>
 
-#include "cuda/device/cuda_call.hpp"
-#include "cuda/device/runtime.hpp"
+#include "cuda/device/runtime/cuda_call.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 
 #define ZP_KERNEL __global__ void __launch_bounds__(::zeroproof::cuda::device::block_threads)
 #define ZP_DEVICE __device__

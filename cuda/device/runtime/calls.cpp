@@ -1,4 +1,4 @@
-#include "cuda/device/calls.hpp"
+#include "cuda/device/runtime/calls.hpp"
 
 #include <thread>
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "cuda/device/graph.hpp"
-#include "cuda/device/memory.hpp"
-#include "cuda/device/stream.hpp"
+#include "cuda/device/runtime/graph.hpp"
+#include "cuda/device/runtime/memory.hpp"
+#include "cuda/device/runtime/stream.hpp"
 
 namespace zeroproof::cuda::device {
 

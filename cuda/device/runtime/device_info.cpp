@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "cuda/device/device.hpp"
+#include "cuda/device/runtime/device.hpp"
 
 namespace zeroproof::cuda::device {
 
