@@ -12,10 +12,10 @@ void ProductionOptimizer::reduce_layered(LayeredModel& model, GradSource& leaves
   const TensorView params = params_.full();
   if (setup_.stage < 2) {
     LayeredGrads whole(model, leaves, *setup_.layout, params, setup_.grad_dtype, ledger_);
-    const GradTarget target = grad_target();
-    reduce_.reduce_leaves(whole, target);  // the leaf ends with this phase
-    if (target.see) sum_.set_looked_at();
-    return;
+    GradTarget target = step_->grad_target();
+    target.leaf_may_stay = false;  // it ends with this phase
+    reduce_.reduce_leaves(whole, target);
+    return step_->end_sum({}, target);
   }
   if (!executor_) executor_ = std::make_unique<PlanExecutor>("rank " + std::to_string(setup_.comm->rank()));
   LayeredPass pass(setup_, model, setup_.stage == 3 ? &params_ : nullptr, reduce_, ledger_, params, {},
@@ -26,9 +26,9 @@ void ProductionOptimizer::reduce_layered(LayeredModel& model, GradSource& leaves
     reduce_.clear();
     throw;
   }
-  const GradTarget target = grad_target();
+  const GradTarget target = step_->grad_target();
   reduce_.finish(target);
-  if (target.see) sum_.set_looked_at();
+  step_->end_sum({}, target);
 }
 
 }  // namespace zeroproof::cuda

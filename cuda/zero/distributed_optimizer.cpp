@@ -1,6 +1,7 @@
 #include "cuda/distributed_optimizer.hpp"
 
 #include "common/base/error.hpp"
+#include "cuda/zero/host_step.hpp"
 #include "cuda/zero/production_optimizer.hpp"
 
 namespace zeroproof::cuda {
@@ -9,8 +10,8 @@ std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const Optimizer
                                                                  bool fused) {
   ZP_CHECK(space == Space::host || !fused, ErrorCode::unavailable, "fused passes were asked for on a device",
            "only the host has kernels that do several phases at once", "use the phases there, or the host");
-  return std::make_unique<ProductionOptimizer>(setup, space, fused,
-                                               space == Space::device ? device_ops() : host_ops());
+  const PhaseOps& ops = space == Space::device ? device_ops() : host_ops();
+  return std::make_unique<ProductionOptimizer>(setup, space, ops, host_steps(fused, ops));
 }
 
 }  // namespace zeroproof::cuda

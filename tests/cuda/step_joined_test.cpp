@@ -1,5 +1,6 @@
 // Neighbouring tensors are worked on together where nothing tells them apart: the bits of tensors one by one.
 
+#include "cuda/zero/host_step.hpp"
 #include "cuda/zero/production_optimizer.hpp"
 #include "tests/cuda/production_world.hpp"
 
@@ -17,7 +18,8 @@ MakeOptimizer one_by_one(bool fused) {
     return all;
   }();
   return [fused](const OptimizerSetup& setup) {
-    return std::make_unique<cuda::ProductionOptimizer>(setup, Space::device, fused, ops);
+    return std::make_unique<cuda::ProductionOptimizer>(setup, Space::device, ops,
+                                                       cuda::host_steps(fused, ops));
   };
 }
 

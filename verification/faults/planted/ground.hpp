@@ -10,6 +10,7 @@
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/phase_ops.hpp"
+#include "cuda/zero/host_step.hpp"
 
 namespace zeroproof::verification {
 
@@ -39,13 +40,22 @@ bool put_wrong_sgd(std::string_view fault, cuda::PhaseOps& ops);
 bool put_wrong_lion(std::string_view fault, cuda::PhaseOps& ops);
 bool put_wrong_passes(std::string_view fault, cuda::PhaseOps& ops);
 
-// Wrong twins of phases: production with one phase written anew; null if the fault is in another phase.
-std::unique_ptr<DistributedOptimizer> wrong_prepare(std::string_view fault, const Ground& ground);
+// Wrong twins of phases: production, or its step, with one phase written anew; null if the fault is in another phase.
 std::unique_ptr<DistributedOptimizer> wrong_reduce(std::string_view fault, const Ground& ground);
-std::unique_ptr<DistributedOptimizer> wrong_unscale(std::string_view fault, const Ground& ground);
-std::unique_ptr<DistributedOptimizer> wrong_norm(std::string_view fault, const Ground& ground);
-std::unique_ptr<DistributedOptimizer> wrong_update(std::string_view fault, const Ground& ground);
-std::unique_ptr<DistributedOptimizer> wrong_params(std::string_view fault, const Ground& ground);
+std::unique_ptr<DistributedOptimizer> wrong_gather(std::string_view fault, const Ground& ground);
+cuda::MakeLocalStep wrong_prepare(std::string_view fault, const Ground& ground);
+cuda::MakeLocalStep wrong_unscale(std::string_view fault, const Ground& ground);
+cuda::MakeLocalStep wrong_norm(std::string_view fault, const Ground& ground);
+cuda::MakeLocalStep wrong_update(std::string_view fault, const Ground& ground);
+cuda::MakeLocalStep wrong_params(std::string_view fault, const Ground& ground);
+
+/// Makes steps of a class, HostStep or one of its kind. args go to the constructor, after what HostStep takes.
+template <class Step, class... Args>
+cuda::MakeLocalStep step_of(const Ground& ground, const Args&... args) {
+  return [&ground, args...](cuda::RankShard& shard) {
+    return std::make_unique<Step>(shard, ground.fused, ground.ops, args...);
+  };
+}
 
 std::unique_ptr<LbfgsOptimizer> wrong_lbfgs(std::string_view fault, const LbfgsSetup& setup);
 

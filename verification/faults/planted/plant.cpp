@@ -44,13 +44,19 @@ bool put_wrong_op(std::string_view fault, cuda::PhaseOps& ops) {
          put_wrong_passes(fault, ops);
 }
 
+std::unique_ptr<DistributedOptimizer> production(const Ground& ground, const cuda::MakeLocalStep& step) {
+  return std::make_unique<cuda::ProductionOptimizer>(ground.setup, ground.space, ground.ops, step);
+}
+
 std::unique_ptr<DistributedOptimizer> production(const Ground& ground) {
-  return std::make_unique<cuda::ProductionOptimizer>(ground.setup, ground.space, ground.fused, ground.ops);
+  return production(ground, step_of<cuda::HostStep>(ground));
 }
 
 std::unique_ptr<DistributedOptimizer> wrong_phase(const Fault& fault, const Ground& ground) {
-  for (const auto make :
-       {wrong_prepare, wrong_reduce, wrong_unscale, wrong_norm, wrong_update, wrong_params}) {
+  for (const auto make : {wrong_prepare, wrong_unscale, wrong_norm, wrong_update, wrong_params}) {
+    if (const cuda::MakeLocalStep step = make(fault.id, ground)) return production(ground, step);
+  }
+  for (const auto make : {wrong_reduce, wrong_gather}) {
     if (std::unique_ptr<DistributedOptimizer> made = make(fault.id, ground)) return made;
   }
   require_planted(false, fault);

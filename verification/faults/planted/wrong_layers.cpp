@@ -25,7 +25,7 @@ void poison(const TensorView& view) {
 class WrongLayers : public cuda::ProductionOptimizer {
  public:
   explicit WrongLayers(const Ground& ground)
-      : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops),
+      : ProductionOptimizer(ground.setup, ground.space, ground.ops, step_of<cuda::HostStep>(ground)),
         plan_executor_("rank " + std::to_string(ground.setup.comm->rank())) {}
 
  protected:
@@ -55,12 +55,13 @@ class StaleUnits final : public WrongLayers {
     auto* const old = static_cast<std::byte*>(old_.data());
     std::swap_ranges(old, old + old_.view().num_bytes(), shard);
   }
-  void cast() override {
+  void run_phase(Phase phase, GradSource& grads) override {
+    if (phase != Phase::cast) return WrongLayers::run_phase(phase, grads);
     const TensorView shard = param_store_.shard();
     GuardedBuffer before(shard.numel, shard.dtype);
     if (shard.numel > 0) std::memcpy(before.data(), shard.data, static_cast<std::size_t>(shard.num_bytes()));
-    ProductionOptimizer::cast();
-    if (loaded_) old_ = std::move(before);
+    WrongLayers::run_phase(phase, grads);
+    old_ = std::move(before);
   }
 
   GuardedBuffer old_;

@@ -4,18 +4,17 @@
 
 #include "cuda/exchange/micro_batches.hpp"
 #include "cuda/host/clip.hpp"
-#include "cuda/zero/production_optimizer.hpp"
+#include "cuda/zero/host_step.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-using cuda::ProductionOptimizer;
+using cuda::HostStep;
 
-class WrongNorm : public ProductionOptimizer {
+class WrongNorm : public HostStep {
  public:
-  explicit WrongNorm(const Ground& ground)
-      : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops) {}
+  using HostStep::HostStep;
 
  protected:
   /// The norm over `comm` and `tp` of all elements this rank has, or of those it counts.
@@ -52,7 +51,7 @@ class ReplicaAsShard final : public WrongNorm {
 class OwnNorm final : public WrongNorm {
   using WrongNorm::WrongNorm;
   void norm() override {
-    ProductionOptimizer::norm();
+    HostStep::norm();
     if (setup_.comm->rank() + 1 != setup_.comm->world_size()) return;
     global_norm_.clear();
     take_norm(nullptr, nullptr, false);
@@ -63,7 +62,7 @@ class OwnNorm final : public WrongNorm {
 class RootOfMaximum final : public WrongNorm {
   using WrongNorm::WrongNorm;
   void norm() override {
-    ProductionOptimizer::norm();
+    HostStep::norm();
     if (setup_.hyper.norm == NormForm::inf) grad_norm_ = std::pow(grad_norm_, 0.0);
   }
 };
@@ -72,7 +71,7 @@ class RootOfMaximum final : public WrongNorm {
 class Fp32Squares final : public WrongNorm {
   using WrongNorm::WrongNorm;
   void norm() override {
-    ProductionOptimizer::norm();
+    HostStep::norm();
     grad_norm_ = std::sqrt(static_cast<float>(grad_norm_ * grad_norm_));
   }
 };
@@ -90,14 +89,14 @@ class ScaledLimit final : public WrongNorm {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_norm(std::string_view fault, const Ground& ground) {
-  if (fault == "replicated-counted-per-rank") return std::make_unique<CountedPerRank>(ground);
-  if (fault == "norm-added-over-instances") return std::make_unique<AddedOverInstances>(ground);
-  if (fault == "replica-counted-as-shard") return std::make_unique<ReplicaAsShard>(ground);
-  if (fault == "norm-differs-across-ranks") return std::make_unique<OwnNorm>(ground);
-  if (fault == "inf-norm-takes-root") return std::make_unique<RootOfMaximum>(ground);
-  if (fault == "norm-squared-in-fp32") return std::make_unique<Fp32Squares>(ground);
-  if (fault == "clip-divides-by-scale-again") return std::make_unique<ScaledLimit>(ground);
+cuda::MakeLocalStep wrong_norm(std::string_view fault, const Ground& ground) {
+  if (fault == "replicated-counted-per-rank") return step_of<CountedPerRank>(ground);
+  if (fault == "norm-added-over-instances") return step_of<AddedOverInstances>(ground);
+  if (fault == "replica-counted-as-shard") return step_of<ReplicaAsShard>(ground);
+  if (fault == "norm-differs-across-ranks") return step_of<OwnNorm>(ground);
+  if (fault == "inf-norm-takes-root") return step_of<RootOfMaximum>(ground);
+  if (fault == "norm-squared-in-fp32") return step_of<Fp32Squares>(ground);
+  if (fault == "clip-divides-by-scale-again") return step_of<ScaledLimit>(ground);
   return nullptr;
 }
 

@@ -4,13 +4,13 @@
 
 #include "cuda/exchange/micro_batches.hpp"
 #include "cuda/host/step_scalars.hpp"
-#include "cuda/zero/production_optimizer.hpp"
+#include "cuda/zero/host_step.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-using cuda::ProductionOptimizer;
+using cuda::HostStep;
 
 /// Everything a program may take for the scalars of the next step.
 struct Belief {
@@ -20,18 +20,18 @@ struct Belief {
   bool one_counter = false;  ///< tensors have no counts of their own
 };
 
-class WrongPrepare final : public ProductionOptimizer {
+class WrongPrepare final : public HostStep {
  public:
   using Change = void (*)(Belief& belief, const OptimizerSetup& setup, const GradSource& grads,
                           std::int64_t skipped);
 
-  WrongPrepare(const Ground& ground, Change change)
-      : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops), change_(change) {}
+  WrongPrepare(cuda::RankShard& shard, bool fused, const cuda::PhaseOps& ops, Change change)
+      : HostStep(shard, fused, ops), change_(change) {}
 
  private:
   void prepare(GradSource& grads) override {
     skipped_ += skipped() ? 1 : 0;
-    ProductionOptimizer::prepare(grads);
+    HostStep::prepare(grads);
     const auto next = static_cast<std::int64_t>(steps_.applied_steps()) + 1;
     Belief belief{setup_.groups, next, setup_.micro_batches, false};
     change_(belief, setup_, grads, skipped_);
@@ -79,14 +79,13 @@ void first_rate_constant(Belief& belief, const OptimizerSetup&, const GradSource
 }
 
 /// beta^t is a product that goes on from step to step, in fp32.
-class RunningPower final : public ProductionOptimizer {
+class RunningPower final : public HostStep {
  public:
-  explicit RunningPower(const Ground& ground)
-      : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops) {}
+  using HostStep::HostStep;
 
  private:
   void prepare(GradSource& grads) override {
-    ProductionOptimizer::prepare(grads);
+    HostStep::prepare(grads);
     float power1 = 1;
     float power2 = 1;
     for (std::uint64_t t = 0; t <= steps_.applied_steps(); ++t) {
@@ -103,10 +102,9 @@ class RunningPower final : public ProductionOptimizer {
 };
 
 /// Nobody clears the flag of the step before.
-class FlagStays final : public ProductionOptimizer {
+class FlagStays final : public HostStep {
  public:
-  explicit FlagStays(const Ground& ground)
-      : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops) {}
+  using HostStep::HostStep;
 
  private:
   void prepare(GradSource& grads) override { steps_.prepare(grads, scaler_.log2_scale); }
@@ -114,7 +112,7 @@ class FlagStays final : public ProductionOptimizer {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_prepare(std::string_view fault, const Ground& ground) {
+cuda::MakeLocalStep wrong_prepare(std::string_view fault, const Ground& ground) {
   struct Row {
     std::string_view fault;
     WrongPrepare::Change change;
@@ -126,10 +124,10 @@ std::unique_ptr<DistributedOptimizer> wrong_prepare(std::string_view fault, cons
                           {"schedule-advances-on-skip", skips_count},
                           {"first-lr-not-scheduled", first_rate_constant}};
   for (const Row& row : rows) {
-    if (row.fault == fault) return std::make_unique<WrongPrepare>(ground, row.change);
+    if (row.fault == fault) return step_of<WrongPrepare>(ground, row.change);
   }
-  if (fault == "power-by-running-product") return std::make_unique<RunningPower>(ground);
-  if (fault == "found-inf-not-cleared") return std::make_unique<FlagStays>(ground);
+  if (fault == "power-by-running-product") return step_of<RunningPower>(ground);
+  if (fault == "found-inf-not-cleared") return step_of<FlagStays>(ground);
   return nullptr;
 }
 

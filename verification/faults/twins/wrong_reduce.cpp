@@ -12,20 +12,28 @@ namespace {
 
 using cuda::ProductionOptimizer;
 
+/// Tells which tensors have a gradient.
+class ToldStep final : public cuda::HostStep {
+ public:
+  using HostStep::HostStep;
+  bool updated(const Piece& piece) const { return steps_.updated(piece); }
+};
+
 /// Gathers all leaves and adds them up as it likes.
 class WrongSum : public ProductionOptimizer {
  public:
   WrongSum(const Ground& ground, Sum* sum)
-      : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops), sum_(sum) {}
+      : ProductionOptimizer(ground.setup, ground.space, ground.ops, step_of<ToldStep>(ground)), sum_(sum) {}
 
  protected:
   void reduce(GradSource& grads) override { write(sum_of(grads, true)); }
 
   Values sum_of(GradSource& grads, bool with_tp) {
     Leaves leaves = gather_leaves(setup_, grads, with_tp);
-    leaves.log2_loss_scale = scaler_.log2_scale;
+    leaves.log2_loss_scale = loss_scaler().log2_scale;
     return sum_(leaves, setup_);
   }
+  bool updated(const Piece& piece) const { return static_cast<const ToldStep&>(*step_).updated(piece); }
   virtual bool written(const Piece&) { return true; }
   void write(const Values& sum) {
     for (const Piece& piece : setup_.layout->pieces(ranges_)) {
@@ -62,7 +70,7 @@ class TpPartsLast final : public WrongSum {
 class LeakingBoundary final : public ProductionOptimizer {
  public:
   explicit LeakingBoundary(const Ground& ground)
-      : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops) {}
+      : ProductionOptimizer(ground.setup, ground.space, ground.ops, step_of<cuda::HostStep>(ground)) {}
 
  private:
   void reduce(GradSource& grads) override {
@@ -90,8 +98,7 @@ class IdleBucketKept final : public WrongSum {
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       Piece other;
       other.tensor = static_cast<std::int64_t>(t);
-      if (tensors[t].numel > 0 && tensors[t].begin / bucket == piece.global_begin / bucket &&
-          !steps_.updated(other))
+      if (tensors[t].numel > 0 && tensors[t].begin / bucket == piece.global_begin / bucket && !updated(other))
         return false;
     }
     return true;
@@ -109,7 +116,7 @@ class StaleSum final : public WrongSum {
     for (const TensorSlot& tensor : setup_.layout->tensors()) {
       Piece piece;
       piece.tensor = &tensor - setup_.layout->tensors().data();
-      if (old_.empty() || steps_.updated(piece)) continue;
+      if (old_.empty() || updated(piece)) continue;
       std::copy_n(old_.begin() + tensor.begin, tensor.numel, sum.begin() + tensor.begin);
     }
     write(sum);

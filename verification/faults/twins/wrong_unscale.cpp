@@ -2,46 +2,40 @@
 
 #include <algorithm>
 
-#include "cuda/zero/production_optimizer.hpp"
+#include "cuda/zero/host_step.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-using cuda::ProductionOptimizer;
-
-class WrongUnscale : public ProductionOptimizer {
- public:
-  explicit WrongUnscale(const Ground& ground)
-      : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops) {}
-};
+using cuda::HostStep;
 
 /// The hysteresis counter only ever goes down.
-class HysteresisNotRefilled final : public WrongUnscale {
-  using WrongUnscale::WrongUnscale;
+class HysteresisNotRefilled final : public HostStep {
+  using HostStep::HostStep;
   void unscale() override {
     const auto left = scaler_.hysteresis_left;
-    ProductionOptimizer::unscale();
+    HostStep::unscale();
     scaler_.hysteresis_left = std::min(scaler_.hysteresis_left, left);
   }
 };
 
 /// The step is counted before anybody asks whether it takes place.
-class CountedOnSkip final : public WrongUnscale {
-  using WrongUnscale::WrongUnscale;
+class CountedOnSkip final : public HostStep {
+  using HostStep::HostStep;
   void unscale() override {
-    ProductionOptimizer::unscale();
+    HostStep::unscale();
     if (found_inf_ != 0) ++*static_cast<std::uint64_t*>(steps_.applied_steps_view().data);
   }
 };
 
 /// What the step before left is reported again.
-class SkipKeepsNorm final : public WrongUnscale {
-  using WrongUnscale::WrongUnscale;
+class SkipKeepsNorm final : public HostStep {
+  using HostStep::HostStep;
   void unscale() override {
     const double norm = grad_norm_;
     const float coef = clip_coef_;
-    ProductionOptimizer::unscale();
+    HostStep::unscale();
     if (found_inf_ == 0) return;
     grad_norm_ = norm;
     clip_coef_ = coef;
@@ -49,19 +43,19 @@ class SkipKeepsNorm final : public WrongUnscale {
 };
 
 /// The flag is set and nobody reads it.
-class SkipIgnored final : public WrongUnscale {
+class SkipIgnored final : public HostStep {
  public:
-  using WrongUnscale::WrongUnscale;
+  using HostStep::HostStep;
   bool skipped() const override { return false; }
 };
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_unscale(std::string_view fault, const Ground& ground) {
-  if (fault == "hysteresis-not-refilled") return std::make_unique<HysteresisNotRefilled>(ground);
-  if (fault == "counter-advances-on-skip") return std::make_unique<CountedOnSkip>(ground);
-  if (fault == "skip-keeps-norm") return std::make_unique<SkipKeepsNorm>(ground);
-  if (fault == "skip-ignored") return std::make_unique<SkipIgnored>(ground);
+cuda::MakeLocalStep wrong_unscale(std::string_view fault, const Ground& ground) {
+  if (fault == "hysteresis-not-refilled") return step_of<HysteresisNotRefilled>(ground);
+  if (fault == "counter-advances-on-skip") return step_of<CountedOnSkip>(ground);
+  if (fault == "skip-keeps-norm") return step_of<SkipKeepsNorm>(ground);
+  if (fault == "skip-ignored") return step_of<SkipIgnored>(ground);
   return nullptr;
 }
 

@@ -4,24 +4,23 @@
 #include <vector>
 
 #include "cuda/host/step_scalars.hpp"
-#include "cuda/zero/production_optimizer.hpp"
+#include "cuda/zero/host_step.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-using cuda::ProductionOptimizer;
+using cuda::HostStep;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-class WrongUpdate : public ProductionOptimizer {
+class WrongUpdate : public HostStep {
  public:
-  explicit WrongUpdate(const Ground& ground)
-      : ProductionOptimizer(ground.setup, ground.space, ground.fused, ground.ops) {}
+  using HostStep::HostStep;
 
  protected:
   /// Tensor by tensor, as the optimizers went that had these bugs.
-  void update() override {
+  void update_pieces() override {
     pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
       if (steps_.updated(piece)) update_piece(exec, piece);
     });
@@ -34,7 +33,7 @@ class UnpaddedCount final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
   void update_piece(const Exec& exec, const Piece& piece) override {
     if (piece.local_begin >= setup_.layout->numel() / setup_.comm->world_size()) return;
-    ProductionOptimizer::update_piece(exec, piece);
+    HostStep::update_piece(exec, piece);
   }
 };
 
@@ -49,7 +48,7 @@ class UnevenRowsDropped final : public WrongUpdate {
     const std::int64_t begin = setup_.comm->rank() * ((rows + world - 1) / world) * inner;
     Piece even = piece;
     even.numel = std::clamp(begin + rows / world * inner - piece.tensor_begin, std::int64_t{0}, piece.numel);
-    if (even.numel > 0) ProductionOptimizer::update_piece(exec, even);
+    if (even.numel > 0) HostStep::update_piece(exec, even);
   }
 };
 
@@ -60,7 +59,7 @@ class EmptyTailDropsLaunch final : public WrongUpdate {
     const std::int64_t last_here = setup_.layout->pieces(ranges_).back().tensor;
     const auto last_tensor = static_cast<std::int64_t>(setup_.layout->tensors().size()) - 1;
     if (last_here != last_tensor && piece.tensor == last_here) return;
-    ProductionOptimizer::update_piece(exec, piece);
+    HostStep::update_piece(exec, piece);
   }
 };
 
@@ -82,7 +81,7 @@ class TransposedGrads final : public WrongUpdate {
   void update_piece(const Exec& exec, const Piece& piece) override {
     const std::vector<std::int64_t>& shape = setup_.layout->tensors()[at(piece.tensor)].shape;
     if (shape.size() != 2 || piece.numel != shape[0] * shape[1]) {
-      return ProductionOptimizer::update_piece(exec, piece);
+      return HostStep::update_piece(exec, piece);
     }
     const Span<const float> grad = part(grad_, piece);
     std::vector<float> transposed(grad.size());
@@ -96,16 +95,16 @@ class TransposedGrads final : public WrongUpdate {
 /// A rank that owns nothing returns before it has counted the step.
 class EmptyRankReturns final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
-  void update() override {
-    if (master_->numel() > 0) WrongUpdate::update();
+  void update_pieces() override {
+    if (master_->numel() > 0) WrongUpdate::update_pieces();
   }
 };
 
 /// Tensors that share a counter advance it twice.
 class CountedTwice final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
-  void update() override {
-    WrongUpdate::update();
+  void update_pieces() override {
+    WrongUpdate::update_pieces();
     const TensorView counts = steps_.tensor_steps_view();
     for (std::int64_t i = 0; i < counts.numel; ++i) ++static_cast<std::uint64_t*>(counts.data)[i];
   }
@@ -114,8 +113,8 @@ class CountedTwice final : public WrongUpdate {
 /// The shard is counted in vectors, one more than there are.
 class OneVectorMore final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
-  void update() override {
-    WrongUpdate::update();
+  void update_pieces() override {
+    WrongUpdate::update_pieces();
     const Span<float> exp_avg = state_[BufferId::exp_avg].as<float>();
     constexpr std::size_t vector = 16;
     static_assert(vector * sizeof(float) <= GuardedBuffer::guard_bytes);
@@ -123,26 +122,21 @@ class OneVectorMore final : public WrongUpdate {
   }
 };
 
-template <class Wrong>
-std::unique_ptr<DistributedOptimizer> make(const Ground& ground) {
-  return std::make_unique<Wrong>(ground);
-}
-
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_update(std::string_view fault, const Ground& ground) {
+cuda::MakeLocalStep wrong_update(std::string_view fault, const Ground& ground) {
   struct Row {
     std::string_view fault;
-    std::unique_ptr<DistributedOptimizer> (*make)(const Ground& ground);
+    cuda::MakeLocalStep (*make)(const Ground& ground);
   };
-  constexpr Row rows[] = {{"shard-from-unpadded-count", make<UnpaddedCount>},
-                          {"uneven-rows-dropped", make<UnevenRowsDropped>},
-                          {"empty-tail-drops-launch", make<EmptyTailDropsLaunch>},
-                          {"one-counter-for-subgroups", make<CounterOfSubgroups>},
-                          {"gradient-read-transposed", make<TransposedGrads>},
-                          {"empty-rank-has-no-step", make<EmptyRankReturns>},
-                          {"counter-shared-by-tensors", make<CountedTwice>},
-                          {"state-written-past-its-end", make<OneVectorMore>}};
+  constexpr Row rows[] = {{"shard-from-unpadded-count", step_of<UnpaddedCount>},
+                          {"uneven-rows-dropped", step_of<UnevenRowsDropped>},
+                          {"empty-tail-drops-launch", step_of<EmptyTailDropsLaunch>},
+                          {"one-counter-for-subgroups", step_of<CounterOfSubgroups>},
+                          {"gradient-read-transposed", step_of<TransposedGrads>},
+                          {"empty-rank-has-no-step", step_of<EmptyRankReturns>},
+                          {"counter-shared-by-tensors", step_of<CountedTwice>},
+                          {"state-written-past-its-end", step_of<OneVectorMore>}};
   for (const Row& row : rows) {
     if (row.fault == fault) return row.make(ground);
   }

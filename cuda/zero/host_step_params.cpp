@@ -1,11 +1,11 @@
-// How the production optimizer makes parameters from masters: casts, their random words, and the fused pass.
+// How parameters are made from masters on the host: casts, their random words, and the fused pass.
 
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/stream_copy.hpp"
-#include "cuda/zero/production_optimizer.hpp"
+#include "cuda/zero/host_step.hpp"
 
 namespace zeroproof::cuda {
-void ProductionOptimizer::update_fused() {
+void HostStep::update_fused() {
   host::FusedOptions options = host::fused_options(setup_.hyper);
   options.stream =
       host::streams_past_caches(master_->numel() * num_bytes(setup_.param_dtype));  // of all blocks together
@@ -26,10 +26,9 @@ void ProductionOptimizer::update_fused() {
     });
   });
   steps_.advance();
-  params_.count_cast();
 }
 
-RoundingDraw ProductionOptimizer::draw(const Piece& piece, std::uint64_t updates_ahead) const {
+RoundingDraw HostStep::draw(const Piece& piece, std::uint64_t updates_ahead) const {
   const auto tensor = static_cast<std::size_t>(piece.tensor);
   const bool local = setup_.placement.empty();
   const std::int64_t index = local ? piece.global_begin : setup_.placement[tensor].global(piece.tensor_begin);
@@ -37,7 +36,7 @@ RoundingDraw ProductionOptimizer::draw(const Piece& piece, std::uint64_t updates
 }
 
 template <class Body>
-void ProductionOptimizer::for_draws(const Piece& piece, const Body& body) const {
+void HostStep::for_draws(const Piece& piece, const Body& body) const {
   if (setup_.placement.empty()) return body(piece);
   const TensorPlacement& place = setup_.placement[static_cast<std::size_t>(piece.tensor)];
   if (place.row_numel == place.row_stride) return body(piece);
@@ -48,7 +47,7 @@ void ProductionOptimizer::for_draws(const Piece& piece, const Body& body) const 
   }
 }
 
-void ProductionOptimizer::cast_piece(const Exec& exec, const Piece& piece) {
+void HostStep::cast_piece(const Exec& exec, const Piece& piece) {
   if (setup_.param_rounding == ParamRounding::nearest) {
     visit_param_format(setup_.param_dtype, [&](auto format) {
       using T = typename decltype(format)::type;
@@ -61,19 +60,20 @@ void ProductionOptimizer::cast_piece(const Exec& exec, const Piece& piece) {
   });
 }
 
-bool ProductionOptimizer::rounded_alike(const Piece& a, const Piece& b) const {
+bool HostStep::rounded_alike(const Piece& a, const Piece& b) const {
   if (setup_.param_rounding == ParamRounding::nearest) return true;
   // Neighbours on a TP rank need not be neighbours in the undistributed model.
   return setup_.placement.empty() && steps_.applied(a) == steps_.applied(b);
 }
 
-void ProductionOptimizer::cast() {
+void HostStep::cast() {
+  if (!fused_) cast_pieces();  // the fused update has stored the parameters
+}
+
+void HostStep::cast_pieces() {
   const auto alike = [&](const Piece& a, const Piece& b) { return rounded_alike(a, b); };
   pieces_.run_joined(setup_.exec, alike,
                      [&](const Exec& exec, const Piece& piece) { cast_piece(exec, piece); });
-  params_.count_cast();
 }
-
-void ProductionOptimizer::gather() { params_.gather_all(); }
 
 }  // namespace zeroproof::cuda

@@ -1,0 +1,198 @@
+#include "cuda/zero/host_step.hpp"
+
+#include <limits>
+#include <string>
+
+#include "common/base/error.hpp"
+#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/exchange/step_ranks.hpp"
+#include "cuda/host/clip.hpp"
+#include "cuda/host/loss_scaler.hpp"
+
+namespace zeroproof::cuda {
+
+HostStep::HostStep(RankShard& shard, bool fused, const PhaseOps& ops)
+    : setup_(shard.setup),
+      fused_(fused),
+      ops_(ops),
+      ranges_(shard.ranges),
+      pieces_(shard.pieces),
+      grad_(shard.grad),
+      master_(shard.master),
+      param_store_(shard.params),
+      state_(shard.state),
+      sum_(grad_, ops_),
+      steps_(setup_),
+      global_norm_(setup_.hyper.norm) {}
+
+void HostStep::load(const FullState& state) {
+  steps_.load(state);
+  scaler_ = state.scaler;
+  found_inf_ = 0;
+  cast_pieces();
+}
+
+void HostStep::prepare(GradSource& leaves) {
+  found_inf_ = 0;
+  steps_.prepare(leaves, scaler_.log2_scale);
+}
+
+GradTarget HostStep::grad_target() {
+  GradTarget target{grad_->as<float>()};
+  target.leaf_may_stay = fused_;  // phases change the gradient in place
+  // In stage 0 on several ranks most of G arrives from others, and is looked at when it is there.
+  if (!fused_ || (setup_.stage == 0 && setup_.comm->world_size() > 1)) return target;
+  target.see.look = [this](const Exec& exec, Span<const float> sum) {
+    GlobalNorm::Part norm;
+    const bool found_inf = global_norm_.fused_unscale(exec, steps_.inv_scale(), sum, norm);
+    sum_.add_look(found_inf, norm);
+  };
+  if (!global_norm_.fused_folds()) return target;
+  target.see.fold = [this](const Exec& exec, const host::FoldPlan& plan,
+                           Span<const host::GradStretch> operands, Span<float> sum, bool streamed) {
+    GlobalNorm::Part norm;
+    const bool found_inf =
+        global_norm_.fused_fold(exec, steps_.inv_scale(), plan, operands, sum, streamed, norm);
+    sum_.add_look(found_inf, norm);
+  };
+  return target;
+}
+
+void HostStep::end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) {
+  if (leaf) sum_.is_leaf(*leaf);
+  if (!leaf && target.see) sum_.set_looked_at();
+}
+
+void HostStep::overwritten(Phase phase) {
+  if (phase == Phase::reduce) sum_.replaced();
+}
+
+void HostStep::unscale() {
+  global_norm_.clear();
+  if (sum_.looked_at()) {
+    global_norm_.add(sum_.norm());
+  } else {
+    pieces_.sum_joined<GlobalNorm::Part>(
+        setup_.exec, any_tensors,
+        [&](const Exec& exec, const Piece& piece, GlobalNorm::Part& norm) {
+          if (fused_ && global_norm_.fused_folds()) {
+            const bool found =
+                global_norm_.fused_look(exec, steps_.inv_scale(), sum_.stretch(piece), piece.numel, norm);
+            if (found) sum_.set_found_inf();
+            return;
+          }
+          if (fused_) {
+            return sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
+              if (global_norm_.fused_unscale(exec, steps_.inv_scale(), sum, norm)) sum_.set_found_inf();
+            });
+          }
+          const auto grad = part(grad_, piece);
+          if (ops_.unscale(exec, steps_.inv_scale(), grad, grad)) sum_.set_found_inf();
+        },
+        [&](const GlobalNorm::Part& norm) { global_norm_.add(norm); });
+  }
+  std::uint64_t flag = sum_.found_inf() ? 1 : 0;
+  all_reduce_step(setup_, {&flag, 1}, IntegerReduce::bitwise_or);
+  found_inf_ = static_cast<std::uint32_t>(flag);
+  ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
+           "step " + std::to_string(steps_.applied_steps() + 1) + " has a gradient that is not finite",
+           "the run was told to stop then (on_nonfinite = error), and no state has changed",
+           "look at the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
+  scaler_ = host::loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
+  if (!skipped()) return;
+  grad_norm_ = std::numeric_limits<double>::quiet_NaN();
+  clip_coef_ = std::numeric_limits<float>::quiet_NaN();
+}
+
+void HostStep::norm() {
+  // The fused form found the chunks' sums together with found_inf; the other norm forms take a pass of their own.
+  if (!fused_ || global_norm_.fused_leaves_rest()) {
+    pieces_.sum_joined<GlobalNorm::Part>(
+        setup_.exec, [&](const Piece& a, const Piece& b) { return counted(a) == counted(b); },
+        [&](const Exec& exec, const Piece& piece, GlobalNorm::Part& norm) {
+          if (!counted(piece)) return;
+          if (!fused_) return global_norm_.add(ops_, exec, part(grad_, piece), norm);
+          sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
+            global_norm_.fused_norm(exec, steps_.inv_scale(), sum, norm);
+          });
+        },
+        [&](const GlobalNorm::Part& norm) { global_norm_.add(norm); });
+  }
+  // In stage 0 every rank has counted every element, and every instance has all of them.
+  grad_norm_ = global_norm_.finish(setup_.stage > 0 ? setup_.comm : nullptr, setup_.tp);
+}
+
+bool HostStep::counted(const Piece& piece) const {
+  return tp_rank(setup_) == 0 || !tp_replicated(setup_, piece.tensor);
+}
+
+void HostStep::clip() {
+  clip_coef_ = host::clip_coef(grad_norm_, setup_.hyper.max_norm);
+  if (fused_) return;
+  pieces_.run_joined(setup_.exec, any_tensors, [&](const Exec& exec, const Piece& piece) {
+    ops_.clip(exec, clip_coef_, part(grad_, piece), part(grad_, piece));
+    if (setup_.hyper.clip_value) {
+      ops_.clip_value(exec, static_cast<float>(*setup_.hyper.clip_value), part(grad_, piece));
+    }
+  });
+}
+
+void HostStep::update_pieces() {
+  const auto alike = [&](const Piece& a, const Piece& b) { return steps_.alike(a, b); };
+  pieces_.run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
+    if (steps_.updated(piece)) update_piece(exec, piece);
+  });
+  steps_.advance();
+}
+
+void HostStep::update_piece(const Exec& exec, const Piece& piece) {
+  state_.update(ops_, exec, setup_.hyper, steps_.scalars(piece), piece, part(grad_, piece),
+                part(master_, piece));
+}
+
+std::vector<ExposedBuffer> HostStep::exposed(Phase phase) {
+  const bool phases = !fused_;
+  const auto sharded = [&](BufferId id, const GuardedBuffer& buffer) {
+    return ExposedBuffer{id, buffer.view(), ranges_};
+  };
+  std::vector<ExposedBuffer> buffers;
+  switch (phase) {
+    case Phase::prepare:
+      return {{BufferId::step_scalars, steps_.scalars_view(), {}}};
+    case Phase::reduce:
+      if (!sum_.in_buffer()) {
+        pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) { sum_.write_out(exec, piece); });
+        sum_.set_in_buffer();
+      }
+      return {sharded(BufferId::grad_sum, *grad_)};
+    case Phase::unscale:
+      if (phases) buffers.push_back(sharded(BufferId::unscaled_grad, *grad_));
+      buffers.push_back({BufferId::found_inf, {&found_inf_, DType::u32, 1}, {}});
+      buffers.push_back({BufferId::loss_scaler, {&scaler_, DType::u32, sizeof(scaler_) / 4}, {}});
+      return buffers;
+    case Phase::norm:
+      return {global_norm_.exposed(), {BufferId::grad_norm, {&grad_norm_, DType::fp64, 1}, {}}};
+    case Phase::clip:
+      buffers.push_back({BufferId::clip_coef, {&clip_coef_, DType::fp32, 1}, {}});
+      if (phases) buffers.push_back(sharded(BufferId::grad, *grad_));
+      return buffers;
+    case Phase::update:
+      for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+        if (state_.kept(i)) buffers.push_back(sharded(state_buffers[i].id, state_[i]));
+      }
+      buffers.push_back(sharded(BufferId::master, *master_));
+      buffers.push_back({BufferId::applied_steps, steps_.applied_steps_view(), {}});
+      if (steps_.per_tensor()) buffers.push_back({BufferId::tensor_steps, steps_.tensor_steps_view(), {}});
+      return buffers;
+    case Phase::cast:
+    case Phase::gather:
+      break;
+  }
+  return buffers;
+}
+
+MakeLocalStep host_steps(bool fused, const PhaseOps& ops) {
+  return [fused, &ops](RankShard& shard) { return std::make_unique<HostStep>(shard, fused, ops); };
+}
+
+}  // namespace zeroproof::cuda

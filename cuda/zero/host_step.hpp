@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cuda/phase_ops.hpp"
+#include "cuda/zero/global_norm.hpp"
+#include "cuda/zero/local_step.hpp"
+#include "cuda/zero/step_sum.hpp"
+#include "cuda/zero/tensor_steps.hpp"
+
+namespace zeroproof::cuda {
+
+/// The step over memory of the host, one call of a twin for each piece. Phases are in host_step.cpp, how parameters are
+/// made in host_step_params.cpp. A class of one's own may write a phase anew; the others stay as they are.
+class HostStep : public LocalStep {
+ public:
+  /// fused: only with twins of the host. ops: the twins that are called; they outlive this, as does what the shard
+  /// refers to.
+  HostStep(RankShard& shard, bool fused, const PhaseOps& ops);
+
+  HostStep(const HostStep&) = delete;
+  HostStep& operator=(const HostStep&) = delete;
+
+  void load(const FullState& state) override;
+  void prepare(GradSource& leaves) override;
+  void begin_sum() override { sum_.begin(); }
+  /// The gradient buffer. In the fused form the finite check, and what it can find of the norm, are made while G is
+  /// added up.
+  GradTarget grad_target() override;
+  void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) override;
+  void unscale() override;
+  bool skipped() const override { return found_inf_ != 0 && setup_.on_nonfinite != OnNonfinite::propagate; }
+  void norm() override;
+  void clip() override;
+  void update() override { fused_ ? update_fused() : update_pieces(); }
+  void cast() override;
+  std::vector<ExposedBuffer> exposed(Phase phase) override;
+  void overwritten(Phase phase) override;
+  LossScalerState loss_scaler() const override { return scaler_; }
+  std::int64_t applied_steps() const override { return static_cast<std::int64_t>(steps_.applied_steps()); }
+
+ protected:
+  virtual void update_pieces();
+  /// piece: of one tensor, or joined ones that have the same scalars.
+  virtual void update_piece(const Exec& exec, const Piece& piece);
+  virtual void update_fused();
+  /// Random words of a piece's stochastic rounding, `updates_ahead` of the updates that have been counted.
+  virtual RoundingDraw draw(const Piece& piece, std::uint64_t updates_ahead) const;
+  /// Calls body(part) for stretches of a piece that draw neighbouring random words: rows of the undistributed tensor.
+  template <class Body>
+  void for_draws(const Piece& piece, const Body& body) const;
+  void cast_pieces();
+  void cast_piece(const Exec& exec, const Piece& piece);
+  /// True if two neighbours draw neighbouring random words in the same step, or none.
+  bool rounded_alike(const Piece& a, const Piece& b) const;
+  /// False for elements that TP rank 0 counts in the norm (R12).
+  bool counted(const Piece& piece) const;
+
+  const OptimizerSetup& setup_;
+  const bool fused_;
+  const PhaseOps& ops_;
+  const std::vector<FlatRange>& ranges_;
+  const host::PieceLoop& pieces_;
+  const CountedBuffer& grad_;  // G, then g1, then g (phases); G only (fused), unless it is a leaf
+  const CountedBuffer& master_;
+  const ParamStore& param_store_;
+  const RuleState& state_;
+  StepSum sum_;
+  TensorSteps steps_;
+  GlobalNorm global_norm_;
+  LossScalerState scaler_;
+  std::uint32_t found_inf_ = 0;
+  double grad_norm_ = 0;
+  float clip_coef_ = 1;
+};
+
+/// Makes HostSteps. ops outlive what is made.
+MakeLocalStep host_steps(bool fused, const PhaseOps& ops);
+
+}  // namespace zeroproof::cuda

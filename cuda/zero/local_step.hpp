@@ -1,0 +1,85 @@
+#pragma once
+// What a rank does alone in a step: everything between the sum of its gradients and its shard of new parameters.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/step/distributed_optimizer.hpp"
+#include "cuda/host/piece_loop.hpp"
+#include "cuda/reduce/grad_target.hpp"
+#include "cuda/runtime/memory_ledger.hpp"
+#include "cuda/zero/param_store.hpp"
+#include "cuda/zero/rule_state.hpp"
+
+namespace zeroproof::cuda {
+
+/// What a LocalStep works on. The optimizer owns all of it, before the step is made and after it is gone.
+struct RankShard {
+  const OptimizerSetup& setup;
+  const std::vector<FlatRange>& ranges;  ///< what the rank keeps state for
+  const host::PieceLoop& pieces;         ///< of the ranges
+  CountedBuffer& grad;                   ///< [shard_numel] fp32: G, then what the phases make of it
+  CountedBuffer& master;                 ///< [shard_numel] fp32
+  ParamStore& params;
+  RuleState& state;
+};
+
+/// The elements of a piece, in a buffer of the shard.
+template <class T = float>
+Span<T> part(const CountedBuffer& buffer, const Piece& piece) {
+  return buffer->as<T>().subspan(static_cast<std::size_t>(piece.local_begin),
+                                 static_cast<std::size_t>(piece.numel));
+}
+
+/// For joining neighbours (PieceLoop::run_joined) where every element is treated alike.
+inline bool any_tensors(const Piece& /*a*/, const Piece& /*b*/) { return true; }
+
+/// The scalars, unscale, norm, clip, update and cast of one rank. The optimizer calls every function, in the order of
+/// the phases; what ranks tell each other there is a few words, never elements.
+class LocalStep {
+ public:
+  virtual ~LocalStep() = default;
+
+  /// Takes counters and scaler, and casts the shard's parameters from master. master and the rule's buffers are loaded.
+  virtual void load(const FullState& state) = 0;
+
+  /// Phase prepare: the scalars of the step. Collective over all ranks of the step. Errors: comm if ranks differ.
+  virtual void prepare(GradSource& leaves) = 0;
+
+  /// Phase reduce begins: G will be in the gradient buffer.
+  virtual void begin_sum() = 0;
+  /// Where G goes and who looks at it on the way. leaf_may_stay is what the step can do; a caller whose leaf ends with
+  /// the phase takes it back.
+  virtual GradTarget grad_target() = 0;
+  /// Phase reduce ends: G went to that target, or is the leaf, [padded_numel] in the gradient dtype, which stays where
+  /// it is until update() has been called.
+  virtual void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) = 0;
+
+  /// Phase unscale: g1, found_inf and the loss scaler. Collective over all ranks of the step. Errors: nonfinite if
+  /// on_nonfinite is error.
+  virtual void unscale() = 0;
+  /// Whether found_inf says that the rest of the step must not take place; until the next prepare().
+  virtual bool skipped() const = 0;
+  /// Phase norm. Collective over comm (from stage 1 on) and tp.
+  virtual void norm() = 0;
+  virtual void clip() = 0;
+  /// Phase update, and counts the step. The fused form casts as well.
+  virtual void update() = 0;
+  /// Phase cast: the shard's parameters. Nothing in the fused form.
+  virtual void cast() = 0;
+
+  /// What a phase has made, as in DistributedOptimizer; nothing for cast and gather, whose buffers are the optimizer's.
+  virtual std::vector<ExposedBuffer> exposed(Phase phase) = 0;
+  virtual void overwritten(Phase phase) = 0;
+
+  virtual LossScalerState loss_scaler() const = 0;
+  virtual std::int64_t applied_steps() const = 0;
+};
+
+/// Makes the step of a rank. The shard outlives it.
+using MakeLocalStep = std::function<std::unique_ptr<LocalStep>(RankShard& shard)>;
+
+}  // namespace zeroproof::cuda
