@@ -16,6 +16,12 @@ void Communicator::native_reduce_scatter(Span<const float>, Span<const std::int6
        "native mode measures what a library adds", "use self, threads or mpi, or another gradient sum");
 }
 
+void Communicator::exchange_places(const CollectiveCall&, Span<const Span<const std::byte>>,
+                                   const TakePlace&) {
+  fail(ErrorCode::unavailable, name() + " cannot tell ranks where the data of others lies",
+       "addresses mean nothing in another process", "use self or threads");
+}
+
 std::string Communicator::host_of(int) const { return {}; }
 
 }  // namespace zeroproof

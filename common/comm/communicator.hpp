@@ -4,12 +4,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "common/base/span.hpp"
 
 namespace zeroproof {
+
+struct CollectiveCall;
 
 enum class IntegerReduce : std::uint8_t { sum, max, bitwise_or };
 
@@ -71,6 +74,17 @@ class Communicator {
   /// Shapes   send: [sum of counts]; counts: [world_size]; recv: [counts[rank()]], no overlap.
   virtual void native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
                                      Span<float> recv);
+
+  /// Whether all ranks are threads of one process, so that an address means the same to each of them.
+  virtual bool shares_addresses() const { return false; }
+
+  using TakePlace = std::function<void(std::size_t from, Span<const std::byte> place)>;
+  /// For communicators that are built on this one: the ranks meet as in any collective, but nobody looks at what is
+  /// sent. take is told where every rank's block for this rank lies, for rank 0, 1, ... in turn; nobody returns before
+  /// all ranks have taken, so take must not wait for another rank. Only if shares_addresses().
+  /// call: all but its sequence number is set, recv_bytes as long as the blocks that are expected.
+  virtual void exchange_places(const CollectiveCall& call, Span<const Span<const std::byte>> send,
+                               const TakePlace& take);
 
   /// Where a rank runs, for messages; "" if this communicator does not know.
   virtual std::string host_of(int rank) const;

@@ -21,7 +21,7 @@ class ExchangeCommunicator : public Communicator {
   void all_to_all(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv) final;
   void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) final;
   void broadcast(Span<std::byte> data, int root) final;
-  void all_reduce(Span<std::uint64_t> data, IntegerReduce op) final;
+  void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override;
   void barrier() final;
   std::unique_ptr<Communicator> split(int colour) final;
   std::unique_ptr<SharedWindow> shared_window(std::int64_t num_bytes) final;

@@ -47,6 +47,7 @@ struct Traffic {
 ///                      what threads move; the MPI library may take another way
 ///   split              nothing but the call: it is set-up
 ///   shared_window      likewise; what is read and written in a window, and its fences, are not seen
+///   exchange_places    nothing at all: whoever takes moves the data, and can be recorded in its turn
 ///
 /// Groups that split() makes report into the same record: this rank's calls in all of them, in one sum.
 class RecordingCommunicator final : public Communicator {
@@ -62,6 +63,11 @@ class RecordingCommunicator final : public Communicator {
   int world_size() const override { return inner_->world_size(); }
   std::string name() const override { return inner_->name(); }
   std::string host_of(int rank) const override { return inner_->host_of(rank); }
+  bool shares_addresses() const override { return inner_->shares_addresses(); }
+  void exchange_places(const CollectiveCall& call, Span<const Span<const std::byte>> send,
+                       const TakePlace& take) override {
+    inner_->exchange_places(call, send, take);
+  }
   void abort(const std::string& reason) override { inner_->abort(reason); }
 
   void all_to_all(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv) override;

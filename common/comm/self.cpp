@@ -22,16 +22,26 @@ class SelfCommunicator final : public ExchangeCommunicator {
   int world_size() const override { return 1; }
   std::string name() const override { return "self"; }
   std::string host_of(int) const override { return local_host(); }
+  bool shares_addresses() const override { return true; }
+
+  void exchange_places(const CollectiveCall& call, SendBlocks send, const TakePlace& take) override {
+    meet(call);
+    take(0, send[0]);
+  }
 
   void abort(const std::string& reason) override { failure_->keep(ended_error(0, reason, names_)); }
 
  private:
   void exchange(CollectiveCall call, SendBlocks send, Span<const Span<std::byte>> recv) override {
+    meet(std::move(call));
+    copy_block(send[0], recv[0]);
+  }
+
+  void meet(CollectiveCall call) {
     failure_->rethrow();
     call.sequence = ++calls_;
     const std::string problem = disagreement(Span<const CollectiveCall>(&call, 1), names_);
     if (!problem.empty()) throw failure_->keep(Error(ErrorCode::comm, problem));
-    copy_block(send[0], recv[0]);
   }
 
   std::unique_ptr<Communicator> make_group(const std::vector<int>&, std::int64_t) override {

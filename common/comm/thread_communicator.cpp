@@ -30,6 +30,10 @@ void ThreadCommunicator::exchange_each(CollectiveCall call, SendBlocks send, con
   meeting_->exchange(rank_, std::move(call), send, take);
 }
 
+void ThreadCommunicator::exchange_places(const CollectiveCall& call, SendBlocks send, const TakePlace& take) {
+  meeting_->exchange(rank_, call, send, take);
+}
+
 /// All members come to share the first member's object: they copy its pointer while it waits for them.
 template <class Object>
 std::shared_ptr<Object> ThreadCommunicator::share(const std::shared_ptr<Object>& mine,

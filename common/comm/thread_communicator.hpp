@@ -20,6 +20,8 @@ class ThreadCommunicator final : public ExchangeCommunicator {
   int world_size() const override { return meeting_->world_size(); }
   std::string name() const override { return "threads:" + std::to_string(world_size()); }
   std::string host_of(int rank) const override;
+  bool shares_addresses() const override { return true; }
+  void exchange_places(const CollectiveCall& call, SendBlocks send, const TakePlace& take) override;
   void abort(const std::string& reason) override { meeting_->abort(rank_, reason); }
 
  private:

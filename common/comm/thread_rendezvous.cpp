@@ -135,7 +135,7 @@ void ThreadRendezvous::open() {
   changed_.notify_all();
 }
 
-/// Without time limit: what is waited for is only other threads' memcpy.
+/// Without time limit: what is waited for is only other threads' memcpy, or what they enqueue.
 void ThreadRendezvous::finish() {
   std::unique_lock lock(domain_->mutex);
   if (--copying_ == 0) return changed_.notify_all();

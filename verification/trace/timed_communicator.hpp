@@ -45,6 +45,11 @@ class TimedCommunicator final : public Communicator {
                              Span<float> recv) override {
     timed("native_reduce_scatter", [&] { inner_->native_reduce_scatter(send, counts, recv); });
   }
+  bool shares_addresses() const override { return inner_->shares_addresses(); }
+  void exchange_places(const CollectiveCall& call, Span<const Span<const std::byte>> send,
+                       const TakePlace& take) override {
+    timed("exchange_places", [&] { inner_->exchange_places(call, send, take); });
+  }
   std::string host_of(int rank) const override { return inner_->host_of(rank); }
   void abort(const std::string& reason) override { inner_->abort(reason); }
 
