@@ -8,16 +8,6 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// The chunk value, in lane 0. In a round w only the lanes below w mean anything: each receives from a lane
-/// below 2 w, which was one of them a round before. All 32 lanes of the warp call this.
-ZP_DEVICE double warp_tree(double lane_sum) {
-  for (int w = norm_num_lanes / 2; w > 0; w /= 2) {
-    const double other = __shfl_down_sync(0xFFFFFFFFU, lane_sum, static_cast<unsigned>(w));
-    lane_sum = lane_sum + other;
-  }
-  return lane_sum;
-}
-
 /// One warp per chunk, lane l of the warp being lane l of R12: the 32 loads of a step are 128 bytes in a row,
 /// and any alignment will do. grad: [numel]; sums: [norm_num_sums].
 ZP_KERNEL norm_kernel(const float* grad, std::int64_t numel, Sum* sums) {

@@ -1,36 +1,12 @@
 #include "cuda/device/elementwise.cuh"
-#include "cuda/device/host_device.cuh"
 #include "cuda/device/host_staging.hpp"
+#include "cuda/device/lion_element.cuh"
 #include "cuda/device/numels.hpp"
 #include "cuda/host/update_twins.hpp"
 
 namespace zeroproof::cuda::device {
 
 namespace {
-
-struct LionState {
-  float master;
-  float exp_avg;
-};
-
-/// The update lines of R6 for one element; one rounding per statement (R2). The sign of grad is already that of a
-/// descent. has_decay is the same for all elements.
-ZP_HOST_DEVICE inline LionState lion_element(const StepScalars& scalars, float g, const LionState& old) {
-  const float a1 = scalars.beta1 * old.exp_avg;
-  const float a2 = scalars.one_minus_beta1 * g;
-  const float c = a1 + a2;
-  // R4: written out, so that a zero keeps its sign and a NaN, which no comparison holds for, passes through.
-  const float e = c > 0.0F ? 1.0F : (c < 0.0F ? -1.0F : c);
-  const float a = scalars.lr * e;
-  float u = a;
-  if (scalars.has_decay != 0U) {
-    const float w = scalars.lr_weight_decay * old.master;
-    u = a + w;
-  }
-  const float b1 = scalars.beta2 * old.exp_avg;
-  const float b2 = scalars.one_minus_beta2 * g;
-  return {old.master - u, b1 + b2};
-}
 
 struct Update {
   static constexpr int pack_numel = 4;

@@ -1,6 +1,7 @@
 // What a program built without CUDA knows about devices: that it cannot use any.
 
 #include "common/base/error.hpp"
+#include "cuda/device/binned_sum.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
 #include "cuda/device/grad_norm.hpp"
@@ -40,6 +41,9 @@ void widen_fp16(const Exec&, Span<const fp16>, InOut) { no_device(); }
 void widen_e4m3(const Exec&, Span<const e4m3>, InOut) { no_device(); }
 void widen_e5m2(const Exec&, Span<const e5m2>, InOut) { no_device(); }
 void add_nodes(const Exec&, In, In, InOut) { no_device(); }
+void binned_deposit(const Exec&, In, const BinnedSum&) { no_device(); }
+void binned_merge(const Exec&, const BinnedSum&, const BinnedSum&) { no_device(); }
+void binned_finish(const Exec&, const BinnedSum&, InOut) { no_device(); }
 bool unscale(const Exec&, float, In, InOut) { no_device(); }
 void grad_norm_accumulate(const Exec&, In, NormLimbs&) { no_device(); }
 void grad_norm_exact_accumulate(const Exec&, In, NormLimbs&) { no_device(); }

@@ -1,6 +1,7 @@
 #pragma once
 // The limbs and counts of R12 on the device: integers in the shared memory of a block, added once per block
-// to those of the launch. Nothing but integers leaves a thread, so no order matters (R10).
+// to those of the launch. Nothing but integers leaves a warp, so no order matters (R10); inside of a chunk its
+// lanes add floats in the order of R12.
 
 #include <array>
 
@@ -33,6 +34,16 @@ ZP_DEVICE inline void finish_block_sums(const Sum* block_sums, Sum* sums) {
   if (threadIdx.x < norm_num_sums && block_sums[threadIdx.x] != 0) {
     atomicAdd(&sums[threadIdx.x], block_sums[threadIdx.x]);
   }
+}
+
+/// The chunk value, in lane 0. In a round w only the lanes below w mean anything: each receives from a lane
+/// below 2 w, which was one of them a round before. All 32 lanes of the warp call this.
+ZP_DEVICE inline double warp_tree(double lane_sum) {
+  for (int w = norm_num_lanes / 2; w > 0; w /= 2) {
+    const double other = __shfl_down_sync(0xFFFFFFFFU, lane_sum, static_cast<unsigned>(w));
+    lane_sum = lane_sum + other;
+  }
+  return lane_sum;
 }
 
 /// Adds the sums of a launch of at most 2^32 - 1 deposits to the limbs, and normalises them. Limbs that hold

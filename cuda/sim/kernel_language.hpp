@@ -30,6 +30,10 @@ using sim::threadIdx;
 /// The line is the caller's: a barrier in another line is another barrier.
 inline void __syncthreads(int line = __builtin_LINE()) { sim::wait_for_block(line); }
 
+/// What a thread wrote before is there for whoever sees what it writes afterwards. Blocks run in turn, and threads give
+/// way only where they wait: it always is.
+inline void __threadfence() {}
+
 /// Value of the lane `delta` above, or the own one where there is none. The whole warp takes part.
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int line = __builtin_LINE()) {

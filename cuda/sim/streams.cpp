@@ -124,6 +124,8 @@ std::shared_ptr<Stream::Queue> thread_queue() {
   return queue;
 }
 
+void* native_stream() { return &current_stream().queue().work; }
+
 Stream::Stream() : Stream(thread_queue()) {}
 
 Stream::Stream(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}

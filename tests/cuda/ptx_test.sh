@@ -43,13 +43,20 @@ expected() {
     step_scalars) printf 'div.rn.f64 sqrt.rn.f64 cvt.rn.f32.f64' ;;
     lion) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
     sgd) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
+    binned_sum | step/binned_sum) printf 'cvt.rn.f32.s64 mul.rn.f32 ld.global.v4.u32 st.global.v4.u32' ;;
+    step/fold_nodes) printf 'add.rn.f32 ld.global.v4.f32 ld.global.v2.u32 st.global.v4.f32 ld.shared.v4.f32' ;;
+    ../wires/combine_words) printf 'add.rn.f32 max.u64 or.b64 add.s64' ;;
+    step/decide) printf 'div.rn.f64 sqrt.rn.f64 cvt.rn.f32.f64 atom.shared.add.u64' ;;
+    step/finite_norm) printf 'mul.rn.f32 mul.rn.f64 add.rn.f64 ld.global.v4.f32 shfl.sync.down.b32 atom.global.add.u64 atom.global.max.u64 atom.global.or.b64 membar.gl' ;;
+    step/fused_update) printf 'mul.rn.f32 div.rn.f32 sqrt.rn.f32 ld.global.v4.f32 st.global.v4.f32 st.global.v2.u32 mul.lo.s64' ;;
+    step/phase_passes) printf 'mul.rn.f32 div.rn.f32 ld.global.v4.f32 st.global.v4.f32 st.global.v2.u32 atom.global.or.b64' ;;
     stochastic_cast) printf 'mul.wide.u32 ld.global.v4.u32 st.global.v4.u32' ;;
   esac
 }
 
 # inspect FILE NAME ARCH: prints what is in it; fails if something is wrong.
 inspect() {
-  ptx=$folder/$2.$3
+  ptx=$folder/$(basename "$2").$3
   # shellcheck disable=SC2086  # one word per flag is wanted
   "$nvcc" -ptx -std=c++20 -O3 -arch="compute_$3" $flags -I"$root" -o "$ptx.raw" "$1"
   sed 's,//.*,,' "$ptx.raw" >"$ptx"
@@ -62,7 +69,7 @@ inspect() {
     [ "$kernels" -eq 1 ] || { printf 'FAILED: %s: %s kernels are exempt, 1 is allowed\n' "$2" "$kernels"; return 1; }
   fi
   problem=$(grep -nE "$rules" "$ptx" | head -n 3 || true)
-  if [ "$2" = clip ]; then
+  if [ "$2" = clip ] || [ "$2" = step/decide ]; then
     # q < 1 ? q : 1 of the clip coefficient. A minimum with a constant gives the constant for NaN, and so does this.
     problem=$(grep -nE "$rules" "$ptx" | grep -vE 'min\.f64.*, 0d3FF0000000000000;' | head -n 3 || true)
   fi
@@ -92,13 +99,15 @@ registers() {
     /Used [0-9]+ registers/ { used = $0; sub(/.*Used /, "", used); sub(/,.*/, "", used); print name, used ", " stack }' \
     "$1" | { c++filt 2>/dev/null || cat; } |
     sed 's/zeroproof::cuda::device:://g; s/(anonymous namespace):://g; s/^void //; s/([a-zA-Z]*)\([0-9]\)/\1/g
-         s/elementwise_kernel<\(.*[^ ]\) *>(.*PackSplit)/\1/; s/^/      /' | sort
+         s/elementwise_kernel<\(.*[^ ]\) *>(.*PackSplit)/\1/; s/step_kernel<\(.*[^ ]\) *>(.*PieceGrid)/\1/; s/^/      /' | sort
 }
 
 failed=0 files=0
-for file in "$source"/cuda/device/*.cu; do
+for file in "$source"/cuda/device/*.cu "$source"/cuda/device/step/*.cu "$source"/cuda/wires/*.cu; do
+  name=${file#"$source"/cuda/device/} name=${name#"$source"/cuda/}
+  case $name in wires/*) name=../$name ;; esac
   for arch in 80 90; do
-    inspect "$file" "$(basename "$file" .cu)" $arch || failed=1
+    inspect "$file" "${name%.cu}" $arch || failed=1
     files=$((files + 1))
   done
 done
@@ -106,7 +115,8 @@ done
 
 # What only one header may write, and what nobody may.
 found=$(grep -nE '__shared__|__global__|__device__|<<<|#pragma unroll|\basm\b|cub/' "$source"/cuda/device/*.cu \
-  "$source"/cuda/device/*.cuh "$source"/cuda/device/*.hpp "$source"/cuda/device/runtime/*.[ch]pp |
+  "$source"/cuda/device/*.cuh "$source"/cuda/device/*.hpp "$source"/cuda/device/step/* "$source"/cuda/wires/*.cu \
+  "$source"/cuda/device/runtime/*.[ch]pp |
   grep -vE '/launch\.hpp:|define ZP_HOST_DEVICE ' || true)
 [ -z "$found" ] || { printf 'FAILED: not simulated (cuda/device/runtime/launch.hpp has the words for it): %s\n' "$found"; failed=1; }
 

@@ -83,6 +83,8 @@ bool Event::reached() const {
 
 cudaStream_t current_cuda_stream() { return current_stream().queue().stream; }
 
+void* native_stream() { return current_cuda_stream(); }
+
 bool capturing() { return capturing(current_cuda_stream()); }
 
 void count_launch() { ++counted_calls().launches; }

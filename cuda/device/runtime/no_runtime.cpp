@@ -45,6 +45,7 @@ Event& Event::operator=(Event&& other) noexcept = default;
 void Event::record() { no_device(); }
 bool Event::reached() const { no_device(); }
 void wait_for_stream() { no_device(); }
+void* native_stream() { no_device(); }
 
 Graph::Graph(const std::function<void()>&) { no_device(); }
 Graph::~Graph() = default;

@@ -34,6 +34,10 @@ class Stream {
 /// Where this host thread enqueues: the innermost UseStream, or a stream of the thread's own.
 Stream& current_stream();
 
+/// What libraries of CUDA know the current stream as, a cudaStream_t. Of the simulated device it is the address of the
+/// std::shared_ptr<sim::WorkQueue> of the stream, which lives as long as the stream does.
+void* native_stream();
+
 /// Makes a stream the current one of this host thread as long as this lives.
 class UseStream {
  public:

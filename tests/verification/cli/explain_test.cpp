@@ -60,7 +60,7 @@ TEST_CASE("an operation is explained by its doc block, class, twins, cases and f
     CHECK_MESSAGE(text.find(part) != std::string::npos, part);
   }
   CHECK(text.find("Z17") == std::string::npos);  // a fault of another phase
-  CHECK(run_cli("explain binned_finish").out.find("cuda/device") == std::string::npos);
+  CHECK(run_cli("explain maximal_nodes").out.find("cuda/device") == std::string::npos);
 }
 
 TEST_CASE("rules are explained from the contract, with what cites them") {

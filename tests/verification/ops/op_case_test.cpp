@@ -99,7 +99,7 @@ TEST_CASE("ids of operation cases") {
   CHECK_THROWS_AS(op_cases("op/clip/hots/x86-64/fill:wide"), Error);
   CHECK_THROWS_AS(op_cases("op/clip/host/x86-65/fill:wide"), Error);
   CHECK_THROWS_AS(op_cases("op/clip/host/x86-64/fill:wade"), Error);
-  CHECK_THROWS_AS(op_cases("op/binned_finish/device/cuda/fill:sweep"), Error);  // there is none
+  CHECK_THROWS_AS(op_cases("op/maximal_nodes/device/cuda/fill:sweep"), Error);  // there is none
   CHECK(op_suite().means("adamw_update"));
   CHECK_FALSE(op_suite().means("byte_gpt"));
 }

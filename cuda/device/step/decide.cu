@@ -1,0 +1,96 @@
+// What is decided between the passes of a step, where the passes will read it.
+
+#include "cuda/device/loss_scaler.cuh"
+#include "cuda/device/norm_finish.cuh"
+#include "cuda/device/runtime/launch.hpp"
+#include "cuda/device/runtime/runtime.hpp"
+#include "cuda/device/step/scalar_sets.cuh"
+#include "cuda/device/step/step_passes.hpp"
+#include "cuda/device/step_scalars.cuh"
+
+namespace zeroproof::cuda::device {
+
+namespace {
+
+/// The settings of a run, and what is asked for, without the types of the host.
+struct Decision {
+  ScalarSettings settings;  // lr and weight_decay come from the schedule
+  LossScalerConfig scaler;
+  double max_norm;  // 0: there is none
+  OnNonfinite on_nonfinite;
+  NormForm form;
+  std::uint32_t parts;
+  bool look_at_digests;
+
+  ZP_DEVICE bool asks_for(std::uint32_t part) const { return (parts & part) != 0U; }
+};
+
+ZP_DEVICE double nan_norm() { return double_of(0x7FF8000000000000ULL); }
+
+/// decide_scaler. Returns whether the step goes on to its later parts.
+ZP_DEVICE bool judge(const StepMemory& memory, const Decision& decision) {
+  StepState& state = *memory.state;
+  StepFound& found = *memory.found;
+  if (decision.look_at_digests && found.digest != ~found.not_digest) {
+    state.halt |= halt_scalars_differ;
+    return false;
+  }
+  const bool found_inf = found.found_inf != 0U;
+  if (found_inf && decision.on_nonfinite == OnNonfinite::error) {
+    state.halt |= halt_nonfinite;
+    return false;
+  }
+  state.scaler = loss_scaler_after(decision.scaler, state.scaler, found_inf);
+  found.skipped = found_inf && decision.on_nonfinite == OnNonfinite::skip ? 1U : 0U;
+  if (found.skipped == 0U) return true;
+  found.grad_norm = nan_norm();
+  found.clip_coef = float_of(0x7FC00000U);
+  return false;
+}
+
+/// sums: [norm_num_sums], room for the sums while they are worked on.
+ZP_DEVICE double norm_of(StepFound& found, NormForm form, std::uint64_t* sums) {
+  if (form != NormForm::inf) carry_limbs(found.sums);  // ranks have added theirs, limb by limb
+  if (form == NormForm::inf) return norm_of_largest(static_cast<std::uint32_t>(found.amax));
+  for (int i = 0; i < norm_num_sums; ++i) sums[i] = found.sums[i];
+  return form == NormForm::one ? sum_of_limbs(sums) : norm_of_squares(sums);
+}
+
+/// One thread decides, and says in go_on whether the block comes along: nobody else looks at a halt that may be
+/// changing.
+ZP_KERNEL decide_kernel(StepMemory memory, Decision decision) {
+  ZP_SHARED_ARRAY(std::uint32_t, go_on, 1);
+  ZP_SHARED_ARRAY(std::uint64_t, sums, norm_num_sums);
+  if (decision.asks_for(decide_scalars) && !make_scalar_sets(memory, decision.settings)) return;
+  if (threadIdx.x == 0) {
+    StepFound& found = *memory.found;
+    bool on = memory.state->halt == 0U;
+    if (on) on = decision.asks_for(decide_scaler) ? judge(memory, decision) : found.skipped == 0U;
+    if (on && decision.asks_for(decide_norm)) found.grad_norm = norm_of(found, decision.form, sums);
+    if (on && decision.asks_for(decide_clip))
+      found.clip_coef = clip_coef_of(found.grad_norm, decision.max_norm);
+    if (on && decision.asks_for(decide_count)) memory.state->applied_steps = found.t;
+    go_on[0] = on ? 1U : 0U;
+  }
+  __syncthreads();
+  if (go_on[0] == 0U || !decision.asks_for(decide_count) || memory.tensor_steps == nullptr) return;
+  for (std::int64_t i = threadIdx.x; i < memory.num_tensors; i += blockDim.x) {
+    memory.tensor_steps[i] += (memory.has_grad[i / 64] >> (i % 64)) & 1U;
+  }
+}
+
+}  // namespace
+
+void enqueue_decide(const StepMemory& memory, const StepRules& rules, std::uint32_t parts,
+                    bool look_at_digests) {
+  const Decision decision{scalar_settings(rules.hyper),
+                          rules.scaler,
+                          rules.hyper.max_norm.value_or(0.0),
+                          rules.on_nonfinite,
+                          rules.hyper.norm,
+                          parts,
+                          look_at_digests};
+  launch(decide_kernel, 1, block_threads, memory, decision);
+}
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,115 @@
+// The norm of a rank's pieces (R12), of a gradient that is unscaled already or on the way.
+
+#include "cuda/device/step/nonfinite_flag.cuh"
+#include "cuda/device/step/norm_collect.cuh"
+#include "cuda/device/step/scalar_sets.cuh"
+#include "cuda/device/step/step_passes.hpp"
+#include "cuda/device/step_scalars.cuh"
+
+namespace zeroproof::cuda::device {
+
+namespace {
+
+/// A piece has at most 2^16 deposits, so 2^22 lie between two carries of a block; 2^32 - 1 would be allowed.
+constexpr int pieces_between_carries = 64;
+static_assert(pieces_between_carries * StepPiece::most_numel < std::int64_t{1} << 32);
+
+/// Every thread makes inv_scale itself. Returns false where R5 has none: decide will halt.
+ZP_DEVICE bool make_inv_scale(const StepMemory& memory, float& inv_scale) {
+  const auto t = static_cast<std::int64_t>(memory.state->applied_steps + 1);
+  const int log2_scale = memory.state->scaler.log2_scale;
+  const std::int64_t divisor = memory.input->divisor;
+  if (!step_in_range(t, log2_scale, divisor)) return false;
+  inv_scale = inv_scale_of(log2_scale, divisor);
+  return true;
+}
+
+/// What the first block does besides, if it is told to.
+struct ScalarJob {
+  ScalarSettings settings;
+  bool wanted;
+};
+
+template <class Collect>
+ZP_DEVICE void find(const StepMemory& memory, const PieceGrid& grid, Unscaling& unscaling) {
+  Collect collect;
+  collect.start();
+  int taken = 0;
+  for (std::int64_t n = blockIdx.x; n < grid.num_pieces; n += gridDim.x) {
+    const StepPiece& piece = grid.pieces[n];
+    const float* grad = memory.grad + piece.local_begin;
+    if (piece.counted != 0) {
+      collect.piece(grid.phase, piece, grad, [&](float g) { return unscaling(g); });
+    } else {
+      for_each_element(grid.phase, piece, grad, [&](float g) { (void)unscaling(g); });
+    }
+    if (++taken % pieces_between_carries == 0) collect.carry();
+  }
+  unscaling.finish(memory.found);
+  collect.finish(memory.found);
+}
+
+template <class Collect>
+ZP_KERNEL finite_norm_kernel(StepMemory memory, PieceGrid grid, ScalarJob scalars) {
+  Unscaling unscaling;
+  if (memory.state->halt == 0U && make_inv_scale(memory, unscaling.inv_scale)) {
+    find<Collect>(memory, grid, unscaling);
+  }
+  // Not before the rest: it may set the halt that this block looked at.
+  if (scalars.wanted && blockIdx.x == 0) make_scalar_sets(memory, scalars.settings);
+}
+
+template <class Collect>
+ZP_KERNEL norm_kernel(StepMemory memory, PieceGrid grid) {
+  if (memory.state->halt != 0U) return;
+  Collect collect;
+  collect.start();
+  int taken = 0;
+  for (std::int64_t n = blockIdx.x; n < grid.num_pieces; n += gridDim.x) {
+    const StepPiece& piece = grid.pieces[n];
+    const float* grad = memory.grad + piece.local_begin;
+    if (piece.counted != 0) collect.piece(grid.phase, piece, grad, [](float g) { return g; });
+    if (++taken % pieces_between_carries == 0) collect.carry();
+  }
+  collect.finish(memory.found);
+}
+
+/// Calls f(Collect{}) with what the form of a run collects.
+template <class F>
+void visit_form(NormForm form, F&& f) {
+  switch (form) {
+    case NormForm::exact:
+      return f(CollectTerms<NormTerm::square>{});
+    case NormForm::one:
+      return f(CollectTerms<NormTerm::magnitude>{});
+    case NormForm::inf:
+      return f(CollectLargest{});
+    case NormForm::chunk1024:
+      break;
+  }
+  f(CollectChunks{});
+}
+
+PieceGrid grid_of(const StepMemory& memory) {
+  return {memory.pieces, memory.num_pieces, PackPhase().with(memory.grad)};
+}
+
+}  // namespace
+
+void enqueue_norm(const StepMemory& memory, const StepRules& rules) {
+  if (memory.num_pieces == 0) return;
+  visit_form(rules.hyper.norm, [&](auto collect) {
+    launch(norm_kernel<decltype(collect)>, piece_blocks(memory), block_threads, memory, grid_of(memory));
+  });
+}
+
+void enqueue_finite_norm(const StepMemory& memory, const StepRules& rules, bool with_scalars) {
+  if (memory.num_pieces == 0 && !with_scalars) return;
+  const ScalarJob scalars{scalar_settings(rules.hyper), with_scalars};
+  visit_form(rules.hyper.norm, [&](auto collect) {
+    launch(finite_norm_kernel<decltype(collect)>, piece_blocks(memory), block_threads, memory,
+           grid_of(memory), scalars);
+  });
+}
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,46 @@
+#pragma once
+// Sums of gradient nodes and leaves over the pieces of a loop (R11), and bins (R11, binned), in device memory. All is
+// enqueued on the current stream. Needs no CUDA.
+
+#include <cstdint>
+
+#include "common/base/span.hpp"
+#include "common/layout/flat_layout.hpp"
+#include "cuda/host/fold_plan.hpp"
+
+namespace zeroproof::cuda::device {
+
+/// Pieces that lie in device memory: [count], each of any length, in any order, disjoint.
+struct DevicePieces {
+  const Piece* pieces = nullptr;
+  std::int64_t count = 0;
+};
+
+/// Values over such pieces. Element i of a piece is data[piece.local_begin + i] if the values are packed, else
+/// data[piece.global_begin - base + i].
+struct PlacedValues {
+  const void* data = nullptr;
+  DType dtype = DType::fp32;  ///< fp32, bf16 or fp16
+  std::int64_t base = 0;
+  bool packed = true;
+};
+
+/// sum = the operands, widened to fp32 and added as the plan says; one operand: its widened copy. Every operand is read
+/// once, and only sum is written. What lies between the pieces is neither read nor written.
+/// operands: plan.num_nodes() of them. sum: fp32; it may be one of the operands, nothing else overlaps.
+void enqueue_fold(const DevicePieces& pieces, const host::FoldPlan& plan, Span<const PlacedValues> operands,
+                  const PlacedValues& sum);
+
+/// The fields of binned sums (contracts/binned_sum.hpp): hi, lo int32, top uint8, all placed alike.
+struct PlacedBins {
+  PlacedValues hi, lo, top;  ///< their dtype is not looked at
+};
+
+/// Adds one leaf to bins. leaf: fp32, bf16 or fp16, widened first.
+void enqueue_binned_deposit(const DevicePieces& pieces, const PlacedValues& leaf, const PlacedBins& bins);
+/// Adds bins of other leaves; from keeps its bits.
+void enqueue_binned_merge(const DevicePieces& pieces, const PlacedBins& from, const PlacedBins& into);
+/// result = the sums as fp32, rounded once.
+void enqueue_binned_finish(const DevicePieces& pieces, const PlacedBins& bins, const PlacedValues& result);
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,34 @@
+// Steps on a device, in a program that was built without CUDA.
+
+#include "common/base/error.hpp"
+#include "cuda/device/step/fold_nodes.hpp"
+#include "cuda/device/step/step_passes.hpp"
+
+namespace zeroproof::cuda::device {
+
+namespace {
+
+[[noreturn]] void no_device() {
+  fail(ErrorCode::unavailable, "a step on a device was asked for", "this program has no device code",
+       "build it with ZP_CUDA=ON, or use the host twins");
+}
+
+}  // namespace
+
+void enqueue_unscale(const StepMemory&) { no_device(); }
+void enqueue_norm(const StepMemory&, const StepRules&) { no_device(); }
+void enqueue_finite_norm(const StepMemory&, const StepRules&, bool) { no_device(); }
+void enqueue_clip(const StepMemory&, const StepRules&) { no_device(); }
+void enqueue_update(const StepMemory&, const StepRules&) { no_device(); }
+void enqueue_cast(const StepMemory&, const StepRules&) { no_device(); }
+void enqueue_fused_update(const StepMemory&, const StepRules&) { no_device(); }
+void enqueue_decide(const StepMemory&, const StepRules&, std::uint32_t, bool) { no_device(); }
+
+void enqueue_fold(const DevicePieces&, const host::FoldPlan&, Span<const PlacedValues>, const PlacedValues&) {
+  no_device();
+}
+void enqueue_binned_deposit(const DevicePieces&, const PlacedValues&, const PlacedBins&) { no_device(); }
+void enqueue_binned_merge(const DevicePieces&, const PlacedBins&, const PlacedBins&) { no_device(); }
+void enqueue_binned_finish(const DevicePieces&, const PlacedBins&, const PlacedValues&) { no_device(); }
+
+}  // namespace zeroproof::cuda::device

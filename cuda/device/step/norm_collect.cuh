@@ -1,0 +1,188 @@
+#pragma once
+// What a block collects for the norm (R12), one struct for every form. All have
+//   start()               called by every thread before the first piece
+//   piece(...)            takes a piece in; value(g) makes of a stored element what is measured
+//   carry()               called by every thread between pieces, often enough
+//   finish(found)         called by every thread after the last piece
+// Everything that leaves a block is an integer, so neither the grid nor any order matters (R10).
+
+#include <cmath>
+
+#include "cuda/device/norm_sums.cuh"
+#include "cuda/device/step/step_grid.cuh"
+
+namespace zeroproof::cuda::device {
+
+/// A pass over a piece that hands every element to f.
+template <class F>
+struct EachElement {
+  const float* grad;  // of the piece
+  F f;
+
+  ZP_DEVICE void one(int i) { f(grad[i]); }
+  ZP_DEVICE void pack(int i) {
+    const Pack<float> g = load_pack(grad + i);
+    ZP_UNROLL
+    for (int k = 0; k < step_pack_numel; ++k) f(g.v[k]);
+  }
+};
+
+template <class F>
+ZP_DEVICE void for_each_element(const PackPhase& phase, const StepPiece& piece, const float* grad, F f) {
+  EachElement<F> each{grad, f};
+  walk_piece(phase, piece, each);
+}
+
+/// Block sums of a launch: shared memory that ends in found->sums.
+struct CollectedSums {
+  Sum* block_sums;
+
+  ZP_DEVICE void start() { block_sums = start_block_sums(); }
+
+  /// After this, limbs hold less than 2^32 again, and as many deposits have room.
+  ZP_DEVICE void carry() const {
+    __syncthreads();
+    if (threadIdx.x == 0) carry_limbs(block_sums);
+    __syncthreads();
+  }
+
+  /// The last block to come by sees the sums of all of them, and leaves them normalised. Sums of a launch are read by
+  /// atomics too: a plain load might see what a cache of this multiprocessor remembers.
+  ZP_DEVICE void finish(StepFound* found) const {
+    ZP_SHARED_ARRAY(unsigned, is_last, 1);
+    Sum* sums = reinterpret_cast<Sum*>(found->sums);
+    __syncthreads();
+    if (threadIdx.x == 0) carry_limbs(block_sums);
+    finish_block_sums(block_sums, sums);
+    __threadfence();  // before the ticket is drawn
+    __syncthreads();
+    if (threadIdx.x == 0) is_last[0] = atomicAdd(&found->finished_blocks, 1U) == gridDim.x - 1 ? 1U : 0U;
+    __syncthreads();
+    if (is_last[0] == 0U) return;
+    __threadfence();
+    if (threadIdx.x < norm_num_sums) block_sums[threadIdx.x] = atomicAdd(&sums[threadIdx.x], Sum{0});
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      carry_limbs(block_sums);
+      found->finished_blocks = 0;
+    }
+    __syncthreads();
+    if (threadIdx.x < norm_num_sums) sums[threadIdx.x] = block_sums[threadIdx.x];
+  }
+};
+
+/// chunk1024: one warp per chunk, lane l of the warp being lane l of R12: the 32 loads of a step are 128 bytes in a
+/// row, and any alignment will do.
+struct CollectChunks : CollectedSums {
+  static constexpr int loads_at_once = 16;
+
+  /// from: the lane's first element of a chunk. count: elements 32 apart from there to the end of the piece; fewer than
+  /// 32 are all of a short chunk. What is missing counts +0, which changes no sum.
+  template <class Value>
+  ZP_DEVICE static double lane_sum(const float* from, int count, Value value) {
+    double sum = 0.0;
+    const auto add = [&](float g) {
+      const double x = static_cast<double>(value(g));
+      const double square = x * x;
+      sum = sum + square;
+    };
+    if (count < norm_num_lanes) {
+      for (int s = 0; s < count; ++s) add(from[norm_num_lanes * s]);
+      return sum;
+    }
+    for (int s = 0; s < norm_num_lanes; s += loads_at_once) {
+      float g[loads_at_once];
+      ZP_UNROLL
+      for (int k = 0; k < loads_at_once; ++k) g[k] = from[norm_num_lanes * (s + k)];
+      ZP_UNROLL
+      for (int k = 0; k < loads_at_once; ++k) add(g[k]);
+    }
+    return sum;
+  }
+
+  template <class Value>
+  ZP_DEVICE void piece(const PackPhase& /*phase*/, const StepPiece& piece, const float* grad,
+                       Value value) const {
+    constexpr int chunk_size = static_cast<int>(norm_chunk_numel);
+    const int lane = static_cast<int>(threadIdx.x) % norm_num_lanes;
+    const int warps = static_cast<int>(blockDim.x) / norm_num_lanes;
+    const int numel = static_cast<int>(piece.numel);
+    const int num_chunks = (numel + chunk_size - 1) / chunk_size;
+    for (int c = static_cast<int>(threadIdx.x) / norm_num_lanes; c < num_chunks; c += warps) {
+      const int first = c * chunk_size + lane;
+      const int count = (numel - first + norm_num_lanes - 1) / norm_num_lanes;
+      const double chunk_value = warp_tree(lane_sum(grad + first, count, value));
+      if (lane == 0) add_to_block_sums(norm_deposit(chunk_value), block_sums);
+    }
+  }
+};
+
+enum class NormTerm : std::uint8_t { square, magnitude };
+
+/// exact and one: every element is a deposit of its own. Gradients next to each other mostly have similar exponents: a
+/// thread adds up what goes to the same limbs, and passes it on only when the limbs change.
+template <NormTerm term>
+struct CollectTerms : CollectedSums {
+  NormDeposit kept{0, {0, 0, 0}};
+
+  ZP_DEVICE void add(float g) {
+    if (g == 0.0F) return;
+    const double x = static_cast<double>(g);
+    const NormDeposit deposit = norm_deposit(term == NormTerm::square ? x * x : fabs(x));
+    if (deposit.first != kept.first) {
+      add_to_block_sums(kept, block_sums);
+      kept = deposit;
+      return;
+    }
+    ZP_UNROLL
+    for (int i = 0; i < 3; ++i) kept.digits[i] += deposit.digits[i];
+  }
+
+  template <class Value>
+  ZP_DEVICE void piece(const PackPhase& phase, const StepPiece& piece, const float* grad, Value value) {
+    for_each_element(phase, piece, grad, [this, value](float g) { add(value(g)); });
+  }
+
+  ZP_DEVICE void flush() {
+    add_to_block_sums(kept, block_sums);
+    kept = {0, {0, 0, 0}};
+  }
+  ZP_DEVICE void carry() {
+    flush();
+    CollectedSums::carry();
+  }
+  ZP_DEVICE void finish(StepFound* found) {
+    flush();
+    CollectedSums::finish(found);
+  }
+};
+
+/// inf: the largest magnitude, as an integer.
+struct CollectLargest {
+  unsigned largest = 0;
+
+  ZP_DEVICE void start() {}
+  ZP_DEVICE void carry() {}
+
+  template <class Value>
+  ZP_DEVICE void piece(const PackPhase& phase, const StepPiece& piece, const float* grad, Value value) {
+    for_each_element(phase, piece, grad, [this, value](float g) {
+      unsigned magnitude = bits_of(value(g)) & 0x7FFFFFFFU;
+      if (magnitude > 0x7F800000U) magnitude = 0x7FFFFFFFU;
+      largest = magnitude > largest ? magnitude : largest;
+    });
+  }
+
+  ZP_DEVICE void finish(StepFound* found) const {
+    ZP_SHARED_ARRAY(unsigned, block_largest, 1);
+    if (threadIdx.x == 0) block_largest[0] = 0;
+    __syncthreads();
+    if (largest != 0U) atomicMax(block_largest, largest);
+    __syncthreads();
+    if (threadIdx.x == 0 && block_largest[0] != 0U) {
+      atomicMax(reinterpret_cast<Sum*>(&found->amax), Sum{block_largest[0]});
+    }
+  }
+};
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,97 @@
+#pragma once
+// How a launch walks the piece table: block b takes pieces b, b + grid, ..., its threads stride inside of the piece. A
+// pass has
+//   starts()      whether it does anything at all: the same for all threads of the launch
+//   enter(piece)  gets ready for a piece, or says that it is left out: the same for all threads of the block
+//   one(i)        element i of the piece
+//   pack(i)       elements [i, i + 4) of the piece, aligned in every operand: the same arithmetic (R17)
+// and, where it collects something on the way,
+//   finish()      called by every thread after its last element
+// Each thread works on its own copy of the pass.
+
+#include <cstddef>
+
+#include "cuda/device/pack.cuh"
+#include "cuda/device/runtime/launch.hpp"
+#include "cuda/device/runtime/runtime.hpp"
+#include "cuda/device/step/step_memory.hpp"
+
+namespace zeroproof::cuda::device {
+
+/// Elements of one vector access, in fp32 and in 16 bits alike.
+inline constexpr int step_pack_numel = 4;
+
+/// Where vectors may begin. All buffers of a shard have the same local indices, so this is known before the launch.
+class PackPhase {
+ public:
+  /// An operand; none if null.
+  template <class T>
+  PackPhase& with(const T* data) {
+    if (data == nullptr) return *this;
+    const auto first = static_cast<int>(reinterpret_cast<std::uintptr_t>(data) / sizeof(T) % step_pack_numel);
+    phase_ = phase_ == unknown || phase_ == first ? first : never;
+    return *this;
+  }
+
+  /// Elements of a piece that stand before its first vector; numel if there is no vector in it.
+  ZP_HOST_DEVICE int head(std::int64_t local_begin, int numel) const {
+    if (phase_ == never) return numel;
+    const int head =
+        (step_pack_numel - (phase_ + static_cast<int>(local_begin % step_pack_numel)) % step_pack_numel) %
+        step_pack_numel;
+    return head < numel ? head : numel;
+  }
+
+ private:
+  static constexpr int unknown = -1, never = -2;
+  int phase_ = unknown;
+};
+
+struct PieceGrid {
+  const StepPiece* pieces;
+  std::int64_t num_pieces;
+  PackPhase phase;
+};
+
+template <class Pass>
+ZP_DEVICE void walk_piece(const PackPhase& phase, const StepPiece& piece, Pass& pass) {
+  const int numel = static_cast<int>(piece.numel);
+  const int head = phase.head(piece.local_begin, numel);
+  const int packed = (numel - head) / step_pack_numel * step_pack_numel;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int stride = static_cast<int>(blockDim.x);
+  for (int i = step_pack_numel * thread; i < packed; i += step_pack_numel * stride) pass.pack(head + i);
+  for (int i = thread; i < numel - packed; i += stride) pass.one(i < head ? i : i + packed);
+}
+
+template <class Pass>
+ZP_KERNEL step_kernel(Pass pass, PieceGrid grid) {
+  if (!pass.starts()) return;
+  for (std::int64_t n = blockIdx.x; n < grid.num_pieces; n += gridDim.x) {
+    const StepPiece& piece = grid.pieces[n];
+    if (pass.enter(piece)) walk_piece(grid.phase, piece, pass);
+  }
+  if constexpr (requires { pass.finish(); }) pass.finish();
+}
+
+/// Blocks for a table that is not empty.
+inline int piece_blocks(const StepMemory& memory) { return grid_blocks(memory.num_pieces * block_threads); }
+
+/// Enqueues the pass over all pieces. phase: of every buffer it reads or writes.
+template <class Pass>
+void run_pass(const Pass& pass, const StepMemory& memory, const PackPhase& phase) {
+  if (memory.num_pieces == 0) return;
+  launch(step_kernel<Pass>, piece_blocks(memory), block_threads, pass,
+         PieceGrid{memory.pieces, memory.num_pieces, phase});
+}
+
+/// Which set of scalars a piece takes.
+ZP_DEVICE inline std::int64_t set_of(const StepMemory& memory, const StepPiece& piece) {
+  return memory.tensor_steps != nullptr ? piece.tensor : piece.group;
+}
+
+ZP_DEVICE inline bool has_gradient(const StepMemory& memory, std::int64_t tensor) {
+  return memory.has_grad == nullptr || ((memory.has_grad[tensor / 64] >> (tensor % 64)) & 1U) != 0U;
+}
+
+}  // namespace zeroproof::cuda::device

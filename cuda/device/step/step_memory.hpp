@@ -1,0 +1,108 @@
+#pragma once
+// What a step on a device works with, all of it in device memory: no value of it passes through the host. Needs no
+// CUDA.
+
+#include <cstdint>
+
+#include "common/contracts/loss_scaler.hpp"
+#include "common/contracts/step_scalars.hpp"
+
+namespace zeroproof::cuda::device {
+
+/// A stretch of one tensor in the buffers of a shard. It starts at a chunk boundary of its tensor (R12).
+struct StepPiece {
+  static constexpr std::int64_t most_numel = std::int64_t{1} << 16;
+
+  std::int64_t local_begin = 0;  ///< in every buffer of the shard
+  std::int64_t numel = 0;        ///< 1 to most_numel
+  std::int64_t tensor = 0;
+  std::int64_t tensor_begin = 0;  ///< first element, counted from the tensor's start on this TP rank
+  std::int64_t group = 0;         ///< param group of the tensor
+  std::int64_t counted = 0;       ///< 1: this rank counts it in the norm (R12)
+  /// Element e of the tensor is element place_begin + e / row_numel * row_stride + e % row_numel of the undistributed
+  /// model: what its random word is drawn for (R15). Rows without gaps (row_stride = row_numel) cost no division.
+  std::int64_t place_begin = 0;
+  std::int64_t row_numel = 1;
+  std::int64_t row_stride = 1;
+};
+
+/// Why a step, and every later one, changes nothing. Several may be set.
+enum StepHalt : std::uint32_t {
+  halt_nonfinite = 1,        ///< on_nonfinite = error, and a gradient is not finite
+  halt_scalars_differ = 2,   ///< ranks have different step scalars
+  halt_schedule_left = 4,    ///< the schedule table has no row for this t
+  halt_scalars_refused = 8,  ///< t, scale and divisor leave the ranges of R5
+};
+
+/// What survives a step.
+struct StepState {
+  std::uint64_t applied_steps;
+  LossScalerState scaler;
+  std::uint32_t halt;  ///< StepHalt, sticky: as long as it is not 0, nothing else in device memory changes
+};
+
+/// What a step is told by the host.
+struct StepInput {
+  std::int64_t divisor;      ///< micro-batches, or tokens (R5); at least 1
+  std::int64_t first_row_t;  ///< of the schedule table
+  std::int64_t num_rows;
+};
+
+inline constexpr int num_norm_words = 23;  ///< 21 limbs, nan_count, inf_count (R12)
+
+/// What a step finds. All zero when it starts.
+struct StepFound {
+  std::uint64_t sums[num_norm_words];  ///< not with the form inf. Normalised whenever a kernel has ended
+  std::uint64_t amax;                  ///< largest magnitude as bits, with the form inf
+  std::uint64_t found_inf;             ///< 0 or 1; of all ranks once they took the maximum
+  std::uint64_t digest;      ///< of the step scalars, and its complement: equal on all ranks if, after the
+  std::uint64_t not_digest;  ///< ranks took the maximum of both, they are complements still
+  double grad_norm;          ///< N; NaN in a skipped step
+  std::uint64_t t;           ///< number of this step, counting it: applied_steps + 1 when it began
+  float clip_coef;           ///< NaN in a skipped step
+  std::uint32_t skipped;     ///< 1: found_inf, and the policy is to skip
+  std::uint32_t finished_blocks;  ///< of the pass that is running; 0 between passes
+};
+
+/// What the host looks at, in one copy.
+struct StepRecord {
+  StepState state;
+  StepFound found;
+};
+
+/// lr and weight_decay of every param group at every t of a stretch: what the host's fp64 functions say (R20).
+struct ScheduleRow {
+  double lr;
+  double weight_decay;
+};
+
+/// Device pointers. Whoever makes a pass owns nothing of it.
+struct StepMemory {
+  StepState* state = nullptr;
+  StepInput* input = nullptr;
+  StepFound* found = nullptr;
+  StepScalars* scalars = nullptr;  // [num_sets]: one for every group, or every tensor if they count their own
+  std::uint64_t* tensor_steps =
+      nullptr;  // [num_tensors] applied updates; null unless tensors count their own steps
+  const std::uint64_t* has_grad =
+      nullptr;  // one bit for each tensor, lowest first; null unless they count their own
+  const std::int64_t* tensor_groups =
+      nullptr;                            // [num_tensors] group of each; null unless they count their own
+  const ScheduleRow* schedule = nullptr;  // [num_rows, of t from first_row_t on][num_groups]
+  const StepPiece* pieces = nullptr;      // [num_pieces], increasing
+
+  float* grad = nullptr;  // [shard_numel], as all below: G, then g1, then g (phases), G (fused)
+  float* master = nullptr;
+  float* exp_avg = nullptr;  // null if the rule has none, as the three below
+  float* exp_avg_sq = nullptr;
+  float* max_exp_avg_sq = nullptr;
+  float* momentum_buffer = nullptr;
+  void* param = nullptr;  // in the parameter dtype
+
+  std::int64_t num_sets = 0;
+  std::int64_t num_groups = 1;
+  std::int64_t num_tensors = 0;
+  std::int64_t num_pieces = 0;
+};
+
+}  // namespace zeroproof::cuda::device

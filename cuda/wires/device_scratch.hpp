@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+
+#include "common/base/span.hpp"
+#include "cuda/device/runtime/memory.hpp"
+#include "cuda/device/runtime/stream.hpp"
+
+namespace zeroproof::cuda {
+
+/// Device memory for one piece of work after another. It grows to the largest request and stays.
+///
+/// The pieces may be enqueued on different streams that nothing else orders: each waits for the one before.
+class DeviceScratch {
+ public:
+  DeviceScratch() = default;
+  ~DeviceScratch() {
+    if (data_ == nullptr) return;
+    try {
+      device::current_stream().wait_for(used_);
+    } catch (const std::exception&) {  // an error of the device that lasts: the next call that can reports it
+    }
+    device::device_release(data_);
+  }
+  DeviceScratch(const DeviceScratch&) = delete;
+  DeviceScratch& operator=(const DeviceScratch&) = delete;
+
+  /// num_bytes for what the current stream is given until used(). What was in it is gone.
+  Span<std::byte> take(std::int64_t num_bytes) {
+    device::current_stream().wait_for(used_);
+    if (num_bytes > size_) grow(num_bytes);
+    return {data_, static_cast<std::size_t>(num_bytes)};
+  }
+
+  /// What the current stream has been given so far is all that uses it.
+  void used() { used_.record(); }
+
+ private:
+  void grow(std::int64_t num_bytes) {
+    device::device_release(data_);
+    data_ = nullptr;
+    size_ = 0;
+    data_ = static_cast<std::byte*>(device::device_allocate(num_bytes));
+    size_ = num_bytes;
+    used_.record();  // another stream may release it, even if the piece of work comes to nothing
+  }
+
+  std::byte* data_ = nullptr;
+  std::int64_t size_ = 0;
+  device::Event used_;
+};
+
+}  // namespace zeroproof::cuda

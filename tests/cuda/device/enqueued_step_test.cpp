@@ -1,0 +1,148 @@
+// Steps that the host only enqueues: what it calls for them, what it is told, and how they stop.
+
+#include <doctest.h>
+
+#include <limits>
+#include <vector>
+
+#include "cuda/device/runtime/device.hpp"
+#include "cuda/device/runtime/runtime.hpp"
+#include "tests/cuda/device/enqueued_support.hpp"
+#include "tests/cuda/expect_error.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::cuda;
+using namespace zeroproof::tests;
+
+constexpr float no_number = std::numeric_limits<float>::quiet_NaN();
+
+device::DeviceCalls operator-(const device::DeviceCalls& now, const device::DeviceCalls& before) {
+  return {now.launches - before.launches, now.graph_launches - before.graph_launches,
+          now.copies - before.copies, now.allocations - before.allocations, now.waits - before.waits};
+}
+
+}  // namespace
+
+TEST_CASE("enqueued steps: from the third on, no wait, no allocation, one graph") {
+  if (!device::device_info().answers) return;
+  for (const bool graphs : {false, true}) {
+    CAPTURE(graphs);
+    EnqueuedRank rank(graphs);
+    DeviceLeaves leaves(rank, 2);
+    rank.optimizer->load_state(rank.state());
+    rank.optimizer->enqueue_step(leaves);
+    rank.optimizer->enqueue_step(leaves);
+    for (int step = 3; step <= 6; ++step) {
+      CAPTURE(step);
+      const device::DeviceCalls before = device::device_calls();
+      rank.optimizer->enqueue_step(leaves);
+      const device::DeviceCalls calls = device::device_calls() - before;
+      CHECK(calls.waits == 0);
+      CHECK(calls.allocations == 0);
+      CHECK(calls.graph_launches == (graphs ? 1 : 0));
+      CHECK(calls.launches == leaves.kernels() + (graphs ? 0 : 3));  // and what adds the leaves up
+      CHECK(calls.copies == (graphs ? 1 : 2));                       // the status; what is found is cleared
+    }
+    const StepStatus status = rank.optimizer->wait();
+    CHECK(status.steps == 6);
+    CHECK(status.applied_steps == 6);
+    CHECK(!status.skipped);
+  }
+}
+
+TEST_CASE("enqueued steps: status is of the last one that is finished, and does not wait") {
+  if (!device::device_info().answers) return;
+  EnqueuedRank rank(true);
+  DeviceLeaves leaves(rank, 1);
+  rank.optimizer->load_state(rank.state(41));
+  CHECK(rank.optimizer->status().steps == 0);
+  CHECK(rank.optimizer->status().applied_steps == 41);
+  for (int step = 0; step < 3; ++step) rank.optimizer->enqueue_step(leaves);
+  const std::int64_t waits = device::device_calls().waits;
+  const std::int64_t seen = rank.optimizer->status().steps;
+  CHECK(seen >= 0);
+  CHECK(seen <= 3);
+  CHECK(device::device_calls().waits == waits);
+  CHECK(rank.optimizer->wait().applied_steps == 44);
+  CHECK(rank.optimizer->status().steps == 3);
+}
+
+TEST_CASE("enqueued steps: a thousand and more, through a schedule, are the host's steps") {
+  if (!device::device_info().answers) return;
+  constexpr int steps = 1100;  // more than the schedule table of the device has rows
+  EnqueuedRank rank(true);
+  DeviceLeaves leaves(rank, 1);
+  HostLeaves same(rank, 1);
+  rank.optimizer->load_state(rank.state());
+  rank.on_host->load_state(rank.state());
+  for (int step = 0; step < steps; ++step) {
+    const float scale = step % 97 == 5 ? no_number : 1.0F + static_cast<float>(step % 13) * 0.125F;
+    leaves.fill(scale);
+    same.fill(scale);
+    rank.optimizer->enqueue_step(leaves);
+    rank.on_host->step(same);
+  }
+  const StepStatus status = rank.optimizer->wait();
+  CHECK(status.steps == steps);
+  CHECK(status.applied_steps == rank.on_host->applied_steps());
+  CHECK(status.applied_steps < steps);
+  CHECK(status.scaler == rank.on_host->loss_scaler());
+  rank.check_same_state();
+}
+
+TEST_CASE("enqueued steps: a halt is sticky, and loading a state ends it") {
+  if (!device::device_info().answers) return;
+  EnqueuedRank rank(true, OnNonfinite::error);
+  DeviceLeaves leaves(rank, 1);
+  HostLeaves same(rank, 1);
+  rank.optimizer->load_state(rank.state());
+  rank.on_host->load_state(rank.state());
+  for (int step = 0; step < 3; ++step) {
+    rank.optimizer->enqueue_step(leaves);
+    rank.on_host->step(same);
+  }
+  leaves.fill(no_number);
+  rank.optimizer->enqueue_step(leaves);
+  leaves.fill(1.0F);
+  rank.optimizer->enqueue_step(leaves);  // nobody has looked yet
+  expect_error(ErrorCode::nonfinite, [&] { rank.optimizer->wait(); });
+  expect_error(ErrorCode::nonfinite, [&] { rank.optimizer->enqueue_step(leaves); });
+  expect_error(ErrorCode::nonfinite, [&] { rank.optimizer->status(); });
+  rank.check_same_state();
+  rank.optimizer->load_state(rank.state());
+  rank.optimizer->enqueue_step(leaves);
+  CHECK(rank.optimizer->wait().applied_steps == 1);
+}
+
+TEST_CASE("enqueued steps: a state that is loaded between replays is gone on from") {
+  if (!device::device_info().answers) return;
+  EnqueuedRank rank(true);
+  DeviceLeaves leaves(rank, 2);
+  HostLeaves same(rank, 2);
+  for (const std::int64_t applied : {0, 7}) {
+    rank.optimizer->load_state(rank.state(applied));
+    rank.on_host->load_state(rank.state(applied));
+    for (int step = 0; step < 4; ++step) {
+      leaves.fill(0.5F + static_cast<float>(step));
+      same.fill(0.5F + static_cast<float>(step));
+      rank.optimizer->enqueue_step(leaves);
+      rank.on_host->step(same);
+    }
+    CHECK(rank.optimizer->wait().applied_steps == applied + 4);
+    rank.check_same_state();
+  }
+}
+
+TEST_CASE("enqueued steps: refused") {
+  if (!device::device_info().answers) return;
+  EnqueuedRank rank(false);
+  expect_error(ErrorCode::invalid_argument, [&] { make_enqueued_optimizer(rank.setup, false, true); });
+  const auto phases = make_enqueued_optimizer(rank.setup, false, false);
+  DeviceLeaves leaves(rank, 1);
+  phases->load_state(rank.state());
+  expect_error(ErrorCode::invalid_argument, [&] { phases->enqueue_step(leaves); });
+  rank.on_host->load_state(rank.state());
+  expect_error(ErrorCode::invalid_argument, [&] { rank.on_host->step(leaves); });
+}

@@ -1,0 +1,158 @@
+#pragma once
+// One rank on a device and the same one on the host, and leaves for both.
+
+#include <doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/base/guarded_buffer.hpp"
+#include "common/comm/self.hpp"
+#include "cuda/device/runtime/runtime.hpp"
+#include "cuda/distributed_optimizer.hpp"
+#include "cuda/enqueued_optimizer.hpp"
+
+namespace zeroproof::tests {
+
+/// Three tensors, one of them longer than a block and one empty, with a schedule and a loss scaler.
+struct EnqueuedRank {
+  explicit EnqueuedRank(bool graphs, OnNonfinite on_nonfinite = OnNonfinite::skip)
+      : layout({{"a", {70}}, {"none", {0}}, {"b", {17, 1024}}, {"c", {3}}}),
+        shards(layout.padded_numel(), 1, 4096),
+        comm(make_self_communicator()) {
+    setup.layout = &layout;
+    setup.shards = &shards;
+    setup.comm = comm.get();
+    setup.stage = 1;
+    setup.grad_dtype = DType::bf16;
+    setup.hyper.max_norm = 0.5;
+    setup.hyper.lr = 0.01;
+    setup.groups.schedule.warmup = 40;
+    setup.groups.schedule.decay = DecayShape::cosine;
+    setup.groups.schedule.decay_end = 1060;
+    setup.scaler.kind = LossScalerKind::dynamic;
+    setup.scaler.log2_initial = 4;
+    setup.scaler.growth_interval = 50;
+    setup.on_nonfinite = on_nonfinite;
+    remake(1, graphs);
+  }
+
+  void remake(std::int64_t micro_batches, bool graphs) {
+    setup.micro_batches = micro_batches;
+    with_graphs = graphs;
+    optimizer = cuda::make_enqueued_optimizer(setup, true, graphs);
+    on_host = cuda::make_distributed_optimizer(setup);
+  }
+
+  FullState state(std::int64_t applied_steps = 0) {
+    const auto numel = static_cast<std::size_t>(layout.padded_numel());
+    ones.assign(numel, 1.0F);
+    zeros.assign(numel, 0.25F);
+    FullState state;
+    state.master = ones;
+    state.exp_avg = state.exp_avg_sq = zeros;
+    state.applied_steps = applied_steps;
+    state.scaler = {4, 0, 1};
+    return state;
+  }
+
+  /// Every bit that survives a step, of all elements that are no padding.
+  void check_same_state() {
+    for (const Phase phase : {Phase::update, Phase::cast}) {
+      const std::vector<ExposedBuffer> ours = on_host->exposed(phase);
+      const std::vector<ExposedBuffer> theirs = optimizer->exposed(phase);
+      REQUIRE(ours.size() == theirs.size());
+      for (std::size_t i = 0; i < ours.size(); ++i) {
+        CAPTURE(static_cast<int>(ours[i].id));
+        const std::int64_t width = num_bytes(ours[i].view.dtype);
+        std::vector<Piece> pieces = {{0, 0, 0, 0, ours[i].view.numel}};
+        if (!ours[i].ranges.empty()) pieces = layout.pieces(ours[i].ranges);
+        bool same = true;
+        for (const Piece& piece : pieces) {
+          const auto at = [&](const ExposedBuffer& buffer) {
+            return static_cast<const std::byte*>(buffer.view.data) + piece.local_begin * width;
+          };
+          same = same &&
+                 std::memcmp(at(ours[i]), at(theirs[i]), static_cast<std::size_t>(piece.numel * width)) == 0;
+        }
+        CHECK(same);
+      }
+    }
+  }
+
+  FlatLayout layout;
+  ShardMap shards;
+  std::unique_ptr<Communicator> comm;
+  OptimizerSetup setup;
+  bool with_graphs = false;
+  std::unique_ptr<cuda::EnqueuedOptimizer> optimizer;
+  std::unique_ptr<DistributedOptimizer> on_host;
+  std::vector<float> ones, zeros;
+};
+
+/// The same values for every micro-batch, times a factor.
+class HostLeaves : public GradSource {
+ public:
+  HostLeaves(EnqueuedRank& rank, std::int64_t micro_batches)
+      : leaf_(rank.layout.padded_numel(), DType::bf16) {
+    if (rank.setup.micro_batches != micro_batches) rank.remake(micro_batches, rank.with_graphs);
+    micro_batches_ = micro_batches;
+    fill(1.0F);
+  }
+
+  virtual void fill(float factor) {
+    for (std::int64_t i = 0; i < leaf_.numel(); ++i) {
+      const auto value = static_cast<float>((i * 7) % 61 - 30) * 0x1p-4F * factor;
+      leaf_.as<bf16>()[static_cast<std::size_t>(i)].bits = static_cast<std::uint16_t>(bits(value) >> 16);
+    }
+  }
+  TensorView micro_batch_grad(std::int64_t) override { return leaf_.view(); }
+
+ protected:
+  static std::uint32_t bits(float value) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, &value, sizeof word);
+    return word;
+  }
+
+  GuardedBuffer leaf_;
+  std::int64_t micro_batches_ = 1;
+};
+
+/// Those in device memory. Every factor has memory of its own, so that steps that are still to come keep theirs.
+class DeviceLeaves final : public HostLeaves {
+ public:
+  DeviceLeaves(EnqueuedRank& rank, std::int64_t micro_batches) : HostLeaves(rank, micro_batches) {
+    DeviceLeaves::fill(1.0F);
+  }
+  ~DeviceLeaves() override {
+    for (const auto& [factor, data] : copies_) cuda::device::device_release(data);
+  }
+  DeviceLeaves(const DeviceLeaves&) = delete;
+  DeviceLeaves& operator=(const DeviceLeaves&) = delete;
+
+  void fill(float factor) override {
+    void*& data = copies_[bits(factor)];
+    if (data == nullptr) {
+      HostLeaves::fill(factor);
+      data = cuda::device::device_allocate(leaf_.view().num_bytes());
+      cuda::device::copy_to_device(data, leaf_.data(), leaf_.view().num_bytes());
+    }
+    now_ = data;
+  }
+  TensorView micro_batch_grad(std::int64_t) override { return {now_, DType::bf16, leaf_.numel()}; }
+  Space space() const override { return Space::device; }
+
+  /// That add the leaves of a step up: each one but the last into a node, the last into G.
+  std::int64_t kernels() const { return micro_batches_; }
+
+ private:
+  std::map<std::uint32_t, void*> copies_;  ///< by the bits of the factor
+  void* now_ = nullptr;
+};
+
+}  // namespace zeroproof::tests
