@@ -38,11 +38,15 @@ const PhaseOps& host_ops() {
   return ops;
 }
 
-const PhaseOps& device_ops() {
+void require_device() {
   const device::DeviceInfo& info = device::device_info();
   ZP_CHECK(info.answers, ErrorCode::unavailable, "no CUDA device can run the device twins: " + info.detail,
            "the case asks for them",
            "use --twin host, or run on a machine with a device of compute capability 8.0");
+}
+
+const PhaseOps& device_ops() {
+  require_device();
   static constexpr PhaseOps ops = [] {
     PhaseOps all{};
     static_cast<UpdateTwins&>(all) = device_updates;

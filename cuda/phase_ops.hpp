@@ -59,5 +59,6 @@ const PhaseOps& host_ops();
 
 /// Errors: unavailable if this program has no device code or no device answers.
 const PhaseOps& device_ops();
+void require_device();
 
 }  // namespace zeroproof::cuda

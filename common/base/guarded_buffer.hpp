@@ -3,6 +3,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,6 +20,15 @@ namespace zeroproof {
 /// it.
 enum class BufferFill : std::uint8_t { poison, untouched };
 
+/// Memory that is not the host's: how a buffer gets it, and looks at it.
+struct ForeignMemory {
+  std::byte* (*allocate)(std::int64_t num_bytes);  ///< 64-byte aligned; num_bytes > 0
+  void (*release)(std::byte* memory) noexcept;
+  void (*fill)(void* memory, unsigned char byte, std::int64_t num_bytes);
+  void (*read)(void* host, const void* memory,
+               std::int64_t num_bytes);  ///< what is there when everything is done
+};
+
 /// Every byte is 0xFF at birth, which is a NaN in every float format here (unless it is made untouched); 64 bytes of a
 /// pattern stand before and after. 64-byte aligned. Large buffers ask for pages of 2 MiB: a step that runs through
 /// gigabytes would otherwise spend its time on address translation.
@@ -27,15 +38,21 @@ class GuardedBuffer {
 
   GuardedBuffer() = default;
   GuardedBuffer(GuardedBuffer&& other) noexcept
-      : numel_(std::exchange(other.numel_, 0)), dtype_(other.dtype_), memory_(std::move(other.memory_)) {}
+      : numel_(std::exchange(other.numel_, 0)),
+        dtype_(other.dtype_),
+        foreign_(other.foreign_),
+        memory_(std::move(other.memory_)) {}
   GuardedBuffer& operator=(GuardedBuffer&& other) noexcept {
     numel_ = std::exchange(other.numel_, 0);
     dtype_ = other.dtype_;
+    foreign_ = other.foreign_;
     memory_ = std::move(other.memory_);
     return *this;
   }
-  GuardedBuffer(std::int64_t numel, DType dtype, BufferFill fill = BufferFill::poison)
-      : numel_(numel), dtype_(dtype), memory_(allocate(payload_bytes())) {
+  /// foreign: where the memory is; null: the host's.
+  GuardedBuffer(std::int64_t numel, DType dtype, BufferFill fill = BufferFill::poison,
+                const ForeignMemory* foreign = nullptr)
+      : numel_(numel), dtype_(dtype), foreign_(foreign), memory_(allocate(payload_bytes(), foreign)) {
     fill_in(fill);
   }
 
@@ -64,16 +81,11 @@ class GuardedBuffer {
 
   /// Makes the payload NaN again.
   void poison() {
-    if (memory_) std::memset(data(), 0xFF, payload_bytes());
+    if (memory_) set(data(), 0xFF, payload_bytes());
   }
 
   bool guards_intact() const {
-    if (!memory_) return true;
-    const std::byte* after = memory_.get() + guard_bytes + payload_bytes();
-    for (std::size_t i = 0; i < guard_bytes; ++i) {
-      if (memory_[i] != std::byte{guard_pattern} || after[i] != std::byte{guard_pattern}) return false;
-    }
-    return true;
+    return !memory_ || (is_guard(memory_.get()) && is_guard(memory_.get() + guard_bytes + payload_bytes()));
   }
 
  private:
@@ -85,6 +97,7 @@ class GuardedBuffer {
    public:
     Free() : alignment_(std::align_val_t{small_alignment}) {}
     explicit Free(std::align_val_t alignment) : alignment_(alignment) {}
+    explicit Free(const ForeignMemory* foreign) : alignment_(), foreign_(foreign) {}
     /// For memory that belongs to somebody else.
     static Free nothing() {
       Free free;
@@ -92,17 +105,20 @@ class GuardedBuffer {
       return free;
     }
     void operator()(std::byte* memory) const {
+      if (foreign_ != nullptr) return foreign_->release(memory);
       if (owns_) ::operator delete(memory, alignment_);
     }
 
    private:
     std::align_val_t alignment_;
+    const ForeignMemory* foreign_ = nullptr;
     bool owns_ = true;
   };
   using Memory = std::unique_ptr<std::byte[], Free>;
 
-  static Memory allocate(std::size_t payload) {
+  static Memory allocate(std::size_t payload, const ForeignMemory* foreign) {
     const std::size_t bytes = payload + 2 * guard_bytes;
+    if (foreign != nullptr) return Memory(foreign->allocate(static_cast<std::int64_t>(bytes)), Free{foreign});
     const std::align_val_t alignment{bytes < huge_page ? small_alignment : huge_page};
     Memory memory(static_cast<std::byte*>(::operator new(bytes, alignment)), Free{alignment});
 #if defined(MADV_HUGEPAGE)
@@ -112,14 +128,29 @@ class GuardedBuffer {
     return memory;
   }
   void fill_in(BufferFill fill) {
-    std::memset(memory_.get(), guard_pattern, guard_bytes);
+    set(memory_.get(), guard_pattern, guard_bytes);
     if (fill == BufferFill::poison) poison();
-    std::memset(memory_.get() + guard_bytes + payload_bytes(), guard_pattern, guard_bytes);
+    set(memory_.get() + guard_bytes + payload_bytes(), guard_pattern, guard_bytes);
+  }
+  void set(void* memory, unsigned char byte, std::size_t bytes) const {
+    if (bytes == 0) return;
+    if (foreign_ != nullptr) return foreign_->fill(memory, byte, static_cast<std::int64_t>(bytes));
+    std::memset(memory, byte, bytes);
+  }
+  bool is_guard(const std::byte* zone) const {
+    std::array<std::byte, guard_bytes> seen;
+    if (foreign_ != nullptr) {
+      foreign_->read(seen.data(), zone, guard_bytes);
+    } else {
+      std::memcpy(seen.data(), zone, guard_bytes);
+    }
+    return std::ranges::all_of(seen, [](std::byte one) { return one == std::byte{guard_pattern}; });
   }
   std::size_t payload_bytes() const { return static_cast<std::size_t>(numel_ * num_bytes(dtype_)); }
 
   std::int64_t numel_ = 0;
   DType dtype_ = DType::fp32;
+  const ForeignMemory* foreign_ = nullptr;
   Memory memory_;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/exec.hpp"
+#include "common/base/space.hpp"
 #include "common/base/span.hpp"
 #include "common/comm/communicator.hpp"
 #include "common/layout/process_grid.hpp"
@@ -28,6 +29,10 @@ class GradSource {
   /// The view stays valid until the next call on this source; that of the last call in a step until the step ends.
   /// Micro-batches are counted in data order, 0 <= j < M.
   virtual TensorView micro_batch_grad(std::int64_t micro_batch) = 0;
+
+  /// Where those elements lie: in memory of the host, or of the device that the optimizer works on. Then they are
+  /// written by what was enqueued on the optimizer's stream, the current one while it calls.
+  virtual Space space() const { return Space::host; }
 
   /// Tokens the loss of a micro-batch sums over, 0 or more, less than 2^53 in all; asked for in Phase::prepare when the
   /// divisor counts tokens, by each rank for the micro-batches it computes.
@@ -141,8 +146,9 @@ class DistributedOptimizer {
   /// Bytes this rank holds and held at most since it was made; all zero if the implementation does not count.
   virtual MemoryUse memory() const { return {}; }
 
-  /// All phases of one step; returns false if the step was skipped.
-  bool step(GradSource& leaves, StepTap* tap = nullptr);
+  /// All phases of one step; returns false if the step was skipped. An implementation may do what nobody looks at
+  /// (no tap) in another way; every buffer then holds what the phases leave in it.
+  virtual bool step(GradSource& leaves, StepTap* tap = nullptr);
 };
 
 }  // namespace zeroproof

@@ -1,7 +1,6 @@
 #include "cuda/exchange/bucket_plan.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "cuda/exchange/step_ranks.hpp"
@@ -9,9 +8,11 @@
 namespace zeroproof::cuda {
 namespace {
 
-std::vector<Piece> replicated_pieces(const OptimizerSetup& setup, const FlatRange& range) {
+/// Of tensors that TP ranks have in parts, or of the others.
+std::vector<Piece> replicated_pieces(const OptimizerSetup& setup, const FlatRange& range, bool replicated) {
   std::vector<Piece> pieces = setup.layout->pieces({range});
-  std::erase_if(pieces, [&](const Piece& piece) { return !tp_replicated(setup, piece.tensor); });
+  std::erase_if(pieces, [&](const Piece& piece) { return tp_replicated(setup, piece.tensor) != replicated; });
+  if (!replicated) return pieces;
   std::int64_t local = 0;
   for (Piece& piece : pieces) {
     piece.local_begin = local;
@@ -64,13 +65,14 @@ std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup) {
     plan.index = bucket;
     plan.range = range;
     plan.own = plan.part(setup.comm->rank());
-    const std::vector<Piece> replicated = replicated_pieces(setup, range);
+    const std::vector<Piece> replicated = replicated_pieces(setup, range, true);
     std::int64_t replicated_numel = 0;
     for (const Piece& piece : replicated) replicated_numel += piece.numel;
     plan.replicated_numel = replicated_numel;
     plan.all = host::PieceLoop(setup.layout->pieces({range}));
     plan.mine = host::PieceLoop(setup.layout->pieces(plan.own.ranges));
     plan.replicated = host::PieceLoop(replicated);
+    if (!replicated.empty()) plan.unreplicated = host::PieceLoop(replicated_pieces(setup, range, false));
     plan.local_begin = local;
     plan.whole = setup.stage == 0;
     local += plan.own.numel;
@@ -79,10 +81,11 @@ std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup) {
   return plans;
 }
 
-void pack(const RankPart& part, const void* from, std::int64_t base, std::int64_t width, std::byte* packed) {
+void pack(const RankPart& part, const void* from, std::int64_t base, std::int64_t width, std::byte* packed,
+          std::vector<Move>& moves) {
   for (const FlatRange& range : part.ranges) {
-    const auto count = static_cast<std::size_t>(range.numel() * width);
-    std::memcpy(packed, static_cast<const std::byte*>(from) + (range.begin - base) * width, count);
+    const std::int64_t count = range.numel() * width;
+    moves.push_back({packed, static_cast<const std::byte*>(from) + (range.begin - base) * width, count});
     packed += count;
   }
 }

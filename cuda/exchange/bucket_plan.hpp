@@ -7,6 +7,7 @@
 
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/host/piece_loop.hpp"
+#include "cuda/memory/memory_space.hpp"
 
 namespace zeroproof::cuda {
 
@@ -30,6 +31,7 @@ struct BucketPlan {
   host::PieceLoop mine{{}};  ///< tensors in this rank's part; local indices count in the packed part
   host::PieceLoop replicated{
       {}};  ///< tensors whose gradient the TP ranks have in parts; local indices count in them alone
+  host::PieceLoop unreplicated{{}};  ///< the others, if there are such; local indices as in all
   std::int64_t replicated_numel = 0;
   std::int64_t local_begin = 0;  ///< where the packed part starts in a shard buffer
   bool whole = false;  ///< gradient buffers cover the full flat range (stage 0) instead of the shard
@@ -53,7 +55,8 @@ std::int64_t total_numel(const std::vector<FlatRange>& ranges);
 
 std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup);
 
-/// Copies a part out of a buffer that starts at global index `base`, elements of `width` bytes.
-void pack(const RankPart& part, const void* from, std::int64_t base, std::int64_t width, std::byte* packed);
+/// Adds the copies of a part out of a buffer that starts at global index `base`, elements of `width` bytes.
+void pack(const RankPart& part, const void* from, std::int64_t base, std::int64_t width, std::byte* packed,
+          std::vector<Move>& moves);
 
 }  // namespace zeroproof::cuda

@@ -16,6 +16,8 @@ class GrowingBuffer {
   GrowingBuffer(MemoryLedger& ledger, MemoryClass kind, bool guarded)
       : ledger_(ledger), kind_(kind), guarded_(guarded) {}
 
+  const MemorySpace& space() const { return ledger_.space(); }
+
   /// num_bytes of memory, 64-byte aligned. What an earlier call returned is gone.
   std::byte* take(std::int64_t num_bytes) {
     if (buffer_->numel() < num_bytes) {
@@ -49,6 +51,7 @@ class GradMemory {
         guarded_(guarded) {}
 
   MemoryLedger& ledger() const { return ledger_; }
+  const MemorySpace& space() const { return ledger_.space(); }
   bool guarded() const { return guarded_; }
 
   GrowingBuffer out;       ///< packed parts on their way to their owners

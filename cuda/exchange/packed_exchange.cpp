@@ -20,16 +20,23 @@ std::int64_t scattered_bytes(const std::vector<Stretches>& parts) {
   return static_cast<std::int64_t>(bytes);
 }
 
-void pack(const Stretches& from, std::byte* packed) {
-  for (const Span<std::byte> stretch : from) packed = std::ranges::copy(stretch, packed).out;
-}
-
-void unpack(const std::byte* packed, const Stretches& to) {
-  for (const Span<std::byte> stretch : to) {
-    std::copy(packed, packed + stretch.size(), stretch.begin());
+void pack(const Stretches& from, std::byte* packed, std::vector<Move>& moves) {
+  for (const Span<std::byte> stretch : from) {
+    moves.push_back({packed, stretch.data(), numel(stretch)});
     packed += stretch.size();
   }
 }
+
+}  // namespace
+
+void unpack(const std::byte* packed, const Stretches& to, std::vector<Move>& moves) {
+  for (const Span<std::byte> stretch : to) {
+    moves.push_back({stretch.data(), packed, numel(stretch)});
+    packed += stretch.size();
+  }
+}
+
+namespace {
 
 /// Every part as one stretch: itself, or if it is scattered its share of the message buffer.
 std::vector<Span<std::byte>> in_one(const std::vector<Stretches>& parts, std::byte* buffer) {
@@ -62,11 +69,13 @@ std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vect
   const std::vector<Span<std::byte>> leaving = in_one(send, out.take(scattered_bytes(send)));
   std::byte* at = in.take(arriving);
   std::vector<Span<std::byte>> arrived;
+  std::vector<Move> moves;
   for (std::size_t rank = 0; rank < send.size(); ++rank) {
-    if (is_scattered(send[rank])) pack(send[rank], leaving[rank].data());
+    if (is_scattered(send[rank])) pack(send[rank], leaving[rank].data(), moves);
     arrived.push_back({at, static_cast<std::size_t>(recv_bytes[rank])});
     at += recv_bytes[rank];
   }
+  out.space().copy_many(moves);
   const std::vector<Span<const std::byte>> sent(leaving.begin(), leaving.end());
   if (comm.world_size() > 1) comm.all_to_all(sent, arrived);
   return arrived;
@@ -77,14 +86,18 @@ void gather_packed(Communicator& comm, const Stretches& mine, const std::vector<
   const std::vector<Span<std::byte>> receive = in_one(places, in.take(scattered_bytes(places)));
   Span<std::byte> own = receive[static_cast<std::size_t>(comm.rank())];
   if (is_scattered(mine)) {
-    pack(mine, own.data());
+    std::vector<Move> moves;
+    pack(mine, own.data(), moves);
+    in.space().copy_many(moves);
   } else {
     own = mine.empty() ? Span<std::byte>() : mine.front();
   }
   comm.all_gather(own, receive);
+  std::vector<Move> moves;
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
-    if (is_scattered(places[rank])) unpack(receive[rank].data(), places[rank]);
+    if (is_scattered(places[rank])) unpack(receive[rank].data(), places[rank], moves);
   }
+  in.space().copy_many(moves);
 }
 
 }  // namespace zeroproof::cuda

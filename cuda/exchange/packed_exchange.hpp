@@ -18,6 +18,9 @@ using Stretches = std::vector<Span<std::byte>>;
 /// Adds what a rank owns of a buffer that starts at global index `base`, elements of `width` bytes.
 void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64_t base, std::int64_t width);
 
+/// Adds the copies that bring packed memory to the stretches.
+void unpack(const std::byte* packed, const Stretches& to, std::vector<Move>& moves);
+
 /// send: [world_size], empty for nothing. recv_bytes: [world_size]. Returns what arrived from every rank, packed in
 /// `in`.
 /// Nothing is communicated in a world of one rank.

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <exception>
+#include <memory>
 #include <vector>
 
+#include "common/base/span.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "cuda/host/parallel_blocks.hpp"
 
@@ -25,15 +27,18 @@ class PieceLoop {
         blocks_.push_back(piece.part(begin, block_numel));
       }
     }
-    find_batches(block_numel);
+    find_batches();
   }
 
-  /// The pieces as they are, uncut and never joined, for twins that split the work themselves.
-  static PieceLoop whole(std::vector<Piece> pieces) {
-    PieceLoop loop{std::vector<Piece>{}};
-    loop.blocks_ = std::move(pieces);
-    loop.find_batches(0);
-    return loop;
+  Span<const Piece> blocks() const { return blocks_; }
+
+  /// What somebody has made of the blocks and keeps as long as they are there: their copy in the memory of a device.
+  /// Made by the first call, make(blocks) returning a std::shared_ptr<const Table>; one thread at a time, and always
+  /// the same Table.
+  template <class Table, class Make>
+  const Table& kept(const Make& make) const {
+    if (!kept_) kept_ = std::static_pointer_cast<const void>(make(blocks()));
+    return *static_cast<const Table*>(kept_.get());
   }
 
   /// Calls body(serial_exec, block) for every block, on exec.num_threads threads; serial_exec is exec with
@@ -85,12 +90,12 @@ class PieceLoop {
   }
 
   /// Neighbouring blocks of at most `most` elements together, or one block of any size.
-  void find_batches(std::int64_t most) {
+  void find_batches() {
     constexpr std::size_t most_blocks = 64;  // tensors of a few elements cost about as much as one of 200
     std::int64_t numel = 0;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       numel += blocks_[i].numel;
-      if (!batches_.empty() && numel <= most && i - batches_.back() < most_blocks) continue;
+      if (!batches_.empty() && numel <= block_numel && i - batches_.back() < most_blocks) continue;
       batches_.push_back(i);
       numel = blocks_[i].numel;
     }
@@ -134,6 +139,7 @@ class PieceLoop {
 
   std::vector<Piece> blocks_;
   std::vector<std::size_t> batches_;  ///< first block of each
+  mutable std::shared_ptr<const void> kept_;
 };
 
 }  // namespace zeroproof::cuda::host

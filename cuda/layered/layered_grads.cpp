@@ -67,7 +67,7 @@ TensorView LayeredGrads::micro_batch_grad(std::int64_t micro_batch) {
   for (std::size_t i = visits.size(); i-- > 0;) {
     model_.backward(visits[i], of_unit(params_, visits[i]), of_unit(leaf->view(), visits[i]));
   }
-  ZP_CHECK(leaf->guards_intact(), ErrorCode::internal, "the red zone of a leaf was overwritten",
+  ZP_CHECK(leaf.intact(), ErrorCode::internal, "the red zone of a leaf was overwritten",
            "the model wrote outside its range", "check the model's backward pass");
   return leaf->view();
 }

@@ -4,9 +4,16 @@
 
 #include "cuda/layered/layered_grads.hpp"
 #include "cuda/layered/layered_pass.hpp"
+#include "cuda/runtime/plan_executor.hpp"
+#include "cuda/runtime/stream_executor.hpp"
 #include "cuda/zero/production_optimizer.hpp"
 
 namespace zeroproof::cuda {
+
+std::unique_ptr<PlanRunner> ProductionOptimizer::make_runner() const {
+  if (ledger_.space().kind == Space::device) return std::make_unique<StreamExecutor>();
+  return std::make_unique<PlanExecutor>("rank " + std::to_string(setup_.comm->rank()));
+}
 
 void ProductionOptimizer::reduce_layered(LayeredModel& model, GradSource& leaves) {
   const TensorView params = params_.full();
@@ -17,7 +24,7 @@ void ProductionOptimizer::reduce_layered(LayeredModel& model, GradSource& leaves
     reduce_.reduce_leaves(whole, target);
     return step_->end_sum({}, target);
   }
-  if (!executor_) executor_ = std::make_unique<PlanExecutor>("rank " + std::to_string(setup_.comm->rank()));
+  if (!executor_) executor_ = make_runner();
   LayeredPass pass(setup_, model, setup_.stage == 3 ? &params_ : nullptr, reduce_, ledger_, params, {},
                    executor_.get());
   try {

@@ -2,7 +2,7 @@
 // The fields of binned sums (R11) in memory, addressed like node values.
 
 #include <cstdint>
-#include <cstring>
+#include <vector>
 
 #include "cuda/exchange/bucket_plan.hpp"
 #include "cuda/host/binned_sum.hpp"
@@ -43,19 +43,20 @@ class Bins {
     return {hi_.part<std::int32_t>(piece), lo_.part<std::int32_t>(piece), top_.part<std::uint8_t>(piece)};
   }
 
-  /// Packs a rank's part of flat fields, as bins of part.numel sums.
-  void pack_part(const RankPart& part, std::byte* packed) const {
-    pack(part, hi_.view().data, hi_.base(), 4, packed);
-    pack(part, lo_.view().data, lo_.base(), 4, packed + 4 * part.numel);
-    pack(part, top_.view().data, top_.base(), 1, packed + 8 * part.numel);
+  PlacedBins placed() const { return {hi_, lo_, top_}; }
+
+  /// Adds the copies of a rank's part of flat fields, as bins of part.numel sums.
+  void pack_part(const RankPart& part, std::byte* packed, std::vector<Move>& moves) const {
+    pack(part, hi_.view().data, hi_.base(), 4, packed, moves);
+    pack(part, lo_.view().data, lo_.base(), 4, packed + 4 * part.numel, moves);
+    pack(part, top_.view().data, top_.base(), 1, packed + 8 * part.numel, moves);
   }
 
-  /// Packs all of packed fields.
-  void pack_all(std::byte* packed) const {
+  /// The same of all of packed fields.
+  void pack_all(std::byte* packed, std::vector<Move>& moves) const {
     for (const NodeValues* field : {&hi_, &lo_, &top_}) {
-      const auto bytes = static_cast<std::size_t>(field->view().num_bytes());
-      if (bytes > 0) std::memcpy(packed, field->view().data, bytes);
-      packed += bytes;
+      moves.push_back({packed, field->view().data, field->view().num_bytes()});
+      packed += field->view().num_bytes();
     }
   }
 

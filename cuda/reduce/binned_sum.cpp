@@ -1,7 +1,6 @@
 // Binned sums (R11): leaves are deposited in whatever order they come.
 
 #include <array>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -30,7 +29,7 @@ class BinnedLeafSum final : public LeafSum {
 
   void begin() override {
     if (buffer_->numel() == 0) buffer_ = tools_.memory.bytes(bins_bytes(numel_), DType::e4m3);
-    if (numel_ > 0) std::memset(buffer_->data(), 0, static_cast<std::size_t>(bins_bytes(numel_)));
+    tools_.space().fill(buffer_->data(), 0, bins_bytes(numel_));
   }
 
   void keep(const host::PieceLoop& loop, std::int64_t, const NodeValues& leaf) override {
@@ -44,6 +43,12 @@ class BinnedLeafSum final : public LeafSum {
     for (std::size_t first = 0; first < leaves.size(); first += cp) {
       if (cp == 1) {
         deposit(plan.mine, leaves[first], bins);
+        continue;
+      }
+      if (tools_.space().fold != nullptr) {
+        const NodeValues leaf = cp_sum(plan.own.numel);
+        tools_.space().fold(plan.mine, cp_parts_, leaves.subspan(first, cp), leaf);
+        deposit(plan.mine, leaf, bins);
         continue;
       }
       plan.mine.run(tools_.setup.exec, [&](const Exec& exec, const Piece& piece) {
@@ -60,6 +65,7 @@ class BinnedLeafSum final : public LeafSum {
     if (plan.own.numel == 0) return;
     if (instances(tools_.setup) > 1) exchange_instances(plan);
     const Bins bins = mine(plan);
+    if (tools_.space().finish != nullptr) return tools_.space().finish(plan.mine, bins.placed(), grad_sum);
     plan.mine.run(tools_.setup.exec, [&](const Exec& exec, const Piece& piece) {
       const Span<float> sum = grad_sum.part<float>(piece);
       host::binned_finish(exec, bins.piece(piece), sum);
@@ -77,7 +83,14 @@ class BinnedLeafSum final : public LeafSum {
     return keeps_ ? Bins::flat(buffer_->data(), numel_) : held(plan);
   }
 
+  /// One leaf with its CP parts in it, where they are not added block by block.
+  NodeValues cp_sum(std::int64_t numel) {
+    const std::int64_t bytes = numel * static_cast<std::int64_t>(sizeof(float));
+    return NodeValues::packed(TensorView{tools_.memory.gathered.take(bytes), DType::fp32, numel});
+  }
+
   void deposit(const host::PieceLoop& loop, const NodeValues& leaf, const Bins& bins) const {
+    if (tools_.space().deposit != nullptr) return tools_.space().deposit(loop, leaf, bins.placed());
     loop.run(tools_.setup.exec, [&](const Exec& exec, const Piece& piece) {
       if (leaf.view().dtype == DType::fp32) {
         return host::binned_deposit(exec, leaf.part<const float>(piece), bins.piece(piece));
@@ -92,6 +105,9 @@ class BinnedLeafSum final : public LeafSum {
   void merge(const BucketPlan& plan, std::byte* arrived) const {
     const Bins theirs = Bins::packed(arrived, plan.own.numel);
     const Bins ours = mine(plan);
+    if (tools_.space().merge != nullptr) {
+      return tools_.space().merge(plan.mine, theirs.placed(), ours.placed());
+    }
     plan.mine.run(tools_.setup.exec, [&](const Exec& exec, const Piece& piece) {
       host::binned_merge(exec, theirs.piece(piece), ours.piece(piece));
     });
@@ -110,7 +126,7 @@ class BinnedLeafSum final : public LeafSum {
 
 /// Bins of this rank's part from every rank that has leaves. A rank without one sends nothing.
 void BinnedLeafSum::exchange(const BucketPlan& plan) const {
-  Communicator& comm = *tools_.setup.comm;
+  Communicator& comm = *tools_.wires.comm;
   const int world = comm.world_size();
   const bool sends = !numbers_.nodes(comm.rank()).empty();
   const auto arrives = [&](int r) { return r != comm.rank() && !numbers_.nodes(r).empty(); };
@@ -123,13 +139,14 @@ void BinnedLeafSum::exchange(const BucketPlan& plan) const {
   std::byte* out = tools_.memory.out.take(leaving);
   std::byte* in = tools_.memory.in.take(arriving);
   const Bins ours = mine(plan);
+  std::vector<Move> moves;
   std::vector<Span<const std::byte>> send(static_cast<std::size_t>(world));
   std::vector<Span<std::byte>> receive(send.size());
   for (int r = 0; r < world; ++r) {
     const auto at = static_cast<std::size_t>(r);
     if (sends && r != comm.rank()) {
       const RankPart part = plan.part(r);
-      ours.pack_part(part, out);
+      ours.pack_part(part, out, moves);
       send[at] = {out, static_cast<std::size_t>(bins_bytes(part.numel))};
       out += send[at].size();
     }
@@ -138,6 +155,7 @@ void BinnedLeafSum::exchange(const BucketPlan& plan) const {
       in += receive[at].size();
     }
   }
+  tools_.space().copy_many(moves);
   if (world > 1) comm.all_to_all(send, receive);
   for (const Span<std::byte> bins : receive) {
     if (!bins.empty()) merge(plan, bins.data());
@@ -153,12 +171,14 @@ void BinnedLeafSum::exchange_instances(const BucketPlan& plan) const {
     receive.push_back({gathered + i * bytes, static_cast<std::size_t>(bytes)});
   }
   const Span<std::byte> own = receive[static_cast<std::size_t>(instance(setup))];
+  std::vector<Move> moves;
   if (keeps_) {
-    mine(plan).pack_part(plan.own, own.data());
+    mine(plan).pack_part(plan.own, own.data(), moves);
   } else {
-    held(plan).pack_all(own.data());
+    held(plan).pack_all(own.data(), moves);
   }
-  setup.replicas->all_gather(own, receive);
+  tools_.space().copy_many(moves);
+  tools_.wires.replicas->all_gather(own, receive);
   for (const Span<std::byte> bins : receive) {
     if (bins.data() != own.data()) merge(plan, bins.data());
   }

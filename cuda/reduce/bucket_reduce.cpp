@@ -55,13 +55,13 @@ TensorView bucket_of(const TensorView& leaf, const FlatRange& range) {
 }  // namespace
 
 BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
-                           const PhaseOps& ops, GradMemory& memory, const NearRanks* near)
+                           const PhaseOps& ops, GradMemory& memory, const NearRanks* near, const Wires& wires)
     : setup_(setup),
       plans_(plans),
       keeps_(keeps_leaves(setup)),
       near_(near != nullptr && near->any() ? near : nullptr),
       numbers_(setup),
-      tools_{setup, ops, memory, host::streams_past_caches(grad_sum_bytes(setup))} {
+      tools_{setup, ops, memory, wires, host::streams_past_caches(grad_sum_bytes(setup))} {
   const bool tp_parts =
       std::ranges::any_of(plans, [](const BucketPlan& plan) { return plan.replicated_numel > 0; });
   if ((keeps_ || reads_leaves()) && !tp_parts)
@@ -196,7 +196,7 @@ void BucketReduce::receive_leaves(const BucketPlan& plan, std::int64_t micro_ste
   }
   std::vector<Span<std::byte>> arrived(send.size());
   if (!reads_leaves() || !near_->all()) {
-    arrived = exchange_packed(*setup_.comm, send, recv_bytes, tools_.memory.out, tools_.memory.in);
+    arrived = exchange_packed(*tools_.wires.comm, send, recv_bytes, tools_.memory.out, tools_.memory.in);
   }
   if (plan.own.numel == 0) return;
   std::vector<NodeValues> leaves;
@@ -233,7 +233,7 @@ void BucketReduce::gather_sums(Span<float> grad_sum) {
     std::vector<Stretches> places;
     for (const RankPart& part : plan.parts())
       append(places.emplace_back(), part, grad_sum.data(), 0, sizeof(float));
-    gather_packed(*setup_.comm, places[static_cast<std::size_t>(setup_.comm->rank())], places,
+    gather_packed(*tools_.wires.comm, places[static_cast<std::size_t>(setup_.comm->rank())], places,
                   tools_.memory.in);
   }
 }

@@ -23,7 +23,7 @@ class BucketReduce final : public BucketSink {
  public:
   /// near: null for messages only.
   BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, const PhaseOps& ops,
-               GradMemory& memory, const NearRanks* near);
+               GradMemory& memory, const NearRanks* near, const Wires& wires);
 
   /// Where a leaf need not be copied from; see DistributedOptimizer. Collective over comm the first time.
   TensorView leaf_buffer();

@@ -1,7 +1,6 @@
 // Native gradient sums (R11): the communication library adds the ranks' floats. No bits are promised.
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "cuda/exchange/micro_batches.hpp"
@@ -23,7 +22,7 @@ class NativeSum final : public LeafSum {
     if (moves_.slots() > 0) return;  // the first leaf is copied
     // No micro-batch here: the library adds zeros.
     if (zeros_->numel() == 0) zeros_ = tools_.memory.nodes(tools_.setup.layout->padded_numel());
-    std::memset(zeros_->data(), 0, static_cast<std::size_t>(zeros_->view().num_bytes()));
+    tools_.space().fill(zeros_->data(), 0, zeros_->view().num_bytes());
   }
 
   void keep(const host::PieceLoop& loop, std::int64_t micro_step, const NodeValues& leaf) override {
@@ -71,7 +70,7 @@ class NativeSum final : public LeafSum {
 
 /// Sums over this instance of the elements this rank owns.
 NodeValues NativeSum::scattered(const BucketPlan& plan) {
-  Communicator& comm = *tools_.setup.comm;
+  Communicator& comm = *tools_.wires.comm;
   if (comm.world_size() == 1) return sum();
   std::vector<std::int64_t> counts;
   std::int64_t total = 0;
@@ -83,10 +82,12 @@ NodeValues NativeSum::scattered(const BucketPlan& plan) {
   if (!in_rank_order(plan)) {
     std::byte* out = tools_.memory.out.take(total * static_cast<std::int64_t>(sizeof(float)));
     send = reinterpret_cast<const float*>(out);
+    std::vector<Move> moves;
     for (const RankPart& part : plan.parts()) {
-      pack(part, sum().view().data, 0, sizeof(float), out);
+      pack(part, sum().view().data, 0, sizeof(float), out, moves);
       out += part.numel * static_cast<std::int64_t>(sizeof(float));
     }
+    tools_.space().copy_many(moves);
   }
   const std::int64_t own_bytes = plan.own.numel * static_cast<std::int64_t>(sizeof(float));
   auto* in = reinterpret_cast<float*>(tools_.memory.in.take(own_bytes));
@@ -102,7 +103,7 @@ NodeValues NativeSum::over_instances(const BucketPlan& plan, const NodeValues& m
   const std::int64_t both_bytes = 2 * numel * static_cast<std::int64_t>(sizeof(float));
   auto* both = reinterpret_cast<float*>(tools_.memory.gathered.take(both_bytes));
   const NodeValues packed = NodeValues::packed(TensorView{both, DType::fp32, numel});
-  std::memset(both, 0, static_cast<std::size_t>(numel) * sizeof(float));  // padding is added too
+  tools_.space().fill(both, 0, numel * static_cast<std::int64_t>(sizeof(float)));  // padding is added too
   copy(plan, mine, packed, {});
   float* result = both + numel;
   std::vector<std::int64_t> counts;
@@ -116,8 +117,8 @@ NodeValues NativeSum::over_instances(const BucketPlan& plan, const NodeValues& m
     if (i == instance(setup)) share = part;
     receive.push_back(std::as_writable_bytes(part));
   }
-  setup.replicas->native_reduce_scatter({both, static_cast<std::size_t>(numel)}, counts, share);
-  setup.replicas->all_gather(std::as_bytes(share), receive);
+  tools_.wires.replicas->native_reduce_scatter({both, static_cast<std::size_t>(numel)}, counts, share);
+  tools_.wires.replicas->all_gather(std::as_bytes(share), receive);
   return NodeValues::packed(TensorView{result, DType::fp32, numel});
 }
 

@@ -60,7 +60,7 @@ void NodeStore::forget() {
 
 void NodeStore::require_intact() const {
   for (const CountedBuffer& slot : slots_) {
-    ZP_CHECK(slot->guards_intact(), ErrorCode::internal, "the red zone of a gradient buffer was overwritten",
+    ZP_CHECK(slot.intact(), ErrorCode::internal, "the red zone of a gradient buffer was overwritten",
              "a kernel wrote outside its range", "report this with the command line");
   }
 }

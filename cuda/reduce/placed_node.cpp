@@ -34,7 +34,7 @@ std::vector<PlacedNode> exchange_instances(const ReduceTools& tools, const LeafN
     }
     receive.push_back({begin, static_cast<std::size_t>(at - begin)});
   }
-  setup.replicas->all_gather(receive[static_cast<std::size_t>(instance(setup))], receive);
+  tools.wires.replicas->all_gather(receive[static_cast<std::size_t>(instance(setup))], receive);
   return nodes;
 }
 

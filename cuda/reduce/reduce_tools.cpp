@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "cuda/host/stream_copy.hpp"
 
@@ -91,6 +90,10 @@ void ReduceTools::fold(const Exec& exec, const host::FoldPlan& plan, Span<const 
 
 void ReduceTools::run(const host::PieceLoop& loop, Span<const FoldJob> jobs, const SeeSum& see) const {
   if (jobs.empty()) return;
+  if (space().fold != nullptr) {
+    for (const FoldJob& job : jobs) space().fold(loop, *job.plan, job.operands, job.sum);
+    return;
+  }
   const SeeSum nobody;
   std::vector<FoldRun> runs;
   for (const FoldJob& job : jobs) runs.emplace_back(*this, job, &job == &jobs.back() ? see : nobody);
@@ -121,10 +124,8 @@ void ReduceTools::put_leaf(const host::PieceLoop& loop, const NodeValues& leaf,
 
 void ReduceTools::forget(const host::PieceLoop& loop, const NodeValues& values) const {
   if (!memory.guarded()) return;
-  loop.run(setup.exec, [&](const Exec&, const Piece& piece) {
-    const Span<float> part = values.part<float>(piece);
-    std::memset(part.data(), 0xFF, part.size_bytes());
-  });
+  for_runs(loop, values, values,
+           [&](Span<std::byte> run, Span<std::byte>) { space().fill(run.data(), 0xFF, numel(run)); });
 }
 
 }  // namespace zeroproof::cuda

@@ -1,6 +1,5 @@
 #include "cuda/reduce/tp_parts.hpp"
 
-#include <cstring>
 #include <vector>
 
 #include "cuda/exchange/micro_batches.hpp"
@@ -22,13 +21,13 @@ std::vector<NodeValues> all_parts(const ReduceTools& tools, const BucketPlan& pl
     parts.push_back(NodeValues::packed(TensorView{at, setup.grad_dtype, plan.replicated_numel}));
     at += part_bytes;
   }
-  const Span<std::byte> mine = receive[static_cast<std::size_t>(tp_rank(setup))];
-  plan.replicated.run(setup.exec, [&](const Exec&, const Piece& piece) {
-    std::memcpy(mine.data() + piece.local_begin * width,
-                static_cast<const std::byte*>(leaf.view().data) + leaf.index(piece) * width,
-                static_cast<std::size_t>(piece.numel * width));
+  const auto self = static_cast<std::size_t>(tp_rank(setup));
+  std::vector<Move> moves;
+  for_runs(plan.replicated, leaf, parts[self], [&](Span<std::byte> from, Span<std::byte> to) {
+    moves.push_back({to.data(), from.data(), numel(from)});
   });
-  setup.tp->all_gather(mine, receive);
+  tools.space().copy_many(moves);
+  tools.wires.tp->all_gather(receive[self], receive);
   return parts;
 }
 
@@ -40,7 +39,7 @@ DType travelling_dtype(const OptimizerSetup& setup, const BucketPlan& plan) {
 
 NodeValues with_tp_parts(const ReduceTools& tools, const BucketPlan& plan, const TensorView& leaf) {
   const OptimizerSetup& setup = tools.setup;
-  NodeValues mine = NodeValues::flat(leaf, plan.range.begin);
+  const NodeValues mine = NodeValues::flat(leaf, plan.range.begin);
   if (plan.replicated_numel == 0) return mine;
   const std::vector<NodeValues> parts = all_parts(tools, plan, mine);
   const std::int64_t numel = plan.range.numel();
@@ -48,13 +47,12 @@ NodeValues with_tp_parts(const ReduceTools& tools, const BucketPlan& plan, const
   const NodeValues sum = NodeValues::flat(TensorView{data, DType::fp32, numel}, plan.range.begin);
   std::vector<TreeNode> ranks;
   for (int r = 0; r < tp_ranks(setup); ++r) ranks.push_back({0, r});
+  const host::FoldPlan alone({{0, 0}});
+  const FoldJob widened{&alone, {mine}, sum};
+  tools.run(plan.unreplicated, {&widened, 1});
   const host::FoldPlan fold(ranks);
-  plan.all.run(setup.exec, [&](const Exec& exec, const Piece& piece) {
-    if (!tp_replicated(setup, piece.tensor)) tools.widen(exec, mine.operand(piece), sum.part<float>(piece));
-  });
-  plan.replicated.run(setup.exec, [&](const Exec& exec, const Piece& piece) {
-    tools.fold(exec, fold, parts, piece, sum.part<float>(piece));
-  });
+  const FoldJob added{&fold, parts, sum};
+  tools.run(plan.replicated, {&added, 1});
   return sum;
 }
 

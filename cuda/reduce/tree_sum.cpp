@@ -68,7 +68,7 @@ class TreeSum final : public LeafSum {
 /// This rank's nodes go to the owners of their elements. Returns all ranks' nodes of this rank's part: its own where
 /// they are, the others' in the buffer they arrived in.
 std::vector<PlacedNode> TreeSum::exchange(const BucketPlan& plan) {
-  Communicator& comm = *tools_.setup.comm;
+  Communicator& comm = *tools_.wires.comm;
   const int world = comm.world_size();
   const int rank = comm.rank();
   constexpr std::int64_t width = sizeof(float);

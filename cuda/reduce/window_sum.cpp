@@ -118,7 +118,7 @@ class WindowSum final : public LeafSum {
 /// Adds the nodes of other machines for this rank's part. Every machine combines its leaves for an owner elsewhere
 /// once: the rank that stands at the owner's place, counted around, does it, so that all have about the same to do.
 void WindowSum::receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nodes) {
-  Communicator& comm = *tools_.setup.comm;
+  Communicator& comm = *tools_.wires.comm;
   const auto world = static_cast<std::size_t>(comm.world_size());
   constexpr std::int64_t width = sizeof(float);
   const std::size_t here = near_.own_machine();

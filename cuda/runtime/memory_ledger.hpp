@@ -7,12 +7,21 @@
 
 #include "common/base/guarded_buffer.hpp"
 #include "common/step/memory_use.hpp"
+#include "cuda/memory/memory_space.hpp"
 
 namespace zeroproof::cuda {
 
-/// Bytes in use and their peaks. Several threads may count at once.
+/// Bytes in use and their peaks, in one space. Several threads may count at once.
 class MemoryLedger {
  public:
+  /// looks_at_guards: whether red zones are looked at as often as memory is given back. On the host they always are; on
+  /// a device the host would wait each time.
+  explicit MemoryLedger(const MemorySpace& space = host_space(), bool looks_at_guards = true)
+      : space_(space), looks_at_guards_(looks_at_guards || space.kind == Space::host) {}
+
+  const MemorySpace& space() const { return space_; }
+  bool looks_at_guards() const { return looks_at_guards_; }
+
   void add(MemoryClass kind, std::int64_t num_bytes) {
     const std::lock_guard lock(mutex_);
     const auto i = static_cast<std::size_t>(kind);
@@ -29,18 +38,21 @@ class MemoryLedger {
   }
 
  private:
+  const MemorySpace& space_;
+  const bool looks_at_guards_;
   mutable std::mutex mutex_;
   MemoryUse use_;
 };
 
-/// A guarded buffer that is on a ledger as long as it lives. One that was born poisoned is poisoned before its memory
-/// is given back, so a late reader that still finds the pages finds NaN. The ledger must outlive it.
+/// A guarded buffer in the ledger's space that is on the ledger as long as it lives. One that was born poisoned is
+/// poisoned before its memory is given back, so a late reader that still finds the pages finds NaN. The ledger must
+/// outlive it.
 class CountedBuffer {
  public:
   CountedBuffer() = default;
   CountedBuffer(MemoryLedger& ledger, MemoryClass kind, std::int64_t numel, DType dtype,
                 BufferFill fill = BufferFill::poison)
-      : CountedBuffer(ledger, kind, GuardedBuffer(numel, dtype, fill), fill) {}
+      : CountedBuffer(ledger, kind, GuardedBuffer(numel, dtype, fill, ledger.space().memory), fill) {}
   CountedBuffer(MemoryLedger& ledger, MemoryClass kind, GuardedBuffer buffer, BufferFill fill)
       : buffer_(std::move(buffer)), ledger_(&ledger), kind_(kind), fill_(fill) {
     ledger_->add(kind_, buffer_.view().num_bytes());
@@ -60,6 +72,9 @@ class CountedBuffer {
     return *this;
   }
   ~CountedBuffer() { release(); }
+
+  /// False if somebody wrote outside of it, and the ledger looks.
+  bool intact() const { return ledger_ == nullptr || !ledger_->looks_at_guards() || buffer_.guards_intact(); }
 
   GuardedBuffer& operator*() { return buffer_; }
   const GuardedBuffer& operator*() const { return buffer_; }

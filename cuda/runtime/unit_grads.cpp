@@ -1,7 +1,6 @@
 #include "cuda/runtime/unit_grads.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -87,21 +86,23 @@ TensorView UnitGrads::bucket(int bucket) const {
 
 void UnitGrads::seal(int unit) {
   const TensorView grad = this->unit(unit);
+  std::vector<Move> moves;
   for (const int bucket : unit_buckets_[static_cast<std::size_t>(unit)]) {
     const auto b = static_cast<std::size_t>(bucket);
     if (parts_[b].size() < 2) continue;
     const auto part = std::ranges::lower_bound(parts_[b], unit, {}, &BucketPart::unit);
     const TensorView from = stretch(grad, units_[static_cast<std::size_t>(unit)].begin, part->range);
     const TensorView to = stretch(this->bucket(bucket), buckets_[b].begin, part->range);
-    std::memcpy(to.data, from.data, static_cast<std::size_t>(from.num_bytes()));
+    moves.push_back({to.data, from.data, from.num_bytes()});
   }
+  ledger_.space().copy_many(moves);
   unit_buffers_[static_cast<std::size_t>(unit)].is_sealed = true;
 }
 
 void UnitGrads::free(Buffer& buffer, const char* what, int index) {
   ZP_CHECK(buffer.is_alive, ErrorCode::internal, gradient(what, index) + " is freed and not alive",
            "somebody else may hold that memory", "free every gradient once");
-  const bool is_intact = buffer.memory->guards_intact();
+  const bool is_intact = buffer.memory.intact();
   buffer = {};
   ZP_CHECK(is_intact, ErrorCode::internal, "the red zone of " + gradient(what, index) + " was overwritten",
            "the model wrote outside its range", "check the model's backward pass");

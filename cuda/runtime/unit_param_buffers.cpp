@@ -74,7 +74,7 @@ void UnitParamBuffers::release(int unit) {
            "the parameters of unit " + std::to_string(unit) + " are released without having been allocated",
            "somebody else may hold that memory", "release every unit once");
   if (mine.is_persistent) return;
-  const bool is_intact = mine.buffer->guards_intact();
+  const bool is_intact = mine.buffer.intact();
   give_back(mine);
   ZP_CHECK(is_intact, ErrorCode::internal,
            "the red zone of the parameters of unit " + std::to_string(unit) + " was overwritten",

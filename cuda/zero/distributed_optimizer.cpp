@@ -1,6 +1,6 @@
 #include "cuda/distributed_optimizer.hpp"
 
-#include "common/base/error.hpp"
+#include "cuda/zero/device_optimizer.hpp"
 #include "cuda/zero/host_step.hpp"
 #include "cuda/zero/production_optimizer.hpp"
 
@@ -8,10 +8,17 @@ namespace zeroproof::cuda {
 
 std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const OptimizerSetup& setup, Space space,
                                                                  bool fused) {
-  ZP_CHECK(space == Space::host || !fused, ErrorCode::unavailable, "fused passes were asked for on a device",
-           "only the host has kernels that do several phases at once", "use the phases there, or the host");
-  const PhaseOps& ops = space == Space::device ? device_ops() : host_ops();
-  return std::make_unique<ProductionOptimizer>(setup, space, ops, host_steps(fused, ops));
+  if (space == Space::device) {
+    require_device();
+    return std::make_unique<DeviceOptimizer>(setup, fused, false);
+  }
+  return std::make_unique<ProductionOptimizer>(setup, space, host_ops(), host_steps(fused, host_ops()));
+}
+
+std::unique_ptr<EnqueuedOptimizer> make_enqueued_optimizer(const OptimizerSetup& setup, bool fused,
+                                                           bool graphs) {
+  require_device();
+  return std::make_unique<DeviceOptimizer>(setup, fused, graphs);
 }
 
 }  // namespace zeroproof::cuda

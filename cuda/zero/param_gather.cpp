@@ -1,7 +1,6 @@
 #include "cuda/zero/param_gather.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -33,12 +32,13 @@ bool holds_all(const OptimizerSetup& setup) {
 }  // namespace
 
 ParamGather::ParamGather(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
-                         GradMemory& memory, ParamStore& params, const NearRanks* near)
+                         GradMemory& memory, ParamStore& params, const NearRanks* near, Communicator& comm)
     : setup_(setup),
       plans_(plans),
       memory_(memory),
       params_(params),
       near_(near != nullptr && near->any() ? near : nullptr),
+      comm_(comm),
       in_shard_(holds_all(setup)),
       width_(num_bytes(setup.param_dtype)) {
   if (setup.stage < 3) {
@@ -130,20 +130,24 @@ void ParamGather::run(const Exchange& exchange, std::byte* target) {
     mine.push_back(span(params_.shard().data, r.from, r.numel));
   }
   if (total == 0) return;
+  std::vector<Move> moves;
   if (params_.reads_shards()) {
     for (const int rank : near_->machines()[near_->own_machine()]) {
       const TensorView shard = params_.shard_at(near_->place(rank));
       for (const Run& r : exchange[static_cast<std::size_t>(rank)].runs) {
-        std::ranges::copy(span(shard.data, r.from, r.numel), target + r.to * width_);
+        moves.push_back({target + r.to * width_, span(shard.data, r.from, r.numel).data(), r.numel * width_});
       }
     }
+    memory_.space().copy_many(moves);
     return send_far(mine, places);
   }
   if (exchange.size() == 1) {  // nobody to send to
-    for (std::size_t i = 0; i < mine.size(); ++i) std::ranges::copy(mine[i], places[0][i].begin());
-    return;
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      moves.push_back({places[0][i].data(), mine[i].data(), numel(mine[i])});
+    }
+    return memory_.space().copy_many(moves);
   }
-  gather_packed(*setup_.comm, mine, places, memory_.in);
+  gather_packed(comm_, mine, places, memory_.in);
 }
 
 void ParamGather::gather(const FlatRange& unit, const TensorView& full) {
@@ -156,15 +160,17 @@ void ParamGather::gather(const FlatRange& unit, const TensorView& full) {
            "only stage 3 makes units, in the dtype of the parameters", "pass a view of the whole unit");
   auto* target = static_cast<std::byte*>(full.data);
   run(plan_of(unit), target);
+  std::vector<Move> moves;
   const auto* whole = static_cast<const std::byte*>(full_->data());
   const std::vector<TensorSlot>& tensors = setup_.layout->tensors();
   auto slot = std::ranges::lower_bound(tensors, unit.begin, {}, &TensorSlot::begin);
   for (; slot != tensors.end() && slot->begin < unit.end; ++slot) {
     const std::int64_t from = persistent_begin_[static_cast<std::size_t>(slot - tensors.begin())];
     if (from < 0 || slot->numel == 0) continue;
-    std::memcpy(target + (slot->begin - unit.begin) * width_, whole + from * width_,
-                static_cast<std::size_t>(slot->numel * width_));
+    moves.push_back(
+        {target + (slot->begin - unit.begin) * width_, whole + from * width_, slot->numel * width_});
   }
+  memory_.space().copy_many(moves);
 }
 
 void ParamGather::gather_all() {
@@ -184,8 +190,7 @@ void ParamGather::gather_buckets() {
     for (const RankPart& part : plan.parts())
       append(places.emplace_back(), part, static_cast<std::byte*>(full_->data()), 0, width_);
     // This rank's part stands packed in its shard.
-    gather_packed(*setup_.comm,
-                  {bytes_at(params_.shard().data, plan.local_begin * width_, plan.own.numel * width_)},
+    gather_packed(comm_, {bytes_at(params_.shard().data, plan.local_begin * width_, plan.own.numel * width_)},
                   places, memory_.in);
   }
 }
@@ -232,15 +237,12 @@ void ParamGather::send_far(const Stretches& mine, const std::vector<Stretches>& 
     for (const Span<std::byte> stretch : places[r]) recv_bytes[r] += numel(stretch);
   }
   const std::vector<Span<std::byte>> arrived =
-      exchange_packed(*setup_.comm, send, recv_bytes, memory_.out, memory_.in);
+      exchange_packed(comm_, send, recv_bytes, memory_.out, memory_.in);
+  std::vector<Move> moves;
   for (std::size_t r = 0; r < places.size(); ++r) {
-    if (recv_bytes[r] == 0) continue;
-    const std::byte* at = arrived[r].data();
-    for (const Span<std::byte> stretch : places[r]) {
-      std::copy(at, at + stretch.size(), stretch.begin());
-      at += stretch.size();
-    }
+    if (recv_bytes[r] > 0) unpack(arrived[r].data(), places[r], moves);
   }
+  memory_.space().copy_many(moves);
 }
 
 }  // namespace zeroproof::cuda

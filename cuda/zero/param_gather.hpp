@@ -20,9 +20,9 @@ namespace zeroproof::cuda {
 
 class ParamGather final : public UnitGatherer {
  public:
-  /// near: null for messages only. All arguments must outlive this object.
+  /// near: null for messages only; comm: of the wires. All arguments must outlive this object.
   ParamGather(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, GradMemory& memory,
-              ParamStore& params, const NearRanks* near);
+              ParamStore& params, const NearRanks* near, Communicator& comm);
 
   /// Phase gather: brings param_full up to date. Collective over comm from stage 1 on.
   void gather_all();
@@ -79,6 +79,7 @@ class ParamGather final : public UnitGatherer {
   GradMemory& memory_;
   ParamStore& params_;
   const NearRanks* const near_;  ///< null if nobody shares memory
+  Communicator& comm_;
   const bool in_shard_;
   const std::int64_t width_;
   std::vector<FlatRange> full_ranges_;

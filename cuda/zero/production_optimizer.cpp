@@ -10,14 +10,9 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// Device twins stage every call through device memory: whole pieces, one after another.
-host::PieceLoop loop_over(const std::vector<Piece>& pieces, Space space) {
-  return space == Space::device ? host::PieceLoop::whole(pieces) : host::PieceLoop(pieces);
-}
-
 OptimizerSetup adapt(OptimizerSetup setup, Space space) {
   validate(setup);
-  if (space == Space::device) setup.exec.num_threads = 1;  // the device has threads of its own
+  if (space == Space::device) setup.windows = Windows::off;  // that memory is the host's
   return setup;
 }
 
@@ -39,20 +34,22 @@ std::unique_ptr<SharedBuffers> share_sums(const OptimizerSetup& setup, const Nea
 }  // namespace
 
 ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space space, const PhaseOps& ops,
-                                         const MakeLocalStep& make_step)
+                                         const MakeLocalStep& make_step, const std::optional<Wires>& wires)
     : setup_(adapt(setup, space)),
+      wires_(wires.value_or(Wires{setup.comm, setup.replicas, setup.tp})),
       ranges_(state_ranges(setup_)),
-      pieces_(loop_over(setup_.layout->pieces(ranges_), space)),
+      pieces_(setup_.layout->pieces(ranges_)),
       plans_(plan_buckets(setup_)),
+      ledger_(space_of(space), setup_.guards),
       near_(find_near(setup_)),
       memory_(ledger_, setup_.guards),
-      reduce_(setup_, plans_, ops, memory_, near_.get()),
+      reduce_(setup_, plans_, ops, memory_, near_.get(), wires_),
       sums_(share_sums(setup_, near_.get())),
       grad_(sums_ ? sums_->mine(0, ledger_, MemoryClass::grad_sum)
                   : CountedBuffer(ledger_, MemoryClass::grad_sum, total_numel(ranges_), DType::fp32)),
       master_(ledger_, MemoryClass::master, total_numel(ranges_), DType::fp32),
       param_store_(setup_, ranges_, near_.get(), ledger_),
-      params_(setup_, plans_, memory_, param_store_, near_.get()),
+      params_(setup_, plans_, memory_, param_store_, near_.get(), *wires_.comm),
       state_(setup_.hyper, total_numel(ranges_), ledger_),
       shard_{setup_, ranges_, pieces_, grad_, master_, param_store_, state_},
       step_(make_step(shard_)) {
@@ -62,11 +59,13 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
 void ProductionOptimizer::load_state(const FullState& state) {
   require_state(setup_, state);
   require_same_setup(setup_, state);
-  pieces_.run_joined(setup_.exec, any_tensors, [&](const Exec&, const Piece& piece) {
+  Exec exec = setup_.exec;
+  if (ledger_.space().kind == Space::device) exec.num_threads = 1;  // the stream is this thread's
+  pieces_.run_joined(exec, any_tensors, [&](const Exec&, const Piece& piece) {
     const auto copy = [&](Span<const float> full, Span<float> local) {
       const auto values =
           full.subspan(static_cast<std::size_t>(piece.global_begin), static_cast<std::size_t>(piece.numel));
-      std::copy(values.begin(), values.end(), local.begin());
+      ledger_.space().from_host(local.data(), values.data(), static_cast<std::int64_t>(values.size_bytes()));
     };
     copy(state.master, part(master_, piece));
     for (std::size_t i = 0; i < state_buffers.size(); ++i) {
@@ -113,6 +112,9 @@ void ProductionOptimizer::execute(Phase phase, GradSource& leaves) {
 }
 
 void ProductionOptimizer::reduce(GradSource& leaves) {
+  ZP_CHECK(leaves.space() == ledger_.space().kind, ErrorCode::invalid_argument,
+           "the leaves of a step lie in the memory of a device", "this optimizer's buffers are the host's",
+           "copy them to the host, or use the optimizer in the space device");
   if (LayeredModel* model = leaves.layers()) return reduce_layered(*model, leaves);
   const GradTarget target = step_->grad_target();
   step_->end_sum(reduce_.reduce_leaves(leaves, target), target);

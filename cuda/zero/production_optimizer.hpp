@@ -1,16 +1,18 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/exchange/near_ranks.hpp"
 #include "cuda/exchange/shared_buffers.hpp"
+#include "cuda/exchange/wires.hpp"
 #include "cuda/phase_ops.hpp"
 #include "cuda/reduce/bucket_reduce.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
-#include "cuda/runtime/plan_executor.hpp"
+#include "cuda/runtime/plan_runner.hpp"
 #include "cuda/zero/local_step.hpp"
 #include "cuda/zero/param_gather.hpp"
 #include "cuda/zero/param_store.hpp"
@@ -22,9 +24,11 @@ namespace zeroproof::cuda {
 /// What taps see is in production_views.cpp. A class of one's own may write a phase anew; the others stay as they are.
 class ProductionOptimizer : public DistributedOptimizer {
  public:
-  /// ops: the twins that add gradients, those of the space or others; they outlive this. make_step is called once.
+  /// space: where its buffers live; everything on a device is enqueued on the current stream. ops: the twins that add
+  /// gradients on the host; they outlive this. make_step is called once. wires: what moves data in that space; by
+  /// default, the communicators of the setup.
   ProductionOptimizer(const OptimizerSetup& setup, Space space, const PhaseOps& ops,
-                      const MakeLocalStep& make_step);
+                      const MakeLocalStep& make_step, const std::optional<Wires>& wires = {});
 
   ProductionOptimizer(const ProductionOptimizer&) = delete;
   ProductionOptimizer& operator=(const ProductionOptimizer&) = delete;
@@ -40,6 +44,7 @@ class ProductionOptimizer : public DistributedOptimizer {
   LossScalerState loss_scaler() const override { return step_->loss_scaler(); }
   std::int64_t applied_steps() const override { return step_->applied_steps(); }
   MemoryUse memory() const override { return ledger_.use(); }
+  MemoryLedger& ledger() { return ledger_; }
 
  protected:
   virtual void reduce(GradSource& leaves);
@@ -48,6 +53,7 @@ class ProductionOptimizer : public DistributedOptimizer {
   virtual void gather();
 
   const OptimizerSetup setup_;
+  const Wires wires_;
   const std::vector<FlatRange> ranges_;  // what this rank keeps state for
   const host::PieceLoop pieces_;
   const std::vector<BucketPlan> plans_;
@@ -62,11 +68,13 @@ class ProductionOptimizer : public DistributedOptimizer {
   ParamGather params_;
   RuleState state_;
   RankShard shard_;
-  std::unique_ptr<LocalStep> step_;         // after everything in the shard
-  std::unique_ptr<PlanExecutor> executor_;  ///< of layers; keeps its communication thread over steps
+  std::unique_ptr<LocalStep> step_;  // after everything in the shard
+  std::unique_ptr<PlanRunner>
+      executor_;  ///< of layers; keeps its communication thread, or stream, over steps
   bool loaded_ = false;
 
  private:
+  std::unique_ptr<PlanRunner> make_runner() const;
   void execute(Phase phase, GradSource& leaves);
 };
 

@@ -56,8 +56,6 @@ class TensorSteps {
   bool has_grad(std::int64_t tensor) const {
     return (has_grad_[static_cast<std::size_t>(tensor) / 64] >> (tensor % 64) & 1) != 0;
   }
-  std::int64_t divisor(const GradSource& leaves) const;
-  void find_gradients(const GradSource& leaves);
 
   const OptimizerSetup& setup_;
   std::uint64_t applied_steps_ = 0;

@@ -46,7 +46,6 @@ bool any(const Piece& /*a*/, const Piece& /*b*/) { return true; }
 TEST_CASE("joined: neighbours without padding between them are one block, others are not") {
   const PieceLoop loop(pieces_of({1024, 2048, 1000, 1024, 0, 3072, 5}));
   CHECK(joined(loop, any) == std::vector<Block>{{0, 0, 0, 4072}, {3, 4096, 4096, 4101}});
-  CHECK(joined(PieceLoop::whole(pieces_of({1024, 1024})), any).size() == 2);
 }
 
 TEST_CASE("joined: only what is alike") {

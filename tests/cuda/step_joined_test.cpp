@@ -1,5 +1,9 @@
 // Neighbouring tensors are worked on together where nothing tells them apart: the bits of tensors one by one.
 
+#include <algorithm>
+#include <memory>
+#include <vector>
+
 #include "cuda/zero/host_step.hpp"
 #include "cuda/zero/production_optimizer.hpp"
 #include "tests/cuda/production_world.hpp"
@@ -9,8 +13,30 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-/// Every tensor in a call of its own, and two nodes at a time: loops and table are those for devices, the twins those
-/// of the host.
+/// Pieces from the last to the first: none follows the one before it.
+struct Apart {
+  explicit Apart(const cuda::RankShard& shard)
+      : pieces(reversed(shard)), own{shard.setup,  shard.ranges, pieces,     shard.grad,
+                                     shard.master, shard.params, shard.state} {}
+
+  static cuda::host::PieceLoop reversed(const cuda::RankShard& shard) {
+    std::vector<Piece> pieces = shard.setup.layout->pieces(shard.ranges);
+    std::ranges::reverse(pieces);
+    return cuda::host::PieceLoop(pieces);
+  }
+
+  cuda::host::PieceLoop pieces;
+  cuda::RankShard own;
+};
+
+/// The step over pieces that stand apart.
+class StepApart final : private Apart, public cuda::HostStep {
+ public:
+  StepApart(const cuda::RankShard& shard, bool fused, const cuda::PhaseOps& ops)
+      : Apart(shard), HostStep(own, fused, ops) {}
+};
+
+/// Every tensor in a call of its own, and two nodes at a time.
 MakeOptimizer one_by_one(bool fused) {
   static const cuda::PhaseOps ops = [] {
     cuda::PhaseOps all = cuda::host_ops();
@@ -18,8 +44,9 @@ MakeOptimizer one_by_one(bool fused) {
     return all;
   }();
   return [fused](const OptimizerSetup& setup) {
-    return std::make_unique<cuda::ProductionOptimizer>(setup, Space::device, ops,
-                                                       cuda::host_steps(fused, ops));
+    return std::make_unique<cuda::ProductionOptimizer>(
+        setup, Space::host, ops,
+        [fused](cuda::RankShard& shard) { return std::make_unique<StepApart>(shard, fused, ops); });
   };
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/base/error.hpp"
 #include "common/comm/self.hpp"
+#include "cuda/device/runtime/device.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/production_world.hpp"
 
@@ -45,13 +46,16 @@ TEST_CASE("setups that cannot be run are refused") {
   });
 }
 
-TEST_CASE("fused passes are refused on a device, whether there is one or not") {
+TEST_CASE("a device that does not answer is named before anything is made for it") {
+  if (cuda::device::device_info().answers) return;
   const OneRank rank;
-  try {
-    cuda::make_distributed_optimizer(rank.setup(), Space::device, true);
-    FAIL("fused passes were made for a device");
-  } catch (const Error& error) {
-    CHECK(error.code() == ErrorCode::unavailable);
-    CHECK(std::string(error.what()).find("fused passes were asked for on a device") == 0);
+  for (const bool fused : {false, true}) {
+    try {
+      cuda::make_distributed_optimizer(rank.setup(), Space::device, fused);
+      FAIL("an optimizer was made for a device that is not there");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::unavailable);
+      CHECK(std::string(error.what()).find("no CUDA device can run the device twins") == 0);
+    }
   }
 }

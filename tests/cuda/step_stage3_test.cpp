@@ -68,7 +68,7 @@ TEST_CASE("units from shards: every element, no padding, persistent tensors from
           const cuda::NearRanks near(comm);
           const cuda::NearRanks* const sharing = ragged ? &near : nullptr;
           cuda::ParamStore params(setup, own, sharing, ledger);
-          cuda::ParamGather gather(setup, plans, memory, params, sharing);
+          cuda::ParamGather gather(setup, plans, memory, params, sharing, comm);
           const MemoryUse resting = ledger.use();
           std::string& problem = problems[static_cast<std::size_t>(comm.rank())];
           for (std::int64_t version = 1; version <= 2; ++version) {
@@ -113,7 +113,7 @@ TEST_CASE("a view that is not the unit is refused") {
     cuda::GradMemory memory(ledger, true);
     const std::vector<FlatRange> own = shards.shard(0);
     cuda::ParamStore params(setup, own, nullptr, ledger);
-    cuda::ParamGather gather(setup, plans, memory, params, nullptr);
+    cuda::ParamGather gather(setup, plans, memory, params, nullptr, *place.comm);
     GuardedBuffer other(1024, DType::fp32);
     const auto refused = [&](const TensorView& view) {
       expect_error(ErrorCode::invalid_argument, [&] { gather.gather({0, 1024}, view); });
@@ -172,7 +172,8 @@ TEST_CASE("buckets in any order of a micro-step, at every stage: G of whole leav
           const std::vector<cuda::BucketPlan> plans = cuda::plan_buckets(setup);
           cuda::MemoryLedger ledger;
           cuda::GradMemory memory(ledger, true);
-          cuda::BucketReduce reduce(setup, plans, cuda::host_ops(), memory, nullptr);
+          cuda::BucketReduce reduce(setup, plans, cuda::host_ops(), memory, nullptr,
+                                    {setup.comm, nullptr, nullptr});
           const auto numel =
               static_cast<std::size_t>(stage == 0 ? layout.padded_numel() : shards.shard_numel(comm.rank()));
           std::vector<float> whole(numel), by_bucket(numel);
@@ -219,7 +220,8 @@ TEST_CASE("a gradient that is not this rank's bucket is refused") {
     const std::vector<cuda::BucketPlan> plans = cuda::plan_buckets(setup);
     cuda::MemoryLedger ledger;
     cuda::GradMemory memory(ledger, true);
-    cuda::BucketReduce reduce(setup, plans, cuda::host_ops(), memory, nullptr);
+    cuda::BucketReduce reduce(setup, plans, cuda::host_ops(), memory, nullptr,
+                              {setup.comm, nullptr, nullptr});
     std::vector<float> values(4096);
     const auto refused = [&](std::size_t bucket, std::int64_t micro_step, const TensorView& leaf) {
       expect_error(ErrorCode::invalid_argument, [&] { reduce.reduce(bucket, micro_step, leaf); });

@@ -1,5 +1,6 @@
 #include "verification/case/case.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "common/base/error.hpp"
@@ -26,8 +27,14 @@ std::optional<Twin> parse_twin(const std::string& text) {
 std::string_view name(Status status) { return status_names[static_cast<std::size_t>(status)]; }
 
 std::string_view name(Twin twin) {
+  if (twin.graphs) return "device-graph";
   if (twin.space == Space::device) return twin.fused ? "device-fused" : "device";
   return twin.fused ? "host-fused" : "host";
+}
+
+std::string_view name(Mode mode) {
+  constexpr std::array<std::string_view, all_modes.size()> names = {"lockstep", "free", "whole"};
+  return names[static_cast<std::size_t>(mode)];
 }
 
 std::string WorldSpec::id() const {
@@ -52,7 +59,7 @@ WorldSpec parse_world(const std::string& text) {
 
 std::string CaseSpec::id() const {
   return workload + "/" + recipe + "/" + std::string(name(twin)) + "/stage" + std::to_string(stage) + "/" +
-         world.id() + "/" + std::string(name(dtype)) + "/" + (mode == Mode::lockstep ? "lockstep" : "free") +
+         world.id() + "/" + std::string(name(dtype)) + "/" + std::string(name(mode)) +
          "/bucket:" + std::to_string(bucket_numel) + "/omp:" + std::to_string(omp_threads) + place.id();
 }
 
@@ -63,8 +70,9 @@ std::optional<CaseSpec> parse_case_id(const std::string& id) {
   const auto stage = number_after(parts[3], "stage");
   const auto bucket = number_after(parts[7], "bucket:");
   const auto threads = number_after(parts[8], "omp:");
-  if (!twin || !stage || !bucket || !threads || (parts[6] != "lockstep" && parts[6] != "free"))
-    return std::nullopt;
+  const auto mode = std::ranges::find(all_modes, parts[6], [](Mode one) { return name(one); });
+  if (!twin || !stage || !bucket || !threads || mode == all_modes.end()) return std::nullopt;
+  if (!twin->runs_in(*mode)) return std::nullopt;
   CaseSpec spec;
   spec.workload = parts[0];
   spec.recipe = parts[1];
@@ -72,7 +80,7 @@ std::optional<CaseSpec> parse_case_id(const std::string& id) {
   spec.stage = static_cast<int>(*stage);
   spec.world = parse_world(parts[4]);
   spec.dtype = parse_param_dtype(parts[5]);
-  spec.mode = parts[6] == "free" ? Mode::free : Mode::lockstep;
+  spec.mode = *mode;
   spec.bucket_numel = *bucket;
   spec.omp_threads = static_cast<int>(*threads);
   for (std::size_t i = 9; i < parts.size(); ++i) {

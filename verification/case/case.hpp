@@ -21,23 +21,33 @@ inline constexpr int num_statuses = 7;
 std::string_view name(Status status);
 
 /// Lock-step: before every phase the candidate's inputs are the reference's. Free: both run on, the first
-/// difference is the report.
-enum class Mode : std::uint8_t { lockstep, free };
+/// difference is the report. Whole: as free, but the candidate makes each step by itself (DistributedOptimizer::step
+/// without a tap), and is looked at between steps; for fused candidates, which leave G as it is.
+enum class Mode : std::uint8_t { lockstep, free, whole };
+inline constexpr std::array all_modes = {Mode::lockstep, Mode::free, Mode::whole};
+std::string_view name(Mode mode);
 
-/// A candidate: the production step in a space, phase by phase or in fused passes (on the host only).
+/// A candidate: the production step in a space, phase by phase or in fused passes, on a device also replayed as graphs.
 struct Twin {
   Space space = Space::host;
   bool fused = false;
+  bool graphs = false;
 
-  static const Twin host, host_fused, device;
+  /// A step that is replayed has no phases to stop at; one in phases keeps no G to look at in the end.
+  bool runs_in(Mode mode) const { return mode == Mode::whole ? fused : !graphs; }
+
+  static const Twin host, host_fused, device, device_fused, device_graph;
   auto operator<=>(const Twin&) const = default;
 };
 inline constexpr Twin Twin::host = {Space::host, false};
 inline constexpr Twin Twin::host_fused = {Space::host, true};
 inline constexpr Twin Twin::device = {Space::device, false};
-inline constexpr std::array all_twins = {Twin::host, Twin::host_fused, Twin::device};
+inline constexpr Twin Twin::device_fused = {Space::device, true};
+inline constexpr Twin Twin::device_graph = {Space::device, true, true};
+inline constexpr std::array all_twins = {Twin::host, Twin::host_fused, Twin::device, Twin::device_fused,
+                                         Twin::device_graph};
 
-/// As flags and case ids spell it: "host", "host-fused", "device".
+/// As flags and case ids spell it: "host", "host-fused", "device", "device-fused", "device-graph".
 std::string_view name(Twin twin);
 
 struct WorldSpec {

@@ -16,15 +16,21 @@ std::vector<TwinMode> twin_modes(const VerifyOptions& options) {
   std::vector<Twin> twins = options.twins;
   if (twins.empty()) {
     twins = {Twin::host, Twin::host_fused};
-    if (device_answers()) twins.push_back(Twin::device);
+    if (device_answers()) twins.insert(twins.end(), {Twin::device, Twin::device_fused, Twin::device_graph});
   }
   std::vector<TwinMode> result;
   for (const Twin twin : twins) {
     if (options.modes.empty()) {
-      result.push_back({twin, twin.fused ? Mode::free : Mode::lockstep});
+      result.push_back({twin, twin.graphs ? Mode::whole : twin.fused ? Mode::free : Mode::lockstep});
     }
-    for (const Mode mode : options.modes) result.push_back({twin, mode});
+    for (const Mode mode : options.modes) {
+      if (twin.runs_in(mode)) result.push_back({twin, mode});
+    }
   }
+  ZP_CHECK(
+      !result.empty(), ErrorCode::config, "none of the twins runs in the mode that was asked for",
+      "whole steps need fused passes, and graphs have no phases to stop at",
+      "use --mode whole with host-fused, device-fused or device-graph, and lockstep or free with the others");
   return result;
 }
 
@@ -164,7 +170,9 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
         for (const int threads : config.omp_threads) {
           for (const ParallelConfig& place : places_of(config, world)) {
             // Sums without promised bits can only be judged phase by phase.
-            const Mode mode = place.grad_sum == GradSum::native ? Mode::lockstep : twin.mode;
+            const bool native = place.grad_sum == GradSum::native;
+            if (native && !twin.twin.runs_in(Mode::lockstep)) continue;
+            const Mode mode = native ? Mode::lockstep : twin.mode;
             cases.push_back({workload, recipe, twin.twin, stage, world, dtype, mode, bucket, threads, place});
           }
         }

@@ -23,7 +23,7 @@ struct TwinMode {
 struct VerifyOptions {
   std::vector<std::string> patterns;  ///< case ids or patterns; none: every case of the main job
   std::vector<std::string> recipes;   ///< none: as configured, and for byte_gpt_tiny every other one too
-  std::vector<Twin> twins;            ///< none: host, host-fused, and device where one answers
+  std::vector<Twin> twins;            ///< none: those of the host, and of a device where one answers
   std::vector<Mode> modes;            ///< none: the twin's own (phases: lock-step; fused: free)
   std::string config_file;            ///< TOML, applied over the workload's defaults
   std::function<void(RunConfig&)> overrides = [](RunConfig&) {};  ///< command-line settings, applied last

@@ -39,10 +39,11 @@ Twin parse_twin(const std::string& text) {
 }
 
 Mode parse_mode(const std::string& text) {
-  if (text == "lockstep") return Mode::lockstep;
-  if (text == "free") return Mode::free;
+  for (const Mode mode : all_modes) {
+    if (name(mode) == text) return mode;
+  }
   fail(ErrorCode::config, "mode '" + text + "' does not exist", "it says how the two sides run",
-       "use lockstep or free");
+       "use lockstep, free or whole");
 }
 
 template <class Choice>
@@ -123,8 +124,10 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
       "(default: all cases of byte_gpt)");
   command.list("--recipe", flags->recipes,
                "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes)");
-  command.list("--twin", flags->twins, "host, host-fused, device (default: all that run here)");
-  command.list("--mode", flags->modes, "lockstep, free (default: host lockstep, host-fused free)");
+  command.list("--twin", flags->twins,
+               "host, host-fused, device, device-fused, device-graph (default: all that run)");
+  command.list("--mode", flags->modes,
+               "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole)");
   command.list("--world", flags->worlds, "self, threads:N, mpi:N");
   command.list("--stage", flags->stages, "ZeRO stages 0, 1, 2, 3");
   command.list("--dtype", flags->dtypes, "parameter dtype: bf16, fp16, fp32");

@@ -156,13 +156,22 @@ void RankComparison::count(const Buffers& reference, Phase phase) {
   moved_elements_ += moved_elements;
 }
 
+/// What there is to say of a phase of the reference by itself.
+void RankComparison::look_at(std::int64_t step, Phase phase, const Buffers& reference,
+                             const reference::DenseOptimizer* truth) {
+  if (truth != nullptr) compare_with_truth(step, phase, reference, *truth);
+  count(reference, phase);
+}
+
+void RankComparison::remember_master() {
+  const TensorView master = by_id(reference_->exposed(Phase::update)).at(BufferId::master).view;
+  const auto* values = static_cast<const float*>(master.data);
+  master_before_.assign(values, values + master.numel);
+}
+
 void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_reference,
                                GradSource& for_candidate, const reference::DenseOptimizer* truth) {
-  if (phase == Phase::update) {
-    const TensorView master = by_id(reference_->exposed(Phase::update)).at(BufferId::master).view;
-    const auto* values = static_cast<const float*>(master.data);
-    master_before_.assign(values, values + master.numel);
-  }
+  if (phase == Phase::update) remember_master();
   const auto begin = Clock::now();
   reference_->run_phase(phase, for_reference);
   const double reference_seconds = seconds_since(begin);
@@ -176,10 +185,9 @@ void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_r
   const Buffers ours = by_id(reference_->exposed(phase));
   const Buffers theirs = by_id(candidate_->exposed(phase));
   const std::set<BufferId> same = compare_phase(step, phase, ours, theirs, truth);
-  if (truth != nullptr) compare_with_truth(step, phase, ours, *truth);
+  look_at(step, phase, ours, truth);
   check_write_set(step, phase);
   check_padding(step, phase, theirs);
-  count(ours, phase);
   const bool lockstep = spec_.mode == Mode::lockstep;
   if (lockstep) overwrite(phase, ours, theirs, same);
   remember_storage(phase, lockstep ? theirs : Buffers{});
@@ -197,36 +205,28 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves, const refere
   if (spec_.place.grad_sum == GradSum::native) {
     exact_sums_ = exact_sums(harness_setup_, grad_maker_.own_micro_batches(), ours.provider());
   }
-  GuardedBuffer reference_grad;
-  GuardedBuffer candidate_grad;
-  for (const Phase phase : all_phases) {
-    if (skipped_on_overflow(phase) && reference_->skipped()) continue;
-    run_phase(step, phase, for_reference, for_candidate, truth);
-    if (phase == Phase::reduce) {
-      reference_grad =
-          grad_maker_.collector().collect(by_id(reference_->exposed(phase)).at(BufferId::grad_sum).view);
-      candidate_grad =
-          grad_maker_.collector().collect(by_id(candidate_->exposed(phase)).at(BufferId::grad_sum).view);
-      note_problem(step, phase, "leaf",
-                   theirs.layers() != nullptr ? theirs.layers()->finish(grad_maker_.own_micro_batches())
-                                              : for_candidate.finish(grad_maker_.own_micro_batches()));
-    }
-    if (phase == Phase::prepare && candidate_->skipped()) {
-      note_problem(step, phase, "found_inf", "says that this step is skipped before it began");
-    }
-    if (phase != Phase::unscale) continue;
-    // In a free run the sides (or, with a broken candidate, its ranks) may disagree about skipping: all ranks
-    // must learn of it together, or the next collective would wait for ranks that never come.
-    std::uint64_t disagree = reference_->skipped() != candidate_->skipped() ? 1 : 0;
-    if (disagree != 0) {
-      note_problem(step, phase, "found_inf",
-                   candidate_->skipped() ? "makes the candidate skip a step that the reference applies"
-                                         : "lets the candidate apply a step that the reference skips");
-    }
-    comms_.harness->all_reduce({&disagree, 1}, IntegerReduce::bitwise_or);
-    if (disagree != 0) {
-      stopped_ = true;
-      return;
+  Sums sums;
+  const auto finish_leaves = [&] {
+    note_problem(step, Phase::reduce, "leaf",
+                 theirs.layers() != nullptr ? theirs.layers()->finish(grad_maker_.own_micro_batches())
+                                            : for_candidate.finish(grad_maker_.own_micro_batches()));
+  };
+  if (spec_.mode == Mode::whole) {
+    sums = run_whole(step, for_reference, for_candidate, truth);
+    finish_leaves();
+    if (!agree_to_skip(step, Phase::unscale)) return;
+  } else {
+    for (const Phase phase : all_phases) {
+      if (skipped_on_overflow(phase) && reference_->skipped()) continue;
+      run_phase(step, phase, for_reference, for_candidate, truth);
+      if (phase == Phase::reduce) {
+        sums = {collected_sum(*reference_), collected_sum(*candidate_)};
+        finish_leaves();
+      }
+      if (phase == Phase::prepare && candidate_->skipped()) {
+        note_problem(step, phase, "found_inf", "says that this step is skipped before it began");
+      }
+      if (phase == Phase::unscale && !agree_to_skip(step, phase)) return;
     }
   }
   note_problem(step, Phase::reduce, "leaf", for_candidate.end_step());
@@ -237,7 +237,60 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves, const refere
     ++timing_.steps;
   }
   if (reference_->loss_scaler().log2_scale > before.reference) ++growths_;
-  hash_step(step, before, reference_grad, candidate_grad);
+  hash_step(step, before, sums.reference, sums.candidate);
+}
+
+TensorView RankComparison::sum_of(DistributedOptimizer& side) {
+  return by_id(side.exposed(Phase::reduce)).at(BufferId::grad_sum).view;
+}
+
+/// In a free run the sides (or, with a broken candidate, its ranks) may disagree about skipping: all ranks must learn
+/// of it together, or the next collective would wait for ranks that never come.
+bool RankComparison::agree_to_skip(std::int64_t step, Phase phase) {
+  std::uint64_t disagree = reference_->skipped() != candidate_->skipped() ? 1 : 0;
+  if (disagree != 0) {
+    note_problem(step, phase, "found_inf",
+                 candidate_->skipped() ? "makes the candidate skip a step that the reference applies"
+                                       : "lets the candidate apply a step that the reference skips");
+  }
+  comms_.harness->all_reduce({&disagree, 1}, IntegerReduce::bitwise_or);
+  stopped_ = disagree != 0;
+  return !stopped_;
+}
+
+RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& for_reference,
+                                               GradSource& for_candidate,
+                                               const reference::DenseOptimizer* truth) {
+  std::map<Phase, Buffers> ours;
+  std::vector<GuardedBuffer> kept;  // the reference uses memory again
+  Sums sums;
+  for (const Phase phase : all_phases) {
+    if (skipped_on_overflow(phase) && reference_->skipped()) continue;
+    if (phase == Phase::update) remember_master();
+    const auto begin = Clock::now();
+    reference_->run_phase(phase, for_reference);
+    if (phase >= Phase::unscale && phase <= Phase::cast) timing_.reference_seconds += seconds_since(begin);
+    Buffers& now = ours[phase] = by_id(reference_->exposed(phase));
+    look_at(step, phase, now, truth);
+    if (phase == Phase::reduce) sums.reference = collected_sum(*reference_);
+    for (auto& [id, buffer] : now) {
+      const GuardedBuffer& copy =
+          kept.emplace_back(buffer.view.numel, buffer.view.dtype, BufferFill::untouched);
+      if (buffer.view.numel > 0) {
+        std::memcpy(copy.data(), buffer.view.data, static_cast<std::size_t>(buffer.view.num_bytes()));
+      }
+      buffer.view = copy.view();
+    }
+  }
+  candidate_->step(for_candidate);
+  sums.candidate = collected_sum(*candidate_);
+  for (const auto& [phase, reference] : ours) {
+    const Buffers theirs = by_id(candidate_->exposed(phase));
+    compare_phase(step, phase, reference, theirs, truth);
+    check_padding(step, phase, theirs);
+    check_red_zones(step, phase);
+  }
+  return sums;
 }
 
 void RankComparison::check_skipped_scalars(std::int64_t step) {

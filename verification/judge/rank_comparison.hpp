@@ -83,6 +83,19 @@ class RankComparison {
 
   void run_phase(std::int64_t step, Phase phase, GradSource& for_reference, GradSource& for_candidate,
                  const reference::DenseOptimizer* truth);
+  /// Mode::whole: the candidate makes the step by itself, after the reference; what both leave is compared then.
+  /// Returns both sums of gradients.
+  struct Sums {
+    GuardedBuffer reference, candidate;
+  };
+  Sums run_whole(std::int64_t step, GradSource& for_reference, GradSource& for_candidate,
+                 const reference::DenseOptimizer* truth);
+  GuardedBuffer collected_sum(DistributedOptimizer& side) {
+    return grad_maker_.collector().collect(sum_of(side));
+  }
+  static TensorView sum_of(DistributedOptimizer& side);
+  /// Whether the sides agree about skipping; collective. Without agreement the run ends.
+  bool agree_to_skip(std::int64_t step, Phase phase);
   void compare_loaded_state();
   Comparison compare_buffers(const ExposedBuffer& reference, const ExposedBuffer& candidate) const;
   /// Returns the buffers of which both sides have the same bits.
@@ -103,6 +116,9 @@ class RankComparison {
   /// not, and what lock-step wrote to, `overwritten`. The rest was just seen to be as it was.
   void remember_storage(Phase phase, const Buffers& overwritten);
   void store(std::size_t index);
+  void remember_master();
+  void look_at(std::int64_t step, Phase phase, const Buffers& reference,
+               const reference::DenseOptimizer* truth);
   void count(const Buffers& reference, Phase phase);
   Divergence place(std::int64_t step, Phase phase, std::string_view buffer, const std::string& what) const;
   /// Notes something that is wrong although no element is; nothing if `what` is empty.

@@ -169,7 +169,7 @@ Json to_json_value(const Result& r) {
     training["stage"] = spec.stage;
     training["world"] = spec.world.id();
     training["dtype"] = name(spec.dtype);
-    training["mode"] = spec.mode == Mode::lockstep ? "lockstep" : "free";
+    training["mode"] = name(spec.mode);
   }
   return {{"id", r.id},
           {"suite", r.suite},

@@ -6,6 +6,7 @@
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
 #include "cuda/distributed_optimizer.hpp"
+#include "cuda/enqueued_optimizer.hpp"
 #include "verification/judge/verdict.hpp"
 #include "verification/program/plant.hpp"
 
@@ -53,8 +54,11 @@ bool earlier(const Divergence& a, const Divergence& b) {
 
 RankComparison::MakeOptimizer candidate_factory(Twin twin, const std::string& fault) {
   return [twin, fault](const OptimizerSetup& setup) {
-    return fault.empty() ? cuda::make_distributed_optimizer(setup, twin.space, twin.fused)
-                         : plant_fault(fault, setup, twin.space, twin.fused);
+    if (!fault.empty()) return plant_fault(fault, setup, twin.space, twin.fused);
+    if (twin.graphs) {
+      return std::unique_ptr<DistributedOptimizer>(cuda::make_enqueued_optimizer(setup, twin.fused, true));
+    }
+    return cuda::make_distributed_optimizer(setup, twin.space, twin.fused);
   };
 }
 

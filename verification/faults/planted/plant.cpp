@@ -91,11 +91,15 @@ bool faults_built() { return true; }
 std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view id, const OptimizerSetup& setup,
                                                   Space space, bool fused) {
   const Fault& fault = known(id);
+  ZP_CHECK(space == Space::host, ErrorCode::unavailable,
+           "the fault '" + std::string(id) + "' was to be planted in a candidate on a device",
+           "wrong twins are written for the host, and could not touch its buffers there",
+           "use --twin host or host-fused");
   auto ground = std::make_unique<Ground>();
   ground->setup = setup;
   ground->space = space;
   ground->fused = fused;
-  ground->ops = space == Space::device ? cuda::device_ops() : cuda::host_ops();
+  ground->ops = cuda::host_ops();
   std::unique_ptr<DistributedOptimizer> optimizer = make(fault, *ground);
   require_planted(optimizer != nullptr, fault);
   return std::make_unique<Planted>(std::move(ground), std::move(optimizer));

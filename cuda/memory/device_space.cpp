@@ -1,0 +1,105 @@
+#include <memory>
+#include <vector>
+
+#include "cuda/device/runtime/runtime.hpp"
+#include "cuda/device/step/fold_nodes.hpp"
+#include "cuda/memory/memory_space.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+using device::DevicePieces;
+using device::PlacedValues;
+
+/// The pieces of a loop in device memory.
+class PieceTable {
+ public:
+  explicit PieceTable(Span<const Piece> pieces)
+      : data_(device::device_allocate(static_cast<std::int64_t>(pieces.size_bytes()))),
+        count_(numel(pieces)) {
+    device::copy_to_device(data_, pieces.data(), static_cast<std::int64_t>(pieces.size_bytes()));
+  }
+  ~PieceTable() { device::device_release(data_); }
+  PieceTable(const PieceTable&) = delete;
+  PieceTable& operator=(const PieceTable&) = delete;
+
+  DevicePieces pieces() const { return {static_cast<const Piece*>(data_), count_}; }
+
+ private:
+  void* data_;
+  std::int64_t count_;
+};
+
+DevicePieces pieces_of(const host::PieceLoop& loop) {
+  if (loop.blocks().empty()) return {};
+  return loop
+      .kept<PieceTable>([](Span<const Piece> pieces) { return std::make_shared<const PieceTable>(pieces); })
+      .pieces();
+}
+
+PlacedValues placed(const NodeValues& values) {
+  const TensorView& view = values.view();
+  return {view.data, view.dtype, values.base(), values.is_packed()};
+}
+
+device::PlacedBins placed(const PlacedBins& bins) {
+  return {placed(bins.hi), placed(bins.lo), placed(bins.top)};
+}
+
+std::byte* allocate(std::int64_t num_bytes) {
+  return static_cast<std::byte*>(device::device_allocate(num_bytes));
+}
+void release(std::byte* memory) noexcept { device::device_release(memory); }
+void fill(void* data, unsigned char byte, std::int64_t num_bytes) {
+  if (num_bytes > 0) device::enqueue_fill(data, byte, num_bytes);
+}
+void copy(void* to, const void* from, std::int64_t num_bytes) {
+  if (num_bytes > 0) device::enqueue_on_device(to, from, num_bytes);
+}
+void from_host(void* to, const void* host, std::int64_t num_bytes) {
+  if (num_bytes > 0) device::copy_to_device(to, host, num_bytes);
+}
+void to_host(void* host, const void* from, std::int64_t num_bytes) {
+  if (num_bytes > 0) device::copy_to_host(host, from, num_bytes);
+}
+
+void fold(const host::PieceLoop& loop, const host::FoldPlan& plan, Span<const NodeValues> operands,
+          const NodeValues& sum) {
+  std::vector<PlacedValues> placed_operands;
+  for (const NodeValues& operand : operands) placed_operands.push_back(placed(operand));
+  device::enqueue_fold(pieces_of(loop), plan, placed_operands, placed(sum));
+}
+
+constexpr ForeignMemory device_memory = {allocate, release, fill, to_host};
+
+}  // namespace
+
+const MemorySpace& device_space() {
+  static constexpr MemorySpace space = [] {
+    MemorySpace device;
+    device.kind = Space::device;
+    device.memory = &device_memory;
+    device.fill = fill;
+    device.copy = copy;
+    device.copy_many = [](Span<const Move> moves) {
+      for (const Move& move : moves) copy(move.to, move.from, move.num_bytes);
+    };
+    device.from_host = from_host;
+    device.to_host = to_host;
+    device.wait = [] { device::wait_for_stream(); };
+    device.fold = fold;
+    device.deposit = [](const host::PieceLoop& loop, const NodeValues& leaf, const PlacedBins& bins) {
+      device::enqueue_binned_deposit(pieces_of(loop), placed(leaf), placed(bins));
+    };
+    device.merge = [](const host::PieceLoop& loop, const PlacedBins& from, const PlacedBins& into) {
+      device::enqueue_binned_merge(pieces_of(loop), placed(from), placed(into));
+    };
+    device.finish = [](const host::PieceLoop& loop, const PlacedBins& bins, const NodeValues& result) {
+      device::enqueue_binned_finish(pieces_of(loop), placed(bins), placed(result));
+    };
+    return device;
+  }();
+  return space;
+}
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,49 @@
+#pragma once
+// What taps see of buffers that the host cannot reach: copies that come and go around a phase.
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/span.hpp"
+#include "cuda/device/runtime/memory.hpp"
+
+namespace zeroproof::cuda {
+
+/// A mirror exists once somebody asked for it. Without one nothing is copied. All that is copied between two phases
+/// takes one wait.
+class HostMirrors {
+ public:
+  HostMirrors() = default;
+
+  /// The host's copy of a buffer that stays where it is; what is in the buffer now, the first time. The same memory for
+  /// the same buffer.
+  TensorView of(const TensorView& buffer);
+
+  /// Mirrors that somebody has written since they were filled go back. Waits only if there are such.
+  void send_back();
+
+  /// Fills all of them. Waits if there are any.
+  void refill();
+
+ private:
+  struct FreePinned {
+    void operator()(void* memory) const { device::pinned_release(memory); }
+  };
+  struct Mirror {
+    TensorView buffer;
+    std::unique_ptr<void, FreePinned> now;  ///< what the host sees and may write; null for nothing
+    std::vector<std::byte> filled;          ///< what it was filled with
+
+    std::size_t size() const { return filled.size(); }
+  };
+
+  static void enqueue_fill(const Mirror& mirror);
+  static void take(Mirror& mirror);
+
+  std::map<std::pair<const void*, std::int64_t>, Mirror> mirrors_;  ///< by address and bytes
+};
+
+}  // namespace zeroproof::cuda

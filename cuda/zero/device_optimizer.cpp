@@ -1,0 +1,169 @@
+#include "cuda/zero/device_optimizer.hpp"
+
+#include <exception>
+#include <utility>
+
+#include "common/base/error.hpp"
+#include "cuda/exchange/micro_batches.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+/// Ranks of one machine see its devices in the same order.
+int local_rank(const OptimizerSetup& setup) {
+  return own_data_rank(setup) * tp_ranks(setup) + tp_rank(setup);
+}
+
+}  // namespace
+
+DeviceOptimizer::DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool graphs)
+    : stream_(local_rank(setup)), setup_(setup), fused_(fused), graphs_(graphs) {
+  ZP_CHECK(fused || !graphs, ErrorCode::invalid_argument, "graphs of a step in phases were asked for",
+           "the host looks at every phase, and a graph has no place for that", "use fused passes");
+  const RankStream::Inside inside(stream_);
+  wires_ = std::make_unique<DeviceWires>(setup);
+  const Wires wires = wires_->wires();
+  const MakeLocalStep make_step = [&](RankShard& shard) {
+    auto made = std::make_unique<DeviceStep>(shard, wires, fused);
+    step_ = made.get();
+    return made;
+  };
+  inner_ = std::make_unique<ProductionOptimizer>(setup, Space::device, host_ops(), make_step, wires);
+  leaves_ = std::make_unique<StagedLeaves>(inner_->ledger());
+  ring_ = std::make_unique<StatusRing>();
+}
+
+DeviceOptimizer::~DeviceOptimizer() {
+  const RankStream::Inside inside(stream_);
+  try {
+    device_space().wait();
+  } catch (const std::exception&) {  // whoever waited for the step was told
+  }
+  graphs_.clear();
+  ring_.reset();
+  leaves_.reset();
+  inner_.reset();
+  wires_.reset();
+}
+
+void DeviceOptimizer::load_state(const FullState& state) {
+  const RankStream::Inside inside(stream_);
+  ring_->clear();
+  graphs_.clear();
+  inner_->load_state(state);
+  loaded_t_ = state.applied_steps;
+  loaded_scaler_ = state.scaler;
+  mirrors_.refill();
+}
+
+void DeviceOptimizer::run_phase(Phase phase, GradSource& leaves) {
+  const RankStream::Inside inside(stream_);
+  mirrors_.send_back();
+  inner_->run_phase(phase, leaves_->of(leaves));
+  mirrors_.refill();
+}
+
+std::vector<ExposedBuffer> DeviceOptimizer::mirrored(std::vector<ExposedBuffer> buffers) {
+  for (ExposedBuffer& buffer : buffers) buffer.view = mirrors_.of(buffer.view);
+  return buffers;
+}
+
+std::vector<ExposedBuffer> DeviceOptimizer::exposed(Phase phase) {
+  const RankStream::Inside inside(stream_);
+  return mirrored(inner_->exposed(phase));
+}
+
+std::vector<ExposedBuffer> DeviceOptimizer::storage() {
+  const RankStream::Inside inside(stream_);
+  return mirrored(inner_->storage());
+}
+
+void DeviceOptimizer::overwritten(Phase phase) {
+  const RankStream::Inside inside(stream_);
+  mirrors_.send_back();
+  inner_->overwritten(phase);
+  mirrors_.refill();
+}
+
+std::string DeviceOptimizer::damaged_guard() const {
+  const RankStream::Inside inside(stream_);
+  return inner_->damaged_guard();
+}
+
+LossScalerState DeviceOptimizer::loss_scaler() const {
+  const RankStream::Inside inside(stream_);
+  mirrors_.send_back();
+  return inner_->loss_scaler();
+}
+
+std::int64_t DeviceOptimizer::applied_steps() const {
+  const RankStream::Inside inside(stream_);
+  mirrors_.send_back();
+  return inner_->applied_steps();
+}
+
+bool DeviceOptimizer::step(GradSource& leaves, StepTap* tap) {
+  if (!fused_ || tap != nullptr) return DistributedOptimizer::step(leaves, tap);
+  enqueue_step(leaves);
+  return !wait().skipped;
+}
+
+/// Between the stretches ranks meet on the host: their copies cannot be captured.
+void DeviceOptimizer::enqueue_step(GradSource& leaves) {
+  ZP_CHECK(fused_, ErrorCode::invalid_argument, "a step in phases was to be enqueued at once",
+           "the host looks at every phase", "make the optimizer with fused passes, or run its phases");
+  const RankStream::Inside inside(stream_);
+  mirrors_.send_back();
+  ring_->look();
+  const std::int64_t seen_t = last().applied_steps;
+  const std::int64_t under_way = ring_->pushed() - ring_->finished();
+  step_->enqueue_inputs(leaves, seen_t + 1, seen_t + under_way + 1);
+  inner_->run_phase(Phase::reduce, leaves_->of(leaves));
+  graphs_.begin(step_->addresses());
+  const auto gather = [&] { inner_->run_phase(Phase::gather, leaves); };
+  const bool alone = data_ranks(setup_) * tp_ranks(setup_) == 1;
+  graphs_.run([&] {
+    step_->enqueue_find();
+    if (!alone) return;
+    step_->enqueue_update();
+    gather();
+  });
+  if (!alone) {
+    step_->enqueue_integers();
+    graphs_.run([&] { step_->enqueue_update(); });
+    gather();
+  }
+  inner_->run_phase(Phase::cast, leaves);  // was part of the update, and the host counts it
+  ring_->push(step_->record());
+}
+
+StepStatus DeviceOptimizer::last() {
+  if (ring_->finished() == 0) {
+    StepStatus nothing;
+    nothing.applied_steps = loaded_t_;
+    nothing.scaler = loaded_scaler_;
+    return nothing;
+  }
+  const device::StepRecord& record = ring_->last();
+  step_->throw_if_halted(record.state);
+  step_->looked(record);
+  return {ring_->finished(),           static_cast<std::int64_t>(record.state.applied_steps),
+          record.found.found_inf != 0, record.found.skipped != 0,
+          record.found.grad_norm,      record.found.clip_coef,
+          record.state.scaler};
+}
+
+StepStatus DeviceOptimizer::status() {
+  const RankStream::Inside inside(stream_);
+  ring_->look();
+  return last();
+}
+
+StepStatus DeviceOptimizer::wait() {
+  const RankStream::Inside inside(stream_);
+  ring_->wait();
+  mirrors_.refill();
+  return last();
+}
+
+}  // namespace zeroproof::cuda

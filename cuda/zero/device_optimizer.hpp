@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/enqueued_optimizer.hpp"
+#include "cuda/memory/host_mirrors.hpp"
+#include "cuda/memory/rank_stream.hpp"
+#include "cuda/wires/device_wires.hpp"
+#include "cuda/zero/device_step.hpp"
+#include "cuda/zero/production_optimizer.hpp"
+#include "cuda/zero/staged_leaves.hpp"
+#include "cuda/zero/status_ring.hpp"
+#include "cuda/zero/step_graphs.hpp"
+
+namespace zeroproof::cuda {
+
+/// The production optimizer with everything in the memory of a device, for whoever is on the host: it enqueues on a
+/// stream of its own, brings leaves there, and shows taps copies that it keeps up to date. Phase by phase the host
+/// looks at every phase; enqueue_step() does the whole step in stretches that nobody looks at.
+class DeviceOptimizer final : public EnqueuedOptimizer {
+ public:
+  /// Collective. fused: two passes over the gradient; graphs: steps without a tap are replayed, needs fused.
+  /// Errors: those of ProductionOptimizer; unavailable if no device answers, or ranks cannot reach each other's device
+  /// memory.
+  DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool graphs);
+  /// Waits for the device.
+  ~DeviceOptimizer() override;
+  DeviceOptimizer(const DeviceOptimizer&) = delete;
+  DeviceOptimizer& operator=(const DeviceOptimizer&) = delete;
+
+  void load_state(const FullState& state) override;
+  void run_phase(Phase phase, GradSource& leaves) override;
+  bool skipped() const override { return inner_->skipped(); }
+  std::vector<ExposedBuffer> exposed(Phase phase) override;
+  void overwritten(Phase phase) override;
+  std::vector<ExposedBuffer> storage() override;
+  std::string damaged_guard() const override;
+  LossScalerState loss_scaler() const override;
+  std::int64_t applied_steps() const override;
+  MemoryUse memory() const override { return inner_->memory(); }
+  /// Without a tap and in the fused form: enqueues the step and waits for it.
+  bool step(GradSource& leaves, StepTap* tap = nullptr) override;
+
+  void enqueue_step(GradSource& leaves) override;
+  StepStatus status() override;
+  StepStatus wait() override;
+  const std::int32_t* log2_loss_scale() const override { return &step_->record()->state.scaler.log2_scale; }
+
+ private:
+  StepStatus last();
+  std::vector<ExposedBuffer> mirrored(std::vector<ExposedBuffer> buffers);
+
+  const RankStream stream_;
+  std::unique_ptr<DeviceWires> wires_;
+  const OptimizerSetup setup_;
+  const bool fused_;
+  std::unique_ptr<ProductionOptimizer> inner_;
+  DeviceStep* step_ = nullptr;  ///< of inner_
+  std::unique_ptr<StagedLeaves> leaves_;
+  std::unique_ptr<StatusRing> ring_;
+  StepGraphs graphs_;
+  std::int64_t loaded_t_ = 0;  ///< steps that were applied in the state that was loaded
+  LossScalerState loaded_scaler_;
+  mutable HostMirrors mirrors_;
+};
+
+}  // namespace zeroproof::cuda

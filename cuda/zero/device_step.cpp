@@ -1,0 +1,335 @@
+#include "cuda/zero/device_step.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <string>
+
+#include "common/base/error.hpp"
+#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/exchange/step_ranks.hpp"
+#include "cuda/zero/step_counts.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+/// Steps that one schedule table serves.
+constexpr std::int64_t schedule_rows = 1024;
+
+device::StepRules rules_of(const OptimizerSetup& setup) {
+  return {setup.hyper, setup.scaler, setup.on_nonfinite, setup.param_dtype, setup.param_rounding, setup.seed};
+}
+
+/// Where the elements of a tensor stand in the undistributed model.
+TensorPlacement placement_of(const OptimizerSetup& setup, std::int64_t tensor) {
+  const auto at = static_cast<std::size_t>(tensor);
+  if (!setup.placement.empty()) return setup.placement[at];
+  const TensorSlot& slot = setup.layout->tensors()[at];
+  return {true, slot.begin, std::max<std::int64_t>(slot.numel, 1), std::max<std::int64_t>(slot.numel, 1)};
+}
+
+std::vector<device::StepPiece> pieces_of(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges) {
+  constexpr std::int64_t most = device::StepPiece::most_numel;
+  std::vector<device::StepPiece> pieces;
+  for (const Piece& whole : setup.layout->pieces(ranges)) {
+    const TensorPlacement place = placement_of(setup, whole.tensor);
+    const bool counted = tp_rank(setup) == 0 || !tp_replicated(setup, whole.tensor);
+    for (std::int64_t begin = 0; begin < whole.numel; begin += most) {
+      const Piece piece = whole.part(begin, most);
+      pieces.push_back({piece.local_begin, piece.numel, piece.tensor, piece.tensor_begin,
+                        setup.groups.of(piece.tensor), counted ? 1 : 0, place.begin, place.row_numel,
+                        place.row_stride});
+    }
+  }
+  return pieces;
+}
+
+std::int64_t count_if(bool there, std::size_t count) { return there ? static_cast<std::int64_t>(count) : 0; }
+
+/// Only its address is used here.
+template <class T>
+void clear(T& in_device_memory) {
+  device_space().fill(&in_device_memory, 0, sizeof(T));
+}
+
+template <class T>
+TensorView view_of(T* data, DType dtype, std::int64_t numel) {
+  return {const_cast<std::remove_const_t<T>*>(data), dtype, numel};
+}
+
+}  // namespace
+
+DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
+    : shard_(shard),
+      wires_(wires),
+      fused_(fused),
+      rules_(rules_of(shard.setup)),
+      record_(device_space(), 1),
+      input_(device_space(), 1),
+      scalars_(device_space(), per_tensor() ? count_if(true, shard.setup.layout->tensors().size())
+                                            : std::int64_t{shard.setup.groups.count()}),
+      tensor_steps_(device_space(), count_if(per_tensor(), shard.setup.layout->tensors().size())),
+      has_grad_(device_space(), count_if(per_tensor(), grad_words(shard.setup))),
+      tensor_groups_(device_space(), count_if(per_tensor(), shard.setup.layout->tensors().size())),
+      schedule_(device_space(), schedule_rows * shard.setup.groups.count()),
+      pieces_(device_space(), numel(Span<const device::StepPiece>(pieces_of(shard.setup, shard.ranges)))) {
+  pieces_.write(pieces_of(shard.setup, shard.ranges));
+  std::vector<std::int64_t> groups;
+  for (std::int64_t i = 0; i < tensor_groups_.count(); ++i) groups.push_back(shard.setup.groups.of(i));
+  tensor_groups_.write(groups);
+  const auto kept = [&](BufferId id) {
+    const std::size_t i = index_of(id);
+    return shard.state.kept(i) ? shard.state[i].as<float>().data() : nullptr;
+  };
+  memory_ = {.state = &record_.data()->state,  // of which only the addresses are used here
+             .input = input_.data(),
+             .found = &record_.data()->found,
+             .scalars = scalars_.data(),
+             .tensor_steps = tensor_steps_.data(),
+             .has_grad = has_grad_.data(),
+             .tensor_groups = tensor_groups_.data(),
+             .schedule = schedule_.data(),
+             .pieces = pieces_.data(),
+             .grad = shard.grad->as<float>().data(),
+             .master = shard.master->as<float>().data(),
+             .exp_avg = kept(BufferId::exp_avg),
+             .exp_avg_sq = kept(BufferId::exp_avg_sq),
+             .max_exp_avg_sq = kept(BufferId::max_exp_avg_sq),
+             .momentum_buffer = kept(BufferId::momentum_buffer),
+             .param = shard.params.shard().data,
+             .num_sets = scalars_.count(),
+             .num_groups = shard.setup.groups.count(),
+             .num_tensors = tensor_steps_.count(),
+             .num_pieces = pieces_.count()};
+}
+
+/// Rows from first_t on. Steps that were enqueued before have read theirs by then.
+void DeviceStep::enqueue_schedule(std::int64_t first_t) {
+  const OptimizerSetup& setup = shard_.setup;
+  constexpr std::int64_t last_t = std::numeric_limits<std::int64_t>::max();
+  std::vector<device::ScheduleRow> rows;
+  const auto add = [&](std::int64_t t) {
+    for (int group = 0; group < setup.groups.count(); ++group) {
+      const OptimizerHyper hyper = hyper_of(setup.groups, setup.hyper, group, t, setup.micro_batches);
+      rows.push_back({hyper.lr, hyper.weight_decay});
+    }
+  };
+  add(first_t);
+  num_rows_ = 1;
+  try {
+    for (; num_rows_ < schedule_rows && first_t <= last_t - num_rows_; ++num_rows_) add(first_t + num_rows_);
+  } catch (const Error&) {  // R20 ends there; so does the table
+    rows.resize(static_cast<std::size_t>(num_rows_ * setup.groups.count()));
+  }
+  schedule_.write(rows);
+  first_row_t_ = first_t;
+  divisor_ = 0;  // what is written with it
+}
+
+void DeviceStep::load(const FullState& state) {
+  device::StepRecord record{};
+  record.state = {static_cast<std::uint64_t>(state.applied_steps), state.scaler, 0};
+  record_.write(record);
+  tensor_steps_.write({state.tensor_steps.data(), static_cast<std::size_t>(tensor_steps_.count())});
+  skipped_ = false;
+  first_row_t_ = 0;
+  device::enqueue_cast(memory_, rules_);
+}
+
+bool DeviceStep::alone() const { return data_ranks(shard_.setup) * tp_ranks(shard_.setup) == 1; }
+
+void DeviceStep::decide(std::uint32_t parts) const { device::enqueue_decide(memory_, rules_, parts, false); }
+
+void DeviceStep::throw_if_halted(const device::StepState& state) const {
+  ZP_CHECK((state.halt & device::halt_nonfinite) == 0, ErrorCode::nonfinite,
+           "step " + std::to_string(state.applied_steps + 1) + " has a gradient that is not finite",
+           "the run was told to stop then (on_nonfinite = error), and no state has changed",
+           "look at the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
+  ZP_CHECK((state.halt & device::halt_scalars_refused) == 0, ErrorCode::invalid_argument,
+           "step " + std::to_string(state.applied_steps + 1) + " with loss scale 2^" +
+               std::to_string(state.scaler.log2_scale) + " leaves the ranges of R5",
+           "the reciprocal of loss scale * divisor must be a normal fp32 number, and steps count from 1",
+           "keep loss scale * divisor between 2^-126 and 2^126");
+  ZP_CHECK((state.halt & device::halt_scalars_differ) == 0, ErrorCode::comm,
+           "the step scalars of step " + std::to_string(state.applied_steps + 1) + " differ between ranks",
+           "ranks that scale the same step differently drift apart without a sign",
+           "start every rank with the same settings, state and step number");
+  ZP_CHECK(state.halt == 0, ErrorCode::internal,
+           "the device stopped in step " + std::to_string(state.applied_steps + 1) + " with halt " +
+               std::to_string(state.halt),
+           "its schedule table is not that of this step", "report this with the command line");
+}
+
+void DeviceStep::enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t) {
+  const OptimizerSetup& setup = shard_.setup;
+  skipped_ = false;
+  const std::int64_t divisor = step_divisor(setup, leaves);
+  if (per_tensor()) {
+    std::vector<std::uint64_t> words(grad_words(setup));
+    find_gradients(setup, leaves, words);
+    has_grad_.write(words);
+  }
+  if (first_row_t_ == 0 || seen_t < first_row_t_ || latest_t - first_row_t_ >= num_rows_) {
+    enqueue_schedule(seen_t);
+  }
+  if (divisor != divisor_) input_.write({divisor, first_row_t_, num_rows_});
+  divisor_ = divisor;
+}
+
+void DeviceStep::prepare(GradSource& leaves) {
+  const std::int64_t t = applied_steps() + 1;
+  enqueue_inputs(leaves, t, t);
+  clear(memory_.found->found_inf);
+  clear(memory_.found->skipped);
+  decide(device::decide_scalars);
+  throw_if_halted(record_.read().state);
+  std::vector<StepScalars> scalars(static_cast<std::size_t>(scalars_.count()));
+  scalars_.read(scalars);
+  require_same_scalars(shard_.setup, scalars);
+}
+
+void DeviceStep::enqueue_find() const {
+  clear(*memory_.found);
+  device::enqueue_finite_norm(memory_, rules_, !alone());
+}
+
+void DeviceStep::enqueue_integers() const {
+  static_assert(offsetof(device::StepFound, not_digest) == offsetof(device::StepFound, found_inf) + 16);
+  all_reduce_step(&memory_.found->found_inf, 3, IntegerReduce::max);  // with digest and not_digest
+  all_reduce_norm();
+}
+
+void DeviceStep::enqueue_update() const {
+  constexpr std::uint32_t rest =
+      device::decide_scaler | device::decide_norm | device::decide_clip | device::decide_count;
+  device::enqueue_decide(memory_, rules_, alone() ? rest | device::decide_scalars : rest, !alone());
+  device::enqueue_fused_update(memory_, rules_);
+}
+
+std::vector<const void*> DeviceStep::addresses() const {
+  return {memory_.state,           memory_.input,    memory_.scalars,    memory_.tensor_steps,
+          memory_.has_grad,        memory_.schedule, memory_.pieces,     memory_.grad,
+          memory_.master,          memory_.exp_avg,  memory_.exp_avg_sq, memory_.max_exp_avg_sq,
+          memory_.momentum_buffer, memory_.param};
+}
+
+void DeviceStep::all_reduce_step(std::uint64_t* words, std::size_t count, IntegerReduce op) const {
+  for (Communicator* const wire : {wires_.comm, wires_.replicas, wires_.tp}) {
+    if (wire != nullptr && wire->world_size() > 1) wire->all_reduce({words, count}, op);
+  }
+}
+
+void DeviceStep::all_reduce_norm() const {
+  // In stage 0 every rank has counted every element, and every instance has all of them.
+  Communicator* const comm = shard_.setup.stage > 0 ? wires_.comm : nullptr;
+  const bool largest = rules_.hyper.norm == NormForm::inf;
+  const Span<std::uint64_t> words(largest ? &memory_.found->amax : memory_.found->sums,
+                                  largest ? 1 : device::num_norm_words);
+  for (Communicator* const wire : {comm, wires_.tp}) {
+    if (wire != nullptr && wire->world_size() > 1) {
+      wire->all_reduce(words, largest ? IntegerReduce::max : IntegerReduce::sum);
+    }
+  }
+}
+
+/// After a phase that may have decided to skip or to stop.
+void DeviceStep::look() {
+  const device::StepRecord record = record_.read();
+  throw_if_halted(record.state);
+  looked(record);
+}
+
+void DeviceStep::unscale() {
+  clear(memory_.found->sums);
+  clear(memory_.found->amax);
+  fused_ ? device::enqueue_finite_norm(memory_, rules_) : device::enqueue_unscale(memory_);
+  all_reduce_step(&memory_.found->found_inf, 1, IntegerReduce::max);
+  decide(device::decide_scaler);
+  look();
+}
+
+void DeviceStep::norm() {
+  if (!fused_) device::enqueue_norm(memory_, rules_);
+  all_reduce_norm();
+  decide(device::decide_norm);
+}
+
+void DeviceStep::clip() {
+  decide(device::decide_clip);
+  if (!fused_) device::enqueue_clip(memory_, rules_);
+}
+
+void DeviceStep::update() {
+  if (fused_) {
+    decide(device::decide_count);  // draws of the cast belong to the step that is being counted
+    return device::enqueue_fused_update(memory_, rules_);
+  }
+  device::enqueue_update(memory_, rules_);
+  decide(device::decide_count);
+}
+
+void DeviceStep::cast() {
+  if (!fused_) device::enqueue_cast(memory_, rules_);
+}
+
+/// Somebody put other values there. Whether the step is skipped follows from them.
+void DeviceStep::overwritten(Phase phase) {
+  if (phase != Phase::unscale) return;
+  device::StepRecord record = record_.read();
+  skipped_ = record.found.found_inf != 0 && rules_.on_nonfinite != OnNonfinite::propagate;
+  record.found.skipped = skipped_ ? 1U : 0U;
+  record_.write(record);
+}
+
+std::vector<ExposedBuffer> DeviceStep::exposed(Phase phase) {
+  const auto sharded = [&](BufferId id, const GuardedBuffer& buffer) {
+    return ExposedBuffer{id, buffer.view(), shard_.ranges};
+  };
+  const device::StepMemory& memory = memory_;
+  std::vector<ExposedBuffer> buffers;
+  switch (phase) {
+    case Phase::prepare:
+      return {{BufferId::step_scalars,
+               view_of(memory.scalars, DType::u32, memory.num_sets * num_step_scalar_words),
+               {}}};
+    case Phase::reduce:
+      return {sharded(BufferId::grad_sum, *shard_.grad)};
+    case Phase::unscale:
+      if (!fused_) buffers.push_back(sharded(BufferId::unscaled_grad, *shard_.grad));
+      buffers.push_back({BufferId::found_inf, view_of(&memory.found->found_inf, DType::u32, 1), {}});
+      buffers.push_back({BufferId::loss_scaler,
+                         view_of(&memory.state->scaler, DType::u32, sizeof(LossScalerState) / 4),
+                         {}});
+      return buffers;
+    case Phase::norm:
+      if (rules_.hyper.norm == NormForm::inf) {
+        buffers.push_back({BufferId::grad_amax, view_of(&memory.found->amax, DType::u32, 1), {}});
+      } else {
+        buffers.push_back(
+            {BufferId::norm_limbs, view_of(memory.found->sums, DType::u64, device::num_norm_words), {}});
+      }
+      buffers.push_back({BufferId::grad_norm, view_of(&memory.found->grad_norm, DType::fp64, 1), {}});
+      return buffers;
+    case Phase::clip:
+      buffers.push_back({BufferId::clip_coef, view_of(&memory.found->clip_coef, DType::fp32, 1), {}});
+      if (!fused_) buffers.push_back(sharded(BufferId::grad, *shard_.grad));
+      return buffers;
+    case Phase::update:
+      for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+        if (shard_.state.kept(i)) buffers.push_back(sharded(state_buffers[i].id, shard_.state[i]));
+      }
+      buffers.push_back(sharded(BufferId::master, *shard_.master));
+      buffers.push_back({BufferId::applied_steps, view_of(&memory.state->applied_steps, DType::u64, 1), {}});
+      if (per_tensor()) {
+        buffers.push_back(
+            {BufferId::tensor_steps, view_of(memory.tensor_steps, DType::u64, memory.num_tensors), {}});
+      }
+      return buffers;
+    case Phase::cast:
+    case Phase::gather:
+      break;
+  }
+  return buffers;
+}
+
+}  // namespace zeroproof::cuda

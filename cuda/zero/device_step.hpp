@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cuda/device/step/step_passes.hpp"
+#include "cuda/exchange/wires.hpp"
+#include "cuda/memory/space_array.hpp"
+#include "cuda/zero/local_step.hpp"
+
+namespace zeroproof::cuda {
+
+/// The step over memory of a device: kernels over one table of pieces, every number of the step in device memory, those
+/// of other ranks through the wires. Phase by phase the host looks at what was found after unscale, and nowhere else.
+class DeviceStep final : public LocalStep {
+ public:
+  /// fused: two passes over the gradient instead of one for each phase. What the shard and the wires refer to outlives
+  /// this.
+  DeviceStep(RankShard& shard, const Wires& wires, bool fused);
+
+  DeviceStep(const DeviceStep&) = delete;
+  DeviceStep& operator=(const DeviceStep&) = delete;
+
+  void load(const FullState& state) override;
+  void prepare(GradSource& leaves) override;
+  void begin_sum() override {}
+  GradTarget grad_target() override { return {shard_.grad->as<float>()}; }
+  void end_sum(const std::optional<TensorView>&, const GradTarget&) override {}
+  void unscale() override;
+  bool skipped() const override { return skipped_; }
+  void norm() override;
+  void clip() override;
+  void update() override;
+  void cast() override;
+  std::vector<ExposedBuffer> exposed(Phase phase) override;
+  void overwritten(Phase phase) override;
+  LossScalerState loss_scaler() const override { return record_.read().state.scaler; }
+  std::int64_t applied_steps() const override {
+    return static_cast<std::int64_t>(record_.read().state.applied_steps);
+  }
+
+  // The same step without a look in between. Only with fused passes.
+
+  /// What the host knows of the step is on its way: divisor, who has a gradient, schedule. latest_t: the step's number
+  /// if no step since the host last looked is skipped; seen_t: if all are. Collective if the setup asks for such a
+  /// count.
+  void enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t);
+  /// The first stretch: what this rank finds in G.
+  void enqueue_find() const;
+  /// What the ranks tell each other.
+  void enqueue_integers() const;
+  /// The second stretch: the decision, and the update.
+  void enqueue_update() const;
+  /// The step as the host found it when it looked: so that skipped() says it.
+  void looked(const device::StepRecord& record) { skipped_ = record.found.skipped != 0; }
+
+  const device::StepRecord* record() const { return record_.data(); }
+  /// Errors: nonfinite, comm or invalid_argument if a step was stopped in.
+  void throw_if_halted(const device::StepState& state) const;
+  /// Everything that kernels work on.
+  std::vector<const void*> addresses() const;
+
+ private:
+  bool per_tensor() const { return shard_.setup.missing_grad == MissingGrad::skip; }
+  bool alone() const;
+  void decide(std::uint32_t parts) const;
+  void enqueue_schedule(std::int64_t first_t);
+  void look();
+  /// Words of the device, over every rank of the step; those of the norm, over ranks that have other elements.
+  void all_reduce_step(std::uint64_t* words, std::size_t count, IntegerReduce op) const;
+  void all_reduce_norm() const;
+
+  RankShard& shard_;
+  const Wires wires_;
+  const bool fused_;
+  const device::StepRules rules_;
+  SpaceArray<device::StepRecord> record_;
+  SpaceArray<device::StepInput> input_;
+  SpaceArray<StepScalars> scalars_;           // [groups], or [num_tensors] if they count their own steps
+  SpaceArray<std::uint64_t> tensor_steps_;    // [num_tensors] if they count their own steps, else empty
+  SpaceArray<std::uint64_t> has_grad_;        // one bit per tensor, the same
+  SpaceArray<std::int64_t> tensor_groups_;    // [num_tensors], the same
+  SpaceArray<device::ScheduleRow> schedule_;  // [rows][groups]
+  SpaceArray<device::StepPiece> pieces_;
+  device::StepMemory memory_;
+  std::int64_t first_row_t_ = 0;  ///< of the schedule table; 0: there is none yet
+  std::int64_t num_rows_ = 0;
+  std::int64_t divisor_ = 0;  ///< that the device has; 0: none yet
+  bool skipped_ = false;
+};
+
+}  // namespace zeroproof::cuda

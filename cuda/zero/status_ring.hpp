@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "cuda/device/runtime/memory.hpp"
+#include "cuda/device/runtime/stream.hpp"
+#include "cuda/device/step/step_memory.hpp"
+#include "cuda/enqueued_optimizer.hpp"
+
+namespace zeroproof::cuda {
+
+/// Records of the last steps, on their way from the device to the host.
+class StatusRing {
+ public:
+  StatusRing() : records_(allocate()) {}
+
+  /// Enqueues the copy of a step's record. Waits only if the host is so far ahead that it would go where the last
+  /// finished one is.
+  void push(const device::StepRecord* record) {
+    look();
+    if (pushed_ - finished_ == size - 1) {
+      device::wait_for_event(done_[at(finished_)]);
+      ++finished_;
+    }
+    device::enqueue_to_host(&records_.get()[at(pushed_)], record, sizeof(device::StepRecord));
+    done_[at(pushed_)].record();
+    ++pushed_;
+  }
+
+  std::int64_t pushed() const { return pushed_; }
+
+  /// Steps whose records were here at the last look; looks do not wait. Nothing moves in between: whoever counts on
+  /// two numbers gets them from one look.
+  std::int64_t finished() const { return finished_; }
+  void look() {
+    while (finished_ < pushed_ && done_[at(finished_)].reached()) ++finished_;
+  }
+
+  /// Until all are here.
+  void wait() {
+    if (finished_ == pushed_) return;
+    device::wait_for_event(done_[at(pushed_ - 1)]);
+    finished_ = pushed_;
+  }
+
+  /// Of the last finished step; there is one.
+  const device::StepRecord& last() const { return records_.get()[at(finished_ - 1)]; }
+
+  /// Of a state that was loaded: no step is under way.
+  void clear() {
+    wait();
+    pushed_ = finished_ = 0;
+  }
+
+ private:
+  static constexpr std::int64_t size = EnqueuedOptimizer::most_enqueued;
+  struct FreePinned {
+    void operator()(device::StepRecord* records) const { device::pinned_release(records); }
+  };
+  static std::size_t at(std::int64_t step) { return static_cast<std::size_t>(step % size); }
+  static device::StepRecord* allocate() {
+    return static_cast<device::StepRecord*>(
+        device::pinned_allocate(size * static_cast<std::int64_t>(sizeof(device::StepRecord))));
+  }
+
+  std::unique_ptr<device::StepRecord, FreePinned> records_;
+  std::array<device::Event, size> done_;
+  std::int64_t pushed_ = 0;
+  std::int64_t finished_ = 0;
+};
+
+}  // namespace zeroproof::cuda
