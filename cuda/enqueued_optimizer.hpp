@@ -28,7 +28,7 @@ struct StepStatus {
 class EnqueuedOptimizer : public DistributedOptimizer {
  public:
   /// One step, from leaves to parameters. Leaves of the host are waited for; otherwise the host waits for the device
-  /// only if it is most_enqueued steps ahead. Collective over all ranks of the step, which meet on the host.
+  /// only if it is about most_enqueued steps ahead. Collective over all ranks of the step, which meet on the host.
   /// Errors: those of a step that the device has stopped in meanwhile (nonfinite, comm, invalid_argument); what a rank
   /// or a kernel did wrong.
   virtual void enqueue_step(GradSource& leaves) = 0;

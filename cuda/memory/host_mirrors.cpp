@@ -7,35 +7,30 @@
 namespace zeroproof::cuda {
 
 TensorView HostMirrors::of(const TensorView& buffer) {
-  const auto [at, is_new] = mirrors_.try_emplace({buffer.data, buffer.num_bytes()});
+  const auto [at, is_new] = mirrors_.try_emplace({buffer.data, buffer.num_bytes()}, buffer);
   Mirror& mirror = at->second;
-  if (is_new) {
-    mirror.buffer = buffer;
-    mirror.filled.resize(static_cast<std::size_t>(buffer.num_bytes()));
-    if (mirror.size() > 0) {
-      mirror.now.reset(device::pinned_allocate(buffer.num_bytes()));
-      enqueue_fill(mirror);
-      device::wait_for_stream();
-      take(mirror);
-    }
+  if (is_new && mirror.size() > 0) {
+    enqueue_fill(mirror);
+    device::wait_for_stream();
+    take(mirror);
   }
-  return {mirror.now.get(), buffer.dtype, buffer.numel};
+  return {mirror.now.data(), buffer.dtype, buffer.numel};
 }
 
 void HostMirrors::enqueue_fill(const Mirror& mirror) {
-  device::enqueue_to_host(mirror.now.get(), mirror.buffer.data, mirror.buffer.num_bytes());
+  device::enqueue_to_host(mirror.now.data(), mirror.buffer.data, mirror.buffer.num_bytes());
 }
 
 void HostMirrors::take(Mirror& mirror) {
-  if (mirror.size() > 0) std::memcpy(mirror.filled.data(), mirror.now.get(), mirror.size());
+  if (mirror.size() > 0) std::memcpy(mirror.filled.data(), mirror.now.data(), mirror.size());
 }
 
 void HostMirrors::send_back() {
   bool sent = false;
   for (auto& [place, mirror] : mirrors_) {
-    if (mirror.size() == 0 || std::memcmp(mirror.now.get(), mirror.filled.data(), mirror.size()) == 0)
+    if (mirror.size() == 0 || std::memcmp(mirror.now.data(), mirror.filled.data(), mirror.size()) == 0)
       continue;
-    device::enqueue_to_device(mirror.buffer.data, mirror.now.get(), mirror.buffer.num_bytes());
+    device::enqueue_to_device(mirror.buffer.data, mirror.now.data(), mirror.buffer.num_bytes());
     take(mirror);
     sent = true;
   }

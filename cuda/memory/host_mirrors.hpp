@@ -3,12 +3,11 @@
 
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "common/base/span.hpp"
-#include "cuda/device/runtime/memory.hpp"
+#include "cuda/memory/pinned_array.hpp"
 
 namespace zeroproof::cuda {
 
@@ -29,13 +28,13 @@ class HostMirrors {
   void refill();
 
  private:
-  struct FreePinned {
-    void operator()(void* memory) const { device::pinned_release(memory); }
-  };
   struct Mirror {
+    explicit Mirror(const TensorView& view)
+        : buffer(view), now(view.num_bytes()), filled(static_cast<std::size_t>(view.num_bytes())) {}
+
     TensorView buffer;
-    std::unique_ptr<void, FreePinned> now;  ///< what the host sees and may write; null for nothing
-    std::vector<std::byte> filled;          ///< what it was filled with
+    PinnedArray<std::byte> now;     ///< what the host sees and may write
+    std::vector<std::byte> filled;  ///< what it was filled with
 
     std::size_t size() const { return filled.size(); }
   };

@@ -117,7 +117,7 @@ void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   ring_->look();
   const std::int64_t seen_t = last().applied_steps;
   const std::int64_t under_way = ring_->pushed() - ring_->finished();
-  step_->enqueue_inputs(leaves, seen_t + 1, seen_t + under_way + 1);
+  step_->enqueue_inputs(leaves, seen_t + 1, seen_t + under_way + 1, ring_->slot());
   inner_->run_phase(Phase::reduce, leaves_->of(leaves));
   graphs_.begin(step_->addresses());
   const auto gather = [&] { inner_->run_phase(Phase::gather, leaves); };

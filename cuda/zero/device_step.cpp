@@ -6,6 +6,8 @@
 #include <string>
 
 #include "common/base/error.hpp"
+#include "cuda/device/runtime/memory.hpp"
+#include "cuda/enqueued_optimizer.hpp"
 #include "cuda/exchange/micro_batches.hpp"
 #include "cuda/exchange/step_ranks.hpp"
 #include "cuda/zero/step_counts.hpp"
@@ -15,6 +17,7 @@ namespace {
 
 /// Steps that one schedule table serves.
 constexpr std::int64_t schedule_rows = 1024;
+static_assert(schedule_rows > 2 * EnqueuedOptimizer::most_enqueued);
 
 device::StepRules rules_of(const OptimizerSetup& setup) {
   return {setup.hyper, setup.scaler, setup.on_nonfinite, setup.param_dtype, setup.param_rounding, setup.seed};
@@ -72,7 +75,10 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
       has_grad_(device_space(), count_if(per_tensor(), grad_words(shard.setup))),
       tensor_groups_(device_space(), count_if(per_tensor(), shard.setup.layout->tensors().size())),
       schedule_(device_space(), schedule_rows * shard.setup.groups.count()),
-      pieces_(device_space(), numel(Span<const device::StepPiece>(pieces_of(shard.setup, shard.ranges)))) {
+      pieces_(device_space(), numel(Span<const device::StepPiece>(pieces_of(shard.setup, shard.ranges)))),
+      inputs_(EnqueuedOptimizer::most_enqueued),
+      grad_bits_(EnqueuedOptimizer::most_enqueued * has_grad_.count()),
+      rows_(schedule_.count()) {
   pieces_.write(pieces_of(shard.setup, shard.ranges));
   std::vector<std::int64_t> groups;
   for (std::int64_t i = 0; i < tensor_groups_.count(); ++i) groups.push_back(shard.setup.groups.of(i));
@@ -119,9 +125,10 @@ void DeviceStep::enqueue_schedule(std::int64_t first_t) {
   try {
     for (; num_rows_ < schedule_rows && first_t <= last_t - num_rows_; ++num_rows_) add(first_t + num_rows_);
   } catch (const Error&) {  // R20 ends there; so does the table
-    rows.resize(static_cast<std::size_t>(num_rows_ * setup.groups.count()));
   }
-  schedule_.write(rows);
+  rows.resize(static_cast<std::size_t>(schedule_.count()));
+  std::ranges::copy(rows, rows_.data());
+  device::enqueue_to_device(schedule_.data(), rows_.data(), rows_.num_bytes());
   first_row_t_ = first_t;
   divisor_ = 0;  // what is written with it
 }
@@ -160,25 +167,29 @@ void DeviceStep::throw_if_halted(const device::StepState& state) const {
            "its schedule table is not that of this step", "report this with the command line");
 }
 
-void DeviceStep::enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t) {
+void DeviceStep::enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
+                                std::int64_t slot) {
   const OptimizerSetup& setup = shard_.setup;
   skipped_ = false;
   const std::int64_t divisor = step_divisor(setup, leaves);
   if (per_tensor()) {
-    std::vector<std::uint64_t> words(grad_words(setup));
-    find_gradients(setup, leaves, words);
-    has_grad_.write(words);
+    const std::int64_t count = has_grad_.count();
+    std::uint64_t* const words = grad_bits_.data() + slot * count;
+    find_gradients(setup, leaves, {words, static_cast<std::size_t>(count)});
+    device::enqueue_to_device(has_grad_.data(), words, count * static_cast<std::int64_t>(sizeof(*words)));
   }
   if (first_row_t_ == 0 || seen_t < first_row_t_ || latest_t - first_row_t_ >= num_rows_) {
     enqueue_schedule(seen_t);
   }
-  if (divisor != divisor_) input_.write({divisor, first_row_t_, num_rows_});
+  if (divisor == divisor_) return;
+  inputs_.data()[slot] = {divisor, first_row_t_, num_rows_};
+  device::enqueue_to_device(input_.data(), inputs_.data() + slot, sizeof(device::StepInput));
   divisor_ = divisor;
 }
 
 void DeviceStep::prepare(GradSource& leaves) {
   const std::int64_t t = applied_steps() + 1;
-  enqueue_inputs(leaves, t, t);
+  enqueue_inputs(leaves, t, t, 0);
   clear(memory_.found->found_inf);
   clear(memory_.found->skipped);
   decide(device::decide_scalars);

@@ -6,6 +6,7 @@
 
 #include "cuda/device/step/step_passes.hpp"
 #include "cuda/exchange/wires.hpp"
+#include "cuda/memory/pinned_array.hpp"
 #include "cuda/memory/space_array.hpp"
 #include "cuda/zero/local_step.hpp"
 
@@ -43,9 +44,9 @@ class DeviceStep final : public LocalStep {
   // The same step without a look in between. Only with fused passes.
 
   /// What the host knows of the step is on its way: divisor, who has a gradient, schedule. latest_t: the step's number
-  /// if no step since the host last looked is skipped; seen_t: if all are. Collective if the setup asks for such a
-  /// count.
-  void enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t);
+  /// if no step since the host last looked is skipped; seen_t: if all are. slot: a number below most_enqueued that no
+  /// other step under way has. Collective if the setup asks for such a count.
+  void enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t, std::int64_t slot);
   /// The first stretch: what this rank finds in G.
   void enqueue_find() const;
   /// What the ranks tell each other.
@@ -83,6 +84,10 @@ class DeviceStep final : public LocalStep {
   SpaceArray<std::int64_t> tensor_groups_;    // [num_tensors], the same
   SpaceArray<device::ScheduleRow> schedule_;  // [rows][groups]
   SpaceArray<device::StepPiece> pieces_;
+  // What goes there, each slot until its step is finished; the schedule for longer than any step is under way.
+  PinnedArray<device::StepInput> inputs_;  // [most_enqueued]
+  PinnedArray<std::uint64_t> grad_bits_;   // [most_enqueued][words of has_grad_]
+  PinnedArray<device::ScheduleRow> rows_;  // as schedule_
   device::StepMemory memory_;
   std::int64_t first_row_t_ = 0;  ///< of the schedule table; 0: there is none yet
   std::int64_t num_rows_ = 0;

@@ -1,21 +1,19 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 
-#include "cuda/device/runtime/memory.hpp"
 #include "cuda/device/runtime/stream.hpp"
 #include "cuda/device/step/step_memory.hpp"
 #include "cuda/enqueued_optimizer.hpp"
+#include "cuda/memory/pinned_array.hpp"
 
 namespace zeroproof::cuda {
 
 /// Records of the last steps, on their way from the device to the host.
 class StatusRing {
  public:
-  StatusRing() : records_(allocate()) {}
-
   /// Enqueues the copy of a step's record. Waits only if the host is so far ahead that it would go where the last
   /// finished one is.
   void push(const device::StepRecord* record) {
@@ -24,12 +22,14 @@ class StatusRing {
       device::wait_for_event(done_[at(finished_)]);
       ++finished_;
     }
-    device::enqueue_to_host(&records_.get()[at(pushed_)], record, sizeof(device::StepRecord));
+    device::enqueue_to_host(&records_.data()[at(pushed_)], record, sizeof(device::StepRecord));
     done_[at(pushed_)].record();
     ++pushed_;
   }
 
   std::int64_t pushed() const { return pushed_; }
+  /// A number below most_enqueued that no step under way has: that of the next one.
+  std::int64_t slot() const { return pushed_ % size; }
 
   /// Steps whose records were here at the last look; looks do not wait. Nothing moves in between: whoever counts on
   /// two numbers gets them from one look.
@@ -46,7 +46,7 @@ class StatusRing {
   }
 
   /// Of the last finished step; there is one.
-  const device::StepRecord& last() const { return records_.get()[at(finished_ - 1)]; }
+  const device::StepRecord& last() const { return records_.data()[at(finished_ - 1)]; }
 
   /// Of a state that was loaded: no step is under way.
   void clear() {
@@ -56,16 +56,9 @@ class StatusRing {
 
  private:
   static constexpr std::int64_t size = EnqueuedOptimizer::most_enqueued;
-  struct FreePinned {
-    void operator()(device::StepRecord* records) const { device::pinned_release(records); }
-  };
   static std::size_t at(std::int64_t step) { return static_cast<std::size_t>(step % size); }
-  static device::StepRecord* allocate() {
-    return static_cast<device::StepRecord*>(
-        device::pinned_allocate(size * static_cast<std::int64_t>(sizeof(device::StepRecord))));
-  }
 
-  std::unique_ptr<device::StepRecord, FreePinned> records_;
+  PinnedArray<device::StepRecord> records_{size};
   std::array<device::Event, size> done_;
   std::int64_t pushed_ = 0;
   std::int64_t finished_ = 0;

@@ -52,6 +52,33 @@ TEST_CASE("enqueued steps: from the third on, no wait, no allocation, one graph"
   }
 }
 
+TEST_CASE(
+    "enqueued steps: tokens and missing gradients are counted on the host, which does not wait for that "
+    "either") {
+  if (!device::device_info().answers) return;
+  EnqueuedRank rank(true);
+  rank.setup.loss_reduction = LossReduction::tokens;
+  rank.setup.missing_grad = MissingGrad::skip;
+  rank.remake(1, true);
+  DeviceLeaves leaves(rank, 1);
+  HostLeaves same(rank, 1);
+  rank.optimizer->load_state(rank.state());
+  rank.on_host->load_state(rank.state());
+  for (int step = 1; step <= 70; ++step) {
+    CAPTURE(step);
+    leaves.counted(step);
+    same.counted(step);
+    const device::DeviceCalls before = device::device_calls();
+    rank.optimizer->enqueue_step(leaves);
+    const device::DeviceCalls calls = device::device_calls() - before;
+    if (step > 2) CHECK(calls.copies == 3);  // divisor, bits of tensors, status
+    if (step > 2 && step < 60) CHECK(calls.waits == 0);
+    rank.on_host->step(same);
+  }
+  CHECK(rank.optimizer->wait().applied_steps == 70);
+  rank.check_same_state();
+}
+
 TEST_CASE("enqueued steps: status is of the last one that is finished, and does not wait") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true);

@@ -55,6 +55,8 @@ struct EnqueuedRank {
     FullState state;
     state.master = ones;
     state.exp_avg = state.exp_avg_sq = zeros;
+    steps.assign(layout.tensors().size(), static_cast<std::uint64_t>(applied_steps));
+    state.tensor_steps = steps;
     state.applied_steps = applied_steps;
     state.scaler = {4, 0, 1};
     return state;
@@ -92,6 +94,7 @@ struct EnqueuedRank {
   std::unique_ptr<cuda::EnqueuedOptimizer> optimizer;
   std::unique_ptr<DistributedOptimizer> on_host;
   std::vector<float> ones, zeros;
+  std::vector<std::uint64_t> steps;
 };
 
 /// The same values for every micro-batch, times a factor.
@@ -112,6 +115,12 @@ class HostLeaves : public GradSource {
   }
   TensorView micro_batch_grad(std::int64_t) override { return leaf_.view(); }
 
+  /// Another number of tokens in every step, and a tensor without a gradient in some (whose elements are what they are:
+  /// nothing is made of them).
+  void counted(std::int64_t step) { step_ = step; }
+  std::int64_t num_tokens(std::int64_t) const override { return 1 + step_ % 5; }
+  bool has_grad(std::int64_t, std::int64_t tensor) const override { return (step_ + tensor) % 3 != 0; }
+
  protected:
   static std::uint32_t bits(float value) {
     std::uint32_t word = 0;
@@ -121,6 +130,7 @@ class HostLeaves : public GradSource {
 
   GuardedBuffer leaf_;
   std::int64_t micro_batches_ = 1;
+  std::int64_t step_ = 0;
 };
 
 /// Those in device memory. Every factor has memory of its own, so that steps that are still to come keep theirs.
