@@ -1,0 +1,22 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+
+namespace zp_fake_nccl {
+
+/// What shall go wrong (fake_nccl.hpp).
+struct Plan {
+  std::string fail_call;
+  int fail_number = 0, fail_rank = 0;
+  int stall_rank = -1, stall_number = 0;
+  int async_rank = -1, async_number = 0;
+  std::chrono::milliseconds patience{3'600'000};
+  int version = 22809;
+};
+
+/// Ends the process if it cannot be read: whoever wrote it would not see what he meant to.
+Plan read_plan(const std::string& text);
+
+}  // namespace zp_fake_nccl

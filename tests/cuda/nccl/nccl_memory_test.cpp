@@ -1,0 +1,102 @@
+// Memory with windows, and the rules of windows that NCCL does not look after.
+
+#include <doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "common/comm/self.hpp"
+#include "cuda/wires/nccl_memory.hpp"
+#include "tests/cuda/expect_error.hpp"
+#include "tests/cuda/nccl/nccl_support.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::copies_test;
+using namespace zeroproof::nccl_test;
+using cuda::make_nccl_communicator;
+using cuda::NcclMemory;
+
+namespace {
+
+/// A gather in one piece of memory, with the own part in its place.
+void gather(Communicator& comm, Span<std::byte> memory) {
+  const auto ranks = static_cast<std::size_t>(comm.world_size());
+  const std::size_t size = memory.size() / ranks;
+  std::vector<Span<std::byte>> recv;
+  for (std::size_t rank = 0; rank < ranks; ++rank) recv.push_back(memory.subspan(rank * size, size));
+  const auto own = recv[static_cast<std::size_t>(comm.rank())];
+  cuda::device::enqueue_fill(own.data(), value(0, comm.rank()), numel(own));
+  comm.all_gather(own, recv);
+}
+
+}  // namespace
+
+TEST_CASE("nccl memory: a gather in windows of all ranks") {
+  for (const int world_size : {1, 2, 3}) {
+    check_ranks(world_size, [](Communicator& control) {
+      const auto comm = make_nccl_communicator(control, fake());
+      const int ranks = control.world_size();
+      NcclMemory memory(fake(), 5 * ranks);
+      CHECK(numel(memory.bytes()) == 5 * ranks);
+      memory.register_with(*comm);
+      gather(*comm, memory.bytes());
+      Bytes got(memory.bytes().size()), expected;
+      cuda::device::copy_to_host(got.data(), memory.bytes().data(), numel(memory.bytes()));
+      for (int rank = 0; rank < ranks; ++rank) expected.insert(expected.end(), 5, value(0, rank));
+      CHECK(got == expected);
+      memory.deregister();
+      memory.deregister();
+      memory.register_with(*comm);  // and again
+    });
+  }
+}
+
+TEST_CASE("nccl memory: use after deregistration, and windows on some ranks alone, are found") {
+  const auto run = [](const std::function<void(Communicator & comm, NcclMemory & memory, int rank)>& work) {
+    ThreadWorld world(2);
+    run_ranks_and_streams(world, [&](Communicator& control) {
+      const auto comm = make_nccl_communicator(control, fake());
+      NcclMemory memory(fake(), 64);
+      memory.register_with(*comm);
+      work(*comm, memory, control.rank());
+      cuda::device::wait_for_stream();
+      control.barrier();
+    });
+    return complaints();
+  };
+  CHECK(run([](Communicator& comm, NcclMemory& memory, int) { gather(comm, memory.bytes()); }).empty());
+  contains(run([](Communicator& comm, NcclMemory& memory, int) {
+             memory.deregister();
+             gather(comm, memory.bytes());
+           }),
+           "uses a window after its deregistration");
+  contains(run([](Communicator& comm, NcclMemory& memory, int rank) {
+             const DeviceBytes other(64);
+             gather(comm, rank == 0 ? memory.bytes() : on_device<std::byte>(other, 64));
+           }),
+           "has a window where rank 0 has none, or the other way round");
+}
+
+TEST_CASE("nccl memory: what is refused") {
+  const auto self = make_self_communicator();
+  tests::expect_error(ErrorCode::invalid_argument, [] { NcclMemory memory(fake(), 0); });
+  NcclMemory memory(fake(), 8);
+  tests::expect_error(ErrorCode::invalid_argument, [&] { memory.register_with(*self); });
+  const auto comm = make_nccl_communicator(*self, fake());
+  memory.register_with(*comm);
+  tests::expect_error(ErrorCode::invalid_argument, [&] { memory.register_with(*comm); });
+  memory.deregister();
+  CHECK(NcclMemory::offered(fake()));
+  CHECK(complaints().empty());
+}
+
+TEST_CASE("nccl memory: a window that one rank does not register ends both") {
+  const Outcome outcome = run_failing(2, [](Communicator& control) {
+    const auto comm = make_nccl_communicator(control, fake(), nccl_test::short_limit);
+    NcclMemory memory(fake(), 8);
+    if (control.rank() == 1) return control.barrier();
+    memory.register_with(*comm, std::chrono::milliseconds(50));
+  });
+  contains(outcome.texts[0], "a window was not registered with nccl:2 by all ranks in time");
+  contains(outcome.texts[1], "rank 0 ended: a window was not registered by all ranks in time");
+}
