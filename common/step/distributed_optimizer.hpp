@@ -64,7 +64,8 @@ struct OptimizerSetup : StepSettings {
       0;                 ///< stage 3: tensors of at most this many elements stay whole on every rank
   bool overlap = false;  ///< communicate while layers compute; never changes a bit
   Windows windows = Windows::on;
-  DType grad_dtype = DType::fp32;  ///< fp32, bf16 or fp16
+  WireKind wires = WireKind::copies;  ///< of buffers on devices
+  DType grad_dtype = DType::fp32;     ///< fp32, bf16 or fp16
   bool guards =
       false;  ///< gradient memory is NaN from its birth and after its last use: for tests, never changes a bit
   Exec exec;

@@ -18,6 +18,7 @@ constexpr std::array<std::string_view, 2> roundings = {"nearest", "stochastic"};
 constexpr std::array<std::string_view, 3> orders = {"by_stage", "contiguous", "strided"};
 constexpr std::array<std::string_view, 3> sums = {"tree", "binned", "native"};
 constexpr std::array<std::string_view, 3> windows = {"off", "on", "params"};
+constexpr std::array<std::string_view, 2> wire_kinds = {"copies", "nccl"};
 
 }  // namespace
 
@@ -30,5 +31,6 @@ Span<const std::string_view> names_of(ParamRounding) { return roundings; }
 Span<const std::string_view> names_of(MicroBatchOrder) { return orders; }
 Span<const std::string_view> names_of(GradSum) { return sums; }
 Span<const std::string_view> names_of(Windows) { return windows; }
+Span<const std::string_view> names_of(WireKind) { return wire_kinds; }
 
 }  // namespace zeroproof

@@ -35,6 +35,10 @@ enum class GradSum : std::uint8_t { tree, binned, native };
 /// rank. It never changes a bit.
 enum class Windows : std::uint8_t { off, on, params };
 
+/// What moves data between ranks whose buffers lie on devices. copies: from each other's device memory, between threads
+/// of one process. nccl: the NVIDIA Collective Communications Library. It never changes a bit, except in native sums.
+enum class WireKind : std::uint8_t { copies, nccl };
+
 /// Names as configuration files and reports spell them, in the order of the enumerators.
 Span<const std::string_view> names_of(UpdateRule);
 Span<const std::string_view> names_of(NormForm);
@@ -45,6 +49,7 @@ Span<const std::string_view> names_of(ParamRounding);
 Span<const std::string_view> names_of(MicroBatchOrder);
 Span<const std::string_view> names_of(GradSum);
 Span<const std::string_view> names_of(Windows);
+Span<const std::string_view> names_of(WireKind);
 
 template <class Choice>
 std::string_view name(Choice choice) requires requires {

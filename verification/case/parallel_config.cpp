@@ -35,6 +35,7 @@ std::string ParallelConfig::id() const {
   if (persistent_numel != 0) text += "/persistent:" + std::to_string(persistent_numel);
   if (overlap) text += "/overlap";
   if (windows != Windows::off) text += "/windows:" + std::string(name(windows));
+  if (wires != WireKind::copies) text += "/wires:" + std::string(name(wires));
   return text;
 }
 
@@ -49,6 +50,8 @@ bool ParallelConfig::read(const std::string& part) {
     grad_sum = parse_choice<GradSum>("sum", *text);
   } else if (const auto text = after(part, "windows:")) {
     windows = parse_choice<Windows>("windows", *text);
+  } else if (const auto text = after(part, "wires:")) {
+    wires = parse_choice<WireKind>("wires", *text);
   } else if (const auto text = after(part, "grid:")) {
     grid = parse_grid(*text);
   } else if (const auto text = after(part, "instances:")) {

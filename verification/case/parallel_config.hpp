@@ -21,9 +21,10 @@ struct ParallelConfig {
   std::int64_t persistent_numel = 0;
   bool overlap = false;
   Windows windows = Windows::off;
+  WireKind wires = WireKind::copies;
 
   /// Parts of a case id, those that are not the default: "/order:strided/layout:megatron/sum:binned/grid:2x1x2/
-  /// instances:2/persistent:64/overlap/windows:params". Empty for the defaults.
+  /// instances:2/persistent:64/overlap/windows:params/wires:nccl". Empty for the defaults.
   std::string id() const;
 
   /// Reads one part, without its slash; false if it is none of the above. Errors (ErrorCode::config): a value that

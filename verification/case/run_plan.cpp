@@ -95,8 +95,10 @@ std::vector<ParallelConfig> places_of(const RunConfig& config, const WorldSpec& 
       for (const GradSum grad_sum : config.grad_sums) {
         for (const auto& grid : grids) {
           for (const Windows windows : windows_of(config, world)) {
-            places.push_back({order, layout, grad_sum, grid, config.instances, config.persistent_numel,
-                              config.overlap, windows});
+            for (const WireKind wires : config.wires) {
+              places.push_back({order, layout, grad_sum, grid, config.instances, config.persistent_numel,
+                                config.overlap, windows, wires});
+            }
           }
         }
       }
@@ -140,6 +142,7 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   config.layouts = {spec.place.layout};
   config.grad_sums = {spec.place.grad_sum};
   config.windows = {spec.place.windows};
+  config.wires = {spec.place.wires};
   config.grids.clear();
   if (spec.place.grid) config.grids.push_back(spec.place.grid->id());
   config.instances = spec.place.instances;
@@ -170,6 +173,8 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
         for (const int threads : config.omp_threads) {
           for (const ParallelConfig& place : places_of(config, world)) {
             // Sums without promised bits can only be judged phase by phase.
+            // Only buffers on devices have wires of another kind.
+            if (twin.twin.space == Space::host && place.wires != WireKind::copies) continue;
             const bool native = place.grad_sum == GradSum::native;
             if (native && !twin.twin.runs_in(Mode::lockstep)) continue;
             const Mode mode = native ? Mode::lockstep : twin.mode;

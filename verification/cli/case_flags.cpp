@@ -83,6 +83,7 @@ void apply(const CaseFlags& flags, RunConfig& config) {
   set_choices(flags.layouts, "--layout", config.layouts);
   set_choices(flags.grad_sums, "--sum", config.grad_sums);
   set_choices(flags.windows, "--windows", config.windows);
+  set_choices(flags.wires, "--wires", config.wires);
   if (!flags.grids.empty()) config.grids = flags.grids;
   if (!flags.instances.empty()) config.instances = number<int>(flags.instances, "--instances");
   if (!flags.persistent_numel.empty()) {
@@ -143,6 +144,7 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.list(
       "--windows", flags->windows,
       "ranks of one machine: off (messages), on (each other's memory), params (one copy of them too)");
+  command.list("--wires", flags->wires, "between ranks on devices: copies (threads of one process), nccl");
   command.list("--grid", flags->grids,
                "data x context x tensor parallel ranks, as in 2x1x4 (tensor parallel: as --layout)");
   command.option("--instances", flags->instances, "optimizer instances, each with a state of its own");

@@ -15,7 +15,7 @@ namespace zeroproof::verification {
 /// form.
 struct CaseFlags {
   std::vector<std::string> patterns, recipes, twins, modes, worlds, dtypes, stages, buckets, threads;
-  std::vector<std::string> orders, layouts, grad_sums, windows, grids;
+  std::vector<std::string> orders, layouts, grad_sums, windows, wires, grids;
   std::string instances, persistent_numel, norm, max_norm;
   bool overlap = false, oversubscribe = false;
   std::string gradients;

@@ -57,6 +57,7 @@ std::vector<Use> uses_of(const CaseFlags& f) {
           {"--layout", !f.layouts.empty(), training},
           {"--sum", !f.grad_sums.empty(), training},
           {"--windows", !f.windows.empty(), training},
+          {"--wires", !f.wires.empty(), training},
           {"--grid", !f.grids.empty(), training},
           {"--instances", !f.instances.empty(), training},
           {"--persistent", !f.persistent_numel.empty(), training},

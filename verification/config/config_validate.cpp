@@ -166,9 +166,10 @@ void validate(const RunConfig& config) {
                  "the gradient is a mean over micro-batches", "use a value from 1 to 1048576");
   require_config(!config.stages.empty() && !config.worlds.empty() && !config.dtypes.empty() &&
                      !config.bucket_numels.empty() && !config.omp_threads.empty() && !config.orders.empty() &&
-                     !config.layouts.empty() && !config.grad_sums.empty() && !config.windows.empty(),
+                     !config.layouts.empty() && !config.grad_sums.empty() && !config.windows.empty() &&
+                     !config.wires.empty(),
                  "one of run.stages, worlds, dtypes, bucket_numels, omp_threads, orders, layouts, grad_sums, "
-                 "windows is empty",
+                 "windows, wires is empty",
                  "nothing would be judged", "give at least one value each");
   require_config(config.overflow_step >= 0, "run.overflow_step is " + std::to_string(config.overflow_step),
                  "it is the number of a step", "use 0 (never) or the number of a step");

@@ -64,6 +64,7 @@ void place_setup(OptimizerSetup& setup, const CaseSpec& spec, const CaseLayout& 
   setup.persistent_numel = spec.place.persistent_numel;
   setup.overlap = spec.place.overlap;
   setup.windows = spec.place.windows;
+  setup.wires = spec.place.wires;
 }
 
 }  // namespace zeroproof::verification

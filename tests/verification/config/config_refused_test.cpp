@@ -54,6 +54,7 @@ TEST_CASE("config: unknown keys are refused with file and line, and the nearest 
     model.heads | model.head | model.haeds
     run.grad_sums | run.grad_sum | run.gradsums
     run.windows | run.window | run.widows
+    run.wires | run.wire | run.wirse
     run.layouts | run.layout | run.lauouts
     schedule.warmup | schedule.warm_up | shedule.warmup
     schedule.weight_decay_end | schedule.weight_decay_ends | schedul.weight_decay_end
@@ -95,6 +96,7 @@ TEST_CASE("config: values of a wrong type are refused with file, line and key") 
     run.layouts | "contract" | [] | ["zero"] | [2]
     run.grad_sums | "tree" | [] | ["sum"]
     run.windows | "on" | [] | ["open"]
+    run.wires | "nccl" | [] | ["rccl"]
     run.instances | 1.5 | "1" | 3000000000
     run.persistent_numel | 1e3 | true
     run.overlap | 1 | "true"
@@ -196,6 +198,7 @@ TEST_CASE("config: validate accepts the last value inside every range") {
     run.orders | ["contiguous", "strided", "by_stage"]
     run.grad_sums | ["tree", "binned", "native"]
     run.windows | ["off", "on", "params"]
+    run.wires | ["copies", "nccl"]
     schedule.warmup | 0 | 9007199254740992
     schedule.min_lr | 1
     run.bucket_numels | [1024, 3072]
@@ -237,6 +240,7 @@ TEST_CASE("config: validate also looks at what TOML could not have said") {
   CHECK(refused([](RunConfig& c) { c.layouts.clear(); }));
   CHECK(refused([](RunConfig& c) { c.grad_sums.clear(); }));
   CHECK(refused([](RunConfig& c) { c.windows.clear(); }));
+  CHECK(refused([](RunConfig& c) { c.wires.clear(); }));
   CHECK_FALSE(refused([](RunConfig& c) { c.grids.clear(); }));
   CHECK(refused([](RunConfig& c) { c.scaler.log2_growth = 0; }));
   CHECK(refused([](RunConfig& c) { c.scaler.log2_backoff = 0; }));

@@ -54,14 +54,14 @@ auto members(const std::vector<GroupRule>& groups) {
   return all;
 }
 auto members(const RunConfig& c) {
-  const auto& [seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows,
+  const auto& [seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows, wires,
                instances, persistent, overlap, dtypes, buckets, threads, state, overflow, where, idle,
                reduction, nonfinite, missing, rounding, text, timeout, model, optimizer, scaler, schedule,
                param_groups] = c;
   return std::tuple_cat(
       std::tuple(seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows,
-                 instances, persistent, overlap, dtypes, buckets, threads, state, overflow, where, idle,
-                 reduction, nonfinite, missing, rounding, text, timeout, members(param_groups)),
+                 wires, instances, persistent, overlap, dtypes, buckets, threads, state, overflow, where,
+                 idle, reduction, nonfinite, missing, rounding, text, timeout, members(param_groups)),
       members(model), members(optimizer), members(scaler), members(schedule));
 }
 
@@ -80,6 +80,7 @@ RunConfig every_field_changed() {
   c.layouts.push_back(LayoutKind::greedy);
   c.grad_sums.push_back(GradSum::native);
   c.windows.push_back(Windows::params);
+  c.wires.push_back(WireKind::nccl);
   c.instances = 5;
   c.persistent_numel = 5;
   c.overlap = !c.overlap;
@@ -281,6 +282,7 @@ TEST_CASE("config: TOML that is applied") {
   CHECK(applied("[run]\nlayouts = [\"fsdp2\", \"greedy\"]").layouts ==
         std::vector<LayoutKind>{LayoutKind::fsdp2, LayoutKind::greedy});
   CHECK(applied("[run]\nwindows = [\"params\"]").windows == std::vector<Windows>{Windows::params});
+  CHECK(applied("[run]\nwires = [\"nccl\"]").wires == std::vector<WireKind>{WireKind::nccl});
   CHECK(applied("[run]\ngrad_sums = [\"binned\"]").grad_sums == std::vector<GradSum>{GradSum::binned});
   CHECK(applied("[run]\ntext = 'a b/c#d.txt'").text == "a b/c#d.txt");
 }
