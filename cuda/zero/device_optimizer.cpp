@@ -21,20 +21,34 @@ DeviceOptimizer::DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool g
   ZP_CHECK(fused || !graphs, ErrorCode::invalid_argument, "graphs of a step in phases were asked for",
            "the host looks at every phase, and a graph has no place for that", "use fused passes");
   const RankStream::Inside inside(stream_);
-  wires_ = std::make_unique<DeviceWires>(setup);
-  const Wires wires = wires_->wires();
-  const MakeLocalStep make_step = [&](RankShard& shard) {
-    auto made = std::make_unique<DeviceStep>(shard, wires, fused);
-    step_ = made.get();
-    return made;
-  };
-  inner_ = std::make_unique<ProductionOptimizer>(setup, Space::device, host_ops(), make_step, wires);
-  leaves_ = std::make_unique<StagedLeaves>(inner_->ledger());
-  ring_ = std::make_unique<StatusRing>();
+  try {
+    make();
+  } catch (...) {
+    release();
+    throw;
+  }
 }
 
 DeviceOptimizer::~DeviceOptimizer() {
   const RankStream::Inside inside(stream_);
+  release();
+}
+
+void DeviceOptimizer::make() {
+  wires_ = std::make_unique<DeviceWires>(setup_);
+  const Wires wires = wires_->wires();
+  const MakeLocalStep make_step = [&](RankShard& shard) {
+    auto made = std::make_unique<DeviceStep>(shard, wires, fused_);
+    step_ = made.get();
+    return made;
+  };
+  inner_ = std::make_unique<ProductionOptimizer>(setup_, Space::device, host_ops(), make_step, wires);
+  leaves_ = std::make_unique<StagedLeaves>(inner_->ledger());
+  ring_ = std::make_unique<StatusRing>();
+}
+
+/// Memory goes back in the order of the stream, and after everything that uses it.
+void DeviceOptimizer::release() {
   try {
     device_space().wait();
   } catch (const std::exception&) {  // whoever waited for the step was told

@@ -49,6 +49,8 @@ class DeviceOptimizer final : public EnqueuedOptimizer {
   const std::int32_t* log2_loss_scale() const override { return &step_->record()->state.scaler.log2_scale; }
 
  private:
+  void make();
+  void release();
   StepStatus last();
   std::vector<ExposedBuffer> mirrored(std::vector<ExposedBuffer> buffers);
 
