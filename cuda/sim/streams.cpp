@@ -139,6 +139,7 @@ void Stream::wait_for(const Event& event) {
   const std::lock_guard lock(sim::device_mutex());
   const sim::Mark& mark = event.mark().at;
   if (!mark.queue) return;
+  if (mark.queue == queue_->work && !mark.capture) return;  // in order anyway, and would own itself
   if (mark.capture) {
     ZP_CHECK(!mark.capture->ended(), ErrorCode::internal,
              "a stream waits for an event of a capture that has ended" + in_named_step(),
