@@ -641,7 +641,7 @@ check 'tests/gpu: exit 0' exits 0
 check 'tests/gpu: a build of its own, with CUDA' called_with 'cmake [--preset] [gpu]' '[-DZP_CUDA=ON]'
 check 'tests/gpu: the tests that need a GPU' called_with 'ctest [--test-dir]' '[-L] [gpu]'
 check 'tests/gpu: all others too' called_with 'ctest [--test-dir]' '[-LE] [slow|gpu|bench|nightly]'
-check 'tests/gpu: steps on device twins' called_with 'zeroproof [verify] [byte_gpt_tiny] [--twin] [device]' '[--stage] [0,1,2,3]'
+check 'tests/gpu: steps on device twins' called_with 'zeroproof [verify] [byte_gpt_tiny] [--twin] [device,device-fused,device-graph]' '[--stage] [0,1,2,3]'
 check 'tests/gpu: four tools look at the kernels' [ "$(grep -c '^compute-sanitizer \[--tool\]' "$state/calls")" = 4 ]
 check 'tests/gpu: a table of all steps' [ "$(grep -c ' passed$' "$site/build/gpu/report/summary.txt")" = 15 ]
 check 'tests/gpu: what to do next is last' last_word_is_next
