@@ -1,7 +1,5 @@
 // The forms `exact` and `one`: every element is a deposit of its own.
 
-#include <cmath>
-
 #include "cuda/device/elementwise.cuh"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/host_staging.hpp"
@@ -12,48 +10,31 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-enum class Term { square, magnitude };
-
-/// Gradients next to each other mostly have similar exponents. A thread therefore adds up what goes to the
-/// same limbs and passes it on only when the limbs change.
-template <Term term>
+template <NormTerm term>
 struct AddTerms {
   static constexpr int pack_numel = 4;
   const float* grad;  // [numel]
   Sum* sums;          // [norm_num_sums], of the launch
   Sum* block_sums = nullptr;
-  NormDeposit kept{0, {0, 0, 0}};
+  TermDeposits<term> terms{};
 
   ZP_DEVICE void start() { block_sums = start_block_sums(); }
 
-  ZP_DEVICE void add(float g) {
-    if (g == 0.0F) return;
-    const double x = static_cast<double>(g);
-    const NormDeposit deposit = norm_deposit(term == Term::square ? x * x : fabs(x));
-    if (deposit.first != kept.first) {
-      add_to_block_sums(kept, block_sums);
-      kept = deposit;
-      return;
-    }
-    ZP_UNROLL
-    for (int i = 0; i < 3; ++i) kept.digits[i] += deposit.digits[i];
-  }
-
-  ZP_DEVICE void one(std::int64_t i) { add(grad[i]); }
+  ZP_DEVICE void one(std::int64_t i) { terms.add(grad[i], block_sums); }
 
   ZP_DEVICE void pack(std::int64_t i) {
     const Pack<float> g = load_pack(grad + i);
     ZP_UNROLL
-    for (int k = 0; k < pack_numel; ++k) add(g.v[k]);
+    for (int k = 0; k < pack_numel; ++k) terms.add(g.v[k], block_sums);
   }
 
   ZP_DEVICE void finish() {
-    add_to_block_sums(kept, block_sums);
+    terms.flush(block_sums);
     finish_block_sums(block_sums, sums);
   }
 };
 
-template <Term term>
+template <NormTerm term>
 void accumulate(Span<const float> grad, NormLimbs& limbs) {
   if (grad.empty()) return;
   HostStaging stage;
@@ -72,11 +53,11 @@ void accumulate(Span<const float> grad, NormLimbs& limbs) {
 }  // namespace
 
 void grad_norm_exact_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
-  accumulate<Term::square>(grad, limbs);
+  accumulate<NormTerm::square>(grad, limbs);
 }
 
 void grad_abs_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
-  accumulate<Term::magnitude>(grad, limbs);
+  accumulate<NormTerm::magnitude>(grad, limbs);
 }
 
 }  // namespace zeroproof::cuda::device

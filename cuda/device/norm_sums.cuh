@@ -4,6 +4,7 @@
 // lanes add floats in the order of R12.
 
 #include <array>
+#include <cmath>
 
 #include "cuda/device/norm_chunk.cuh"
 #include "cuda/device/runtime/launch.hpp"
@@ -27,6 +28,33 @@ ZP_DEVICE inline void add_to_block_sums(const NormDeposit& deposit, Sum* block_s
     if (deposit.digits[i] != 0) atomicAdd(&block_sums[deposit.first + i], Sum{deposit.digits[i]});
   }
 }
+
+enum class NormTerm : std::uint8_t { square, magnitude };
+
+/// Deposits of single elements (R12: exact, one). Gradients next to each other mostly have similar exponents: a thread
+/// adds up what goes to the same limbs, and passes it on only when the limbs change.
+template <NormTerm term>
+struct TermDeposits {
+  NormDeposit kept{0, {0, 0, 0}};
+
+  ZP_DEVICE void add(float g, Sum* block_sums) {
+    if (g == 0.0F) return;
+    const double x = static_cast<double>(g);
+    const NormDeposit deposit = norm_deposit(term == NormTerm::square ? x * x : fabs(x));
+    if (deposit.first != kept.first) {
+      add_to_block_sums(kept, block_sums);
+      kept = deposit;
+      return;
+    }
+    ZP_UNROLL
+    for (int i = 0; i < 3; ++i) kept.digits[i] += deposit.digits[i];
+  }
+
+  ZP_DEVICE void flush(Sum* block_sums) {
+    add_to_block_sums(kept, block_sums);
+    kept = {0, {0, 0, 0}};
+  }
+};
 
 /// Every thread of the block calls this after its last deposit. sums: [norm_num_sums], of the launch.
 ZP_DEVICE inline void finish_block_sums(const Sum* block_sums, Sum* sums) {

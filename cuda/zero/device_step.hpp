@@ -13,7 +13,8 @@
 namespace zeroproof::cuda {
 
 /// The step over memory of a device: kernels over one table of pieces, every number of the step in device memory, those
-/// of other ranks through the wires. Phase by phase the host looks at what was found after unscale, and nowhere else.
+/// of other ranks through the wires. Phase by phase the host looks at the scalars after prepare, which ranks compare,
+/// and at what was found after unscale; enqueued, nowhere.
 class DeviceStep final : public LocalStep {
  public:
   /// fused: two passes over the gradient instead of one for each phase. What the shard and the wires refer to outlives

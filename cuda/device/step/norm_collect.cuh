@@ -117,42 +117,22 @@ struct CollectChunks : CollectedSums {
   }
 };
 
-enum class NormTerm : std::uint8_t { square, magnitude };
-
-/// exact and one: every element is a deposit of its own. Gradients next to each other mostly have similar exponents: a
-/// thread adds up what goes to the same limbs, and passes it on only when the limbs change.
+/// exact and one: every element is a deposit of its own.
 template <NormTerm term>
 struct CollectTerms : CollectedSums {
-  NormDeposit kept{0, {0, 0, 0}};
-
-  ZP_DEVICE void add(float g) {
-    if (g == 0.0F) return;
-    const double x = static_cast<double>(g);
-    const NormDeposit deposit = norm_deposit(term == NormTerm::square ? x * x : fabs(x));
-    if (deposit.first != kept.first) {
-      add_to_block_sums(kept, block_sums);
-      kept = deposit;
-      return;
-    }
-    ZP_UNROLL
-    for (int i = 0; i < 3; ++i) kept.digits[i] += deposit.digits[i];
-  }
+  TermDeposits<term> terms{};
 
   template <class Value>
   ZP_DEVICE void piece(const PackPhase& phase, const StepPiece& piece, const float* grad, Value value) {
-    for_each_element(phase, piece, grad, [this, value](float g) { add(value(g)); });
+    for_each_element(phase, piece, grad, [this, value](float g) { terms.add(value(g), block_sums); });
   }
 
-  ZP_DEVICE void flush() {
-    add_to_block_sums(kept, block_sums);
-    kept = {0, {0, 0, 0}};
-  }
   ZP_DEVICE void carry() {
-    flush();
+    terms.flush(block_sums);
     CollectedSums::carry();
   }
   ZP_DEVICE void finish(StepFound* found) {
-    flush();
+    terms.flush(block_sums);
     CollectedSums::finish(found);
   }
 };
