@@ -57,8 +57,9 @@ class GuardedBuffer {
   }
 
   /// The same in memory that is there already: footprint() bytes, 64-byte aligned. It outlives this object.
-  GuardedBuffer(std::byte* memory, std::int64_t numel, DType dtype, BufferFill fill)
-      : numel_(numel), dtype_(dtype), memory_(memory, Free::nothing()) {
+  GuardedBuffer(std::byte* memory, std::int64_t numel, DType dtype, BufferFill fill,
+                const ForeignMemory* foreign = nullptr)
+      : numel_(numel), dtype_(dtype), foreign_(foreign), memory_(memory, Free::nothing()) {
     fill_in(fill);
   }
 

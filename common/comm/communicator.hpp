@@ -86,6 +86,9 @@ class Communicator {
   virtual void exchange_places(const CollectiveCall& call, Span<const Span<const std::byte>> send,
                                const TakePlace& take);
 
+  /// How long ranks wait for each other here.
+  virtual std::chrono::milliseconds time_limit() const;
+
   /// Where a rank runs, for messages; "" if this communicator does not know.
   virtual std::string host_of(int rank) const;
 

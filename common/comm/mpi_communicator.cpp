@@ -51,6 +51,7 @@ class MpiCommunicator final : public ExchangeCommunicator {
   int rank() const override { return transport().rank(); }
   int world_size() const override { return transport().world_size(); }
   std::string name() const override { return "mpi:" + std::to_string(world_size()); }
+  std::chrono::milliseconds time_limit() const override { return settings_.timeout; }
   std::string host_of(int rank) const override {
     return mpi_process_state().hosts.at(static_cast<std::size_t>(transport().in_world(rank)));
   }

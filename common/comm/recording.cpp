@@ -36,6 +36,17 @@ TrafficEntry& TrafficEntry::operator+=(const TrafficEntry& other) {
   return *this;
 }
 
+TrafficEntry traffic_of(const CollectiveCall& call, int rank) {
+  TrafficEntry entry;
+  entry.calls = 1;
+  for (std::size_t peer = 0; peer < call.send_bytes.size(); ++peer) {
+    if (peer == static_cast<std::size_t>(rank)) continue;
+    count_sent(entry, call.send_bytes[peer]);
+    count_received(entry, call.recv_bytes[peer]);
+  }
+  return entry;
+}
+
 TrafficEntry Traffic::total() const {
   TrafficEntry sum;
   for (const TrafficEntry& entry : of_kind) sum += entry;

@@ -35,6 +35,9 @@ struct Traffic {
   friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
+/// Of a call that is described, by its rank.
+TrafficEntry traffic_of(const CollectiveCall& call, int rank);
+
 /// Passes every call on to another communicator and counts it once it has succeeded. With W ranks, this one being r:
 ///
 ///   all_to_all         sends |send[d]| to each d != r; receives |recv[s]| from each s != r
@@ -62,6 +65,7 @@ class RecordingCommunicator final : public Communicator {
   int rank() const override { return inner_->rank(); }
   int world_size() const override { return inner_->world_size(); }
   std::string name() const override { return inner_->name(); }
+  std::chrono::milliseconds time_limit() const override { return inner_->time_limit(); }
   std::string host_of(int rank) const override { return inner_->host_of(rank); }
   bool shares_addresses() const override { return inner_->shares_addresses(); }
   void exchange_places(const CollectiveCall& call, Span<const Span<const std::byte>> send,

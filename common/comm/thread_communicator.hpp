@@ -19,6 +19,7 @@ class ThreadCommunicator final : public ExchangeCommunicator {
   int rank() const override { return rank_; }
   int world_size() const override { return meeting_->world_size(); }
   std::string name() const override { return "threads:" + std::to_string(world_size()); }
+  std::chrono::milliseconds time_limit() const override { return meeting_->time_limit(); }
   std::string host_of(int rank) const override;
   bool shares_addresses() const override { return true; }
   void exchange_places(const CollectiveCall& call, SendBlocks send, const TakePlace& take) override;

@@ -29,6 +29,7 @@ class ThreadRendezvous {
   ThreadRendezvous& operator=(const ThreadRendezvous&) = delete;
 
   int world_size() const { return static_cast<int>(ranks_.size()); }
+  std::chrono::milliseconds time_limit() const { return timeout_; }
   bool is_group() const { return !names_.in_world.empty(); }
 
   /// take gets the blocks of rank 0, 1, ... in turn.
