@@ -24,7 +24,8 @@ struct StepStatus {
 ///
 /// If the device finds that a step must not go on (on_nonfinite = error, ranks with different scalars), that step and
 /// all later ones change nothing, and the next call here that looks throws: what was enqueued meanwhile is lost, and
-/// nothing else.
+/// nothing else. Where there are other ranks enqueue_step() throws most_enqueued steps later, on all ranks in the same
+/// step; wait() at once.
 class EnqueuedOptimizer : public DistributedOptimizer {
  public:
   /// One step, from leaves to parameters. Leaves of the host are waited for; otherwise the host waits for the device

@@ -1,6 +1,5 @@
 #pragma once
-// The elementwise twins the production optimizer calls, as one table: host and device have the same
-// signatures.
+// The elementwise twins the production optimizer calls on the host, as one table: any of them can be another one.
 
 #include <algorithm>
 
@@ -56,9 +55,5 @@ struct PhaseOps : UpdateTwins {
 };
 
 const PhaseOps& host_ops();
-
-/// Errors: unavailable if this program has no device code or no device answers.
-const PhaseOps& device_ops();
-void require_device();
 
 }  // namespace zeroproof::cuda

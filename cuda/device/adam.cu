@@ -1,6 +1,5 @@
 #include "cuda/device/adam_element.cuh"
 #include "cuda/device/elementwise.cuh"
-#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
 #include "cuda/host/update_twins.hpp"
 
@@ -61,40 +60,34 @@ struct Operands {
 };
 
 template <Decay decay, bool amsgrad>
-void run(std::uint32_t sign_mask, const StepScalars& scalars, const Operands& host) {
-  HostStaging stage;
-  Update<decay, amsgrad> update{scalars,
-                                sign_mask,
-                                stage.upload(host.grad),
-                                stage.upload(host.master),
-                                stage.upload(host.exp_avg),
-                                stage.upload(host.exp_avg_sq),
-                                nullptr};
+void run(std::uint32_t sign_mask, const StepScalars& scalars, const Operands& on) {
+  const Update<decay, amsgrad> update{scalars,
+                                      sign_mask,
+                                      on.grad.data(),
+                                      on.master.data(),
+                                      on.exp_avg.data(),
+                                      on.exp_avg_sq.data(),
+                                      on.max_exp_avg_sq.data()};
   if constexpr (amsgrad) {
-    update.max_exp_avg_sq = stage.upload(host.max_exp_avg_sq);
-    run_elementwise(update, numel(host.grad), update.grad, update.master, update.exp_avg, update.exp_avg_sq,
+    run_elementwise(update, numel(on.grad), update.grad, update.master, update.exp_avg, update.exp_avg_sq,
                     update.max_exp_avg_sq);
-    stage.download(host.max_exp_avg_sq);
   } else {
-    run_elementwise(update, numel(host.grad), update.grad, update.master, update.exp_avg, update.exp_avg_sq);
+    run_elementwise(update, numel(on.grad), update.grad, update.master, update.exp_avg, update.exp_avg_sq);
   }
-  stage.download(host.master);
-  stage.download(host.exp_avg);
-  stage.download(host.exp_avg_sq);
 }
 
 template <Decay decay>
-void check_and_run(const AdamOptions& options, const StepScalars& scalars, const Operands& host) {
-  require_same_numel("grad", host.grad, "master", host.master);
-  require_same_numel("grad", host.grad, "exp_avg", host.exp_avg);
-  require_same_numel("grad", host.grad, "exp_avg_sq", host.exp_avg_sq);
-  require_numel_if(options.amsgrad, "amsgrad", "grad", host.grad, "max_exp_avg_sq", host.max_exp_avg_sq);
-  if (host.grad.empty()) return;
+void check_and_run(const AdamOptions& options, const StepScalars& scalars, const Operands& on) {
+  require_same_numel("grad", on.grad, "master", on.master);
+  require_same_numel("grad", on.grad, "exp_avg", on.exp_avg);
+  require_same_numel("grad", on.grad, "exp_avg_sq", on.exp_avg_sq);
+  require_numel_if(options.amsgrad, "amsgrad", "grad", on.grad, "max_exp_avg_sq", on.max_exp_avg_sq);
+  if (on.grad.empty()) return;
   const std::uint32_t sign_mask = options.maximize ? sign_bit : 0U;
   if (options.amsgrad) {
-    run<decay, true>(sign_mask, scalars, host);
+    run<decay, true>(sign_mask, scalars, on);
   } else {
-    run<decay, false>(sign_mask, scalars, host);
+    run<decay, false>(sign_mask, scalars, on);
   }
 }
 

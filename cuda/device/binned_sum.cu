@@ -2,7 +2,6 @@
 
 #include "cuda/device/binned_element.cuh"
 #include "cuda/device/elementwise.cuh"
-#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
 
 namespace zeroproof::cuda::device {
@@ -11,7 +10,7 @@ namespace {
 
 constexpr int quarter = 4;  // elements of hi, lo and values in 16 bytes; of top there are four times as many
 
-/// Sums on the device.
+/// The fields of sums.
 struct DeviceBins {
   std::int32_t* hi;  // [numel], as all
   std::int32_t* lo;
@@ -119,15 +118,7 @@ void require_fields(const BinnedSum& sum) {
   require_same_numel("hi", sum.hi, "top", sum.top);
 }
 
-DeviceBins upload(HostStaging& stage, const BinnedSum& sum) {
-  return {stage.upload(sum.hi), stage.upload(sum.lo), stage.upload(sum.top)};
-}
-
-void download(const HostStaging& stage, const BinnedSum& sum) {
-  stage.download(sum.hi);
-  stage.download(sum.lo);
-  stage.download(sum.top);
-}
+DeviceBins bins_of(const BinnedSum& sum) { return {sum.hi.data(), sum.lo.data(), sum.top.data()}; }
 
 }  // namespace
 
@@ -135,11 +126,9 @@ void binned_deposit(const Exec&, Span<const float> leaf, const BinnedSum& sum) {
   require_fields(sum);
   require_same_numel("leaf", leaf, "hi", sum.hi);
   if (leaf.empty()) return;
-  HostStaging stage;
-  const Deposit operation{stage.upload(leaf), upload(stage, sum)};
+  const Deposit operation{leaf.data(), bins_of(sum)};
   run_elementwise(operation, numel(leaf), operation.leaf, operation.bins.hi, operation.bins.lo,
                   operation.bins.top);
-  download(stage, sum);
 }
 
 void binned_merge(const Exec&, const BinnedSum& from, const BinnedSum& into) {
@@ -147,22 +136,18 @@ void binned_merge(const Exec&, const BinnedSum& from, const BinnedSum& into) {
   require_fields(into);
   require_same_numel("from", from.hi, "into", into.hi);
   if (into.hi.empty()) return;
-  HostStaging stage;
-  const Merge operation{upload(stage, from), upload(stage, into)};
+  const Merge operation{bins_of(from), bins_of(into)};
   run_elementwise(operation, numel(into.hi), operation.from.hi, operation.from.lo, operation.from.top,
                   operation.into.hi, operation.into.lo, operation.into.top);
-  download(stage, into);
 }
 
 void binned_finish(const Exec&, const BinnedSum& sum, Span<float> result) {
   require_fields(sum);
   require_same_numel("hi", sum.hi, "result", result);
   if (result.empty()) return;
-  HostStaging stage;
-  const Finish operation{upload(stage, sum), stage.output(result)};
+  const Finish operation{bins_of(sum), result.data()};
   run_elementwise(operation, numel(result), operation.bins.hi, operation.bins.lo, operation.bins.top,
                   operation.result);
-  stage.download(result);
 }
 
 }  // namespace zeroproof::cuda::device

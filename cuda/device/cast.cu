@@ -2,7 +2,6 @@
 
 #include "cuda/device/cast_element.cuh"
 #include "cuda/device/elementwise.cuh"
-#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
 
 namespace zeroproof::cuda::device {
@@ -83,10 +82,8 @@ template <class Operation, class Source, class Target>
 void convert(Span<const Source> source, Span<Target> target) {
   require_same_numel("source", source, "target", target);
   if (source.empty()) return;
-  HostStaging stage;
-  const Operation operation{stage.upload(source), stage.output(target)};
+  const Operation operation{source.data(), target.data()};
   run_elementwise(operation, numel(source), operation.source, operation.target);
-  stage.download(target);
 }
 
 }  // namespace

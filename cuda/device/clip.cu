@@ -3,7 +3,6 @@
 #include <string>
 
 #include "cuda/device/elementwise.cuh"
-#include "cuda/device/host_staging.hpp"
 #include "cuda/device/norm_finish.cuh"
 #include "cuda/device/numels.hpp"
 #include "cuda/device/single.cuh"
@@ -70,10 +69,8 @@ float clip_coef(double grad_norm, std::optional<double> max_norm) {
 void clip(const Exec&, float clip_coef, Span<const float> unscaled_grad, Span<float> grad) {
   require_same_numel("unscaled_grad", unscaled_grad, "grad", grad);
   if (grad.empty()) return;
-  HostStaging stage;
-  const Clip operation{stage.upload(unscaled_grad), stage.output(grad), clip_coef};
+  const Clip operation{unscaled_grad.data(), grad.data(), clip_coef};
   run_elementwise(operation, numel(grad), operation.unscaled_grad, operation.grad);
-  stage.download(grad);
 }
 
 void clip_value(const Exec&, float clip_value, Span<float> grad) {
@@ -82,10 +79,8 @@ void clip_value(const Exec&, float clip_value, Span<float> grad) {
            "the interval [-clip_value, clip_value] would be empty, one point or unbounded",
            "pass a finite number above 0");
   if (grad.empty()) return;
-  HostStaging stage;
-  const ClipValue operation{stage.upload(grad), clip_value};
+  const ClipValue operation{grad.data(), clip_value};
   run_elementwise(operation, numel(grad), operation.grad);
-  stage.download(grad);
 }
 
 }  // namespace zeroproof::cuda::device

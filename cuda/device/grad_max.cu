@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "cuda/device/device_value.hpp"
 #include "cuda/device/elementwise.cuh"
 #include "cuda/device/grad_norm.hpp"
-#include "cuda/device/host_staging.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -48,11 +48,10 @@ struct RaiseMax {
 
 void grad_max_accumulate(const Exec&, Span<const float> grad, std::uint32_t& amax) {
   if (grad.empty()) return;
-  const Span<unsigned> word(&amax, 1);
-  HostStaging stage;
-  const RaiseMax operation{stage.upload(grad), stage.upload(word)};
+  const DeviceValue<unsigned> word(amax);
+  const RaiseMax operation{grad.data(), word.get()};
   run_elementwise(operation, numel(grad), operation.grad);
-  stage.download(word);
+  amax = word.fetch();
 }
 
 }  // namespace zeroproof::cuda::device

@@ -1,6 +1,6 @@
 #include "cuda/device/grad_norm.hpp"
 
-#include "cuda/device/host_staging.hpp"
+#include "cuda/device/device_value.hpp"
 #include "cuda/device/norm_sums.cuh"
 #include "cuda/device/runtime/runtime.hpp"
 
@@ -31,16 +31,12 @@ ZP_KERNEL norm_kernel(const float* grad, std::int64_t numel, Sum* sums) {
 
 void grad_norm_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
   if (grad.empty()) return;
-  NormSums sums{};  // one launch: 2^32 chunks are 2^42 elements, more than fits into memory
-  const Span<Sum> host_sums(sums);
-  HostStaging stage;
-  const float* device_grad = stage.upload(grad);
-  Sum* device_sums = stage.upload(host_sums);
+  const DeviceValue<NormSums> sums(
+      {});  // one launch: 2^32 chunks are 2^42 elements, more than fits into memory
   const std::int64_t num_chunks = (numel(grad) + norm_chunk_numel - 1) / norm_chunk_numel;
-  launch(norm_kernel, grid_blocks(num_chunks * norm_num_lanes), block_threads, device_grad, numel(grad),
-         device_sums);
-  stage.download(host_sums);
-  add_norm_sums(sums, limbs);
+  launch(norm_kernel, grid_blocks(num_chunks * norm_num_lanes), block_threads, grad.data(), numel(grad),
+         sums.get()->data());
+  add_norm_sums(sums.fetch(), limbs);
 }
 
 }  // namespace zeroproof::cuda::device

@@ -1,8 +1,8 @@
 // The forms `exact` and `one`: every element is a deposit of its own.
 
+#include "cuda/device/device_value.hpp"
 #include "cuda/device/elementwise.cuh"
 #include "cuda/device/grad_norm.hpp"
-#include "cuda/device/host_staging.hpp"
 #include "cuda/device/norm_pieces.hpp"
 #include "cuda/device/norm_sums.cuh"
 
@@ -36,17 +36,11 @@ struct AddTerms {
 
 template <NormTerm term>
 void accumulate(Span<const float> grad, NormLimbs& limbs) {
-  if (grad.empty()) return;
-  HostStaging stage;
-  const float* device_grad = stage.upload(grad);
   for_each_norm_piece(numel(grad), norm_piece_numel, [&](std::int64_t first, std::int64_t piece_numel) {
-    NormSums sums{};
-    const Span<Sum> host_sums(sums);
-    HostStaging sums_stage;
-    const AddTerms<term> operation{device_grad + first, sums_stage.upload(host_sums)};
+    const DeviceValue<NormSums> sums({});
+    const AddTerms<term> operation{grad.data() + first, sums.get()->data()};
     run_elementwise(operation, piece_numel, operation.grad);
-    sums_stage.download(host_sums);
-    add_norm_sums(sums, limbs);
+    add_norm_sums(sums.fetch(), limbs);
   });
 }
 

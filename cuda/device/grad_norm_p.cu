@@ -2,14 +2,14 @@
 // step uses it, so it has a file of its own, which the test of the generated code treats as an exception.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include "common/base/error.hpp"
+#include "cuda/device/device_value.hpp"
 #include "cuda/device/grad_norm.hpp"
-#include "cuda/device/host_staging.hpp"
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 
@@ -38,10 +38,13 @@ ZP_KERNEL power_sum_kernel(const float* grad, std::int64_t numel, double amax, d
   if (threadIdx.x == 0) partials[blockIdx.x] = sums[0];
 }
 
+/// +0 of blocks that are not there.
+using Partials = std::array<double, 512>;
+
 /// Blocks by size alone: the result then does not depend on the device either.
 int num_blocks(std::int64_t numel) {
-  constexpr std::int64_t elements_per_block = 16 * block_threads;
-  return static_cast<int>(std::clamp<std::int64_t>(numel / elements_per_block, 1, 512));
+  constexpr std::int64_t elements_per_block = 16 * block_threads, most = std::tuple_size_v<Partials>;
+  return static_cast<int>(std::clamp<std::int64_t>(numel / elements_per_block, 1, most));
 }
 
 }  // namespace
@@ -55,16 +58,11 @@ double grad_norm_p(const Exec& exec, Span<const float> grad, double p) {
   const double amax = static_cast<double>(std::bit_cast<float>(amax_bits));
   if (amax_bits == 0 || amax_bits >= 0x7F800000U) return amax;  // +0, +infinity or NaN
 
-  std::vector<double> partials(static_cast<std::size_t>(num_blocks(numel(grad))));
-  const Span<double> host_partials(partials);
-  HostStaging stage;
-  const float* device_grad = stage.upload(grad);
-  double* device_partials = stage.output(host_partials);
-  launch(power_sum_kernel, static_cast<int>(partials.size()), block_threads, device_grad, numel(grad), amax,
-         p, device_partials);
-  stage.download(host_partials);
+  const int blocks = num_blocks(numel(grad));
+  const DeviceValue<Partials> partials({});
+  launch(power_sum_kernel, blocks, block_threads, grad.data(), numel(grad), amax, p, partials.get()->data());
   double sum = 0;
-  for (const double partial : partials) sum = sum + partial;
+  for (const double partial : partials.fetch()) sum = sum + partial;
   return amax * std::pow(sum, 1.0 / p);
 }
 

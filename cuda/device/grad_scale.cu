@@ -1,7 +1,7 @@
 #include "cuda/device/grad_scale.hpp"
 
+#include "cuda/device/device_value.hpp"
 #include "cuda/device/elementwise.cuh"
-#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
 
 namespace zeroproof::cuda::device {
@@ -41,14 +41,10 @@ struct Unscale {
 bool unscale(const Exec&, float inv_scale, Span<const float> grad_sum, Span<float> unscaled_grad) {
   require_same_numel("grad_sum", grad_sum, "unscaled_grad", unscaled_grad);
   if (grad_sum.empty()) return false;
-  unsigned found_inf = 0;
-  const Span<unsigned> flag(&found_inf, 1);
-  HostStaging stage;
-  const Unscale operation{stage.upload(grad_sum), stage.output(unscaled_grad), stage.upload(flag), inv_scale};
+  const DeviceValue<unsigned> found_inf(0);
+  const Unscale operation{grad_sum.data(), unscaled_grad.data(), found_inf.get(), inv_scale};
   run_elementwise(operation, numel(grad_sum), operation.grad_sum, operation.unscaled_grad);
-  stage.download(unscaled_grad);
-  stage.download(flag);
-  return found_inf != 0;
+  return found_inf.fetch() != 0;
 }
 
 }  // namespace zeroproof::cuda::device

@@ -1,7 +1,6 @@
 #include "cuda/device/grad_sum.hpp"
 
 #include "cuda/device/elementwise.cuh"
-#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
 
 namespace zeroproof::cuda::device {
@@ -32,10 +31,8 @@ void add_nodes(const Exec&, Span<const float> left, Span<const float> right, Spa
   require_same_numel("left", left, "right", right);
   require_same_numel("left", left, "sum", sum);
   if (sum.empty()) return;
-  HostStaging stage;
-  const AddNodes operation{stage.upload(left), stage.upload(right), stage.output(sum)};
+  const AddNodes operation{left.data(), right.data(), sum.data()};
   run_elementwise(operation, numel(sum), operation.left, operation.right, operation.sum);
-  stage.download(sum);
 }
 
 }  // namespace zeroproof::cuda::device

@@ -1,5 +1,4 @@
 #include "cuda/device/elementwise.cuh"
-#include "cuda/device/host_staging.hpp"
 #include "cuda/device/lion_element.cuh"
 #include "cuda/device/numels.hpp"
 #include "cuda/host/update_twins.hpp"
@@ -48,12 +47,8 @@ void lion_update(const Exec&, const LionOptions& options, const StepScalars& sca
   require_same_numel("grad", grad, "master", master);
   require_same_numel("grad", grad, "exp_avg", exp_avg);
   if (grad.empty()) return;
-  HostStaging stage;
-  const Update update{scalars, options.maximize ? sign_bit : 0U, stage.upload(grad), stage.upload(master),
-                      stage.upload(exp_avg)};
+  const Update update{scalars, options.maximize ? sign_bit : 0U, grad.data(), master.data(), exp_avg.data()};
   run_elementwise(update, numel(grad), update.grad, update.master, update.exp_avg);
-  stage.download(master);
-  stage.download(exp_avg);
 }
 
 }  // namespace zeroproof::cuda::device

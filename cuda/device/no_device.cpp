@@ -1,11 +1,14 @@
 // What a program built without CUDA knows about devices: that it cannot use any.
 
 #include "common/base/error.hpp"
+#include "cuda/device/batched_copy.hpp"
 #include "cuda/device/binned_sum.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
+#include "cuda/device/count_differing.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
+#include "cuda/device/grad_stats.hpp"
 #include "cuda/device/grad_sum.hpp"
 #include "cuda/device/loss_scaler.hpp"
 #include "cuda/device/runtime/device.hpp"
@@ -24,9 +27,11 @@ namespace {
 }  // namespace
 
 const DeviceInfo& device_info() {
-  static const DeviceInfo info{false, false, "not asked: this program has no device code"};
+  static const DeviceInfo info{false, false, false, "not asked: this program has no device code"};
   return info;
 }
+
+std::vector<ListedDevice> listed_devices() { return {}; }
 
 using In = Span<const float>;
 using InOut = Span<float>;
@@ -68,5 +73,12 @@ void adam_update(const Exec&, const AdamOptions&, const StepScalars&, In, InOut,
 void sgd_update(const Exec&, const SgdOptions&, const StepScalars&, In, InOut, InOut) { no_device(); }
 void sgd_ema_update(const Exec&, const SgdEmaOptions&, const StepScalars&, In, InOut, InOut) { no_device(); }
 void lion_update(const Exec&, const LionOptions&, const StepScalars&, In, InOut, InOut) { no_device(); }
+void grad_stats(const Exec&, In, Span<const GradSegment>, Span<GradStats>) { no_device(); }
+DeviceSegments::DeviceSegments(Span<const GradSegment>) { no_device(); }
+void enqueue_grad_stats(const float*, const DeviceSegments&, GradStats*) { no_device(); }
+std::int64_t count_differing(const std::uint16_t*, const std::uint16_t*, std::int64_t) { no_device(); }
+std::int64_t count_differing(const std::uint32_t*, const std::uint32_t*, std::int64_t) { no_device(); }
+std::int64_t batched_copy_scratch_bytes(std::int64_t) { no_device(); }
+void enqueue_batched_copy(const Move*, std::int64_t, void*) { no_device(); }
 
 }  // namespace zeroproof::cuda::device

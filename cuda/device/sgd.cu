@@ -1,5 +1,4 @@
 #include "cuda/device/elementwise.cuh"
-#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
 #include "cuda/device/sgd_element.cuh"
 #include "cuda/host/update_twins.hpp"
@@ -46,25 +45,21 @@ struct Update {
   }
 };
 
-/// host_buffer: [numel], or empty in the plain form.
+/// buffer: [numel], or empty in the plain form.
 template <SgdForm form>
 void run(bool maximize, const StepScalars& scalars, Span<const float> grad, Span<float> master,
-         Span<float> host_buffer) {
-  HostStaging stage;
-  Update<form> update{scalars,
-                      maximize ? sign_bit : 0U,
-                      form == SgdForm::ema || scalars.is_first == 0U,
-                      stage.upload(grad),
-                      stage.upload(master),
-                      nullptr};
+         Span<float> buffer) {
+  const Update<form> update{scalars,
+                            maximize ? sign_bit : 0U,
+                            form == SgdForm::ema || scalars.is_first == 0U,
+                            grad.data(),
+                            master.data(),
+                            buffer.data()};
   if constexpr (Update<form>::has_buffer) {
-    update.buffer = update.reads_buffer ? stage.upload(host_buffer) : stage.output(host_buffer);
     run_elementwise(update, numel(grad), update.grad, update.master, update.buffer);
-    stage.download(host_buffer);
   } else {
     run_elementwise(update, numel(grad), update.grad, update.master);
   }
-  stage.download(master);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 // A handful of numbers, computed by one thread of the device.
 
-#include "cuda/device/host_staging.hpp"
+#include "cuda/device/device_value.hpp"
 #include "cuda/device/runtime/launch.hpp"
 
 namespace zeroproof::cuda::device {
@@ -14,13 +14,9 @@ ZP_KERNEL single_kernel(Operation operation, Result* result) {
 /// What operation() returns on the device. Result: plain numbers without defaults.
 template <class Result, class Operation>
 Result on_device(const Operation& operation) {
-  Result result{};
-  const Span<Result> host(&result, 1);
-  HostStaging stage;
-  Result* device = stage.output(host);
-  launch(single_kernel<Result, Operation>, 1, 32, operation, device);
-  stage.download(host);
-  return result;
+  const DeviceValue<Result> result({});
+  launch(single_kernel<Result, Operation>, 1, 32, operation, result.get());
+  return result.fetch();
 }
 
 }  // namespace zeroproof::cuda::device

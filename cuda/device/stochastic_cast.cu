@@ -1,7 +1,6 @@
 #include "cuda/device/cast.hpp"
 #include "cuda/device/cast_element.cuh"
 #include "cuda/device/elementwise.cuh"
-#include "cuda/device/host_staging.hpp"
 #include "cuda/device/numels.hpp"
 #include "cuda/device/philox.cuh"
 
@@ -61,11 +60,9 @@ void stochastic_cast_to_bf16(const Exec&, const RoundingDraw& draw, Span<const f
                              Span<bf16> target) {
   require_same_numel("source", source, "target", target);
   if (source.empty()) return;
-  HostStaging stage;
   const StochasticNarrow operation{draw.seed, draw.first_index, static_cast<std::uint32_t>(draw.step),
-                                   stage.upload(source), stage.output(target)};
+                                   source.data(), target.data()};
   run_elementwise(operation, numel(source), operation.source, operation.target);
-  stage.download(target);
 }
 
 }  // namespace zeroproof::cuda::device

@@ -54,6 +54,7 @@ class GradMemory {
   const MemorySpace& space() const { return ledger_.space(); }
   bool guarded() const { return guarded_; }
 
+  // None of them is in WireMemory: they grow with the messages of their own rank, and a window is made by all.
   GrowingBuffer out;       ///< packed parts on their way to their owners
   GrowingBuffer in;        ///< what arrives here
   GrowingBuffer gathered;  ///< what instances, or TP ranks, tell each other

@@ -1,5 +1,5 @@
 #pragma once
-// The twins of the update rules, on the host and on the device, and which of them a run calls.
+// The twins of the update rules, on the host and on the device, and which of the host's a run calls.
 
 #include "common/contracts/adam.hpp"
 #include "common/contracts/lion.hpp"
@@ -24,7 +24,7 @@ SgdEmaUpdateFn sgd_ema_update;
 LionUpdateFn lion_update;
 }  // namespace device
 
-/// The twins of one side.
+/// One for each rule.
 struct UpdateTwins {
   AdamwUpdateFn* adamw_update;
   AdamUpdateFn* adam_update;
@@ -39,14 +39,6 @@ inline constexpr UpdateTwins host_updates = {
     .sgd_update = host::sgd_update,
     .sgd_ema_update = host::sgd_ema_update,
     .lion_update = host::lion_update,
-};
-
-inline constexpr UpdateTwins device_updates = {
-    .adamw_update = device::adamw_update,
-    .adam_update = device::adam_update,
-    .sgd_update = device::sgd_update,
-    .sgd_ema_update = device::sgd_ema_update,
-    .lion_update = device::lion_update,
 };
 
 inline void update_by_rule(const UpdateTwins& twins, const Exec& exec, const OptimizerHyper& hyper,

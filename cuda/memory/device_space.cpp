@@ -1,9 +1,11 @@
 #include <memory>
 #include <vector>
 
+#include "common/contracts/grad_norm.hpp"
 #include "cuda/device/runtime/runtime.hpp"
-#include "cuda/device/step/fold_nodes.hpp"
+#include "cuda/device/step/fold_look.hpp"
 #include "cuda/memory/memory_space.hpp"
+#include "cuda/memory/move_tables.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -17,6 +19,10 @@ class PieceTable {
   explicit PieceTable(Span<const Piece> pieces)
       : data_(device::device_allocate(static_cast<std::int64_t>(pieces.size_bytes()))),
         count_(numel(pieces)) {
+    for (const Piece& piece : pieces) {
+      elements_ += piece.numel;
+      if (piece.tensor_begin % norm_chunk_numel != 0) at_chunks_ = false;
+    }
     device::copy_to_device(data_, pieces.data(), static_cast<std::int64_t>(pieces.size_bytes()));
   }
   ~PieceTable() { device::device_release(data_); }
@@ -24,17 +30,24 @@ class PieceTable {
   PieceTable& operator=(const PieceTable&) = delete;
 
   DevicePieces pieces() const { return {static_cast<const Piece*>(data_), count_}; }
+  std::int64_t elements() const { return elements_; }
+  bool at_chunks() const { return at_chunks_; }  ///< all start at chunk boundaries of their tensors
 
  private:
   void* data_;
   std::int64_t count_;
+  std::int64_t elements_ = 0;
+  bool at_chunks_ = true;
 };
+
+const PieceTable& table_of(const host::PieceLoop& loop) {
+  return loop.kept<PieceTable>(
+      [](Span<const Piece> pieces) { return std::make_shared<const PieceTable>(pieces); });
+}
 
 DevicePieces pieces_of(const host::PieceLoop& loop) {
   if (loop.blocks().empty()) return {};
-  return loop
-      .kept<PieceTable>([](Span<const Piece> pieces) { return std::make_shared<const PieceTable>(pieces); })
-      .pieces();
+  return table_of(loop).pieces();
 }
 
 PlacedValues placed(const NodeValues& values) {
@@ -63,11 +76,28 @@ void to_host(void* host, const void* from, std::int64_t num_bytes) {
   if (num_bytes > 0) device::copy_to_host(host, from, num_bytes);
 }
 
+std::vector<PlacedValues> placed(Span<const NodeValues> values) {
+  std::vector<PlacedValues> all;
+  for (const NodeValues& one : values) all.push_back(placed(one));
+  return all;
+}
+
 void fold(const host::PieceLoop& loop, const host::FoldPlan& plan, Span<const NodeValues> operands,
           const NodeValues& sum) {
-  std::vector<PlacedValues> placed_operands;
-  for (const NodeValues& operand : operands) placed_operands.push_back(placed(operand));
-  device::enqueue_fold(pieces_of(loop), plan, placed_operands, placed(sum));
+  device::enqueue_fold(pieces_of(loop), plan, placed(operands), placed(sum));
+}
+
+std::int64_t fold_look(const host::PieceLoop& loop, const host::FoldPlan& plan,
+                       Span<const NodeValues> operands, const NodeValues& sum, const device::GradLook& look) {
+  if (loop.blocks().empty()) return 0;
+  const PieceTable& table = table_of(loop);
+  // Buckets of a rank by itself may be cut inside of a chunk, whoever owns both of its parts.
+  if (look.form == NormForm::chunk1024 && !table.at_chunks()) {
+    fold(loop, plan, operands, sum);
+    return 0;
+  }
+  device::enqueue_fold_look(table.pieces(), plan, placed(operands), placed(sum), look);
+  return table.elements();
 }
 
 constexpr ForeignMemory device_memory = {allocate, release, fill, to_host};
@@ -82,12 +112,13 @@ const MemorySpace& device_space() {
     device.fill = fill;
     device.copy = copy;
     device.copy_many = [](Span<const Move> moves) {
-      for (const Move& move : moves) copy(move.to, move.from, move.num_bytes);
+      device::current_stream().kept<MoveTables>().enqueue(moves);
     };
     device.from_host = from_host;
     device.to_host = to_host;
     device.wait = [] { device::wait_for_stream(); };
     device.fold = fold;
+    device.fold_look = fold_look;
     device.deposit = [](const host::PieceLoop& loop, const NodeValues& leaf, const PlacedBins& bins) {
       device::enqueue_binned_deposit(pieces_of(loop), placed(leaf), placed(bins));
     };

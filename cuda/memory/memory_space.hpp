@@ -8,18 +8,18 @@
 #include "common/base/guarded_buffer.hpp"
 #include "common/base/space.hpp"
 #include "common/base/span.hpp"
+#include "cuda/device/batched_copy.hpp"
 #include "cuda/host/fold_plan.hpp"
 #include "cuda/host/piece_loop.hpp"
 #include "cuda/memory/node_values.hpp"
 
 namespace zeroproof::cuda {
 
-/// One copy; the two do not overlap.
-struct Move {
-  void* to = nullptr;
-  const void* from = nullptr;
-  std::int64_t num_bytes = 0;
-};
+namespace device {
+struct GradLook;
+}
+
+using device::Move;
 
 /// The fields of binned sums, placed alike (contracts/binned_sum.hpp).
 struct PlacedBins {
@@ -33,6 +33,9 @@ struct MemorySpace {
   using WaitFn = void();
   using FoldFn = void(const host::PieceLoop& loop, const host::FoldPlan& plan,
                       Span<const NodeValues> operands, const NodeValues& sum);
+  using FoldLookFn = std::int64_t(const host::PieceLoop& loop, const host::FoldPlan& plan,
+                                  Span<const NodeValues> operands, const NodeValues& sum,
+                                  const device::GradLook& look);
   using DepositFn = void(const host::PieceLoop& loop, const NodeValues& leaf, const PlacedBins& bins);
   using MergeFn = void(const host::PieceLoop& loop, const PlacedBins& from, const PlacedBins& into);
   using FinishFn = void(const host::PieceLoop& loop, const PlacedBins& bins, const NodeValues& result);
@@ -42,6 +45,7 @@ struct MemorySpace {
 
   FillFn* fill = nullptr;
   CopyFn* copy = nullptr;
+  /// In no order: nothing that one of them writes may another one read or write.
   CopyManyFn* copy_many = nullptr;
   /// From and to host memory of any kind, which is the caller's again when they return.
   CopyFn* from_host = nullptr;
@@ -52,9 +56,10 @@ struct MemorySpace {
   // Over all pieces of a loop at once. Null on the host, where whoever adds does so block by block and looks at what is
   // in the caches (reduce/reduce_tools, reduce/binned_sum).
   FoldFn* fold = nullptr;  ///< sum = the operands, widened and added as the plan says; sum may be one of them
-  DepositFn* deposit = nullptr;  ///< adds a leaf to bins
-  MergeFn* merge = nullptr;      ///< adds bins of other leaves
-  FinishFn* finish = nullptr;    ///< bins as fp32
+  FoldLookFn* fold_look = nullptr;  ///< the same, looked at on the way; returns how many elements were
+  DepositFn* deposit = nullptr;     ///< adds a leaf to bins
+  MergeFn* merge = nullptr;         ///< adds bins of other leaves
+  FinishFn* finish = nullptr;       ///< bins as fp32
 };
 
 const MemorySpace& host_space();

@@ -18,6 +18,10 @@ class SpaceArray {
   /// Every byte is 0xFF at birth.
   SpaceArray(const MemorySpace& space, std::int64_t count)
       : space_(space), count_(count), memory_(bytes(count), DType::e4m3, BufferFill::poison, space.memory) {}
+  /// Holds these.
+  SpaceArray(const MemorySpace& space, Span<const T> values) : SpaceArray(space, numel(values)) {
+    write(values);
+  }
 
   /// Null if there are none.
   T* data() const { return count_ == 0 ? nullptr : static_cast<T*>(memory_.data()); }

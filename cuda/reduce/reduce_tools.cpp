@@ -91,7 +91,11 @@ void ReduceTools::fold(const Exec& exec, const host::FoldPlan& plan, Span<const 
 void ReduceTools::run(const host::PieceLoop& loop, Span<const FoldJob> jobs, const SeeSum& see) const {
   if (jobs.empty()) return;
   if (space().fold != nullptr) {
-    for (const FoldJob& job : jobs) space().fold(loop, *job.plan, job.operands, job.sum);
+    for (const FoldJob& job : jobs) {
+      const bool seen = see.enqueue != nullptr && &job == &jobs.back();
+      seen ? see.enqueue(loop, *job.plan, job.operands, job.sum)
+           : space().fold(loop, *job.plan, job.operands, job.sum);
+    }
     return;
   }
   const SeeSum nobody;

@@ -26,8 +26,10 @@ struct FoldJob {
 struct SeeSum {
   std::function<void(const Exec&, Span<const float> sum)> look = {};  ///< a stretch while it is in the cache
   std::function<FusedFoldFn> fold = {};  ///< fused_fold and the look in one pass; may be empty
+  /// On a device: the fold of all pieces of a loop and the look, in one pass that is enqueued; may be empty.
+  std::function<MemorySpace::FoldFn> enqueue = {};
 
-  explicit operator bool() const { return look != nullptr; }
+  explicit operator bool() const { return look != nullptr; }  ///< on the host
 };
 
 struct ReduceTools {
@@ -46,8 +48,7 @@ struct ReduceTools {
   void fold(const Exec& exec, const host::FoldPlan& plan, Span<const NodeValues> operands, const Piece& block,
             Span<float> sum) const;
 
-  /// In every block all jobs, one after another: a job may write what an earlier one reads. see: of the last job's sum,
-  /// on the host.
+  /// In every block all jobs, one after another: a job may write what an earlier one reads. see: of the last job's sum.
   void run(const host::PieceLoop& loop, Span<const FoldJob> jobs, const SeeSum& see = {}) const;
 
   /// On the host: target = the bits of a leaf, or its values if target is fp32. Both flat; nothing is done if the leaf

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "cuda/sim/current.hpp"
 
 namespace zeroproof::cuda::sim {
 
@@ -22,7 +23,7 @@ int Capture::branch_of(const WorkQueue* queue) const {
 }
 
 void Capture::push(int branch, QueuedWork work) {
-  Step step{std::move(work.run), -1, 0};
+  Step step{std::move(work.run), -1, 0, nullptr};
   if (work.until.queue) {
     ZP_CHECK(work.until.capture.get() == this, ErrorCode::internal,
              "a stream of a graph waits for an event that is not in it",
@@ -32,6 +33,10 @@ void Capture::push(int branch, QueuedWork work) {
     step.position = work.until.position;
   }
   steps_[index(branch)].push_back(std::move(step));
+}
+
+void Capture::push_at_launch(int branch, Give give) {
+  steps_[index(branch)].push_back({nullptr, -1, 0, std::move(give)});
 }
 
 void Capture::join(const std::shared_ptr<WorkQueue>& queue) {
@@ -66,18 +71,27 @@ bool Capture::joined() const {
   return true;
 }
 
-void Capture::run(bool first_branch_first) const {
-  std::vector<std::shared_ptr<WorkQueue>> queues;
-  for (std::size_t b = 0; b < steps_.size(); ++b) queues.push_back(std::make_shared<WorkQueue>());
+void Capture::launch(const std::shared_ptr<WorkQueue>& first) const {
+  std::vector<std::shared_ptr<WorkQueue>> queues = {first};
+  while (queues.size() < steps_.size()) queues.push_back(branch_queue());
+  std::vector<std::int64_t> begins(queues.size(), 0);
+  {
+    const std::lock_guard lock(device_mutex());
+    begins[0] = first->given();
+  }
   for (std::size_t b = 0; b < steps_.size(); ++b) {
     for (const Step& step : steps_[b]) {
-      Mark until;
-      if (step.branch >= 0) until = {queues[index(step.branch)], step.position, nullptr};
+      if (step.give) {
+        step.give(queues[b]);
+        continue;
+      }
+      Mark until;  // a place in the same branch is in order anyway, and a queue must not own itself
+      if (step.branch >= 0 && index(step.branch) != b)
+        until = {queues[index(step.branch)], begins[index(step.branch)] + step.position, nullptr};
+      const std::lock_guard lock(device_mutex());
       queues[b]->push({step.run, std::move(until)});
     }
   }
-  if (!first_branch_first) std::ranges::reverse(queues);
-  for (const std::shared_ptr<WorkQueue>& queue : queues) queue->run_until(queue->given());
 }
 
 }  // namespace zeroproof::cuda::sim

@@ -12,10 +12,7 @@ namespace zeroproof::cuda::sim {
 /// Of the current stream of this thread.
 const std::shared_ptr<WorkQueue>& current_queue();
 
-/// Whether it takes part in a capture.
-bool capturing();
-
-/// asked_first is set.
-bool asked_stream_first();
+/// A queue that the device sees beside those of streams.
+std::shared_ptr<WorkQueue> branch_queue();
 
 }  // namespace zeroproof::cuda::sim

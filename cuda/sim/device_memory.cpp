@@ -77,6 +77,12 @@ std::size_t DeviceMemory::find_free(std::size_t size) {
   return offset;
 }
 
+std::int64_t DeviceMemory::bytes_in_use() const {
+  std::size_t bytes = 0;
+  for (const auto& [data, block] : blocks_) bytes += block.num_bytes;
+  return static_cast<std::int64_t>(bytes);
+}
+
 unsigned char* DeviceMemory::reserve(std::int64_t num_bytes) {
   const auto bytes = static_cast<std::size_t>(num_bytes);
   ZP_CHECK(bytes <= capacity, ErrorCode::unavailable,

@@ -20,6 +20,9 @@ class DeviceMemory {
   /// The device works.
   void release(unsigned char* data);
 
+  /// Of what has been reserved and not yet released, as asked for.
+  std::int64_t bytes_in_use() const;
+
   /// Errors: internal if a guard was written over. The device works.
   void check_guards() const;
 

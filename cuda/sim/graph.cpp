@@ -1,6 +1,7 @@
 #include "cuda/device/runtime/graph.hpp"
 
 #include <utility>
+#include <vector>
 
 #include "common/base/error.hpp"
 #include "cuda/device/runtime/calls.hpp"
@@ -10,6 +11,7 @@
 namespace zeroproof::cuda::device {
 
 struct Graph::Recorded {
+  std::vector<std::shared_ptr<const void>> kept;
   std::shared_ptr<sim::Capture> capture;
 };
 
@@ -17,7 +19,7 @@ namespace {
 
 std::shared_ptr<sim::Capture> begin_capture() {
   const std::lock_guard lock(sim::device_mutex());
-  if (sim::capturing()) refuse_in_capture("another capture");
+  if (capturing()) refuse_in_capture("another capture");
   return sim::Capture::begin(sim::current_queue());
 }
 
@@ -31,6 +33,7 @@ void end_capture(sim::Capture& capture) {
 Graph::Graph(const std::function<void()>& body) : recorded_(std::make_unique<Recorded>()) {
   recorded_->capture = begin_capture();
   sim::Capture& capture = *recorded_->capture;
+  const CapturesInto captures(recorded_->kept);
   try {
     body();
   } catch (...) {
@@ -48,10 +51,9 @@ Graph::Graph(Graph&& other) noexcept = default;
 Graph& Graph::operator=(Graph&& other) noexcept = default;
 
 void Graph::launch() const {
-  const std::lock_guard lock(sim::device_mutex());
-  if (sim::capturing()) refuse_in_capture("the launch of another graph");
+  if (capturing()) refuse_in_capture("the launch of another graph");
   ++counted_calls().graph_launches;
-  sim::enqueue([capture = recorded_->capture] { capture->run(sim::asked_stream_first()); });
+  recorded_->capture->launch(sim::current_queue());
 }
 
 }  // namespace zeroproof::cuda::device

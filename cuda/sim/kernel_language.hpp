@@ -3,6 +3,7 @@
 // there, and lists the same words. Everything else of CUDA is left out on purpose; a kernel that uses it does
 // not compile here.
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <tuple>
@@ -11,11 +12,12 @@
 #include "cuda/sim/simulator.hpp"
 
 #define ZP_KERNEL void
+#define ZP_KERNEL_BLOCKS(N) void
 #define ZP_DEVICE
 #define ZP_UNROLL
 // NOLINTBEGIN(bugprone-macro-parentheses): a type and a name
 #define ZP_SHARED_ARRAY(T, name, N) \
-  T(&name)[N] = *static_cast<T(*)[N]>(::zeroproof::cuda::sim::shared_memory(__COUNTER__, sizeof(T[N])))
+  T(&name)[N] = *static_cast<T(*)[N]>(::zeroproof::cuda::sim::shared_memory(__FILE__, __LINE__, sizeof(T[N])))
 // NOLINTEND(bugprone-macro-parentheses)
 
 namespace zeroproof::cuda::device {
@@ -33,6 +35,12 @@ inline void __syncthreads(int line = __builtin_LINE()) { sim::wait_for_block(lin
 /// What a thread wrote before is there for whoever sees what it writes afterwards. Blocks run in turn, and threads give
 /// way only where they wait: it always is.
 inline void __threadfence() {}
+
+/// A simulated device has the clock of the host.
+inline std::uint64_t clock_nanoseconds() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
 
 /// Value of the lane `delta` above, or the own one where there is none. The whole warp takes part.
 template <class T>

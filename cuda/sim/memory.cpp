@@ -40,11 +40,11 @@ void enqueue_copy(void* target, const void* source, std::int64_t num_bytes) {
 
 void copy_and_wait(void* target, const void* source, std::int64_t num_bytes) {
   require_copy(num_bytes);
-  const std::lock_guard lock(sim::device_mutex());
-  if (sim::capturing()) refuse_in_capture("a copy that waits");
+  if (capturing()) refuse_in_capture("a copy that waits");
   if (num_bytes == 0) return;
+  if (waits_are_watched()) wait_for_stream();
   enqueue_copy(target, source, num_bytes);
-  wait_for_stream();
+  wait_for_current_stream();
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ void copy_and_wait(void* target, const void* source, std::int64_t num_bytes) {
 void* device_allocate(std::int64_t num_bytes) {
   require_allocation(num_bytes);
   const std::lock_guard lock(sim::device_mutex());
-  if (sim::capturing()) refuse_in_capture("device memory");
+  if (capturing()) refuse_in_capture("device memory");
   unsigned char* data = sim::DeviceMemory::instance().reserve(num_bytes);
   ++counted_calls().allocations;
   sim::enqueue([data] { sim::DeviceMemory::instance().start(data); });
@@ -68,7 +68,7 @@ void device_release(void* data) noexcept {
 void* pinned_allocate(std::int64_t num_bytes) {
   require_allocation(num_bytes);
   const std::lock_guard lock(sim::device_mutex());
-  if (sim::capturing()) refuse_in_capture("pinned memory");
+  if (capturing()) refuse_in_capture("pinned memory");
   void* data = ::mmap(nullptr, size(num_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ZP_CHECK(data != MAP_FAILED, ErrorCode::unavailable, "allocating pinned memory failed" + in_named_step(),
            "the system has not so much", "free some of it");

@@ -9,8 +9,13 @@
 namespace zeroproof::cuda::device {
 
 const DeviceInfo& device_info() {
-  static const DeviceInfo info{true, true, "simulated on the processor"};
+  static const DeviceInfo info{true, true, true, "simulated on the processor"};
   return info;
+}
+
+std::vector<ListedDevice> listed_devices() {
+  return std::vector<ListedDevice>(static_cast<std::size_t>(num_devices()),
+                                   {"simulated on the processor", std::int64_t{16} << 30, 8, 0});
 }
 
 /// More than one, so that ranks have to choose; all of them are the same.

@@ -4,6 +4,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,7 +29,7 @@ class Simulator {
   void run(int grid, int block, const std::function<void()>& body);
   void wait_for_block(int line) { wait(State::at_barrier, line); }
   std::uint64_t exchange_down(std::uint64_t bits, unsigned delta, int line);
-  void* shared_memory(int id, std::size_t num_bytes);
+  void* shared_memory(std::string_view file, int line, std::size_t num_bytes);
 
  private:
   enum class State { ready, at_barrier, at_shuffle, done };
@@ -40,7 +41,8 @@ class Simulator {
     std::uint64_t given[2] = {};  // to the last two: a lane may be one shuffle ahead of its neighbours
   };
   struct Shared {
-    int id;
+    std::string_view file;
+    int line;
     GuardedBytes bytes;
   };
 
@@ -115,11 +117,11 @@ std::uint64_t Simulator::exchange_down(std::uint64_t bits, unsigned delta, int l
   return thread % warp_threads + delta < warp_threads ? threads_[thread + delta].given[round] : bits;
 }
 
-void* Simulator::shared_memory(int id, std::size_t num_bytes) {
+void* Simulator::shared_memory(std::string_view file, int line, std::size_t num_bytes) {
   for (Shared& array : shared_) {
-    if (array.id == id) return array.bytes.data();
+    if (array.line == line && array.file == file) return array.bytes.data();
   }
-  shared_.push_back({id, GuardedBytes(num_bytes)});
+  shared_.push_back({file, line, GuardedBytes(num_bytes)});
   return shared_.back().bytes.data();
 }
 
@@ -235,6 +237,8 @@ std::uint64_t exchange_down(unsigned mask, std::uint64_t bits, unsigned delta, i
   return simulator.exchange_down(bits, delta, line);
 }
 
-void* shared_memory(int id, std::size_t num_bytes) { return simulator.shared_memory(id, num_bytes); }
+void* shared_memory(const char* file, int line, std::size_t num_bytes) {
+  return simulator.shared_memory(file, line, num_bytes);
+}
 
 }  // namespace zeroproof::cuda::sim

@@ -1,6 +1,8 @@
 #include "cuda/sim/streams.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -61,21 +63,23 @@ std::vector<std::shared_ptr<WorkQueue>> all_but(const WorkQueue* asked) {
 
 /// What nobody can wait for any more is done before anything else that somebody waits for.
 void run_left_behind() {
-  while (!device().left_behind.empty()) {
-    const std::shared_ptr<WorkQueue> queue = std::move(device().left_behind.back());
-    device().left_behind.pop_back();
-    queue->run_until(queue->given());
+  std::vector<std::shared_ptr<WorkQueue>>& queues = device().left_behind;
+  for (std::size_t i = queues.size(); i-- > 0;) {
+    if (queues[i]->run_until(queues[i]->given()))
+      queues.erase(queues.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
-void run_until(WorkQueue& queue, std::int64_t position) {
+/// False if the stream waits for something which nobody has given yet.
+bool run_until(WorkQueue& queue, std::int64_t position) {
   const DeviceWorks works;
   run_left_behind();
   if (device().order == StreamOrder::asked_last) {
     for (const std::shared_ptr<WorkQueue>& other : all_but(&queue)) other->run_until(other->given());
   }
-  queue.run_until(position);
+  const bool passed = queue.run_until(position);
   DeviceMemory::instance().check_guards();
+  return passed;
 }
 
 /// Returns whether the position has been passed now.
@@ -97,14 +101,12 @@ void set_stream_order(StreamOrder order) {
   device().order = order;
 }
 
-bool asked_stream_first() { return device().order == StreamOrder::asked_first; }
+std::shared_ptr<WorkQueue> branch_queue() { return listed(std::make_shared<WorkQueue>()); }
 
 void enqueue(std::function<void()> work) {
   const std::lock_guard lock(device_mutex());
   current().push({std::move(work), {}});
 }
-
-bool capturing() { return current().capture != nullptr; }
 
 const std::shared_ptr<WorkQueue>& current_queue() { return device::current_stream().queue().work; }
 
@@ -124,6 +126,8 @@ std::shared_ptr<Stream::Queue> thread_queue() {
   return queue;
 }
 
+bool capturing() { return sim::current_queue()->capture != nullptr; }
+
 void* native_stream() { return &current_stream().queue().work; }
 
 Stream::Stream() : Stream(thread_queue()) {}
@@ -131,6 +135,7 @@ Stream::Stream() : Stream(thread_queue()) {}
 Stream::Stream(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
 
 Stream::~Stream() {
+  drop_kept();
   const std::lock_guard lock(sim::device_mutex());
   if (!queue_->work->passed(queue_->work->given())) sim::device().left_behind.push_back(queue_->work);
 }
@@ -170,12 +175,24 @@ bool Event::reached() const {
   return sim::make_progress(*mark.queue, mark.position);
 }
 
-void wait_for_stream() {
-  const std::lock_guard lock(sim::device_mutex());
-  if (sim::capturing()) refuse_in_capture("waiting for a stream");
+/// Another host thread may be about to give what this stream waits for.
+void wait_for_current_stream() {
+  constexpr std::chrono::microseconds pause{50};
+  constexpr std::chrono::seconds patience{120};
   ++counted_calls().waits;
-  sim::WorkQueue& queue = sim::current();
-  sim::run_until(queue, queue.given());
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    {
+      const std::lock_guard lock(sim::device_mutex());
+      sim::WorkQueue& queue = sim::current();
+      if (sim::run_until(queue, queue.given())) return;
+    }
+    ZP_CHECK(std::chrono::steady_clock::now() < end, ErrorCode::timeout,
+             "a simulated stream has waited for " + std::to_string(patience.count()) + " s" + in_named_step(),
+             "nobody gives a device what it waits for, and a real one would wait for ever",
+             "watch waits for other ranks (WatchWaits)");
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 }  // namespace zeroproof::cuda::device

@@ -19,10 +19,12 @@ void WorkQueue::push(QueuedWork work) {
   }
 }
 
-void WorkQueue::run_front() {
+bool WorkQueue::run_one() {
+  if (work_.empty()) return false;
   const QueuedWork& work = work_.front();
   try {
-    if (work.until.queue) work.until.queue->run_until(work.until.position);
+    if (work.until.queue && !work.until.queue->passed(work.until.position))
+      return work.until.queue->run_one();
     if (work.run) work.run();
   } catch (...) {
     done_ = given();
@@ -31,17 +33,13 @@ void WorkQueue::run_front() {
   }
   work_.pop_front();
   ++done_;
+  return true;
 }
 
-void WorkQueue::run_until(std::int64_t position) {
-  while (!passed(position)) run_front();
-}
-
-bool WorkQueue::run_one() {
-  if (work_.empty()) return false;
-  const Mark& until = work_.front().until;
-  if (until.queue && !until.queue->passed(until.position)) return until.queue->run_one();
-  run_front();
+bool WorkQueue::run_until(std::int64_t position) {
+  while (!passed(position)) {
+    if (!run_one()) return false;
+  }
   return true;
 }
 

@@ -33,17 +33,16 @@ class WorkQueue {
   std::int64_t given() const { return done_ + static_cast<std::int64_t>(work_.size()); }
   bool passed(std::int64_t position) const { return done_ >= position; }
 
-  /// Runs what lies before the position. What work throws comes out; the rest of the queue is dropped then.
-  void run_until(std::int64_t position);
-  /// Runs one piece of work, here or in a queue that this one waits for. False if there is none.
+  /// Runs one piece of work, here or in a queue that this one waits for. False if there is none, or one that waits for
+  /// something which nobody has given yet. What work throws comes out; the rest of the queue is dropped then.
   bool run_one();
+  /// Runs what lies before the position. False if it did not come so far.
+  bool run_until(std::int64_t position);
 
   std::shared_ptr<Capture> capture;  ///< that takes what is pushed meanwhile
   int branch = 0;                    ///< of it
 
  private:
-  void run_front();
-
   std::int64_t done_ = 0;
   std::deque<QueuedWork> work_;
 };

@@ -10,6 +10,7 @@
 #include "common/comm/exchange_communicator.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/wires/combine_words.hpp"
+#include "cuda/wires/counted_wires.hpp"
 #include "cuda/wires/device_scratch.hpp"
 
 namespace zeroproof::cuda {
@@ -37,7 +38,7 @@ struct Marks {
 /// threads. On the device a wait is for the mark as it was then: later marks change nothing for it, whichever stream
 /// they are made in, so a rank may call from one stream now and from another one next. It orders its own streams
 /// itself where they share buffers; only scratch is the communicator's to order.
-class DeviceCopies final : public ExchangeCommunicator {
+class DeviceCopies final : public ExchangeCommunicator, public CountedWires {
  public:
   /// owned: control itself, of a group.
   explicit DeviceCopies(Communicator& control, std::unique_ptr<Communicator> owned = nullptr)
@@ -48,8 +49,10 @@ class DeviceCopies final : public ExchangeCommunicator {
   int rank() const override { return control_.rank(); }
   int world_size() const override { return control_.world_size(); }
   std::string name() const override { return "copies:" + control_.name(); }
+  std::chrono::milliseconds time_limit() const override { return control_.time_limit(); }
   std::string host_of(int rank) const override { return control_.host_of(rank); }
   void abort(const std::string& reason) override { control_.abort(reason); }
+  const Traffic& traffic() const override { return traffic_; }
   bool shares_addresses() const override { return true; }
   void exchange_places(const CollectiveCall& call, SendBlocks send, const TakePlace& take) override {
     control_.exchange_places(call, send, take);
@@ -137,6 +140,7 @@ class DeviceCopies final : public ExchangeCommunicator {
     for (std::size_t to = 0; to < send.size(); ++to) {
       if (goes_out(send, to)) current_stream().wait_for(marks_[to]->done);
     }
+    traffic_.of_kind[static_cast<std::size_t>(call.collective)] += traffic_of(call, rank());
   }
 
   /// Fetches a block as long as `result` from every rank and enqueues what makes the result of them.
@@ -163,6 +167,7 @@ class DeviceCopies final : public ExchangeCommunicator {
   Communicator& control_;
   std::vector<std::shared_ptr<Marks>> marks_;  // [world_size]
   DeviceScratch scratch_;
+  Traffic traffic_;
 };
 
 }  // namespace

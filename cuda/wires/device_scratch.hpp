@@ -12,7 +12,8 @@ namespace zeroproof::cuda {
 
 /// Device memory for one piece of work after another. It grows to the largest request and stays.
 ///
-/// The pieces may be enqueued on different streams that nothing else orders: each waits for the one before.
+/// The pieces may be enqueued on different streams that nothing else orders: each waits for the one before. In a graph
+/// whoever launches it sees to that.
 class DeviceScratch {
  public:
   DeviceScratch() = default;
@@ -29,13 +30,15 @@ class DeviceScratch {
 
   /// num_bytes for what the current stream is given until used(). What was in it is gone.
   Span<std::byte> take(std::int64_t num_bytes) {
-    device::current_stream().wait_for(used_);
+    if (!device::capturing()) device::current_stream().wait_for(used_);
     if (num_bytes > size_) grow(num_bytes);
     return {data_, static_cast<std::size_t>(num_bytes)};
   }
 
   /// What the current stream has been given so far is all that uses it.
-  void used() { used_.record(); }
+  void used() {
+    if (!device::capturing()) used_.record();
+  }
 
  private:
   void grow(std::int64_t num_bytes) {

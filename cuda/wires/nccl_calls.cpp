@@ -12,39 +12,51 @@ constexpr int fixed_numbers = 4;  // of a call, besides those that there are of 
 
 }  // namespace
 
-const CollectiveCall& NcclCalls::begin(CollectiveCall call) {
-  if (made_ > 0) device::current_stream().wait_for(slot(made_).ended);
+NcclCalls::Slot& NcclCalls::add(CollectiveCall call) {
   call.sequence = ++made_;
-  count(call);
+  traffic_.of_kind[static_cast<std::size_t>(call.collective)] += traffic_of(call, rank_);
   Slot& mine = slot(made_);
   mine.call = std::move(call);
   mine.enqueued = false;
-  return mine.call;
+  mine.marked_by = made_;
+  return mine;
+}
+
+const CollectiveCall& NcclCalls::begin(CollectiveCall call) {
+  if (device::capturing()) return captured_.emplace_back(std::move(call));
+  if (made_ > 0) device::current_stream().wait_for(slot(made_).ended);
+  return add(std::move(call)).call;
 }
 
 void NcclCalls::enqueued() {
+  if (device::capturing()) return;
   slot(made_).ended.record();
   slot(made_).enqueued = true;
 }
 
-void NcclCalls::count(const CollectiveCall& call) {
-  TrafficEntry entry;
-  entry.calls = 1;
-  for (int peer = 0; peer < world_size_; ++peer) {
-    if (peer == rank_) continue;
-    const std::int64_t sent = call.send_bytes[static_cast<std::size_t>(peer)];
-    const std::int64_t received = call.recv_bytes[static_cast<std::size_t>(peer)];
-    entry.messages_sent += sent > 0 ? 1 : 0;
-    entry.bytes_sent += sent;
-    entry.messages_received += received > 0 ? 1 : 0;
-    entry.bytes_received += received;
+void NcclCalls::begin_replay(const std::vector<CollectiveCall>& calls) {
+  if (made_ > 0) device::current_stream().wait_for(slot(made_).ended);
+  replay_begin_ = made_;
+  for (const CollectiveCall& call : calls) add(call);
+}
+
+/// Inside of a graph there is no place for marks that are looked at from outside.
+void NcclCalls::end_replay() {
+  if (made_ == replay_begin_) return;
+  slot(made_).ended.record();
+  for (std::int64_t sequence = std::max(replay_begin_ + 1, oldest()); sequence <= made_; ++sequence) {
+    slot(sequence).marked_by = made_;
+    slot(sequence).enqueued = true;
   }
-  traffic_.of_kind[static_cast<std::size_t>(call.collective)] += entry;
 }
 
 std::int64_t NcclCalls::ended() {
   ended_ = std::max(ended_, oldest() - 1);
-  while (ended_ < made_ && slot(ended_ + 1).enqueued && slot(ended_ + 1).ended.reached()) ++ended_;
+  const auto has_ended = [&](std::int64_t sequence) {
+    const Slot& one = slot(sequence);
+    return one.enqueued && slot(one.marked_by).ended.reached();
+  };
+  while (ended_ < made_ && has_ended(ended_ + 1)) ++ended_;
   return ended_;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/comm/collective_call.hpp"
@@ -22,10 +23,17 @@ class NcclCalls {
 
   NcclCalls(int world_size, int rank) : world_size_(world_size), rank_(rank) {}
 
-  /// Counts the call, numbers it and makes the current stream wait for the one before.
+  /// Counts the call, numbers it and makes the current stream wait for the one before. While the current stream is
+  /// captured, the call is only noted down.
   const CollectiveCall& begin(CollectiveCall call);
   /// The current stream has been given all of it.
   void enqueued();
+
+  /// What was noted down since the last time.
+  std::vector<CollectiveCall> take_captured() { return std::exchange(captured_, {}); }
+  /// A graph with these calls is launched in the current stream between the two.
+  void begin_replay(const std::vector<CollectiveCall>& calls);
+  void end_replay();
 
   std::int64_t made() const { return made_; }
   /// How many of them, from the first, the device has ended; those that are not kept are taken to have ended.
@@ -53,16 +61,20 @@ class NcclCalls {
     CollectiveCall call;
     device::Event ended;
     bool enqueued = false;
+    std::int64_t marked_by = 0;  ///< the call whose `ended` counts: the last one of its graph
   };
   Slot& slot(std::int64_t sequence) { return slots_[static_cast<std::size_t>(sequence % kept)]; }
   const Slot& slot(std::int64_t sequence) const { return slots_[static_cast<std::size_t>(sequence % kept)]; }
   std::int64_t oldest() const { return made_ < kept ? 1 : made_ - kept + 1; }
-  void count(const CollectiveCall& call);
+  /// The next call. Whoever gets this has made the stream wait.
+  Slot& add(CollectiveCall call);
 
   int world_size_, rank_;
   std::array<Slot, kept> slots_;
   std::int64_t made_ = 0, ended_ = 0;
   Traffic traffic_;
+  std::vector<CollectiveCall> captured_;
+  std::int64_t replay_begin_ = 0;  ///< made() before the graph that is being launched
 };
 
 }  // namespace zeroproof::cuda

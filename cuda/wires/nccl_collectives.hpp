@@ -35,6 +35,8 @@ class NcclCollectives {
 
   NcclHandle& handle_;
   std::size_t rank_;
+  /// Ordinary memory: whether a gather needs it is known to its own rank alone (blocks lie apart there), and a window
+  /// is made by all ranks. Messages have none either; what they move differs in length from rank to rank.
   DeviceScratch scratch_;
   const std::byte* gathered_ = nullptr;  // in scratch_; null: where it belongs
 };

@@ -12,6 +12,7 @@
 #include "cuda/wires/nccl_calls.hpp"
 #include "cuda/wires/nccl_collectives.hpp"
 #include "cuda/wires/nccl_join.hpp"
+#include "cuda/wires/nccl_memory.hpp"
 #include "cuda/wires/nccl_watch.hpp"
 
 namespace zeroproof::cuda {
@@ -25,7 +26,10 @@ std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 /// Hosts meet in control alone, and ask each other there why a call did not end. A rank that waits in control for
 /// something else meanwhile is found by that at once; in a group of their own those that ask would wait for it, and it
 /// for them, until it blames them.
-class NcclCommunicator final : public Communicator, public WatchedWires, public NcclMember {
+class NcclCommunicator final : public Communicator,
+                               public WatchedWires,
+                               public WindowedWires,
+                               public NcclMember {
  public:
   /// owned: control itself, of a group.
   NcclCommunicator(Communicator& control, const NcclLibrary& library, milliseconds limit,
@@ -61,7 +65,26 @@ class NcclCommunicator final : public Communicator, public WatchedWires, public 
   std::string name() const override { return handle_.name(); }
   std::string host_of(int rank) const override { return control_.host_of(rank); }
   NcclHandle& nccl_handle() override { return handle_; }
+  void settle(ncclResult_t result, const std::string& what) override {
+    or_break([&] {
+      if (handle_.settle(result, what, limit_)) return;
+      stop();
+      const NcclCause why = cause(limit_);
+      if (why.found) throw Error(why.error);
+      fail(ErrorCode::timeout, what + " did not end on " + name() + " within " + describe(limit_),
+           "all ranks came to it, so a device or a link between two hangs",
+           "run it again with NCCL_DEBUG=WARN, or raise the time limit");
+    });
+  }
   const Traffic& traffic() const override { return calls_.traffic(); }
+  std::chrono::milliseconds time_limit() const override { return limit_; }
+
+  std::vector<CollectiveCall> take_captured() override { return calls_.take_captured(); }
+  void begin_replay(const std::vector<CollectiveCall>& calls) override {
+    failure_.rethrow();
+    calls_.begin_replay(calls);
+  }
+  void end_replay() override { calls_.end_replay(); }
 
   void all_to_all(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv) override {
     require_blocks("all_to_all", send.size(), recv.size());
@@ -143,6 +166,13 @@ class NcclCommunicator final : public Communicator, public WatchedWires, public 
   }
 
   std::unique_ptr<SharedWindow> shared_window(std::int64_t) override { return nullptr; }
+
+  std::unique_ptr<WireMemory> wire_memory(std::int64_t num_bytes) override {
+    failure_.rethrow();
+    std::unique_ptr<WireMemory> memory;
+    or_break([&] { memory = make_nccl_memory(*this, control_, library_, num_bytes); });
+    return memory;
+  }
 
   void abort(const std::string& reason) override {
     stop();

@@ -39,12 +39,15 @@ bool NcclHandle::connect(int world_size, int rank, const ncclUniqueId& id, Limit
   const ncclResult_t begun = nccl_.ncclCommInitRankConfig(&comm_, world_size, id, rank, &config);
   const ncclResult_t result = comm_ == nullptr ? begun : wait(begun, limit);
   if (result == ncclInProgress) return false;
-  ZP_CHECK(result == ncclSuccess && comm_ != nullptr,
-           machine_is_to_blame(result) ? ErrorCode::unavailable : ErrorCode::comm,
-           "rank " + std::to_string(rank) + " could not join " + name_, nccl_says(nccl_, result, comm_),
-           machine_is_to_blame(result)
-               ? "give every rank a device with a driver that works, or use other wires"
-               : remedy);
+  ZP_CHECK(
+      result == ncclSuccess && comm_ != nullptr,
+      machine_is_to_blame(result) ? ErrorCode::unavailable : ErrorCode::comm,
+      "rank " + std::to_string(rank) + " could not join " + name_, nccl_says(nccl_, result, comm_),
+      machine_is_to_blame(result) ? "give every rank a device with a driver that works, or use other wires"
+      : result == ncclInvalidUsage
+          ? "give every rank a device of its own, or set NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30 and later); "
+            "NCCL_DEBUG=WARN says more"
+          : remedy);
   return true;
 }
 

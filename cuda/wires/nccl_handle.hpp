@@ -57,6 +57,10 @@ class NcclMember {
  public:
   virtual ~NcclMember() = default;
   virtual NcclHandle& nccl_handle() = 0;
+
+  /// For a collective call that is enqueued nowhere and returned `result`: until it has ended on this rank.
+  /// Errors: comm with what NCCL says; why it did not end within the limit. The communicator is broken then.
+  virtual void settle(ncclResult_t result, const std::string& what) = 0;
 };
 
 }  // namespace zeroproof::cuda

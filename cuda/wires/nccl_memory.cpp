@@ -1,16 +1,22 @@
 #include "cuda/wires/nccl_memory.hpp"
 
+#include <array>
 #include <string>
 #include <utility>
 
 #include "common/base/error.hpp"
 #include "cuda/wires/nccl_handle.hpp"
+#include "cuda/wires/nccl_watch.hpp"
 
 namespace zeroproof::cuda {
 
 #ifdef ZP_NCCL_WINDOWS
 
-bool NcclMemory::offered(const NcclLibrary& library) { return library.missing().empty(); }
+bool NcclMemory::offered(const NcclLibrary& library) {
+  int version = 0;
+  return library.missing().empty() && library.functions().ncclGetVersion(&version) == ncclSuccess &&
+         version >= NCCL_VERSION(2, 27, 0);
+}
 
 NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t num_bytes)
     : library_(library), num_bytes_(static_cast<std::size_t>(num_bytes)) {
@@ -28,26 +34,23 @@ NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t num_bytes)
   data_ = static_cast<std::byte*>(data);
 }
 
+/// A device that does not come to an end keeps the memory.
 NcclMemory::~NcclMemory() {
+  if (!wait_to_release(comm_ == nullptr ? default_nccl_limit : comm_->time_limit())) return;
   deregister();
-  if (data_ != nullptr) static_cast<void>(library_.functions().ncclMemFree(data_));
+  static_cast<void>(library_.functions().ncclMemFree(data_));
 }
 
-void NcclMemory::register_with(Communicator& comm, std::chrono::milliseconds limit) {
+void NcclMemory::register_with(Communicator& comm) {
   auto* const member = dynamic_cast<NcclMember*>(&comm);
   ZP_CHECK(member != nullptr && member->nccl_handle().alive() && comm_ == nullptr,
            ErrorCode::invalid_argument, "NCCL memory was to be registered with " + comm.name(),
            "a window belongs to one communicator of NCCL's that works",
            "deregister it first, and pass what make_nccl_communicator returned");
-  NcclHandle& handle = member->nccl_handle();
   ncclWindow_t window = nullptr;
-  const ncclResult_t result = library_.functions().ncclCommWindowRegister(handle.comm(), data_, num_bytes_,
-                                                                          &window, NCCL_WIN_COLL_SYMMETRIC);
-  if (!handle.settle(result, "the registration of a window", limit)) {
-    comm.abort("a window was not registered by all ranks in time");
-    fail(ErrorCode::timeout, "a window was not registered with " + comm.name() + " by all ranks in time",
-         "registering is collective", "register the same blocks in the same order on every rank");
-  }
+  member->settle(library_.functions().ncclCommWindowRegister(member->nccl_handle().comm(), data_, num_bytes_,
+                                                             &window, NCCL_WIN_COLL_SYMMETRIC),
+                 "the registration of a window");
   comm_ = &comm;
   window_ = window;
 }
@@ -71,7 +74,7 @@ NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t) : library_(libr
 }
 
 NcclMemory::~NcclMemory() { deregister(); }
-void NcclMemory::register_with(Communicator&, std::chrono::milliseconds) {}
+void NcclMemory::register_with(Communicator&) {}
 void NcclMemory::deregister() noexcept {
   static_cast<void>(library_);
   comm_ = nullptr;
@@ -79,5 +82,22 @@ void NcclMemory::deregister() noexcept {
 }
 
 #endif
+
+std::unique_ptr<NcclMemory> make_nccl_memory(Communicator& comm, Communicator& control,
+                                             const NcclLibrary& library, std::int64_t num_bytes) {
+  std::unique_ptr<NcclMemory> memory;
+  if (NcclMemory::offered(library)) memory = std::make_unique<NcclMemory>(library, num_bytes);
+  const auto mine = static_cast<std::uint64_t>(memory ? num_bytes : 0);
+  std::array<std::uint64_t, 2> most = {mine, ~mine};
+  control.all_reduce(most, IntegerReduce::max);
+  const std::uint64_t longest = most[0], shortest = ~most[1];
+  if (shortest == 0) return nullptr;
+  ZP_CHECK(shortest == longest, ErrorCode::invalid_argument,
+           "windows of " + std::to_string(shortest) + " to " + std::to_string(longest) +
+               " bytes were asked for on the ranks of " + comm.name(),
+           "a window is equally long on all of them", "give every rank the same setup");
+  memory->register_with(comm);
+  return memory;
+}
 
 }  // namespace zeroproof::cuda

@@ -1,6 +1,7 @@
 #include "cuda/wires/nccl_watch.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <thread>
 
@@ -67,6 +68,17 @@ void wait_watched(const std::vector<Communicator*>& comms, std::chrono::millisec
   device::Event end;
   end.record();
   wait_watched(end, comms, limit);
+}
+
+bool wait_to_release(std::chrono::milliseconds limit) noexcept {
+  try {
+    device::Event end;
+    end.record();
+    device::wait_for_event(end, NcclWatch({}, limit));
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 }  // namespace zeroproof::cuda

@@ -7,17 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "common/comm/recording.hpp"
 #include "cuda/device/runtime/stream.hpp"
+#include "cuda/wires/counted_wires.hpp"
 #include "cuda/wires/nccl_cause.hpp"
 
 namespace zeroproof::cuda {
 
 /// A communicator whose calls go on after they have returned, and can fail then.
-class WatchedWires {
+class WatchedWires : public CountedWires {
  public:
-  virtual ~WatchedWires() = default;
-
   /// Errors: what has gone wrong since the last look. Does not wait.
   virtual void look() = 0;
   /// Whether calls had not ended at the last look.
@@ -29,8 +27,11 @@ class WatchedWires {
   /// It stays broken, and the other ranks are told. Returns the error with the last calls of this rank.
   virtual Error break_with(const Error& error) = 0;
 
-  /// What its calls have moved since the start, as RecordingCommunicator counts.
-  virtual const Traffic& traffic() const = 0;
+  /// Calls that were made while the current stream was captured, since the last time this was asked. They have not been
+  /// made yet, but are whenever the graph is launched: in the current stream, between the two functions below.
+  virtual std::vector<CollectiveCall> take_captured() = 0;
+  virtual void begin_replay(const std::vector<CollectiveCall>& calls) = 0;
+  virtual void end_replay() = 0;
 };
 
 /// How long calls may take, and waits for them. A rank can take it twice until it asks the others for the cause (a call
@@ -66,5 +67,10 @@ void wait_watched(const device::Event& event, const std::vector<Communicator*>& 
                   std::chrono::milliseconds limit = default_nccl_limit);
 void wait_watched(const std::vector<Communicator*>& comms,
                   std::chrono::milliseconds limit = default_nccl_limit);
+
+/// Waits for all that the current stream was given before memory goes that it uses, by the clock alone: a watch of
+/// wires that are broken throws at once, and what is left of their work ends a little later. False if it did not within
+/// the limit, or the device has failed.
+bool wait_to_release(std::chrono::milliseconds limit = default_nccl_limit) noexcept;
 
 }  // namespace zeroproof::cuda

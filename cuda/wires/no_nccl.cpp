@@ -33,7 +33,7 @@ NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t) : library_(libr
   no_nccl();
 }
 NcclMemory::~NcclMemory() { deregister(); }
-void NcclMemory::register_with(Communicator&, std::chrono::milliseconds) { no_nccl(); }
+void NcclMemory::register_with(Communicator&) { no_nccl(); }
 void NcclMemory::deregister() noexcept {
   static_cast<void>(library_);
   comm_ = nullptr;

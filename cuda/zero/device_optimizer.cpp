@@ -16,13 +16,13 @@ int local_rank(const OptimizerSetup& setup) {
 
 }  // namespace
 
-DeviceOptimizer::DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool graphs)
+DeviceOptimizer::DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool graphs, const Makers& makers)
     : stream_(local_rank(setup)), setup_(setup), fused_(fused), graphs_(graphs) {
   ZP_CHECK(fused || !graphs, ErrorCode::invalid_argument, "graphs of a step in phases were asked for",
            "the host looks at every phase, and a graph has no place for that", "use fused passes");
-  const RankStream::Inside inside(stream_);
+  const Inside inside(*this);
   try {
-    make();
+    make(makers);
   } catch (...) {
     release();
     throw;
@@ -30,30 +30,38 @@ DeviceOptimizer::DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool g
 }
 
 DeviceOptimizer::~DeviceOptimizer() {
-  const RankStream::Inside inside(stream_);
+  const Inside inside(*this);
   release();
+  device::name_step(-1);
 }
 
-void DeviceOptimizer::make() {
+void DeviceOptimizer::make(const Makers& makers) {
   wires_ = std::make_unique<DeviceWires>(setup_);
+  watch_ = wires_->watch();
   const Wires wires = wires_->wires();
   const MakeLocalStep make_step = [&](RankShard& shard) {
-    auto made = std::make_unique<DeviceStep>(shard, wires, fused_);
+    auto made = makers.step ? makers.step(shard, wires) : std::make_unique<DeviceStep>(shard, wires, fused_);
     step_ = made.get();
     return made;
   };
-  inner_ = std::make_unique<ProductionOptimizer>(setup_, Space::device, host_ops(), make_step, wires);
+  inner_ = makers.inner
+               ? makers.inner(setup_, make_step, wires)
+               : std::make_unique<ProductionOptimizer>(setup_, Space::device, host_ops(), make_step, wires);
   leaves_ = std::make_unique<StagedLeaves>(inner_->ledger());
   ring_ = std::make_unique<StatusRing>();
+  step_graphs_ = std::make_unique<StepGraphs>(graphs_, wires);
 }
 
-/// Memory goes back in the order of the stream, and after everything that uses it.
+/// Memory goes back in the order of the stream, and after everything that uses it: pinned memory too, which no stream
+/// knows of. Work that waited for other ranks ends with their wires, and then the rest of it does.
 void DeviceOptimizer::release() {
   try {
     device_space().wait();
   } catch (const std::exception&) {  // whoever waited for the step was told
+    if (wires_) wires_->stop();
+    static_cast<void>(wait_to_release());
   }
-  graphs_.clear();
+  step_graphs_.reset();
   ring_.reset();
   leaves_.reset();
   inner_.reset();
@@ -61,9 +69,9 @@ void DeviceOptimizer::release() {
 }
 
 void DeviceOptimizer::load_state(const FullState& state) {
-  const RankStream::Inside inside(stream_);
+  const Inside inside(*this);
   ring_->clear();
-  graphs_.clear();
+  step_graphs_->clear();
   inner_->load_state(state);
   loaded_t_ = state.applied_steps;
   loaded_scaler_ = state.scaler;
@@ -71,7 +79,7 @@ void DeviceOptimizer::load_state(const FullState& state) {
 }
 
 void DeviceOptimizer::run_phase(Phase phase, GradSource& leaves) {
-  const RankStream::Inside inside(stream_);
+  const Inside inside(*this);
   mirrors_.send_back();
   inner_->run_phase(phase, leaves_->of(leaves));
   mirrors_.refill();
@@ -83,35 +91,35 @@ std::vector<ExposedBuffer> DeviceOptimizer::mirrored(std::vector<ExposedBuffer> 
 }
 
 std::vector<ExposedBuffer> DeviceOptimizer::exposed(Phase phase) {
-  const RankStream::Inside inside(stream_);
+  const Inside inside(*this);
   return mirrored(inner_->exposed(phase));
 }
 
 std::vector<ExposedBuffer> DeviceOptimizer::storage() {
-  const RankStream::Inside inside(stream_);
+  const Inside inside(*this);
   return mirrored(inner_->storage());
 }
 
 void DeviceOptimizer::overwritten(Phase phase) {
-  const RankStream::Inside inside(stream_);
+  const Inside inside(*this);
   mirrors_.send_back();
   inner_->overwritten(phase);
   mirrors_.refill();
 }
 
 std::string DeviceOptimizer::damaged_guard() const {
-  const RankStream::Inside inside(stream_);
+  const Inside inside(*this);
   return inner_->damaged_guard();
 }
 
 LossScalerState DeviceOptimizer::loss_scaler() const {
-  const RankStream::Inside inside(stream_);
+  const Inside inside(*this);
   mirrors_.send_back();
   return inner_->loss_scaler();
 }
 
 std::int64_t DeviceOptimizer::applied_steps() const {
-  const RankStream::Inside inside(stream_);
+  const Inside inside(*this);
   mirrors_.send_back();
   return inner_->applied_steps();
 }
@@ -122,36 +130,43 @@ bool DeviceOptimizer::step(GradSource& leaves, StepTap* tap) {
   return !wait().skipped;
 }
 
-/// Between the stretches ranks meet on the host: their copies cannot be captured.
+/// One stretch, or two where ranks meet on the host in between: their copies cannot be captured.
 void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   ZP_CHECK(fused_, ErrorCode::invalid_argument, "a step in phases was to be enqueued at once",
            "the host looks at every phase", "make the optimizer with fused passes, or run its phases");
-  const RankStream::Inside inside(stream_);
+  const Inside inside(*this);
+  device::name_step(ring_->pushed() + 1);
   mirrors_.send_back();
   ring_->look();
-  const std::int64_t seen_t = last().applied_steps;
+  const bool alone = data_ranks(setup_) * tp_ranks(setup_) == 1;
+  // Ranks look at different times, and one that leaves leaves the others waiting: all go on to the same step.
+  const bool due = alone || ring_->pushed() - ring_->halted_at().value_or(ring_->pushed()) >= most_enqueued;
+  const std::int64_t seen_t = last(due).applied_steps;
   const std::int64_t under_way = ring_->pushed() - ring_->finished();
   step_->enqueue_inputs(leaves, seen_t + 1, seen_t + under_way + 1, ring_->slot());
   inner_->run_phase(Phase::reduce, leaves_->of(leaves));
-  graphs_.begin(step_->addresses());
-  const auto gather = [&] { inner_->run_phase(Phase::gather, leaves); };
-  const bool alone = data_ranks(setup_) * tp_ranks(setup_) == 1;
-  graphs_.run([&] {
-    step_->enqueue_find();
-    if (!alone) return;
+  step_graphs_->begin(step_->addresses());
+  const auto update_and_gather = [&] {
     step_->enqueue_update();
-    gather();
+    inner_->run_phase(Phase::gather, leaves);
+  };
+  const bool one_stretch = alone || wires_->capturable();
+  step_graphs_->run([&] {
+    step_->enqueue_find();
+    if (!one_stretch) return;
+    if (!alone) step_->enqueue_integers();
+    update_and_gather();
   });
-  if (!alone) {
+  if (!one_stretch) {
     step_->enqueue_integers();
-    graphs_.run([&] { step_->enqueue_update(); });
-    gather();
+    step_graphs_->run([&] { step_->enqueue_update(); });
+    inner_->run_phase(Phase::gather, leaves);
   }
   inner_->run_phase(Phase::cast, leaves);  // was part of the update, and the host counts it
   ring_->push(step_->record());
 }
 
-StepStatus DeviceOptimizer::last() {
+StepStatus DeviceOptimizer::last(bool due) {
   if (ring_->finished() == 0) {
     StepStatus nothing;
     nothing.applied_steps = loaded_t_;
@@ -159,7 +174,7 @@ StepStatus DeviceOptimizer::last() {
     return nothing;
   }
   const device::StepRecord& record = ring_->last();
-  step_->throw_if_halted(record.state);
+  if (due) step_->throw_if_halted(record.state);
   step_->looked(record);
   return {ring_->finished(),           static_cast<std::int64_t>(record.state.applied_steps),
           record.found.found_inf != 0, record.found.skipped != 0,
@@ -168,13 +183,13 @@ StepStatus DeviceOptimizer::last() {
 }
 
 StepStatus DeviceOptimizer::status() {
-  const RankStream::Inside inside(stream_);
+  const Inside inside(*this);
   ring_->look();
   return last();
 }
 
 StepStatus DeviceOptimizer::wait() {
-  const RankStream::Inside inside(stream_);
+  const Inside inside(*this);
   ring_->wait();
   mirrors_.refill();
   return last();

@@ -7,6 +7,7 @@
 
 #include "common/base/error.hpp"
 #include "cuda/device/runtime/memory.hpp"
+#include "cuda/device/step/fold_look.hpp"
 #include "cuda/enqueued_optimizer.hpp"
 #include "cuda/exchange/micro_batches.hpp"
 #include "cuda/exchange/step_ranks.hpp"
@@ -47,6 +48,18 @@ std::vector<device::StepPiece> pieces_of(const OptimizerSetup& setup, const std:
   return pieces;
 }
 
+/// One bit per tensor; none if all count (R12).
+std::vector<std::uint64_t> counted_bits(const OptimizerSetup& setup) {
+  if (tp_rank(setup) == 0) return {};
+  const std::size_t count = setup.layout->tensors().size();
+  std::vector<std::uint64_t> bits((count + 63) / 64);
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool counts = !tp_replicated(setup, static_cast<std::int64_t>(i));
+    bits[i / 64] |= std::uint64_t{counts} << (i % 64);
+  }
+  return bits;
+}
+
 std::int64_t count_if(bool there, std::size_t count) { return there ? static_cast<std::int64_t>(count) : 0; }
 
 /// Only its address is used here.
@@ -55,10 +68,9 @@ void clear(T& in_device_memory) {
   device_space().fill(&in_device_memory, 0, sizeof(T));
 }
 
-template <class T>
-TensorView view_of(T* data, DType dtype, std::int64_t numel) {
-  return {const_cast<std::remove_const_t<T>*>(data), dtype, numel};
-}
+/// What passes over G find: sums, amax and found_inf.
+constexpr std::int64_t found_bytes = offsetof(device::StepFound, digest);
+static_assert(found_bytes == (device::num_norm_words + 2) * sizeof(std::uint64_t));
 
 }  // namespace
 
@@ -75,11 +87,13 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
       has_grad_(device_space(), count_if(per_tensor(), grad_words(shard.setup))),
       tensor_groups_(device_space(), count_if(per_tensor(), shard.setup.layout->tensors().size())),
       schedule_(device_space(), schedule_rows * shard.setup.groups.count()),
-      pieces_(device_space(), numel(Span<const device::StepPiece>(pieces_of(shard.setup, shard.ranges)))),
+      pieces_(device_space(), pieces_of(shard.setup, shard.ranges)),
+      counted_(device_space(), counted_bits(shard.setup)),
+      aside_(device_space(), 1),
       inputs_(EnqueuedOptimizer::most_enqueued),
       grad_bits_(EnqueuedOptimizer::most_enqueued * has_grad_.count()),
       rows_(schedule_.count()) {
-  pieces_.write(pieces_of(shard.setup, shard.ranges));
+  for (const Piece& piece : shard.setup.layout->pieces(shard.ranges)) numel_ += piece.numel;
   std::vector<std::int64_t> groups;
   for (std::int64_t i = 0; i < tensor_groups_.count(); ++i) groups.push_back(shard.setup.groups.of(i));
   tensor_groups_.write(groups);
@@ -169,6 +183,12 @@ void DeviceStep::throw_if_halted(const device::StepState& state) const {
 
 void DeviceStep::enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
                                 std::int64_t slot) {
+  send_inputs(leaves, seen_t, latest_t, slot);
+  begin_look(memory_.found);
+}
+
+void DeviceStep::send_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
+                             std::int64_t slot) {
   const OptimizerSetup& setup = shard_.setup;
   skipped_ = false;
   const std::int64_t divisor = step_divisor(setup, leaves);
@@ -189,7 +209,8 @@ void DeviceStep::enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::in
 
 void DeviceStep::prepare(GradSource& leaves) {
   const std::int64_t t = applied_steps() + 1;
-  enqueue_inputs(leaves, t, t, 0);
+  send_inputs(leaves, t, t, 0);
+  begin_look(aside_.data());
   clear(memory_.found->found_inf);
   clear(memory_.found->skipped);
   decide(device::decide_scalars);
@@ -199,9 +220,34 @@ void DeviceStep::prepare(GradSource& leaves) {
   require_same_scalars(shard_.setup, scalars);
 }
 
+GradTarget DeviceStep::grad_target() {
+  GradTarget target{shard_.grad->as<float>()};
+  if (!fused_) return target;
+  target.see.enqueue = [this](const host::PieceLoop& loop, const host::FoldPlan& plan,
+                              Span<const NodeValues> operands, const NodeValues& sum) {
+    seen_ += device_space().fold_look(
+        loop, plan, operands, sum, {memory_.state, memory_.input, look_, counted_.data(), rules_.hyper.norm});
+  };
+  return target;
+}
+
+void DeviceStep::end_sum(const std::optional<TensorView>&, const GradTarget&) {
+  if (seen_ != numel_) forget_look();
+}
+
+void DeviceStep::begin_look(device::StepFound* found) {
+  look_ = found;
+  seen_ = 0;
+  clear(*found);
+}
+
+void DeviceStep::forget_look() {
+  if (seen_ > 0) begin_look(look_);
+}
+
 void DeviceStep::enqueue_find() const {
-  clear(*memory_.found);
-  device::enqueue_finite_norm(memory_, rules_, !alone());
+  if (seen_ == 0) return device::enqueue_finite_norm(memory_, rules_, !alone());
+  if (!alone()) decide(device::decide_scalars);
 }
 
 void DeviceStep::enqueue_integers() const {
@@ -215,13 +261,6 @@ void DeviceStep::enqueue_update() const {
       device::decide_scaler | device::decide_norm | device::decide_clip | device::decide_count;
   device::enqueue_decide(memory_, rules_, alone() ? rest | device::decide_scalars : rest, !alone());
   device::enqueue_fused_update(memory_, rules_);
-}
-
-std::vector<const void*> DeviceStep::addresses() const {
-  return {memory_.state,           memory_.input,    memory_.scalars,    memory_.tensor_steps,
-          memory_.has_grad,        memory_.schedule, memory_.pieces,     memory_.grad,
-          memory_.master,          memory_.exp_avg,  memory_.exp_avg_sq, memory_.max_exp_avg_sq,
-          memory_.momentum_buffer, memory_.param};
 }
 
 void DeviceStep::all_reduce_step(std::uint64_t* words, std::size_t count, IntegerReduce op) const {
@@ -251,9 +290,13 @@ void DeviceStep::look() {
 }
 
 void DeviceStep::unscale() {
-  clear(memory_.found->sums);
-  clear(memory_.found->amax);
-  fused_ ? device::enqueue_finite_norm(memory_, rules_) : device::enqueue_unscale(memory_);
+  if (seen_ > 0) {
+    device_space().copy(memory_.found, look_, found_bytes);
+  } else {
+    clear(memory_.found->sums);
+    clear(memory_.found->amax);
+    fused_ ? device::enqueue_finite_norm(memory_, rules_) : device::enqueue_unscale(memory_);
+  }
   all_reduce_step(&memory_.found->found_inf, 1, IntegerReduce::max);
   decide(device::decide_scaler);
   look();
@@ -281,66 +324,6 @@ void DeviceStep::update() {
 
 void DeviceStep::cast() {
   if (!fused_) device::enqueue_cast(memory_, rules_);
-}
-
-/// Somebody put other values there. Whether the step is skipped follows from them.
-void DeviceStep::overwritten(Phase phase) {
-  if (phase != Phase::unscale) return;
-  device::StepRecord record = record_.read();
-  skipped_ = record.found.found_inf != 0 && rules_.on_nonfinite != OnNonfinite::propagate;
-  record.found.skipped = skipped_ ? 1U : 0U;
-  record_.write(record);
-}
-
-std::vector<ExposedBuffer> DeviceStep::exposed(Phase phase) {
-  const auto sharded = [&](BufferId id, const GuardedBuffer& buffer) {
-    return ExposedBuffer{id, buffer.view(), shard_.ranges};
-  };
-  const device::StepMemory& memory = memory_;
-  std::vector<ExposedBuffer> buffers;
-  switch (phase) {
-    case Phase::prepare:
-      return {{BufferId::step_scalars,
-               view_of(memory.scalars, DType::u32, memory.num_sets * num_step_scalar_words),
-               {}}};
-    case Phase::reduce:
-      return {sharded(BufferId::grad_sum, *shard_.grad)};
-    case Phase::unscale:
-      if (!fused_) buffers.push_back(sharded(BufferId::unscaled_grad, *shard_.grad));
-      buffers.push_back({BufferId::found_inf, view_of(&memory.found->found_inf, DType::u32, 1), {}});
-      buffers.push_back({BufferId::loss_scaler,
-                         view_of(&memory.state->scaler, DType::u32, sizeof(LossScalerState) / 4),
-                         {}});
-      return buffers;
-    case Phase::norm:
-      if (rules_.hyper.norm == NormForm::inf) {
-        buffers.push_back({BufferId::grad_amax, view_of(&memory.found->amax, DType::u32, 1), {}});
-      } else {
-        buffers.push_back(
-            {BufferId::norm_limbs, view_of(memory.found->sums, DType::u64, device::num_norm_words), {}});
-      }
-      buffers.push_back({BufferId::grad_norm, view_of(&memory.found->grad_norm, DType::fp64, 1), {}});
-      return buffers;
-    case Phase::clip:
-      buffers.push_back({BufferId::clip_coef, view_of(&memory.found->clip_coef, DType::fp32, 1), {}});
-      if (!fused_) buffers.push_back(sharded(BufferId::grad, *shard_.grad));
-      return buffers;
-    case Phase::update:
-      for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-        if (shard_.state.kept(i)) buffers.push_back(sharded(state_buffers[i].id, shard_.state[i]));
-      }
-      buffers.push_back(sharded(BufferId::master, *shard_.master));
-      buffers.push_back({BufferId::applied_steps, view_of(&memory.state->applied_steps, DType::u64, 1), {}});
-      if (per_tensor()) {
-        buffers.push_back(
-            {BufferId::tensor_steps, view_of(memory.tensor_steps, DType::u64, memory.num_tensors), {}});
-      }
-      return buffers;
-    case Phase::cast:
-    case Phase::gather:
-      break;
-  }
-  return buffers;
 }
 
 }  // namespace zeroproof::cuda

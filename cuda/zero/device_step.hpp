@@ -14,8 +14,8 @@ namespace zeroproof::cuda {
 
 /// The step over memory of a device: kernels over one table of pieces, every number of the step in device memory, those
 /// of other ranks through the wires. Phase by phase the host looks at the scalars after prepare, which ranks compare,
-/// and at what was found after unscale; enqueued, nowhere.
-class DeviceStep final : public LocalStep {
+/// and at what was found after unscale; enqueued, nowhere. A class of one's own may enqueue a stretch anew.
+class DeviceStep : public LocalStep {
  public:
   /// fused: two passes over the gradient instead of one for each phase. What the shard and the wires refer to outlives
   /// this.
@@ -26,9 +26,11 @@ class DeviceStep final : public LocalStep {
 
   void load(const FullState& state) override;
   void prepare(GradSource& leaves) override;
-  void begin_sum() override {}
-  GradTarget grad_target() override { return {shard_.grad->as<float>()}; }
-  void end_sum(const std::optional<TensorView>&, const GradTarget&) override {}
+  void begin_sum() override { forget_look(); }
+  /// The gradient buffer. In the fused form, what finite_norm finds is found while G is written, where that is done by
+  /// a fold of this rank.
+  GradTarget grad_target() override;
+  void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) override;
   void unscale() override;
   bool skipped() const override { return skipped_; }
   void norm() override;
@@ -47,13 +49,14 @@ class DeviceStep final : public LocalStep {
   /// What the host knows of the step is on its way: divisor, who has a gradient, schedule. latest_t: the step's number
   /// if no step since the host last looked is skipped; seen_t: if all are. slot: a number below most_enqueued that no
   /// other step under way has. Collective if the setup asks for such a count.
-  void enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t, std::int64_t slot);
-  /// The first stretch: what this rank finds in G.
-  void enqueue_find() const;
+  virtual void enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
+                              std::int64_t slot);
+  /// The first stretch: what this rank finds in G, unless that was found already.
+  virtual void enqueue_find() const;
   /// What the ranks tell each other.
-  void enqueue_integers() const;
+  virtual void enqueue_integers() const;
   /// The second stretch: the decision, and the update.
-  void enqueue_update() const;
+  virtual void enqueue_update() const;
   /// The step as the host found it when it looked: so that skipped() says it.
   void looked(const device::StepRecord& record) { skipped_ = record.found.skipped != 0; }
 
@@ -61,14 +64,19 @@ class DeviceStep final : public LocalStep {
   /// Errors: nonfinite, comm or invalid_argument if a step was stopped in.
   void throw_if_halted(const device::StepState& state) const;
   /// Everything that kernels work on.
-  std::vector<const void*> addresses() const;
+  virtual std::vector<const void*> addresses() const;
 
- private:
+ protected:
   bool per_tensor() const { return shard_.setup.missing_grad == MissingGrad::skip; }
   bool alone() const;
   void decide(std::uint32_t parts) const;
   void enqueue_schedule(std::int64_t first_t);
   void look();
+  /// Whoever writes G finds what is in it there.
+  virtual void begin_look(device::StepFound* found);
+  /// G is to be looked at once more, by finite_norm.
+  void forget_look();
+  void send_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t, std::int64_t slot);
   /// Words of the device, over every rank of the step; those of the norm, over ranks that have other elements.
   void all_reduce_step(std::uint64_t* words, std::size_t count, IntegerReduce op) const;
   void all_reduce_norm() const;
@@ -85,12 +93,17 @@ class DeviceStep final : public LocalStep {
   SpaceArray<std::int64_t> tensor_groups_;    // [num_tensors], the same
   SpaceArray<device::ScheduleRow> schedule_;  // [rows][groups]
   SpaceArray<device::StepPiece> pieces_;
+  SpaceArray<std::uint64_t> counted_;    // as GradLook has it; empty if all tensors count
+  SpaceArray<device::StepFound> aside_;  // what phase reduce finds, which phase unscale has to show
   // What goes there, each slot until its step is finished; the schedule for longer than any step is under way.
   PinnedArray<device::StepInput> inputs_;  // [most_enqueued]
   PinnedArray<std::uint64_t> grad_bits_;   // [most_enqueued][words of has_grad_]
   PinnedArray<device::ScheduleRow> rows_;  // as schedule_
   device::StepMemory memory_;
-  std::int64_t first_row_t_ = 0;  ///< of the schedule table; 0: there is none yet
+  std::int64_t numel_ = 0;  ///< of all pieces
+  std::int64_t seen_ = 0;   ///< elements of this step's G that were looked at when they were written
+  device::StepFound* look_ = nullptr;  ///< what was found in them
+  std::int64_t first_row_t_ = 0;       ///< of the schedule table; 0: there is none yet
   std::int64_t num_rows_ = 0;
   std::int64_t divisor_ = 0;  ///< that the device has; 0: none yet
   bool skipped_ = false;

@@ -1,5 +1,6 @@
 #include "cuda/distributed_optimizer.hpp"
 
+#include "cuda/device/runtime/device.hpp"
 #include "cuda/zero/device_optimizer.hpp"
 #include "cuda/zero/host_step.hpp"
 #include "cuda/zero/production_optimizer.hpp"
@@ -9,7 +10,7 @@ namespace zeroproof::cuda {
 std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const OptimizerSetup& setup, Space space,
                                                                  bool fused) {
   if (space == Space::device) {
-    require_device();
+    device::require_device();
     return std::make_unique<DeviceOptimizer>(setup, fused, false);
   }
   return std::make_unique<ProductionOptimizer>(setup, space, host_ops(), host_steps(fused, host_ops()));
@@ -17,7 +18,7 @@ std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const Optimizer
 
 std::unique_ptr<EnqueuedOptimizer> make_enqueued_optimizer(const OptimizerSetup& setup, bool fused,
                                                            bool graphs) {
-  require_device();
+  device::require_device();
   return std::make_unique<DeviceOptimizer>(setup, fused, graphs);
 }
 

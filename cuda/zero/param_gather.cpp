@@ -47,7 +47,8 @@ ParamGather::ParamGather(const OptimizerSetup& setup, const std::vector<BucketPl
     find_persistent();
   }
   const std::int64_t numel = in_shard_ || params.one_copy() ? 0 : total_numel(full_ranges_);
-  full_ = CountedBuffer(memory.ledger(), MemoryClass::param_full, numel, setup.param_dtype);
+  full_memory_ = wire_memory(comm, numel, setup.param_dtype);
+  full_ = counted_in(full_memory_.get(), memory.ledger(), MemoryClass::param_full, numel, setup.param_dtype);
   if (setup.stage == 3) persistent_ = plan_persistent();
   if (setup.stage < 3 && params.reads_shards()) find_near_shards();
 }

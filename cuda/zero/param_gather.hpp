@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "cuda/exchange/grad_memory.hpp"
 #include "cuda/exchange/near_ranks.hpp"
 #include "cuda/exchange/packed_exchange.hpp"
+#include "cuda/exchange/wire_memory.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
 #include "cuda/runtime/unit_exchange.hpp"
 #include "cuda/zero/param_store.hpp"
@@ -20,7 +22,8 @@ namespace zeroproof::cuda {
 
 class ParamGather final : public UnitGatherer {
  public:
-  /// near: null for messages only; comm: of the wires. All arguments must outlive this object.
+  /// near: null for messages only; comm: of the wires, which may have memory for whole parameters: collective then. All
+  /// arguments must outlive this object.
   ParamGather(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, GradMemory& memory,
               ParamStore& params, const NearRanks* near, Communicator& comm);
 
@@ -89,6 +92,7 @@ class ParamGather final : public UnitGatherer {
   Exchange persistent_;
   std::vector<host::PieceLoop>
       near_shards_;  ///< [ranks of this machine] in stages 1 and 2: from their shards to full_
+  std::unique_ptr<WireMemory> full_memory_;  ///< of full_; null: ordinary memory
   CountedBuffer full_;
   std::int64_t version_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "cuda/device/runtime/stream.hpp"
 #include "cuda/device/step/step_memory.hpp"
@@ -20,7 +21,7 @@ class StatusRing {
     look();
     if (pushed_ - finished_ == size - 1) {
       device::wait_for_event(done_[at(finished_)]);
-      ++finished_;
+      finish();
     }
     device::enqueue_to_host(&records_.data()[at(pushed_)], record, sizeof(device::StepRecord));
     done_[at(pushed_)].record();
@@ -35,14 +36,17 @@ class StatusRing {
   /// two numbers gets them from one look.
   std::int64_t finished() const { return finished_; }
   void look() {
-    while (finished_ < pushed_ && done_[at(finished_)].reached()) ++finished_;
+    while (finished_ < pushed_ && done_[at(finished_)].reached()) finish();
   }
+
+  /// The first step, from 0, that the device stopped in, of those that are finished.
+  std::optional<std::int64_t> halted_at() const { return halted_at_; }
 
   /// Until all are here.
   void wait() {
     if (finished_ == pushed_) return;
     device::wait_for_event(done_[at(pushed_ - 1)]);
-    finished_ = pushed_;
+    while (finished_ < pushed_) finish();
   }
 
   /// Of the last finished step; there is one.
@@ -52,16 +56,23 @@ class StatusRing {
   void clear() {
     wait();
     pushed_ = finished_ = 0;
+    halted_at_.reset();
   }
 
  private:
   static constexpr std::int64_t size = EnqueuedOptimizer::most_enqueued;
   static std::size_t at(std::int64_t step) { return static_cast<std::size_t>(step % size); }
 
+  void finish() {
+    if (!halted_at_ && records_.data()[at(finished_)].state.halt != 0) halted_at_ = finished_;
+    ++finished_;
+  }
+
   PinnedArray<device::StepRecord> records_{size};
   std::array<device::Event, size> done_;
   std::int64_t pushed_ = 0;
   std::int64_t finished_ = 0;
+  std::optional<std::int64_t> halted_at_;
 };
 
 }  // namespace zeroproof::cuda

@@ -1,8 +1,10 @@
 #include "cuda/device/runtime/calls.hpp"
 
 #include <thread>
+#include <utility>
 
 #include "common/base/error.hpp"
+#include "cuda/device/runtime/device.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -10,8 +12,17 @@ namespace {
 
 thread_local std::int64_t named_step = -1;
 thread_local Stream* used_stream = nullptr;
+thread_local const MakeWatch* watched_by = nullptr;
+thread_local std::vector<std::shared_ptr<const void>>* kept_with_graph = nullptr;
 
 }  // namespace
+
+void require_device() {
+  const DeviceInfo& info = device_info();
+  ZP_CHECK(info.answers, ErrorCode::unavailable, "no CUDA device can run the device twins: " + info.detail,
+           "the case asks for them",
+           "use --twin host, or run on a machine with a device of compute capability 8.0");
+}
 
 DeviceCalls& counted_calls() {
   thread_local DeviceCalls calls;
@@ -42,9 +53,32 @@ void require_local_rank(int local_rank) {
            "ranks of a machine count from 0", "pass the rank's number on its machine");
 }
 
+void require_recorded(bool both) {
+  ZP_CHECK(both, ErrorCode::invalid_argument,
+           "the time between two marks was asked for, and one was never made", "there is no time to tell",
+           "record both first");
+}
+
 void refuse_in_capture(const char* what) {
   fail(ErrorCode::internal, std::string(what) + " was asked for while a graph is captured" + in_named_step(),
        "nothing of a graph has been done yet", "do it before the capture, or after a launch of the graph");
+}
+
+CapturesInto::CapturesInto(std::vector<std::shared_ptr<const void>>& kept) { kept_with_graph = &kept; }
+
+CapturesInto::~CapturesInto() { kept_with_graph = nullptr; }
+
+void keep_with_graph(std::shared_ptr<const void> what) {
+  ZP_CHECK(kept_with_graph != nullptr, ErrorCode::internal,
+           "a graph was to keep something while none is captured", "nobody would hold it",
+           "call this inside the body of a Graph");
+  kept_with_graph->push_back(std::move(what));
+}
+
+void Stream::drop_kept() {
+  if (!kept_) return;
+  const UseStream inside(*this);
+  kept_.reset();
 }
 
 Stream& current_stream() {
@@ -57,12 +91,27 @@ UseStream::UseStream(Stream& stream) : before_(used_stream) { used_stream = &str
 
 UseStream::~UseStream() { used_stream = before_; }
 
+WatchWaits::WatchWaits(const MakeWatch& make) : before_(watched_by) { watched_by = &make; }
+
+WatchWaits::~WatchWaits() { watched_by = before_; }
+
+bool waits_are_watched() { return watched_by != nullptr && *watched_by; }
+
 void wait_for_event(const Event& event, const std::function<void()>& meanwhile) {
+  if (!meanwhile && waits_are_watched()) return wait_for_event(event, (*watched_by)());
   ++counted_calls().waits;
   while (!event.reached()) {
     if (meanwhile) meanwhile();
     std::this_thread::yield();
   }
+}
+
+void wait_for_stream() {
+  if (capturing()) refuse_in_capture("waiting for a stream");
+  if (!waits_are_watched()) return wait_for_current_stream();
+  Event end;
+  end.record();
+  wait_for_event(end);
 }
 
 }  // namespace zeroproof::cuda::device

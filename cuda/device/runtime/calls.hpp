@@ -2,7 +2,9 @@
 // What the CUDA runtime and the simulated device both keep for a host thread.
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "cuda/device/runtime/runtime.hpp"
 
@@ -21,8 +23,26 @@ void require_copy(std::int64_t num_bytes);
 /// Errors: invalid_argument below 0.
 void require_local_rank(int local_rank);
 
+/// Of two marks whose distance is asked for. Errors: invalid_argument.
+void require_recorded(bool both);
+
 /// Errors: internal, with what was asked for: "waiting for a stream".
 [[noreturn]] void refuse_in_capture(const char* what);
+
+/// Whether a WatchWaits of this host thread watches.
+bool waits_are_watched();
+
+/// wait_for_stream() without a watch.
+void wait_for_current_stream();
+
+/// What keep_with_graph() of this thread is given while this lives goes to `kept`.
+class CapturesInto {
+ public:
+  explicit CapturesInto(std::vector<std::shared_ptr<const void>>& kept);
+  ~CapturesInto();
+  CapturesInto(const CapturesInto&) = delete;
+  CapturesInto& operator=(const CapturesInto&) = delete;
+};
 
 /// The stream that current_stream() gives to a thread without a UseStream.
 std::shared_ptr<Stream::Queue> thread_queue();

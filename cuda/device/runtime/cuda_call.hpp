@@ -13,9 +13,6 @@ void check_cuda(cudaError_t status, const char* what);
 /// Of the current stream of this thread.
 cudaStream_t current_cuda_stream();
 
-/// Whether it takes part in the capture of a graph.
-bool capturing();
-
 /// Counts a kernel on this thread.
 void count_launch();
 

@@ -1,4 +1,5 @@
 #include <utility>
+#include <vector>
 
 #include "common/base/error.hpp"
 #include "cuda/device/runtime/calls.hpp"
@@ -7,6 +8,7 @@
 namespace zeroproof::cuda::device {
 
 struct Graph::Recorded {
+  std::vector<std::shared_ptr<const void>> kept;
   cudaGraphExec_t exec = nullptr;
 
   Recorded() = default;
@@ -60,6 +62,7 @@ OwnedGraph capture(const std::function<void()>& body) {
 }  // namespace
 
 Graph::Graph(const std::function<void()>& body) : recorded_(std::make_unique<Recorded>()) {
+  const CapturesInto captures(recorded_->kept);
   const OwnedGraph graph = capture(body);
   check_cuda(cudaGraphInstantiate(&recorded_->exec, graph.get(), 0), "making a graph ready");
 }

@@ -29,6 +29,8 @@ void copy_and_wait(void* target, const void* source, std::int64_t num_bytes, cud
   require_copy(num_bytes);
   if (capturing()) refuse_in_capture("a copy that waits");
   if (num_bytes == 0) return;
+  if (waits_are_watched())
+    wait_for_stream();  // nobody could look while the host is in one of the two calls below
   enqueue_copy(target, source, num_bytes, kind, what);
   ++counted_calls().waits;
   check_cuda(cudaStreamSynchronize(current_cuda_stream()), what);

@@ -47,6 +47,7 @@ Stream::Stream() : queue_(std::make_shared<Queue>()) {
 Stream::Stream(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
 
 Stream::~Stream() {
+  drop_kept();
   if (queue_->owned && cudaStreamDestroy(queue_->stream) != cudaSuccess)
     static_cast<void>(cudaGetLastError());
 }
@@ -89,8 +90,7 @@ bool capturing() { return capturing(current_cuda_stream()); }
 
 void count_launch() { ++counted_calls().launches; }
 
-void wait_for_stream() {
-  if (capturing()) refuse_in_capture("waiting for a stream");
+void wait_for_current_stream() {
   ++counted_calls().waits;
   check_cuda(cudaStreamSynchronize(current_cuda_stream()), "running what a stream was given");
 }

@@ -8,8 +8,6 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-constexpr int oldest_major = 8;  // the oldest architecture in CMAKE_CUDA_ARCHITECTURES
-
 /// Every error means the same to the caller. Without a driver the runtime leaves its results unwritten.
 DeviceInfo ask() {
   DeviceInfo info;
@@ -29,7 +27,7 @@ DeviceInfo ask() {
   }
   const std::string device = std::string(properties.name) + ", compute capability " +
                              std::to_string(properties.major) + "." + std::to_string(properties.minor);
-  info.answers = properties.major >= oldest_major;
+  info.answers = properties.major >= ListedDevice::oldest_major;
   info.detail = info.answers ? device : "no usable CUDA device: " + device + ", but 8.0 or newer is needed";
   return info;
 }
@@ -39,6 +37,22 @@ DeviceInfo ask() {
 const DeviceInfo& device_info() {
   static const DeviceInfo info = ask();
   return info;
+}
+
+std::vector<ListedDevice> listed_devices() {
+  std::vector<ListedDevice> devices;
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
+  for (int number = 0; number < count; ++number) {
+    cudaDeviceProp properties{};
+    ListedDevice& device = devices.emplace_back();
+    device.name = "a device that does not answer";
+    if (cudaGetDeviceProperties(&properties, number) != cudaSuccess) continue;
+    device = {properties.name, static_cast<std::int64_t>(properties.totalGlobalMem), properties.major,
+              properties.minor};
+  }
+  static_cast<void>(cudaGetLastError());  // or the first launch would report it
+  return devices;
 }
 
 }  // namespace zeroproof::cuda::device

@@ -6,6 +6,10 @@
 
 namespace zeroproof::cuda::device {
 
+/// The graph that this host thread captures holds `what` until it is destroyed: memory that its work uses.
+/// Errors: internal if none is captured.
+void keep_with_graph(std::shared_ptr<const void> what);
+
 /// Arguments of kernels and addresses of copies are those of the capture: what changes between launches has to lie in
 /// memory.
 class Graph {

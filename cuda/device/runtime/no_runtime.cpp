@@ -2,12 +2,14 @@
 
 #include "common/base/error.hpp"
 #include "cuda/device/runtime/calls.hpp"
+#include "cuda/device/runtime/timed_event.hpp"
 
 namespace zeroproof::cuda::device {
 
 struct Stream::Queue {};
 struct Event::Mark {};
 struct Graph::Recorded {};
+struct TimedEvent::Mark {};
 
 namespace {
 
@@ -44,9 +46,18 @@ Event::Event(Event&& other) noexcept = default;
 Event& Event::operator=(Event&& other) noexcept = default;
 void Event::record() { no_device(); }
 bool Event::reached() const { no_device(); }
-void wait_for_stream() { no_device(); }
+void wait_for_current_stream() { no_device(); }
+
+TimedEvent::TimedEvent() { no_device(); }
+TimedEvent::~TimedEvent() = default;
+TimedEvent::TimedEvent(TimedEvent&& other) noexcept = default;
+TimedEvent& TimedEvent::operator=(TimedEvent&& other) noexcept = default;
+void TimedEvent::record() { no_device(); }
+double seconds_between(const TimedEvent&, const TimedEvent&) { no_device(); }
+
 void* native_stream() { no_device(); }
 
+bool capturing() { return false; }
 Graph::Graph(const std::function<void()>&) { no_device(); }
 Graph::~Graph() = default;
 Graph::Graph(Graph&& other) noexcept = default;

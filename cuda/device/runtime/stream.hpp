@@ -25,10 +25,20 @@ class Stream {
   struct Queue;  // CUDA's, or a simulated one
   Queue& queue() const { return *queue_; }
 
+  /// What somebody keeps for this stream alone: made by the first call, and gone before the stream is, which is the
+  /// current one then. One host thread at a time; always the same T.
+  template <class T>
+  T& kept() {
+    if (!kept_) kept_ = std::make_shared<T>();
+    return *static_cast<T*>(kept_.get());
+  }
+
  private:
+  void drop_kept();
   friend Stream& current_stream();
   explicit Stream(std::shared_ptr<Queue> queue);
   std::shared_ptr<Queue> queue_;
+  std::shared_ptr<void> kept_;
 };
 
 /// Where this host thread enqueues: the innermost UseStream, or a stream of the thread's own.
@@ -49,6 +59,9 @@ class UseStream {
  private:
   Stream* before_;
 };
+
+/// Whether what the current stream is given is written into a graph instead of being done.
+bool capturing();
 
 /// A mark in a stream; no time is taken. Any host thread may ask for it.
 class Event {
@@ -78,5 +91,22 @@ void wait_for_stream();
 
 /// The same of an event. `meanwhile` is called between looks, and may throw to give up.
 void wait_for_event(const Event& event, const std::function<void()>& meanwhile = {});
+
+/// Makes what is called between the looks of one wait.
+using MakeWatch = std::function<std::function<void()>()>;
+
+/// As long as this lives, every wait of this host thread that has no `meanwhile` of its own, those for copies included,
+/// is made of looks at the device with a watch of `make` in between: for a device whose work may never end by itself.
+class WatchWaits {
+ public:
+  /// make outlives this; an empty one watches nothing.
+  explicit WatchWaits(const MakeWatch& make);
+  ~WatchWaits();
+  WatchWaits(const WatchWaits&) = delete;
+  WatchWaits& operator=(const WatchWaits&) = delete;
+
+ private:
+  const MakeWatch* before_;
+};
 
 }  // namespace zeroproof::cuda::device

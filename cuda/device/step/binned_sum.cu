@@ -9,7 +9,7 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-constexpr int blocks = 4;  // that a multiprocessor holds, going by their registers
+constexpr int blocks = 4;  // that a multiprocessor holds
 
 /// One or four sums in registers.
 template <int width>
@@ -120,7 +120,8 @@ struct Finish {
 };
 
 template <class Operation>
-ZP_KERNEL binned_kernel(Operation operation, DevicePieces pieces, PackHeads heads) {
+ZP_KERNEL_BLOCKS(blocks)
+binned_kernel(Operation operation, DevicePieces pieces, PackHeads heads) {
   run_pieces(pieces, heads, Runs<Operation>{operation});
 }
 

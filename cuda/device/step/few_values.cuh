@@ -1,5 +1,6 @@
 #pragma once
-// One or four values of a gradient in registers: loaded in one access each, widened exactly, added.
+// One or four values of a gradient in registers: loaded, widened exactly, added. Four lie next to each other and take
+// one access, or `apart` elements from each other, so that the threads of a warp take whole rows.
 
 #include "cuda/device/cast_element.cuh"
 #include "cuda/device/step/piece_walk.cuh"
@@ -18,18 +19,33 @@ struct alignas(4 * width) Floats {
   float v[width];
 };
 
-/// Values as they lie in memory. Of 16-bit ones two are in a word, the earlier one in the lower half, and the upper
-/// words are not used.
+/// Values as they lie in memory. Of 16-bit ones that lie next to each other two are in a word, the earlier one in the
+/// lower half, and the upper words are not used.
 template <int width>
 struct alignas(4 * width) Words {
   std::uint32_t v[width];
 };
 
-template <LoadType type, int width>
+/// T is as wide as a value.
+template <class T, int width, int apart>
+ZP_DEVICE inline Words<width> load_rows(const T* from) {
+  Words<width> words;
+  ZP_UNROLL
+  for (int k = 0; k < width; ++k) words.v[k] = from[apart * k];
+  return words;
+}
+
+template <LoadType type, int width, int apart = 1>
 ZP_DEVICE inline Words<width> load_words(const PlacedAddress& from, const Place& place) {
   struct alignas(8) TwoWords {
     std::uint32_t v[2];
   };
+  if constexpr (apart != 1) {
+    if (type == LoadType::fp32 || (type == LoadType::mixed && from.dtype == DType::fp32)) {
+      return load_rows<std::uint32_t, width, apart>(from.at<std::uint32_t>(place));
+    }
+    return load_rows<std::uint16_t, width, apart>(from.at<std::uint16_t>(place));
+  }
   if (type == LoadType::fp32 || (type == LoadType::mixed && from.dtype == DType::fp32)) {
     return *reinterpret_cast<const Words<width>*>(from.at<float>(place));
   }
@@ -54,21 +70,21 @@ ZP_HOST_DEVICE inline float widened_fp16(std::uint32_t half) {
 }
 
 /// Value k of the words.
-template <LoadType type, int width>
+template <LoadType type, int width, int apart = 1>
 ZP_DEVICE inline float widened(const Words<width>& words, DType dtype, int k) {
   if (type == LoadType::fp32 || (type == LoadType::mixed && dtype == DType::fp32))
     return float_of(words.v[k]);
-  const std::uint32_t half = words.v[k / 2] >> (k % 2 * 16) & 0xFFFFU;
+  const std::uint32_t half = apart == 1 ? words.v[k / 2] >> (k % 2 * 16) & 0xFFFFU : words.v[k];
   if (type == LoadType::bf16 || (type == LoadType::mixed && dtype == DType::bf16))
     return float_of(half << 16);
   return widened_fp16(half);
 }
 
-template <LoadType type, int width>
+template <LoadType type, int width, int apart = 1>
 ZP_DEVICE inline Floats<width> widened(const Words<width>& words, DType dtype) {
   Floats<width> values;
   ZP_UNROLL
-  for (int k = 0; k < width; ++k) values.v[k] = widened<type>(words, dtype, k);
+  for (int k = 0; k < width; ++k) values.v[k] = widened<type, width, apart>(words, dtype, k);
   return values;
 }
 
@@ -90,9 +106,15 @@ ZP_DEVICE inline Floats<width> tree_of(const Floats<width>* values) {
   }
 }
 
-template <int width>
+template <int apart = 1, int width>
 ZP_DEVICE inline void store(const PlacedAddress& to, const Place& place, const Floats<width>& values) {
-  *reinterpret_cast<Floats<width>*>(to.at<float>(place)) = values;
+  if constexpr (apart == 1) {
+    *reinterpret_cast<Floats<width>*>(to.at<float>(place)) = values;
+  } else {
+    float* const row = to.at<float>(place);
+    ZP_UNROLL
+    for (int k = 0; k < width; ++k) row[apart * k] = values.v[k];
+  }
 }
 
 }  // namespace zeroproof::cuda::device

@@ -1,10 +1,10 @@
 // The norm of a rank's pieces (R12), of a gradient that is unscaled already or on the way.
 
+#include "cuda/device/step/inv_scale.cuh"
 #include "cuda/device/step/nonfinite_flag.cuh"
 #include "cuda/device/step/norm_collect.cuh"
 #include "cuda/device/step/scalar_sets.cuh"
 #include "cuda/device/step/step_passes.hpp"
-#include "cuda/device/step_scalars.cuh"
 
 namespace zeroproof::cuda::device {
 
@@ -13,16 +13,6 @@ namespace {
 /// A piece has at most 2^16 deposits, so 2^22 lie between two carries of a block; 2^32 - 1 would be allowed.
 constexpr int pieces_between_carries = 64;
 static_assert(pieces_between_carries * StepPiece::most_numel < std::int64_t{1} << 32);
-
-/// Every thread makes inv_scale itself. Returns false where R5 has none: decide will halt.
-ZP_DEVICE bool make_inv_scale(const StepMemory& memory, float& inv_scale) {
-  const auto t = static_cast<std::int64_t>(memory.state->applied_steps + 1);
-  const int log2_scale = memory.state->scaler.log2_scale;
-  const std::int64_t divisor = memory.input->divisor;
-  if (!step_in_range(t, log2_scale, divisor)) return false;
-  inv_scale = inv_scale_of(log2_scale, divisor);
-  return true;
-}
 
 /// What the first block does besides, if it is told to.
 struct ScalarJob {
@@ -52,7 +42,7 @@ ZP_DEVICE void find(const StepMemory& memory, const PieceGrid& grid, Unscaling& 
 template <class Collect>
 ZP_KERNEL finite_norm_kernel(StepMemory memory, PieceGrid grid, ScalarJob scalars) {
   Unscaling unscaling;
-  if (memory.state->halt == 0U && make_inv_scale(memory, unscaling.inv_scale)) {
+  if (memory.state->halt == 0U && make_inv_scale(*memory.state, *memory.input, unscaling.inv_scale)) {
     find<Collect>(memory, grid, unscaling);
   }
   // Not before the rest: it may set the halt that this block looked at.
@@ -72,22 +62,6 @@ ZP_KERNEL norm_kernel(StepMemory memory, PieceGrid grid) {
     if (++taken % pieces_between_carries == 0) collect.carry();
   }
   collect.finish(memory.found);
-}
-
-/// Calls f(Collect{}) with what the form of a run collects.
-template <class F>
-void visit_form(NormForm form, F&& f) {
-  switch (form) {
-    case NormForm::exact:
-      return f(CollectTerms<NormTerm::square>{});
-    case NormForm::one:
-      return f(CollectTerms<NormTerm::magnitude>{});
-    case NormForm::inf:
-      return f(CollectLargest{});
-    case NormForm::chunk1024:
-      break;
-  }
-  f(CollectChunks{});
 }
 
 PieceGrid grid_of(const StepMemory& memory) {

@@ -1,6 +1,7 @@
 // Steps on a device, in a program that was built without CUDA.
 
 #include "common/base/error.hpp"
+#include "cuda/device/step/fold_look.hpp"
 #include "cuda/device/step/fold_nodes.hpp"
 #include "cuda/device/step/step_passes.hpp"
 
@@ -25,6 +26,10 @@ void enqueue_fused_update(const StepMemory&, const StepRules&) { no_device(); }
 void enqueue_decide(const StepMemory&, const StepRules&, std::uint32_t, bool) { no_device(); }
 
 void enqueue_fold(const DevicePieces&, const host::FoldPlan&, Span<const PlacedValues>, const PlacedValues&) {
+  no_device();
+}
+void enqueue_fold_look(const DevicePieces&, const host::FoldPlan&, Span<const PlacedValues>,
+                       const PlacedValues&, const GradLook&) {
   no_device();
 }
 void enqueue_binned_deposit(const DevicePieces&, const PlacedValues&, const PlacedBins&) { no_device(); }

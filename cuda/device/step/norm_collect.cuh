@@ -2,12 +2,15 @@
 // What a block collects for the norm (R12), one struct for every form. All have
 //   start()               called by every thread before the first piece
 //   piece(...)            takes a piece in; value(g) makes of a stored element what is measured
+//   add(g)                takes one element in; chunk1024 has with_square() and deposit() instead, for a lane and a
+//   warp
 //   carry()               called by every thread between pieces, often enough
 //   finish(found)         called by every thread after the last piece
 // Everything that leaves a block is an integer, so neither the grid nor any order matters (R10).
 
 #include <cmath>
 
+#include "common/contracts/step_scalars.hpp"
 #include "cuda/device/norm_sums.cuh"
 #include "cuda/device/step/step_grid.cuh"
 
@@ -76,16 +79,25 @@ struct CollectedSums {
 struct CollectChunks : CollectedSums {
   static constexpr int loads_at_once = 16;
 
+  /// The sum of a lane, and one element more.
+  ZP_DEVICE static double with_square(double sum, float g) {
+    const double x = static_cast<double>(g);
+    const double square = x * x;
+    return sum + square;
+  }
+
+  /// A chunk, whose lanes have these sums. All 32 lanes of the warp call this.
+  ZP_DEVICE void deposit(double lane_sum) const {
+    const double chunk_value = warp_tree(lane_sum);
+    if (threadIdx.x % norm_num_lanes == 0) add_to_block_sums(norm_deposit(chunk_value), block_sums);
+  }
+
   /// from: the lane's first element of a chunk. count: elements 32 apart from there to the end of the piece; fewer than
   /// 32 are all of a short chunk. What is missing counts +0, which changes no sum.
   template <class Value>
   ZP_DEVICE static double lane_sum(const float* from, int count, Value value) {
     double sum = 0.0;
-    const auto add = [&](float g) {
-      const double x = static_cast<double>(value(g));
-      const double square = x * x;
-      sum = sum + square;
-    };
+    const auto add = [&](float g) { sum = with_square(sum, value(g)); };
     if (count < norm_num_lanes) {
       for (int s = 0; s < count; ++s) add(from[norm_num_lanes * s]);
       return sum;
@@ -111,8 +123,7 @@ struct CollectChunks : CollectedSums {
     for (int c = static_cast<int>(threadIdx.x) / norm_num_lanes; c < num_chunks; c += warps) {
       const int first = c * chunk_size + lane;
       const int count = (numel - first + norm_num_lanes - 1) / norm_num_lanes;
-      const double chunk_value = warp_tree(lane_sum(grad + first, count, value));
-      if (lane == 0) add_to_block_sums(norm_deposit(chunk_value), block_sums);
+      deposit(lane_sum(grad + first, count, value));
     }
   }
 };
@@ -122,9 +133,11 @@ template <NormTerm term>
 struct CollectTerms : CollectedSums {
   TermDeposits<term> terms{};
 
+  ZP_DEVICE void add(float g) { terms.add(g, block_sums); }
+
   template <class Value>
   ZP_DEVICE void piece(const PackPhase& phase, const StepPiece& piece, const float* grad, Value value) {
-    for_each_element(phase, piece, grad, [this, value](float g) { terms.add(value(g), block_sums); });
+    for_each_element(phase, piece, grad, [this, value](float g) { add(value(g)); });
   }
 
   ZP_DEVICE void carry() {
@@ -144,13 +157,15 @@ struct CollectLargest {
   ZP_DEVICE void start() {}
   ZP_DEVICE void carry() {}
 
+  ZP_DEVICE void add(float g) {
+    unsigned magnitude = bits_of(g) & 0x7FFFFFFFU;
+    if (magnitude > 0x7F800000U) magnitude = 0x7FFFFFFFU;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+
   template <class Value>
   ZP_DEVICE void piece(const PackPhase& phase, const StepPiece& piece, const float* grad, Value value) {
-    for_each_element(phase, piece, grad, [this, value](float g) {
-      unsigned magnitude = bits_of(value(g)) & 0x7FFFFFFFU;
-      if (magnitude > 0x7F800000U) magnitude = 0x7FFFFFFFU;
-      largest = magnitude > largest ? magnitude : largest;
-    });
+    for_each_element(phase, piece, grad, [this, value](float g) { add(value(g)); });
   }
 
   ZP_DEVICE void finish(StepFound* found) const {
@@ -164,5 +179,21 @@ struct CollectLargest {
     }
   }
 };
+
+/// Calls f(Collect{}) with what the form of a run collects.
+template <class F>
+void visit_form(NormForm form, F&& f) {
+  switch (form) {
+    case NormForm::exact:
+      return f(CollectTerms<NormTerm::square>{});
+    case NormForm::one:
+      return f(CollectTerms<NormTerm::magnitude>{});
+    case NormForm::inf:
+      return f(CollectLargest{});
+    case NormForm::chunk1024:
+      break;
+  }
+  f(CollectChunks{});
+}
 
 }  // namespace zeroproof::cuda::device

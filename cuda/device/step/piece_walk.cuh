@@ -131,23 +131,23 @@ ZP_DEVICE inline int piece_of(const std::int64_t* ends, int num_ends, std::int64
   return low;
 }
 
-/// Runs an operation over all pieces. Their parts are numbered through, and block b takes b, b + grid, ...: many small
-/// pieces and a single large one keep all blocks busy alike. The host knows no lengths, so every block counts the parts
-/// of 256 pieces at a time. All threads of all blocks call it, once in a kernel. Operation belongs to an unnamed
-/// namespace: the simulator numbers shared arrays source by source.
-template <class Operation>
-ZP_DEVICE void run_pieces(const DevicePieces& pieces, const PackHeads& heads, const Operation& operation) {
+/// Numbers the parts of all pieces through, `numel` elements each, and calls take(piece, part) for those of a worker:
+/// worker w of `workers` in block b takes part b * workers + w of the launch, and every gridDim.x * workers-th from
+/// there on, so that many small pieces and a single large one keep all busy alike. The host knows no lengths, so every
+/// block counts the parts of 256 pieces at a time, and calls between(number of their first) after them. All threads of
+/// all blocks call this, once in a kernel; the threads of a worker take the same way.
+template <int numel, int workers, class Take, class Between>
+ZP_DEVICE void share_parts(const DevicePieces& pieces, int worker, const Take& take, const Between& between) {
   ZP_SHARED_ARRAY(std::int64_t, counts, 2 * block_threads);  // two, to add from the one into the other
   const int thread = static_cast<int>(threadIdx.x);
-  std::int64_t next = blockIdx.x;  // part of this block
-  std::int64_t before = 0;         // parts of earlier pieces
+  // Part of this worker, counted from the first of these pieces.
+  std::int64_t next = static_cast<std::int64_t>(blockIdx.x) * workers + worker;
   for (std::int64_t first = 0; first < pieces.count; first += block_threads) {
     const std::int64_t left = pieces.count - first;
     const int num_pieces = left < block_threads ? static_cast<int>(left) : block_threads;
     std::int64_t* ends = counts;
     std::int64_t* other = counts + block_threads;
-    ends[thread] =
-        thread < num_pieces ? (pieces.pieces[first + thread].numel + part_numel - 1) / part_numel : 0;
+    ends[thread] = thread < num_pieces ? (pieces.pieces[first + thread].numel + numel - 1) / numel : 0;
     __syncthreads();
     for (int distance = 1; distance < num_pieces; distance *= 2) {
       other[thread] = thread < distance ? ends[thread] : ends[thread] + ends[thread - distance];
@@ -157,14 +157,22 @@ ZP_DEVICE void run_pieces(const DevicePieces& pieces, const PackHeads& heads, co
       __syncthreads();
     }
     const std::int64_t num_parts = ends[num_pieces - 1];
-    for (; next < before + num_parts; next += gridDim.x) {
-      const int p = piece_of(ends, num_pieces, next - before);
-      const std::int64_t earlier = before + (p > 0 ? ends[p - 1] : 0);
-      run_part(pieces.pieces[first + p], next - earlier, heads, operation);
+    for (; next < num_parts; next += static_cast<std::int64_t>(gridDim.x) * workers) {
+      const int p = piece_of(ends, num_pieces, next);
+      take(pieces.pieces[first + p], next - (p > 0 ? ends[p - 1] : 0));
     }
-    before += num_parts;
+    next -= num_parts;
     __syncthreads();  // before the counts of the next pieces take the place of these
+    between(first);
   }
+}
+
+/// Runs an operation over all pieces, a block for every part.
+template <class Operation>
+ZP_DEVICE void run_pieces(const DevicePieces& pieces, const PackHeads& heads, const Operation& operation) {
+  share_parts<part_numel, 1>(
+      pieces, 0, [&](const Piece& piece, std::int64_t part) { run_part(piece, part, heads, operation); },
+      [](std::int64_t) {});
 }
 
 /// Blocks that are on the device together, whatever they hold: a block that came late would start on its parts when the

@@ -77,6 +77,13 @@ inline constexpr int most_fold_slots = 64;
 /// Parts that the squares of any block of finite fp32 values can be split into without rounding (exact_sum.cpp).
 inline constexpr int most_split_levels = 13;
 
+/// What a stretch of fp32 values has of some magnitudes.
+struct MagnitudeCounts {
+  std::uint32_t amax = 0;  ///< as bits; 0x7FFFFFFF for a NaN
+  std::uint32_t num_nonfinite = 0;
+  std::uint32_t num_zeros = 0;
+};
+
 struct SimdKernels {
   void (*add)(const float* left, const float* right, float* sum, std::int64_t numel);
   /// sum[i] = the sum of the operands' elements begin + i. sum may be the memory of an operand, unless it is streamed:
@@ -103,6 +110,8 @@ struct SimdKernels {
   /// The same, and the smallest that is not zero (0x7FFFFFFF if all are).
   void (*magnitude_range)(float factor, const float* source, std::int64_t numel, std::uint32_t* smallest,
                           std::uint32_t* largest);
+  /// At most 2^31 elements.
+  MagnitudeCounts (*count_magnitudes)(const float* source, std::int64_t numel);
   /// Splits every square (or magnitude) of source[i] * factor with levels - 1 shifters and adds up the parts of each
   /// level: sums[levels]. No rounding if the shifters were chosen for the values, see exact_sum.cpp. 1 <= levels <=
   /// most_split_levels.

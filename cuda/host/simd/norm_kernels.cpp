@@ -189,6 +189,31 @@ void magnitude_range(float factor, const float* source, std::int64_t numel, std:
   *largest = static_cast<std::uint32_t>(most[0]);
 }
 
+MagnitudeCounts count_magnitudes(const float* source, std::int64_t numel) {
+  std::int32_t most[line] = {}, nonfinite[line] = {}, zeros[line] = {};
+  const std::int64_t whole = numel / line * line;
+  const auto take = [&](float value, int l) {
+    const std::int32_t here = magnitude(value);
+    most[l] = here > most[l] ? here : most[l];
+    nonfinite[l] += here >= 0x7F800000 ? 1 : 0;
+    zeros[l] += here == 0 ? 1 : 0;
+  };
+  for (std::int64_t i = 0; i < whole; i += line) {
+    prefetch_ahead(source + i);
+#pragma omp simd
+    for (int l = 0; l < line; ++l) take(source[i + l], l);
+  }
+  for (std::int64_t i = whole; i < numel; ++i) take(source[i], 0);
+  for (int l = 1; l < line; ++l) {
+    most[0] = most[l] > most[0] ? most[l] : most[0];
+    nonfinite[0] += nonfinite[l];
+    zeros[0] += zeros[l];
+  }
+  const auto amax = static_cast<std::uint32_t>(most[0]);
+  return {amax > 0x7F800000U ? 0x7FFFFFFFU : amax, static_cast<std::uint32_t>(nonfinite[0]),
+          static_cast<std::uint32_t>(zeros[0])};
+}
+
 void split_squares(float factor, const float* source, std::int64_t numel, int levels, const double* shifters,
                    double* sums) {
   split_any<true>(factor, source, numel, levels, shifters, sums);

@@ -31,6 +31,7 @@ std::uint32_t unscale_chunk_sums(float inv_scale, const GradStretch& source, std
 std::uint32_t largest_magnitude(float factor, const float* source, std::int64_t numel);
 void magnitude_range(float factor, const float* source, std::int64_t numel, std::uint32_t* smallest,
                      std::uint32_t* largest);
+MagnitudeCounts count_magnitudes(const float* source, std::int64_t numel);
 void split_squares(float factor, const float* source, std::int64_t numel, int levels, const double* shifters,
                    double* sums);
 void split_magnitudes(float factor, const float* source, std::int64_t numel, int levels,

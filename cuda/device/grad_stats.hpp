@@ -1,0 +1,36 @@
+#pragma once
+
+#include "common/contracts/grad_stats.hpp"
+#include "cuda/device/runtime/memory.hpp"
+
+namespace zeroproof::cuda::device {
+
+GradStatsFn grad_stats;
+
+/// Segments in device memory, cut into parts that a block of threads takes each, so that a long segment is shared by
+/// the whole device; and room for what is found in them. For any number of calls, one after another.
+class DeviceSegments {
+ public:
+  /// At least one segment has an element. Copies, and waits for the current stream.
+  /// Errors: unavailable if the device has no memory left.
+  explicit DeviceSegments(Span<const GradSegment> segments);
+  ~DeviceSegments() { device_release(memory_); }
+  DeviceSegments(const DeviceSegments&) = delete;
+  DeviceSegments& operator=(const DeviceSegments&) = delete;
+
+  std::int64_t num_parts() const { return num_parts_; }
+  const GradSegment* parts() const { return static_cast<const GradSegment*>(memory_); }
+  /// Room for num_parts() results, and for the reduction to work in.
+  unsigned char* scratch() const { return static_cast<unsigned char*>(memory_) + scratch_begin_; }
+
+ private:
+  std::int64_t num_parts_ = 0;
+  std::int64_t scratch_begin_ = 0;
+  void* memory_ = nullptr;
+};
+
+/// The same over device memory: grad, and stats of every tensor that has a segment. Enqueued on the current stream;
+/// allocates nothing, and may be captured. Nobody looks whether the segments lie in grad.
+void enqueue_grad_stats(const float* grad, const DeviceSegments& segments, GradStats* stats);
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,178 @@
+#include "cuda/device/step/fold_look.hpp"
+
+#include <type_traits>
+
+#include "cuda/device/step/fold_values.cuh"
+#include "cuda/device/step/inv_scale.cuh"
+#include "cuda/device/step/nonfinite_flag.cuh"
+#include "cuda/device/step/norm_collect.cuh"
+
+namespace zeroproof::cuda::device {
+
+namespace {
+
+/// A group of pieces, as share_parts takes them, has at most 2^24 deposits, so 2^30 lie between two carries of a block;
+/// 2^32 - 1 would be allowed.
+constexpr int groups_between_carries = 64;
+static_assert(groups_between_carries * block_threads * StepPiece::most_numel < std::int64_t{1} << 32);
+
+/// Blocks that a multiprocessor holds. Without a number the compiler saves registers where they are needed.
+constexpr int tree_blocks = 4, programme_blocks = 3;
+
+constexpr int chunk_numel = static_cast<int>(norm_chunk_numel);
+constexpr int warps = block_threads / norm_num_lanes;
+
+/// What a thread looks with: g1 of every element, deposits of those that count.
+template <class Collect>
+struct Looker {
+  Unscaling unscaling;
+  Collect collect;
+};
+
+/// Every element for itself: as run_pieces walks.
+template <class Fold, class Collect>
+struct SeenElements {
+  static constexpr int packs_at_once = Fold::packs_at_once;
+  const Fold& fold;
+  Looker<Collect>& looker;
+  bool counted;
+
+  ZP_DEVICE void one(const Place& place) const { run<1, 1>(place); }
+
+  template <int count>
+  ZP_DEVICE void packs(const Place& place) const {
+    run<count, walk_pack_numel>(place);
+  }
+
+ private:
+  template <int count, int width>
+  ZP_DEVICE void run(const Place& place) const {
+    fold.template run<count, width, 1>(place, pack_stride,
+                                       [this](const Place& at, const Floats<width>& values) {
+                                         store(fold.sum, at, values);
+                                         ZP_UNROLL
+                                         for (int k = 0; k < width; ++k) {
+                                           const float g1 = looker.unscaling(values.v[k]);
+                                           if (counted) looker.collect.add(g1);
+                                         }
+                                       });
+  }
+};
+
+/// One chunk by one warp, lane l being lane l of R12: four rows of 32 elements are a pack.
+template <class Fold>
+ZP_DEVICE void see_chunk(const Fold& fold, const Piece& piece, std::int64_t chunk, bool counted,
+                         Looker<CollectChunks>& looker) {
+  constexpr int row = norm_num_lanes, rows = walk_pack_numel;
+  const std::int64_t begin = chunk * chunk_numel + threadIdx.x % norm_num_lanes;
+  const std::int64_t left = (piece.numel - begin + row - 1) / row;
+  const int count =
+      left < norm_num_lanes ? static_cast<int>(left) : norm_num_lanes;  // of this lane; may be 0
+  const Place first = Place{piece.local_begin, piece.global_begin - piece.local_begin}.after(begin);
+  double sum = 0.0;
+  const auto put = [&](const Place& at, const auto& values) {
+    store<row>(fold.sum, at, values);
+    ZP_UNROLL
+    for (const float g : values.v) sum = CollectChunks::with_square(sum, looker.unscaling(g));
+  };
+  constexpr int at_once = Fold::packs_at_once;
+  int s = 0;
+  for (; s + at_once * rows <= count; s += at_once * rows)
+    fold.template run<at_once, rows, row>(first.after(s * row), rows * row, put);
+  if constexpr (at_once > 1) {
+    for (; s + rows <= count; s += rows) fold.template run<1, rows, row>(first.after(s * row), 0, put);
+  }
+  for (; s < count; ++s) fold.template run<1, 1, row>(first.after(s * row), 0, put);
+  if (counted) looker.collect.deposit(sum);
+}
+
+ZP_DEVICE bool counts(const GradLook& look, const Piece& piece) {
+  return look.counted == nullptr || ((look.counted[piece.tensor / 64] >> (piece.tensor % 64)) & 1U) != 0U;
+}
+
+template <class Collect, class Fold>
+ZP_DEVICE void fold_and_look(const Fold& fold, const DevicePieces& pieces, const PackHeads& heads,
+                             const GradLook& look) {
+  Looker<Collect> looker;
+  const bool finds =
+      look.state->halt == 0U && make_inv_scale(*look.state, *look.input, looker.unscaling.inv_scale);
+  looker.collect.start();
+  const auto between = [&](std::int64_t first) {
+    if (first / block_threads % groups_between_carries == groups_between_carries - 1) looker.collect.carry();
+  };
+  if constexpr (std::is_same_v<Collect, CollectChunks>) {
+    share_parts<chunk_numel, warps>(
+        pieces, static_cast<int>(threadIdx.x) / norm_num_lanes,
+        [&](const Piece& piece, std::int64_t chunk) {
+          see_chunk(fold, piece, chunk, counts(look, piece), looker);
+        },
+        between);
+  } else {
+    share_parts<part_numel, 1>(
+        pieces, 0,
+        [&](const Piece& piece, std::int64_t part) {
+          run_part(piece, part, heads, SeenElements<Fold, Collect>{fold, looker, counts(look, piece)});
+        },
+        between);
+  }
+  if (!finds) return;
+  looker.unscaling.finish(look.found);
+  looker.collect.finish(look.found);
+}
+
+template <class Collect, class Fold>
+ZP_KERNEL_BLOCKS(tree_blocks)
+tree_look_kernel(Fold fold, DevicePieces pieces, PackHeads heads, GradLook look) {
+  fold_and_look<Collect>(fold, pieces, heads, look);
+}
+
+template <class Collect, int most_operands>
+ZP_KERNEL_BLOCKS(programme_blocks)
+programme_look_kernel(FoldArgument<most_operands> fold, DevicePieces pieces, PackHeads heads, GradLook look) {
+  ZP_SHARED_ARRAY(Floats<4>, stack, (fold_stack(most_operands) * block_threads));
+  const ProgrammeFold<most_operands> programme{fold, stack + threadIdx.x};
+  fold_and_look<Collect>(programme, pieces, heads, look);
+}
+
+/// Trees have kernels of their own for chunk1024 alone, where the last fold of most runs is one.
+template <class Collect>
+struct Launch {
+  const DevicePieces& pieces;
+  const GradLook& look;
+
+  template <LoadType type, int n>
+  void operator()(const TreeFold<type, n>& fold, const PackHeads& heads) const {
+    if constexpr (std::is_same_v<Collect, CollectChunks>) {
+      launch(tree_look_kernel<Collect, TreeFold<type, n>>, walk_grid(tree_blocks), block_threads, fold,
+             pieces, heads, look);
+    } else {
+      FoldArgument<small_fold> programme{};
+      std::copy(fold.operands, fold.operands + n, programme.operands);
+      programme.sum = fold.sum;
+      programme.num_codes = 1;
+      programme.codes[0] = FoldCode::of(FoldAction::tree, log2_of(n), type);
+      (*this)(programme, heads);
+    }
+  }
+  template <int most_operands>
+  void operator()(const FoldArgument<most_operands>& fold, const PackHeads& heads) const {
+    launch(programme_look_kernel<Collect, most_operands>, walk_grid(programme_blocks), block_threads, fold,
+           pieces, heads, look);
+  }
+
+ private:
+  static constexpr int log2_of(int n) { return n == 1 ? 0 : 1 + log2_of(n / 2); }
+};
+
+}  // namespace
+
+void enqueue_fold_look(const DevicePieces& pieces, const host::FoldPlan& plan,
+                       Span<const PlacedValues> operands, const PlacedValues& sum, const GradLook& look) {
+  check_fold(plan, operands, sum);
+  if (pieces.count <= 0) return;
+  visit_form(look.form, [&](auto collect) {
+    visit_fold(plan, operands, sum, Launch<decltype(collect)>{pieces, look});
+  });
+}
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,20 @@
+#pragma once
+// The factor of R6 that passes need before the other scalars of a step are made.
+
+#include "cuda/device/runtime/launch.hpp"
+#include "cuda/device/step/step_memory.hpp"
+#include "cuda/device/step_scalars.cuh"
+
+namespace zeroproof::cuda::device {
+
+/// Every thread makes inv_scale itself. Returns false where R5 has none: decide will halt.
+ZP_DEVICE inline bool make_inv_scale(const StepState& state, const StepInput& input, float& inv_scale) {
+  const auto t = static_cast<std::int64_t>(state.applied_steps + 1);
+  const int log2_scale = state.scaler.log2_scale;
+  const std::int64_t divisor = input.divisor;
+  if (!step_in_range(t, log2_scale, divisor)) return false;
+  inv_scale = inv_scale_of(log2_scale, divisor);
+  return true;
+}
+
+}  // namespace zeroproof::cuda::device
