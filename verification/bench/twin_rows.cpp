@@ -3,6 +3,7 @@
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_scale.hpp"
+#include "cuda/host/grad_stats.hpp"
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/update_twins.hpp"
 #include "verification/bench/measure/format_span.hpp"
@@ -44,6 +45,11 @@ void add_twin_rows(std::vector<Row>& rows, Data& data, int num_threads) {
   add("norm inf", 4, "R", [=] {
     std::uint32_t amax = 0;
     host::grad_max_accumulate(exec, grad, amax);
+  });
+  add("grad stats", 4, "R", [=] {
+    const GradSegment all{0, numel(grad), 0};
+    GradStats stats;
+    host::grad_stats(exec, grad, {&all, 1}, {&stats, 1});
   });
   // Two passes: every magnitude is divided by the largest.
   rows.push_back(

@@ -38,14 +38,16 @@ std::string_view name(Mode mode) {
 }
 
 std::string WorldSpec::id() const {
+  constexpr std::array<const char*, 4> prefixes = {"", "threads:", "mpi:", "nccl:"};
   if (kind == Kind::self) return "self";
-  return (kind == Kind::threads ? "threads:" : "mpi:") + std::to_string(size);
+  return prefixes[static_cast<std::size_t>(kind)] + std::to_string(size);
 }
 
 WorldSpec parse_world(const std::string& text) {
   if (text == "self") return {};
   for (const auto& [prefix, kind] :
-       {std::pair{"threads:", WorldSpec::Kind::threads}, std::pair{"mpi:", WorldSpec::Kind::mpi}}) {
+       {std::pair{"threads:", WorldSpec::Kind::threads}, std::pair{"mpi:", WorldSpec::Kind::mpi},
+        std::pair{"nccl:", WorldSpec::Kind::nccl}}) {
     if (text.rfind(prefix, 0) != 0) continue;
     const auto size = number_after(text, prefix);
     ZP_CHECK(size && *size >= 1 && *size <= 4096, ErrorCode::config,
@@ -54,13 +56,15 @@ WorldSpec parse_world(const std::string& text) {
     return {kind, static_cast<int>(*size)};
   }
   fail(ErrorCode::config, "world '" + text + "' does not exist", "it says how ranks are run",
-       "use self, threads:N or mpi:N");
+       "use self, threads:N, mpi:N or nccl:N");
 }
 
 std::string CaseSpec::id() const {
+  ParallelConfig shown = place;
+  if (world.kind == WorldSpec::Kind::nccl) shown.wires = WireKind::copies;  // the world says which
   return workload + "/" + recipe + "/" + std::string(name(twin)) + "/stage" + std::to_string(stage) + "/" +
          world.id() + "/" + std::string(name(dtype)) + "/" + std::string(name(mode)) +
-         "/bucket:" + std::to_string(bucket_numel) + "/omp:" + std::to_string(omp_threads) + place.id();
+         "/bucket:" + std::to_string(bucket_numel) + "/omp:" + std::to_string(omp_threads) + shown.id();
 }
 
 std::optional<CaseSpec> parse_case_id(const std::string& id) {
@@ -86,6 +90,7 @@ std::optional<CaseSpec> parse_case_id(const std::string& id) {
   for (std::size_t i = 9; i < parts.size(); ++i) {
     if (!spec.place.read(parts[i])) return std::nullopt;
   }
+  if (spec.world.kind == WorldSpec::Kind::nccl) spec.place.wires = WireKind::nccl;
   spec.place.grid_of(spec.world.size);
   RunConfig check = main_config();
   check.stages = {spec.stage};

@@ -51,10 +51,12 @@ inline constexpr std::array all_twins = {Twin::host, Twin::host_fused, Twin::dev
 std::string_view name(Twin twin);
 
 struct WorldSpec {
-  enum class Kind : std::uint8_t { self, threads, mpi } kind = Kind::self;
+  /// nccl: processes as those of mpi are, with a device each and wires of NCCL between them.
+  enum class Kind : std::uint8_t { self, threads, mpi, nccl } kind = Kind::self;
   int size = 1;
 
-  std::string id() const;  ///< "self", "threads:4", "mpi:2"
+  bool has_processes() const { return kind == Kind::mpi || kind == Kind::nccl; }
+  std::string id() const;  ///< "self", "threads:4", "mpi:2", "nccl:2"
   bool operator==(const WorldSpec&) const = default;
 };
 

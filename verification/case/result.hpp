@@ -13,6 +13,7 @@
 #include "common/base/span.hpp"
 #include "common/step/phase.hpp"
 #include "verification/case/case.hpp"
+#include "verification/case/skipped_step.hpp"
 
 namespace zeroproof::verification {
 
@@ -71,6 +72,7 @@ struct TrainingRun {
   std::int64_t updated_elements = 0;  ///< all of them
   std::int64_t moved_elements = 0;    ///< those that the step changed
   std::int64_t nan_elements = 0;      ///< those that were NaN already
+  std::vector<SkippedStep> skips;     ///< what is told of each skipped step
 };
 
 /// What one rank of a training case found.

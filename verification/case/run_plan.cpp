@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
+#include "cuda/device/runtime/device.hpp"
 #include "verification/case/experiment.hpp"
 #include "verification/case/id_pattern.hpp"
 #include "verification/case/recipes.hpp"
@@ -81,6 +82,11 @@ std::vector<Windows> windows_of(const RunConfig& config, const WorldSpec& world)
   return world.size > 1 ? config.windows : std::vector<Windows>{Windows::off};
 }
 
+/// Processes with a device each have no others.
+std::vector<WireKind> wires_of(const RunConfig& config, const WorldSpec& world) {
+  return world.kind == WorldSpec::Kind::nccl ? std::vector<WireKind>{WireKind::nccl} : config.wires;
+}
+
 /// The ways a configuration deals a step out over a world of this size.
 std::vector<ParallelConfig> places_of(const RunConfig& config, const WorldSpec& world) {
   std::vector<std::optional<ProcessGrid>> grids;
@@ -95,7 +101,7 @@ std::vector<ParallelConfig> places_of(const RunConfig& config, const WorldSpec& 
       for (const GradSum grad_sum : config.grad_sums) {
         for (const auto& grid : grids) {
           for (const Windows windows : windows_of(config, world)) {
-            for (const WireKind wires : config.wires) {
+            for (const WireKind wires : wires_of(config, world)) {
               places.push_back({order, layout, grad_sum, grid, config.instances, config.persistent_numel,
                                 config.overlap, windows, wires});
             }
@@ -118,6 +124,25 @@ void check_grids(const RunConfig& config) {
   }
 }
 
+/// Errors: unavailable or config if there is a world nccl:N, and no candidate that could be in it.
+void check_device_worlds(const RunConfig& config, const VerifyOptions& options,
+                         const std::vector<TwinMode>& twins) {
+  if (std::any_of(twins.begin(), twins.end(),
+                  [](const TwinMode& t) { return t.twin.space == Space::device; }))
+    return;
+  for (const std::string& text : config.worlds) {
+    const WorldSpec world = parse_world(text);
+    if (world.kind != WorldSpec::Kind::nccl) continue;
+    ZP_CHECK(!options.twins.empty(), ErrorCode::unavailable,
+             "world " + text + " was asked for and cannot run here: " + cuda::device::device_info().detail,
+             "each of its ranks has a device",
+             "leave it out, or see zeroproof doctor for what this machine can check");
+    fail(ErrorCode::config, "world " + text + " was asked for with a candidate on the host",
+         "NCCL moves what lies in the memory of devices",
+         "use --twin device, device-fused or device-graph, or --world mpi:" + std::to_string(world.size));
+  }
+}
+
 /// What the command line says of the norm stands above the recipe.
 void set_norm(const VerifyOptions& options, RunConfig& config) {
   if (options.norm) config.optimizer.norm = *options.norm;
@@ -136,6 +161,9 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   ZP_CHECK(spec.place.grad_sum != GradSum::native || spec.mode == Mode::lockstep, ErrorCode::config,
            "a native gradient sum was asked for in free mode",
            "it promises no bits that a free run could be held to", "use --mode lockstep");
+  ZP_CHECK(spec.place.wires == WireKind::copies || spec.twin.space == Space::device, ErrorCode::config,
+           "wires of NCCL were asked for with the candidate " + std::string(name(spec.twin)),
+           "they move what lies in the memory of devices", "use device, device-fused or device-graph");
   config.dtypes = {spec.dtype};
   config.stages = {spec.stage};
   config.orders = {spec.place.order};
@@ -193,6 +221,7 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
   }
   // Only now: waking a GPU takes a second, too long to wait for being told of a typing error.
   const std::vector<TwinMode> twins = twin_modes(options);
+  check_device_worlds(config, options, twins);
   for (const std::string& recipe : recipes) {
     for (const DType dtype : config.dtypes) {
       if (!recipe_allows(recipe, dtype)) continue;

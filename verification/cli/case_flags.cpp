@@ -129,7 +129,8 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
                "host, host-fused, device, device-fused, device-graph (default: all that run)");
   command.list("--mode", flags->modes,
                "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole)");
-  command.list("--world", flags->worlds, "self, threads:N, mpi:N");
+  command.list("--world", flags->worlds,
+               "self, threads:N, mpi:N; nccl:N, on devices: processes with wires of NCCL");
   command.list("--stage", flags->stages, "ZeRO stages 0, 1, 2, 3");
   command.list("--dtype", flags->dtypes, "parameter dtype: bf16, fp16, fp32");
   command.list("--bucket", flags->buckets, "bucket sizes in elements, multiples of 1024");
@@ -167,9 +168,11 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.option("--comm-timeout", flags->comm_timeout, "seconds ranks wait for each other");
   command.option("--jobs", flags->jobs,
                  "cores that training cases may use (default: those this process may)");
-  command.option("--hostfile", flags->hostfile,
-                 "host file for mpirun, which starts the ranks of mpi:N worlds (default: ZP_HOSTFILE)");
-  command.flag("--oversubscribe", flags->oversubscribe, "allow worlds mpi:N of more than 4 ranks per core");
+  command.option(
+      "--hostfile", flags->hostfile,
+      "host file for mpirun, which starts the ranks of worlds mpi:N and nccl:N (default: ZP_HOSTFILE)");
+  command.flag("--oversubscribe", flags->oversubscribe,
+               "allow worlds mpi:N and nccl:N of more than 4 ranks per core");
   command.option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
   return flags;
 }

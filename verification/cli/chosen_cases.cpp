@@ -11,6 +11,7 @@
 #include "verification/cli/flag_scope.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/program/capabilities.hpp"
+#include "verification/program/device_capabilities.hpp"
 #include "verification/world/mpi_environment.hpp"
 
 namespace zeroproof::verification {
@@ -23,15 +24,24 @@ bool has(const std::vector<std::string>& words, const std::string& word) {
 }
 
 /// Why a case cannot run here; "" if it can, as far as can be told before it runs.
-std::string obstacle(const CaseSpec& spec) {
+std::string obstacle(const CaseSpec& spec, bool other_hosts) {
   if (spec.twin.space == Space::device && !device_answers()) return cuda::device::device_info().detail;
-  if (spec.world.kind == WorldSpec::Kind::mpi && !mpi_built()) return "this build has no MPI";
+  if (spec.world.has_processes() && !mpi_built()) return "this build has no MPI";
+  if (spec.world.kind == WorldSpec::Kind::nccl) return nccl_obstacle(other_hosts ? 1 : spec.world.size);
+  // Simulated devices are shared by ranks that are threads.
+  if (spec.place.wires == WireKind::nccl && !cuda::device::device_info().simulated)
+    return nccl_obstacle(spec.world.size);
   return "";
 }
 
 std::string obstacle(const OpCaseSpec& spec) {
   if (spec.device) return device_answers() ? "" : cuda::device::device_info().detail;
   return cuda::host::isa_supported(spec.isa) ? "" : "this processor has other instructions";
+}
+
+/// Whether ranks that are processes may be on other machines.
+bool names_hosts(const CaseFlags& flags) {
+  return !flags.hostfile.empty() || std::getenv("ZP_HOSTFILE") != nullptr;
 }
 
 /// Cases that cannot run are skipped, unless somebody wants exactly them, or there are no others.
@@ -74,7 +84,8 @@ void check_obstacles(const CaseFlags& flags, const VerifyOptions& options, const
       const bool named = asked_by_name(flags, id);
       if (kind == "training") {
         const CaseSpec spec = *parse_case_id(id);
-        obstacles.look_at(id, obstacle(spec), named || names_worlds(flags, options, spec));
+        obstacles.look_at(id, obstacle(spec, names_hosts(flags)),
+                          named || names_worlds(flags, options, spec));
       } else if (kind == "op") {
         const OpCaseSpec spec = op_cases(id).front();
         obstacles.look_at(id, obstacle(spec), named || (spec.device && has(flags.twins, "device")));
@@ -95,11 +106,10 @@ std::vector<CaseSpec> trainings_of(const Selection& selection) {
 
 /// Ranks that share a core take turns; with many more, a machine does little else, or runs out of memory.
 void check_ranks(const CaseFlags& flags, const Selection& selection) {
-  const bool other_hosts = !flags.hostfile.empty() || std::getenv("ZP_HOSTFILE") != nullptr;
-  if (flags.oversubscribe || other_hosts || inside_mpi_job()) return;
+  if (flags.oversubscribe || names_hosts(flags) || inside_mpi_job()) return;
   const int most = most_ranks_per_core * available_cores();
   for (const CaseSpec& spec : trainings_of(selection)) {
-    const bool fits = spec.world.kind != WorldSpec::Kind::mpi || spec.world.size <= most;
+    const bool fits = !spec.world.has_processes() || spec.world.size <= most;
     ZP_CHECK(fits, ErrorCode::config,
              "world " + spec.world.id() + " has " + std::to_string(spec.world.size) + " processes for " +
                  std::to_string(available_cores()) + " cores",
@@ -113,9 +123,20 @@ void check_hostfile(const CaseFlags& flags, const Selection& selection) {
   if (flags.hostfile.empty() || inside_mpi_job()) return;
   const std::vector<CaseSpec> cases = trainings_of(selection);
   const bool used = std::any_of(cases.begin(), cases.end(),
-                                [](const CaseSpec& spec) { return spec.world.kind == WorldSpec::Kind::mpi; });
+                                [](const CaseSpec& spec) { return spec.world.has_processes(); });
   ZP_CHECK(used, ErrorCode::config, "--hostfile was given and no case runs under MPI",
            "it says where ranks are started as processes", "add --world mpi:N, or leave the flag out");
+}
+
+/// A world nccl:N brings its wires.
+void check_wires(const CaseFlags& flags) {
+  if (flags.wires.empty() || has(flags.wires, "nccl")) return;
+  for (const std::string& world : flags.worlds) {
+    ZP_CHECK(world.rfind("nccl:", 0) != 0, ErrorCode::config,
+             "--wires " + flags.wires.front() + " was given with --world " + world,
+             "its ranks are processes, and reach each other's devices through NCCL alone",
+             "leave --wires out, or use threads" + world.substr(4));
+  }
 }
 
 }  // namespace
@@ -128,6 +149,7 @@ bool asked_by_name(const CaseFlags& flags, const std::string& id) {
 ChosenCases choose_cases(const CaseFlags& flags) {
   require_applicable(flags);
   ChosenCases chosen{options_from(flags), {}};
+  check_wires(flags);
   chosen.selection = select_cases(chosen.options);
   check_hostfile(flags, chosen.selection);
   check_ranks(flags, chosen.selection);

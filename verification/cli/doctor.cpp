@@ -1,13 +1,41 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "verification/cli/commands.hpp"
 #include "verification/program/capabilities.hpp"
+#include "verification/program/contract_text.hpp"
 #include "verification/program/contract_version.hpp"
+#include "verification/program/device_capabilities.hpp"
 #include "verification/report/progress.hpp"
 
 namespace zeroproof::verification {
+
+namespace {
+
+constexpr std::size_t columns = 80;
+constexpr int name_columns = 17, state_columns = 5;
+
+/// What reports say of this machine, with a line for each of its devices.
+std::vector<Capability> lines() {
+  std::vector<Capability> all = capabilities();
+  const auto device = std::ranges::find(all, std::string("cuda device"), &Capability::name);
+  const std::vector<Capability> devices = device_capabilities();
+  all.insert(all.erase(device), devices.begin(), devices.end());
+  return all;
+}
+
+/// The detail in lines that end with a terminal's, under each other.
+std::string in_columns(const std::string& detail) {
+  const std::string indent(name_columns + 1 + state_columns + 2, ' ');
+  const std::string text = wrapped({detail}, columns, indent);
+  return text.substr(indent.size());
+}
+
+}  // namespace
 
 std::string version_text() {
   return "zeroproof " ZP_VERSION ", numeric contract " + std::to_string(contract_version);
@@ -18,12 +46,13 @@ void add_doctor(CommandSet& commands) {
       commands.add("doctor", "say what this build on this machine can check, and why not");
   command.runs([] {
     const bool colour = wants_colour(STDOUT_FILENO);
-    std::printf("%s\n%-17s %-5s  %s\n", version_text().c_str(), "capability", "state", "detail");
-    for (const Capability& c : capabilities()) {
+    std::printf("%s\n%-*s %-*s  %s\n", version_text().c_str(), name_columns, "capability", state_columns,
+                "state", "detail");
+    for (const Capability& c : lines()) {
       const char* state = c.available ? "ok" : "OFF";
       const char* paint = !colour ? "" : c.available ? "\033[32m" : "\033[33m";
-      std::printf("%-17s %s%-5s%s  %s\n", c.name.c_str(), paint, state, colour ? "\033[0m" : "",
-                  c.detail.c_str());
+      std::printf("%-*s %s%-*s%s  %s", name_columns, c.name.c_str(), paint, state_columns, state,
+                  colour ? "\033[0m" : "", in_columns(c.detail).c_str());
     }
     return 0;
   });

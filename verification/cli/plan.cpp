@@ -21,8 +21,8 @@ namespace {
 /// As typed; turned into settings after parsing, so that every error has one form.
 struct PlanFlags {
   std::string model, grid = "1x1x1", world, stage = "all", dtype = "bf16", grad_dtype, rule = "adamw",
-                     momentum, micro_batches, order = "by_stage", windows = "off", bucket, instances, alpha,
-                     beta, memory;
+                     momentum, micro_batches, order = "by_stage", windows = "off", space = "host", bucket,
+                     instances, alpha, beta, memory;
   std::vector<std::string> counts;
   std::string svg_file, json_file;
 };
@@ -59,6 +59,12 @@ OptimizerHyper hyper_of(const PlanFlags& flags) {
   return hyper;
 }
 
+Space space_of(const std::string& text) {
+  ZP_CHECK(text == "host" || text == "device", ErrorCode::config, "--space is '" + text + "'",
+           "there is no such choice", suggestion(text, {"host", "device"}));
+  return text == "host" ? Space::host : Space::device;
+}
+
 PlanSettings settings_of(const PlanFlags& flags) {
   PlanSettings s;
   s.grid = planned_grid(flags.grid,
@@ -72,6 +78,10 @@ PlanSettings settings_of(const PlanFlags& flags) {
   }
   s.order = named<MicroBatchOrder>(flags.order, "--order");
   s.windows = named<Windows>(flags.windows, "--windows");
+  s.space = space_of(flags.space);
+  ZP_CHECK(s.space == Space::host || s.windows == Windows::off, ErrorCode::config,
+           "--windows " + flags.windows + " was given with --space device",
+           "windows are memory of the host, and devices exchange messages", "leave one of the two out");
   if (!flags.bucket.empty()) s.bucket_numel = number<std::int64_t>(flags.bucket, "--bucket", 1024, large);
   ZP_CHECK(s.bucket_numel % layout_alignment == 0, ErrorCode::config, "--bucket is " + flags.bucket,
            "buckets are cut at multiples of 1024", "use such a multiple");
@@ -134,6 +144,8 @@ void add_plan(CommandSet& commands) {
          "by_stage, contiguous, strided: who computes which micro-batch (default: by_stage)");
   option("--windows", flags->windows,
          "off, on, params: ranks that share a state read each other's memory (default: off)");
+  option("--space", flags->space,
+         "host, device: where a rank's buffers are; on devices steps are enqueued (default: host)");
   option("--bucket", flags->bucket, "elements reduced together, a multiple of 1024 (default: 262144)");
   option("--instances", flags->instances,
          "optimizer instances, each with its own copy of the state (default: 1)");

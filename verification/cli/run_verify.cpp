@@ -35,6 +35,14 @@ bool skipped_by_name(const CaseFlags& flags, const RunReport& report) {
   });
 }
 
+/// Rank 0 reports; but one that waits for this rank where nobody tells it so, in a library, is ended before it can.
+void say_what_broke(const RunReport& report) {
+  for (const Result& result : report.results) {
+    if (result.status < Status::skipped) continue;  // it was judged
+    std::fprintf(stderr, "[rank %d] %s: %s\n", mpi_job_rank(), result.id.c_str(), result.reason.c_str());
+  }
+}
+
 }  // namespace
 
 int nothing_matches(const VerifyOptions& options) {
@@ -81,6 +89,7 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
     });
     if (!inside_mpi_job()) report.self_test = run_self_test();
   }
+  if (!root && started_by_zeroproof()) say_what_broke(report);
   if (root) {
     write_reports(report, targets, request);
     if (!request.save_failing.empty()) {

@@ -223,8 +223,9 @@ constexpr std::array<Fault, 103> steps = {{
 Span<const Fault> fault_catalogue() {
   static const std::vector<Fault> catalogue = [] {
     std::vector<Fault> all(steps.begin(), steps.end());
-    const Span<const Fault> lbfgs = lbfgs_faults();
-    all.insert(all.end(), lbfgs.begin(), lbfgs.end());
+    for (const Span<const Fault> more : {device_faults(), lbfgs_faults()}) {
+      all.insert(all.end(), more.begin(), more.end());
+    }
     return all;
   }();
   return catalogue;
@@ -234,7 +235,7 @@ std::string_view place_of(const Fault& fault) { return fault.phase ? name(*fault
 
 std::string_view name(FaultKind kind) {
   constexpr std::string_view names[] = {"setup",  "state",   "gradients", "communicator",
-                                        "layers", "buffers", "twin"};
+                                        "layers", "buffers", "twin",      "device"};
   return names[static_cast<std::size_t>(kind)];
 }
 

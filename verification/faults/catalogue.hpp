@@ -9,7 +9,8 @@
 
 namespace zeroproof::verification {
 
-/// What is put in the place of something right. All but `twin` stand around production, which runs as it is.
+/// What is put in the place of something right. All but `twin` and `device` stand around production, which runs as it
+/// is.
 enum class FaultKind : std::uint8_t {
   setup,         ///< settings other than those of the run
   state,         ///< a loaded state other than the saved one
@@ -17,7 +18,8 @@ enum class FaultKind : std::uint8_t {
   communicator,  ///< a group of ranks
   layers,        ///< gatherer, sink or plan of a layer-by-layer pass
   buffers,       ///< what the optimizer shows, or memory it leaves behind
-  twin           ///< a whole function that computes something else
+  twin,          ///< a whole function that computes something else
+  device         ///< a whole function that enqueues something else, for candidates on a device
 };
 std::string_view name(FaultKind kind);
 
@@ -33,6 +35,9 @@ struct Fault {
 
 /// Every fault that can be planted, in all programs.
 Span<const Fault> fault_catalogue();
+
+/// Those of a step on a device; every case that finds one runs on a simulated device too.
+Span<const Fault> device_faults();
 
 /// Those of L-BFGS: the last ones of the catalogue.
 Span<const Fault> lbfgs_faults();

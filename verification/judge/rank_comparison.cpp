@@ -51,7 +51,8 @@ constexpr BufferId state_ids[] = {BufferId::exp_avg, BufferId::exp_avg_sq, Buffe
 
 RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
                                const Communicators& comms, int omp_threads,
-                               const MakeOptimizer& make_candidate, const MakeOptimizer& make_reference)
+                               const MakeOptimizer& make_candidate, const MakeOptimizer& make_reference,
+                               GradStatsFn* candidate_stats)
     : experiment_(experiment),
       spec_(spec),
       layout_(layout),
@@ -60,7 +61,9 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
       reference_groups_(layout, *comms.reference),
       candidate_groups_(layout, *comms.candidate),
       harness_groups_(layout, *comms.harness),
-      grad_maker_(experiment, spec_, layout, *comms.harness, harness_groups_.tp(), harness_groups_.cp()) {
+      grad_maker_(experiment, spec_, layout, *comms.harness, harness_groups_.tp(), harness_groups_.cp()),
+      skip_stats_(experiment, spec_, layout, *comms.harness, {.num_threads = omp_threads},
+                  candidate_stats != nullptr ? candidate_stats : grad_stats_of(spec.twin)) {
   OptimizerSetup setup = experiment.setup();
   place_setup(setup, spec_, layout, comms.harness->rank());
   setup.overlap = false;
@@ -221,6 +224,7 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves, const refere
       run_phase(step, phase, for_reference, for_candidate, truth);
       if (phase == Phase::reduce) {
         sums = {collected_sum(*reference_), collected_sum(*candidate_)};
+        keep_sums(sum_of(*reference_));
         finish_leaves();
       }
       if (phase == Phase::prepare && candidate_->skipped()) {
@@ -232,6 +236,7 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves, const refere
   note_problem(step, Phase::reduce, "leaf", for_candidate.end_step());
   if (reference_->skipped()) {
     check_skipped_scalars(step);
+    tell_skip(step, truth);
     ++skipped_steps_;
   } else {
     ++timing_.steps;
@@ -240,8 +245,24 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves, const refere
   hash_step(step, before, sums.reference, sums.candidate);
 }
 
-TensorView RankComparison::sum_of(DistributedOptimizer& side) {
-  return by_id(side.exposed(Phase::reduce)).at(BufferId::grad_sum).view;
+ExposedBuffer RankComparison::sum_of(DistributedOptimizer& side) {
+  return by_id(side.exposed(Phase::reduce)).at(BufferId::grad_sum);
+}
+
+void RankComparison::keep_sums(const ExposedBuffer& reference) {
+  if (experiment_.config().on_nonfinite == OnNonfinite::skip)
+    skip_stats_.keep(reference, sum_of(*candidate_));
+}
+
+void RankComparison::tell_skip(std::int64_t step, const reference::DenseOptimizer* truth) {
+  SkipStats::Told told = skip_stats_.tell(step, truth);
+  skips_.push_back(std::move(told.skip));
+  if (!told.difference) return;
+  Divergence d = place(step, Phase::reduce, "grad_stats", told.difference->what);
+  d.parameter = told.difference->parameter;
+  d.reference_value = told.difference->reference;
+  d.candidate_value = told.difference->candidate;
+  judge_.note(std::move(d));
 }
 
 /// In a free run the sides (or, with a broken candidate, its ranks) may disagree about skipping: all ranks must learn
@@ -265,13 +286,17 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
   std::vector<GuardedBuffer> kept;  // the reference uses memory again
   Sums sums;
   for (const Phase phase : all_phases) {
-    if (skipped_on_overflow(phase) && reference_->skipped()) continue;
-    if (phase == Phase::update) remember_master();
-    const auto begin = Clock::now();
-    reference_->run_phase(phase, for_reference);
-    if (phase >= Phase::unscale && phase <= Phase::cast) timing_.reference_seconds += seconds_since(begin);
+    const bool left_out = skipped_on_overflow(phase) && reference_->skipped();
+    if (left_out && phase < Phase::update) continue;  // norm and coefficient are NaN then
+    if (!left_out) {
+      if (phase == Phase::update) remember_master();
+      const auto begin = Clock::now();
+      reference_->run_phase(phase, for_reference);
+      if (phase >= Phase::unscale && phase <= Phase::cast) timing_.reference_seconds += seconds_since(begin);
+    }
+    // What a skipped step leaves is what was there: a candidate that looks at nothing in between may have changed it.
     Buffers& now = ours[phase] = by_id(reference_->exposed(phase));
-    look_at(step, phase, now, truth);
+    if (!left_out) look_at(step, phase, now, truth);
     if (phase == Phase::reduce) sums.reference = collected_sum(*reference_);
     for (auto& [id, buffer] : now) {
       const GuardedBuffer& copy =
@@ -284,6 +309,7 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
   }
   candidate_->step(for_candidate);
   sums.candidate = collected_sum(*candidate_);
+  keep_sums(ours.at(Phase::reduce).at(BufferId::grad_sum));
   for (const auto& [phase, reference] : ours) {
     const Buffers theirs = by_id(candidate_->exposed(phase));
     compare_phase(step, phase, reference, theirs, truth);

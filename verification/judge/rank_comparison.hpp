@@ -16,6 +16,7 @@
 #include "verification/gradients/step_grads.hpp"
 #include "verification/judge/exact_sums.hpp"
 #include "verification/judge/rank_groups.hpp"
+#include "verification/judge/skip_stats.hpp"
 
 namespace zeroproof::verification {
 
@@ -54,10 +55,11 @@ class RankComparison {
   using MakeOptimizer = std::function<std::unique_ptr<DistributedOptimizer>(const OptimizerSetup&)>;
 
   /// `make_candidate` builds the candidate. `make_reference` builds what it is compared with: only who tests the judge
-  /// has another one.
+  /// has another one. `candidate_stats`, too: by default the twin that such a candidate would call (R14).
   RankComparison(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
                  const Communicators& comms, int omp_threads, const MakeOptimizer& make_candidate,
-                 const MakeOptimizer& make_reference = reference::make_distributed_optimizer);
+                 const MakeOptimizer& make_reference = reference::make_distributed_optimizer,
+                 GradStatsFn* candidate_stats = nullptr);
 
   /// Runs one step of both sides. `truth` is the undistributed optimizer after the same step, or nullptr.
   /// Collective over the ranks of the case.
@@ -72,6 +74,7 @@ class RankComparison {
   Digest reference_hash() const { return reference_hash_.digest(); }
   Digest candidate_hash() const { return candidate_hash_.digest(); }
   std::int64_t skipped_steps() const { return skipped_steps_; }
+  const std::vector<SkippedStep>& skips() const { return skips_; }
   std::int64_t clipped_steps() const { return clipped_steps_; }
   std::int64_t growths() const { return growths_; }
   std::int64_t updated_elements() const { return updated_elements_; }
@@ -91,9 +94,9 @@ class RankComparison {
   Sums run_whole(std::int64_t step, GradSource& for_reference, GradSource& for_candidate,
                  const reference::DenseOptimizer* truth);
   GuardedBuffer collected_sum(DistributedOptimizer& side) {
-    return grad_maker_.collector().collect(sum_of(side));
+    return grad_maker_.collector().collect(sum_of(side).view);
   }
-  static TensorView sum_of(DistributedOptimizer& side);
+  static ExposedBuffer sum_of(DistributedOptimizer& side);
   /// Whether the sides agree about skipping; collective. Without agreement the run ends.
   bool agree_to_skip(std::int64_t step, Phase phase);
   void compare_loaded_state();
@@ -124,6 +127,10 @@ class RankComparison {
   /// Notes something that is wrong although no element is; nothing if `what` is empty.
   void note_problem(std::int64_t step, Phase phase, std::string_view buffer, const std::string& what);
   void check_skipped_scalars(std::int64_t step);
+  /// Keeps the sums of this step, if the run may skip it.
+  void keep_sums(const ExposedBuffer& reference);
+  /// Collective.
+  void tell_skip(std::int64_t step, const reference::DenseOptimizer* truth);
   void load_first_state();
   /// The undistributed buffer on rank 0: in place where it is there anyway, otherwise in `memory`. Collective.
   TensorView collected(const TensorView& mine, std::vector<GuardedBuffer>& memory);
@@ -163,6 +170,8 @@ class RankComparison {
   TrajectoryHash reference_hash_{spec_.place.grad_sum}, candidate_hash_{spec_.place.grad_sum};
   StepTiming timing_;
   bool stopped_ = false;
+  SkipStats skip_stats_;
+  std::vector<SkippedStep> skips_;
   std::int64_t skipped_steps_ = 0, clipped_steps_ = 0, growths_ = 0;
   std::int64_t updated_elements_ = 0, moved_elements_ = 0, nan_elements_ = 0;
 };

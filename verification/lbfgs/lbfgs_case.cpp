@@ -37,7 +37,7 @@ LbfgsCaseSpec case_of(const std::string& id) {
       lbfgs_recipes().begin(), lbfgs_recipes().end(),
       [&](const LbfgsRecipe& recipe) { return recipe.workload == parts[1] && recipe.name == parts[2]; });
   spec.world = parse_world(parts[3]);
-  ZP_CHECK(spec.world.kind != WorldSpec::Kind::mpi, ErrorCode::config,
+  ZP_CHECK(!spec.world.has_processes(), ErrorCode::config,
            "an L-BFGS case was asked for in world " + spec.world.id(),
            "its ranks are threads of one process, which hold the truth they are compared with",
            "use threads:" + std::to_string(spec.world.size));

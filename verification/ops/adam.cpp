@@ -2,6 +2,7 @@
 #include "cuda/phase_ops.hpp"
 #include "reference/update_twins.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 #include "verification/ops/scalar_sets.hpp"
 
 namespace zeroproof::verification {
@@ -47,9 +48,9 @@ Op rule(std::string name, std::string type, AdamwUpdateFn* reference, AdamwUpdat
 
 std::vector<Op> adam_ops() {
   return {rule("adamw_update", "AdamwUpdateFn", reference::adamw_update, cuda::host::adamw_update,
-               cuda::device::adamw_update, &cuda::PhaseOps::adamw_update),
+               on_device<cuda::device::adamw_update>, &cuda::PhaseOps::adamw_update),
           rule("adam_update", "AdamUpdateFn", reference::adam_update, cuda::host::adam_update,
-               cuda::device::adam_update, &cuda::PhaseOps::adam_update)};
+               on_device<cuda::device::adam_update>, &cuda::PhaseOps::adam_update)};
 }
 
 }  // namespace zeroproof::verification

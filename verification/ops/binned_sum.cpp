@@ -5,6 +5,7 @@
 #include "cuda/host/binned_sum.hpp"
 #include "reference/binned_sum.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -139,7 +140,7 @@ std::vector<Op> binned_sum_ops() {
   deposit.operands.push_back(output("top", DType::u32));
   deposit.reference = run_deposit(reference::binned_deposit);
   deposit.host = run_deposit(cuda::host::binned_deposit);
-  deposit.device = run_deposit(cuda::device::binned_deposit);
+  deposit.device = run_deposit(on_device<cuda::device::binned_deposit>);
 
   Op merge = of_sums("binned_merge", "BinnedMergeFn");
   add_fields(merge, Access::in, "from_");
@@ -152,7 +153,7 @@ std::vector<Op> binned_sum_ops() {
   };
   merge.reference = run_merge(reference::binned_merge);
   merge.host = run_merge(cuda::host::binned_merge);
-  merge.device = run_merge(cuda::device::binned_merge);
+  merge.device = run_merge(on_device<cuda::device::binned_merge>);
 
   Op finish = of_sums("binned_finish", "BinnedFinishFn");
   finish.exactness = Exactness::bitwise;
@@ -162,7 +163,7 @@ std::vector<Op> binned_sum_ops() {
   finish.generate = [](OpCall& call) { draw_sum(call, 0, binned_max_leaves); };
   finish.reference = run_finish(reference::binned_finish);
   finish.host = run_finish(cuda::host::binned_finish);
-  finish.device = run_finish(cuda::device::binned_finish);
+  finish.device = run_finish(on_device<cuda::device::binned_finish>);
   return {deposit, merge, finish};
 }
 

@@ -4,6 +4,7 @@
 #include "cuda/phase_ops.hpp"
 #include "reference/cast.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -71,7 +72,7 @@ Op stochastic() {
   op.fills = number_fills();
   op.reference = run_stochastic(reference::stochastic_cast_to_bf16);
   op.host = run_stochastic(cuda::host::stochastic_cast_to_bf16);
-  op.device = run_stochastic(cuda::device::stochastic_cast_to_bf16);
+  op.device = run_stochastic(on_device<cuda::device::stochastic_cast_to_bf16>);
   return op;
 }
 
@@ -82,23 +83,27 @@ std::vector<Op> cast_ops() {
   namespace h = cuda::host;
   namespace d = cuda::device;
   Op to_bf16 = narrowing("cast_to_bf16", "CastToBf16Fn", DType::bf16, r::cast_to_bf16, h::cast_to_bf16,
-                         d::cast_to_bf16);
+                         on_device<d::cast_to_bf16>);
   to_bf16.host_of = [](const cuda::PhaseOps& ops) { return run(ops.cast_to_bf16); };
   Op to_fp16 = narrowing("cast_to_fp16", "CastToFp16Fn", DType::fp16, r::cast_to_fp16, h::cast_to_fp16,
-                         d::cast_to_fp16);
+                         on_device<d::cast_to_fp16>);
   to_fp16.host_of = [](const cuda::PhaseOps& ops) { return run(ops.cast_to_fp16); };
   return {
       to_bf16,
       to_fp16,
       narrowing("cast_to_e4m3", "CastToE4m3Fn", DType::e4m3, r::cast_to_e4m3, h::cast_to_e4m3,
-                d::cast_to_e4m3),
+                on_device<d::cast_to_e4m3>),
       narrowing("cast_to_e5m2", "CastToE5m2Fn", DType::e5m2, r::cast_to_e5m2, h::cast_to_e5m2,
-                d::cast_to_e5m2),
+                on_device<d::cast_to_e5m2>),
       stochastic(),
-      widening("widen_bf16", "WidenBf16Fn", DType::bf16, r::widen_bf16, h::widen_bf16, d::widen_bf16),
-      widening("widen_fp16", "WidenFp16Fn", DType::fp16, r::widen_fp16, h::widen_fp16, d::widen_fp16),
-      widening("widen_e4m3", "WidenE4m3Fn", DType::e4m3, r::widen_e4m3, h::widen_e4m3, d::widen_e4m3),
-      widening("widen_e5m2", "WidenE5m2Fn", DType::e5m2, r::widen_e5m2, h::widen_e5m2, d::widen_e5m2),
+      widening("widen_bf16", "WidenBf16Fn", DType::bf16, r::widen_bf16, h::widen_bf16,
+               on_device<d::widen_bf16>),
+      widening("widen_fp16", "WidenFp16Fn", DType::fp16, r::widen_fp16, h::widen_fp16,
+               on_device<d::widen_fp16>),
+      widening("widen_e4m3", "WidenE4m3Fn", DType::e4m3, r::widen_e4m3, h::widen_e4m3,
+               on_device<d::widen_e4m3>),
+      widening("widen_e5m2", "WidenE5m2Fn", DType::e5m2, r::widen_e5m2, h::widen_e5m2,
+               on_device<d::widen_e5m2>),
   };
 }
 

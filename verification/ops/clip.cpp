@@ -8,6 +8,7 @@
 #include "cuda/host/clip.hpp"
 #include "reference/clip.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -91,7 +92,7 @@ std::vector<Op> clip_ops() {
   clip.fills = number_fills();
   clip.reference = run_clip(reference::clip);
   clip.host = run_clip(cuda::host::clip);
-  clip.device = run_clip(cuda::device::clip);
+  clip.device = run_clip(on_device<cuda::device::clip>);
 
   Op value;
   value.name = "clip_value";
@@ -103,7 +104,7 @@ std::vector<Op> clip_ops() {
   value.fills = number_fills();
   value.reference = run_value(reference::clip_value);
   value.host = run_value(cuda::host::clip_value);
-  value.device = run_value(cuda::device::clip_value);
+  value.device = run_value(on_device<cuda::device::clip_value>);
   return {coef, clip, value};
 }
 

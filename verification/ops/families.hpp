@@ -9,6 +9,7 @@ std::vector<Op> step_scalars_ops();
 std::vector<Op> grad_sum_ops();
 std::vector<Op> fused_fold_ops();
 std::vector<Op> grad_scale_ops();
+std::vector<Op> grad_stats_ops();
 std::vector<Op> loss_scaler_ops();
 std::vector<Op> grad_norm_ops();
 std::vector<Op> clip_ops();

@@ -5,6 +5,7 @@
 #include "reference/grad_norm.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -36,8 +37,8 @@ std::vector<Op> grad_norm_ops() {
       run_accumulate(reference::grad_norm_accumulate, reference::grad_norm_normalise, norm_chunk_numel);
   accumulate.host =
       run_accumulate(cuda::host::grad_norm_accumulate, cuda::host::grad_norm_normalise, norm_chunk_numel);
-  accumulate.device =
-      run_accumulate(cuda::device::grad_norm_accumulate, cuda::host::grad_norm_normalise, norm_chunk_numel);
+  accumulate.device = run_accumulate(on_device<cuda::device::grad_norm_accumulate>,
+                                     cuda::host::grad_norm_normalise, norm_chunk_numel);
   accumulate.host_of = [](const cuda::PhaseOps& ops) {
     return run_accumulate(ops.grad_norm_accumulate, cuda::host::grad_norm_normalise, norm_chunk_numel);
   };

@@ -7,6 +7,7 @@
 #include "cuda/phase_ops.hpp"
 #include "reference/grad_scale.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -40,7 +41,7 @@ std::vector<Op> grad_scale_ops() {
   op.fills = number_fills();
   op.reference = run(reference::unscale);
   op.host = run(cuda::host::unscale);
-  op.device = run(cuda::device::unscale);
+  op.device = run(on_device<cuda::device::unscale>);
   op.host_of = [](const cuda::PhaseOps& ops) { return run(ops.unscale); };
   return {op};
 }

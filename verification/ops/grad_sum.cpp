@@ -6,6 +6,7 @@
 #include "cuda/host/grad_sum.hpp"
 #include "reference/grad_sum.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -85,7 +86,7 @@ std::vector<Op> grad_sum_ops() {
   add.fills = number_fills();
   add.reference = run_add(reference::add_nodes);
   add.host = run_add(cuda::host::add_nodes);
-  add.device = run_add(cuda::device::add_nodes);
+  add.device = run_add(on_device<cuda::device::add_nodes>);
 
   Op nodes;
   nodes.name = "maximal_nodes";

@@ -10,6 +10,7 @@
 #include "reference/grad_norm.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -59,11 +60,11 @@ std::vector<Op> limb_forms() {
   return {accumulation("grad_norm_exact_accumulate", "GradNormExactAccumulateFn",
                        run_accumulate(r::grad_norm_exact_accumulate, r::grad_norm_normalise, 1),
                        run_accumulate(h::grad_norm_exact_accumulate, h::grad_norm_normalise, 1),
-                       run_accumulate(d::grad_norm_exact_accumulate, h::grad_norm_normalise, 1)),
+                       run_accumulate(on_device<d::grad_norm_exact_accumulate>, h::grad_norm_normalise, 1)),
           accumulation("grad_abs_accumulate", "GradAbsAccumulateFn",
                        run_accumulate(r::grad_abs_accumulate, r::grad_norm_normalise, 1),
                        run_accumulate(h::grad_abs_accumulate, h::grad_norm_normalise, 1),
-                       run_accumulate(d::grad_abs_accumulate, h::grad_norm_normalise, 1))};
+                       run_accumulate(on_device<d::grad_abs_accumulate>, h::grad_norm_normalise, 1))};
 }
 
 Op abs_finish() {
@@ -85,7 +86,8 @@ Op abs_finish() {
 
 std::vector<Op> max_forms() {
   Op max = accumulation("grad_max_accumulate", "GradMaxAccumulateFn", run_max(reference::grad_max_accumulate),
-                        run_max(cuda::host::grad_max_accumulate), run_max(cuda::device::grad_max_accumulate));
+                        run_max(cuda::host::grad_max_accumulate),
+                        run_max(on_device<cuda::device::grad_max_accumulate>));
   max.operands = {input("grad"), fixed(output("amax", DType::u32), 1)};
   Op finish = abs_finish();
   finish.name = "grad_max_finish";
@@ -158,7 +160,7 @@ Op p_norm() {
   op.largest = 4099;
   op.reference = run_p(reference::grad_norm_p);
   op.host = run_p(cuda::host::grad_norm_p);
-  op.device = run_p(cuda::device::grad_norm_p);
+  op.device = run_p(on_device<cuda::device::grad_norm_p>);
   op.bound_ratio = p_norm_ratio;
   return op;
 }

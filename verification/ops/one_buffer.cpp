@@ -4,6 +4,7 @@
 #include "cuda/phase_ops.hpp"
 #include "reference/update_twins.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 #include "verification/ops/scalar_sets.hpp"
 
 namespace zeroproof::verification {
@@ -59,7 +60,7 @@ std::vector<Op> one_buffer_ops() {
   sgd.largest = 8209;
   sgd.reference = run_sgd(reference::sgd_update);
   sgd.host = run_sgd(cuda::host::sgd_update);
-  sgd.device = run_sgd(cuda::device::sgd_update);
+  sgd.device = run_sgd(on_device<cuda::device::sgd_update>);
   sgd.host_of = [](const cuda::PhaseOps& ops) { return run_sgd(ops.sgd_update); };
 
   Op ema = sgd;
@@ -69,7 +70,7 @@ std::vector<Op> one_buffer_ops() {
   ema.operands[2].name = "exp_avg";
   ema.reference = run_average(reference::sgd_ema_update);
   ema.host = run_average(cuda::host::sgd_ema_update);
-  ema.device = run_average(cuda::device::sgd_ema_update);
+  ema.device = run_average(on_device<cuda::device::sgd_ema_update>);
   ema.host_of = [](const cuda::PhaseOps& ops) { return run_average(ops.sgd_ema_update); };
 
   Op lion = ema;
@@ -78,7 +79,7 @@ std::vector<Op> one_buffer_ops() {
   lion.type = "LionUpdateFn";
   lion.reference = run_average(reference::lion_update);
   lion.host = run_average(cuda::host::lion_update);
-  lion.device = run_average(cuda::device::lion_update);
+  lion.device = run_average(on_device<cuda::device::lion_update>);
   lion.host_of = [](const cuda::PhaseOps& ops) { return run_average(ops.lion_update); };
   return {sgd, ema, lion};
 }

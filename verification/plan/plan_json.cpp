@@ -101,6 +101,7 @@ std::string plan_json(const Plan& plan) {
                        {"micro_batches", s.micro_batches},
                        {"order", name(s.order)},
                        {"windows", name(s.windows)},
+                       {"space", s.space == Space::host ? "host" : "device"},
                        {"bucket_numel", s.bucket_numel},
                        {"alpha_us", s.machine.alpha_us},
                        {"beta_gb_per_s", s.machine.beta_gbs},

@@ -36,6 +36,7 @@ void add_inputs(std::string& out, const Plan& plan) {
     out += fmt::format("windows {}: ranks that share a state read each other's memory, as on one machine\n",
                        name(s.windows));
   }
+  if (s.space == Space::device) out += "devices: steps that the host enqueues, prepare alone over the host\n";
   out += fmt::format("units (stages 2 and 3): {}, by name, the largest of {} elements\n",
                      grouped(plan.num_units), grouped(plan.largest_unit));
   if (!plan.says_cuts && s.grid.tp > 1) {

@@ -35,6 +35,7 @@ PredictedStep planned_run(const PlanSettings& settings, const PlannedModel& mode
   for (const FlatRange& elements : replicated) add_tp_replicated(run, elements);
   set_contract_units(run, layout, units, settings.bucket_numel);
   join_buckets(run);
+  if (settings.space == Space::device) put_on_device(run, true);
   return run;
 }
 

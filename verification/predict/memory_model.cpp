@@ -9,12 +9,14 @@
 namespace zeroproof {
 namespace {
 
-/// A rank's own leaf of whole gradients, while they are reduced.
+/// A rank's own leaf of whole gradients, while they are reduced; on a device the copy of a leaf that the host made,
+/// which stays.
 void hold_whole_leaf(const PredictedStep& shape, MemoryTally& tally) {
-  if (!shape.layered() || own_leaves(shape) == 0) return;
+  const bool copied = !shape.layered() && shape.space == Space::device;
+  if ((!shape.layered() && !copied) || own_leaves(shape) == 0) return;
   const std::int64_t bytes = num_bytes(shape.grad_dtype) * shape.padded_numel;
   tally.add(MemoryClass::grad, bytes);
-  tally.add(MemoryClass::grad, -bytes);
+  if (!copied) tally.add(MemoryClass::grad, -bytes);
 }
 
 /// One micro-step is like another, but for ranks that have no leaf in it.

@@ -110,6 +110,12 @@ void set_buckets(PredictedStep& shape, const ShardMap& shards) {
   }
 }
 
+void put_on_device(PredictedStep& shape, bool enqueued) {
+  shape.space = Space::device;
+  shape.enqueued = enqueued;
+  shape.windows = Windows::off;
+}
+
 int state_buffer_count(const OptimizerHyper& hyper) { return static_cast<int>(kept_buffers(hyper).size()); }
 
 PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* model) {

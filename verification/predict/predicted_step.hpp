@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/dtype.hpp"
+#include "common/base/space.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "common/layout/shard_map.hpp"
 #include "common/step/policy.hpp"
@@ -59,6 +60,8 @@ struct PredictedStep {
   GradSum grad_sum = GradSum::tree;
   bool overlap = false;
   Windows windows = Windows::off;
+  Space space = Space::host;  ///< where the rank's buffers are; what the host has to know goes over the host
+  bool enqueued = false;      ///< on a device: the host looks at nothing before the step has ended
   DType param_dtype = DType::bf16;
   DType grad_dtype = DType::fp32;
   std::int64_t micro_batches = 1;  ///< M
@@ -155,6 +158,10 @@ void set_units(const std::vector<PredictedStep*>& ranks, const FlatLayout& layou
 /// Everything from a setup. model: the layered model of the leaf source, null if leaves come whole.
 /// Errors: invalid_argument if layout, shard map or communicator is missing.
 PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* model = nullptr);
+
+/// The same run with its buffers in the memory of devices, which has no windows. enqueued: whole steps, as device-fused
+/// and device-graph make them where nobody looks at a phase; otherwise phase by phase.
+void put_on_device(PredictedStep& shape, bool enqueued);
 
 /// fp32 buffers that a rule keeps besides the master (R6): from 0, sgd without momentum, to 3, with amsgrad.
 int state_buffer_count(const OptimizerHyper& hyper);

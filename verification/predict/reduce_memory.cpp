@@ -48,6 +48,7 @@ class Messages {
       : shape_(shape),
         computes_(own_leaves(shape) > 0),
         told_(stacks.told()),
+        receives_(stacks.of(shape.instance).leaves > 0),
         mine_(nodes_left(own_leaf_numbers(shape))),
         others_(stacks.of(shape.instance).left - mine_),
         senders_(stacks.of(shape.instance).holders - (mine_ > 0 ? 1 : 0)) {
@@ -92,6 +93,7 @@ class Messages {
         break;
       case GradSum::binned:
         told = shape_.instances * bin_bytes(bucket.owned);
+        if (shape_.space == Space::device && shape_.cp > 1 && receives_) grow(gathered_, 4 * bucket.owned);
         if (!shape_.keeps_leaves()) break;
         grow(out_, mine_ == 0 ? 0 : 8 * bucket.owned_by_others() + 4 * bucket.quads);
         grow(in_, bin_bytes(bucket.owned) * senders_);
@@ -109,6 +111,7 @@ class Messages {
   const PredictedStep& shape_;
   const bool computes_;
   const std::int64_t told_;     // nodes of all instances together
+  const bool receives_;         // some rank of the instance has a leaf
   const std::int64_t mine_;     // nodes left on this rank's stack
   const std::int64_t others_;   // and on those of the other ranks together
   const std::int64_t senders_;  // other ranks with a leaf

@@ -39,10 +39,11 @@ class TrafficWalk {
       instances();
     }
     if (shape_.stage == 0) gather_buckets(Phase::reduce, "sums", fp32_bytes);
-    words(Phase::unscale, CommGroup::shards, 1, "found_inf");
-    words(Phase::unscale, CommGroup::instances, 1, "found_inf");
-    words(Phase::unscale, CommGroup::tp, 1, "found_inf");
-    if (skipped) return std::move(traffic_);
+    for (const CommGroup group : {CommGroup::shards, CommGroup::instances, CommGroup::tp}) {
+      if (shape_.enqueued) words(Phase::unscale, group, 3, "found_inf, digests");
+      if (!shape_.enqueued) words(Phase::unscale, group, 1, "found_inf");
+    }
+    if (skipped && !shape_.enqueued) return std::move(traffic_);
     const std::int64_t norm_words = shape_.norm == NormForm::inf ? 1 : 23;
     if (shape_.stage != 0) words(Phase::norm, CommGroup::shards, norm_words, "norm");
     words(Phase::norm, CommGroup::tp, norm_words, "norm");
@@ -92,8 +93,10 @@ class TrafficWalk {
     std::int64_t known = digest_bytes;
     for (const CommGroup group : {CommGroup::tp, CommGroup::shards, CommGroup::instances}) {
       const std::int64_t others = known * (ranks_of(group) - 1);
-      add_gather(line(Phase::prepare, group, Collective::all_gather, "scalars"), known, others,
-                 ranks_of(group) - 1);
+      if (!shape_.enqueued) {  // otherwise found_inf takes digests along
+        add_gather(line(Phase::prepare, group, Collective::all_gather, "scalars"), known, others,
+                   ranks_of(group) - 1);
+      }
       known += others;
       if (shape_.counts_tokens && group != CommGroup::tp) words(Phase::prepare, group, 1, "tokens");
       if (shape_.skips_missing) words(Phase::prepare, group, (shape_.num_tensors + 63) / 64, "missing");

@@ -37,11 +37,12 @@ struct StepTraffic {
 };
 
 /// One rank's traffic in a step, from prepare to gather; in a skipped step the phases after unscale send
-/// nothing. Phases and fused steps send the same. o(r) is what rank r owns of a bucket, o without an argument
-/// this rank's; I instances. The collectives, by phase and group:
+/// nothing, but for enqueued ones: nobody knows there whether the step is skipped. Phases and fused steps send the
+/// same. o(r) is what rank r owns of a bucket, o without an argument this rank's; I instances. The collectives, by
+/// phase and group:
 ///
 ///     prepare  all        all_gather      digests of the scalars, 16 bytes each: over tp; all that are known
-///                                         then over the shards; all of those over the instances
+///                                         then over the shards; all of those over the instances. Not enqueued
 ///     prepare  data       all_reduce      tokens: one word over the shards, one over the instances
 ///     prepare  all        all_reduce      missing_grad = skip: a bit per tensor
 ///     reduce   tp         all_gather      per leaf of this rank and bucket: elements of its replicated
@@ -55,7 +56,7 @@ struct StepTraffic {
 ///                                         floor(o (i + 1) / I); an all_gather brings them to all
 ///     reduce   shards     all_gather      stage 0: the owners' sums, per bucket
 ///     reduce   shards     all_gather      stage 3, layer by layer: units, each time one is made whole
-///     unscale  all        all_reduce      one word
+///     unscale  all        all_reduce      one word; enqueued three, with a digest of the scalars and its complement
 ///     norm     shards     all_reduce      23 words, with the form inf 1; not in stage 0
 ///     norm     tp         all_reduce      the same, in any stage
 ///     gather   shards     all_gather      stages 1 and 2: parameters, per bucket; stage 3: persistent
@@ -65,7 +66,8 @@ struct StepTraffic {
 /// all_reduce of n words all of them: 8 n (world - 1) bytes, not the 16 n (world - 1) / world of a ring
 /// (common/comm/recording.hpp). Words are few, so their hops cost more than their bytes [ZeRO:exchange].
 /// Groups of one rank make no line. With windows a tree's nodes and leaves, sums, units and parameters are read where
-/// they are and make none over the shards; making windows is set-up, as groups are.
+/// they are and make none over the shards; making windows is set-up, as groups are. On devices phase prepare goes over
+/// the communicators of the host and all others over the wires.
 StepTraffic predict_traffic(const PredictedStep& shape, bool skipped = false);
 
 }  // namespace zeroproof

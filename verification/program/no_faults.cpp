@@ -15,7 +15,8 @@ namespace {
 
 bool faults_built() { return false; }
 
-std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view, const OptimizerSetup&, Space, bool) {
+std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view, const OptimizerSetup&, Space, bool,
+                                                  bool) {
   refuse();
 }
 

@@ -84,12 +84,38 @@ StepTiming timing_from(const Json& json) {
 
 Json divergence_or_null(const std::optional<Divergence>& d) { return d ? to_json_value(*d) : Json(nullptr); }
 
+Json skip_value(const SkippedStep& skip) {
+  Json tensors = Json::array();
+  for (const NonfiniteTensor& tensor : skip.nonfinite) {
+    tensors.push_back({{"name", tensor.name},
+                       {"numel", tensor.numel},
+                       {"amax_bits", tensor.stats.amax},
+                       {"nonfinite", tensor.stats.num_nonfinite},
+                       {"zeros", tensor.stats.num_zeros}});
+  }
+  return {{"step", skip.step},
+          {"tensors", skip.num_tensors},
+          {"amax_bits", skip.amax},
+          {"not_finite", std::move(tensors)}};
+}
+
+SkippedStep skip_from(const Json& json) {
+  SkippedStep skip{json.at("step"), json.at("tensors"), json.at("amax_bits"), {}};
+  for (const Json& tensor : json.at("not_finite")) {
+    skip.nonfinite.push_back({tensor.at("name"),
+                              tensor.at("numel"),
+                              {tensor.at("amax_bits"), tensor.at("nonfinite"), tensor.at("zeros")}});
+  }
+  return skip;
+}
+
 Json training_value(const TrainingRun& run) {
   Json json = {{"trajectory_hash", hash_or_null(run.candidate_hash)},
                {"reference_trajectory_hash", hash_or_null(run.reference_hash)},
                {"phases", Json::array()},
                {"steps", run.steps},
                {"skipped_steps", run.skipped_steps},
+               {"skips", Json::array()},
                {"clipped_steps", run.clipped_steps},
                {"growths", run.growths},
                {"updated_elements", run.updated_elements},
@@ -97,6 +123,7 @@ Json training_value(const TrainingRun& run) {
                {"nan_elements", run.nan_elements},
                {"timing", timing_value(run.timing)}};
   for (const PhaseTally& tally : run.tallies) json["phases"].push_back(to_json_value(tally));
+  for (const SkippedStep& skip : run.skips) json["skips"].push_back(skip_value(skip));
   return json;
 }
 
@@ -107,6 +134,7 @@ TrainingRun training_from(const Json& json) {
   for (const Json& tally : json.at("phases")) run.tallies.push_back(tally_from(tally));
   run.steps = json.at("steps");
   run.skipped_steps = json.at("skipped_steps");
+  for (const Json& skip : json.at("skips")) run.skips.push_back(skip_from(skip));
   run.clipped_steps = json.at("clipped_steps");
   run.growths = json.at("growths");
   run.updated_elements = json.at("updated_elements");

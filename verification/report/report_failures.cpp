@@ -23,7 +23,9 @@ std::string place_lines(const Divergence& d) {
     const std::string phase = d.phase ? "  phase " + std::string(name(*d.phase)) : "";
     out = fmt::format("  first at  step {}{}  rank {}  buffer {}\n", d.step, phase, d.rank, what);
   }
-  if (!d.parameter.empty()) {
+  if (!d.parameter.empty() && d.shard_index < 0) {
+    out += "  tensor    " + d.parameter + "\n";
+  } else if (!d.parameter.empty()) {
     out += fmt::format("  element   {}{}  shard index {}  global index {} (last differing: {})\n",
                        d.parameter, d.coordinates, d.shard_index, d.global_index, d.last_global_index);
   }

@@ -44,14 +44,14 @@ StepCost cost_of(const VerifyOptions& options, const std::string& workload) {
 double training_seconds(const VerifyOptions& options, const std::vector<CaseSpec>& cases) {
   std::map<std::string, StepCost> costs;
   std::set<std::tuple<std::string, std::string, DType>> trainings;
-  std::set<std::pair<std::string, int>> jobs;
+  std::set<std::pair<std::string, std::string>> jobs;
   double seconds = 0;
   for (const CaseSpec& spec : cases) {
     if (costs.count(spec.workload) == 0) costs[spec.workload] = cost_of(options, spec.workload);
     const StepCost& cost = costs[spec.workload];
     seconds += cost.steps * (step_per_parameter * cost.parameters + step_per_rank * spec.world.size);
     trainings.insert({spec.workload, spec.recipe, spec.dtype});
-    if (spec.world.kind == WorldSpec::Kind::mpi) jobs.insert({spec.workload, spec.world.size});
+    if (spec.world.has_processes()) jobs.insert({spec.workload, spec.world.id()});
   }
   for (const auto& training : trainings) {
     const StepCost& cost = costs[std::get<0>(training)];

@@ -50,6 +50,7 @@ class TimedCommunicator final : public Communicator {
                        const TakePlace& take) override {
     timed("exchange_places", [&] { inner_->exchange_places(call, send, take); });
   }
+  std::chrono::milliseconds time_limit() const override { return inner_->time_limit(); }
   std::string host_of(int rank) const override { return inner_->host_of(rank); }
   void abort(const std::string& reason) override { inner_->abort(reason); }
 

@@ -54,7 +54,7 @@ bool earlier(const Divergence& a, const Divergence& b) {
 
 RankComparison::MakeOptimizer candidate_factory(Twin twin, const std::string& fault) {
   return [twin, fault](const OptimizerSetup& setup) {
-    if (!fault.empty()) return plant_fault(fault, setup, twin.space, twin.fused);
+    if (!fault.empty()) return plant_fault(fault, setup, twin.space, twin.fused, twin.graphs);
     if (twin.graphs) {
       return std::unique_ptr<DistributedOptimizer>(cuda::make_enqueued_optimizer(setup, twin.fused, true));
     }
@@ -120,6 +120,7 @@ std::vector<RankReport> CaseRun::reports() const {
     run.reference_hash = rank.reference_hash();
     run.candidate_hash = rank.candidate_hash();
     run.skipped_steps = rank.skipped_steps();
+    run.skips = rank.skips();
     run.clipped_steps = rank.clipped_steps();
     run.growths = rank.growths();
     run.updated_elements = rank.updated_elements();

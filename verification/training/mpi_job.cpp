@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <tuple>
 
 #include "common/base/error.hpp"
 #include "verification/program/capabilities.hpp"
@@ -167,12 +168,12 @@ std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector
   ZP_CHECK(number_in_environment({"SLURM_STEP_NUM_TASKS"}) <= 1, ErrorCode::config,
            "srun started several copies of this program that know nothing of each other",
            "each would start the MPI cases again", "use srun --mpi=pmix, or start one copy only");
-  std::set<std::pair<int, std::string>> jobs;  // one per world size and workload
-  for (const CaseSpec& spec : cases) jobs.insert({spec.world.size, spec.workload});
-  for (const auto& [size, workload] : jobs) {
+  std::set<std::tuple<int, WorldSpec::Kind, std::string>> jobs;  // one per world and workload
+  for (const CaseSpec& spec : cases) jobs.insert({spec.world.size, spec.world.kind, spec.workload});
+  for (const auto& [size, kind, workload] : jobs) {
     std::vector<CaseSpec> job;
     for (const CaseSpec& spec : cases) {
-      if (spec.world.size == size && spec.workload == workload) job.push_back(spec);
+      if (spec.world == WorldSpec{kind, size} && spec.workload == workload) job.push_back(spec);
     }
     for (Result& result : run_job(options, size, job, texts.at(workload), leaves, waiting))
       results.push_back(std::move(result));

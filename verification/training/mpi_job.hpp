@@ -19,7 +19,7 @@ using Texts = std::map<std::string, workload::Text>;
 /// another size than the job.
 std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(const VerifyOptions& options);
 
-/// Starts one job per world size, on this machine or on the hosts of a host file (options.hostfile, else
+/// Starts one job per world, on this machine or on the hosts of a host file (options.hostfile, else
 /// ZP_HOSTFILE; ZP_MPIRUN_ARGS holds more words for mpirun), and returns the results of all cases. A job that fails
 /// gives crashed, hung or error results that name the rank where it can be known; without MPI the cases are skipped.
 /// leaves: computed here for all the cases, which the ranks then read instead of computing them; null for none.

@@ -88,7 +88,7 @@ void run_training(const VerifyOptions& options, const std::vector<CaseSpec>& cas
     report.input.bytes = workload::open_recorded(options.gradients)->file_bytes();
   std::vector<CaseSpec> local;
   std::vector<CaseSpec> mpi;
-  for (const CaseSpec& spec : cases) (spec.world.kind == WorldSpec::Kind::mpi ? mpi : local).push_back(spec);
+  for (const CaseSpec& spec : cases) (spec.world.has_processes() ? mpi : local).push_back(spec);
 
   if (inside_mpi_job()) {
     ZP_CHECK(local.empty(), ErrorCode::config,

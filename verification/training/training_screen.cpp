@@ -9,6 +9,7 @@
 #include "verification/report/format.hpp"
 #include "verification/report/loss_chart.hpp"
 #include "verification/report/report_style.hpp"
+#include "verification/report/skip_lines.hpp"
 #include "verification/training/training_cases.hpp"
 
 namespace zeroproof::verification {
@@ -133,6 +134,21 @@ void add_hashes(std::string& out, const TrainingCases& cases, const Paint& paint
         fmt::format("... and {} more trajectories; --rows and the JSON report have them all\n", shown - most);
 }
 
+/// Nothing if the cases are of several kinds: this is one screen, and --rows has the others.
+std::string skips_of_one_kind(const TrainingCases& cases) {
+  constexpr std::size_t most = 4;
+  std::vector<const Result*> results;
+  for (const auto& [spec, result] : cases) {
+    const CaseSpec& first = cases.front().first;
+    if (std::tie(spec.workload, spec.recipe, spec.dtype) !=
+        std::tie(first.workload, first.recipe, first.dtype)) {
+      return {};
+    }
+    results.push_back(result);
+  }
+  return skip_lines(results, most);
+}
+
 }  // namespace
 
 std::string training_screen(const RunReport& report, bool colour) {
@@ -145,7 +161,8 @@ std::string training_screen(const RunReport& report, bool colour) {
   const std::string charts = loss_charts(
       {report.traces.begin(),
        report.traces.begin() + static_cast<std::ptrdiff_t>(std::min(report.traces.size(), shown_traces))});
-  if (!charts.empty()) out += "\n" + charts;
+  const std::string skips = skips_of_one_kind(cases);
+  if (!charts.empty() || !skips.empty()) out += "\n" + charts + skips;
   add_phases(out, cases, paint);
   add_hashes(out, cases, paint);
   return out;

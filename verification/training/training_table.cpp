@@ -7,6 +7,8 @@
 
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
+#include "verification/report/skip_lines.hpp"
+#include "verification/training/case_groups.hpp"
 #include "verification/training/training_cases.hpp"
 
 namespace zeroproof::verification {
@@ -95,7 +97,14 @@ std::string training_table(const RunReport& report, bool colour) {
   const TrainingCases cases = training_cases(report);
   if (cases.empty()) return {};
   std::string out;
-  for (const TrainingTrace& trace : report.traces) add_training(out, trace);
+  for (const TrainingTrace& trace : report.traces) {
+    add_training(out, trace);
+    std::vector<const Result*> of_trace;
+    for (const auto& [spec, result] : cases) {
+      if (traces_case(trace, spec)) of_trace.push_back(result);
+    }
+    out += skip_lines(of_trace, trace.steps.size());
+  }
   add_phase_rows(out, cases, paint);
   add_cases(out, cases, paint);
   return out;

@@ -65,7 +65,8 @@ void forward_ours(Environment& environment) {
   if (environment.has(list_variable)) return;
   std::string list;
   for (const std::string& entry : environment.entries()) {
-    if (entry.rfind("ZP_", 0) != 0 && entry.rfind("OMP_", 0) != 0) continue;
+    const auto begins = [&](const char* prefix) { return entry.rfind(prefix, 0) == 0; };
+    if (!begins("ZP_") && !begins("OMP_") && !begins("NCCL_")) continue;
     list += (list.empty() ? "" : ";") + entry.substr(0, entry.find('='));
   }
   environment.set(list_variable, list);

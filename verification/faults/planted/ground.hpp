@@ -19,6 +19,7 @@ struct Ground {
   OptimizerSetup setup;
   Space space = Space::host;
   bool fused = false;
+  bool graphs = false;
   cuda::PhaseOps ops;
   std::vector<std::unique_ptr<Communicator>> groups;
   std::unique_ptr<ShardMap> shards;
@@ -33,6 +34,9 @@ std::unique_ptr<DistributedOptimizer> surround(std::string_view fault, const Gro
 
 /// Production whose layers run over a wrong gatherer, sink or plan; null if the fault is none of those.
 std::unique_ptr<DistributedOptimizer> wrong_layers(std::string_view fault, const Ground& ground);
+
+/// Production on a device, one of its steps, streams or waits written anew; null if the fault is none of those.
+std::unique_ptr<DistributedOptimizer> wrong_device(std::string_view fault, const Ground& ground);
 
 // Wrong twins of operations, in the table that is passed.
 bool put_wrong_adam(std::string_view fault, cuda::PhaseOps& ops);

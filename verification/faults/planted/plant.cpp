@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "cuda/device/runtime/device.hpp"
 #include "cuda/zero/production_optimizer.hpp"
 #include "verification/controls/wrapped_optimizer.hpp"
 #include "verification/faults/catalogue.hpp"
@@ -28,12 +29,28 @@ void require_planted(bool planted, const Fault& fault) {
            "a right optimizer would be judged instead", "plant it in verification/faults, or mend its kind");
 }
 
+void require_place(const Fault& fault, Space space, bool fused) {
+  const bool for_device = fault.kind == FaultKind::device;
+  ZP_CHECK(for_device || space == Space::host, ErrorCode::unavailable,
+           "the fault '" + std::string(fault.id) + "' was to be planted in a candidate on a device",
+           "wrong twins are written for the host, and could not touch its buffers there",
+           "use --twin host or host-fused");
+  ZP_CHECK(
+      !for_device || (space == Space::device && fused), ErrorCode::unavailable,
+      "the fault '" + std::string(fault.id) + "' was to be planted in a candidate that enqueues no steps",
+      "it is one of streams, graphs and kernels, and needs the simulated device or a GPU",
+      "use --twin device-fused --mode whole, or device-graph");
+  if (for_device) cuda::device::require_device();
+}
+
 /// Keeps what the optimizer points to as long as the optimizer.
 class Planted final : public WrappedOptimizer {
  public:
   Planted(std::unique_ptr<Ground> ground, std::unique_ptr<DistributedOptimizer> inner)
       : WrappedOptimizer(std::move(inner), *ground->setup.layout), ground_(std::move(ground)) {}
   ~Planted() override { inner_.reset(); }
+
+  bool step(GradSource& leaves, StepTap* tap) override { return inner_->step(leaves, tap); }
 
  private:
   std::unique_ptr<Ground> ground_;
@@ -73,6 +90,8 @@ std::unique_ptr<DistributedOptimizer> make(const Fault& fault, Ground& ground) {
       return production(ground);
     case FaultKind::layers:
       return wrong_layers(fault.id, ground);
+    case FaultKind::device:
+      return wrong_device(fault.id, ground);
     case FaultKind::twin:
       return put_wrong_op(fault.id, ground.ops) ? production(ground) : wrong_phase(fault, ground);
     case FaultKind::state:
@@ -89,16 +108,14 @@ std::unique_ptr<DistributedOptimizer> make(const Fault& fault, Ground& ground) {
 bool faults_built() { return true; }
 
 std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view id, const OptimizerSetup& setup,
-                                                  Space space, bool fused) {
+                                                  Space space, bool fused, bool graphs) {
   const Fault& fault = known(id);
-  ZP_CHECK(space == Space::host, ErrorCode::unavailable,
-           "the fault '" + std::string(id) + "' was to be planted in a candidate on a device",
-           "wrong twins are written for the host, and could not touch its buffers there",
-           "use --twin host or host-fused");
+  require_place(fault, space, fused);
   auto ground = std::make_unique<Ground>();
   ground->setup = setup;
   ground->space = space;
   ground->fused = fused;
+  ground->graphs = graphs;
   ground->ops = cuda::host_ops();
   std::unique_ptr<DistributedOptimizer> optimizer = make(fault, *ground);
   require_planted(optimizer != nullptr, fault);

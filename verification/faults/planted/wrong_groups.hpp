@@ -35,6 +35,7 @@ class WrappedCommunicator : public Communicator {
                              Span<float> recv) override {
     inner_.native_reduce_scatter(send, counts, recv);
   }
+  std::chrono::milliseconds time_limit() const override { return inner_.time_limit(); }
   std::string host_of(int rank) const override { return inner_.host_of(rank); }
   void abort(const std::string& reason) override { inner_.abort(reason); }
 

@@ -1,0 +1,56 @@
+// What a step has found, not cleared before the next one finds something.
+
+#include <cstddef>
+
+#include "verification/faults/device/wrong_step.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using cuda::DeviceStep;
+using cuda::device::StepFound;
+
+class WrongClear : public DeviceStep {
+ public:
+  using DeviceStep::DeviceStep;
+
+ protected:
+  /// Bytes of what is found, from one member to another.
+  static void clear(StepFound* found, std::size_t begin, std::size_t end) {
+    cuda::device_space().fill(reinterpret_cast<std::byte*>(found) + begin, 0,
+                              static_cast<std::int64_t>(end - begin));
+  }
+  void begin(StepFound* found) {
+    look_ = found;
+    seen_ = 0;
+  }
+};
+
+/// The sums are cleared where a state is loaded.
+class SumsKept final : public WrongClear {
+  using WrongClear::WrongClear;
+  void begin_look(StepFound* found) override {
+    begin(found);
+    clear(found, offsetof(StepFound, amax), sizeof(StepFound));
+  }
+};
+
+/// So is the flag.
+class FlagKept final : public WrongClear {
+  using WrongClear::WrongClear;
+  void begin_look(StepFound* found) override {
+    begin(found);
+    clear(found, 0, offsetof(StepFound, found_inf));
+    clear(found, offsetof(StepFound, digest), sizeof(StepFound));
+  }
+};
+
+}  // namespace
+
+MakeDeviceStep wrong_record(std::string_view fault, const Ground& ground) {
+  constexpr DeviceStepRow rows[] = {{"sums-not-cleared", device_step_of<SumsKept>},
+                                    {"flag-not-cleared", device_step_of<FlagKept>}};
+  return step_in(rows, fault, ground);
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,50 @@
+#pragma once
+// What a wrong step on a device stands on.
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "cuda/zero/device_optimizer.hpp"
+#include "verification/faults/planted/ground.hpp"
+
+namespace zeroproof::verification {
+
+using MakeDeviceStep = std::function<std::unique_ptr<cuda::DeviceStep>(cuda::RankShard&, const cuda::Wires&)>;
+
+// Each returns null if the fault is in another file.
+MakeDeviceStep wrong_record(std::string_view fault, const Ground& ground);
+MakeDeviceStep wrong_skip(std::string_view fault, const Ground& ground);
+MakeDeviceStep wrong_numbers(std::string_view fault, const Ground& ground);
+MakeDeviceStep wrong_replay(std::string_view fault, const Ground& ground);
+std::unique_ptr<DistributedOptimizer> wrong_streams(std::string_view fault, const Ground& ground);
+std::unique_ptr<DistributedOptimizer> wrong_host(std::string_view fault, const Ground& ground);
+
+template <class Step>
+MakeDeviceStep device_step_of(const Ground& ground) {
+  return [fused = ground.fused](cuda::RankShard& shard, const cuda::Wires& wires) {
+    return std::make_unique<Step>(shard, wires, fused);
+  };
+}
+
+struct DeviceStepRow {
+  std::string_view fault;
+  MakeDeviceStep (*make)(const Ground& ground);
+};
+
+/// The step of the row with that fault; null if there is none.
+inline MakeDeviceStep step_in(Span<const DeviceStepRow> rows, std::string_view fault, const Ground& ground) {
+  for (const DeviceStepRow& row : rows) {
+    if (row.fault == fault) return row.make(ground);
+  }
+  return nullptr;
+}
+
+/// An optimizer with parts of one's own; Optimizer: DeviceOptimizer or one of its kind.
+template <class Optimizer = cuda::DeviceOptimizer>
+std::unique_ptr<DistributedOptimizer> on_device(const Ground& ground,
+                                                const cuda::DeviceOptimizer::Makers& makers) {
+  return std::make_unique<Optimizer>(ground.setup, ground.fused, ground.graphs, makers);
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,93 @@
+// Faults of streams, graphs and kernels. Cases in mode whole: between two phases of a step nobody looks.
+
+#include "verification/faults/fault_plan.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr const char* graph =
+    "byte_gpt_tiny/adamw/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1";
+constexpr const char* alone = "byte_gpt_tiny/adamw/device-graph/stage2/self/fp16/whole/bucket:4096/omp:1";
+constexpr const char* fused =
+    "byte_gpt_tiny/adamw/device-fused/stage2/threads:2/fp16/whole/bucket:4096/omp:1";
+constexpr const char* stage0 =
+    "byte_gpt_tiny/adamw/device-graph/stage0/threads:2/fp16/whole/bucket:4096/omp:1";
+constexpr const char* groups =
+    "byte_gpt_tiny/adamw-groups/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1";
+constexpr const char* idle =
+    "byte_gpt_tiny/adamw-idle/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1";
+constexpr const char* overlap2 =
+    "byte_gpt_tiny/adamw/device-graph/stage2/self/fp16/whole/bucket:4096/omp:1/overlap";
+constexpr const char* overlap3 =
+    "byte_gpt_tiny/adamw/device-graph/stage3/self/fp16/whole/bucket:4096/omp:1/overlap";
+
+// Places by reasoning, as in fault_plan.cpp, where the numbers of the small workload stand. Step 1 is done as it is,
+// step 2 is captured, step 3 is the first replay and is skipped; in stage 0 both ranks see its infinity. Tensors rest
+// in even steps, so that step 5 is the first applied one that needs other bits than the capture: of those tensors rank
+// 0 has 1 (chunk 4) to 34 (chunk 37, 15 elements). Between the same places it has gains of the group that does not
+// decay.
+//
+// Which stream runs first is certain: the simulated device runs the stream that is waited for, and of others what
+// events ask for. A leaf leaves its pinned memory when somebody waits, and by then the last micro-batch's is in there.
+// Rank 0 has its own shard of before the update when it gathers too early; whether it has the others' depends on them.
+// The moments that were loaded move every element by more than half a unit of fp16.
+constexpr FaultCase plan[] = {
+    {.fault = "sums-not-cleared", .case_id = graph, .step = 2, .buffer = "norm_limbs"},
+    {.fault = "flag-not-cleared", .case_id = graph, .step = 4, .buffer = "found_inf"},
+    {.fault = "t-frozen-at-capture", .case_id = graph, .step = 3, .buffer = "step_scalars"},
+    {.fault = "lr-frozen-at-capture", .case_id = groups, .step = 3, .buffer = "step_scalars"},
+    {.fault = "idle-bits-frozen-at-capture",
+     .case_id = idle,
+     .step = 5,
+     .buffer = "exp_avg",
+     .elements = Elements{.parameter = "position_embedding.weight", .first = 4096, .last = 37902}},
+    {.fault = "replayed-over-freed-table", .case_id = alone, .step = 3, .buffer = "step_scalars"},
+    {.fault = "flags-added-up", .case_id = stage0, .step = 3, .buffer = "found_inf"},
+    {.fault = "update-ignores-skip",
+     .case_id = graph,
+     .step = 3,
+     .buffer = "exp_avg",
+     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 41983}},
+    {.fault = "count-behind-after-skip", .case_id = graph, .step = 4, .buffer = "applied_steps"},
+    {.fault = "schedule-row-of-enqueued", .case_id = groups, .step = 4, .buffer = "step_scalars"},
+    {.fault = "clip-before-integers", .case_id = graph, .step = 1, .buffer = "clip_coef"},
+    {.fault = "update-reads-first-group",
+     .case_id = groups,
+     .step = 1,
+     .buffer = "master",
+     .elements = Elements{.parameter = "block0.attention_norm.gain", .first = 5120, .last = 37902}},
+    {.fault = "integers-not-waited-for", .case_id = graph, .step = 1, .buffer = "norm_limbs"},
+    {.fault = "grad-freed-before-reduced",
+     .case_id = overlap2,
+     .step = 1,
+     .buffer = "grad_sum",
+     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 43775}},
+    {.fault = "forward-before-gather",
+     .case_id = overlap3,
+     .step = 1,
+     .buffer = "leaf",
+     .says = "the forward visit of unit 0 parameters that are not the gathered ones, first at "
+             "token_embedding.weight[0, 0]: got 0xffff ("},
+    {.fault = "gather-before-update",
+     .case_id = fused,
+     .step = 1,
+     .buffer = "param_full",
+     .elements = Elements{.parameter = "token_embedding.weight", .first = 0}},
+    {.fault = "gather-not-waited-for",
+     .case_id = fused,
+     .step = 1,
+     .buffer = "param_full",
+     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 43775}},
+    {.fault = "status-read-early", .case_id = alone, .step = 3, .buffer = "found_inf"},
+    {.fault = "staging-reused",
+     .case_id = alone,
+     .step = 1,
+     .buffer = "grad_sum",
+     .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 43775}},
+};
+
+}  // namespace
+
+Span<const FaultCase> device_fault_plan() { return plan; }
+
+}  // namespace zeroproof::verification
