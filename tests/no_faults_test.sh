@@ -17,7 +17,7 @@ fail() {
 }
 
 sed -n 's/^ *{"\([^"]*\)",.*/\1/p' "$root"/verification/faults/catalogue*.cpp | sort -u >"$work/ids"
-[ "$(wc -l <"$work/ids")" -ge 109 ] || fail "only $(wc -l <"$work/ids") ids were found in the catalogue"
+[ "$(wc -l <"$work/ids")" -ge 141 ] || fail "only $(wc -l <"$work/ids") ids were found in the catalogue"
 
 # A plan that is not sound has a fault of its own (cuda/runtime/plan_audit), and so may a rank that comes late.
 hooks='ZP_([A-Z_]*_)?(FAULT|SABOTAGE)|string_view fault|[Ss]aboteur|[Ff]aulty|exec_?\.fault|fault_?\.(id|hpp)|faults/|planted|verification/'
@@ -34,7 +34,7 @@ for archive in "$@"; do
 done
 
 # Functions that only planted faults have.
-planters='wrong_(lbfgs|reduce|update|layers)|put_wrong_adam|set_up_wrongly'
+planters='wrong_(lbfgs|reduce|update|layers|device)|put_wrong_adam|set_up_wrongly'
 strings_of() { tr -c '[:print:]' '\n' <"$1" | grep -cF -x -f "$work/ids" || true; }
 [ "$(nm -C "$program" | grep -cE "$planters")" = 0 ] || fail "${program##*/} can plant faults"
 [ "$(nm -C "$planted" | grep -cE "$planters")" -ge 6 ] || fail "${planted##*/} cannot plant faults, or they have other names"

@@ -10,11 +10,13 @@
 #include "cuda/device/cast.hpp"
 #include "tests/cuda/device_expected.hpp"
 #include "tests/cuda/device_layouts.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::device_test;
+using verification::on_device;
 namespace device = zeroproof::cuda::device;
 
 template <class Source, class Target>
@@ -78,30 +80,30 @@ void check_widen_all(void (*twin)(const Exec&, Span<const Source>, Span<float>))
 
 TEST_CASE("device: casts round to nearest even") {
   if (!usable()) return;
-  check_layouts<float, bf16>(device::cast_to_bf16, expected_narrow<bf16>);
-  check_layouts<float, fp16>(device::cast_to_fp16, expected_narrow<fp16>);
-  check_layouts<float, e4m3>(device::cast_to_e4m3, expected_narrow<e4m3>);
-  check_layouts<float, e5m2>(device::cast_to_e5m2, expected_narrow<e5m2>);
+  check_layouts<float, bf16>(on_device<device::cast_to_bf16>, expected_narrow<bf16>);
+  check_layouts<float, fp16>(on_device<device::cast_to_fp16>, expected_narrow<fp16>);
+  check_layouts<float, e4m3>(on_device<device::cast_to_e4m3>, expected_narrow<e4m3>);
+  check_layouts<float, e5m2>(on_device<device::cast_to_e5m2>, expected_narrow<e5m2>);
 }
 
 TEST_CASE("device: casts next to every rounding boundary") {
   if (!usable()) return;
-  check_boundaries<bf16>(device::cast_to_bf16);
-  check_boundaries<fp16>(device::cast_to_fp16);
-  check_boundaries<e4m3>(device::cast_to_e4m3);
-  check_boundaries<e5m2>(device::cast_to_e5m2);
+  check_boundaries<bf16>(on_device<device::cast_to_bf16>);
+  check_boundaries<fp16>(on_device<device::cast_to_fp16>);
+  check_boundaries<e4m3>(on_device<device::cast_to_e4m3>);
+  check_boundaries<e5m2>(on_device<device::cast_to_e5m2>);
 }
 
 TEST_CASE("device: widening is exact") {
   if (!usable()) return;
-  check_layouts<bf16, float>(device::widen_bf16, expected_widen<bf16>);
-  check_layouts<fp16, float>(device::widen_fp16, expected_widen<fp16>);
-  check_layouts<e4m3, float>(device::widen_e4m3, expected_widen<e4m3>);
-  check_layouts<e5m2, float>(device::widen_e5m2, expected_widen<e5m2>);
-  check_widen_all<bf16>(device::widen_bf16);
-  check_widen_all<fp16>(device::widen_fp16);
-  check_widen_all<e4m3>(device::widen_e4m3);
-  check_widen_all<e5m2>(device::widen_e5m2);
+  check_layouts<bf16, float>(on_device<device::widen_bf16>, expected_widen<bf16>);
+  check_layouts<fp16, float>(on_device<device::widen_fp16>, expected_widen<fp16>);
+  check_layouts<e4m3, float>(on_device<device::widen_e4m3>, expected_widen<e4m3>);
+  check_layouts<e5m2, float>(on_device<device::widen_e5m2>, expected_widen<e5m2>);
+  check_widen_all<bf16>(on_device<device::widen_bf16>);
+  check_widen_all<fp16>(on_device<device::widen_fp16>);
+  check_widen_all<e4m3>(on_device<device::widen_e4m3>);
+  check_widen_all<e5m2>(on_device<device::widen_e5m2>);
 }
 
 TEST_CASE("device: 8-bit casts saturate and keep NaN and zero signs") {
@@ -111,10 +113,10 @@ TEST_CASE("device: 8-bit casts saturate and keep NaN and zero signs") {
                                      std::nanf(""), -0.0F, 0x1p-10F, 0x1.8p-9F};
   const std::vector<int> as_e4m3 = {0x7E, 0xFE, 0x7E, 0xFE, 0x7E, 0x7F, 0x80, 0x00, 0x02};
   const std::vector<int> as_e5m2 = {0x7B, 0xFB, 0x5F, 0xDF, 0x7B, 0x7F, 0x80, 0x14, 0x1A};
-  std::vector<e4m3> four(source.size());
-  std::vector<e5m2> five(source.size());
-  device::cast_to_e4m3(exec, source, four);
-  device::cast_to_e5m2(exec, source, five);
+  std::vector<e4m3> four(source.size(), {0xFF});
+  std::vector<e5m2> five(source.size(), {0xFF});
+  on_device<device::cast_to_e4m3>(exec, source, four);
+  on_device<device::cast_to_e5m2>(exec, source, five);
   for (std::size_t i = 0; i < source.size(); ++i) {
     CAPTURE(source[i]);
     CHECK(int{four[i].bits} == as_e4m3[i]);
@@ -135,7 +137,7 @@ TEST_CASE("device: stochastic rounding takes the word of the global index") {
       Place<float> source(numel, offset[0]);
       Place<bf16> target(numel, offset[1]);
       fill(source.span(), 3);
-      device::stochastic_cast_to_bf16(exec, draw, source.span(), target.span());
+      on_device<device::stochastic_cast_to_bf16>(exec, draw, source.span(), target.span());
       target.check([&](std::int64_t i) { return expected_stochastic(draw, source[i], i); });
     });
   }
@@ -147,7 +149,7 @@ TEST_CASE("device: stochastic rounding never moves what is exact, and moves the 
   std::vector<bf16> target(source.size());
   for (std::size_t i = 0; i < source.size(); ++i)
     source[i] = i % 2 == 0 ? -1.5F : 0x1.008p0F;  // a quarter of a unit
-  device::stochastic_cast_to_bf16(exec, {9, 1, 0}, source, target);
+  on_device<device::stochastic_cast_to_bf16>(exec, {9, 1, 0}, source, target);
   int up = 0;
   bool exact = true;
   for (std::size_t i = 0; i < source.size(); ++i) {

@@ -12,11 +12,13 @@
 #include "cuda/device/grad_sum.hpp"
 #include "tests/cuda/device_expected.hpp"
 #include "tests/cuda/device_layouts.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::device_test;
+using verification::on_device;
 namespace device = zeroproof::cuda::device;
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -32,7 +34,7 @@ TEST_CASE("device: two nodes are added with one rounding, also into one of them"
       fill(right.span(), 2);
       const Place<float> a = left, b = right;
       Place<float>& sum = target == 0 ? left : target == 1 ? right : other;
-      device::add_nodes(exec, left.span(), right.span(), sum.span());
+      on_device<device::add_nodes>(exec, left.span(), right.span(), sum.span());
       sum.check([&](std::int64_t i) { return expected_sum(a[i], b[i]); });
     }
   });
@@ -50,14 +52,14 @@ TEST_CASE("device: unscale and clip are one product each, also in place") {
       const auto clipped_product = [&](std::int64_t i) { return expected_clipped(old[i], factor); };
       bool found = false;
       for (std::int64_t i = 0; i < numel; ++i) found = found || !std::isfinite(product(i));
-      CHECK(device::unscale(exec, factor, source.span(), unscaled.span()) == found);
+      CHECK(on_device<device::unscale>(exec, factor, source.span(), unscaled.span()) == found);
       unscaled.check(product);
-      device::clip(exec, factor, source.span(), clipped.span());
+      on_device<device::clip>(exec, factor, source.span(), clipped.span());
       clipped.check(clipped_product);
       Place<float> in_place = source;
-      CHECK(device::unscale(exec, factor, in_place.span(), in_place.span()) == found);
+      CHECK(on_device<device::unscale>(exec, factor, in_place.span(), in_place.span()) == found);
       in_place.check(product);
-      device::clip(exec, factor, source.span(), source.span());
+      on_device<device::clip>(exec, factor, source.span(), source.span());
       source.check(clipped_product);
     });
   }
@@ -68,13 +70,13 @@ TEST_CASE("device: one value that is not finite is found wherever it is") {
   for_each_layout([](std::int64_t numel, const int* offset) {
     Place<float> source(numel, offset[0]), target(numel, offset[1]);
     for (float& x : source.span()) x = 0x1.8p100F;
-    CHECK_FALSE(device::unscale(exec, 0x1p27F, source.span(), target.span()));
+    CHECK_FALSE(on_device<device::unscale>(exec, 0x1p27F, source.span(), target.span()));
     for (const std::int64_t at : {std::int64_t{0}, numel / 2, numel - 1}) {
       if (at < 0 || at >= numel) continue;
       for (const float bad :
            {0x1p101F, -inf, std::numeric_limits<float>::quiet_NaN()}) {  // the first overflows
         source.span()[static_cast<std::size_t>(at)] = bad;
-        CHECK(device::unscale(exec, 0x1p27F, source.span(), target.span()));
+        CHECK(on_device<device::unscale>(exec, 0x1p27F, source.span(), target.span()));
       }
       source.span()[static_cast<std::size_t>(at)] = 1.0F;
     }
@@ -89,7 +91,7 @@ TEST_CASE("device: values are clipped to the interval, everything inside keeps i
       Place<float> grad(numel, offset[0]);
       fill(grad.span(), 6);
       const Place<float> old = grad;
-      device::clip_value(exec, limit, grad.span());
+      on_device<device::clip_value>(exec, limit, grad.span());
       grad.check([&](std::int64_t i) { return expected_clip_value(old[i], limit); });
     });
   }

@@ -12,9 +12,11 @@
 #include "cuda/device/norm_pieces.hpp"
 #include "tests/cuda/device_expected_norm.hpp"
 #include "tests/cuda/device_layouts.hpp"
+#include "verification/ops/on_device.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::device_test;
+using verification::on_device;
 namespace device = zeroproof::cuda::device;
 
 TEST_CASE("device: more elements than one launch may deposit go in pieces") {
@@ -41,9 +43,9 @@ TEST_CASE("slow: device: more than 2^31 elements") {
     return;
   }
   NormLimbs chunks, squares, magnitudes, expected;
-  device::grad_norm_accumulate(exec, grad, chunks);
-  device::grad_norm_exact_accumulate(exec, grad, squares);  // in two pieces
-  device::grad_abs_accumulate(exec, grad, magnitudes);
+  on_device<device::grad_norm_accumulate>(exec, grad, chunks);
+  on_device<device::grad_norm_exact_accumulate>(exec, grad, squares);  // in two pieces
+  on_device<device::grad_abs_accumulate>(exec, grad, magnitudes);
   // Bit 32 i + k of the sum times 2^352 is bit k of limb i: 2^231 is 2^(32 * 18 + 7), and 2^200 is 2^(32 * 17 + 8).
   expected.limbs[18] = 1 << 7;
   expected.limbs[17] = 1029 << 8;
@@ -55,13 +57,13 @@ TEST_CASE("slow: device: more than 2^31 elements") {
   expected_magnitudes.limbs[14] = 1029 << 4;
   CHECK(magnitudes == expected_magnitudes);
 
-  CHECK_FALSE(device::unscale(exec, 0.5F, grad, grad));
+  CHECK_FALSE(on_device<device::unscale>(exec, 0.5F, grad, grad));
   bool halved = true;
   for (const float g : grad) halved = halved && g == 0x1p99F;
   CHECK(halved);
   grad.back() = std::numeric_limits<float>::infinity();
   std::uint32_t amax = 0;
-  device::grad_max_accumulate(exec, grad, amax);
+  on_device<device::grad_max_accumulate>(exec, grad, amax);
   CHECK(amax == 0x7F800000);
-  CHECK(device::unscale(exec, 0.5F, grad, grad));
+  CHECK(on_device<device::unscale>(exec, 0.5F, grad, grad));
 }

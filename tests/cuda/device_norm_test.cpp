@@ -12,11 +12,13 @@
 #include "cuda/device/grad_norm.hpp"
 #include "tests/cuda/device_expected_norm.hpp"
 #include "tests/cuda/device_layouts.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::device_test;
+using verification::on_device;
 namespace device = zeroproof::cuda::device;
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -51,14 +53,16 @@ void check_norm(GradNormAccumulateFn* twin, const Place<float>& grad, const Norm
 }
 
 void check_norms(const Place<float>& grad) {
-  check_norm(device::grad_norm_accumulate, grad, expected_chunks(grad.span()));
-  check_norm(device::grad_norm_exact_accumulate, grad, expected_exact(oracle_exact_add_squares, grad.span()));
-  check_norm(device::grad_abs_accumulate, grad, expected_exact(oracle_exact_add_magnitudes, grad.span()));
+  check_norm(on_device<device::grad_norm_accumulate>, grad, expected_chunks(grad.span()));
+  check_norm(on_device<device::grad_norm_exact_accumulate>, grad,
+             expected_exact(oracle_exact_add_squares, grad.span()));
+  check_norm(on_device<device::grad_abs_accumulate>, grad,
+             expected_exact(oracle_exact_add_magnitudes, grad.span()));
 }
 
 void check_max(Span<const float> grad, std::uint32_t start) {
   std::uint32_t amax = start;
-  device::grad_max_accumulate(exec, grad, amax);
+  on_device<device::grad_max_accumulate>(exec, grad, amax);
   CHECK(amax == oracle_max_bits(grad.data(), grad.size(), start));
 }
 
@@ -70,11 +74,11 @@ void check_p(Span<const float> grad, double p) {
   for (const float x : grad)
     sum += std::pow(std::fabs(static_cast<long double>(x)) / amax, static_cast<long double>(p));
   const long double expected = amax * std::pow(sum, 1 / static_cast<long double>(p));
-  const double actual = device::grad_norm_p(exec, grad, p);
+  const double actual = on_device<device::grad_norm_p>(exec, grad, p);
   const double bound = 1.01 * ((static_cast<double>(grad.size()) + 50) / p + 8) * 0x1p-53;
   CHECK(std::isfinite(actual));
   CHECK(std::fabs(actual - expected) <= bound * expected);
-  CHECK(device::grad_norm_p(exec, grad, p) == actual);
+  CHECK(on_device<device::grad_norm_p>(exec, grad, p) == actual);
 }
 
 }  // namespace
@@ -139,13 +143,13 @@ TEST_CASE("device: the p-norm of nothing, of zeros and of values that are not fi
   if (!usable()) return;
   std::vector<float> grad;
   const auto is_plus_zero = [&] {
-    return std::bit_cast<std::uint64_t>(device::grad_norm_p(exec, grad, 3.0)) == 0;
+    return std::bit_cast<std::uint64_t>(on_device<device::grad_norm_p>(exec, grad, 3.0)) == 0;
   };
   CHECK(is_plus_zero());
   grad.assign(300, -0.0F);
   CHECK(is_plus_zero());
   grad[299] = -inf;
-  CHECK(device::grad_norm_p(exec, grad, 3.0) == std::numeric_limits<double>::infinity());
+  CHECK(on_device<device::grad_norm_p>(exec, grad, 3.0) == std::numeric_limits<double>::infinity());
   grad[0] = -not_a_number;
-  CHECK(std::isnan(device::grad_norm_p(exec, grad, 3.0)));
+  CHECK(std::isnan(on_device<device::grad_norm_p>(exec, grad, 3.0)));
 }

@@ -10,11 +10,13 @@
 #include "cuda/host/update_twins.hpp"
 #include "tests/cuda/device_expected.hpp"
 #include "tests/cuda/device_layouts.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::device_test;
+using verification::on_device;
 namespace device = zeroproof::cuda::device;
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -84,7 +86,7 @@ void check_adam(bool decoupled, const AdamOptions& options, const StepScalars& s
   for_each_layout([&](std::int64_t numel, const int* offset) {
     Buffers b(numel, offset);
     const Buffers old = b;
-    auto* twin = decoupled ? device::adamw_update : device::adam_update;
+    auto* twin = decoupled ? on_device<device::adamw_update> : on_device<device::adam_update>;
     twin(exec, options, s, b.grad.span(), b.master.span(), b.exp_avg.span(), b.exp_avg_sq.span(),
          options.amsgrad ? b.max_exp_avg_sq.span() : Span<float>());
     b.check_against(
@@ -99,8 +101,8 @@ void check_sgd(const SgdOptions& options, const StepScalars& s) {
   for_each_layout([&](std::int64_t numel, const int* offset) {
     Buffers b(numel, offset);
     const Buffers old = b;
-    device::sgd_update(exec, options, s, b.grad.span(), b.master.span(),
-                       options.momentum ? b.exp_avg.span() : Span<float>());
+    on_device<device::sgd_update>(exec, options, s, b.grad.span(), b.master.span(),
+                                  options.momentum ? b.exp_avg.span() : Span<float>());
     b.check_against(old, [&](float grad, const Values& v) { return expected_sgd(options, s, grad, v); });
   });
 }
@@ -110,7 +112,7 @@ void check_sgd_ema(const SgdEmaOptions& options, const StepScalars& s) {
   for_each_layout([&](std::int64_t numel, const int* offset) {
     Buffers b(numel, offset);
     const Buffers old = b;
-    device::sgd_ema_update(exec, options, s, b.grad.span(), b.master.span(), b.exp_avg.span());
+    on_device<device::sgd_ema_update>(exec, options, s, b.grad.span(), b.master.span(), b.exp_avg.span());
     b.check_against(old, [&](float grad, const Values& v) { return expected_sgd_ema(options, s, grad, v); });
   });
 }
@@ -120,7 +122,7 @@ void check_lion(const LionOptions& options, const StepScalars& s) {
   for_each_layout([&](std::int64_t numel, const int* offset) {
     Buffers b(numel, offset);
     const Buffers old = b;
-    device::lion_update(exec, options, s, b.grad.span(), b.master.span(), b.exp_avg.span());
+    on_device<device::lion_update>(exec, options, s, b.grad.span(), b.master.span(), b.exp_avg.span());
     b.check_against(old, [&](float grad, const Values& v) { return expected_lion(options, s, grad, v); });
   });
 }

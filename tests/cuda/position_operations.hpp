@@ -9,6 +9,7 @@
 #include "cuda/host/clip.hpp"
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/grad_scale.hpp"
+#include "cuda/host/grad_stats.hpp"
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/simd/kernels.hpp"
 #include "tests/cuda/position_table.hpp"
@@ -146,6 +147,13 @@ inline std::vector<PositionOperation> norm_operations() {
                        std::uint32_t amax = 0;
                        h::grad_max_accumulate(c.exec, c.view(0), amax);
                        return std::uint64_t{amax};
+                     }),
+      decided_by_one("grad_stats", inf, 1,
+                     [](const Call& c) {
+                       const std::vector<GradSegment> all = {{0, c.numel(), 0}};
+                       std::vector<GradStats> stats(1);
+                       h::grad_stats(c.exec, c.view<const float>(0), all, stats);
+                       return stats.front().num_nonfinite;
                      }),
       decided_by_one("fused_norm_max", inf, 0x7F800000U,
                      [](const Call& c) {

@@ -26,17 +26,28 @@ atomics="$before(atom|red|redux)\.([a-z0-9]*\.)*($float)"
 forbidden="$before(fma\.|mad\.([a-z]*\.)*($float)|(add|sub|mul|div|sqrt)\.($float)|(min|max)\.([a-z]*\.)*($float))"
 forbidden="$forbidden|\.(ftz|approx|full)(\.|[[:space:]])|\.r[zmp]\.($float)|$atomics"
 
+# Kernels of CUB and Thrust: for these three alone, and whatever they do is done with integers (R10).
+library() {
+  case $1 in
+    batched_copy | count_differing | grad_stats) return 0 ;;
+    *) return 1 ;;
+  esac
+}
+
 # Instructions that must be there: if they are not, this test looks at the wrong thing.
 expected() {
   case $1 in
     adam) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.global.v4.f32' ;;
+    batched_copy) printf 'ld.u8 st.u8 st.v4.u32' ;;
     cast) printf 'ld.global.v4.u32 st.global.v4.u32 min.u32' ;;
     clip) printf 'mul.rn.f32 setp.lt.f32 div.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32' ;;
+    count_differing) printf 'add.s64 ld.global.u16 ld.global.u32' ;;
     grad_max) printf 'ld.global.v4.u32 atom.shared.max.u32 atom.global.max.u32' ;;
     grad_norm) printf 'mul.rn.f64 add.rn.f64 shfl.sync.down.b32 atom.shared.add.u64 atom.global.add.u64' ;;
     grad_norm_exact) printf 'mul.rn.f64 ld.global.v4.f32 atom.shared.add.u64 atom.global.add.u64' ;;
     grad_norm_p) printf 'add.rn.f64 div.rn.f64 power_sum_kernel' ;;
     grad_scale) printf 'mul.rn.f32 ld.global.v4.f32 st.global.v4.f32 atom.global.or.b32' ;;
+    grad_stats) printf 'max.u32 atom.global.max.u32 atom.global.add.u64' ;;
     grad_sum) printf 'add.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
     loss_scaler) printf 'setp.ne.s32 st.global.u32' ;;
     norm_finish) printf 'sqrt.rn.f64 mul.rn.f64 cvt.rn.f64.u64' ;;
@@ -45,9 +56,11 @@ expected() {
     sgd) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
     binned_sum | step/binned_sum) printf 'cvt.rn.f32.s64 mul.rn.f32 ld.global.v4.u32 st.global.v4.u32' ;;
     step/fold_nodes) printf 'add.rn.f32 ld.global.v4.f32 ld.global.v2.u32 st.global.v4.f32 ld.shared.v4.f32' ;;
+    ../leaves/fill_leaf) printf 'mul.rn.f32 mul.wide.u32 st.global.v4.f32 st.global.v4.u32 globaltimer' ;;
     ../wires/combine_words) printf 'add.rn.f32 max.u64 or.b64 add.s64' ;;
     step/decide) printf 'div.rn.f64 sqrt.rn.f64 cvt.rn.f32.f64 atom.shared.add.u64' ;;
     step/finite_norm) printf 'mul.rn.f32 mul.rn.f64 add.rn.f64 ld.global.v4.f32 shfl.sync.down.b32 atom.global.add.u64 atom.global.max.u64 atom.global.or.b64 membar.gl' ;;
+    step/fold_look) printf 'add.rn.f32 mul.rn.f32 mul.rn.f64 add.rn.f64 ld.global.u16 ld.global.u32 st.global.f32 ld.global.v4.f32 ld.shared.v4.f32 shfl.sync.down.b32 atom.global.add.u64 atom.global.max.u64 atom.global.or.b64 membar.gl' ;;
     step/fused_update) printf 'mul.rn.f32 div.rn.f32 sqrt.rn.f32 ld.global.v4.f32 st.global.v4.f32 st.global.v2.u32 mul.lo.s64' ;;
     step/phase_passes) printf 'mul.rn.f32 div.rn.f32 ld.global.v4.f32 st.global.v4.f32 st.global.v2.u32 atom.global.or.b64' ;;
     stochastic_cast) printf 'mul.wide.u32 ld.global.v4.u32 st.global.v4.u32' ;;
@@ -68,6 +81,9 @@ inspect() {
     rules=$atomics what="class bounded, exempt because of pow"
     [ "$kernels" -eq 1 ] || { printf 'FAILED: %s: %s kernels are exempt, 1 is allowed\n' "$2" "$kernels"; return 1; }
   fi
+  if library "$2"; then
+    rules='\.b?f(16|32|64)' what="none allowed"
+  fi
   problem=$(grep -nE "$rules" "$ptx" | head -n 3 || true)
   if [ "$2" = clip ] || [ "$2" = step/decide ]; then
     # q < 1 ? q : 1 of the clip coefficient. A minimum with a constant gives the constant for NaN, and so does this.
@@ -80,6 +96,7 @@ inspect() {
   if [ "$kernels" -gt 0 ]; then
     "$ptxas" -v -O3 -arch="sm_$3" -o "$ptx.cubin" "$ptx.raw" >"$ptx.usage" 2>&1
     spilled=$(grep -E '[1-9][0-9]* bytes spill' "$ptx.usage" | head -n 1 || true)
+    if library "$2"; then spilled=; fi  # CUB chooses its registers
     problem="$problem$spilled"
     [ "$(grep -c 'Used [0-9]* registers' "$ptx.usage")" -eq "$kernels" ] || problem="$problem registers unknown"
   fi
@@ -103,9 +120,9 @@ registers() {
 }
 
 failed=0 files=0
-for file in "$source"/cuda/device/*.cu "$source"/cuda/device/step/*.cu "$source"/cuda/wires/*.cu; do
+for file in "$source"/cuda/device/*.cu "$source"/cuda/device/step/*.cu "$source"/cuda/wires/*.cu "$source"/cuda/leaves/*.cu; do
   name=${file#"$source"/cuda/device/} name=${name#"$source"/cuda/}
-  case $name in wires/*) name=../$name ;; esac
+  case $name in wires/* | leaves/*) name=../$name ;; esac
   for arch in 80 90; do
     inspect "$file" "${name%.cu}" $arch || failed=1
     files=$((files + 1))
@@ -114,10 +131,11 @@ done
 [ "$files" -gt 0 ] || { printf 'FAILED: no .cu file in %s/cuda/device\n' "$source"; exit 1; }
 
 # What only one header may write, and what nobody may.
-found=$(grep -nE '__shared__|__global__|__device__|<<<|#pragma unroll|\basm\b|cub/' "$source"/cuda/device/*.cu \
+found=$(grep -nE '__shared__|__global__|__device__|<<<|#pragma unroll|\basm\b|cub/|thrust/' "$source"/cuda/device/*.cu \
   "$source"/cuda/device/*.cuh "$source"/cuda/device/*.hpp "$source"/cuda/device/step/* "$source"/cuda/wires/*.cu \
+  "$source"/cuda/leaves/* \
   "$source"/cuda/device/runtime/*.[ch]pp |
-  grep -vE '/launch\.hpp:|define ZP_HOST_DEVICE ' || true)
+  grep -vE '/launch\.hpp:|define ZP_HOST_DEVICE |/(batched_copy|count_differing|grad_stats)\.cu:[0-9]*:#include' || true)
 [ -z "$found" ] || { printf 'FAILED: not simulated (cuda/device/runtime/launch.hpp has the words for it): %s\n' "$found"; failed=1; }
 
 # The test itself must be able to fail: a contraction and a spill, planted. 64 values fit into no 32 registers.
@@ -131,6 +149,7 @@ plant() {
   fi
 }
 plant contraction '__global__ void k(float* x) { x[0] = __fmaf_rn(x[1], x[2], x[3]); }' 'fma\.rn'
+plant grad_stats '__global__ void k(float* x) { x[0] = __fadd_rn(x[1], x[2]); }' 'reg \.f32'
 plant spill '__global__ void __launch_bounds__(1024, 2) k(float* x) {
   float a[64];
   for (int i = 0; i < 64; ++i) a[i] = x[i * 1024 + threadIdx.x];

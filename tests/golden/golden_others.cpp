@@ -68,6 +68,22 @@ void norm_inf(const Twin& twin, const Exec& exec, Hasher& hasher) {
   });
 }
 
+/// Two tensors in overlapping segments, and one without any.
+void stats_of_tensors(const Twin& twin, const Exec& exec, Hasher& hasher) {
+  for_pieces([&](Span<const float> grad) {
+    const std::int64_t size = numel(grad);
+    const std::vector<GradSegment> segments = {
+        {size / 3, size - size / 3, 2}, {0, size, 0}, {0, size / 2, 2}};
+    std::vector<GradStats> stats(3);
+    twin.grad_stats(exec, grad, segments, stats);
+    for (const GradStats& of_tensor : stats) {
+      hasher.add(std::uint64_t{of_tensor.amax});
+      hasher.add(of_tensor.num_nonfinite);
+      hasher.add(of_tensor.num_zeros);
+    }
+  });
+}
+
 /// The first fused pass in all its forms. After found_inf the chunk limbs promise their counts only.
 void fused_norms(const Twin& twin, const Exec& exec, Hasher& hasher) {
   for (const float inv_scale : {1.0F, 0x1p-16F, 0.333333343F}) {
@@ -133,6 +149,7 @@ constexpr Other others[] = {
     {"norm_exact", [](const Twin& t) { return t.grad_norm_exact_accumulate != nullptr; }, norm_exact},
     {"norm_one", [](const Twin& t) { return t.grad_abs_accumulate != nullptr; }, norm_one},
     {"norm_inf", [](const Twin& t) { return t.grad_max_accumulate != nullptr; }, norm_inf},
+    {"grad_stats", [](const Twin& t) { return t.grad_stats != nullptr; }, stats_of_tensors},
     {"fused_norms", [](const Twin& t) { return t.is_host; }, fused_norms},
     {"clip_coef", [](const Twin& t) { return t.clip_coef != nullptr; }, clip_coef},
     {"tree", [](const Twin& t) { return t.grad_sum != nullptr; }, tree},

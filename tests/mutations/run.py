@@ -84,7 +84,7 @@ def command_of(row, copy):
         return ["zeroproof"], [str(copy / "build/zeroproof"), "verify", *words]
     if kind == "test" and len(words) == 2 and any(ROOT.glob(f"tests/**/{words[1]}.cpp")):
         folder = {"test_common": "common", "test_reference": "reference", "test_cuda": "cuda",
-                  "test_sim": "cuda/sim"}.get(words[0], "verification")
+                  "test_sim": "cuda/sim", "test_nccl": "cuda/nccl", "test_nccl_steps": "cuda/nccl"}.get(words[0], "verification")
         # tests of the command line start both programs
         programs = ["zeroproof-faults"] if words[0] == "test_verification" else []
         return [words[0], *programs], [str(copy / "build/tests" / folder / words[0]), f"--source-file=*/{words[1]}.cpp",

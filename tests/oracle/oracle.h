@@ -159,6 +159,10 @@ double oracle_exact_norm(const oracle_exact* sum);  /* form exact */
 uint32_t oracle_max_bits(const float* grad, size_t numel, uint32_t amax);
 double oracle_max_finish(uint32_t amax);
 
+/* R14, with oracle_max_bits: infinities and NaN; zeros of either sign. */
+uint64_t oracle_count_nonfinite(const float* grad, size_t numel);
+uint64_t oracle_count_zeros(const float* grad, size_t numel);
+
 /* The p-norm of finite elements, not all zero, to about 2^-100 of itself: the unevaluated sum of two doubles. */
 typedef struct {
   double high;

@@ -95,6 +95,21 @@ uint32_t oracle_max_bits(const float* grad, size_t numel, uint32_t amax) {
   return amax;
 }
 
+/* A difference of itself is 0 for finite numbers alone. */
+uint64_t oracle_count_nonfinite(const float* grad, size_t numel) {
+  uint64_t count = 0;
+  size_t i;
+  for (i = 0; i < numel; ++i) count += grad[i] - grad[i] != 0 ? 1 : 0;
+  return count;
+}
+
+uint64_t oracle_count_zeros(const float* grad, size_t numel) {
+  uint64_t count = 0;
+  size_t i;
+  for (i = 0; i < numel; ++i) count += grad[i] == 0 ? 1 : 0;
+  return count;
+}
+
 double oracle_max_finish(uint32_t amax) {
   float value;
   if (amax > 0x7F800000U) return (double)NAN;

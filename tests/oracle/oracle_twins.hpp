@@ -9,12 +9,14 @@
 #include "cuda/device/clip.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
+#include "cuda/device/grad_stats.hpp"
 #include "cuda/device/grad_sum.hpp"
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_scale.hpp"
+#include "cuda/host/grad_stats.hpp"
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/isa.hpp"
 #include "cuda/host/step_scalars.hpp"
@@ -23,9 +25,11 @@
 #include "reference/clip.hpp"
 #include "reference/grad_norm.hpp"
 #include "reference/grad_scale.hpp"
+#include "reference/grad_stats.hpp"
 #include "reference/grad_sum.hpp"
 #include "reference/step_scalars.hpp"
 #include "reference/update_twins.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace zeroproof::oracle {
 
@@ -63,33 +67,36 @@ struct Twin {
   GradAbsFinishFn* grad_abs_finish = nullptr;
   GradMaxFinishFn* grad_max_finish = nullptr;
   GradNormPFn* grad_norm_p = nullptr;
+  GradStatsFn* grad_stats = nullptr;
   StepScalarsFn* step_scalars = nullptr;
 };
 
-// The same names in every namespace: that is what makes them twins.
-#define ZP_BUFFER_TWINS(twin, layer)                                     \
-  (twin).unscale = layer::unscale;                                       \
-  (twin).clip = layer::clip;                                             \
-  (twin).clip_value = layer::clip_value;                                 \
-  (twin).add_nodes = layer::add_nodes;                                   \
-  (twin).adamw_update = layer::adamw_update;                             \
-  (twin).adam_update = layer::adam_update;                               \
-  (twin).sgd_update = layer::sgd_update;                                 \
-  (twin).sgd_ema_update = layer::sgd_ema_update;                         \
-  (twin).lion_update = layer::lion_update;                               \
-  (twin).cast_to_bf16 = layer::cast_to_bf16;                             \
-  (twin).cast_to_fp16 = layer::cast_to_fp16;                             \
-  (twin).cast_to_e4m3 = layer::cast_to_e4m3;                             \
-  (twin).cast_to_e5m2 = layer::cast_to_e5m2;                             \
-  (twin).stochastic_cast_to_bf16 = layer::stochastic_cast_to_bf16;       \
-  (twin).widen_bf16 = layer::widen_bf16;                                 \
-  (twin).widen_fp16 = layer::widen_fp16;                                 \
-  (twin).widen_e4m3 = layer::widen_e4m3;                                 \
-  (twin).widen_e5m2 = layer::widen_e5m2;                                 \
-  (twin).grad_norm_accumulate = layer::grad_norm_accumulate;             \
-  (twin).grad_norm_exact_accumulate = layer::grad_norm_exact_accumulate; \
-  (twin).grad_abs_accumulate = layer::grad_abs_accumulate;               \
-  (twin).grad_max_accumulate = layer::grad_max_accumulate
+// The same names in every namespace: that is what makes them twins. `called` stands around those over buffers.
+#define ZP_ON_DEVICE(twin) verification::on_device<twin>
+#define ZP_BUFFER_TWINS(twin, layer, called)                                     \
+  (twin).unscale = called(layer::unscale);                                       \
+  (twin).clip = called(layer::clip);                                             \
+  (twin).clip_value = called(layer::clip_value);                                 \
+  (twin).add_nodes = called(layer::add_nodes);                                   \
+  (twin).adamw_update = called(layer::adamw_update);                             \
+  (twin).adam_update = called(layer::adam_update);                               \
+  (twin).sgd_update = called(layer::sgd_update);                                 \
+  (twin).sgd_ema_update = called(layer::sgd_ema_update);                         \
+  (twin).lion_update = called(layer::lion_update);                               \
+  (twin).cast_to_bf16 = called(layer::cast_to_bf16);                             \
+  (twin).cast_to_fp16 = called(layer::cast_to_fp16);                             \
+  (twin).cast_to_e4m3 = called(layer::cast_to_e4m3);                             \
+  (twin).cast_to_e5m2 = called(layer::cast_to_e5m2);                             \
+  (twin).stochastic_cast_to_bf16 = called(layer::stochastic_cast_to_bf16);       \
+  (twin).widen_bf16 = called(layer::widen_bf16);                                 \
+  (twin).widen_fp16 = called(layer::widen_fp16);                                 \
+  (twin).widen_e4m3 = called(layer::widen_e4m3);                                 \
+  (twin).widen_e5m2 = called(layer::widen_e5m2);                                 \
+  (twin).grad_norm_accumulate = called(layer::grad_norm_accumulate);             \
+  (twin).grad_norm_exact_accumulate = called(layer::grad_norm_exact_accumulate); \
+  (twin).grad_abs_accumulate = called(layer::grad_abs_accumulate);               \
+  (twin).grad_max_accumulate = called(layer::grad_max_accumulate);               \
+  (twin).grad_stats = called(layer::grad_stats)
 #define ZP_HOST_TWINS(twin, layer)                         \
   (twin).clip_coef = layer::clip_coef;                     \
   (twin).grad_sum = layer::grad_sum;                       \
@@ -103,7 +110,7 @@ struct Twin {
 inline Twin reference_twin() {
   Twin twin;
   twin.name = "reference";
-  ZP_BUFFER_TWINS(twin, reference);
+  ZP_BUFFER_TWINS(twin, reference, );
   ZP_HOST_TWINS(twin, reference);
   return twin;
 }
@@ -113,7 +120,7 @@ inline Twin host_twin(Isa isa) {
   twin.name = "host " + std::string(cuda::host::name(isa));
   twin.exec.isa = isa;
   twin.is_host = true;
-  ZP_BUFFER_TWINS(twin, cuda::host);
+  ZP_BUFFER_TWINS(twin, cuda::host, );
   ZP_HOST_TWINS(twin, cuda::host);
   return twin;
 }
@@ -121,8 +128,8 @@ inline Twin host_twin(Isa isa) {
 inline Twin device_twin() {
   Twin twin;
   twin.name = "device";
-  ZP_BUFFER_TWINS(twin, cuda::device);
-  twin.grad_norm_p = cuda::device::grad_norm_p;
+  ZP_BUFFER_TWINS(twin, cuda::device, ZP_ON_DEVICE);
+  twin.grad_norm_p = ZP_ON_DEVICE(cuda::device::grad_norm_p);
   twin.grad_norm_normalise = cuda::host::grad_norm_normalise;  // limbs are finished on the host
   twin.grad_norm_finish = cuda::host::grad_norm_finish;
   twin.grad_abs_finish = cuda::host::grad_abs_finish;
@@ -130,6 +137,7 @@ inline Twin device_twin() {
   return twin;
 }
 
+#undef ZP_ON_DEVICE
 #undef ZP_BUFFER_TWINS
 #undef ZP_HOST_TWINS
 

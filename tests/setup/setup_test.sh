@@ -136,8 +136,20 @@ esac
 BODY
   stand_in zeroproof <<'BODY'
 pwd >"$STATE/where"
+case "$*" in
+  *nccl:*)
+    echo "sharing is ${NCCL_MULTI_RANK_GPU_ENABLE:-unset}" >>"$STATE/calls"
+    [ "${FAKE_NCCL:-0}" = 0 ] || echo 'NCCL takes one rank for each device'
+    exit "${FAKE_NCCL:-0}"
+    ;;
+esac
 exit "${FAKE_CLI:-0}"
 BODY
+  stand_in zeroproof-bench-device <<'BODY'
+if [ "${FAKE_BENCH:-0}" = 0 ]; then echo 'rows of a benchmark'; else echo 'no device answers'; fi
+exit "${FAKE_BENCH:-0}"
+BODY
+  echo 'exit 0' | stand_in python3
   stand_in ctest <<'BODY'
 echo '100% tests passed, 0 tests failed out of 1'
 exit "${FAKE_CTEST:-0}"
@@ -184,7 +196,7 @@ case ${FAKE_APT:-ok} in
   *) [ "${FAKE_APT:-ok}" = ok ] || exit 100 ;;
 esac
 [ "${DEBIAN_FRONTEND:-}" = noninteractive ] || exit 100
-take() { for tool in "$@"; do cp "$STOCK/$tool" "$BOX/$tool"; done; }
+take() { for tool in "$@"; do rm -f "$BOX/$tool"; cp "$STOCK/$tool" "$BOX/$tool"; done; }
 header() { grep -v -x "$1" "$STATE/without" >"$STATE/rest"; mv "$STATE/rest" "$STATE/without"; }
 for package in "$@"; do
   case $package in
@@ -214,8 +226,11 @@ fresh() {
     ln -s "$(command -v "$tool")" "$box/$tool"
   done
   : >"$state/without"
-  cp "$stock/id" "$stock/sleep" "$stock/true" "$box/"
-  for tool in "$@"; do cp "$stock/$tool" "$box/$tool"; done
+  # A copy to a link would be written where the link leads, to the machine's own utility: what is in the way goes first.
+  for tool in id sleep true "$@"; do
+    rm -f "$box/$tool"
+    cp "$stock/$tool" "$box/$tool"
+  done
 }
 furnished() { fresh g++ cmake ctest ninja mpicxx mpirun "$@"; }
 
@@ -631,20 +646,29 @@ check 'tests/run needs no sanitizer' called_not '[clang]'
 with_gpu() { # TOOLS...
   furnished timeout "$@"
   for tool in paste cp; do ln -sf "$(command -v "$tool")" "$box/$tool"; done
-  mkdir -p "$site/build/gpu/tests/cuda/streams" "$site/build/gpu/tests/cuda"
-  cp "$stock/true" "$site/build/gpu/tests/cuda/streams/test_streams"
+  mkdir -p "$site/build/gpu/tests/cuda"
   cp "$stock/true" "$site/build/gpu/tests/cuda/test_cuda"
+  cp "$stock/zeroproof-bench-device" "$site/build/gpu/zeroproof-bench-device"
 }
+passed_steps() { [ "$(grep -c ' passed$' "$site/build/gpu/report/summary.txt")" = "$1" ]; }
 with_gpu compute-sanitizer
 run tests/gpu
 check 'tests/gpu: exit 0' exits 0
 check 'tests/gpu: a build of its own, with CUDA' called_with 'cmake [--preset] [gpu]' '[-DZP_CUDA=ON]'
-check 'tests/gpu: the tests that need a GPU' called_with 'ctest [--test-dir]' '[-L] [gpu]'
-check 'tests/gpu: all others too' called_with 'ctest [--test-dir]' '[-LE] [slow|gpu|bench|nightly]'
+check 'tests/gpu: the tests that need a GPU' called_with 'ctest [--test-dir]' '[-L] [gpu] [-LE] [slow]'
+check 'tests/gpu: those with all inputs' called_with 'ctest [--test-dir]' '[-L] [gpu] [-L] [slow]'
+check 'tests/gpu: what needs no GPU is left out, aloud' says 'not run: nothing of it needs a GPU'
 check 'tests/gpu: steps on device twins' called_with 'zeroproof [verify] [byte_gpt_tiny] [--twin] [device,device-fused,device-graph]' '[--stage] [0,1,2,3]'
+check 'tests/gpu: NCCL with one rank' called_with 'zeroproof [verify]' '[--world] [self] [--wires] [nccl]'
+check 'tests/gpu: NCCL with four processes' called_with 'zeroproof [verify]' '[--world] [nccl:4]'
+check 'tests/gpu: which may share the device' called 'sharing is 1'
+check 'tests/gpu: sockets between them are not needed then' called_not 'mpirun [-n]'
 check 'tests/gpu: four tools look at the kernels' [ "$(grep -c '^compute-sanitizer \[--tool\]' "$state/calls")" = 4 ]
-check 'tests/gpu: a table of all steps' [ "$(grep -c ' passed$' "$site/build/gpu/report/summary.txt")" = 15 ]
+check 'tests/gpu: a table of all steps' passed_steps 17
+check 'tests/gpu: nothing is measured' called_not 'zeroproof-bench-device'
 check 'tests/gpu: what to do next is last' last_word_is_next
+run tests/gpu -- check
+check 'tests/gpu check: the same' passed_steps 17
 run tests/gpu FAKE_SANITIZER=9
 check 'tests/gpu: a finding of a tool is exit 1' exits 1
 check 'tests/gpu: and is named' says 'FAILED (exit status 9)'
@@ -653,9 +677,19 @@ check 'tests/gpu: a step without end is exit 1' exits 1
 check 'tests/gpu: its limit is named' says 'FAILED (not done in 120 s)'
 check 'tests/gpu: the steps after it run' says 'racecheck'
 check 'tests/gpu: --out takes the logs' [ -e "$work/a report/stages.log" ]
+run tests/gpu FAKE_NCCL=3
+check 'NCCL refuses: the whole does not fail' exits 0
+check 'NCCL refuses: said why' says 'refused (exit status 3): NCCL takes one rank for each device'
+check 'NCCL refuses: the processes pass for machines' called_with 'mpirun [-n] [2]' '[nccl:2]'
+run tests/gpu FAKE_NCCL=1
+check 'NCCL is wrong: exit 1' exits 1
+check 'NCCL is wrong: nothing else is tried' called_not 'mpirun [-n]'
 with_gpu
-run tests/gpu
-check 'no compute-sanitizer: said' says 'compute-sanitizer is not on PATH'
+rm "$box/mpirun"
+run tests/gpu ZP_MPI=OFF
+check 'no compute-sanitizer: said in the table' says 'not run: compute-sanitizer is not on PATH'
+check 'no mpirun: said in the table' says 'not run: mpirun is not on PATH'
+check 'no mpirun: exit 0' exits 0
 run tests/gpu FAKE_BUILD=1
 check 'tests/gpu: a failed build is exit 1' exits 1
 run tests/gpu -- --everything
@@ -663,11 +697,32 @@ check 'tests/gpu, no such option: exit 2' exits 2
 check 'tests/gpu, no such option: one sentence' one_sentence
 run tests/gpu -- --out
 check 'tests/gpu, --out alone: exit 2' exits 2
+run tests/gpu -- check measure
+check 'tests/gpu, two jobs: exit 2' exits 2
+check 'tests/gpu, two jobs: one sentence' one_sentence
 with_gpu
 run tests/gpu ZP_DRY_RUN=1
 check 'tests/gpu, dry run: exit 0' exits 0
 check 'tests/gpu, dry run: shows the steps' says " verify 'op/*/device/*' --report"
 check 'tests/gpu, dry run: nothing ran' called_not '[verify]'
+run tests/gpu ZP_DRY_RUN=1 -- measure
+check 'tests/gpu measure, dry run: shows the program' says "/zeroproof-bench-device' --json"
+with_gpu python3
+run tests/gpu -- measure
+check 'tests/gpu measure: exit 0' exits 0
+check 'tests/gpu measure: builds what it needs' called_with 'cmake [--build]' '[--target] [zeroproof] [zeroproof-bench-device]'
+check 'tests/gpu measure: the record' called_with 'zeroproof-bench-device [--json]' '/bench-device.json]'
+check 'tests/gpu measure: its table is shown' says 'rows of a benchmark'
+check 'tests/gpu measure: PyTorch' called_with 'python3 [-B]' '/torch_peer.py] [--json]'
+check 'tests/gpu measure: no tests' called_not 'ctest ['
+check 'tests/gpu measure: a table of all steps' passed_steps 3
+run tests/gpu FAKE_BENCH=3 -- measure
+check 'tests/gpu measure without a device: said why' says 'refused (exit status 3): no device answers'
+run tests/gpu FAKE_BENCH=1 -- measure
+check 'tests/gpu measure, wrong bits: exit 1' exits 1
+with_gpu
+run tests/gpu -- measure
+check 'tests/gpu measure without python3: said' says 'not run: python3 is not on PATH'
 
 # ---------------------------------------------------------------- sourcing
 

@@ -134,6 +134,18 @@ TEST_CASE("verdicts: what proves little is mistrusted, what differs fails") {
   CHECK(r.reason == "rank 2 did not arrive");
 }
 
+TEST_CASE("the world nccl:N brings its wires, and says so itself") {
+  const std::string id = "byte_gpt_tiny/adamw/device/stage1/nccl:3/bf16/lockstep/bucket:4096/omp:1";
+  const CaseSpec spec = parse_case_id(id).value();
+  CHECK(spec.world == WorldSpec{WorldSpec::Kind::nccl, 3});
+  CHECK(spec.world.has_processes());
+  CHECK(spec.place.wires == WireKind::nccl);
+  CHECK(spec.id() == id);
+  CHECK(parse_case_id(id + "/wires:nccl").value().id() == id);
+  CHECK(parse_world("nccl:3").id() == "nccl:3");
+  CHECK_FALSE(parse_world("threads:3").has_processes());
+}
+
 TEST_CASE("a report survives the way through JSON") {
   RunReport report;
   Result r = good_result("byte_gpt_tiny/adamw/host-fused/stage1/mpi:3/fp16/free/bucket:65536/omp:2");
@@ -141,6 +153,10 @@ TEST_CASE("a report survives the way through JSON") {
   r.reason = "a \"quoted\" reason\nwith a line break";
   r.divergence = Divergence{3,     Phase::update, 2,         "master",      "differs", 5,   1029, 2047,
                             "a.b", "[1, 2]",      "0x0 (0)", "0x1 (1e-45)", 7,         100, "",   {}};
+  constexpr std::uint64_t many = std::uint64_t{1} << 33;
+  r.training->skips = {
+      {2, 37, 0x7FFFFFFFU, {{"a \"b\"", 48, {0x7F800000U, 1, 0}}, {"c", 1, {0x7FFFFFFFU, many, 3}}}},
+      {5, 37, 0x7F000000U, {}}};
   Result call;
   call.id = "op/clip/host/x86-64/fill:wide";
   call.suite = "op";
@@ -162,6 +178,8 @@ TEST_CASE("a report survives the way through JSON") {
   CHECK(back[0].divergence->candidate_value == "0x1 (1e-45)");
   CHECK(back[0].training->tallies.size() == 1);
   CHECK(back[0].training->tallies[0].compared == 100);
+  CHECK(back[0].training->skips == r.training->skips);
+  CHECK(back[1].training->skips.empty());
   CHECK_FALSE(back[2].training.has_value());
   CHECK(back[2].divergence->inputs == call.divergence->inputs);
   CHECK(failure_line(back[2]) == failure_line(call));

@@ -1,5 +1,5 @@
-// Binned sums on a device (R11): the kernels over pieces and the twins of host buffers, against integers that are
-// worked out here from all leaves at once.
+// Binned sums on a device (R11): the kernels over pieces and the twins, against integers that are worked out here from
+// all leaves at once.
 
 #include <doctest.h>
 
@@ -7,6 +7,7 @@
 #include "tests/cuda/device/binned_support.hpp"
 #include "tests/cuda/device_layouts.hpp"
 #include "tests/cuda/expect_error.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace {
 
@@ -14,6 +15,7 @@ using namespace zeroproof;
 using namespace zeroproof::cuda::device;
 using namespace zeroproof::device_test;
 using tests::expect_error;
+using verification::on_device;
 
 constexpr DType formats[] = {DType::fp32, DType::bf16, DType::fp16};
 
@@ -89,10 +91,10 @@ TEST_CASE("device bins: 128 of the largest and of the smallest, which cancel or 
         if (minus) leaf[i] = -leaf[i];
         leaves[i].push_back(leaf[i]);
       }
-      binned_deposit(exec, leaf, sum);
+      on_device<binned_deposit>(exec, leaf, sum);
     }
     Values result(extremes.size());
-    binned_finish(exec, sum, result);
+    on_device<binned_finish>(exec, sum, result);
     for (std::int64_t i = 0; i < numel; ++i) {
       const auto k = static_cast<std::size_t>(i);
       const ExactSum expected = sum_by_hand(leaves[k]);
@@ -105,7 +107,7 @@ TEST_CASE("device bins: 128 of the largest and of the smallest, which cancel or 
   }
 }
 
-TEST_CASE("device bins: the twins of host buffers, in every layout") {
+TEST_CASE("device bins: the twins, in every layout") {
   if (!usable()) return;
   for_each_layout([](std::int64_t numel, const int* offsets) {
     if (numel > 2000) return;
@@ -126,13 +128,13 @@ TEST_CASE("device bins: the twins of host buffers, in every layout") {
       std::fill(s.lo.begin(), s.lo.end(), 0);
       std::fill(s.top.begin(), s.top.end(), std::uint8_t{0});
     }
-    binned_deposit(exec, first.span(), sum);
-    binned_deposit(exec, second.span(), other);
-    binned_merge(exec, other, sum);
-    binned_deposit(exec, first.span(), sum);
-    binned_finish(exec, sum, result.span());
+    on_device<binned_deposit>(exec, first.span(), sum);
+    on_device<binned_deposit>(exec, second.span(), other);
+    on_device<binned_merge>(exec, other, sum);
+    on_device<binned_deposit>(exec, first.span(), sum);
+    on_device<binned_finish>(exec, sum, result.span());
     result.check([&](std::int64_t i) { return sum_by_hand({first[i], second[i], first[i]}).finished; });
-    binned_finish(exec, other, result.span());
+    on_device<binned_finish>(exec, other, result.span());
     result.check([&](std::int64_t i) { return sum_by_hand({second[i]}).finished; });
   });
 }

@@ -3,6 +3,7 @@
 #include <doctest.h>
 
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "cuda/device/runtime/device.hpp"
@@ -42,13 +43,49 @@ TEST_CASE("enqueued steps: from the third on, no wait, no allocation, one graph"
       CHECK(calls.waits == 0);
       CHECK(calls.allocations == 0);
       CHECK(calls.graph_launches == (graphs ? 1 : 0));
-      CHECK(calls.launches == leaves.kernels() + (graphs ? 0 : 3));  // and what adds the leaves up
-      CHECK(calls.copies == (graphs ? 1 : 2));                       // the status; what is found is cleared
+      // What adds the leaves up, the last of which looks at G: there is no pass that only reads it.
+      CHECK(calls.launches == leaves.kernels() + (graphs ? 0 : 2));
+      CHECK(calls.copies == 2);  // the status; what is found is cleared
     }
     const StepStatus status = rank.optimizer->wait();
     CHECK(status.steps == 6);
     CHECK(status.applied_steps == 6);
     CHECK(!status.skipped);
+  }
+}
+
+TEST_CASE("enqueued steps: stage 3 gathers its persistent tensors as one batch, which a graph has in it") {
+  if (!device::device_info().answers) return;
+  std::vector<ParamSpec> params;
+  for (int i = 0; i < 40; ++i) {
+    params.push_back({"bias" + std::to_string(i), {i % 7}});
+    params.push_back({"weight" + std::to_string(i), {300 + i}});
+  }
+  for (const bool graphs : {false, true}) {
+    CAPTURE(graphs);
+    EnqueuedRank rank(graphs, OnNonfinite::skip, params);
+    rank.setup.stage = 3;
+    rank.setup.persistent_numel = 6;
+    rank.remake(1, graphs);
+    DeviceLeaves leaves(rank, 1);
+    HostLeaves same(rank, 1);
+    rank.optimizer->load_state(rank.state());
+    rank.on_host->load_state(rank.state());
+    for (int step = 1; step <= 6; ++step) {
+      CAPTURE(step);
+      const device::DeviceCalls before = device::device_calls();
+      rank.optimizer->enqueue_step(leaves);
+      const device::DeviceCalls calls = device::device_calls() - before;
+      rank.on_host->step(same);
+      if (step < 3) continue;
+      CHECK(calls.waits == 0);
+      CHECK(calls.allocations == 0);
+      CHECK(calls.graph_launches == (graphs ? 1 : 0));
+      CHECK(calls.launches == leaves.kernels() + (graphs ? 0 : 3));  // the third is the batch
+      CHECK(calls.copies == 2);
+    }
+    CHECK(rank.optimizer->wait().applied_steps == 6);
+    rank.check_same_state();
   }
 }
 
@@ -71,7 +108,7 @@ TEST_CASE(
     const device::DeviceCalls before = device::device_calls();
     rank.optimizer->enqueue_step(leaves);
     const device::DeviceCalls calls = device::device_calls() - before;
-    if (step > 2) CHECK(calls.copies == 3);  // divisor, bits of tensors, status
+    if (step > 2) CHECK(calls.copies == 4);  // divisor, bits of tensors, what is found, status
     if (step > 2 && step < 60) CHECK(calls.waits == 0);
     rank.on_host->step(same);
   }
@@ -160,6 +197,43 @@ TEST_CASE("enqueued steps: a state that is loaded between replays is gone on fro
     CHECK(rank.optimizer->wait().applied_steps == applied + 4);
     rank.check_same_state();
   }
+}
+
+TEST_CASE(
+    "device steps phase by phase: a G that somebody wrote is looked at, not the one that was added up") {
+  if (!device::device_info().answers) return;
+  EnqueuedRank rank(false);
+  DeviceLeaves leaves(rank, 2);
+  rank.optimizer->load_state(rank.state());
+  const auto begin = [&](float factor) {
+    leaves.fill(factor);
+    rank.optimizer->run_phase(Phase::prepare, leaves);
+    rank.optimizer->run_phase(Phase::reduce, leaves);
+  };
+  const auto write_first = [&](float value) {
+    static_cast<float*>(rank.optimizer->exposed(Phase::reduce).front().view.data)[0] = value;
+    rank.optimizer->overwritten(Phase::reduce);
+  };
+  const auto skips = [&] {
+    rank.optimizer->run_phase(Phase::unscale, leaves);
+    return rank.optimizer->skipped();
+  };
+  begin(1.0F);
+  CHECK(!skips());
+  begin(1.0F);
+  write_first(no_number);
+  CHECK(skips());
+  begin(no_number);
+  CHECK(skips());
+  begin(no_number);
+  const TensorView sum = rank.optimizer->exposed(Phase::reduce).front().view;
+  for (std::int64_t i = 0; i < sum.numel; ++i) static_cast<float*>(sum.data)[i] = 0.5F;
+  rank.optimizer->overwritten(Phase::reduce);
+  CHECK(!skips());
+  begin(no_number);
+  leaves.fill(1.0F);
+  rank.optimizer->run_phase(Phase::reduce, leaves);  // once more
+  CHECK(!skips());
 }
 
 TEST_CASE("enqueued steps: refused") {

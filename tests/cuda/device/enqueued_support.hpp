@@ -20,13 +20,19 @@ namespace zeroproof::tests {
 
 /// Three tensors, one of them longer than a block and one empty, with a schedule and a loss scaler.
 struct EnqueuedRank {
-  explicit EnqueuedRank(bool graphs, OnNonfinite on_nonfinite = OnNonfinite::skip)
-      : layout({{"a", {70}}, {"none", {0}}, {"b", {17, 1024}}, {"c", {3}}}),
-        shards(layout.padded_numel(), 1, 4096),
-        comm(make_self_communicator()) {
+  using Params = std::vector<ParamSpec>;
+  static Params usual() { return {{"a", {70}}, {"none", {0}}, {"b", {17, 1024}}, {"c", {3}}}; }
+
+  /// ranks: of several ranks, whose data goes through NCCL; null: one rank.
+  explicit EnqueuedRank(bool graphs, OnNonfinite on_nonfinite = OnNonfinite::skip,
+                        const Params& params = usual(), Communicator* ranks = nullptr)
+      : layout(params),
+        shards(layout.padded_numel(), ranks == nullptr ? 1 : ranks->world_size(), 4096),
+        comm(ranks == nullptr ? make_self_communicator() : nullptr) {
     setup.layout = &layout;
     setup.shards = &shards;
-    setup.comm = comm.get();
+    setup.comm = ranks == nullptr ? comm.get() : ranks;
+    setup.wires = ranks == nullptr ? WireKind::copies : WireKind::nccl;
     setup.stage = 1;
     setup.grad_dtype = DType::bf16;
     setup.hyper.max_norm = 0.5;
@@ -38,14 +44,16 @@ struct EnqueuedRank {
     setup.scaler.log2_initial = 4;
     setup.scaler.growth_interval = 50;
     setup.on_nonfinite = on_nonfinite;
-    remake(1, graphs);
+    remake(setup.comm->world_size(), graphs);
   }
 
   void remake(std::int64_t micro_batches, bool graphs) {
     setup.micro_batches = micro_batches;
     with_graphs = graphs;
     optimizer = cuda::make_enqueued_optimizer(setup, true, graphs);
-    on_host = cuda::make_distributed_optimizer(setup);
+    OptimizerSetup host = setup;
+    host.wires = WireKind::copies;
+    on_host = cuda::make_distributed_optimizer(host);
   }
 
   FullState state(std::int64_t applied_steps = 0) {
@@ -64,7 +72,7 @@ struct EnqueuedRank {
 
   /// Every bit that survives a step, of all elements that are no padding.
   void check_same_state() {
-    for (const Phase phase : {Phase::update, Phase::cast}) {
+    for (const Phase phase : {Phase::update, Phase::cast, Phase::gather}) {
       const std::vector<ExposedBuffer> ours = on_host->exposed(phase);
       const std::vector<ExposedBuffer> theirs = optimizer->exposed(phase);
       REQUIRE(ours.size() == theirs.size());
@@ -88,7 +96,7 @@ struct EnqueuedRank {
 
   FlatLayout layout;
   ShardMap shards;
-  std::unique_ptr<Communicator> comm;
+  std::unique_ptr<Communicator> comm;  ///< if there is one rank
   OptimizerSetup setup;
   bool with_graphs = false;
   std::unique_ptr<cuda::EnqueuedOptimizer> optimizer;

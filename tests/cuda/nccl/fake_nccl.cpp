@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "cuda/sim/capture.hpp"
 #include "tests/cuda/nccl/fake_nccl_state.hpp"
 
 namespace zp_fake_nccl {
@@ -39,13 +40,7 @@ ncclResult_t usable(ncclComm_t comm, const char* call) {
   return comm->in_progress ? complain(comm, who + " while another call is in progress") : ncclSuccess;
 }
 
-bool planned_to_fail(ncclComm& comm, const std::string& call) {
-  const Plan& plan = state().plan;
-  const int number = ++comm.num_calls[call];
-  if (plan.fail_call != call || plan.fail_rank != comm.rank || plan.fail_number != number) return false;
-  comm.last_error = "planned to fail";
-  return true;
-}
+bool captured(const Call& call) { return call.stream && call.stream->capture; }
 
 /// The stream gets its waits when all that was given last has opened, or cannot, or patience is over.
 ncclResult_t advance(ncclComm& comm) {
@@ -89,7 +84,55 @@ ncclResult_t give(ncclComm& comm, const std::vector<Call>& calls) {
   return advance(comm);
 }
 
+/// A launch of a graph with these calls, all of one communicator, posts them anew. The waits of a group begin together.
+void replay(ncclComm& comm, const std::vector<Call>& calls, const Queue& queue) {
+  const Lock lock(state().mutex);
+  const Queue waits = std::make_shared<WorkQueue>();
+  if (comm.life == Life::alive) {
+    const Plan& plan = state().plan;
+    {
+      const std::lock_guard device(zeroproof::cuda::sim::device_mutex());
+      std::erase_if(comm.given, has_ended);
+    }
+    ++comm.num_given;
+    const bool begins = plan.stall_rank != comm.rank || plan.stall_number != comm.num_given;
+    for (Call call : calls) {
+      call.stream = queue;
+      const std::shared_ptr<Operation> operation = post(call, begins);
+      comm.given.push_back({call, operation, true});
+      const std::lock_guard device(zeroproof::cuda::sim::device_mutex());
+      waits->push({nullptr, Mark{part_of(*operation, call).gate, 1, nullptr}});
+    }
+  } else {
+    complain(&comm, "a graph was launched on rank " + std::to_string(comm.rank) +
+                        " after the end of its communicator");
+  }
+  const std::lock_guard device(zeroproof::cuda::sim::device_mutex());
+  queue->push({nullptr, Mark{waits, waits->given(), nullptr}});
+}
+
+/// Calls into a stream that is captured, all of one communicator.
+ncclResult_t capture(ncclComm& comm, std::vector<Call> calls) {
+  const Queue stream = calls.front().stream;
+  for (Call& call : calls) {
+    if (call.stream != stream) return complain(&comm, "a group was captured in several streams");
+    call.stream.reset();
+  }
+  const std::lock_guard device(zeroproof::cuda::sim::device_mutex());
+  stream->capture->push_at_launch(
+      stream->branch, [&comm, calls = std::move(calls)](const Queue& queue) { replay(comm, calls, queue); });
+  return ncclSuccess;
+}
+
 }  // namespace
+
+bool planned_to_fail(ncclComm& comm, const std::string& call) {
+  const Plan& plan = state().plan;
+  const int number = ++comm.num_calls[call];
+  if (plan.fail_call != call || plan.fail_rank != comm.rank || plan.fail_number != number) return false;
+  comm.last_error = "planned to fail";
+  return true;
+}
 
 /// What is given after a group began is given when it ends.
 ncclResult_t take(Call call, cudaStream_t stream) {
@@ -107,10 +150,8 @@ ncclResult_t take(Call call, cudaStream_t stream) {
   if (stream != nullptr) {
     void* const handle = stream;
     call.stream = *static_cast<const Queue*>(handle);
-    if (call.stream->capture)
-      return complain(&comm, who + " is captured into a graph, which cannot be simulated");
   }
-  if (group.depth == 0) return give(comm, {call});
+  if (group.depth == 0) return captured(call) ? capture(comm, {call}) : give(comm, {call});
   group.calls.push_back(call);
   return ncclSuccess;
 }
@@ -130,7 +171,8 @@ ncclResult_t end_group() {
     std::copy_if(calls.begin(), calls.end(), std::back_inserter(of_one),
                  [&](const Call& c) { return c.comm == comm; });
     std::erase_if(calls, [&](const Call& c) { return c.comm == comm; });
-    if (const ncclResult_t one = give(*comm, of_one); result == ncclSuccess) result = one;
+    const ncclResult_t one = captured(of_one.front()) ? capture(*comm, of_one) : give(*comm, of_one);
+    if (result == ncclSuccess) result = one;
   }
   return result;
 }

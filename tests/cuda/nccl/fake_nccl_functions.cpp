@@ -11,6 +11,7 @@ using namespace zp_fake_nccl;
 void zp_fake_nccl_plan(const char* plan) {
   const std::lock_guard lock(state().mutex);
   state().plan = read_plan(plan);
+  state().mem_allocs = 0;
 }
 
 const char* zp_fake_nccl_complaints() {
@@ -18,6 +19,21 @@ const char* zp_fake_nccl_complaints() {
   const std::lock_guard lock(state().mutex);
   told = std::exchange(state().complaints, "");
   return told.c_str();
+}
+
+long long zp_fake_nccl_received_in_windows() {
+  const std::lock_guard lock(state().mutex);
+  return state().received_in_windows;
+}
+
+long long zp_fake_nccl_windows() {
+  const std::lock_guard lock(state().mutex);
+  long long registered = 0;
+  for (const auto& comm : state().comms) {
+    if (comm->life != ncclComm::Life::alive) continue;
+    for (const auto& window : comm->windows) registered += window->registered ? 1 : 0;
+  }
+  return registered;
 }
 
 ncclResult_t ncclGetVersion(int* version) {

@@ -35,6 +35,8 @@ Place place_of(const Call& call, const void* data) {
 void check_windows(const Operation& operation) {
   const Call& first = operation.parts.front().call;
   for (const Operation::Part& part : operation.parts) {
+    if (part.call.recv != nullptr && place_of(part.call, part.call.recv) == Place::window)
+      ++state().received_in_windows;
     for (const auto member : {&Call::send, static_cast<const void * Call::*>(nullptr)}) {
       const void* const data = member != nullptr ? part.call.*member : part.call.recv;
       const void* const others = member != nullptr ? first.send : first.recv;

@@ -94,6 +94,8 @@ struct State {
   std::mutex mutex;
   Plan plan;
   std::string complaints;
+  int mem_allocs = 0;  ///< since the plan was made
+  long long received_in_windows = 0;
   std::map<std::string, std::shared_ptr<Clique>> cliques;  // by id
   std::map<void*, std::pair<void*, std::size_t>>
       memory;                                    // of ncclMemAlloc: what was allocated, and how long it is
@@ -103,6 +105,8 @@ State& state();
 
 /// All below: with the lock.
 ncclResult_t complain(ncclComm_t comm, const std::string& what);
+/// Counts a call of this name.
+bool planned_to_fail(ncclComm& comm, const std::string& call);
 
 /// Makes the call a part of its operation, which never begins if one part does not.
 std::shared_ptr<Operation> post(const Call& call, bool begins);

@@ -8,8 +8,28 @@
 
 using namespace zp_fake_nccl;
 namespace device = zeroproof::cuda::device;
+namespace sim = zeroproof::cuda::sim;
+
+namespace {
+
+bool allocation_planned_to_fail() {
+  const std::lock_guard lock(state().mutex);
+  const Plan& plan = state().plan;
+  return ++state().mem_allocs == plan.fail_number && plan.fail_call == "mem_alloc";
+}
+
+/// NCCL gives memory back at once, whatever streams have still to do with it.
+bool stream_is_idle() {
+  const void* const stream = device::native_stream();
+  const std::lock_guard lock(sim::device_mutex());
+  const sim::WorkQueue& queue = **static_cast<const Queue*>(stream);
+  return queue.passed(queue.given());
+}
+
+}  // namespace
 
 ncclResult_t ncclMemAlloc(void** data, std::size_t size) {
+  if (allocation_planned_to_fail()) return ncclUnhandledCudaError;
   constexpr std::uintptr_t alignment = NCCL_WIN_REQUIRED_ALIGNMENT;
   void* const whole = device::device_allocate(static_cast<std::int64_t>(size + alignment));
   device::wait_for_stream();
@@ -23,8 +43,10 @@ ncclResult_t ncclMemAlloc(void** data, std::size_t size) {
 
 ncclResult_t ncclMemFree(void* data) {
   void* whole = nullptr;
+  const bool idle = stream_is_idle();
   {
     const std::lock_guard lock(state().mutex);
+    if (!idle) complain(nullptr, "ncclMemFree while the stream of its rank has work");
     const auto block = state().memory.find(data);
     if (block == state().memory.end())
       return complain(nullptr, "ncclMemFree of what ncclMemAlloc did not give");
@@ -48,6 +70,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* data, std::size_t siz
   const std::lock_guard lock(state().mutex);
   if (comm == nullptr || comm->life != ncclComm::Life::alive || comm->in_progress)
     return complain(comm, "a window was registered with a communicator that cannot be called");
+  if (planned_to_fail(*comm, name(Kind::window))) return ncclInternalError;
   const auto block = state().memory.find(data);
   if (block == state().memory.end() || size > block->second.second || flags != NCCL_WIN_COLL_SYMMETRIC)
     return complain(comm,

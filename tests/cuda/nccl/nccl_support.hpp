@@ -67,11 +67,12 @@ inline void check_ranks(int world_size, const std::function<void(Communicator& c
 }
 
 /// Ranks of which some misbehave, and what their streams leave behind when they end.
-inline Outcome run_failing(int world_size, const std::function<void(Communicator& control)>& work) {
-  ThreadWorld world(world_size, control_limit);
+inline Outcome run_failing(int world_size, const std::function<void(Communicator& control)>& work,
+                           std::chrono::milliseconds limit = control_limit) {
+  ThreadWorld world(world_size, limit);
   Outcome outcome = zeroproof_test::run(world, work);
   cuda::device::wait_for_stream();
-  CHECK(outcome.time < short_limit + promptly);
+  CHECK(outcome.time < limit + promptly);
   return outcome;
 }
 

@@ -12,8 +12,8 @@
 
 #include "common/base/error.hpp"
 #include "cuda/runtime/plan_audit.hpp"
-#include "cuda/runtime/worst_case_streams.hpp"
 #include "tests/cuda/runtime/pass_run.hpp"
+#include "tests/cuda/runtime/worst_case_streams.hpp"
 
 namespace zeroproof::tests {
 namespace {
@@ -21,7 +21,6 @@ namespace {
 using cuda::OpKind;
 using cuda::PlanStream;
 using cuda::StepPlan;
-using cuda::WorstCaseStreams;
 
 /// Runs another plan than it is given.
 class Tampering final : public cuda::PlanRunner {

@@ -15,9 +15,9 @@
 
 #include "common/base/error.hpp"
 #include "cuda/runtime/plan_audit.hpp"
-#include "cuda/runtime/worst_case_streams.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/runtime/plan_shapes.hpp"
+#include "tests/cuda/runtime/worst_case_streams.hpp"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -36,7 +36,6 @@ using cuda::PlanRunner;
 using cuda::PlanStream;
 using cuda::RandomDelays;
 using cuda::StepPlan;
-using cuda::WorstCaseStreams;
 
 StepPlan three_units(bool overlap = true) {
   return make_plan({neighbours({8, 8, 8}), {0, 1, 2}, neighbours({8, 8, 8}), 3, overlap, {}});

@@ -29,6 +29,15 @@ TEST_CASE("values that make no run") {
   expect_verify_refusal("--world threads:0", "threads:0");
   expect_verify_refusal("--world threads:-2", "threads:-2");
   expect_verify_refusal("--world mpi:0", "mpi:0");
+  expect_verify_refusal("--world nccl:0", "nccl:0");
+  expect_verify_refusal("--world nccl", "nccl:N");
+  expect_verify_refusal("--world nccl:2 --twin host", "a candidate on the host");
+  expect_verify_refusal("--world self,nccl:2 --twin host,host-fused", "--world mpi:2");
+  expect_verify_refusal("--world nccl:2 --wires copies --twin device", "use threads:2");
+  expect_verify_refusal("byte_gpt/adamw/host/stage1/nccl:2/bf16/lockstep/bucket:4096/omp:1",
+                        "candidate host");
+  expect_verify_refusal("byte_gpt/adamw/host/stage1/threads:2/bf16/lockstep/bucket:4096/omp:1/wires:nccl",
+                        "candidate host");
   expect_verify_refusal("--world threads:four", "threads:four");
   expect_verify_refusal("--world cloud:4", "cloud:4");
   expect_verify_refusal("--micro-batches 0", "micro_batches is 0");
@@ -54,6 +63,7 @@ TEST_CASE("values that make no run") {
   expect_verify_refusal("lbfgs/rosenbrok", "did you mean rosenbrock?");
   expect_verify_refusal("lbfgs/rosenbrock/arm/self/contract", "did you mean armijo?");
   expect_verify_refusal("lbfgs/rosenbrock/armijo/mpi:2/contract", "use threads:2");
+  expect_verify_refusal("lbfgs/rosenbrock/armijo/nccl:2/contract", "use threads:2");
   expect_verify_refusal("lbfgs/rosenbrock/armijo/self/flat", "deepspeed_flat");
   expect_verify_refusal("--bucket 1000", "1000");
   expect_verify_refusal("--bucket 0", "0");

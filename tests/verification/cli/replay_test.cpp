@@ -134,6 +134,28 @@ TEST_CASE("the printed replay line works in any folder") {
   CHECK(again.find("add --save-failing FOLDER") != std::string::npos);
 }
 
+TEST_CASE("the line of a fault on a device shows the same failure again, from any folder") {
+  const TemporaryFolder folder;
+  const auto failure_of = [](const std::string& out) {
+    const std::size_t at = out.find("first at  step 3  phase prepare  rank 0  buffer step_scalars: differs");
+    REQUIRE_MESSAGE(at != std::string::npos, out);
+    return out.substr(at, out.find('\n', at) - at);
+  };
+  const CliResult failing = run_cli(
+      "verify byte_gpt_tiny/adamw/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1 --steps 3 "
+      "--text " +
+          sample_text() + " --fault t-frozen-at-capture",
+      "zeroproof-faults");
+  CHECK(failing.exit_code == 1);
+  const std::size_t at = failing.out.find("  replay    ");
+  REQUIRE(at != std::string::npos);
+  const std::string line = failing.out.substr(at + 12, failing.out.find('\n', at) - at - 12);
+  CHECK(line.find("zeroproof-faults replay ") != std::string::npos);
+  const std::string command = "cd / && " + line + " >" + quoted(folder.file("out")) + " 2>&1";
+  CHECK(WEXITSTATUS(std::system(command.c_str())) == 1);
+  CHECK(failure_of(read_file(folder.file("out"))) == failure_of(failing.out));
+}
+
 TEST_CASE("older bundles are never written over") {
   const TemporaryFolder folder;
   save_one(folder);

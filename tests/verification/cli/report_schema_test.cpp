@@ -60,6 +60,12 @@ TEST_CASE("a report of every suite, with a failure of each kind, is what its sch
         "/training/0/steps/0", "/capabilities/compiler"}) {
     expect_strict(training, Json::json_pointer(place));
   }
+  const Json skipped =
+      report_of("byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1 --steps 3");
+  CHECK(schema().complaint(skipped) == "");
+  for (const char* place : {"/cases/0/training/skips/0", "/cases/0/training/skips/0/not_finite/0"}) {
+    expect_strict(skipped, Json::json_pointer(place));
+  }
   const Json operation = report_of(
       "op/adamw_update/host/x86-64/fill:training --fault eps-under-bias-correction", "zeroproof-faults");
   CHECK(schema().complaint(operation) == "");

@@ -57,7 +57,8 @@ struct Judged {
 /// Runs steps 1 to `steps` of a case, with the undistributed optimizer beside it.
 inline Judged judge_case(TinyTraining& run, const verification::CaseSpec& spec, int steps,
                          const verification::RankComparison::MakeOptimizer& make_candidate,
-                         const verification::RankComparison::MakeOptimizer& make_reference) {
+                         const verification::RankComparison::MakeOptimizer& make_reference,
+                         GradStatsFn* candidate_stats = nullptr) {
   using verification::RankComparison;
   const auto world = verification::make_local_world(spec.world, 60);
   const verification::CaseLayout layout(run.experiment, spec, world->size());
@@ -65,7 +66,7 @@ inline Judged judge_case(TinyTraining& run, const verification::CaseSpec& spec, 
   std::vector<std::unique_ptr<RankComparison>> ranks(static_cast<std::size_t>(world->size()));
   world->run([&](int rank, const RankComparison::Communicators& comms) {
     ranks[static_cast<std::size_t>(rank)] = std::make_unique<RankComparison>(
-        run.experiment, spec, layout, comms, 1, make_candidate, make_reference);
+        run.experiment, spec, layout, comms, 1, make_candidate, make_reference, candidate_stats);
   });
   for (int step = 1; step <= steps; ++step) {
     truth.step(step);

@@ -207,6 +207,12 @@ TEST_CASE("norms by hand") {
   oracle_exact_add_magnitudes(&sum, x, 4);
   CHECK(oracle_exact_value(&sum) == 7);
   CHECK(oracle_max_finish(oracle_max_bits(x, 4, 0)) == 4);
+  CHECK(oracle_count_zeros(x, 4) == 1);
+  CHECK(oracle_count_nonfinite(x, 4) == 0);
+  const float y[] = {std::numeric_limits<float>::infinity(), 1, std::numeric_limits<float>::quiet_NaN(),
+                     -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max()};
+  CHECK(oracle_count_zeros(y, 5) == 0);
+  CHECK(oracle_count_nonfinite(y, 5) == 3);
   const oracle_pair two = oracle_norm_p(x, 2, 2), one = oracle_norm_p(x, 2, 1),
                     three = oracle_norm_p(x, 2, 3);
   CHECK(two.high == 5);

@@ -84,6 +84,57 @@ TEST_CASE("windows of one tensor, by hand: no nodes or parameters travel, and th
   CHECK(nlohmann::json::parse(plan_json(on)).at("settings").at("windows") == "on");
 }
 
+TEST_CASE(
+    "gradients by formula: (W - 1) / W of the vector, and half of that in every micro-step for 16-bit "
+    "leaves") {
+  constexpr std::int64_t numel = 64 * 1024;
+  for (const Space space : {Space::host, Space::device}) {
+    for (const int world : {2, 4, 8}) {
+      for (const int micro_steps : {1, 2, 8}) {
+        CAPTURE(world);
+        CAPTURE(micro_steps);
+        PlanSettings settings = settings_for(std::to_string(world) + "x1x1");
+        settings.space = space;
+        settings.bucket_numel = 16 * 1024;
+        settings.micro_batches = std::int64_t{world} * micro_steps;
+        settings.grad_dtype = DType::bf16;
+        const std::int64_t share = 4 * numel / world * (world - 1);  // of the vector in fp32
+        const auto sent = [&](int stage, MicroBatchOrder order, std::string_view what) {
+          settings.stages = {stage};
+          settings.order = order;
+          std::int64_t bytes = 0;
+          const Plan plan = make_plan(one_tensor(numel), settings);
+          for (const TrafficLine& line : plan.stages.front().largest.traffic.lines) {
+            if (line.what == what) bytes += line.sent_bytes;
+          }
+          return bytes;
+        };
+        for (const int stage : {0, 1}) CHECK(sent(stage, MicroBatchOrder::contiguous, "nodes") == share);
+        for (const int stage : {2, 3})
+          CHECK(sent(stage, MicroBatchOrder::strided, "leaves") == micro_steps * share / 2);
+        CHECK(sent(0, MicroBatchOrder::contiguous, "sums") == share);
+        CHECK(sent(2, MicroBatchOrder::strided, "parameters") == share / 2);
+      }
+    }
+  }
+}
+
+TEST_CASE("devices of one tensor, by hand: words of an enqueued step, and no scalars over the host") {
+  PlanSettings settings = settings_for("4x1x1");
+  settings.bucket_numel = 4096;
+  settings.stages = {1};
+  const StagePlan on_host = make_plan(one_tensor(8192), settings).stages.front();
+  settings.space = Space::device;
+  const Plan plan = make_plan(one_tensor(8192), settings);
+  const StagePlan& stage = plan.stages.front();
+  CHECK(stage.most == on_host.most);  // a model on the device needs no copies of leaves
+  CHECK(stage.largest.traffic.lines.size() == on_host.largest.traffic.lines.size() - 1);
+  CHECK(stage.largest.traffic.lines[1].what == "found_inf, digests");
+  CHECK(stage.largest.traffic.lines[1].sent_bytes == 8 * 3 * 3);
+  CHECK(plan_text(plan, {}, false).find("\ndevices: steps") != std::string::npos);
+  CHECK(nlohmann::json::parse(plan_json(plan)).at("settings").at("space") == "device");
+}
+
 TEST_CASE("the cost model says where it counts messages, and counts long units as buckets") {
   PlanSettings settings = settings_for("8x1x1");
   const Plan small = make_plan(load_model("byte_gpt"), settings);

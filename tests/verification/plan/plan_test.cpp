@@ -181,6 +181,8 @@ TEST_CASE("what a new user gets wrong is answered in one sentence") {
   expect_refusal("plan byte_gpt --stage 4", "4");
   expect_refusal("plan byte_gpt --bucket 1000", "1000");
   expect_refusal("plan byte_gpt --windows both", "both");
+  expect_refusal("plan byte_gpt --space gpu", "gpu");
+  expect_refusal("plan byte_gpt --space device --windows on", "--space device");
   expect_refusal("plan byte_gpt --count papers", "papers");
   expect_refusal("plan byte_gpt --beta 0", "--beta");
   expect_refusal("plan byte_gpt --beta nan", "--beta");

@@ -1,0 +1,183 @@
+// Many moves as one piece of work: what arrives, and what the host calls for it. Runs on the simulated device too.
+
+#include <doctest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "cuda/memory/memory_space.hpp"
+#include "cuda/memory/move_tables.hpp"
+#include "tests/cuda/device/device_runtime_support.hpp"
+#include "tests/cuda/device_layouts.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::cuda;
+using namespace zeroproof::cuda::device;
+using namespace zeroproof::device_test;
+
+namespace {
+
+constexpr std::int64_t few = static_cast<std::int64_t>(MoveTables::few_moves);
+
+/// Moves of odd sizes from one buffer to another, in turned order, with gaps; what the target holds afterwards.
+class Batch {
+ public:
+  Batch(std::int64_t count, std::int64_t longest, int seed)
+      : count_(count), longest_(longest), from_(bytes()), to_(bytes()) {
+    send(seed);
+    fill();
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t size = size_of(i);
+      moves_.push_back(
+          {to_.data() + (count - 1 - i) * pitch() + i % 13, from_.data() + i * pitch() + i % 7, size});
+    }
+  }
+
+  void send(int seed) {
+    sent_ = numbered(bytes(), seed);
+    copy_to_device(from_.data(), sent_.data(), bytes());
+  }
+  void fill() { enqueue_fill(to_.data(), 0x5A, bytes()); }
+  Span<const Move> moves() const { return moves_; }
+
+  Bytes expected() const {
+    Bytes all(static_cast<std::size_t>(bytes()), 0x5A);
+    for (std::int64_t i = 0; i < count_; ++i) {
+      if (size_of(i) > 0)
+        std::memcpy(all.data() + (count_ - 1 - i) * pitch() + i % 13, sent_.data() + i * pitch() + i % 7,
+                    static_cast<std::size_t>(size_of(i)));
+    }
+    return all;
+  }
+  bool arrived() const { return to_.bytes() == expected(); }
+
+ private:
+  std::int64_t pitch() const { return longest_ + 16; }
+  std::int64_t bytes() const { return count_ * pitch(); }
+  /// 0, 1, ... and one that is much longer than its neighbours.
+  std::int64_t size_of(std::int64_t i) const {
+    return i == count_ / 2 ? longest_ : i * 37 % (longest_ / 2 + 1);
+  }
+
+  std::int64_t count_;
+  std::int64_t longest_;
+  DeviceBytes from_, to_;
+  Bytes sent_;
+  std::vector<Move> moves_;
+};
+
+struct Calls {
+  DeviceCalls before = device_calls();
+  std::int64_t launches() const { return device_calls().launches - before.launches; }
+  std::int64_t copies() const { return device_calls().copies - before.copies; }
+  std::int64_t allocations() const { return device_calls().allocations - before.allocations; }
+  std::int64_t waits() const { return device_calls().waits - before.waits; }
+};
+
+void copy_many(const Batch& batch) { device_space().copy_many(batch.moves()); }
+
+}  // namespace
+
+TEST_CASE("device: many moves arrive, of every length and at every address") {
+  if (!usable()) return;
+  for (const std::int64_t count : {1, 2, 3, 4, 5, 31, 257, 700}) {
+    for (const std::int64_t longest : {1, 40, 5000}) {
+      CAPTURE(count);
+      CAPTURE(longest);
+      Stream stream;
+      const UseStream inside(stream);
+      const Batch batch(count, longest, static_cast<int>(count));
+      copy_many(batch);
+      CHECK(batch.arrived());
+    }
+  }
+  const Batch long_one(5, (1 << 20) + 3, 9);  // shared by many blocks of a GPU
+  copy_many(long_one);
+  CHECK(long_one.arrived());
+  device_space().copy_many({});
+}
+
+TEST_CASE("device: moves that come again are one launch, and nothing is allocated, sent or waited for") {
+  if (!usable()) return;
+  Stream stream;
+  const UseStream inside(stream);
+  Batch batch(300, 100, 1), other(20, 9, 2);
+  copy_many(batch);
+  copy_many(other);
+  for (int round = 0; round < 4; ++round) {
+    CAPTURE(round);
+    batch.send(round);
+    batch.fill();
+    const Calls calls;
+    copy_many(batch);
+    CHECK(calls.launches() == 1);
+    CHECK(calls.copies() == 0);
+    CHECK(calls.allocations() == 0);
+    CHECK(calls.waits() == 0);
+    CHECK(batch.arrived());
+  }
+  CHECK(other.arrived());
+}
+
+TEST_CASE("device: few moves are copies, and those without a length are none") {
+  if (!usable()) return;
+  const Batch batch(few + 1, 64, 3);
+  std::vector<Move> moves(batch.moves().begin(), batch.moves().end());
+  REQUIRE(moves[0].num_bytes == 0);
+  const Calls calls;
+  device_space().copy_many(moves);
+  CHECK(calls.launches() == 0);
+  CHECK(calls.copies() == few);
+  CHECK(calls.allocations() == 0);
+  CHECK(batch.arrived());
+}
+
+TEST_CASE("device: new moves in every call never wait") {
+  if (!usable()) return;
+  Stream stream;
+  const UseStream inside(stream);
+  const Batch batch(200, 30, 4);
+  const Calls calls;
+  for (std::size_t left_out = 0; left_out < 40; ++left_out) {
+    std::vector<Move> moves(batch.moves().begin(), batch.moves().end());
+    moves.erase(moves.begin() + static_cast<std::ptrdiff_t>(left_out));
+    device_space().copy_many(moves);
+  }
+  CHECK(calls.waits() == 0);
+  CHECK(batch.arrived());
+}
+
+TEST_CASE("device: a graph has the table of its moves to itself") {
+  if (!usable()) return;
+  Stream stream;
+  const UseStream inside(stream);
+  Batch known(50, 33, 5);
+  copy_many(known);
+  const Batch first_seen(9, 15, 7);
+  {
+    const Calls calls;
+    const Graph graph([&] {
+      copy_many(known);
+      copy_many(first_seen);
+    });
+    CHECK(calls.allocations() == 0);
+    CHECK(calls.waits() == 0);
+    CHECK(calls.launches() == 1);
+    for (int round = 0; round < 3; ++round) {
+      CAPTURE(round);
+      known.send(20 + round);
+      known.fill();
+      graph.launch();
+      CHECK(known.arrived());
+      known.fill();
+      copy_many(known);  // outside of the graph: with a table of its own
+      CHECK(known.arrived());
+    }
+    CHECK(first_seen.arrived());
+  }
+  known.send(30);
+  known.fill();
+  copy_many(known);
+  CHECK(known.arrived());
+}
