@@ -5,12 +5,12 @@
 #include <bit>
 #include <cmath>
 
-#include "verification/ops/scalar_sets.hpp"
+#include "verification/ops/update_settings.hpp"
 
 namespace zeroproof::verification {
 
 void swapped_adamw(OpCall& call) {
-  const StepScalars s = scalar_set(call.variant() / 4);
+  const StepScalars s = update_settings(call.variant() / 4, {}).scalars;  // options change none of them
   const bool amsgrad = call.variant() % 2 == 1;
   const bool maximize = call.variant() / 2 % 2 == 1;
   const Span<const float> grad = call.in<float>(0);

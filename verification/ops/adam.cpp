@@ -3,31 +3,37 @@
 #include "reference/update_twins.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
-#include "verification/ops/scalar_sets.hpp"
+#include "verification/ops/update_settings.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-/// Variants are the scalar sets, each plain, with amsgrad, with maximize, and with both.
-OpFunction run(AdamwUpdateFn* twin) {
-  return [twin](OpCall& call) {
-    AdamOptions options;
-    options.amsgrad = call.variant() % 2 == 1;
-    options.maximize = call.variant() / 2 % 2 == 1;
-    const Span<float> maximum = options.amsgrad ? call.get<float>(4) : Span<float>{};
-    twin(call.exec, options, scalar_set(call.variant() / 4), call.in<float>(0), call.get<float>(1),
+/// Variants are the sets of settings, each plain, with amsgrad, with maximize, and with both.
+UpdateSettings settings_of(UpdateRule rule, int variant) {
+  OptimizerHyper options;
+  options.rule = rule;
+  options.amsgrad = variant % 2 == 1;
+  options.maximize = variant / 2 % 2 == 1;
+  return update_settings(variant / 4, options);
+}
+
+OpFunction run(UpdateRule rule, AdamwUpdateFn* twin) {
+  return [rule, twin](OpCall& call) {
+    const UpdateSettings s = settings_of(rule, call.variant());
+    const Span<float> maximum = s.hyper.amsgrad ? call.get<float>(4) : Span<float>{};
+    twin(call.exec, {s.hyper.amsgrad, s.hyper.maximize}, s.scalars, call.in<float>(0), call.get<float>(1),
          call.get<float>(2), call.get<float>(3), maximum);
   };
 }
 
-Op rule(std::string name, std::string type, AdamwUpdateFn* reference, AdamwUpdateFn* host,
-        AdamwUpdateFn* device, AdamwUpdateFn* cuda::PhaseOps::*in_table) {
+Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* reference, AdamwUpdateFn* host,
+          AdamwUpdateFn* device, AdamwUpdateFn* cuda::PhaseOps::*in_table) {
   Op op;
   op.name = std::move(name);
   op.contract = "adam.hpp";
   op.type = std::move(type);
   op.phases = {Phase::update};
-  for (const std::string& scalars : scalar_set_names()) {
+  for (const std::string& scalars : update_set_names()) {
     for (const char* options : {"plain", "amsgrad", "maximize", "amsgrad and maximize"}) {
       op.variants.push_back(scalars + " " + options);
     }
@@ -37,20 +43,21 @@ Op rule(std::string name, std::string type, AdamwUpdateFn* reference, AdamwUpdat
                  in_place("max_exp_avg_sq", Content::second_moment)};
   op.fills = number_fills();
   op.largest = 8209;
-  op.reference = run(reference);
-  op.host = run(host);
-  op.device = run(device);
-  op.host_of = [in_table](const cuda::PhaseOps& ops) { return run(ops.*in_table); };
+  op.settings = [rule](const OpCall& call) { return described(settings_of(rule, call.variant())); };
+  op.reference = run(rule, reference);
+  op.host = run(rule, host);
+  op.device = run(rule, device);
+  op.host_of = [rule, in_table](const cuda::PhaseOps& ops) { return run(rule, ops.*in_table); };
   return op;
 }
 
 }  // namespace
 
 std::vector<Op> adam_ops() {
-  return {rule("adamw_update", "AdamwUpdateFn", reference::adamw_update, cuda::host::adamw_update,
-               on_device<cuda::device::adamw_update>, &cuda::PhaseOps::adamw_update),
-          rule("adam_update", "AdamUpdateFn", reference::adam_update, cuda::host::adam_update,
-               on_device<cuda::device::adam_update>, &cuda::PhaseOps::adam_update)};
+  return {update(UpdateRule::adamw, "adamw_update", "AdamwUpdateFn", reference::adamw_update,
+                 cuda::host::adamw_update, on_device<cuda::device::adamw_update>, &cuda::PhaseOps::adamw_update),
+          update(UpdateRule::adam, "adam_update", "AdamUpdateFn", reference::adam_update,
+                 cuda::host::adam_update, on_device<cuda::device::adam_update>, &cuda::PhaseOps::adam_update)};
 }
 
 }  // namespace zeroproof::verification

@@ -70,6 +70,10 @@ Op stochastic() {
   op.variants = {"from index 0", "from index 4097", "across index 2^32"};
   op.operands = {input("source", Content::weight), output("target", DType::bf16)};
   op.fills = number_fills();
+  op.settings = [](const OpCall& call) -> std::vector<OpSetting> {
+    const RoundingDraw& draw = draws[call.variant()];
+    return {{"seed", draw.seed}, {"step", draw.step}, {"first_index", draw.first_index}};
+  };
   op.reference = run_stochastic(reference::stochastic_cast_to_bf16);
   op.host = run_stochastic(cuda::host::stochastic_cast_to_bf16);
   op.device = run_stochastic(on_device<cuda::device::stochastic_cast_to_bf16>);

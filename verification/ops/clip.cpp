@@ -90,6 +90,10 @@ std::vector<Op> clip_ops() {
   clip.variants = {"coef 0.37", "coef 1", "coef 0", "in place"};
   clip.operands = {input("unscaled_grad"), output("grad")};
   clip.fills = number_fills();
+  clip.settings = [](const OpCall& call) -> std::vector<OpSetting> {
+    return {{"clip_coef", double{coefficients[static_cast<std::size_t>(call.variant())]}},
+            {"in_place", std::int64_t{call.variant() == 3 ? 1 : 0}}};
+  };
   clip.reference = run_clip(reference::clip);
   clip.host = run_clip(cuda::host::clip);
   clip.device = run_clip(on_device<cuda::device::clip>);
@@ -102,6 +106,9 @@ std::vector<Op> clip_ops() {
   value.variants = {"limit 1e-3", "limit 2^-149", "limit FLT_MAX"};
   value.operands = {in_place("grad", Content::value)};
   value.fills = number_fills();
+  value.settings = [](const OpCall& call) -> std::vector<OpSetting> {
+    return {{"clip_value", double{limits[static_cast<std::size_t>(call.variant())]}}};
+  };
   value.reference = run_value(reference::clip_value);
   value.host = run_value(cuda::host::clip_value);
   value.device = run_value(on_device<cuda::device::clip_value>);

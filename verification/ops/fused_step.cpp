@@ -11,7 +11,7 @@
 #include "reference/update_twins.hpp"
 #include "verification/ops/fused_step.hpp"
 #include "verification/ops/limb_words.hpp"
-#include "verification/ops/scalar_sets.hpp"
+#include "verification/ops/update_settings.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -47,13 +47,25 @@ struct Setting {
   explicit Setting(int variant)
       : form(forms[static_cast<std::size_t>(variant) / targets.size()]),
         target(static_cast<Target>(static_cast<std::size_t>(variant) % targets.size())),
-        scalars(scalar_set(variant % 3)),
+        hyper(hyper_of(form)),
+        scalars(update_settings(variant % 3, hyper).scalars),
         clip_coef(variant % 2 == 0 ? 0.37F : 1.0F) {
     scalars.inv_scale = inv_scales[static_cast<std::size_t>(variant) % inv_scales.size()];
   }
 
+  static OptimizerHyper hyper_of(const Form& form) {
+    OptimizerHyper hyper;
+    hyper.rule = form.rule;
+    hyper.amsgrad = form.amsgrad;
+    hyper.maximize = form.maximize;
+    hyper.momentum = form.momentum ? 0.9 : 0.0;  // whether, not how much: the scalars say that
+    hyper.nesterov = form.nesterov;
+    return hyper;
+  }
+
   const Form& form;
   Target target;
+  OptimizerHyper hyper;
   StepScalars scalars;
   float clip_coef;
 };
@@ -62,14 +74,8 @@ void update_phase(OpCall& call, const Setting& s, Span<const float> grad) {
   const Span<float> master = call.get<float>(1);
   const Span<float> maximum = s.form.amsgrad ? call.get<float>(4) : Span<float>{};
   const Span<float> buffer = s.form.momentum ? call.get<float>(5) : Span<float>{};
-  OptimizerHyper hyper;
-  hyper.rule = s.form.rule;
-  hyper.amsgrad = s.form.amsgrad;
-  hyper.maximize = s.form.maximize;
-  hyper.momentum = s.form.momentum ? 0.9 : 0.0;  // whether, not how much: the scalars say that
-  hyper.nesterov = s.form.nesterov;
   const RuleTraits& rule = traits_of(s.form.rule);
-  reference::update_by_rule(hyper, s.scalars, grad, master,
+  reference::update_by_rule(s.hyper, s.scalars, grad, master,
                             {rule.exp_avg ? call.get<float>(2) : Span<float>{},
                              rule.exp_avg_sq ? call.get<float>(3) : Span<float>{}, maximum, buffer});
 }

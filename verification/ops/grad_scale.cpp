@@ -39,6 +39,10 @@ std::vector<Op> grad_scale_ops() {
   op.variants = {"scale 1", "scale 1/3", "scale 2^-126", "scale 2^126", "in place"};
   op.operands = {input("grad_sum"), output("unscaled_grad"), fixed(output("found_inf", DType::u32), 1)};
   op.fills = number_fills();
+  op.settings = [](const OpCall& call) -> std::vector<OpSetting> {
+    return {{"inv_scale", double{factors[static_cast<std::size_t>(call.variant())]}},
+            {"in_place", std::int64_t{call.variant() == 4 ? 1 : 0}}};
+  };
   op.reference = run(reference::unscale);
   op.host = run(cuda::host::unscale);
   op.device = run(on_device<cuda::device::unscale>);

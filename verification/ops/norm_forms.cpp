@@ -161,6 +161,7 @@ Op p_norm() {
   op.reference = run_p(reference::grad_norm_p);
   op.host = run_p(cuda::host::grad_norm_p);
   op.device = run_p(on_device<cuda::device::grad_norm_p>);
+  op.settings = [](const OpCall& call) -> std::vector<OpSetting> { return {{"p", powers[call.variant()]}}; };
   op.bound_ratio = p_norm_ratio;
   return op;
 }

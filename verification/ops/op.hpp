@@ -13,6 +13,7 @@
 #include "common/base/span.hpp"
 #include "common/step/phase.hpp"
 #include "verification/ops/op_call.hpp"
+#include "verification/ops/op_setting.hpp"
 
 namespace zeroproof::cuda {
 struct PhaseOps;
@@ -43,6 +44,9 @@ struct Op {
 
   /// Writes the operands whose content is `given`; the words are those of element `index`.
   std::function<void(OpCall&)> generate;
+
+  /// What a call takes besides its operands; empty if there is nothing, or nothing that has a name.
+  std::function<std::vector<OpSetting>(const OpCall&)> settings = {};
 
   /// Class bounded only: error of the results divided by what the contract allows, at most 1 for a correct
   /// twin; NaN if the result is of the wrong kind.

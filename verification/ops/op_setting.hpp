@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+namespace zeroproof::verification {
+
+/// What a call of an operation takes besides its buffers. Numbers of fp32 are widened, which is exact.
+struct OpSetting {
+  std::string name;  ///< as in common/contracts: "step_size", "maximize"
+  std::variant<double, std::int64_t, std::uint64_t> value;
+};
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,30 @@
+#pragma once
+// Hyper-parameters and step scalars that update rules are tried with.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/contracts/step_scalars.hpp"
+#include "verification/ops/op_setting.hpp"
+
+namespace zeroproof::verification {
+
+/// What an update is called with: scalars made by R5, and what they were made from.
+struct UpdateSettings {
+  OptimizerHyper hyper;
+  std::int64_t t = 1;  ///< the step that is applied
+  StepScalars scalars{};
+};
+
+/// "typical", "no decay, factors 0 and 1", "strong".
+std::vector<std::string> update_set_names();
+
+/// The set of that number in update_set_names(), for a rule and its options. `options`: rule, amsgrad, maximize and
+/// nesterov are kept; momentum other than 0 asks for a momentum buffer; everything else is the set's.
+UpdateSettings update_settings(int number, OptimizerHyper options);
+
+/// By name, for candidates outside this program: first t and what a program configures, then the scalars of R5.
+std::vector<OpSetting> described(const UpdateSettings& settings);
+
+}  // namespace zeroproof::verification
