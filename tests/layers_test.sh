@@ -22,7 +22,7 @@ if [ "$1" = --foreign ]; then
   only 'toml\+\+' 'verification/config/toml\.cpp'
   only 'nlohmann/' 'verification/io/json\.cpp|verification/bench/'
   only 'fmt/' 'verification/report/format\.|verification/bench/'
-  only 'cub/' 'cuda/device/(batched_copy|grad_stats)\.cu|verification/bench/device/'
+  only 'cub/' 'cuda/device/(bulk/batched_copy|grad_stats)\.cu|verification/bench/device/'
   only 'cuda_runtime|cuda\.h|nccl|thrust/' 'cuda/'
   found=$(grep -rlE '^ *#pragma omp' common reference verification || true)
   [ -z "$found" ] || fail "OpenMP outside cuda/: $found"

@@ -1,11 +1,11 @@
 // What a program built without CUDA knows about devices: that it cannot use any.
 
 #include "common/base/error.hpp"
-#include "cuda/device/batched_copy.hpp"
 #include "cuda/device/binned_sum.hpp"
+#include "cuda/device/bulk/batched_copy.hpp"
+#include "cuda/device/bulk/count_differing.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
-#include "cuda/device/count_differing.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_stats.hpp"

@@ -8,7 +8,7 @@
 #include "common/base/guarded_buffer.hpp"
 #include "common/base/space.hpp"
 #include "common/base/span.hpp"
-#include "cuda/device/batched_copy.hpp"
+#include "cuda/device/bulk/batched_copy.hpp"
 #include "cuda/host/fold_plan.hpp"
 #include "cuda/host/piece_loop.hpp"
 #include "cuda/memory/node_values.hpp"

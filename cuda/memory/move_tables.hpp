@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/span.hpp"
-#include "cuda/device/batched_copy.hpp"
+#include "cuda/device/bulk/batched_copy.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/memory/pinned_array.hpp"
 

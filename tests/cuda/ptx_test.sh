@@ -29,7 +29,7 @@ forbidden="$forbidden|\.(ftz|approx|full)(\.|[[:space:]])|\.r[zmp]\.($float)|$at
 # Kernels of CUB and Thrust: for these three alone, and whatever they do is done with integers (R10).
 library() {
   case $1 in
-    batched_copy | count_differing | grad_stats) return 0 ;;
+    bulk/batched_copy | bulk/count_differing | grad_stats) return 0 ;;
     *) return 1 ;;
   esac
 }
@@ -38,10 +38,10 @@ library() {
 expected() {
   case $1 in
     adam) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.global.v4.f32' ;;
-    batched_copy) printf 'ld.u8 st.u8 st.v4.u32' ;;
+    bulk/batched_copy) printf 'ld.u8 st.u8 st.v4.u32' ;;
     cast) printf 'ld.global.v4.u32 st.global.v4.u32 min.u32' ;;
     clip) printf 'mul.rn.f32 setp.lt.f32 div.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32' ;;
-    count_differing) printf 'add.s64 ld.global.u16 ld.global.u32' ;;
+    bulk/count_differing) printf 'add.s64 ld.global.u16 ld.global.u32' ;;
     grad_max) printf 'ld.global.v4.u32 atom.shared.max.u32 atom.global.max.u32' ;;
     grad_norm) printf 'mul.rn.f64 add.rn.f64 shfl.sync.down.b32 atom.shared.add.u64 atom.global.add.u64' ;;
     grad_norm_exact) printf 'mul.rn.f64 ld.global.v4.f32 atom.shared.add.u64 atom.global.add.u64' ;;
@@ -120,7 +120,8 @@ registers() {
 }
 
 failed=0 files=0
-for file in "$source"/cuda/device/*.cu "$source"/cuda/device/step/*.cu "$source"/cuda/wires/*.cu "$source"/cuda/leaves/*.cu; do
+for file in "$source"/cuda/device/*.cu "$source"/cuda/device/bulk/*.cu \
+  "$source"/cuda/device/step/*.cu "$source"/cuda/wires/*.cu "$source"/cuda/leaves/*.cu; do
   name=${file#"$source"/cuda/device/} name=${name#"$source"/cuda/}
   case $name in wires/* | leaves/*) name=../$name ;; esac
   for arch in 80 90; do
@@ -132,7 +133,8 @@ done
 
 # What only one header may write, and what nobody may.
 found=$(grep -nE '__shared__|__global__|__device__|<<<|#pragma unroll|\basm\b|cub/|thrust/' "$source"/cuda/device/*.cu \
-  "$source"/cuda/device/*.cuh "$source"/cuda/device/*.hpp "$source"/cuda/device/step/* "$source"/cuda/wires/*.cu \
+  "$source"/cuda/device/*.cuh "$source"/cuda/device/*.hpp "$source"/cuda/device/bulk/* "$source"/cuda/device/step/* \
+  "$source"/cuda/wires/*.cu \
   "$source"/cuda/leaves/* \
   "$source"/cuda/device/runtime/*.[ch]pp |
   grep -vE '/launch\.hpp:|define ZP_HOST_DEVICE |/(batched_copy|count_differing|grad_stats)\.cu:[0-9]*:#include' || true)

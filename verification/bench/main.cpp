@@ -5,14 +5,13 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <fstream>
 
 #include "common/base/error.hpp"
+#include "verification/bench/command_line.hpp"
 #include "verification/bench/measure/rounds.hpp"
 #include "verification/bench/report.hpp"
 #include "verification/bench/suite.hpp"
-#include "verification/program/exit_code.hpp"
 
 namespace {
 
@@ -82,16 +81,9 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   make_idle_workers_sleep(argv);
-  try {
+  return exit_status("zeroproof-bench", [&] {
     int exit_code = 0;
     const std::optional<Options> options = parse_options(argc, argv, exit_code);
     return options ? run(*options) : exit_code;
-  } catch (const Error& error) {
-    std::fprintf(stderr, "zeroproof-bench: %s\n", error.what());
-    return verification::exit_code_of(error);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "zeroproof-bench: %s (this should not happen); report it with the command line\n",
-                 error.what());
-    return 9;
-  }
+  });
 }

@@ -2,10 +2,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cstdio>
-
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
+#include "verification/bench/command_line.hpp"
 #include "verification/bench/measure/worker_team.hpp"
 #include "verification/bench/product/product_rows.hpp"
 
@@ -118,21 +117,7 @@ std::optional<Options> parse_options(int argc, char** argv, int& exit_code) {
       "this machine, in one process");
   app.set_version_flag("--version", "zeroproof-bench " ZP_VERSION);
   add_options(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    exit_code = app.exit(help);
-    return std::nullopt;
-  } catch (const CLI::CallForVersion& version) {
-    exit_code = app.exit(version);
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr,
-                 "zeroproof-bench: %s (the command line was not understood); see zeroproof-bench --help\n",
-                 error.what());
-    exit_code = 2;
-    return std::nullopt;
-  }
+  if (!understood(app, "zeroproof-bench", argc, argv, exit_code)) return std::nullopt;
   if (options.threads == 0) options.threads = available_cores();
   check(app, options);
   return options;

@@ -54,10 +54,11 @@ Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* re
 }  // namespace
 
 std::vector<Op> adam_ops() {
-  return {update(UpdateRule::adamw, "adamw_update", "AdamwUpdateFn", reference::adamw_update,
-                 cuda::host::adamw_update, on_device<cuda::device::adamw_update>, &cuda::PhaseOps::adamw_update),
-          update(UpdateRule::adam, "adam_update", "AdamUpdateFn", reference::adam_update,
-                 cuda::host::adam_update, on_device<cuda::device::adam_update>, &cuda::PhaseOps::adam_update)};
+  return {
+      update(UpdateRule::adamw, "adamw_update", "AdamwUpdateFn", reference::adamw_update,
+             cuda::host::adamw_update, on_device<cuda::device::adamw_update>, &cuda::PhaseOps::adamw_update),
+      update(UpdateRule::adam, "adam_update", "AdamUpdateFn", reference::adam_update, cuda::host::adam_update,
+             on_device<cuda::device::adam_update>, &cuda::PhaseOps::adam_update)};
 }
 
 }  // namespace zeroproof::verification

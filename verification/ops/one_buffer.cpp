@@ -87,7 +87,9 @@ std::vector<Op> one_buffer_ops() {
   ema.reference = run_average(UpdateRule::sgd_ema, reference::sgd_ema_update);
   ema.host = run_average(UpdateRule::sgd_ema, cuda::host::sgd_ema_update);
   ema.device = run_average(UpdateRule::sgd_ema, on_device<cuda::device::sgd_ema_update>);
-  ema.host_of = [](const cuda::PhaseOps& ops) { return run_average(UpdateRule::sgd_ema, ops.sgd_ema_update); };
+  ema.host_of = [](const cuda::PhaseOps& ops) {
+    return run_average(UpdateRule::sgd_ema, ops.sgd_ema_update);
+  };
 
   Op lion = ema;
   lion.name = "lion_update";

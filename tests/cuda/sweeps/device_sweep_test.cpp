@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/device/count_differing.hpp"
+#include "cuda/device/bulk/count_differing.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/memory/pinned_array.hpp"

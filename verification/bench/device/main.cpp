@@ -2,16 +2,15 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <functional>
 #include <string>
 
 #include "common/base/error.hpp"
 #include "cuda/device/runtime/device.hpp"
+#include "verification/bench/command_line.hpp"
 #include "verification/bench/device/report.hpp"
 #include "verification/bench/device/suite.hpp"
-#include "verification/program/exit_code.hpp"
 
 namespace {
 
@@ -87,17 +86,9 @@ int run(const DeviceOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return exit_status("zeroproof-bench-device", [&] {
     int exit_code = 0;
     const std::optional<DeviceOptions> options = parse_device_options(argc, argv, exit_code);
     return options ? run(*options) : exit_code;
-  } catch (const Error& error) {
-    std::fprintf(stderr, "zeroproof-bench-device: %s\n", error.what());
-    return verification::exit_code_of(error);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr,
-                 "zeroproof-bench-device: %s (this should not happen); report it with the command line\n",
-                 error.what());
-    return 9;
-  }
+  });
 }

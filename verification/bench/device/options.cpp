@@ -3,10 +3,10 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "common/base/error.hpp"
 #include "common/layout/flat_layout.hpp"
+#include "verification/bench/command_line.hpp"
 
 namespace zeroproof::verification::bench {
 namespace {
@@ -53,23 +53,7 @@ std::optional<DeviceOptions> parse_device_options(int argc, char** argv, int& ex
       ->check(CLI::IsMember({"kernels", "steps", "small", "ranks"}))
       ->capture_default_str();
   app.add_option("--json", options.json, "write the record to this file");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    exit_code = app.exit(help);
-    return std::nullopt;
-  } catch (const CLI::CallForVersion& version) {
-    exit_code = app.exit(version);
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    std::fprintf(
-        stderr,
-        "zeroproof-bench-device: %s (the command line was not understood); see zeroproof-bench-device "
-        "--help\n",
-        error.what());
-    exit_code = 2;
-    return std::nullopt;
-  }
+  if (!understood(app, "zeroproof-bench-device", argc, argv, exit_code)) return std::nullopt;
   for (const std::int64_t one : options.numel) require_chunks("--numel", one);
   require_chunks("--small-numel", options.small_numel);
   require_chunks("--rank-numel", options.rank_numel);

@@ -5,7 +5,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 
 #include "common/base/error.hpp"
 #include "common/comm/mpi_communicator.hpp"
+#include "verification/bench/command_line.hpp"
 #include "verification/bench/ranks/launch.hpp"
 #include "verification/bench/ranks/report.hpp"
 #include "verification/bench/ranks/suite.hpp"
@@ -81,18 +81,10 @@ int run_rank(int argc, char** argv, const RankOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return exit_status("zeroproof-bench-ranks", [&] {
     int exit_code = 0;
     const std::optional<RankOptions> options = parse_rank_options(argc, argv, exit_code);
     if (!options) return exit_code;
     return zeroproof::verification::inside_mpi_job() ? run_rank(argc, argv, *options) : launch_jobs(*options);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "zeroproof-bench-ranks: %s\n", error.what());
-    return verification::exit_code_of(error);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr,
-                 "zeroproof-bench-ranks: %s (this should not happen); report it with the command line\n",
-                 error.what());
-    return 9;
-  }
+  });
 }

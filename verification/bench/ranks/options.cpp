@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "common/layout/flat_layout.hpp"
+#include "verification/bench/command_line.hpp"
 
 namespace zeroproof::verification::bench {
 
@@ -46,22 +46,7 @@ std::optional<RankOptions> parse_rank_options(int argc, char** argv, int& exit_c
   app.add_option(
       "--json", options.json,
       "write the record to this file; of several jobs, to FILE.2.installed, FILE.2.warm and so on");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    exit_code = app.exit(help);
-    return std::nullopt;
-  } catch (const CLI::CallForVersion& version) {
-    exit_code = app.exit(version);
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr,
-                 "zeroproof-bench-ranks: %s (the command line was not understood); see zeroproof-bench-ranks "
-                 "--help\n",
-                 error.what());
-    exit_code = 2;
-    return std::nullopt;
-  }
+  if (!understood(app, "zeroproof-bench-ranks", argc, argv, exit_code)) return std::nullopt;
   return options;
 }
 

@@ -1,4 +1,4 @@
-#include "cuda/device/count_differing.hpp"
+#include "cuda/device/bulk/count_differing.hpp"
 
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/runtime/runtime.hpp"

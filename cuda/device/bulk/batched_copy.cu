@@ -1,4 +1,4 @@
-#include "cuda/device/batched_copy.hpp"
+#include "cuda/device/bulk/batched_copy.hpp"
 
 #include "cuda/device/runtime/launch.hpp"
 
