@@ -2,8 +2,6 @@
 
 #include "common/base/error.hpp"
 #include "cuda/device/binned_sum.hpp"
-#include "cuda/device/bulk/batched_copy.hpp"
-#include "cuda/device/bulk/count_differing.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
 #include "cuda/device/grad_norm.hpp"
@@ -76,9 +74,5 @@ void lion_update(const Exec&, const LionOptions&, const StepScalars&, In, InOut,
 void grad_stats(const Exec&, In, Span<const GradSegment>, Span<GradStats>) { no_device(); }
 DeviceSegments::DeviceSegments(Span<const GradSegment>) { no_device(); }
 void enqueue_grad_stats(const float*, const DeviceSegments&, GradStats*) { no_device(); }
-std::int64_t count_differing(const std::uint16_t*, const std::uint16_t*, std::int64_t) { no_device(); }
-std::int64_t count_differing(const std::uint32_t*, const std::uint32_t*, std::int64_t) { no_device(); }
-std::int64_t batched_copy_scratch_bytes(std::int64_t) { no_device(); }
-void enqueue_batched_copy(const Move*, std::int64_t, void*) { no_device(); }
 
 }  // namespace zeroproof::cuda::device
