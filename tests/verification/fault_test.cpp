@@ -35,6 +35,54 @@ RowOutcome as_expected(const Fault& fault, const FaultCase& row) {
 
 const Fault& fault_of(std::string_view id) { return *std::ranges::find(fault_catalogue(), id, &Fault::id); }
 
+/// What is told of faults whose cause can be read off the data; and of those that were compared at all, how many.
+void check_hints(const FaultReport& report) {
+  struct Row {
+    std::string_view fault, says;
+  };
+  constexpr Row rows[] = {
+      {"do-nothing", "not written"},
+      {"shard-from-unpadded-count", "not written"},
+      {"empty-tail-drops-launch", "not written"},
+      {"amsgrad-max-not-kept", "not written"},
+      {"vector-body-not-stored", "NaN"},
+      {"last-bucket-not-gathered", "NaN; only in elements 10477 to 12268"},
+      {"transport-corrupts-a-line", "only in elements 0 to 63"},
+      {"double-unscale", "multiplied by 3.487723e-05, inv_scale"},
+      {"sum-instead-of-mean",
+       "only inv_scale differs: they hold what they should, multiplied by 7, the number of micro"},
+      {"default-differs", "only eps differs"},
+      {"power-by-running-product", "only sqrt_bias_correction2 differs: they hold a neighbouring number"},
+      {"no-decay-group-decays", "only lr_weight_decay, weight_decay, has_decay differ"},
+      {"instances-reduced-twice", "2 times what they should"},
+      {"state-zeroed-each-step", "0.1 times what grad holds"},
+      {"dampening-in-first-step", "0.5 times what they should"},
+      {"zero-instead-of-none", "multiplied by 0.9, beta1"},
+      {"bf16-accumulator", "the digits of bf16"},
+      {"moments-in-half", "the digits of bf16"},
+      {"truncated-by-one-isa", "at most 2 units in the last place away"},
+      {"found-inf-not-global", "what was there before"},
+      {"lr-frozen-at-capture", "only step_size, lr_weight_decay, weight_decay, lr differ"},
+  };
+  for (const Row& row : rows) {
+    const auto finding =
+        std::ranges::find(report.faults, row.fault, [](const FaultFinding& f) { return f.fault->id; });
+    REQUIRE(finding != report.faults.end());
+    CAPTURE(std::string(row.fault));
+    CAPTURE(finding->divergence->hint);
+    CHECK(finding->divergence->hint.find(row.says) != std::string::npos);
+  }
+  int compared = 0;
+  int told = 0;
+  for (const FaultFinding& finding : report.faults) {
+    if (!finding.divergence || !finding.divergence->phase || finding.divergence->differing == 0) continue;
+    ++compared;  // elements of a phase, not a buffer that is missing or written past its end
+    told += finding.divergence->hint.empty() ? 0 : 1;
+  }
+  MESSAGE("hints for " << told << " of " << compared << " faults whose elements were compared");
+  CHECK(10 * told >= 5 * compared);
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -60,6 +108,7 @@ TEST_CASE(
   CHECK(report.false_alarms() == 0);
   CHECK(exit_code(report) == 0);
   CHECK(classes.size() >= 24);
+  check_hints(report);
   MESSAGE(to_text(report, false));
 }
 

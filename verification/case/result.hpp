@@ -44,6 +44,8 @@ struct Divergence {
   std::int64_t differing = 0;  ///< elements, in this buffer on this rank in this step
   std::int64_t compared = 0;
   std::string call;  ///< of one operation, which has no step and no rank: "numel 1025, offset 1, threads 1"
+  std::string
+      hint;  ///< what all elements that differ hold, and where they are (compare/hint); "" if it says nothing
   std::vector<std::pair<std::string, std::string>> inputs;  ///< of that element: name, bits and value
 };
 

@@ -142,10 +142,11 @@ std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
     sum.differing += result.differing;
     if (result.same_bits && !native) same.insert(id);
     if (!result.first || judge_.first()) continue;
-    count_comparison(result, theirs,
-                     place(step, phase, name(id),
-                           native ? "is further from the exact sum than any order may leave it"
-                                  : "differs from the reference" + norm_difference(phase, candidate, truth)));
+    Divergence at = place(step, phase, name(id),
+                          native ? "is further from the exact sum than any order may leave it"
+                                 : "differs from the reference" + norm_difference(phase, candidate, truth));
+    if (!native) at.hint = hint_of(phase, ours->second, theirs);
+    count_comparison(result, theirs, std::move(at));
   }
   return same;
 }

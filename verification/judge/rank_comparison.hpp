@@ -138,6 +138,8 @@ class RankComparison {
   const CaseLayout::Local& local() const { return layout_.local(place_.tp_rank); }
   /// Counts a comparison of elements of a buffer; the first that differs is named by parameter and global index.
   void count_comparison(const Comparison& comparison, const ExposedBuffer& buffer, Divergence at);
+  /// A likely cause of the first difference; "" if the data says none.
+  std::string hint_of(Phase phase, const ExposedBuffer& ours, const ExposedBuffer& theirs) const;
   std::vector<Piece> pieces_of(const ExposedBuffer& buffer) const;
   /// Elements this rank updates, in a buffer of the whole model.
   std::vector<Piece> owned_pieces() const;

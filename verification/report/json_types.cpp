@@ -65,6 +65,7 @@ Divergence divergence_from(const Json& json) {
   d.differing = json.at("differing");
   d.compared = json.at("compared");
   d.call = json.at("call");
+  d.hint = json.at("hint");
   for (const auto& [name, value] : json.at("inputs").members()) d.inputs.emplace_back(name, value);
   return d;
 }
@@ -184,6 +185,7 @@ Json to_json_value(const Divergence& d) {
           {"differing", d.differing},
           {"compared", d.compared},
           {"call", d.call},
+          {"hint", d.hint},
           {"inputs", std::move(inputs)}};
 }
 

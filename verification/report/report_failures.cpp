@@ -41,6 +41,15 @@ std::string place_lines(const Divergence& d) {
   return out;
 }
 
+/// A likely cause; what elements hold and where they are on a line each.
+std::string hint_lines(const Divergence& d) {
+  if (d.hint.empty()) return "";
+  std::string text = d.hint;
+  const std::size_t where = text.find("; ");
+  if (where != std::string::npos) text.replace(where, 2, "\n            ");
+  return "  hint      " + text + "\n";
+}
+
 /// The buffers that were equal in all phases before the one that differs.
 std::string equal_before(const Divergence& d, const TrainingRun& run) {
   std::string equal;
@@ -89,6 +98,7 @@ std::string details_of(const Result& result, const std::string& before_replay) {
     out += fmt::format("  {}    {} of {} results differ\n", told ? "in all" : "extent",
                        grouped(result.differing), grouped(result.compared));
   }
+  if (result.divergence) out += hint_lines(*result.divergence);
   if (result.ulps.sign_or_nan > 0 || result.ulps.largest > 0) {
     out += "  ulps      " + to_string(result.ulps) + "\n";
   }

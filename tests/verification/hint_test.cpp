@@ -1,0 +1,161 @@
+// Hints: each cause is recognised, and what looks like it but is not has another hint or none.
+
+#include <doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "verification/compare/hint.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::verification;
+
+using Values = std::vector<float>;
+
+TensorView view(const Values& values) {
+  return {const_cast<float*>(values.data()), DType::fp32, static_cast<std::int64_t>(values.size())};
+}
+
+/// Numbers without a pattern, and with all their digits.
+Values numbers(std::size_t count, int salt) {
+  Values values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<float>(std::sin(1.7 * static_cast<double>(i + 1) + salt) *
+                                   (1.0 + 0.1 * static_cast<double>(i % 7)));
+  }
+  return values;
+}
+
+template <class Change>
+Values changed(Values values, const Change& change) {
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = change(i, values[i]);
+  return values;
+}
+
+struct Look {
+  Values want, got;
+  Values before = {};
+  Values grad = {};
+  std::vector<NamedFactor> factors = {};
+
+  std::string said() const {
+    Evidence e;
+    e.want = view(want);
+    e.got = view(got);
+    if (!before.empty()) e.before = view(before);
+    if (!grad.empty()) e.others = {{"grad", view(grad)}};
+    e.factors = factors;
+    return hint(e);
+  }
+};
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+constexpr float nan32 = std::numeric_limits<float>::quiet_NaN();
+const Values want = numbers(1003, 0);
+const Values grad = numbers(1003, 9);
+
+}  // namespace
+
+TEST_CASE("hint: nothing differs, or nothing fits") {
+  CHECK(Look{want, want}.said().empty());
+  CHECK(Look{{}, {}}.said().empty());
+  CHECK(Look{{nan32}, {-nan32}}.said().empty());
+  CHECK(Look{want, numbers(1003, 4), {}, grad}.said().empty());
+  CHECK(Look{{1}, {1.5F}}.said().empty());  // one element has any ratio
+}
+
+TEST_CASE("hint: elements nobody wrote") {
+  const Values before = numbers(1003, 3);
+  const Values got = changed(want, [&](std::size_t i, float x) { return i < 996 ? x : before[i]; });
+  const std::string said = Look{want, got, before}.said();
+  CHECK(says(said, "they hold what was there before: not written"));
+  CHECK(says(said, "only in the last 1003 mod 8 = 3 elements") == false);  // seven of them: 1003 mod 16 is 11
+  CHECK(says(said, "only in the last 1003 mod 16 = 11 elements"));
+  const Values one = changed(got, [&](std::size_t i, float x) { return i == 5 ? 7.0F : x; });
+  CHECK_FALSE(says(Look{want, one, before}.said(), "before"));
+}
+
+TEST_CASE("hint: the remainder of a vector loop is the narrowest that holds all differences") {
+  const auto tail = [](std::size_t count) {
+    return Look{want, changed(want, [=](std::size_t i, float x) { return i + count < 1003 ? x : 0.0F; })}
+        .said();
+  };
+  CHECK(says(tail(3), "1003 mod 4 = 3"));
+  CHECK(says(tail(11), "1003 mod 16 = 11"));
+  CHECK(says(tail(11), "they hold 0"));
+  CHECK(says(tail(43), "1003 mod 64 = 43"));
+  CHECK(says(tail(60), "only in elements 943 to 1002 of 1003"));
+}
+
+TEST_CASE("hint: one kind of value") {
+  CHECK(says(Look{want, Values(1003, nan32)}.said(), "they hold NaN; in all 1003 elements"));
+  CHECK(says(Look{want, Values(1003, INFINITY)}.said(), "they hold infinity"));
+  const Values negated = changed(want, [](std::size_t i, float x) { return i % 3 == 0 ? -x : x; });
+  CHECK(says(Look{want, negated}.said(), "with the other sign; in 335 of 1003 elements"));
+}
+
+TEST_CASE("hint: the numbers of another buffer, of a neighbour, or of other places") {
+  CHECK(says(Look{want, grad, {}, grad}.said(), "they hold what grad holds"));
+  const auto from = [](int step) {
+    return changed(want, [=](std::size_t i, float x) {
+      const auto at = static_cast<std::size_t>(static_cast<int>(i) + step);
+      return at < want.size() ? want[at] : x;
+    });
+  };
+  CHECK(says(Look{want, from(1)}.said(), "they hold what the next element should;"));
+  CHECK(says(Look{want, from(-3)}.said(), "they hold what the last element should, 3 places away"));
+  const Values turned = changed(want, [](std::size_t i, float) { return want[1002 - i]; });
+  CHECK(says(Look{want, turned}.said(), "one another's numbers"));
+}
+
+TEST_CASE("hint: a factor, with its name where it has one") {
+  const std::vector<NamedFactor> factors = {{"the number of ranks", 4}, {"the number of micro-batches", 7}};
+  const auto times = [&](float factor) {
+    return Look{want, changed(want, [=](std::size_t, float x) { return x * factor; }), {}, {}, factors}
+        .said();
+  };
+  CHECK(says(times(7), "they hold what they should, multiplied by 7, the number of micro-batches"));
+  CHECK(says(times(0.25F), "divided by 4, the number of ranks"));
+  CHECK(says(times(3), "they hold 3 times what they should"));
+  CHECK_FALSE(says(times(1.0000001F), "times"));
+  const Values offset = changed(want, [](std::size_t, float x) { return 3 * x + 0.01F; });
+  CHECK_FALSE(says(Look{want, offset}.said(), "times what they should"));
+  CHECK(says(Look{{2}, {14}, {}, {}, factors}.said(), "multiplied by 7"));  // a named factor needs no company
+}
+
+TEST_CASE("hint: a multiple of another buffer, alone or besides") {
+  const Values tenth = changed(grad, [](std::size_t, float x) { return 0.1F * x; });
+  CHECK(says(Look{want, tenth, {}, grad}.said(), "they hold 0.1 times what grad holds"));
+  const Values more = changed(want, [](std::size_t i, float x) { return x + 0.25F * grad[i]; });
+  CHECK(says(Look{want, more, {}, grad}.said(), "they hold what they should, and 0.25"));
+  const Values noise = changed(want, [](std::size_t i, float x) { return x + 0.25F * grad[i] * grad[i]; });
+  CHECK(Look{want, noise, {}, grad}.said().empty());
+}
+
+TEST_CASE("hint: fewer digits, and roundings") {
+  const Values narrow = changed(want, [](std::size_t, float x) {
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xFFFF0000U);
+  });
+  CHECK(says(Look{want, narrow}.said(), "numbers with the digits of bf16"));
+  const Values near =
+      changed(want, [](std::size_t i, float x) { return i % 5 == 0 ? std::nextafter(x, 9.0F) : x; });
+  CHECK(says(Look{want, near}.said(), "at most 2 units in the last place away"));
+  const Values off = changed(near, [](std::size_t i, float x) { return i == 50 ? x * 1.00001F : x; });
+  CHECK(Look{want, off}.said().empty());  // one that is further away is no rounding
+}
+
+TEST_CASE("hint: integers have no ratio and no remainder") {
+  std::vector<std::uint64_t> a = {1, 2, 3, 4, 5};
+  std::vector<std::uint64_t> b = {2, 4, 6, 8, 10};
+  Evidence e;
+  e.want = {a.data(), DType::u64, 5};
+  e.got = {b.data(), DType::u64, 5};
+  CHECK(hint(e).empty());
+  e.before = e.got;
+  CHECK(says(hint(e), "what was there before"));
+}

@@ -1,0 +1,217 @@
+#include "verification/compare/hint_rules.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "verification/compare/compare.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::size_t few =
+    3;  ///< elements that agree by chance, or with one another because they are all alike
+
+bool alike(const std::vector<std::uint64_t>& values) {
+  return std::set<std::uint64_t>(values.begin(), values.end()).size() < 2;
+}
+
+std::string unwritten(const Evidence& e, const Differing& d) {
+  if (e.before.data == nullptr || e.before.dtype != e.got.dtype || e.before.numel < d.numel) return {};
+  const bool same = all(d, [&](std::size_t i) { return element_bits(e.before, d.at[i]) == d.got[i]; });
+  return same ? "what was there before: not written, or written with old values" : "";
+}
+
+std::string of_one_kind(const Evidence&, const Differing& d) {
+  if (!d.is_float) return {};
+  if (all(d, [&](std::size_t i) { return std::isnan(d.gotten[i]); })) return "NaN";
+  if (all(d, [&](std::size_t i) { return std::isinf(d.gotten[i]); })) return "infinity";
+  if (all(d, [&](std::size_t i) { return d.gotten[i] == 0 && d.wanted[i] != 0; })) return "0";
+  if (all(d, [&](std::size_t i) { return d.got[i] == (d.want[i] ^ d.sign) && d.wanted[i] != 0; })) {
+    return "what they should, with the other sign";
+  }
+  return {};
+}
+
+std::string of_another(const Evidence& e, const Differing& d) {
+  if (d.at.size() < few || alike(d.got)) return {};
+  for (const NamedView& other : e.others) {
+    if (other.view.dtype != e.got.dtype || other.view.numel != e.got.numel) continue;
+    if (all(d, [&](std::size_t i) { return element_bits(other.view, d.at[i]) == d.got[i]; })) {
+      return "what " + other.name + " holds";
+    }
+  }
+  return {};
+}
+
+std::string of_a_neighbour(const Evidence& e, const Differing& d) {
+  if (d.at.size() < few || alike(d.got)) return {};
+  for (std::int64_t distance = 1; distance <= 8; ++distance) {
+    for (const std::int64_t step : {distance, -distance}) {
+      std::size_t matched = 0;
+      const bool same = all(d, [&](std::size_t i) {
+        const std::int64_t from = d.at[i] + step;
+        if (from < 0 || from >= d.numel) return true;  // the end has no neighbour
+        ++matched;
+        return element_bits(e.want, from) == d.got[i];
+      });
+      if (!same || matched < few) continue;
+      const std::string which = distance == 1 ? "" : ", " + std::to_string(distance) + " places away";
+      return std::string("what the ") + (step > 0 ? "next" : "last") + " element should" + which;
+    }
+  }
+  return {};
+}
+
+/// The right numbers in other places.
+std::string of_other_places(const Evidence&, const Differing& d) {
+  if (d.at.size() < few || alike(d.got)) return {};
+  std::vector<std::uint64_t> want = d.want;
+  std::vector<std::uint64_t> got = d.got;
+  std::sort(want.begin(), want.end());
+  std::sort(got.begin(), got.end());
+  return want == got ? "one another's numbers: read or written in another order" : "";
+}
+
+/// Numbers with the precision of a narrower format, where the right ones have more.
+std::string of_a_narrower_format(const Evidence& e, const Differing& d) {
+  if (e.want.dtype != DType::fp32 || d.at.size() < few || alike(d.got)) return {};
+  const auto zero_below = [&](const std::vector<std::uint64_t>& bits, int digits) {
+    const auto rounded = [&](std::uint64_t word) { return (word & ((std::uint64_t{1} << digits) - 1)) == 0; };
+    return std::count_if(bits.begin(), bits.end(), rounded);
+  };
+  for (const auto& [digits, format] : {std::pair{16, "bf16"}, {13, "fp16"}}) {
+    const auto count = static_cast<std::ptrdiff_t>(d.at.size());
+    if (zero_below(d.got, digits) == count && 4 * zero_below(d.want, digits) <= count) {
+      return std::string("numbers with the digits of ") + format + ", where the right ones have more";
+    }
+  }
+  return {};
+}
+
+std::string plain(double value) {
+  char text[40];
+  std::snprintf(text, sizeof(text), "%.7g", value);
+  return text;
+}
+
+/// The one ratio of all elements.
+std::optional<double> common_ratio(const Differing& d) {
+  const double tiny = std::numeric_limits<double>::min();
+  std::size_t largest = 0;
+  for (std::size_t i = 0; i < d.at.size(); ++i) {
+    if (!std::isfinite(d.wanted[i]) || !std::isfinite(d.gotten[i])) return std::nullopt;
+    if (std::fabs(d.wanted[i]) < tiny || std::fabs(d.gotten[i]) < tiny) return std::nullopt;
+    if (std::fabs(d.wanted[i]) > std::fabs(d.wanted[largest])) largest = i;
+  }
+  const double ratio = d.gotten[largest] / d.wanted[largest];
+  const double allowed = 4 * d.half_ulp * std::fabs(ratio);
+  if (std::fabs(ratio - 1) <= 16 * d.half_ulp) return std::nullopt;  // a rounding, not a factor
+  const bool same =
+      all(d, [&](std::size_t i) { return std::fabs(d.gotten[i] / d.wanted[i] - ratio) <= allowed; });
+  return same ? std::optional<double>(ratio) : std::nullopt;
+}
+
+/// "divided by 7, the number of micro-batches", with every factor of that value.
+std::string named(const Evidence& e, const Differing& d, double ratio) {
+  const double allowed = std::max(8 * d.half_ulp, 1e-9);
+  for (const bool divided : {false, true}) {
+    std::string names;
+    double value = 1;
+    for (const NamedFactor& factor : e.factors) {
+      if (!std::isfinite(factor.value) || factor.value == 0 || std::fabs(factor.value - 1) <= allowed)
+        continue;
+      const double made = divided ? 1 / factor.value : factor.value;
+      if (std::fabs(ratio / made - 1) > allowed) continue;
+      names += (names.empty() ? "" : ", or ") + factor.name;
+      value = factor.value;
+    }
+    if (!names.empty()) return (divided ? "divided by " : "multiplied by ") + plain(value) + ", " + names;
+  }
+  return {};
+}
+
+std::string of_a_factor(const Evidence& e, const Differing& d) {
+  if (!d.is_float || d.at.empty()) return {};
+  const std::optional<double> ratio = common_ratio(d);
+  if (!ratio) return {};
+  const std::string name = named(e, d, *ratio);
+  if (!name.empty()) return "what they should, " + name;
+  if (d.at.size() < few || alike(d.want)) return {};
+  return plain(*ratio) + " times what they should";
+}
+
+/// Whether each `value` is `factor` times what the other buffer holds, up to what two sums and a product may lose.
+bool is_multiple(const Differing& d, const std::vector<double>& value, const std::vector<double>& other,
+                 double factor) {
+  bool told = false;  // more than roundings of nothing
+  const bool same = all(d, [&](std::size_t i) {
+    const double allowed = 4 * d.half_ulp * (std::fabs(d.wanted[i]) + std::fabs(d.gotten[i])) +
+                           8 * d.half_ulp * std::fabs(factor * other[i]);
+    told = told || std::fabs(factor * other[i]) > 64 * allowed;
+    return std::fabs(value[i] - factor * other[i]) <= allowed;  // false for NaN
+  });
+  return same && told;
+}
+
+/// "0.1 times what grad holds", or that much more than the element should be.
+std::string of_a_multiple(const Evidence& e, const Differing& d) {
+  if (!d.is_float || d.at.size() < few) return {};
+  std::vector<NamedView> sources = e.others;
+  if (e.before.data != nullptr) sources.push_back({"they held before", e.before});
+  std::vector<double> more(d.at.size());
+  for (std::size_t i = 0; i < more.size(); ++i) more[i] = d.gotten[i] - d.wanted[i];
+  for (const NamedView& source : sources) {
+    if (source.view.dtype != e.got.dtype || source.view.numel < d.numel) continue;
+    std::vector<double> other(d.at.size());
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      other[i] = number(source.view.dtype, element_bits(source.view, d.at[i]));
+    }
+    if (!all(d, [&](std::size_t i) { return std::isfinite(other[i]); })) continue;
+    const auto largest = static_cast<std::size_t>(
+        std::max_element(other.begin(), other.end(),
+                         [](double a, double b) { return std::fabs(a) < std::fabs(b); }) -
+        other.begin());
+    if (other[largest] == 0) continue;
+    const std::string held =
+        &source == &sources.back() && e.before.data != nullptr ? source.name : source.name + " holds";
+    if (const double factor = d.gotten[largest] / other[largest]; is_multiple(d, d.gotten, other, factor)) {
+      return plain(factor) + " times what " + held;
+    }
+    if (const double factor = more[largest] / other[largest]; is_multiple(d, more, other, factor)) {
+      return "what they should, and " + plain(factor) + " times what " + held + " besides";
+    }
+  }
+  return {};
+}
+
+std::string of_a_rounding(const Evidence&, const Differing& d) {
+  if (!d.is_float) return {};
+  const bool near = all(d, [&](std::size_t i) {
+    if (std::isnan(d.wanted[i]) || std::isnan(d.gotten[i]) || ((d.want[i] ^ d.got[i]) & d.sign) != 0)
+      return false;
+    return std::max(d.want[i], d.got[i]) - std::min(d.want[i], d.got[i]) <=
+           2;  // bits of one sign are ordered
+  });
+  return near ? "a neighbouring number, at most 2 units in the last place away: the same formula in another "
+                "order, or "
+                "rounded in another way"
+              : "";
+}
+
+}  // namespace
+
+std::string what_they_hold(const Evidence& evidence, const Differing& differing) {
+  if (!differing.is_float) return unwritten(evidence, differing);
+  for (const auto rule : {unwritten, of_one_kind, of_another, of_a_neighbour, of_other_places,
+                          of_a_narrower_format, of_a_factor, of_a_multiple, of_a_rounding}) {
+    std::string held = rule(evidence, differing);
+    if (!held.empty()) return held;
+  }
+  return {};
+}
+
+}  // namespace zeroproof::verification

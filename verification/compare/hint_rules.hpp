@@ -1,0 +1,41 @@
+#pragma once
+// The elements of two buffers that differ, laid out for the rules of hints.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "verification/compare/hint.hpp"
+
+namespace zeroproof::verification {
+
+/// As bits and as numbers, in the order of their places.
+struct Differing {
+  std::int64_t numel = 0;
+  bool is_float = false;
+  double half_ulp = 0;  ///< relative
+  std::uint64_t sign = 0;
+  std::vector<std::int64_t> at;
+  std::vector<std::uint64_t> want, got;
+  std::vector<double> wanted, gotten;
+};
+
+Differing differing_elements(const Evidence& evidence);
+
+/// The value of an element; of an integer, too.
+double number(DType dtype, std::uint64_t bits);
+
+/// True if `rule(i)` holds for every differing element.
+template <class Rule>
+bool all(const Differing& d, const Rule& rule) {
+  for (std::size_t i = 0; i < d.at.size(); ++i) {
+    if (!rule(i)) return false;
+  }
+  return true;
+}
+
+/// What all of them hold, "NaN" or "0.1 times what grad holds", by the first rule that fits every one; "" if none does.
+std::string what_they_hold(const Evidence& evidence, const Differing& differing);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,145 @@
+// What is told of the first buffer that differs in a training step, besides where.
+
+#include <array>
+#include <cstring>
+
+#include "verification/compare/compare.hpp"
+#include "verification/compare/hint.hpp"
+#include "verification/judge/rank_comparison.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::array<const char*, num_step_scalar_words> scalar_names = {"inv_scale",
+                                                                         "beta1",
+                                                                         "one_minus_beta1",
+                                                                         "beta2",
+                                                                         "one_minus_beta2",
+                                                                         "sqrt_bias_correction2",
+                                                                         "step_size",
+                                                                         "eps",
+                                                                         "lr_weight_decay",
+                                                                         "weight_decay",
+                                                                         "lr",
+                                                                         "momentum",
+                                                                         "one_minus_dampening",
+                                                                         "has_decay",
+                                                                         "is_first"};
+
+/// Which scalars differ. One that does in every set may be off by a factor.
+std::string scalars_hint(const TensorView& want, const TensorView& got,
+                         const std::vector<NamedFactor>& factors) {
+  std::string names;
+  int different = 0;
+  std::size_t last = 0;
+  for (std::size_t k = 0; k < scalar_names.size(); ++k) {
+    bool same = true;
+    for (std::int64_t i = static_cast<std::int64_t>(k); i < want.numel; i += num_step_scalar_words) {
+      same = same && element_bits(want, i) == element_bits(got, i);
+    }
+    if (same) continue;
+    names += (names.empty() ? "" : ", ") + std::string(scalar_names[k]);
+    ++different;
+    last = k;
+  }
+  std::string text = "only " + names + (different == 1 ? " differs" : " differ");
+  if (different != 1 || last >= num_step_scalar_words - 2) return text;  // the last two are flags
+  Evidence one;
+  one.want = {static_cast<std::uint32_t*>(want.data) + last, DType::fp32, 1};
+  one.got = {static_cast<std::uint32_t*>(got.data) + last, DType::fp32, 1};
+  one.factors = factors;
+  const std::string value = hint(one);
+  return value.empty() ? text : text + ": " + value;
+}
+
+/// The elements of some pieces, one after another.
+class Gathered {
+ public:
+  Gathered(const TensorView& from, const std::vector<Piece>& pieces) : dtype_(from.dtype) {
+    const auto width = static_cast<std::size_t>(num_bytes(dtype_));
+    for (const Piece& piece : pieces) {
+      const std::size_t begin = bytes_.size();
+      const std::size_t length = static_cast<std::size_t>(piece.numel) * width;
+      bytes_.resize(begin + length);
+      if (length == 0) continue;
+      std::memcpy(
+          bytes_.data() + begin,
+          static_cast<const std::byte*>(from.data) + static_cast<std::size_t>(piece.local_begin) * width,
+          length);
+    }
+  }
+
+  TensorView view() {
+    return {bytes_.data(), dtype_, static_cast<std::int64_t>(bytes_.size()) / num_bytes(dtype_)};
+  }
+
+ private:
+  DType dtype_;
+  std::vector<std::byte> bytes_;
+};
+
+void add_scalars(std::vector<NamedFactor>& factors, const TensorView& words) {
+  if (words.numel < num_step_scalar_words) return;
+  StepScalars s{};
+  std::memcpy(&s, words.data, sizeof(s));
+  for (const NamedFactor& factor : {NamedFactor{"inv_scale", s.inv_scale},
+                                    {"beta1", s.beta1},
+                                    {"1 - beta1", s.one_minus_beta1},
+                                    {"beta2", s.beta2},
+                                    {"1 - beta2", s.one_minus_beta2},
+                                    {"sqrt(1 - beta2^t)", s.sqrt_bias_correction2},
+                                    {"the rate", s.lr},
+                                    {"the rate / (1 - beta1^t)", s.step_size}}) {
+    factors.push_back(factor);
+  }
+}
+
+}  // namespace
+
+std::string RankComparison::hint_of(Phase phase, const ExposedBuffer& ours,
+                                    const ExposedBuffer& theirs) const {
+  const std::vector<Piece> pieces = pieces_of(ours);
+  Gathered want(ours.view, pieces);
+  Gathered got(theirs.view, pieces);
+  Evidence evidence;
+  evidence.want = want.view();
+  evidence.got = got.view();
+
+  std::vector<Gathered> kept;  // moved as it grows, which leaves what views point to where it is
+  for (std::size_t i = 0; i < stored_.size(); ++i) {
+    const TensorView& now = storage_[i].view;
+    if (now.data != theirs.view.data || now.numel != theirs.view.numel || now.dtype != theirs.view.dtype)
+      continue;
+    TensorView before = now;
+    before.data = const_cast<std::byte*>(stored_[i].data());
+    kept.emplace_back(before, pieces);
+    evidence.before = kept.back().view();
+  }
+  for (int p = static_cast<int>(phase); p >= 0; --p) {  // what was made last is the likeliest to be taken
+    for (const ExposedBuffer& other : reference_->exposed(static_cast<Phase>(p))) {
+      if (other.id == ours.id || other.ranges != ours.ranges || other.view.dtype != ours.view.dtype) continue;
+      if (other.view.numel != ours.view.numel) continue;
+      kept.emplace_back(other.view, pieces);
+      evidence.others.push_back({std::string(name(other.id)), kept.back().view()});
+    }
+  }
+
+  const auto count = [](std::int64_t number) { return static_cast<double>(number); };
+  std::vector<NamedFactor> factors = {
+      {"the number of ranks", count(comms_.harness->world_size())},
+      {"the number of micro-batches", count(experiment_.config().micro_batches)}};
+  if (ours.id == BufferId::step_scalars) return scalars_hint(evidence.want, evidence.got, factors);
+  evidence.factors = factors;
+  for (const ExposedBuffer& buffer : reference_->exposed(Phase::prepare)) {
+    if (buffer.id == BufferId::step_scalars) add_scalars(evidence.factors, buffer.view);
+  }
+  for (const ExposedBuffer& buffer : reference_->exposed(Phase::clip)) {
+    if (buffer.id != BufferId::clip_coef || phase < Phase::clip || ours.id == BufferId::clip_coef) continue;
+    float coef = 1;
+    std::memcpy(&coef, buffer.view.data, sizeof(coef));
+    evidence.factors.push_back({"the clip coefficient", coef});
+  }
+  return hint(evidence);
+}
+
+}  // namespace zeroproof::verification
