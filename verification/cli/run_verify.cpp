@@ -21,6 +21,7 @@ void write_reports(const RunReport& report, const ReportTargets& targets, const 
   for (const std::string& file : targets.json_files) write_report_file(file, to_json(report));
   for (const std::string& file : targets.junit_files)
     write_report_file(file, to_junit(report, request.strict));
+  for (const std::string& file : targets.html_files) write_report_file(file, to_html(report, request.strict));
   if (!targets.text) return;
   const TextStyle style{wants_colour(STDOUT_FILENO) && !inside_mpi_job(), request.rows};
   std::fputs(to_text(report, style).c_str(), stdout);
@@ -61,7 +62,7 @@ int nothing_matches(const VerifyOptions& options) {
 
 void add_report_flags(const Command& command, VerifyRequest& request) {
   command.words("--report", request.reports,
-                "text, json:FILE, junit:FILE, or several with commas between (default: text)");
+                "text, json:FILE, junit:FILE, html:FILE, or several with commas between (default: text)");
   command.flag("--rows", request.rows, "a row for every case, step and buffer, besides what they come to");
   command.flag("--strict", request.strict, "mistrusted cases count as failed");
   command.option("--save-failing", request.save_failing,

@@ -11,7 +11,8 @@ namespace zeroproof::verification {
 namespace {
 
 bool begins_target(const std::string& word) {
-  return word == "text" || word.rfind("json:", 0) == 0 || word.rfind("junit:", 0) == 0;
+  return word == "text" || word.rfind("json:", 0) == 0 || word.rfind("junit:", 0) == 0 ||
+         word.rfind("html:", 0) == 0;
 }
 
 /// Splits at commas that begin another target, so that file names may contain commas.
@@ -47,12 +48,13 @@ bool usable_folder(const std::filesystem::path& folder) {
 std::vector<std::string> ReportTargets::files() const {
   std::vector<std::string> all = json_files;
   all.insert(all.end(), junit_files.begin(), junit_files.end());
+  all.insert(all.end(), html_files.begin(), html_files.end());
   return all;
 }
 
 ReportTargets parse_targets(const std::vector<std::string>& values) {
   const std::vector<std::string> words = split_targets(values);
-  if (words.empty()) return {true, {}, {}};
+  if (words.empty()) return {true, {}, {}, {}};
   ReportTargets targets;
   for (const std::string& word : words) {
     if (word == "text") {
@@ -61,9 +63,11 @@ ReportTargets parse_targets(const std::vector<std::string>& values) {
       targets.json_files.push_back(word.substr(5));
     } else if (word.rfind("junit:", 0) == 0 && word.size() > 6) {
       targets.junit_files.push_back(word.substr(6));
+    } else if (word.rfind("html:", 0) == 0 && word.size() > 5) {
+      targets.html_files.push_back(word.substr(5));
     } else {
       fail(ErrorCode::config, "report '" + word + "' does not exist", "results must go somewhere",
-           "use text, json:FILE, junit:FILE, or several with commas between");
+           "use text, json:FILE, junit:FILE, html:FILE, or several with commas between");
     }
   }
   return targets;

@@ -10,12 +10,12 @@ namespace zeroproof::verification {
 
 struct ReportTargets {
   bool text = false;
-  std::vector<std::string> json_files, junit_files;
+  std::vector<std::string> json_files, junit_files, html_files;
 
   std::vector<std::string> files() const;
 };
 
-/// "text,json:FILE,junit:FILE". Errors (ErrorCode::config): another word.
+/// "text,json:FILE,junit:FILE,html:FILE". Errors (ErrorCode::config): another word.
 ReportTargets parse_targets(const std::vector<std::string>& values);
 
 /// Fails before hours of work rather than after: the folder of a report must exist or be creatable, and be writable.

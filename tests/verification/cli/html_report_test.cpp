@@ -1,0 +1,97 @@
+// The page, read back by an XML parser that is not ours.
+
+#include <doctest.h>
+
+#include "tests/support/skip.hpp"
+#include "tests/verification/cli/cli_support.hpp"
+#include "verification/case/run_report.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+using namespace zeroproof::verification;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// True if python's XML parser reads the page; nothing if there is no python.
+std::optional<bool> parses(const std::string& page) {
+  if (std::system("command -v python3 >/dev/null 2>&1") != 0) return std::nullopt;
+  const TemporaryFolder folder;
+  const std::string file = folder.write("page.html", page);
+  const std::string script = "'import sys, xml.etree.ElementTree as e; e.parse(sys.argv[1])'";
+  return std::system(("python3 -c " + script + " " + quoted(file) + " 2>/dev/null").c_str()) == 0;
+}
+
+Result training(const std::string& id, Status status) {
+  Result r = training_result(parse_case_id(id).value());
+  r.status = status;
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("the page says the verdict, what was visited, and the first difference, whatever the texts are") {
+  RunReport report;
+  report.capabilities = {{"compiler", true, "g++ <\"12\"> & 'more'"}};
+  report.traces.emplace_back();
+  report.traces[0].workload = "byte_gpt_tiny";
+  report.traces[0].steps = {{5.5, 1, 1, 0, false}, {5.25, 1, 1, 0, true}};
+  report.traces[0].hash = Digest{1, 2};
+  report.results = {
+      training("byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1", Status::pass),
+      training("byte_gpt_tiny/adamw/host/stage1/threads:3/bf16/lockstep/bucket:4096/omp:1", Status::fail)};
+  report.results[0].training->candidate_hash = Digest{1, 2};
+  Result call;
+  call.suite = "op";
+  call.group = "clip <b>";
+  call.id = "op/clip/<script>alert(1)</script>";
+  call.status = Status::fail;
+  call.reason = "a < b & c \x01\xff";
+  call.ulps.counts = {5, 2, 0, 0, 1};
+  call.ulps.largest = 77;
+  report.results.push_back(call);
+  const std::string page = to_html(report, false);
+  CHECK(has(page, "Not proved: see the first differences below."));
+  CHECK(has(page, "1 pass, 2 fail in"));
+  CHECK(has(page, "exit code 1"));
+  CHECK(has(page, "1 of 2 cases have it"));
+  CHECK(has(page, "<title>step 2: 5.2500, skipped</title>"));
+  CHECK(has(page, "stage 1, threads:3"));
+  CHECK(has(page, "1 of 1 fail"));
+  CHECK(has(page, "1 equal"));
+  CHECK(has(page, "<td>1</td><td class=\"n\">2</td>"));
+  CHECK_FALSE(has(page, "<script"));
+  CHECK_FALSE(has(page, "clip <b>"));
+  for (const char* elsewhere : {"http:", "https:", "src=", "href=", "@import"})
+    CHECK_FALSE(has(page, elsewhere));
+  CHECK(has(page, "name=\"viewport\""));
+  const std::optional<bool> good = parses(page);
+  if (!good) return skip_case("python3 is not here to parse the page");
+  CHECK(*good);
+  CHECK_FALSE(*parses(page + "<"));
+}
+
+TEST_CASE("a page without failures says so, one that judged nothing does not") {
+  RunReport report;
+  CHECK(has(to_html(report, false), "Nothing was proved"));
+  report.results = {
+      training("byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1", Status::pass)};
+  CHECK(has(to_html(report, false), "Proved: everything"));
+  CHECK_FALSE(has(to_html(report, false), "First differences"));
+  report.results.push_back(
+      training("byte_gpt_tiny/adamw/host/stage0/self/bf16/lockstep/bucket:4096/omp:1", Status::mistrusted));
+  report.results.back().reason = "clipping never bound";
+  CHECK(has(to_html(report, false), "1 x mistrusted: clipping never bound"));
+  CHECK(has(to_html(report, true), "Not proved"));
+}
+
+TEST_CASE("verify writes the page") {
+  const TemporaryFolder folder;
+  const CliResult ran = run_cli("verify op/clip_value/host/x86-64/fill:ties --report " +
+                                quoted("text,html:" + folder.file("r/a.html")));
+  CHECK(ran.exit_code == 0);
+  const std::string page = read_file(folder.file("r/a.html"));
+  CHECK(has(page, "clip_value"));
+  CHECK(has(page, "1 equal"));
+}

@@ -1,0 +1,19 @@
+#pragma once
+// Parts of the page that are more than text.
+
+#include <string>
+
+#include "verification/case/run_report.hpp"
+
+namespace zeroproof::verification {
+
+/// How far differing values are apart, a bar for each distance, with what each means; "" if nothing was counted.
+std::string ulp_bars(const UlpHistogram& ulps);
+
+/// Every training: its loss as a drawing, and its hash with the cases that have it; "" if there is none.
+std::string trajectories(const RunReport& report);
+
+/// What was visited: a table for every group, settings of a case against settings, how many cases passed in each cell.
+std::string coverage(const RunReport& report);
+
+}  // namespace zeroproof::verification
