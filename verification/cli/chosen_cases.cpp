@@ -6,7 +6,6 @@
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
 #include "cuda/device/runtime/device.hpp"
-#include "cuda/host/isa.hpp"
 #include "verification/case/experiment.hpp"
 #include "verification/cli/flag_scope.hpp"
 #include "verification/ops/op_case.hpp"
@@ -32,11 +31,6 @@ std::string obstacle(const CaseSpec& spec, bool other_hosts) {
   if (spec.place.wires == WireKind::nccl && !cuda::device::device_info().simulated)
     return nccl_obstacle(spec.world.size);
   return "";
-}
-
-std::string obstacle(const OpCaseSpec& spec) {
-  if (spec.device) return device_answers() ? "" : cuda::device::device_info().detail;
-  return cuda::host::isa_supported(spec.isa) ? "" : "this processor has other instructions";
 }
 
 /// Whether ranks that are processes may be on other machines.
@@ -88,7 +82,9 @@ void check_obstacles(const CaseFlags& flags, const VerifyOptions& options, const
                           named || names_worlds(flags, options, spec));
       } else if (kind == "op") {
         const OpCaseSpec spec = op_cases(id).front();
-        obstacles.look_at(id, obstacle(spec), named || (spec.device && has(flags.twins, "device")));
+        const bool device = spec.candidate->kind() == Twin::device;
+        obstacles.look_at(id, spec.candidate->obstacle(*spec.op),
+                          named || (device && has(flags.twins, "device")));
       }
     }
   }

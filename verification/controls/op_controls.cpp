@@ -27,7 +27,7 @@ void try_twin(const std::string& name, const std::vector<Fill>& fills, const OpF
   Op op = *original;
   op.host = twin;
   std::vector<OpCaseSpec> cases;
-  for (const Fill fill : fills) cases.push_back({&op, false, Isa::x86_64, fill});
+  for (const Fill fill : fills) cases.push_back({&op, &host_candidate(Isa::x86_64), fill});
   OpRunOptions options;
   options.seed = seed;
   for (const Result& result : run_op_cases(cases, options)) {

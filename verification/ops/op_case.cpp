@@ -1,7 +1,6 @@
 #include "verification/ops/op_case.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 
 #include "common/base/error.hpp"
@@ -23,34 +22,57 @@ std::vector<Isa> isas() {
   return cuda::host::supported_isas();
 }
 
-std::vector<OpCaseSpec> cases_here() {
-  std::vector<OpCaseSpec> cases;
-  for (const Op& op : all_ops()) {
-    for (const Fill fill : op.fills) {
-      for (const Isa isa : isas()) cases.push_back({&op, false, isa, fill});
-      if (op.device) cases.push_back({&op, true, Isa::best, fill});
-    }
-  }
-  return cases;
+/// Candidates whose cases patterns select: twins of this program that this machine runs, the device, and others.
+std::vector<const OpCandidate*> candidates_here(const std::vector<const OpCandidate*>& others) {
+  std::vector<const OpCandidate*> candidates;
+  for (const Isa isa : isas()) candidates.push_back(&host_candidate(isa));
+  candidates.push_back(&device_candidate());
+  candidates.insert(candidates.end(), others.begin(), others.end());
+  return candidates;
 }
 
-constexpr std::array<Isa, 3> all_isas = {Isa::x86_64, Isa::x86_64_v3, Isa::x86_64_v4};
+/// Candidates that a complete id can name.
+std::vector<const OpCandidate*> nameable(const std::vector<const OpCandidate*>& others) {
+  std::vector<const OpCandidate*> candidates = own_candidates();
+  candidates.insert(candidates.end(), others.begin(), others.end());
+  return candidates;
+}
 
 std::string fill_part(Fill fill) { return "fill:" + std::string(name(fill)); }
 
-IdGrammar op_grammar() {
+std::vector<std::string> usual_ids(const std::vector<const OpCandidate*>& others) {
+  const std::vector<const OpCandidate*> candidates = candidates_here(others);
+  std::vector<std::string> ids;
+  for (const Op& op : all_ops()) {
+    for (const Fill fill : op.fills) {
+      for (const OpCandidate* one : candidates) {
+        if (one->has(op)) ids.push_back(OpCaseSpec{&op, one, fill}.id());
+      }
+    }
+  }
+  return ids;
+}
+
+IdGrammar op_grammar(const std::vector<const OpCandidate*>& others) {
   using Parts = std::vector<std::string>;
+  std::vector<Parts> candidates;  // the two parts of an id that say who is judged
+  for (const OpCandidate* one : nameable(others)) candidates.push_back(id_parts(one->id()));
   return {{"suite", [](const Parts&) { return Parts{"op"}; }},
           {"operation", [](const Parts&) { return op_names(); }},
           {"twin",
-           [](const Parts&) {
-             return Parts{"host", "device"};
+           [candidates](const Parts&) {
+             Parts kinds;
+             for (const Parts& one : candidates) {
+               if (kinds.empty() || kinds.back() != one[0]) kinds.push_back(one[0]);
+             }
+             return kinds;
            }},
           {"instruction set",
-           [](const Parts& before) {
-             if (before[2] == "device") return Parts{"cuda"};
+           [candidates](const Parts& before) {
              Parts names;
-             for (const Isa isa : all_isas) names.emplace_back(cuda::host::name(isa));
+             for (const Parts& one : candidates) {
+               if (one[0] == before[2]) names.push_back(one[1]);
+             }
              return names;
            }},
           {"fill", [](const Parts& before) {
@@ -61,17 +83,16 @@ IdGrammar op_grammar() {
 }
 
 /// The case of a complete id.
-OpCaseSpec case_of(const std::string& id) {
+OpCaseSpec case_of(const std::string& id, const std::vector<const OpCandidate*>& others) {
   const std::vector<std::string> parts = id_parts(id);
+  const std::vector<const OpCandidate*> candidates = nameable(others);
   OpCaseSpec spec;
   spec.op = find_op(parts[1]);
-  spec.device = parts[2] == "device";
-  ZP_CHECK(!spec.device || spec.op->device, ErrorCode::config, spec.op->name + " has no device twin",
+  spec.candidate = *std::find_if(candidates.begin(), candidates.end(), [&](const OpCandidate* one) {
+    return one->id() == parts[2] + "/" + parts[3];
+  });
+  ZP_CHECK(spec.candidate->has(*spec.op), ErrorCode::config, spec.op->name + " has no " + parts[2] + " twin",
            "the contract leaves it to the host", "use op/" + spec.op->name + "/host/...");
-  spec.isa = Isa::best;
-  for (const Isa isa : all_isas) {
-    if (cuda::host::name(isa) == parts[3]) spec.isa = isa;
-  }
   spec.fill = *std::find_if(spec.op->fills.begin(), spec.op->fills.end(),
                             [&](Fill fill) { return fill_part(fill) == parts[4]; });
   return spec;
@@ -80,23 +101,14 @@ OpCaseSpec case_of(const std::string& id) {
 }  // namespace
 
 std::string OpCaseSpec::id() const {
-  return "op/" + op->name + (device ? "/device/cuda" : "/host/" + std::string(cuda::host::name(isa))) + "/" +
-         fill_part(fill);
+  return "op/" + op->name + "/" + candidate->id() + "/" + fill_part(fill);
 }
 
-std::string OpCaseSpec::side() const {
-  return device ? "device" : "host " + std::string(cuda::host::name(isa));
-}
-
-std::vector<OpCaseSpec> op_cases(const std::string& pattern) {
-  const std::vector<std::string> ids =
-      select_ids(find_op(pattern) != nullptr ? "op/" + pattern : pattern, op_grammar(), [] {
-        std::vector<std::string> usual;
-        for (const OpCaseSpec& spec : cases_here()) usual.push_back(spec.id());
-        return usual;
-      });
+std::vector<OpCaseSpec> op_cases(const std::string& pattern, const std::vector<const OpCandidate*>& others) {
+  const std::vector<std::string> ids = select_ids(find_op(pattern) != nullptr ? "op/" + pattern : pattern,
+                                                  op_grammar(others), [&] { return usual_ids(others); });
   std::vector<OpCaseSpec> cases;
-  for (const std::string& id : ids) cases.push_back(case_of(id));
+  for (const std::string& id : ids) cases.push_back(case_of(id, others));
   return cases;
 }
 

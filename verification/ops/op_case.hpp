@@ -5,24 +5,23 @@
 #include <vector>
 
 #include "verification/case/result.hpp"
-#include "verification/ops/op.hpp"
+#include "verification/ops/op_candidate.hpp"
 
 namespace zeroproof::verification {
 
 struct OpCaseSpec {
   const Op* op = nullptr;
-  bool device = false;
-  Isa isa = Isa::x86_64;  ///< of the host twin
+  const OpCandidate* candidate = nullptr;
   Fill fill = Fill::training;
 
   std::string id() const;
-  std::string side() const;  ///< "host x86-64", "device"
 };
 
 /// The cases a pattern selects among those of this machine: every instruction set it has (only ZP_ISA's if that is
-/// set), and the device, which is there to be skipped aloud where none answers. A complete id selects its case
-/// anywhere. Errors (ErrorCode::config): a complete id with a part that does not exist.
-std::vector<OpCaseSpec> op_cases(const std::string& pattern);
+/// set), the device, which is there to be skipped aloud where none answers, and the others that are given. A complete
+/// id selects its case anywhere. Errors (ErrorCode::config): a complete id with a part that does not exist.
+std::vector<OpCaseSpec> op_cases(const std::string& pattern,
+                                 const std::vector<const OpCandidate*>& others = {});
 
 /// Every point of a case's sweep: sizes around the vector widths and the chunk, offsets, variants, threads.
 std::vector<CallShape> sweep(const Op& op, Fill fill, std::uint64_t seed);

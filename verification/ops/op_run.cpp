@@ -1,14 +1,12 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <optional>
 
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
-#include "cuda/device/runtime/device.hpp"
-#include "cuda/host/isa.hpp"
 #include "verification/compare/judge.hpp"
 #include "verification/ops/op_case.hpp"
-#include "verification/program/plant.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -55,41 +53,47 @@ std::vector<std::size_t> outputs_in_flow(const Op& op) {
   return outputs;
 }
 
-/// One twin against the reference, over all points of a sweep.
+/// One candidate against the reference, over all points of a sweep.
 class OpJudge {
  public:
-  OpJudge(const OpCaseSpec& spec, const OpRunOptions& options) : spec_(spec), host_(spec.op->host) {
-    if (!options.fault.empty() && spec.op->host_of) {
-      host_ = spec.op->host_of(plant_fault(options.fault, cuda::host_ops()));
-    }
+  OpJudge(const OpCaseSpec& spec, const OpRunOptions& options) : spec_(spec) {
     result_.id = spec.id();
     result_.suite = "op";
     result_.group = spec.op->name;
-    result_.side = spec.side();
+    result_.side = spec.candidate->side();
     result_.exactness = name(spec.op->exactness);
     result_.replay = options.replay_line ? options.replay_line(result_.id) : result_.id;
     result_.status = Status::pass;
-    if (spec.device && !cuda::device::device_info().answers) {
-      end(Status::skipped, "no device answers: " + cuda::device::device_info().detail);
-    } else if (!spec.device && !cuda::host::isa_supported(spec.isa)) {
-      end(Status::skipped, "this processor does not run " + std::string(cuda::host::name(spec.isa)));
+    const std::string obstacle = spec.candidate->obstacle(*spec.op);
+    if (obstacle.empty()) {
+      function_ = spec.candidate->function(*spec.op, options.fault);
+    } else {
+      end(Status::skipped, obstacle);
     }
   }
 
-  void judge(const OpCall& pristine, const OpCall& reference) {
+  /// Lets the candidate compute. There is no expectation yet that it could find.
+  void run(const OpCall& pristine) {
     if (over_) return;
     const auto begin = Clock::now();
-    OpCall candidate = pristine.fresh();
-    candidate.exec.isa = spec_.isa;
+    candidate_ = pristine.fresh();
     try {
-      (spec_.device ? spec_.op->device : host_)(candidate);
-      compare_call(pristine, reference, candidate);
+      function_(*candidate_);
+    } catch (const CandidateFailure& failure) {
+      end(failure.status(),
+          std::string(failure.what()) + " (" + shape_text(*spec_.op, pristine.shape()) + ")");
     } catch (const Error& error) {
       end(error.code() == ErrorCode::unavailable ? Status::skipped : Status::error, error.what());
     } catch (const std::exception& error) {
       end(Status::error, error.what());
     }
     result_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  /// What it computed in run(), against the reference.
+  void judge(const OpCall& pristine, const OpCall& reference) {
+    if (over_) return;
+    compare_call(pristine, reference, *candidate_);
   }
 
   void end(Status status, const std::string& reason) {
@@ -213,7 +217,8 @@ class OpJudge {
   }
 
   OpCaseSpec spec_;
-  OpFunction host_;
+  OpFunction function_;
+  std::optional<OpCall> candidate_;  // of the call that is being judged
   Result result_;
   Judge judge_;
   bool over_ = false;
@@ -223,6 +228,7 @@ class OpJudge {
 void run_group(std::vector<OpJudge>& judges, const Op& op, Fill fill, const OpRunOptions& options) {
   for (const CallShape& shape : sweep(op, fill, options.seed)) {
     const OpCall pristine(op, shape);
+    for (OpJudge& judge : judges) judge.run(pristine);
     OpCall reference = pristine.fresh();
     try {
       op.reference(reference);

@@ -27,7 +27,7 @@ class OpSuite final : public Suite {
     std::vector<std::string> ids;
     if (pattern.empty()) return ids;
     for (const OpCaseSpec& spec : op_cases(pattern)) {
-      if (options.wants(spec.device ? Twin::device : Twin::host)) ids.push_back(spec.id());
+      if (options.wants(spec.candidate->kind())) ids.push_back(spec.id());
     }
     return ids;
   }

@@ -22,7 +22,7 @@ using namespace zeroproof::verification;
 Result with_twin(const std::string& name, Fill fill, const OpFunction& twin) {
   Op op = *find_op(name);
   op.host = twin;
-  return run_op_cases({{&op, false, Isa::x86_64, fill}}, {}).front();
+  return run_op_cases({{&op, &host_candidate(Isa::x86_64), fill}}, {}).front();
 }
 
 /// The host twin, and then something else.
@@ -308,7 +308,7 @@ TEST_CASE("zeros are a control: they prove little, and nobody mistrusts them for
 TEST_CASE("what is not here is skipped") {
   Op op = *find_op("clip");
   op.device = [](OpCall&) { fail(ErrorCode::unavailable, "no device", "none", "none"); };
-  const Result result = run_op_cases({{&op, true, Isa::best, Fill::training}}, {}).front();
+  const Result result = run_op_cases({{&op, &device_candidate(), Fill::training}}, {}).front();
   CHECK(result.status == Status::skipped);
   CHECK(result.compared == 0);
 }
