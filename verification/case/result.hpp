@@ -89,9 +89,10 @@ struct UlpHistogram {
   std::array<std::int64_t, 5> counts{};  ///< 0, 1, 2, 3 to 15, 16 and more
   std::int64_t sign_or_nan = 0;          ///< signs differ, or one of the two is NaN
   std::uint64_t largest = 0;
+  std::int64_t largest_index = -1;  ///< the first element that is so far apart; -1 where `largest` is 0
 
-  /// Elements of two views of one float format; integers add nothing.
-  void add(const TensorView& reference, const TensorView& candidate);
+  /// Elements of two views of one float format; integers add nothing. first_index: that of the views' first element.
+  void add(const TensorView& reference, const TensorView& candidate, std::int64_t first_index = 0);
 };
 
 /// "0: 12  1: 3  2: 0  3-15: 0  16+: 1  sign or NaN: 0  largest 52429".

@@ -5,7 +5,7 @@
 
 namespace zeroproof::verification {
 
-void UlpHistogram::add(const TensorView& reference, const TensorView& candidate) {
+void UlpHistogram::add(const TensorView& reference, const TensorView& candidate, std::int64_t first_index) {
   if (reference.dtype == DType::u32 || reference.dtype == DType::u64) return;
   const int sign_bit = static_cast<int>(8 * num_bytes(reference.dtype)) - 1;
   const std::uint64_t magnitude_mask = (std::uint64_t{1} << sign_bit) - 1;
@@ -23,7 +23,10 @@ void UlpHistogram::add(const TensorView& reference, const TensorView& candidate)
       const std::uint64_t y = b & magnitude_mask;
       const std::uint64_t distance = std::max(x, y) - std::min(x, y);
       ++counts[distance == 1 ? 1 : distance == 2 ? 2 : distance < 16 ? 3 : 4];
-      largest = std::max(largest, distance);
+      if (distance > largest) {
+        largest = distance;
+        largest_index = first_index + i;
+      }
     }
   }
 }

@@ -63,6 +63,36 @@ std::string_view name(SafeDType dtype) { return row(dtype).name; }
 
 std::int64_t num_bytes(SafeDType dtype) { return row(dtype).num_bytes; }
 
+SafeDType safe_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return SafeDType::f32;
+    case DType::bf16:
+      return SafeDType::bf16;
+    case DType::fp16:
+      return SafeDType::f16;
+    case DType::fp64:
+      return SafeDType::f64;
+    case DType::u32:
+      return SafeDType::u32;
+    case DType::u64:
+      return SafeDType::u64;
+    case DType::e4m3:
+      return SafeDType::f8_e4m3;
+    case DType::e5m2:
+      return SafeDType::f8_e5m2;
+  }
+  return SafeDType::u8;
+}
+
+std::optional<DType> buffer_dtype(SafeDType dtype) {
+  for (const DType known : {DType::fp32, DType::bf16, DType::fp16, DType::fp64, DType::u32, DType::u64,
+                            DType::e4m3, DType::e5m2}) {
+    if (safe_dtype(known) == dtype) return known;
+  }
+  return std::nullopt;
+}
+
 std::optional<SafeDType> parse_safe_dtype(std::string_view text) {
   for (int i = 0; i < num_safe_dtypes; ++i) {
     if (row(static_cast<SafeDType>(i)).name == text) return static_cast<SafeDType>(i);

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/dtype.hpp"
+
 namespace zeroproof {
 
 /// Element types of the format, a superset of DType.
@@ -36,6 +38,10 @@ inline constexpr int num_safe_dtypes = 15;
 std::string_view name(SafeDType dtype);
 std::optional<SafeDType> parse_safe_dtype(std::string_view text);
 std::int64_t num_bytes(SafeDType dtype);
+
+/// The element type that files have for a buffer's, and the way back: nothing for one that no buffer has.
+SafeDType safe_dtype(DType dtype);
+std::optional<DType> buffer_dtype(SafeDType dtype);
 
 /// Name, type and shape: what a writer has to know.
 struct SafeTensorSpec {

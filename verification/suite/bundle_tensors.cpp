@@ -5,31 +5,6 @@
 #include "verification/suite/bundle.hpp"
 
 namespace zeroproof::verification {
-namespace {
-
-SafeDType safe_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::fp32:
-      return SafeDType::f32;
-    case DType::bf16:
-      return SafeDType::bf16;
-    case DType::fp16:
-      return SafeDType::f16;
-    case DType::fp64:
-      return SafeDType::f64;
-    case DType::u32:
-      return SafeDType::u32;
-    case DType::u64:
-      return SafeDType::u64;
-    case DType::e4m3:
-      return SafeDType::f8_e4m3;
-    case DType::e5m2:
-      return SafeDType::f8_e5m2;
-  }
-  return SafeDType::u8;
-}
-
-}  // namespace
 
 void save_tensors(const std::string& path, const Result& result) {
   std::vector<SafeTensorSpec> specs;
