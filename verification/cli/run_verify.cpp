@@ -73,6 +73,7 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
   const ReportTargets targets = parse_targets(request.reports);
   const auto& [options, selection] = choose_cases(request.cases);
   if (selection.size() == 0) return nothing_matches(options);
+  check_dump(request.dump, options, selection);
   const bool root = mpi_job_rank() == 0;
   if (root) {
     for (const std::string& file : targets.files()) check_report_file(file);
@@ -97,6 +98,10 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
       for (const std::string& folder : save_bundles(report, options, request.save_failing)) {
         if (targets.text) std::printf("saved: %s\n", folder.c_str());
       }
+    }
+    if (!request.dump.file.empty()) {
+      const std::string line = make_dump(request.dump, options, selection);
+      if (targets.text) std::printf("%s\n", line.c_str());
     }
   }
   if (result != nullptr) *result = report;

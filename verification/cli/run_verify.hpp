@@ -2,6 +2,7 @@
 // What verify and replay share: run a selection, write its reports.
 
 #include "verification/cli/case_flags.hpp"
+#include "verification/cli/dump_flags.hpp"
 
 namespace zeroproof::verification {
 
@@ -9,6 +10,7 @@ struct VerifyRequest {
   CaseFlags cases;
   std::vector<std::string> reports;  ///< as typed after --report
   std::string save_failing;          ///< folder for bundles of failing cases, "" for none
+  DumpFlags dump;
   bool strict = false;
   bool rows = false;
 };

@@ -10,6 +10,7 @@ void add_verify(CommandSet& commands) {
   const auto request = std::make_shared<VerifyRequest>();
   const std::shared_ptr<CaseFlags> flags = add_case_flags(command);
   add_report_flags(command, *request);
+  add_dump_flags(command, request->dump);
   command.runs([flags, request] {
     request->cases = *flags;
     return run_verify(*request);

@@ -31,11 +31,12 @@ reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t s
   return facts;
 }
 
-DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves, Crew* crew)
+DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves, Crew* crew,
+                             const FullState* start)
     : experiment_(experiment),
       leaves_(leaves),
       crew_(crew),
-      optimizer_(dense_settings(experiment), experiment.initial_state()),
+      optimizer_(dense_settings(experiment), start != nullptr ? *start : experiment.initial_state()),
       hash_(experiment.grad_sum()) {
   trace_.workload = experiment.workload();
   trace_.recipe = experiment.recipe();

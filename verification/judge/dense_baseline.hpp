@@ -19,8 +19,10 @@ reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t s
 /// The undistributed optimizer on its way through the steps, with its trace.
 class DenseBaseline {
  public:
-  /// crew: who computes the leaves; null: threads of its own, one on each core.
-  DenseBaseline(const Experiment& experiment, GradCache& leaves, Crew* crew = nullptr);
+  /// crew: who computes the leaves; null: threads of its own, one on each core. start: where it begins; null: the
+  /// experiment's own first state.
+  DenseBaseline(const Experiment& experiment, GradCache& leaves, Crew* crew = nullptr,
+                const FullState* start = nullptr);
 
   void step(std::int64_t number);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "verification/case/step_scalar_names.hpp"
 #include "verification/program/contract_text.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/paint.hpp"
@@ -94,23 +95,9 @@ std::vector<BufferId> buffers_of(const StepTrace& trace, Phase phase, bool scala
 
 /// Names of a scalar's words.
 std::string word_name(BufferId id, std::int64_t word) {
-  static constexpr const char* scalars[] = {"inv_scale",
-                                            "beta1",
-                                            "one_minus_beta1",
-                                            "beta2",
-                                            "one_minus_beta2",
-                                            "sqrt_bias_correction2",
-                                            "step_size",
-                                            "eps",
-                                            "lr_weight_decay",
-                                            "weight_decay",
-                                            "lr",
-                                            "momentum",
-                                            "one_minus_dampening",
-                                            "has_decay",
-                                            "is_first"};
   static constexpr const char* scaler[] = {"log2_scale", "growth_tracker", "hysteresis_left"};
-  if (id == BufferId::step_scalars) return scalars[word % num_step_scalar_words];
+  if (id == BufferId::step_scalars)
+    return std::string(step_scalar_names[static_cast<std::size_t>(word % num_step_scalar_words)]);
   if (id == BufferId::loss_scaler) return "loss_scaler." + std::string(scaler[word]);
   if (id != BufferId::norm_limbs) return std::string(name(id));
   if (word == 21) return "nan_count";

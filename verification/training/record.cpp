@@ -31,10 +31,7 @@ SafeMetadata metadata_of(const Experiment& experiment) {
     if (!order.empty()) order += '\n';
     order += slot.name;
   }
-  RunConfig settings = experiment.config();
-  settings.dtypes = {experiment.param_dtype()};
-  settings.text.clear();  // a path of this machine, and not read again
-  return {{"settings", to_toml(settings)},
+  return {{"settings", settings_text(experiment)},
           {"steps", std::to_string(experiment.config().steps)},
           {"micro_batches", std::to_string(experiment.config().micro_batches)},
           {"loss_scale_log2", "0"},
@@ -76,6 +73,13 @@ GradsOfStep leaves_of(const Experiment& experiment, std::int64_t step, const Ten
 }
 
 }  // namespace
+
+std::string settings_text(const Experiment& experiment) {
+  RunConfig settings = experiment.config();
+  settings.dtypes = {experiment.param_dtype()};
+  settings.text.clear();  // not read again
+  return to_toml(settings);
+}
 
 void record_gradients(const Experiment& experiment, const std::string& file) {
   check_recordable(experiment.config());

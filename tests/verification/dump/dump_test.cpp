@@ -1,0 +1,151 @@
+// verify --dump: every number of the undistributed optimizer, in the parameters' shapes, and nothing else.
+
+#include <doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "tests/verification/cli/cli_support.hpp"
+#include "tests/verification/tensors/tensor_files.hpp"
+#include "verification/case/recipes.hpp"
+#include "verification/dump/dump.hpp"
+#include "verification/judge/dense_baseline.hpp"
+#include "verification/workload/recorded.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+using namespace zeroproof::verification;
+
+constexpr const char* tiny = "verify byte_gpt_tiny --twin host --world self --stage 0 ";
+
+VerifyOptions options_for(const std::string& recipe, DType dtype) {
+  VerifyOptions options;
+  options.recipes = {recipe};
+  options.overrides = [dtype](RunConfig& config) { config.dtypes = {dtype}; };
+  return options;
+}
+
+/// A dump and the optimizer it was made from, gone through once more, must agree in every tensor.
+void check_dump_of(const std::string& recipe, DType dtype) {
+  CAPTURE(recipe);
+  const TemporaryFolder folder;
+  const VerifyOptions options = options_for(recipe, dtype);
+  const CaseSpec spec = cases_matching(options, "byte_gpt_tiny").front();
+  const Experiment experiment = verification::experiment_of(options, spec);
+  const DumpPlan plan(experiment);
+  const std::vector<DumpTensor> tensors = plan.tensors({2, 3});
+  const TrainingTrace trace = write_dump(experiment, plan, tensors, folder.file("d"), spec.id());
+  CHECK(trace.steps.size() == 3);
+  std::map<std::string, std::vector<std::byte>> found;
+  for (const NamedTensor& each : read_tensors(folder.file("d"))) found[each.spec.name] = each.bytes;
+  CHECK(found.size() == tensors.size());
+
+  GradCache leaves(experiment);
+  DenseBaseline baseline(experiment, leaves);
+  baseline.step(1);
+  for (std::int64_t step = 2; step <= 3; ++step) {
+    baseline.step(step);
+    const reference::DenseOptimizer& optimizer = baseline.optimizer();
+    for (const BufferId id : {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
+                              BufferId::max_exp_avg_sq, BufferId::momentum_buffer, BufferId::param_full}) {
+      const TensorView view = optimizer.buffer(id);
+      const std::string buffer = id == BufferId::param_full ? "param" : std::string(name(id));
+      for (const TensorSlot& slot : experiment.layout().tensors()) {
+        const auto tensor = found.find(buffer + "." + std::to_string(step) + "." + slot.name);
+        CAPTURE(slot.name);
+        CAPTURE(buffer);
+        REQUIRE((tensor != found.end()) == (view.data != nullptr));
+        if (view.data == nullptr) continue;
+        const std::int64_t width = num_bytes(view.dtype);
+        REQUIRE(static_cast<std::int64_t>(tensor->second.size()) == slot.numel * width);
+        REQUIRE(std::memcmp(tensor->second.data(),
+                            static_cast<const std::byte*>(view.data) + slot.begin * width,
+                            tensor->second.size()) == 0);
+      }
+    }
+    const std::string at = "." + std::to_string(step);
+    const reference::DenseStep& last = optimizer.last_step();
+    std::vector<float> sizes;
+    for (const StepScalars& set : last.scalars) sizes.push_back(set.step_size);
+    CHECK(values_of<float>(folder.file("d"), "step_scalars.step_size" + at) == sizes);
+    CHECK(values_of<std::uint32_t>(folder.file("d"), "step_scalars.is_first" + at).front() ==
+          last.scalars.front().is_first);
+    const double norm = values_of<double>(folder.file("d"), "grad_norm" + at).front();
+    CHECK(std::bit_cast<std::uint64_t>(norm) == std::bit_cast<std::uint64_t>(last.grad_norm));
+    CHECK(values_of<std::int32_t>(folder.file("d"), "log2_loss_scale" + at).front() == last.log2_loss_scale);
+    CHECK(values_of<std::uint32_t>(folder.file("d"), "found_inf" + at).front() == last.found_inf);
+    CHECK(values_of<std::uint8_t>(folder.file("d"), "skipped" + at).front() == (last.skipped ? 1 : 0));
+    CHECK(values_of<std::uint64_t>(folder.file("d"), "applied_steps" + at).front() ==
+          static_cast<std::uint64_t>(optimizer.applied_steps()));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a dump has the numbers of the undistributed optimizer, whatever the rule keeps") {
+  check_dump_of("adamw", DType::bf16);  // step 3 is skipped
+  check_dump_of("sgd", DType::fp16);
+  check_dump_of("adam", DType::fp32);
+  for (const Recipe& recipe : recipes()) {
+    if (recipe.name.find("amsgrad") != std::string_view::npos ||
+        recipe.name.find("idle") != std::string_view::npos ||
+        recipe.name.find("group") != std::string_view::npos) {
+      check_dump_of(std::string(recipe.name), DType::bf16);
+    }
+  }
+}
+
+TEST_CASE("verify --dump says what it wrote and how it was made") {
+  const TemporaryFolder folder;
+  const CliResult run = run_cli(std::string(tiny) + "--recipe adamw --dtype bf16 --dump " +
+                                quoted(folder.file("d")) + " --dump-steps 3,1,3");
+  CAPTURE(run.err);
+  CHECK(run.exit_code == 0);
+  CHECK(run.out.find("dump: ") != std::string::npos);
+  CHECK(run.out.find("byte_gpt_tiny adamw bf16, step 1, 3,") != std::string::npos);
+  const auto reader = SafetensorsReader::open(folder.file("d"));
+  CHECK(reader.find("master.1.head.weight") != nullptr);
+  CHECK(reader.find("master.2.head.weight") == nullptr);
+  CHECK(reader.find("param.3.head.weight")->dtype == SafeDType::bf16);
+  CHECK(values_of<std::uint8_t>(folder.file("d"), "skipped.3").front() == 1);
+  CHECK(std::isnan(values_of<double>(folder.file("d"), "grad_norm.3").front()));
+  CHECK(reader.metadata().at("contract_version") == "2");
+  CHECK(reader.metadata().at("case").starts_with("byte_gpt_tiny/adamw/host/stage0/self/bf16/lockstep/"));
+  CHECK(reader.metadata().at("settings").find("[optimizer]") != std::string::npos);
+  CHECK(reader.metadata().at("recipe") == "adamw");
+  CHECK(reader.metadata().at("dtype") == "bf16");
+  CHECK(folder.num_entries() == 1);
+}
+
+TEST_CASE("the last step is the default, and the same settings give the same file") {
+  const TemporaryFolder folder;
+  for (const char* file : {"one", "two"}) {
+    CHECK(run_cli(std::string(tiny) + "--recipe adamw --dtype bf16 --steps 2 --dump " +
+                  quoted(folder.file(file)))
+              .exit_code == 0);
+  }
+  CHECK(SafetensorsReader::open(folder.file("one")).find("master.2.head.weight") != nullptr);
+  CHECK(folder.read("one") == folder.read("two"));
+  CHECK(run_cli("diff " + quoted(folder.file("one")) + " " + quoted(folder.file("two"))).exit_code == 0);
+}
+
+TEST_CASE("a dump is of one run, of steps that there are, in a place that can be written") {
+  const TemporaryFolder folder;
+  const std::string dump = "--dump " + quoted(folder.file("d"));
+  expect_refusal(tiny + dump + " --dtype bf16", "choose one with --recipe, --dtype or --sum");
+  expect_refusal(tiny + dump + " --recipe adamw --dtype bf16,fp16",
+                 "byte_gpt_tiny adamw bf16 and byte_gpt_tiny adamw fp16");
+  const std::string one = std::string(tiny) + "--recipe adamw --dtype bf16 ";
+  for (const char* steps : {"0", "7", "1,x", "-1", "1.5", "99999999999999999999"}) {
+    CAPTURE(steps);
+    expect_refusal(one + dump + " --dump-steps=" + steps, "the run has the steps 1 to 6");
+  }
+  expect_refusal(one + "--dump-steps 1", "without --dump");
+  expect_refusal(one + "--dump " + quoted(folder.file("none/d")), "none");
+  expect_refusal(one + "--dump " + quoted(folder.file(".")), "");
+  expect_refusal("verify clip " + dump, "only training cases have a trajectory");
+  CHECK(folder.empty());
+}

@@ -1,0 +1,65 @@
+#pragma once
+// What a dump consists of: the numbers of some steps of the undistributed optimizer, tensor by tensor.
+//
+//   <buffer>.<step>.<parameter>   master (F32), the rule's state (F32: exp_avg, exp_avg_sq, max_exp_avg_sq,
+//                                 momentum_buffer) and param (the parameter dtype), in the parameter's shape: no
+//                                 padding
+//   <scalar>.<step>               step_scalars.<word> [groups, or tensors under missing_grad = skip], log2_loss_scale
+//                                 (I32; the leaves were multiplied by its power of two), found_inf (U32), skipped
+//                                 (BOOL), grad_norm (F64) and clip_coef (F32), both NaN if the step was skipped,
+//                                 applied_steps (U64; t), tensor_steps (U64, under missing_grad = skip)
+//
+// Steps count from 1; everything is as it is after its step.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "reference/dense_optimizer.hpp"
+#include "verification/case/experiment.hpp"
+#include "verification/io/safetensors_types.hpp"
+
+namespace zeroproof::verification {
+
+/// A kind of number that every step has.
+struct DumpBuffer {
+  std::string name;  ///< "master", "grad_norm", "step_scalars.step_size"
+  BufferId id = BufferId::master;
+  SafeDType dtype = SafeDType::f32;
+  bool per_parameter = false;       ///< a tensor for every parameter; else one for the step
+  std::vector<std::int64_t> shape;  ///< of the one tensor of a step
+  std::int64_t word = -1;           ///< of step_scalars
+};
+
+/// One tensor of a dump.
+struct DumpTensor {
+  SafeTensorSpec spec;
+  std::size_t buffer = 0;       ///< into DumpPlan::buffers()
+  std::int64_t step = 0;        ///< from 1; 0 is the state before the first step
+  std::int64_t parameter = -1;  ///< into the layout's tensors
+};
+
+class DumpPlan {
+ public:
+  explicit DumpPlan(const Experiment& experiment);
+
+  /// In the order in which a step makes them: scalars, norm, moments, master, parameters.
+  const std::vector<DumpBuffer>& buffers() const { return buffers_; }
+
+  /// Of these steps: step by step, buffer by buffer, parameter by parameter.
+  std::vector<DumpTensor> tensors(const std::vector<std::int64_t>& steps) const;
+
+  /// The bytes of a tensor, as they are after the last step that the optimizer made.
+  std::vector<std::byte> bytes_of(const DumpTensor& tensor, const reference::DenseOptimizer& optimizer) const;
+
+  const FlatLayout& layout() const { return layout_; }
+
+ private:
+  const FlatLayout& layout_;
+  std::vector<DumpBuffer> buffers_;
+};
+
+/// "master.3.head.weight"; of a scalar, whose parameter is "", "grad_norm.3".
+std::string dump_name(const std::string& buffer, std::int64_t step, const std::string& parameter = "");
+
+}  // namespace zeroproof::verification
