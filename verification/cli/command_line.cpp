@@ -11,6 +11,7 @@ int run_command_line(int argc, char** argv) {
   add_list(commands);
   add_record(commands);
   add_diff(commands);
+  add_golden(commands);
   add_doctor(commands);
   add_faults(commands);
   add_explain(commands);

@@ -13,6 +13,7 @@ void add_verify(CommandSet& commands);
 void add_list(CommandSet& commands);
 void add_record(CommandSet& commands);
 void add_diff(CommandSet& commands);
+void add_golden(CommandSet& commands);
 void add_doctor(CommandSet& commands);
 void add_faults(CommandSet& commands);
 void add_explain(CommandSet& commands);

@@ -1,0 +1,47 @@
+#pragma once
+// What stands beside a golden file, as TOML: how to make it again, who made it, and why it was changed.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/dtype.hpp"
+
+namespace zeroproof::verification {
+
+/// Why a golden file is as it is; the first entry is of the time it was recorded.
+struct GoldenReason {
+  std::string date;  ///< UTC, 2026-11-23
+  std::string program;
+  std::int64_t contract_version = 0;
+  std::string trajectory;  ///< hash it led to
+  std::string reason;
+};
+
+struct GoldenRecord {
+  std::string case_id;  ///< one that is held to this trajectory
+  std::string workload, recipe;
+  DType dtype = DType::bf16;
+  std::vector<std::int64_t> steps;
+  std::string settings;  ///< TOML
+  std::string
+      gradients;      ///< file of the workload "recorded", seen from the golden file's folder; "" for none
+  std::string text;   ///< the same of a text, "" for the workload's own
+  std::string input;  ///< digest of gradients or text
+  std::int64_t contract_version = 0;
+  std::string program;
+  std::string digest;      ///< of the golden file
+  std::string trajectory;  ///< hash of the run, to the last of the steps
+  std::vector<std::pair<std::string, std::string>> environment;  ///< compiler, instruction sets, ...
+  std::vector<GoldenReason> history;
+};
+
+/// The name of the record of a golden file: FILE.toml.
+std::string golden_record_name(const std::string& file);
+
+std::string to_toml(const GoldenRecord& record);
+
+/// Errors (ErrorCode::io): the file is missing, is no TOML, or no such record, naming what is wrong with it.
+GoldenRecord read_golden_record(const std::string& path);
+
+}  // namespace zeroproof::verification
