@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "common/base/error.hpp"
 
@@ -14,6 +16,8 @@ namespace {
 std::int64_t round_up(std::int64_t numel, std::int64_t multiple) {
   return (numel + multiple - 1) / multiple * multiple;
 }
+
+int group_at(Span<const int> group_of, std::size_t tensor) { return group_of.empty() ? 0 : group_of[tensor]; }
 
 std::int64_t ceil_div(std::int64_t numel, std::int64_t parts) { return (numel + parts - 1) / parts; }
 
@@ -43,15 +47,21 @@ std::vector<PeerBuffer> megatron(const FlatLayout& layout, int world_size, std::
 }
 
 /// [DeepSpeed:flat] In registration order: gradients are dealt out round robin only if asked to.
-std::vector<PeerBuffer> deepspeed_flat(const FlatLayout& layout, int world_size) {
-  PeerBuffer buffer;
-  std::int64_t end = 0;
+/// A group that nobody is in has no buffer.
+std::vector<PeerBuffer> deepspeed_flat(const FlatLayout& layout, int world_size, Span<const int> group_of) {
+  std::map<int, PeerBuffer> buffers;
   for (std::size_t tensor = 0; tensor < layout.tensors().size(); ++tensor) {
-    buffer.tensors.push_back({static_cast<std::int64_t>(tensor), end});
-    end += layout.tensors()[tensor].numel;
+    PeerBuffer& buffer = buffers[group_at(group_of, tensor)];
+    buffer.tensors.push_back({static_cast<std::int64_t>(tensor), buffer.part});
+    buffer.part += layout.tensors()[tensor].numel;  // of all ranks, for now
   }
-  buffer.part = round_up(end, 2 * std::int64_t{world_size}) / world_size;
-  return {buffer};
+  std::vector<PeerBuffer> in_order;
+  for (auto& [group, buffer] : buffers) {
+    buffer.id = group;
+    buffer.part = round_up(buffer.part, 2 * std::int64_t{world_size}) / world_size;
+    in_order.push_back(std::move(buffer));
+  }
+  return in_order;
 }
 
 /// A buffer for every tensor, with parts of as many elements as `part_of` says.
@@ -73,12 +83,14 @@ std::int64_t fsdp2_part(const TensorSlot& slot, int world_size) {
 }
 
 /// [ZeroRedundancyOptimizer:greedy] Tensors of one size keep their order, and of ranks with one load the
-/// first is taken: the system sorts stably and searches for the strict minimum. Buffers come in the order in
-/// which they are dealt out.
-std::vector<PeerBuffer> greedy(const FlatLayout& layout, int world_size) {
+/// first is taken: the system sorts stably and searches for the strict minimum. Every group is sorted by itself; the
+/// loads are those of all groups before. Buffers come in the order in which they are dealt out.
+std::vector<PeerBuffer> greedy(const FlatLayout& layout, int world_size, Span<const int> group_of) {
   std::vector<PeerBuffer> buffers = one_per_tensor(layout, [](const TensorSlot& slot) { return slot.numel; });
-  std::stable_sort(buffers.begin(), buffers.end(),
-                   [](const PeerBuffer& a, const PeerBuffer& b) { return a.part > b.part; });
+  const auto group = [&](const PeerBuffer& b) { return group_at(group_of, static_cast<std::size_t>(b.id)); };
+  std::stable_sort(buffers.begin(), buffers.end(), [&](const PeerBuffer& a, const PeerBuffer& b) {
+    return group(a) != group(b) ? group(a) < group(b) : a.part > b.part;
+  });
   std::vector<std::int64_t> loads(static_cast<std::size_t>(world_size));
   for (PeerBuffer& buffer : buffers) {
     const auto least = std::min_element(loads.begin(), loads.end());
@@ -89,20 +101,20 @@ std::vector<PeerBuffer> greedy(const FlatLayout& layout, int world_size) {
 }
 
 std::vector<PeerBuffer> dealt_out(LayoutKind kind, const FlatLayout& layout, int world_size,
-                                  std::int64_t bucket_numel) {
+                                  std::int64_t bucket_numel, Span<const int> group_of) {
   switch (kind) {
     case LayoutKind::contract:
       break;
     case LayoutKind::megatron:
       return megatron(layout, world_size, bucket_numel);
     case LayoutKind::deepspeed_flat:
-      return deepspeed_flat(layout, world_size);
+      return deepspeed_flat(layout, world_size, group_of);
     case LayoutKind::deepspeed_param:  // [DeepSpeed:param]
       return one_per_tensor(layout, [&](const TensorSlot& slot) { return ceil_div(slot.numel, world_size); });
     case LayoutKind::fsdp2:
       return one_per_tensor(layout, [&](const TensorSlot& slot) { return fsdp2_part(slot, world_size); });
     case LayoutKind::greedy:
-      return greedy(layout, world_size);
+      return greedy(layout, world_size, group_of);
   }
   fail(ErrorCode::internal, "a layout has no buffers", "only the contract's needs none",
        "deal them out in dealt_out()");
@@ -111,8 +123,8 @@ std::vector<PeerBuffer> dealt_out(LayoutKind kind, const FlatLayout& layout, int
 }  // namespace
 
 std::vector<PeerBuffer> peer_buffers(LayoutKind kind, const FlatLayout& layout, int world_size,
-                                     std::int64_t bucket_numel) {
-  std::vector<PeerBuffer> buffers = dealt_out(kind, layout, world_size, bucket_numel);
+                                     std::int64_t bucket_numel, Span<const int> group_of) {
+  std::vector<PeerBuffer> buffers = dealt_out(kind, layout, world_size, bucket_numel, group_of);
   for (const PeerBuffer& buffer : buffers) {
     ZP_CHECK(buffer.owner >= 0 || buffer.part <= std::numeric_limits<std::int64_t>::max() / world_size,
              ErrorCode::invalid_argument,

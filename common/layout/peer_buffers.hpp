@@ -26,9 +26,10 @@ struct PeerBuffer {
 
 /// Buffers of any kind but contract, in the system's own order.
 ///
+/// Shapes   group_of [num_tensors] or empty, as for make_shard_map.
 /// Errors   invalid_argument if the parts of all ranks do not fit 64 bits together.
 std::vector<PeerBuffer> peer_buffers(LayoutKind kind, const FlatLayout& layout, int world_size,
-                                     std::int64_t bucket_numel);
+                                     std::int64_t bucket_numel, Span<const int> group_of = {});
 
 /// Elements of a tensor, counted from its start, that lie in the part of a rank; begin = end if there are
 /// none.

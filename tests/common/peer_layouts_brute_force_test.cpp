@@ -68,12 +68,32 @@ struct Dealt {
   bool tiled = true;  ///< the slices of all ranks are the buffers, each place once, and count their elements
 };
 
-Dealt deal(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bucket_numel) {
-  const std::vector<LiteralBuffer> buffers = literal_buffers(kind, layout, world, bucket_numel);
+/// The pieces of a slice are the elements of the buffer there, each once, in its order; between them is padding.
+bool pieces_agree(const PeerSlice& slice, const LiteralBuffer& buffer, const FlatLayout& layout) {
+  bool ok = true;
+  std::int64_t at = slice.buffer_begin;
+  const auto padded_until = [&](std::int64_t end) {
+    for (; at < end; ++at) ok = ok && buffer.content[static_cast<std::size_t>(at)] == padding;
+  };
+  for (const PeerPiece& piece : slice.pieces) {
+    padded_until(piece.buffer_begin);
+    ok = ok && at == piece.buffer_begin && piece.numel >= 1;
+    const TensorSlot& slot = layout.tensors()[static_cast<std::size_t>(piece.tensor)];
+    for (std::int64_t e = 0; e < piece.numel; ++e, ++at) {
+      ok = ok && buffer.content[static_cast<std::size_t>(at)] == slot.begin + piece.tensor_begin + e;
+    }
+  }
+  padded_until(slice.buffer_end);
+  return ok && at == slice.buffer_end;
+}
+
+Dealt deal(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bucket_numel,
+           const GroupOf& groups) {
+  const std::vector<LiteralBuffer> buffers = literal_buffers(kind, layout, world, bucket_numel, groups);
   Dealt dealt{std::vector<int>(static_cast<std::size_t>(layout.padded_numel()), -1), true};
   std::vector<std::size_t> next(buffers.size());  // first place of each buffer that no rank has had
   for (int rank = 0; rank < world; ++rank) {
-    const std::vector<PeerSlice> slices = peer_slices(kind, layout, world, bucket_numel, rank);
+    const std::vector<PeerSlice> slices = peer_slices(kind, layout, world, bucket_numel, rank, groups);
     std::size_t used = 0;
     for (std::size_t b = 0; b < buffers.size(); ++b) {
       const LiteralBuffer& buffer = buffers[b];
@@ -91,7 +111,7 @@ Dealt deal(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bu
       dealt.tiled = dealt.tiled && used < slices.size() && slices[used].buffer == buffer.id &&
                     slices[used].buffer_begin == static_cast<std::int64_t>(next[b]) &&
                     slices[used].buffer_end == static_cast<std::int64_t>(end) &&
-                    slices[used].numel == elements;
+                    slices[used].numel == elements && pieces_agree(slices[used], buffer, layout);
       ++used;
       next[b] = end;
     }
@@ -147,9 +167,10 @@ bool buckets_agree(const ShardMap& map, const std::vector<LiteralBuffer>& buffer
   return met == map.buckets().size();
 }
 
-void check_layout(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bucket_numel) {
-  const ShardMap map = make_shard_map(kind, layout, world, bucket_numel);
-  const Dealt dealt = deal(kind, layout, world, bucket_numel);
+void check_layout(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bucket_numel,
+                  const GroupOf& groups = {}) {
+  const ShardMap map = make_shard_map(kind, layout, world, bucket_numel, groups);
+  const Dealt dealt = deal(kind, layout, world, bucket_numel, groups);
   CHECK(dealt.tiled);
   CHECK(owners(map) == dealt.owner);
   CHECK(owned_once(dealt.owner, layout));
@@ -166,6 +187,24 @@ void check_layout(LayoutKind kind, const FlatLayout& layout, int world, std::int
 TEST_CASE("peer_layouts: greedy keeps the order of many tensors of one size") {
   const FlatLayout layout = layout_of(many_of_two_sizes());
   for (const int world : {1, 3, 8}) check_layout(LayoutKind::greedy, layout, world, 20);
+}
+
+TEST_CASE("peer_layouts: param groups, also some that nobody is in") {
+  for (const LayoutKind kind : {LayoutKind::megatron, LayoutKind::deepspeed_flat, LayoutKind::deepspeed_param,
+                                LayoutKind::fsdp2, LayoutKind::greedy}) {
+    for (std::size_t model = 0; model < models.size(); ++model) {
+      const FlatLayout layout = layout_of(models[model]);
+      GroupOf groups;
+      for (std::size_t t = 0; t < layout.tensors().size(); ++t)
+        groups.push_back(std::vector{3, 1, 3, 0, 1}[t % 5]);
+      for (const int world : {1, 2, 3, 8}) {
+        CAPTURE(name(kind));
+        CAPTURE(model);
+        CAPTURE(world);
+        check_layout(kind, layout, world, 100, groups);
+      }
+    }
+  }
 }
 
 TEST_CASE("peer_layouts: every element has the owner and the place that its system gives it") {

@@ -119,6 +119,28 @@ TEST_CASE("peer_layouts: greedy by hand") {
   CHECK(slices(LayoutKind::greedy, even, 3, 1, 2) == Slices{{1, 0, 4, 4}, {3, 0, 4, 4}});
 }
 
+// b and c in a group of their own: a, d and e are 115 elements, padded to 116; b and c are 8. The bucket that counts
+// elements from the back is the same as without groups.
+TEST_CASE("peer_layouts: param groups by hand") {
+  const FlatLayout layout = small();
+  const std::vector<int> groups = {0, 1, 1, 0, 0};
+  const auto of = [&](LayoutKind kind, int rank) {
+    Slices result;
+    for (const PeerSlice& s : peer_slices(kind, layout, 2, 1, rank, groups)) {
+      result.emplace_back(s.buffer, s.buffer_begin, s.buffer_end, s.numel);
+    }
+    return result;
+  };
+  CHECK(of(LayoutKind::deepspeed_flat, 0) == Slices{{0, 0, 58, 58}, {1, 0, 4, 4}});
+  CHECK(of(LayoutKind::deepspeed_flat, 1) == Slices{{0, 58, 116, 57}, {1, 4, 8, 4}});
+  const ShardMap flat = make_shard_map(LayoutKind::deepspeed_flat, layout, 2, 1, groups);
+  CHECK(flat.shard(0) == Ranges{{0, 15}, {1024, 1028}, {3072, 3115}});
+  CHECK(flat.shard(1) == Ranges{{1028, 1031}, {2048, 2049}, {3115, 3172}});
+  // e (100) to rank 0, a (15) and d to rank 1; then b goes to rank 1 with 15, and c there too, with 22.
+  CHECK(of(LayoutKind::greedy, 0) == Slices{{4, 0, 100, 100}});
+  CHECK(of(LayoutKind::greedy, 1) == Slices{{0, 0, 15, 15}, {3, 0, 0, 0}, {1, 0, 7, 7}, {2, 0, 1, 1}});
+}
+
 TEST_CASE("peer_layouts: the contract's own slices are those of its shard map") {
   const FlatLayout layout({{"a", {3000}}, {"b", {5}}});  // four chunks
   CHECK(slices(LayoutKind::contract, layout, 2, 3072, 0) == Slices{{0, 0, 1024, 1024}, {0, 3072, 3072, 0}});
@@ -155,6 +177,16 @@ TEST_CASE("peer_layouts: what does not exist is refused, and nothing is fine") {
       CHECK(refused([&] { peer_slices(kind, layout, 2, numel, 0); }, "bucket_numel is"));
     }
     CHECK(refused([&] { peer_slices(kind, layout, 2, 1024, 2); }, "rank 2 does not exist"));
+    CHECK(refused(
+        [&] {
+          make_shard_map(kind, layout, 2, 1024, std::vector{0, 1});
+        },
+        "2 param groups were given for 5 tensors"));
+    CHECK(refused(
+        [&] {
+          peer_slices(kind, layout, 2, 1024, 0, std::vector{0, 0, -1, 0, 0});
+        },
+        "a param group below 0"));
     CHECK(refused([&] { peer_slices(kind, layout, 2, 1024, -1); }, "rank -1 does not exist"));
     for (const FlatLayout& nothing : {FlatLayout({}), FlatLayout({{"n", {0}}, {"m", {4, 0}}})}) {
       const ShardMap map = make_shard_map(kind, nothing, 3, 1024);

@@ -83,9 +83,15 @@ inline std::vector<std::int64_t> literal_chunks(const TensorSlot& slot, int worl
   return content;
 }
 
-/// Again and again the largest tensor that is left, the first of its size, to the least loaded rank, the
-/// first of its load.
-inline std::vector<LiteralBuffer> literal_greedy(const FlatLayout& layout, int world) {
+/// Param groups of the tensors of a model; none: all are in group 0.
+using GroupOf = std::vector<int>;
+inline int group_of_tensor(const GroupOf& groups, std::size_t tensor) {
+  return groups.empty() ? 0 : groups[tensor];
+}
+
+/// Again and again the largest tensor that is left of the lowest group, the first of its size, to the least loaded
+/// rank, the first of its load.
+inline std::vector<LiteralBuffer> literal_greedy(const FlatLayout& layout, int world, const GroupOf& groups) {
   std::vector<LiteralBuffer> buffers;
   std::vector<bool> taken(layout.tensors().size());
   std::vector<std::int64_t> loads(static_cast<std::size_t>(world));
@@ -93,7 +99,13 @@ inline std::vector<LiteralBuffer> literal_greedy(const FlatLayout& layout, int w
     std::size_t largest = taken.size();
     for (std::size_t t = 0; t < taken.size(); ++t) {
       if (taken[t]) continue;
-      if (largest == taken.size() || layout.tensors()[t].numel > layout.tensors()[largest].numel) largest = t;
+      if (largest == taken.size()) {
+        largest = t;
+        continue;
+      }
+      const int lower = group_of_tensor(groups, largest) - group_of_tensor(groups, t);
+      const bool larger = layout.tensors()[t].numel > layout.tensors()[largest].numel;
+      if (lower > 0 || (lower == 0 && larger)) largest = t;
     }
     std::size_t rank = 0;
     for (std::size_t r = 1; r < loads.size(); ++r) rank = loads[r] < loads[rank] ? r : rank;
@@ -106,17 +118,30 @@ inline std::vector<LiteralBuffer> literal_greedy(const FlatLayout& layout, int w
   return buffers;
 }
 
-inline std::vector<LiteralBuffer> literal_buffers(LayoutKind kind, const FlatLayout& layout, int world,
-                                                  std::int64_t bucket_numel) {
-  if (kind == LayoutKind::megatron) return literal_megatron(layout, world, bucket_numel);
-  if (kind == LayoutKind::greedy) return literal_greedy(layout, world);
+/// A buffer for every group that somebody is in, padded to twice the world.
+inline std::vector<LiteralBuffer> literal_flat(const FlatLayout& layout, int world, const GroupOf& groups) {
   std::vector<LiteralBuffer> buffers;
-  if (kind == LayoutKind::deepspeed_flat) buffers.emplace_back();
-  for (const TensorSlot& slot : layout.tensors()) {
-    if (kind == LayoutKind::deepspeed_flat) {
-      append(buffers[0].content, slot);
-      continue;
+  for (int group = 0; group < 10; ++group) {
+    LiteralBuffer buffer{group, -1, {}};
+    bool used = false;
+    for (std::size_t t = 0; t < layout.tensors().size(); ++t) {
+      if (group_of_tensor(groups, t) != group) continue;
+      append(buffer.content, layout.tensors()[t]);
+      used = true;
     }
+    pad(buffer.content, 2 * static_cast<std::size_t>(world));
+    if (used) buffers.push_back(std::move(buffer));
+  }
+  return buffers;
+}
+
+inline std::vector<LiteralBuffer> literal_buffers(LayoutKind kind, const FlatLayout& layout, int world,
+                                                  std::int64_t bucket_numel, const GroupOf& groups = {}) {
+  if (kind == LayoutKind::megatron) return literal_megatron(layout, world, bucket_numel);
+  if (kind == LayoutKind::greedy) return literal_greedy(layout, world, groups);
+  if (kind == LayoutKind::deepspeed_flat) return literal_flat(layout, world, groups);
+  std::vector<LiteralBuffer> buffers;
+  for (const TensorSlot& slot : layout.tensors()) {
     LiteralBuffer buffer{static_cast<std::int64_t>(buffers.size()), -1, {}};
     if (kind == LayoutKind::fsdp2) {
       buffer.content = literal_chunks(slot, world);
@@ -126,7 +151,6 @@ inline std::vector<LiteralBuffer> literal_buffers(LayoutKind kind, const FlatLay
     }
     buffers.push_back(std::move(buffer));
   }
-  if (kind == LayoutKind::deepspeed_flat) pad(buffers[0].content, 2 * static_cast<std::size_t>(world));
   return buffers;
 }
 

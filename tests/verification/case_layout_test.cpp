@@ -3,6 +3,9 @@
 #include <doctest.h>
 
 #include "common/base/error.hpp"
+#include "common/layout/peer_layouts.hpp"
+#include "verification/case/case_layout.hpp"
+#include "verification/case/experiment.hpp"
 #include "verification/suite/selection.hpp"
 
 namespace {
@@ -52,4 +55,25 @@ TEST_CASE("an uneven hidden width is cut where buckets agree, and refused where 
   CHECK(refused.find("use another --bucket") != std::string::npos);
   CHECK(outcome(205, 1024, LayoutKind::contract) == "pass");
   CHECK(outcome(205, 4096, LayoutKind::contract).find("the buckets of TP rank") != std::string::npos);
+}
+
+TEST_CASE("layouts that deal out param groups one by one do it in cases") {
+  RunConfig config = workload_defaults("byte_gpt_tiny");
+  GroupRule head;
+  head.name = "head";
+  head.match = {"head.*", "block0.*"};
+  config.param_groups = {head};
+  const Experiment grouped("byte_gpt_tiny", config, DType::bf16, load_text(config));
+  CaseSpec spec;
+  spec.bucket_numel = 4096;
+  for (const LayoutKind kind : {LayoutKind::deepspeed_flat, LayoutKind::greedy, LayoutKind::fsdp2}) {
+    spec.place.layout = kind;
+    const CaseLayout cut(grouped, spec, 3);
+    const ShardMap& shards = cut.local(0).shards;
+    const FlatLayout& layout = grouped.layout();
+    const ShardMap wanted = make_shard_map(kind, layout, 3, 4096, grouped.group_of_tensor());
+    const ShardMap without = make_shard_map(kind, layout, 3, 4096);
+    CHECK(shards.shard(1) == wanted.shard(1));
+    CHECK((shards.shard(1) == without.shard(1)) == (kind == LayoutKind::fsdp2));
+  }
 }

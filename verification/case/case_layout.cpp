@@ -48,7 +48,8 @@ CaseLayout::CaseLayout(const Experiment& experiment, const CaseSpec& spec, int w
       layout = FlatLayout(model.params);
       placement = std::move(model.placement);
     }
-    ShardMap shards = make_shard_map(spec.place.layout, layout, shard_ranks(), spec.bucket_numel);
+    ShardMap shards = make_shard_map(spec.place.layout, layout, shard_ranks(), spec.bucket_numel,
+                                     experiment.group_of_tensor());
     locals_.push_back(
         std::make_unique<const Local>(Local{std::move(layout), std::move(placement), std::move(shards)}));
     if (tp_rank > 0) require_same_buckets(local(0), local(tp_rank), tp_rank);

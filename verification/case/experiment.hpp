@@ -36,6 +36,8 @@ class Experiment {
   const std::string& recipe() const { return recipe_; }
   const RunConfig& config() const { return config_; }
   const FlatLayout& layout() const { return layout_; }
+  /// Param group of every tensor; empty if all are in one.
+  const std::vector<int>& group_of_tensor() const { return groups_.of_tensor; }
   DType param_dtype() const { return dtype_; }
   DType grad_dtype() const { return dtype_ == DType::fp16 ? DType::fp16 : DType::fp32; }
 

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <utility>
 
 #include "common/base/error.hpp"
+#include "common/step/param_groups.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/config/config.hpp"
 #include "verification/config/nearest.hpp"
+#include "verification/plan/owners.hpp"
 #include "verification/plan/report.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/progress.hpp"
@@ -25,6 +28,8 @@ struct PlanFlags {
                      instances, alpha, beta, memory;
   std::vector<std::string> counts;
   std::string svg_file, json_file;
+  bool owners = false;
+  std::string layout, rank, config_file;
 };
 
 template <class Number>
@@ -95,9 +100,10 @@ PlanSettings settings_of(const PlanFlags& flags) {
 
 PlanSections sections_of(const std::vector<std::string>& counts) {
   if (counts.empty()) return {};
-  static const std::vector<std::string> known = {"contract", "zero-paper", "deepspeed", "claims"};
-  PlanSections sections{false, false, false, false};
-  bool* const parts[] = {&sections.contract, &sections.zero_paper, &sections.deepspeed, &sections.claims};
+  static const std::vector<std::string> known = {"contract", "zero-paper", "deepspeed", "megatron", "claims"};
+  PlanSections sections{false, false, false, false, false};
+  bool* const parts[] = {&sections.contract, &sections.zero_paper, &sections.deepspeed, &sections.megatron,
+                         &sections.claims};
   for (const std::string& count : counts) {
     const auto found = std::find(known.begin(), known.end(), count);
     ZP_CHECK(found != known.end(), ErrorCode::config, "--count is '" + count + "'",
@@ -107,7 +113,76 @@ PlanSections sections_of(const std::vector<std::string>& counts) {
   return sections;
 }
 
+/// Flags that belong to bytes, or to owners: the others would do nothing.
+void require_fitting_flags(const PlanFlags& flags) {
+  const PlanFlags unset;
+  if (!flags.owners) {
+    for (const auto& [flag, value] : {std::pair{"--layout", &flags.layout}, std::pair{"--rank", &flags.rank},
+                                      std::pair{"--config", &flags.config_file}}) {
+      ZP_CHECK(value->empty(), ErrorCode::config, std::string(flag) + " was given without --owners",
+               "bytes are planned for the contract's layout, whatever others own", "add --owners");
+    }
+    return;
+  }
+  for (const auto& [flag, same] :
+       {std::pair{"--stage", flags.stage == unset.stage}, std::pair{"--dtype", flags.dtype == unset.dtype},
+        std::pair{"--grad-dtype", flags.grad_dtype.empty()}, std::pair{"--rule", flags.rule == unset.rule},
+        std::pair{"--momentum", flags.momentum.empty()},
+        std::pair{"--micro-batches", flags.micro_batches.empty()},
+        std::pair{"--order", flags.order == unset.order},
+        std::pair{"--windows", flags.windows == unset.windows},
+        std::pair{"--space", flags.space == unset.space}, std::pair{"--count", flags.counts.empty()},
+        std::pair{"--alpha", flags.alpha.empty()}, std::pair{"--beta", flags.beta.empty()},
+        std::pair{"--memory", flags.memory.empty()}, std::pair{"--svg", flags.svg_file.empty()}}) {
+    ZP_CHECK(same, ErrorCode::config, std::string(flag) + " was given with --owners",
+             "who owns what does not depend on it", "leave one of the two out");
+  }
+}
+
+/// [num_tensors] of the model's tensors, by the [[param_group]] of a configuration.
+std::vector<int> groups_of(const std::string& config_file, const PlannedModel& model) {
+  if (config_file.empty()) return {};
+  RunConfig config = main_config();
+  apply_toml_file(config, config_file);
+  return make_param_groups(config.param_groups, config.schedule, FlatLayout(tp_shapes(model, 1))).of_tensor;
+}
+
+/// Flags of owners that only some layouts look at.
+void require_fitting_layout(const PlanFlags& flags, LayoutKind layout) {
+  const std::string with = " was given with --layout " + std::string(name(layout));
+  ZP_CHECK(flags.config_file.empty() || layout == LayoutKind::deepspeed_flat || layout == LayoutKind::greedy,
+           ErrorCode::config, "--config" + with, "it deals out all param groups alike",
+           "leave it out, or use deepspeed_flat or greedy");
+  ZP_CHECK(flags.bucket.empty() || layout == LayoutKind::contract || layout == LayoutKind::megatron,
+           ErrorCode::config, "--bucket" + with, "owners do not depend on buckets there",
+           "leave it out, or use contract or megatron");
+}
+
+int run_owners(PlanFlags flags) {
+  OwnersSettings settings;
+  if (!flags.layout.empty()) settings.layout = named<LayoutKind>(flags.layout, "--layout");
+  require_fitting_layout(flags, settings.layout);
+  std::string any_bucket;  // only the contract cuts at multiples of 1024
+  if (settings.layout == LayoutKind::megatron) std::swap(any_bucket, flags.bucket);
+  const PlanSettings planned = settings_of(flags);
+  require_whole_instances(planned);
+  settings.world_size = planned.grid.data_ranks() / planned.instances;
+  settings.tp = planned.grid.tp;
+  settings.bucket_numel =
+      any_bucket.empty() ? planned.bucket_numel : number<std::int64_t>(any_bucket, "--bucket", 1, large);
+  if (!flags.rank.empty()) settings.rank = number<int>(flags.rank, "--rank", 0, most_planned_ranks);
+  const PlannedModel model = load_model(flags.model);
+  settings.group_of = groups_of(flags.config_file, model);
+  if (!flags.json_file.empty()) check_report_file(flags.json_file);
+  const Owners owners = make_owners(model, settings);
+  if (!flags.json_file.empty()) write_report_file(flags.json_file, owners_json(owners));
+  std::fputs(owners_text(owners, wants_colour(STDOUT_FILENO)).c_str(), stdout);
+  return 0;
+}
+
 int run_plan(const PlanFlags& flags) {
+  require_fitting_flags(flags);
+  if (flags.owners) return run_owners(flags);
   const PlanSettings settings = settings_of(flags);
   const PlanSections sections = sections_of(flags.counts);
   for (const std::string* file : {&flags.svg_file, &flags.json_file}) {
@@ -150,12 +225,19 @@ void add_plan(CommandSet& commands) {
   option("--instances", flags->instances,
          "optimizer instances, each with its own copy of the state (default: 1)");
   command.list("--count", flags->counts,
-               "contract, zero-paper, deepspeed, claims; several with commas (default: contract)");
+               "contract, zero-paper, deepspeed, megatron, claims; several with commas (default: contract)");
   option("--alpha", flags->alpha, "microseconds per message (default: 5)");
   option("--beta", flags->beta, "GB/s a rank sends (default: 360)");
   option("--memory", flags->memory, "GB/s of a rank's memory (default: 4300)");
+  command.flag("--owners", flags->owners,
+               "who owns which elements of which tensors, and what is padding, instead of bytes");
+  option("--layout", flags->layout,
+         "with --owners: " + listed(names_of(LayoutKind{})) + " (default: contract)");
+  option("--rank", flags->rank, "with --owners: this one of the ranks that share the state, instead of all");
+  option("--config", flags->config_file,
+         "with --owners: TOML file whose param groups deepspeed_flat and greedy deal out one by one");
   option("--svg", flags->svg_file, "file for a picture: a bar per stage");
-  option("--json", flags->json_file, "file for all numbers (schema zeroproof-plan/1)");
+  option("--json", flags->json_file, "file for all numbers (schema zeroproof-plan/1, zeroproof-owners/1)");
   command.runs([flags] { return run_plan(*flags); });
 }
 

@@ -45,6 +45,26 @@ std::vector<Count> deepspeed_counts(const Plan& plan) {
            "[ZeRO:memory]."}};
 }
 
+std::vector<Count> megatron_counts(const Plan& plan) {
+  const double p = parameters(plan);
+  const double d = sharing_ranks(plan);
+  const std::string gaps = "gaps and ends of buckets come on top [Megatron:memory], [Megatron:buckets].";
+  return {{"16-bit gradients", "20 P", 20 * p, true,
+           "2 P parameters, 2 P gradients, 16 P of fp32: master, two moments and a copy of the gradient "
+           "[Megatron:memory]."},
+          {"16-bit gradients, distributed", "4 P + 16 P / d", 4 * p + 16 * p / d, true,
+           "The fp32 copy of the gradient is of the shard alone; " + gaps},
+          {"bf16, fp32 gradients", "18 P", 18 * p, true,
+           "2 P parameters, 4 P gradients, 12 P of state: the default of mixed precision there "
+           "[Megatron:memory]."},
+          {"bf16, fp32 gradients, distributed", "6 P + 12 P / d", 6 * p + 12 * p / d, true,
+           "Whole gradients stay on every rank, so this is stage 1; " + gaps},
+          {"fp32", "16 P", 16 * p, true,
+           "4 P parameters, which are their own master, 4 P gradients, 8 P moments [Megatron:memory]."},
+          {"fp32, distributed", "8 P + 8 P / d", 8 * p + 8 * p / d, true,
+           "Parameters are updated where they are, so only the moments are divided; " + gaps}};
+}
+
 std::vector<Count> circulating_counts(const Plan& plan) {
   const double p = parameters(plan);
   const double d = sharing_ranks(plan);

@@ -169,14 +169,18 @@ std::int64_t update_bytes(const PredictedStep& shape) {
   return per_element * shape.kept_numel();
 }
 
-Plan make_plan(const PlannedModel& model, const PlanSettings& settings) {
-  Plan plan;
-  plan.settings = settings;
-  if (plan.settings.micro_batches == 0) plan.settings.micro_batches = settings.grid.dp;
+void require_whole_instances(const PlanSettings& settings) {
   ZP_CHECK(settings.instances >= 1 && settings.grid.dp % settings.instances == 0, ErrorCode::config,
            std::to_string(settings.instances) + " instances cannot share " +
                std::to_string(settings.grid.dp) + " data parallel ranks",
            "every instance has the same number", "use a number that divides them");
+}
+
+Plan make_plan(const PlannedModel& model, const PlanSettings& settings) {
+  Plan plan;
+  plan.settings = settings;
+  if (plan.settings.micro_batches == 0) plan.settings.micro_batches = settings.grid.dp;
+  require_whole_instances(settings);
   const FlatLayout layout(tp_shapes(model, settings.grid.tp));
   const std::vector<FlatRange> units = named_units(layout);
   check_sizes(plan.settings, layout.padded_numel());

@@ -85,6 +85,9 @@ struct Plan {
 /// right.
 ProcessGrid planned_grid(const std::string& text, std::int64_t world);
 
+/// Errors: ErrorCode::config if the instances cannot have equally many data parallel ranks.
+void require_whole_instances(const PlanSettings& settings);
+
 /// Errors: ErrorCode::config if settings and model do not fit.
 Plan make_plan(const PlannedModel& model, const PlanSettings& settings);
 

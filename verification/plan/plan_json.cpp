@@ -110,6 +110,7 @@ std::string plan_json(const Plan& plan) {
                      {"counts",
                       {{"zero_paper", counts(zero_paper_counts(plan))},
                        {"deepspeed", counts(deepspeed_counts(plan))},
+                       {"megatron", counts(megatron_counts(plan))},
                        {"circulating", counts(circulating_counts(plan))}}}};
   return json.dump(2) + "\n";
 }

@@ -10,19 +10,13 @@
 namespace zeroproof::verification {
 namespace {
 
-std::string shown_name_of(const std::string& text) {
-  std::string shown;
-  for (const char c : text) shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
-  return shown;
-}
-
 std::string rounded(double bytes) { return grouped(static_cast<std::int64_t>(bytes + 0.5)); }
 
 void add_inputs(std::string& out, const Plan& plan) {
   const PlanSettings& s = plan.settings;
   out += fmt::format("zeroproof {}  numeric contract {}  plan: computed, not measured\n", ZP_VERSION,
                      contract_version);
-  out += shown_name_of(plan.model) + "\n";
+  out += shown_name(plan.model) + "\n";
   out += fmt::format("{} parameters in {} tensors", grouped(plan.numel), grouped(plan.num_tensors));
   if (s.grid.tp > 1) out += fmt::format("; {} on a TP rank", grouped(plan.tp_numel));
   out += fmt::format("; {} with padding\n", grouped(plan.padded_numel));
@@ -162,6 +156,12 @@ void add_counts(std::string& out, const std::string& title, const std::vector<Co
 
 }  // namespace
 
+std::string shown_name(const std::string& text) {
+  std::string shown;
+  for (const char c : text) shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+  return shown;
+}
+
 std::string short_bytes(double bytes) {
   static constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
   std::size_t unit = 0;
@@ -185,6 +185,7 @@ std::string plan_text(const Plan& plan, const PlanSections& sections, bool colou
   const std::string terms = "P parameters of a TP rank, d ranks that share the state";
   if (sections.zero_paper) add_counts(out, "the ZeRO paper: " + terms, zero_paper_counts(plan), paint);
   if (sections.deepspeed) add_counts(out, "DeepSpeed's estimators: " + terms, deepspeed_counts(plan), paint);
+  if (sections.megatron) add_counts(out, "Megatron-LM's table: " + terms, megatron_counts(plan), paint);
   if (sections.claims) {
     add_counts(out, "in circulation (papers/errata.md): " + terms, circulating_counts(plan), paint);
   }
