@@ -41,14 +41,18 @@ void check_fraction(const char* what, double value) {
               "choose a value from 0 to 1");
 }
 
+/// Below 0 a second moment could become negative; near 1 the power in 1 - beta^t, by which is divided, would no longer
+/// be known well enough [Adam:power].
+void check_beta(const std::string& what, float beta) {
+  check_range(beta >= 0 && 1 - double{beta} >= two_to_minus_23, what + " is " + text(beta),
+              what + " must not be negative, and 1 - " + what + " must be 2^-23 or more (R5)",
+              "choose " + what + " in 0 .. 1 - 2^-23");
+}
+
 /// Every condition is written so that a NaN leaves the range.
 void check_hyper(const OptimizerHyper& hyper) {
-  const double one_minus_beta1 = 1 - double{hyper.beta1};
-  const double one_minus_beta2 = 1 - double{hyper.beta2};
-  check_range(two_to_minus_23 <= one_minus_beta1 && one_minus_beta1 <= 1, "beta1 is " + text(hyper.beta1),
-              "1 - beta1 must lie in 2^-23 .. 1 (R5)", "choose beta1 in 0 .. 1 - 2^-23");
-  check_range(two_to_minus_23 <= one_minus_beta2 && one_minus_beta2 <= 0.5, "beta2 is " + text(hyper.beta2),
-              "1 - beta2 must lie in 2^-23 .. 1/2 (R5)", "choose beta2 in 1/2 .. 1 - 2^-23");
+  check_beta("beta1", hyper.beta1);
+  check_beta("beta2", hyper.beta2);
   check_range(std::isfinite(hyper.eps) && double{fp32(hyper.eps)} >= two_to_minus_126,
               "eps is " + text(hyper.eps),
               "in fp32 it must be 2^-126 or more, so that the denominator is never 0", "choose a larger eps");
@@ -110,7 +114,7 @@ StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_l
   check_options(hyper);
   const double scale = scale_times_divisor(log2_loss_scale, divisor);
 
-  // The betas were rounded to fp32 when the configuration was read, so 1 - beta is exact (R5).
+  // The betas were rounded to fp32 when the configuration was read, so 1 - beta is exact in fp64 (R5).
   const double beta1 = hyper.beta1;
   const double beta2 = hyper.beta2;
   const double bias_correction1 = 1 - power(beta1, t);

@@ -53,11 +53,11 @@ inline void check_settings(const OptimizerHyper& hyper) {
           "use a normal positive fp32 number such as 1e-8");
   const double rest1 = 1.0 - static_cast<double>(hyper.beta1);
   const double rest2 = 1.0 - static_cast<double>(hyper.beta2);
-  require(rest1 >= 0x1p-23 && rest1 <= 1.0, "beta1 is " + text(hyper.beta1),
+  require(hyper.beta1 >= 0 && rest1 >= 0x1p-23, "beta1 is " + text(hyper.beta1),
           "1 - beta1 is the weight of the new gradient", "use a value in [0, 1) with 1 - beta1 >= 2^-23");
-  require(rest2 >= 0x1p-23 && rest2 <= 0.5, "beta2 is " + text(hyper.beta2),
+  require(hyper.beta2 >= 0 && rest2 >= 0x1p-23, "beta2 is " + text(hyper.beta2),
           "1 - beta2 is the weight of the new squared gradient",
-          "use a value in [0.5, 1) with 1 - beta2 >= 2^-23");
+          "use a value in [0, 1) with 1 - beta2 >= 2^-23");
   require(std::isfinite(hyper.lr) && hyper.lr >= 0, "lr is " + text(hyper.lr), "it scales every update",
           "use a finite number of 0 or more");
   require(std::isfinite(hyper.weight_decay) && hyper.weight_decay >= 0,

@@ -95,6 +95,9 @@ TEST_CASE("device: steps and settings outside of R5") {
   refuses(1, 5000, 1);
   CHECK(device::step_scalars(hyper, 1, 126, 1).inv_scale == 0x1p-126F);
   CHECK(device::step_scalars(hyper, 1, -127, 2).inv_scale == 0x1p126F);
+  OptimizerHyper quarter = hyper;
+  quarter.beta2 = 0.25F;
+  CHECK(device::step_scalars(quarter, 1, 0, 1).one_minus_beta2 == 0.75F);
   OptimizerHyper bad = hyper;
   bad.beta2 = 1;
   expect_error(ErrorCode::invalid_argument, [&] { device::step_scalars(bad, 1, 0, 1); });

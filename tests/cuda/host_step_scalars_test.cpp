@@ -76,6 +76,17 @@ TEST_CASE("step scalars: fifteen words by hand") {
   CHECK(host::step_scalars(plain, 3, 0, 1).sqrt_bias_correction2 == 1);
 }
 
+TEST_CASE("step scalars: any second beta from 0 up") {
+  OptimizerHyper hyper = easy();
+  hyper.beta2 = 0.25F;
+  CHECK(host::step_scalars(hyper, 1, 0, 1).one_minus_beta2 == 0.75F);
+  CHECK(host::step_scalars(hyper, 2, 0, 1).sqrt_bias_correction2 == static_cast<float>(std::sqrt(0.9375)));
+  hyper.beta2 = 0x1p-26F;  // 1 - 2^-26 is nearer to 1 than to 1 - 2^-24
+  CHECK(host::step_scalars(hyper, 1, 0, 1).one_minus_beta2 == 1);
+  hyper.beta2 = 0;
+  CHECK(host::step_scalars(hyper, 5, 0, 1).sqrt_bias_correction2 == 1);
+}
+
 TEST_CASE("step scalars: has_decay is the coefficient of the rule in fp64") {
   for (const UpdateRule rule :
        {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd, UpdateRule::sgd_ema, UpdateRule::lion}) {
@@ -113,7 +124,8 @@ TEST_CASE("step scalars: ranges") {
   }
   refused(easy(), [](OptimizerHyper& h) { h.beta1 = 1.0F; });
   refused(easy(), [](OptimizerHyper& h) { h.beta1 = -0x1p-20F; });
-  refused(easy(), [](OptimizerHyper& h) { h.beta2 = 0.25F; });
+  refused(easy(), [](OptimizerHyper& h) { h.beta1 = -0x1p-149F; });
+  refused(easy(), [](OptimizerHyper& h) { h.beta2 = -0x1p-149F; });
   refused(easy(), [](OptimizerHyper& h) { h.beta2 = 1.0F; });
   // The ends of the ranges are inside.
   for (const double good : {0.0, 1.0}) {

@@ -40,6 +40,8 @@ inline constexpr ScalarCase scalar_cases[] = {
     {1e30, 0.9F, 0.999F, 1e-8, 1e5, true, 0.9, 0, 3, 126, 1},
     {1e60, 0.9F, 0.999F, 1e-8, 1e45, true, 1e-60, 0, 4, 0, 1},
     {1e-3, 0, 0.5F, 0x1p-126, 0, true, 1, 0, 3, -126, 1},
+    {1e-3, 0.3F, 0.25F, 1e-8, 0.1, true, 0.9, 0, 1, 16, 1},
+    {1e-3, 0.9F, 0, 1e-8, 0.01, true, 0.9, 0, 2, 0, 2},
     {1e-38, 0.9F, 0.999F, 1e20, 1, true, 1e-40, 1e-20, 5, -40, 11},
     {0, 0.99F, 0.9999F, 1e-8, 0.1, true, 0.999, 0.75, 100, 10, 1000000007},
 };
@@ -65,9 +67,9 @@ inline oracle_scalars scalars_of(int set, oracle_rule rule) {
 
 /// 1 is evaluated as well; 0 comes from an infinite norm, NaN from a NaN norm.
 inline float clip_coef_of(int set) {
-  constexpr std::uint32_t coefs[scalar_sets] = {0x3F800000, 0x3F000000, 0x3EAAAAAB, 0x0DA24260,
-                                                0x00000000, 0x00000001, 0x7FC00000, 0x3F7FFFFF,
-                                                0x3DCCCCCD, 0x3F800000, 0x00800000, 0x3F333333};
+  constexpr std::uint32_t coefs[scalar_sets] = {0x3F800000, 0x3F000000, 0x3EAAAAAB, 0x0DA24260, 0x00000000,
+                                                0x00000001, 0x7FC00000, 0x3F7FFFFF, 0x3DCCCCCD, 0x3F800000,
+                                                0x3F400000, 0x3F800000, 0x00800000, 0x3F333333};
   return from_bits(coefs[set]);
 }
 

@@ -27,8 +27,7 @@ static int ranges_hold(const oracle_hyper* hyper, int64_t t, double scale_times_
   if (t < 1 || divisor < 1 || divisor >= (int64_t)1 << 53) return 0;
   if (!in_range(ldexp(1, -126), scale_times_divisor, ldexp(1, 126))) return 0;
   if (!(isfinite(hyper->eps) && eps >= ldexp(1, -126))) return 0;
-  if (!in_range(ldexp(1, -23), 1 - beta2, 0.5)) return 0;
-  if (!in_range(ldexp(1, -23), 1 - beta1, 1)) return 0;
+  if (!in_range(0, beta2, 1 - ldexp(1, -23)) || !in_range(0, beta1, 1 - ldexp(1, -23))) return 0;
   if (!in_range(0, hyper->lr, DBL_MAX) || !in_range(0, hyper->weight_decay, DBL_MAX)) return 0;
   if (!in_range(0, hyper->momentum, 1) || !in_range(0, hyper->dampening, 1)) return 0;
   if (hyper->has_max_norm && !in_range(0, hyper->max_norm, DBL_MAX)) return 0;

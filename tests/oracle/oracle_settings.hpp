@@ -98,7 +98,7 @@ inline Settings valid_settings(std::uint64_t index) {
   h.weight_decay = rate();
   h.eps = dice.magnitude(-126, dice.one_in(4) ? 1000 : 0);
   h.beta1 = dice.one_in(8) ? 0 : random_beta(dice, dice.one_in(2) ? 0 : 0.9F);
-  h.beta2 = random_beta(dice, 0.5F);
+  h.beta2 = dice.one_in(8) ? 0 : random_beta(dice, dice.one_in(2) ? 0 : 0.9F);
   h.bias_correction = dice.one_in(4) ? 0 : 1;
   h.maximize = dice.one_in(2) ? 1 : 0;
   if (h.rule < oracle_rule_sgd) h.amsgrad = dice.one_in(2) ? 1 : 0;
@@ -143,10 +143,12 @@ inline Settings damaged_settings(std::uint64_t index) {
           dice.pick({0x1.fffffep-127, 0x1.ffffffp-127, 0x1.fffffefp-127, 0.0, -1.0, nan, -inf, inf, 1e39});
       break;
     case 3:
-      h.beta1 = dice.pick({1.0F, 1 - 0x1p-24F, -0x1p-30F, 1 - 0x1p-23F, 2.0F, from_bits(0x7FC00000), -0.0F});
+      h.beta1 = dice.pick(
+          {1.0F, 1 - 0x1p-24F, -0x1p-30F, -0x1p-149F, 1 - 0x1p-23F, 2.0F, from_bits(0x7FC00000), -0.0F});
       break;
     case 4:
-      h.beta2 = dice.pick({1.0F, 1 - 0x1p-24F, 0.49999997F, 0.5F, 0.0F, -1.0F, from_bits(0xFF800000)});
+      h.beta2 = dice.pick({1.0F, 1 - 0x1p-24F, -0x1p-30F, -0x1p-149F, 1 - 0x1p-23F, 0x1p-149F, -1.0F,
+                           from_bits(0xFF800000), -0.0F});
       break;
     case 5:
       h.momentum = not_a_share();

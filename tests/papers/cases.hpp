@@ -49,7 +49,7 @@ class Cases {
 
   Scalars scalars() {
     static constexpr float betas1[] = {0.9F, 0.95F, 0.0F, 0.5F, 0.99F};
-    static constexpr float betas2[] = {0.999F, 0.95F, 0.99F, 0.5F, 0.9999F};
+    static constexpr float betas2[] = {0.999F, 0.95F, 0.99F, 0.5F, 0.9999F, 0.25F, 0.0F};
     static constexpr double epsilons[] = {1e-8, 1e-8, 1e-8, 1e-6, 1e-12, 0x1p-126, 1e-3};
     const double t = std::floor(std::exp2(uniform() * 14));
     const double lr = std::pow(10.0, -6 * uniform());
@@ -60,7 +60,7 @@ class Cases {
     s.clip_coef = between(0, 1) == 0 ? 1 : static_cast<float>(std::pow(uniform(), between(1, 40)));
     s.beta1 = betas1[between(0, 4)];
     s.one_minus_beta1 = static_cast<float>(1 - double{s.beta1});
-    s.beta2 = betas2[between(0, 4)];
+    s.beta2 = betas2[between(0, 6)];
     s.one_minus_beta2 = static_cast<float>(1 - double{s.beta2});
     s.sqrt_bias_correction2 = static_cast<float>(std::sqrt(1 - std::pow(double{s.beta2}, t)));
     s.step_size = static_cast<float>(lr / (1 - std::pow(double{s.beta1}, t)));

@@ -127,6 +127,30 @@ TEST_CASE("step scalars: one rounding from fp64, not a chain of fp32 operations"
   CHECK(bits(s.lr_weight_decay) == bits(fp32(1e-3 * 0.01)));
 }
 
+TEST_CASE("step scalars: beta2 below a half") {
+  OptimizerHyper hyper;
+  hyper.beta2 = 0.25F;
+  CHECK(reference::step_scalars(hyper, 1, 0, 1).one_minus_beta2 == 0.75F);
+  CHECK(bits(reference::step_scalars(hyper, 1, 0, 1).sqrt_bias_correction2) == bits(fp32(std::sqrt(0.75))));
+  CHECK(bits(reference::step_scalars(hyper, 2, 0, 1).sqrt_bias_correction2) == bits(fp32(std::sqrt(0.9375))));
+  // fp32(0.3) = 10066330 * 2^-25, so 1 - beta2 = 23488102 * 2^-25 has 25 bits and an even half: 11744051 * 2^-24.
+  hyper.beta2 = 0.3F;
+  CHECK(reference::step_scalars(hyper, 1, 0, 1).one_minus_beta2 == 11744051 * 0x1p-24F);
+  // One unit more, 23488101 * 2^-25, is a tie; the even neighbour is 11744050 * 2^-24.
+  hyper.beta2 = 0.3F + 0x1p-25F;
+  CHECK(reference::step_scalars(hyper, 1, 0, 1).one_minus_beta2 == 11744050 * 0x1p-24F);
+  // Only the last gradient counts, from the first step on: nothing to correct.
+  for (const float zero : {0.0F, -0.0F}) {
+    hyper.beta2 = zero;
+    for (const std::int64_t t : {1, 2, 1000}) {
+      const StepScalars s = reference::step_scalars(hyper, t, 0, 1);
+      CHECK(bits(s.beta2) == bits(zero));
+      CHECK(s.one_minus_beta2 == 1.0F);
+      CHECK(s.sqrt_bias_correction2 == 1.0F);
+    }
+  }
+}
+
 TEST_CASE("step scalars: the power squares from the right") {
   // One of the rare cases in which the order shows in fp32: b^23 = ((b * b^2) * b^4) * b^16. Squaring from
   // the left, multiplying 23 times and std::pow all give 0x1.da4838p-1.
@@ -190,7 +214,9 @@ TEST_CASE("step scalars: the edges of every range are inside") {
   CHECK(inv_scale(0, (std::int64_t{1} << 53) - 1) == 0x1p-53F);  // rounds up to the power of two
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.beta1 = 0; }));
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.beta1 = 1 - 0x1p-23F; }));
-  CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.beta2 = 0.5F; }));
+  for (const float beta : {0.0F, -0.0F, 0x1p-149F, 0.25F, 0.5F - 0x1p-25F, 0.5F}) {
+    CHECK_FALSE(is_out_of_range([=](OptimizerHyper& h) { h.beta2 = beta; }));
+  }
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.beta2 = 1 - 0x1p-23F; }));
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.eps = 0x1p-126; }));
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.eps = 0x1p-126 - 0x1p-151; }));  // fp32 rounds it up
@@ -223,7 +249,10 @@ TEST_CASE("step scalars: every range error") {
   CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta1 = -0.25F; }));
   CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta1 = nan32; }));
   CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta2 = 1 - 0x1p-24F; }));
-  CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta2 = 0.5F - 0x1p-25F; }));
+  // 1 - beta would be rounded to 1, but a weight below 0 could make a second moment negative.
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta1 = -0x1p-149F; }));
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta2 = -0x1p-149F; }));
+  CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta2 = -0.25F; }));
   CHECK(is_out_of_range([](OptimizerHyper& h) { h.beta2 = nan32; }));
   CHECK(is_out_of_range([](OptimizerHyper& h) { h.eps = 0; }));
   CHECK(is_out_of_range([](OptimizerHyper& h) { h.eps = 0x1p-127; }));

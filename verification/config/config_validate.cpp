@@ -26,8 +26,6 @@ void validate_optimizer(const OptimizerHyper& o) {
                    std::string("optimizer.") + key + " is " + shown(beta),
                    "in fp32 1 - beta would be less than 2^-23, rule R5", "use a smaller value");
   }
-  require_config(1.0 - static_cast<double>(o.beta2) <= 0.5, "optimizer.beta2 is " + shown(o.beta2),
-                 "rule R5 needs 1 - beta2 <= 1/2", "use 0.5 or more");
   require_config(std::isfinite(o.eps) && static_cast<float>(o.eps) >= 0x1p-126F,
                  "optimizer.eps is " + shown(o.eps), "the update divides by sqrt(v) + eps, and v can be 0",
                  "use a normal positive fp32 number such as 1e-8");

@@ -28,7 +28,7 @@ double pick(const std::array<double, N>& values, std::uint32_t word) {
 void draw_hyper(Span<double> h, const PhiloxBlock& a, const PhiloxBlock& b, const PhiloxBlock& c) {
   h[0] = static_cast<double>(1 + a[0] % 100000U) * 1e-7;
   h[1] = 0.5 + (a[1] % 4999U) * 1e-4;
-  h[2] = 0.5 + (a[2] % 4999U) * 1e-4;
+  h[2] = ((a[2] >> 16) % 4U == 0 ? 0.0 : 0.5) + (a[2] % 4999U) * 1e-4;  // one in four below a half
   h[3] = 1e-8 * (1 + b[0] % 10U);
   h[4] = (b[1] % 3U) * 0.05;
   h[5] = b[2] % 2U == 0 ? 0.0 : (b[2] >> 1) % 10U * 0.1;
@@ -44,7 +44,7 @@ void draw_hyper(Span<double> h, const PhiloxBlock& a, const PhiloxBlock& b, cons
       h[1] = pick(std::array{0.0, 0.99999988, 1.0, -0.1, nan}, c[3]);
       break;
     case 2:
-      h[2] = pick(std::array{0.5, 0.99999988, 0.49, 1.0, nan}, c[3]);
+      h[2] = pick(std::array{0.0, 0.99999988, 1.0, -0.1, nan, 0x1p-149, 0.49999997}, c[3]);
       break;
     case 3:
       h[3] = pick(std::array{0x1p-126, 0x1.fffffep-127, 1e-45, 0.0, -1.0, 1e300, nan}, c[3]);

@@ -165,7 +165,7 @@ TEST_CASE("config: validate refuses values out of range") {
     model.context | 0 | 65537
     optimizer.lr | -1e-3 | inf | -inf | nan
     optimizer.beta1 | 1 | -0.1 | 2 | nan | inf | 0.99999994
-    optimizer.beta2 | 1 | -0.1 | 0.4 | 0.4999 | nan | 0.99999994
+    optimizer.beta2 | 1 | -0.1 | -1e-9 | nan | 0.99999994
     optimizer.eps | 0 | -1e-8 | 1e-40 | nan | inf
     optimizer.weight_decay | -0.1 | inf | nan
     optimizer.max_norm | -1 | inf | nan
@@ -209,7 +209,7 @@ TEST_CASE("config: validate accepts the last value inside every range") {
     model.heads | 1 | 136
     optimizer.lr | 0 | 1e300 | 5e-324
     optimizer.beta1 | 0 | 0.1 | 0.99999988
-    optimizer.beta2 | 0.5 | 0.99999988
+    optimizer.beta2 | 0 | 1e-45 | 0.25 | 0.5 | 0.99999988
     optimizer.eps | 1.17549435e-38 | 1
     optimizer.weight_decay | 0 | 10
     optimizer.max_norm | 0 | -0.0 | 1e-300

@@ -176,7 +176,7 @@ class ConfigDraw {
     const bool adam = rule == "adamw" || rule == "adam";
     if (!adam) set("optimizer.lr", one_of<std::string>({"0.3", "0.1"}));
     if (chance(30)) set("optimizer.beta1", one_of<std::string>({"0.0", "0.5", "0.95"}));
-    if (chance(30)) set("optimizer.beta2", one_of<std::string>({"0.5", "0.9", "0.999"}));
+    if (chance(30)) set("optimizer.beta2", one_of<std::string>({"0", "0.25", "0.5", "0.9", "0.999"}));
     if (chance(30)) set("optimizer.eps", one_of<std::string>({"1e-6", "1e-3", "1e-15"}));
     if (chance(40)) set("optimizer.weight_decay", one_of<std::string>({"0.0", "0.1", "1.0"}));
     if (chance(30)) set("optimizer.bias_correction", "false");
