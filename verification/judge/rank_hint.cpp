@@ -1,8 +1,8 @@
 // What is told of the first buffer that differs in a training step, besides where.
 
-#include <array>
 #include <cstring>
 
+#include "verification/case/step_scalar_names.hpp"
 #include "verification/compare/compare.hpp"
 #include "verification/compare/hint.hpp"
 #include "verification/judge/rank_comparison.hpp"
@@ -10,40 +10,24 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<const char*, num_step_scalar_words> scalar_names = {"inv_scale",
-                                                                         "beta1",
-                                                                         "one_minus_beta1",
-                                                                         "beta2",
-                                                                         "one_minus_beta2",
-                                                                         "sqrt_bias_correction2",
-                                                                         "step_size",
-                                                                         "eps",
-                                                                         "lr_weight_decay",
-                                                                         "weight_decay",
-                                                                         "lr",
-                                                                         "momentum",
-                                                                         "one_minus_dampening",
-                                                                         "has_decay",
-                                                                         "is_first"};
-
 /// Which scalars differ. One that does in every set may be off by a factor.
 std::string scalars_hint(const TensorView& want, const TensorView& got,
                          const std::vector<NamedFactor>& factors) {
   std::string names;
   int different = 0;
   std::size_t last = 0;
-  for (std::size_t k = 0; k < scalar_names.size(); ++k) {
+  for (std::size_t k = 0; k < step_scalar_names.size(); ++k) {
     bool same = true;
     for (std::int64_t i = static_cast<std::int64_t>(k); i < want.numel; i += num_step_scalar_words) {
       same = same && element_bits(want, i) == element_bits(got, i);
     }
     if (same) continue;
-    names += (names.empty() ? "" : ", ") + std::string(scalar_names[k]);
+    names += (names.empty() ? "" : ", ") + std::string(step_scalar_names[k]);
     ++different;
     last = k;
   }
   std::string text = "only " + names + (different == 1 ? " differs" : " differ");
-  if (different != 1 || last >= num_step_scalar_words - 2) return text;  // the last two are flags
+  if (different != 1 || last >= num_step_scalar_words - num_step_scalar_flags) return text;
   Evidence one;
   one.want = {static_cast<std::uint32_t*>(want.data) + last, DType::fp32, 1};
   one.got = {static_cast<std::uint32_t*>(got.data) + last, DType::fp32, 1};
