@@ -7,6 +7,7 @@
 #include "common/base/fpenv.hpp"
 #include "verification/compare/judge.hpp"
 #include "verification/ops/op_case.hpp"
+#include "verification/ops/op_hint.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -182,6 +183,7 @@ class OpJudge {
     if (comparison.first) result_.ulps.add(want, got);
     judge_.count(comparison, operand.dtype, place(pristine, operand.name, "differs from the reference"),
                  [&](Divergence& d, std::int64_t first, std::int64_t) {
+                   d.hint = op_hint(*spec_.op, k, pristine, reference, candidate);
                    if (operand.per_element == 0) return;
                    d.inputs = inputs_at(*spec_.op, pristine, first / operand.per_element);
                  });

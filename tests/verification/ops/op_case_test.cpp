@@ -328,3 +328,24 @@ TEST_CASE("ulp distances") {
   integers.add({a.data(), DType::u32, 9}, {b.data(), DType::u32, 9});
   CHECK(integers.counts == std::array<std::int64_t, 5>{});
 }
+
+TEST_CASE("a failed operation says what its results hold") {
+  const auto hint_of = [](const std::string& name, const OpFunction& twin) {
+    const Result result = with_twin(name, Fill::training, twin);
+    REQUIRE(result.divergence.has_value());
+    CAPTURE(result.divergence->hint);
+    return result.divergence->hint;
+  };
+  const auto says = [](const std::string& hint, const std::string& part) { return hint.find(part) != std::string::npos; };
+  CHECK(says(hint_of("clip",
+                     [](OpCall& call) {
+                       std::copy_n(call.in<float>(0).data(), call.get<float>(1).size(), call.get<float>(1).data());
+                     }),
+             "they hold what the input unscaled_grad holds"));
+  CHECK(says(hint_of("clip", [](OpCall&) {}), "what was there before: not written"));
+  CHECK(says(hint_of("adamw_update", and_then("adamw_update",
+                                              [](OpCall& call) {
+                                                for (float& x : call.get<float>(2)) x = x * 0.9F;
+                                              })),
+             "multiplied by 0.9, beta1"));
+}
