@@ -21,6 +21,12 @@ case $how in
   package)
     quietly cmake --install "$build" --prefix "$work/prefix"
     find "$work/prefix" -name '*.hpp' | grep -q . || fail "no header was installed"
+    plugin_header=$work/prefix/include/zeroproof/verification/capi/zeroproof_plugin.h
+    [ -f "$plugin_header" ] || fail "the header of plug-ins was not installed"
+    printf '#include "%s"\nint main(void) { return 0; }\n' "$plugin_header" >"$work/plugin.c"
+    quietly "$compiler" -x c -std=c99 -Wall -Wextra -pedantic -Werror -fsyntax-only "$work/plugin.c"
+    quietly "$compiler" -std=c++20 -shared -fPIC -I "${plugin_header%/*}" \
+      "$source/verification/examples/plugin_cpp/adamw.cpp" -o "$work/libmine.so"
     # nothing of the consumer may come from this checkout
     if grep -rlF -e "$source" "$work/prefix" --include='*.cmake' --include='*.hpp'; then
       fail "these installed files name the checkout"

@@ -27,6 +27,7 @@ std::optional<Twin> parse_twin(const std::string& text) {
 std::string_view name(Status status) { return status_names[static_cast<std::size_t>(status)]; }
 
 std::string_view name(Twin twin) {
+  if (twin.foreign) return "plugin";
   if (twin.graphs) return "device-graph";
   if (twin.space == Space::device) return twin.fused ? "device-fused" : "device";
   return twin.fused ? "host-fused" : "host";

@@ -32,11 +32,12 @@ struct Twin {
   Space space = Space::host;
   bool fused = false;
   bool graphs = false;
+  bool foreign = false;  ///< updates come from a plug-in
 
   /// A step that is replayed has no phases to stop at; one in phases keeps no G to look at in the end.
   bool runs_in(Mode mode) const { return mode == Mode::whole ? fused : !graphs; }
 
-  static const Twin host, host_fused, device, device_fused, device_graph;
+  static const Twin host, host_fused, device, device_fused, device_graph, plugin;
   auto operator<=>(const Twin&) const = default;
 };
 inline constexpr Twin Twin::host = {Space::host, false};
@@ -44,10 +45,11 @@ inline constexpr Twin Twin::host_fused = {Space::host, true};
 inline constexpr Twin Twin::device = {Space::device, false};
 inline constexpr Twin Twin::device_fused = {Space::device, true};
 inline constexpr Twin Twin::device_graph = {Space::device, true, true};
-inline constexpr std::array all_twins = {Twin::host, Twin::host_fused, Twin::device, Twin::device_fused,
-                                         Twin::device_graph};
+inline constexpr Twin Twin::plugin = {Space::host, false, false, true};
+inline constexpr std::array all_twins = {Twin::host,         Twin::host_fused,   Twin::device,
+                                         Twin::device_fused, Twin::device_graph, Twin::plugin};
 
-/// As flags and case ids spell it: "host", "host-fused", "device", "device-fused", "device-graph".
+/// As flags and case ids spell it: "host", "host-fused", "device", "device-fused", "device-graph", "plugin".
 std::string_view name(Twin twin);
 
 struct WorldSpec {

@@ -152,7 +152,8 @@ void set_norm(const VerifyOptions& options, RunConfig& config) {
 }  // namespace
 
 bool VerifyOptions::wants(Twin twin) const {
-  return twins.empty() || std::find(twins.begin(), twins.end(), twin) != twins.end();
+  if (twins.empty()) return (plugin != nullptr) == twin.foreign;
+  return std::find(twins.begin(), twins.end(), twin) != twins.end();
 }
 
 RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
@@ -161,6 +162,8 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   ZP_CHECK(spec.place.grad_sum != GradSum::native || spec.mode == Mode::lockstep, ErrorCode::config,
            "a native gradient sum was asked for in free mode",
            "it promises no bits that a free run could be held to", "use --mode lockstep");
+  ZP_CHECK(!spec.twin.foreign || options.plugin != nullptr, ErrorCode::config,
+           "case " + spec.id() + " is that of a plug-in", "none was given", "add --plugin FILE");
   ZP_CHECK(spec.place.wires == WireKind::copies || spec.twin.space == Space::device, ErrorCode::config,
            "wires of NCCL were asked for with the candidate " + std::string(name(spec.twin)),
            "they move what lies in the memory of devices", "use device, device-fused or device-graph");

@@ -2,6 +2,7 @@
 // Which cases to run, and with which settings.
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 namespace zeroproof::verification {
 
 struct Result;
+class OpCandidate;
 
 /// A candidate and how it is judged, "host" in lock-step and so on.
 struct TwinMode {
@@ -32,14 +34,15 @@ struct VerifyOptions {
   std::string gradients;  ///< file of the workload "recorded"; "" for the built-in ones
   std::string hostfile;  ///< where mpirun starts the ranks of MPI worlds; "" for ZP_HOSTFILE, or this machine
   std::string fault;     ///< identifier of a planted fault
-  int jobs = 0;          ///< cores that cases may use; 0: those this process has
+  std::shared_ptr<const OpCandidate> plugin;  ///< operations of somebody else, which are judged; null: none
+  int jobs = 0;                               ///< cores that cases may use; 0: those this process has
   std::vector<std::string>
       replay_flags;  ///< settings a replay line must repeat: flag, value, flag, value, ...
   std::function<void(Span<const Result>)>
       on_verdicts;  ///< may be empty; told of training cases as they end, one call
                     ///< at a time, from any thread
 
-  /// True if a twin was asked for, or none in particular.
+  /// True if a twin was asked for; or none in particular, and it is the plug-in if there is one.
   bool wants(Twin twin) const;
 };
 

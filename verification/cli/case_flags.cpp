@@ -6,6 +6,7 @@
 #include "common/base/error.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/faults/catalogue.hpp"
+#include "verification/plugin/plugin_candidate.hpp"
 #include "verification/program/plant.hpp"
 
 namespace zeroproof::verification {
@@ -65,6 +66,24 @@ void check_fault(const std::string& fault) {
            "wrong optimizers are kept out of it", "use build/zeroproof-faults, which ./tests/run builds");
 }
 
+/// Errors: ErrorCode::config if there is no such plug-in.
+void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
+  ZP_CHECK(!flags.plugin.empty() || flags.plugin_timeout.empty(), ErrorCode::config,
+           "--plugin-timeout was given without --plugin", "there is nothing to wait for",
+           "add --plugin FILE, or leave the flag out");
+  const bool asked =
+      std::find(options.twins.begin(), options.twins.end(), Twin::plugin) != options.twins.end();
+  ZP_CHECK(!flags.plugin.empty() || !asked, ErrorCode::config, "--twin plugin was given without --plugin",
+           "there is nothing to judge", "add --plugin FILE");
+  if (flags.plugin.empty()) return;
+  PluginLimits limits;
+  if (!flags.plugin_timeout.empty())
+    limits.seconds = number<double>(flags.plugin_timeout, "--plugin-timeout");
+  ZP_CHECK(limits.seconds > 0 && limits.seconds <= 86400, ErrorCode::config,
+           "--plugin-timeout is " + flags.plugin_timeout, "it is a time in seconds", "use 0.1 to 86400");
+  options.plugin = plugin_candidate(std::make_shared<Plugin>(flags.plugin, limits));
+}
+
 /// What the command line sets, applied over defaults and configuration file.
 void apply(const CaseFlags& flags, RunConfig& config) {
   if (!flags.text.empty()) config.text = flags.text;
@@ -103,10 +122,11 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
         std::pair{"--gradients", &flags.gradients}, std::pair{"--seed", &flags.seed},
         std::pair{"--steps", &flags.steps}, std::pair{"--micro-batches", &flags.micro_batches},
         std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--norm", &flags.norm},
-        std::pair{"--max-norm", &flags.max_norm}, std::pair{"--fault", &flags.fault}}) {
+        std::pair{"--max-norm", &flags.max_norm}, std::pair{"--plugin", &flags.plugin},
+        std::pair{"--plugin-timeout", &flags.plugin_timeout}, std::pair{"--fault", &flags.fault}}) {
     if (value->empty()) continue;
     const std::string_view word = flag;
-    const bool file = word == "--config" || word == "--text" || word == "--gradients";
+    const bool file = word == "--config" || word == "--text" || word == "--gradients" || word == "--plugin";
     words.emplace_back(flag);
     words.push_back(file ? std::filesystem::absolute(*value).string()
                          : *value);  // it may run in another folder
@@ -126,7 +146,8 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.list("--recipe", flags->recipes,
                "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes)");
   command.list("--twin", flags->twins,
-               "host, host-fused, device, device-fused, device-graph (default: all that run)");
+               "host, host-fused, device, device-fused, device-graph, plugin (default: all that run; with "
+               "--plugin that one)");
   command.list("--mode", flags->modes,
                "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole)");
   command.list("--world", flags->worlds,
@@ -173,6 +194,11 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
       "host file for mpirun, which starts the ranks of worlds mpi:N and nccl:N (default: ZP_HOSTFILE)");
   command.flag("--oversubscribe", flags->oversubscribe,
                "allow worlds mpi:N and nccl:N of more than 4 ranks per core");
+  command.option("--plugin", flags->plugin,
+                 "shared library with operations of your own, which are judged instead of the twins "
+                 "(verification/plugin/README.md)");
+  command.option("--plugin-timeout", flags->plugin_timeout,
+                 "seconds a call of a plug-in may take (default: 10)");
   command.option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
   return flags;
 }
@@ -191,6 +217,7 @@ VerifyOptions options_from(const CaseFlags& flags) {
            "--text was given with --gradients", "recorded gradients come without a text",
            "leave one of the two out");
   options.fault = flags.fault;
+  open_plugin(flags, options);
   if (!flags.jobs.empty()) options.jobs = number<int>(flags.jobs, "--jobs");
   ZP_CHECK(flags.jobs.empty() || (options.jobs >= 1 && options.jobs <= 1024), ErrorCode::config,
            "--jobs is " + flags.jobs, "it is a number of threads", "use 1 to 1024");

@@ -70,6 +70,8 @@ bool names_worlds(const CaseFlags& flags, const VerifyOptions& options, const Ca
 
 void check_obstacles(const CaseFlags& flags, const VerifyOptions& options, const Selection& selection) {
   Obstacles obstacles;
+  std::vector<const OpCandidate*> others_given;
+  if (options.plugin) others_given.push_back(options.plugin.get());
   std::size_t others = 0;
   for (const auto& [suite, ids] : selection.parts) {
     const std::string kind = suite->name();
@@ -81,7 +83,7 @@ void check_obstacles(const CaseFlags& flags, const VerifyOptions& options, const
         obstacles.look_at(id, obstacle(spec, names_hosts(flags)),
                           named || names_worlds(flags, options, spec));
       } else if (kind == "op") {
-        const OpCaseSpec spec = op_cases(id).front();
+        const OpCaseSpec spec = op_cases(id, others_given).front();
         const bool device = spec.candidate->kind() == Twin::device;
         obstacles.look_at(id, spec.candidate->obstacle(*spec.op),
                           named || (device && has(flags.twins, "device")));

@@ -72,6 +72,8 @@ std::vector<Use> uses_of(const CaseFlags& f) {
           {"--hostfile", !f.hostfile.empty(), runs},
           {"--jobs", !f.jobs.empty(), runs},
           {"--oversubscribe", f.oversubscribe, runs},
+          {"--plugin", !f.plugin.empty(), op},
+          {"--plugin-timeout", !f.plugin_timeout.empty(), op},
           {"--fault", !f.fault.empty(), runs | op | lbfgs}};
 }
 
@@ -81,7 +83,7 @@ void check_twins(const CaseFlags& flags, Kind kind, const std::string& pattern) 
     const bool fits = kind == op ? twin != "host-fused" : kind != lbfgs || twin == "host";
     ZP_CHECK(fits, ErrorCode::config, "--twin " + twin + " does not apply to '" + pattern + "'",
              kind == op ? "operations are compared one at a time, not fused" : "L-BFGS runs on the host",
-             kind == op ? "use host or device" : "use host, or leave the flag out");
+             kind == op ? "use host, device or plugin" : "use host, or leave the flag out");
   }
 }
 

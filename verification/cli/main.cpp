@@ -5,11 +5,14 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <memory>
 
 #include "common/base/error.hpp"
 #include "verification/cli/command_line.hpp"
+#include "verification/plugin/wire.hpp"
+#include "verification/plugin/worker.hpp"
 #include "verification/program/exit_code.hpp"
 #include "verification/program/standard_streams.hpp"
 #include "verification/world/mpi_environment.hpp"
@@ -51,6 +54,9 @@ int finished(int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], verification::plugin_worker_word) == 0) {
+    return verification::plugin_worker(argc, argv);
+  }
   make_idle_workers_sleep(argv);
   keep_freed_memory();
   try {

@@ -17,11 +17,14 @@ namespace {
 
 /// The settings of a bundle, as if the user had typed them.
 void take_flags(const Bundle& bundle, CaseFlags& flags) {
-  const std::vector<std::pair<std::string, std::string*>> known = {{"--seed", &flags.seed},
-                                                                   {"--steps", &flags.steps},
-                                                                   {"--micro-batches", &flags.micro_batches},
-                                                                   {"--comm-timeout", &flags.comm_timeout},
-                                                                   {"--fault", &flags.fault}};
+  const std::vector<std::pair<std::string, std::string*>> known = {
+      {"--seed", &flags.seed},
+      {"--steps", &flags.steps},
+      {"--micro-batches", &flags.micro_batches},
+      {"--comm-timeout", &flags.comm_timeout},
+      {"--plugin", &flags.plugin},
+      {"--plugin-timeout", &flags.plugin_timeout},
+      {"--fault", &flags.fault}};
   for (std::size_t i = 0; i < bundle.flags.size(); i += 2) {
     const auto flag = std::find_if(known.begin(), known.end(),
                                    [&](const auto& entry) { return entry.first == bundle.flags[i]; });
@@ -89,6 +92,8 @@ void add_replay(CommandSet& commands) {
   command.option("--steps", flags.steps, "training steps");
   command.option("--micro-batches", flags.micro_batches, "micro-batches per step, over all ranks");
   command.option("--comm-timeout", flags.comm_timeout, "seconds ranks wait for each other");
+  command.option("--plugin", flags.plugin, "shared library with the operations that were judged");
+  command.option("--plugin-timeout", flags.plugin_timeout, "seconds a call of a plug-in may take");
   command.option("--fault", flags.fault, "plant a fault (only in build/zeroproof-faults)");
   add_report_flags(command, *request);
   command.runs([request, what] {

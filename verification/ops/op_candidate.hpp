@@ -31,6 +31,11 @@ class OpCandidate {
   /// fault, or "". Only of operations it has, and without an obstacle. The function throws CandidateFailure for a
   /// verdict of its own, Error with ErrorCode::unavailable if it cannot run after all, anything else for an error.
   virtual OpFunction function(const Op& op, const std::string& fault) const = 0;
+
+  /// True if it might know results by heart: it is then judged on a second seed too.
+  virtual bool may_remember() const { return false; }
+  /// At the end of a case: throws CandidateFailure if something happened after its last call was over.
+  virtual void settle() const {}
 };
 
 /// What a candidate did instead of computing: it ended, did not come back, touched what is not its own.

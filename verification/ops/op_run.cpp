@@ -91,6 +91,19 @@ class OpJudge {
     result_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
   }
 
+  /// True if it is called for a seed: the first of a run, or another one.
+  bool takes(bool first_seed) const { return !over_ && (first_seed || spec_.candidate->may_remember()); }
+
+  /// The sweep is over: nothing may happen any more.
+  void settle() {
+    if (over_) return;
+    try {
+      spec_.candidate->settle();
+    } catch (const CandidateFailure& failure) {
+      end(failure.status(), failure.what());
+    }
+  }
+
   /// What it computed in run(), against the reference.
   void judge(const OpCall& pristine, const OpCall& reference) {
     if (over_) return;
@@ -227,22 +240,40 @@ class OpJudge {
   std::int64_t telling_ = 0, elements_ = 0;
 };
 
-void run_group(std::vector<OpJudge>& judges, const Op& op, Fill fill, const OpRunOptions& options) {
-  for (const CallShape& shape : sweep(op, fill, options.seed)) {
-    const OpCall pristine(op, shape);
-    for (OpJudge& judge : judges) judge.run(pristine);
-    OpCall reference = pristine.fresh();
-    try {
-      op.reference(reference);
-      const std::string damage = reference.damage(pristine);
-      ZP_CHECK(damage.empty(), ErrorCode::internal, "the reference of " + op.name + ": " + damage,
-               "what it computes cannot be trusted", "fix the reference first");
-    } catch (const std::exception& error) {
-      for (OpJudge& judge : judges) judge.end(Status::error, std::string("reference: ") + error.what());
-      return;
-    }
-    for (OpJudge& judge : judges) judge.judge(pristine, reference);
+/// One point of a sweep, for those that take its seed. False if the reference is broken.
+bool run_shape(std::vector<OpJudge>& judges, const Op& op, const CallShape& shape, bool first_seed) {
+  const OpCall pristine(op, shape);
+  std::vector<OpJudge*> takers;
+  for (OpJudge& judge : judges) {
+    if (judge.takes(first_seed)) takers.push_back(&judge);
   }
+  for (OpJudge* judge : takers) judge->run(pristine);
+  OpCall reference = pristine.fresh();
+  try {
+    op.reference(reference);
+    const std::string damage = reference.damage(pristine);
+    ZP_CHECK(damage.empty(), ErrorCode::internal, "the reference of " + op.name + ": " + damage,
+             "what it computes cannot be trusted", "fix the reference first");
+  } catch (const std::exception& error) {
+    for (OpJudge& judge : judges) judge.end(Status::error, std::string("reference: ") + error.what());
+    return false;
+  }
+  for (OpJudge* judge : takers) judge->judge(pristine, reference);
+  return true;
+}
+
+/// For candidates that might remember what they saw: the same sweep, made of other numbers.
+std::uint64_t other_seed(std::uint64_t seed) { return seed ^ 0x9E3779B97F4A7C15U; }
+
+void run_group(std::vector<OpJudge>& judges, const Op& op, Fill fill, const OpRunOptions& options) {
+  for (const bool first : {true, false}) {
+    const auto takes = [&](const OpJudge& judge) { return judge.takes(first); };
+    if (std::none_of(judges.begin(), judges.end(), takes)) continue;
+    for (const CallShape& shape : sweep(op, fill, first ? options.seed : other_seed(options.seed))) {
+      if (!run_shape(judges, op, shape, first)) return;
+    }
+  }
+  for (OpJudge& judge : judges) judge.settle();
 }
 
 }  // namespace

@@ -9,6 +9,11 @@
 namespace zeroproof::verification {
 namespace {
 
+std::vector<const OpCandidate*> others(const VerifyOptions& options) {
+  if (!options.plugin) return {};
+  return {options.plugin.get()};
+}
+
 class OpSuite final : public Suite {
  public:
   std::string name() const override { return "op"; }
@@ -26,7 +31,7 @@ class OpSuite final : public Suite {
   std::vector<std::string> ids(const VerifyOptions& options, const std::string& pattern) const override {
     std::vector<std::string> ids;
     if (pattern.empty()) return ids;
-    for (const OpCaseSpec& spec : op_cases(pattern)) {
+    for (const OpCaseSpec& spec : op_cases(pattern, others(options))) {
       if (options.wants(spec.candidate->kind())) ids.push_back(spec.id());
     }
     return ids;
@@ -40,7 +45,7 @@ class OpSuite final : public Suite {
     run.replay_line = [&](const std::string& id) { return replay_line(options, id); };
     run.progress = progress;
     std::vector<OpCaseSpec> cases;
-    for (const std::string& id : ids) cases.push_back(op_cases(id).front());
+    for (const std::string& id : ids) cases.push_back(op_cases(id, others(options)).front());
     for (Result& result : run_op_cases(cases, run)) report.results.push_back(std::move(result));
   }
 

@@ -60,7 +60,7 @@ TEST_CASE("a flag that does not apply to a case is an error") {
   expect_refusal("verify byte_gpt_tiny 'op/*' --steps 3", "--steps does not apply to 'op/*'");
   expect_refusal("verify 'op/*' --text x", "--text does not apply to");
   expect_refusal("verify controls --twin host", "--twin does not apply to");
-  expect_refusal("verify 'op/*' --twin host-fused", "use host or device");
+  expect_refusal("verify 'op/*' --twin host-fused", "use host, device or plugin");
   expect_refusal("verify 'lbfgs/*' --twin device", "L-BFGS runs on the host");
   expect_refusal("replay op/clip/host/x86-64/fill:wide --steps 3", "--steps does not apply to");
   expect_refusal("verify byte_gpt_tiny --world self --hostfile /dev/null/x",

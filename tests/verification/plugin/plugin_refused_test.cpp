@@ -1,0 +1,66 @@
+// What is no plug-in is refused in one sentence, before anything runs.
+
+#include <doctest.h>
+
+#include "tests/verification/cli/cli_support.hpp"
+
+namespace {
+
+using namespace zeroproof::tests;
+
+std::string library(const std::string& name) { return quoted(build_folder() + "/plugins/" + name + ".so"); }
+
+void refused(const std::string& name, const std::string& must_mention) {
+  expect_refusal("verify clip --plugin " + library("refused_" + name), must_mention);
+}
+
+}  // namespace
+
+TEST_CASE("files that are no plug-ins") {
+  const TemporaryFolder folder;
+  expect_refusal("verify clip --plugin " + quoted(folder.file("none.so")), "No such file or directory");
+  expect_refusal("verify clip --plugin " + quoted(folder.file("")), "is not a file");
+  expect_refusal("verify clip --plugin " + quoted(folder.write("text.so", "no library\n")),
+                 "cannot be loaded");
+}
+
+TEST_CASE("libraries that are no plug-ins of this version") {
+  refused("symbol", "does not export zeroproof_get_plugin");
+  refused("null_description", "returned no description of itself");
+  refused("abi", "was built for version 77 of the interface and this program has 1");
+  refused("size", "describes itself in 8 bytes");
+  refused("name", "has no name that can stand in a case id");
+  refused("no_operations", "has no operations");
+  refused("too_many", "lists 1000 operations");
+  refused("null_entry", "lists clip_value without a function");
+  refused("unknown_operation", "did you mean clip_value?");
+  refused("twice", "lists clip twice");
+  refused("dies", "died of SIGABRT");
+  expect_refusal("verify clip --plugin-timeout 1 --plugin " + library("refused_sleeps"), "did not come back");
+}
+
+TEST_CASE("flags of plug-ins where they mean nothing") {
+  const std::string plugin = "--plugin " + library("honest_only");
+  expect_refusal("verify lbfgs/* " + plugin, "--plugin does not apply");
+  expect_refusal("verify clip --plugin-timeout 3", "without --plugin");
+  expect_refusal("verify clip --plugin-timeout 0 " + plugin, "--plugin-timeout is 0");
+  expect_refusal("verify clip --plugin-timeout long " + plugin, "--plugin-timeout is 'long'");
+  expect_refusal("verify clip --twin plugin", "without --plugin");
+  expect_refusal("verify op/clip/plugin/odd/fill:ties", "plugin");
+  expect_refusal("verify op/clip/plugin/mine/fill:ties " + plugin, "odd");
+}
+
+TEST_CASE("a plug-in beside the twins of this program, and in a replay") {
+  const std::string plugin = "--plugin " + library("honest_only");
+  const CliResult alone = run_cli("verify op/clip/plugin/odd/fill:ties " + plugin);
+  CHECK(alone.exit_code == 0);
+  CHECK(alone.out.find("1 pass, 0 fail") != std::string::npos);
+  const CliResult both = run_cli("list clip --twin host,plugin " + plugin);
+  CHECK(both.out.find("op/clip/plugin/odd/fill:ties") != std::string::npos);
+  CHECK(both.out.find("op/clip/host/x86-64/fill:ties") != std::string::npos);
+  CHECK(run_cli("replay op/clip/plugin/odd/fill:ties " + plugin).exit_code == 0);
+  expect_refusal("verify op/clip_coef/plugin/odd/fill:sweep " + plugin, "does not have the operation", 3);
+  CHECK(run_cli("verify op/clip/plugin/odd/fill:ties --plugin " + library("segv")).exit_code == 6);
+  CHECK(run_cli("verify op/clip/plugin/odd/fill:ties --plugin-timeout 1 --plugin " + library("loops"))
+            .exit_code == 5);
+}

@@ -1,0 +1,15 @@
+#pragma once
+// The operations a library of somebody else can have: those whose operands and settings say all there is to a call.
+
+#include <string>
+#include <vector>
+
+namespace zeroproof::verification {
+
+/// In the order of the phases.
+const std::vector<std::string>& plugin_operations();
+
+/// True if it is one of them.
+bool is_plugin_operation(const std::string& name);
+
+}  // namespace zeroproof::verification

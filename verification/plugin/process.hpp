@@ -1,0 +1,44 @@
+#pragma once
+// The process that holds a plug-in, seen from this one.
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+
+#include "verification/plugin/confinement.hpp"
+#include "verification/plugin/wire.hpp"
+
+namespace zeroproof::verification {
+
+class PluginProcess {
+ public:
+  /// Starts `program` (this one, if "") as the process of a library. `memory`: descriptor of what is shared with it.
+  /// Errors (ErrorCode::io): the system starts no process.
+  PluginProcess(const std::string& program, const std::string& library, int memory,
+                const PluginLimits& limits);
+  /// Ends the process and whatever it started.
+  ~PluginProcess();
+  PluginProcess(const PluginProcess&) = delete;
+  PluginProcess& operator=(const PluginProcess&) = delete;
+
+  // Both throw CandidateFailure, after which the process is of no use: it crashed, hung or said too much.
+  PluginHello hello();
+  PluginReply call(const PluginRequest& request);
+
+ private:
+  void receive(void* message, std::size_t bytes, const std::string& during);
+  void read_output();
+  [[noreturn]] void explain_end(const std::string& during);
+  std::string last_words() const;
+  void kill();
+
+  PluginLimits limits_;
+  pid_t pid_ = -1;
+  int socket_ = -1, output_ = -1;
+  bool over_ = false;
+  std::string said_;               // the end of what it wrote on standard output and error
+  std::int64_t output_bytes_ = 0;  // of this call
+};
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,78 @@
+#pragma once
+// What this program and the process that holds a plug-in tell each other: plain structures in one message each.
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+namespace zeroproof::verification {
+
+inline constexpr int most_plugin_operands = 8;
+inline constexpr int most_plugin_settings = 40;
+inline constexpr int most_plugin_operations = 64;
+
+template <std::size_t size>
+using WireText = std::array<char, size>;
+
+template <std::size_t size>
+void put_text(WireText<size>& text, const std::string& value) {
+  text = {};
+  std::memcpy(text.data(), value.data(), std::min(size - 1, value.size()));
+}
+
+/// What stands there, whoever wrote it.
+template <std::size_t size>
+std::string get_text(const WireText<size>& text) {
+  return {text.data(), ::strnlen(text.data(), size)};
+}
+
+struct WireOperand {
+  WireText<32> name;
+  std::uint8_t code, bits;
+  std::int32_t access;
+  std::int32_t ndim;
+  std::array<std::int64_t, 2> shape;
+  std::uint64_t offset;  ///< of element 0 in the shared memory
+};
+
+struct WireSetting {
+  WireText<40> name;
+  std::int32_t kind;
+  std::uint64_t word;  ///< the value's bits
+};
+
+/// To the process: compute this.
+struct PluginRequest {
+  std::uint64_t arena_bytes = 0;  ///< of the shared memory, which may have grown
+  WireText<48> operation{};
+  std::int32_t num_threads = 1, num_operands = 0, num_settings = 0;
+  std::array<WireOperand, most_plugin_operands> operands{};
+  std::array<WireSetting, most_plugin_settings> settings{};
+};
+
+/// From the process, after a call.
+struct PluginReply {
+  std::int32_t returned = 0;
+  bool mask_changed = false;
+  WireText<160> fp_problem{};  ///< of the floating-point environment; "" if it is as it was
+  WireText<240> message{};     ///< the plug-in's own
+};
+
+/// From the process, once: what was loaded, or why nothing was.
+struct PluginHello {
+  WireText<400> problem{}, remedy{};  ///< "" if there is none
+  WireText<40> name{};
+  std::int32_t num_operations = 0;
+  std::array<WireText<48>, most_plugin_operations> operations{};
+};
+
+/// Descriptors of the process.
+inline constexpr int plugin_socket = 3;
+inline constexpr int plugin_memory = 4;
+/// Its exit code if its connection is gone: somebody closed a descriptor that was not his.
+inline constexpr int plugin_connection_lost = 96;
+/// First argument of this program when it is such a process; not a command.
+inline constexpr const char* plugin_worker_word = "plugin-worker";
+
+}  // namespace zeroproof::verification
