@@ -9,7 +9,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr const char* schema = "zeroproof-diff/1";
+constexpr const char* diff_schema = "zeroproof-diff/1";
 
 struct DiffFlags {
   std::string first, second, json_file;
@@ -33,7 +33,7 @@ std::string json_text(const DiffFlags& flags, const SetComparison& comparison,
                       const std::vector<std::string>& metadata) {
   Json tensors = Json::array();
   for (const TensorDifference& tensor : comparison.tensors) tensors.push_back(to_json_value(tensor));
-  const Json json = {{"schema", schema},
+  const Json json = {{"schema", diff_schema},
                      {"first", flags.first},
                      {"second", flags.second},
                      {"equal", comparison.equal()},

@@ -11,6 +11,8 @@ struct VerifyRequest {
   std::vector<std::string> reports;  ///< as typed after --report
   std::string save_failing;          ///< folder for bundles of failing cases, "" for none
   DumpFlags dump;
+  std::string expect;       ///< file with somebody else's numbers, "" for none
+  std::string phase_names;  ///< what tensors are called there
   bool strict = false;
   bool rows = false;
 };

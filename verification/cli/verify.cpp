@@ -1,5 +1,5 @@
 #include "verification/cli/commands.hpp"
-#include "verification/cli/run_verify.hpp"
+#include "verification/cli/expect.hpp"
 
 namespace zeroproof::verification {
 
@@ -11,8 +11,17 @@ void add_verify(CommandSet& commands) {
   const std::shared_ptr<CaseFlags> flags = add_case_flags(command);
   add_report_flags(command, *request);
   add_dump_flags(command, request->dump);
+  command.option(
+      "--expect", request->expect,
+      "safetensors file that somebody's optimizer made from the same gradients: no case is run, and its "
+      "tensors, named as by --dump, are held against the undistributed optimizer");
+  command.option(
+      "--phase-names", request->phase_names,
+      "TOML file that says what its tensors are called, as in exp_avg = \"state.{step}.{name}.m\"");
   command.runs([flags, request] {
     request->cases = *flags;
+    check_expect_flags(*request);
+    if (!request->expect.empty()) return run_expect(*request);
     return run_verify(*request);
   });
 }

@@ -43,16 +43,6 @@ class Reader {
   TomlNode table_;
 };
 
-std::string content_of(const std::string& path) {
-  const auto source = open_file_source(path);
-  ZP_CHECK(source->size() <= largest_record, ErrorCode::io,
-           "golden record " + path + " is larger than a megabyte", "no such record is",
-           "name the golden file, beside which its record lies");
-  std::string text(source->size(), '\0');
-  source->read(0, std::as_writable_bytes(Span<char>(text)));
-  return text;
-}
-
 GoldenRecord record_from(const std::string& path, TomlNode root) {
   const Reader from(path, root);
   if (from.text("schema") != schema) from.refuse("is of schema '" + from.text("schema") + "', not " + schema);
@@ -126,7 +116,7 @@ GoldenRecord read_golden_record(const std::string& path) {
   ZP_CHECK(std::filesystem::exists(path), ErrorCode::io, "there is no golden record " + path,
            "it says how the golden file beside it was made", "use zeroproof golden record, or another name");
   try {
-    const TomlFile file(content_of(path), path);
+    const TomlFile file(read_small_file(path, largest_record), path);
     return record_from(path, file.root());
   } catch (const TomlError& error) {
     fail(ErrorCode::io,

@@ -95,4 +95,14 @@ std::unique_ptr<ByteSource> memory_source(Span<const std::byte> bytes, std::stri
   return std::make_unique<MemorySource>(bytes, std::move(label));
 }
 
+std::string read_small_file(const std::string& path, std::uint64_t most_bytes) {
+  const auto source = open_file_source(path);
+  ZP_CHECK(source->size() <= most_bytes, ErrorCode::io,
+           path + " has " + std::to_string(source->size()) + " bytes",
+           "what is expected there has at most " + std::to_string(most_bytes), "name the right file");
+  std::string text(source->size(), '\0');
+  source->read(0, std::as_writable_bytes(Span<char>(text)));
+  return text;
+}
+
 }  // namespace zeroproof

@@ -33,6 +33,9 @@ class ByteSource {
 /// Errors (ErrorCode::io): it is missing, may not be read, or is a directory, pipe or device.
 std::unique_ptr<ByteSource> open_file_source(const std::string& path);
 
+/// The whole of a file that cannot be long. Errors (ErrorCode::io): as open_file_source; it has more than most_bytes.
+std::string read_small_file(const std::string& path, std::uint64_t most_bytes);
+
 /// Memory that outlives the source.
 std::unique_ptr<ByteSource> memory_source(Span<const std::byte> bytes, std::string label);
 

@@ -1,0 +1,15 @@
+#pragma once
+// verify --expect: somebody else's numbers in the place of a candidate.
+
+#include "verification/cli/run_verify.hpp"
+
+namespace zeroproof::verification {
+
+/// Errors (ErrorCode::config): --phase-names without --expect.
+void check_expect_flags(const VerifyRequest& request);
+
+/// Compares and reports; returns 0 if everything is equal, else 1. Errors: config for flags that mean nothing here, and
+/// as compare_expected.
+int run_expect(const VerifyRequest& request);
+
+}  // namespace zeroproof::verification
