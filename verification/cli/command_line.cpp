@@ -18,6 +18,7 @@ int run_command_line(int argc, char** argv) {
   add_replay(commands);
   add_plan(commands);
   add_trace(commands);
+  add_identify(commands);
   return commands.run(argc, argv);
 }
 

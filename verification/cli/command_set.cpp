@@ -68,6 +68,11 @@ void Command::words(const std::string& name, std::vector<std::string>& values,
   app_.add_option(name, values, help);
 }
 
+void Command::required_words(const std::string& name, std::vector<std::string>& values,
+                             const std::string& help) const {
+  app_.add_option(name, values, help)->required();
+}
+
 void Command::list(const std::string& name, std::vector<std::string>& values, const std::string& help) const {
   app_.add_option(name, values, help)->delimiter(',');
 }

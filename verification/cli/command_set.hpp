@@ -23,6 +23,9 @@ class Command {
   void required(const std::string& name, std::string& value, const std::string& help) const;
   /// Any number of values.
   void words(const std::string& name, std::vector<std::string>& values, const std::string& help) const;
+  /// One value or more.
+  void required_words(const std::string& name, std::vector<std::string>& values,
+                      const std::string& help) const;
   /// Any number of values, also with commas between.
   void list(const std::string& name, std::vector<std::string>& values, const std::string& help) const;
   void flag(const std::string& name, bool& given, const std::string& help) const;

@@ -20,6 +20,7 @@ void add_explain(CommandSet& commands);
 void add_replay(CommandSet& commands);
 void add_plan(CommandSet& commands);
 void add_trace(CommandSet& commands);
+void add_identify(CommandSet& commands);
 
 /// "adamw, adam, sgd, ...": the names of a choice, for the text of a flag.
 inline std::string listed(Span<const std::string_view> names) {

@@ -110,6 +110,7 @@ int explain_all() {
   names.clear();
   for (const Passage& label : labels()) names.push_back("[" + label.name + "]");
   out += labelled("labels", names, "");
+  out += labelled("dialects", {"zeroproof", "explain", "dialects", "lists", "them"}, "");
   out += labelled("faults", {"zeroproof", "list", "--faults", "has", "their", "ids"}, "");
   std::fputs(out.c_str(), stdout);
   return 0;
@@ -125,24 +126,33 @@ std::vector<std::string> known_names() {
   std::vector<std::string> known;
   for (const Op& op : all_ops()) known.push_back(op.name);
   for (const Phase phase : all_phases) known.emplace_back(name(phase));
-  known.insert(known.end(), {"lbfgs", "stage0", "stage1", "stage2", "stage3"});
+  known.insert(known.end(), {"lbfgs", "dialects", "stage0", "stage1", "stage2", "stage3"});
   for (const Fault& fault : fault_catalogue()) known.emplace_back(fault.id);
   for (const Passage& rule : rules()) known.push_back(rule.name);
   for (const Passage& label : labels()) known.push_back(label.name);
   return known;
 }
 
-[[noreturn]] void refuse(const std::string& what) {
-  const std::vector<std::string> known = known_names();
+/// Those that have `what` in them.
+std::vector<std::string> holding(const std::string& what, const std::vector<std::string>& known) {
   std::vector<std::string> close;
   for (const std::string& candidate : known) {
     if (what.size() >= 3 && candidate.find(what) != std::string::npos) close.push_back(candidate);
   }
+  return close;
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  std::vector<std::string> known = known_names();
+  std::vector<std::string> close = holding(what, known);
+  const std::vector<std::string> dialects = dialect_names();
+  if (close.empty()) close = holding(what, dialects);  // many have "adam" in them, which is an operation's
+  known.insert(known.end(), dialects.begin(), dialects.end());
   const std::string near = nearest(what, known);
   if (close.empty() && !near.empty()) close = {near};
   std::string meant;
   for (std::size_t i = 0; i < close.size() && i < 5; ++i) meant += (i > 0 ? " or " : "") + close[i];
-  fail(ErrorCode::config, "'" + what + "' is no operation, phase, stage, rule, label or fault",
+  fail(ErrorCode::config, "'" + what + "' is no operation, phase, stage, dialect, rule, label or fault",
        "there is nothing to explain",
        (meant.empty() ? "" : "did you mean " + meant + "? ") + "zeroproof explain lists what there is");
 }
@@ -154,6 +164,8 @@ int explain(const std::string& what) {
     if (name(phase) == what) return explain_phase(phase);
   }
   if (what == "lbfgs") return printed(explain_lbfgs());
+  if (what == "dialects") return printed(explain_dialects());
+  if (const std::string dialect = explain_dialect(what); !dialect.empty()) return printed(dialect);
   if (const Passage* rule = find_passage(rules(), what)) return printed(explain_rule(*rule));
   if (const Passage* label = find_passage(labels(), what)) return printed(explain_label(*label));
   if (const Fault* fault = find_fault(what)) return printed(explain_fault(*fault));
@@ -164,14 +176,14 @@ int explain(const std::string& what) {
 }  // namespace
 
 void add_explain(CommandSet& commands) {
-  const Command command = commands.add("explain",
-                                       "what the contract says of an operation, phase, stage, rule or "
-                                       "label, and what a fault does (no name: all of them)");
+  const Command command =
+      commands.add("explain",
+                   "what the contract says of an operation, phase, stage, rule or "
+                   "label, what a dialect computes, and what a fault does (no name: all of them)");
   const auto words = std::make_shared<std::vector<std::string>>();
-  command.words(
-      "name", *words,
-      "an operation (adamw_update), a phase (update), lbfgs, a stage (stage2), a rule (R12), a label "
-      "(ZeRO:local) or a fault (double-unscale)");
+  command.words("name", *words,
+                "an operation (adamw_update), a phase (update), lbfgs, a stage (stage2), dialects, a dialect "
+                "(torch-cpu-fused), a rule (R12), a label (ZeRO:local) or a fault (double-unscale)");
   command.runs([words] {
     std::string what;
     for (const std::string& word : *words) what += (what.empty() ? "" : " ") + word;

@@ -36,6 +36,11 @@ std::string explain_fault(const Fault& fault);
 std::optional<int> stage_named(const std::string& text);
 std::string explain_stage(int stage);
 
+/// Every dialect in a line, and one of them; "" for a name that is none.
+std::string explain_dialects();
+std::string explain_dialect(const std::string& name);
+std::vector<std::string> dialect_names();
+
 /// All of zeroproof explain lbfgs, and its line in the list of everything.
 std::string explain_lbfgs();
 std::string lbfgs_line();

@@ -1,0 +1,96 @@
+#pragma once
+// The choices that separate one library's arithmetic from another's. A formula is a choice for every buffer; what each
+// choice computes stands in elements.hpp, in words in formula_text.cpp.
+
+#include <cstdint>
+
+namespace zeroproof::verification {
+
+/// Which product of x*y + z*w is not rounded by itself: a compiler that contracts takes one of the two.
+enum class Contraction : std::uint8_t { none, left, right };
+
+/// What 1 - beta is taken from: the fp64 beta, rounded once at the end, or beta rounded to fp32 first.
+enum class Betas : std::uint8_t { fp64, fp32 };
+
+/// How the powers of beta, and with them step size and bias corrections, are made.
+enum class Corrections : std::uint8_t {
+  fp64,     ///< the C library's pow of the fp64 betas, rounded once where it is used
+  widened,  ///< repeated squaring of the fp32 betas in fp64 (R5 of the contract)
+  stored,   ///< the C library's pow of the fp32 betas in fp64, and the two corrections are kept as fp32
+  running   ///< products in fp32, one factor for every step, and fp32 for everything made of them
+};
+
+/// m' from m and g, with w = 1 - beta1 and b = beta1.
+enum class FirstMoment : std::uint8_t { lerp_fused, lerp, plain, left, right };
+
+/// v' from v and g, with c = 1 - beta2 and b = beta2: (c*g)*g, c*(g*g), or a lerp towards g*g.
+enum class SecondMoment : std::uint8_t {
+  scaled,
+  scaled_left,
+  scaled_right,
+  squared,
+  squared_left,
+  squared_right,
+  lerp,
+  lerp_fused
+};
+
+/// max(max_exp_avg_sq, v'): a NaN that was there stays, or is replaced by the next number (the contract).
+enum class Maximum : std::uint8_t { keeps_nan, replaces_nan };
+
+/// The square root: rounded correctly, or as MKL's vector library takes it on AMD (roots.hpp).
+enum class Root : std::uint8_t { rounded, mkl_amd };
+
+/// d from the root of v': root/s + eps, root*r + eps, fma(root, r, eps), or eps + root of (v'/bc2).
+enum class Denominator : std::uint8_t { quotient, reciprocal, reciprocal_fused, inside };
+
+/// Where decoupled decay enters: p*k first; p less (lr*wd)*p first; beside the step, in one sum with it; or inside the
+/// product with the rate.
+enum class Decay : std::uint8_t { factor, before, before_fused, added, added_fused, in_rate, in_rate_fused };
+
+/// p' from p, m' and d.
+enum class Write : std::uint8_t {
+  numerator,       ///< p + ((-a)*m)/d
+  quotient,        ///< p - a*(m/d)
+  quotient_fused,  ///< fma(m/d, -a, p)
+  corrected,       ///< p - lr*((m/bc1)/d)
+  corrected_fused  ///< fma(-lr, (m/bc1)/d, p)
+};
+
+/// What makes master from the moments.
+struct MasterFormula {
+  Corrections corrections = Corrections::fp64;
+  Root root = Root::rounded;
+  Denominator denominator = Denominator::quotient;
+  Decay decay = Decay::factor;
+  Write write = Write::numerator;
+  bool operator==(const MasterFormula&) const = default;
+};
+
+/// Adam and AdamW. The last n mod tail_width elements of a tensor of n (0: none) may have other moments.
+struct AdamFormula {
+  bool coupled_fused = false;  ///< L2: fma(wd, p, g), or g + wd*p
+  Betas betas = Betas::fp64;
+  FirstMoment first = FirstMoment::plain, first_tail = FirstMoment::plain;
+  SecondMoment second = SecondMoment::scaled, second_tail = SecondMoment::scaled;
+  Maximum maximum = Maximum::keeps_nan;
+  MasterFormula master;
+};
+
+/// SGD with momentum.
+struct SgdFormula {
+  bool coupled_fused = false;
+  Contraction buffer = Contraction::none, buffer_tail = Contraction::none;  ///< of mu*b + (1 - dampening)*g
+  bool nesterov_fused = false;                                              ///< fma(mu, b, g), or g + mu*b
+  bool write_fused = false;                                                 ///< fma(-lr, e, p), or p - lr*e
+};
+
+/// Forms that make no sense together: the step and the decay in one sum need a step that is a product of its own.
+constexpr bool sensible(Decay decay, Write write) {
+  const bool corrected = write == Write::corrected || write == Write::corrected_fused;
+  if (decay == Decay::added || decay == Decay::added_fused) return write == Write::quotient;
+  if (decay == Decay::in_rate || decay == Decay::in_rate_fused) return corrected;
+  return true;
+}
+
+}  // namespace zeroproof::verification

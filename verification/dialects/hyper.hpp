@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+#include "common/contracts/update_rule.hpp"
+
+namespace zeroproof::verification {
+
+/// What a user gave a library for one step. The betas are fp64, as users write them: how a library rounds them is part
+/// of its dialect, and the contract's OptimizerHyper has them rounded already.
+struct DialectHyper {
+  UpdateRule rule = UpdateRule::adamw;  ///< adamw, adam or sgd
+  double lr = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  std::int64_t t = 1;  ///< the step that is applied, counting from 1
+  bool bias_correction = true;
+  bool amsgrad = false;
+  bool maximize = false;
+  double momentum = 0, dampening = 0;  ///< sgd
+  bool nesterov = false;               ///< sgd
+};
+
+}  // namespace zeroproof::verification
