@@ -151,9 +151,9 @@ TEST_CASE("a report survives the way through JSON") {
   Result r = good_result("byte_gpt_tiny/adamw/host-fused/stage1/mpi:3/fp16/free/bucket:65536/omp:2");
   r.status = Status::fail;
   r.reason = "a \"quoted\" reason\nwith a line break";
-  r.divergence = Divergence{3,    Phase::update, 2,     "master",      "differs", 5,
-                            1029, 2047,          "a.b", "[1, 2]",      "0x0 (0)", "0x1 (1e-45)",
-                            7,    100,           "",    "they hold 0", {}};
+  r.divergence = Divergence{3,    Phase::update, 2,     "master",      "differs",           5,
+                            1029, 2047,          "a.b", "[1, 2]",      "0x0 (0)",           "0x1 (1e-45)",
+                            7,    100,           "",    "they hold 0", "in no legal order", {}};
   constexpr std::uint64_t many = std::uint64_t{1} << 33;
   r.training->skips = {
       {2, 37, 0x7FFFFFFFU, {{"a \"b\"", 48, {0x7F800000U, 1, 0}}, {"c", 1, {0x7FFFFFFFU, many, 3}}}},

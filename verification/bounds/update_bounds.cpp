@@ -127,8 +127,16 @@ UpdateBounds::Value UpdateBounds::moved(float master, const Value& direction) co
   return {result, error * (1 + u) + u * std::fabs(result)};
 }
 
+/// True if no legal order meets an overflow in its moving average, or in the square of the gradient.
+bool UpdateBounds::no_overflow(const Value& grad, float old) const {
+  const Real g = std::fabs(grad.exact) + grad.error;
+  return g + std::fabs(static_cast<Real>(old)) < largest &&
+         (!traits_of(hyper_.rule).exp_avg_sq || g * g < largest);
+}
+
 void UpdateBounds::adam(float grad, const ElementState& before, UpdateBound& bound) const {
   const Value g = gradient(grad, before);
+  if (!no_overflow(g, before.exp_avg)) return;
   const Value m = average(beta1_, 1 - beta1_, before.exp_avg, g);
   Value v = square(before.exp_avg_sq, g);
   bound.exp_avg = judged(m.exact, m.error);
@@ -140,11 +148,17 @@ void UpdateBounds::adam(float grad, const ElementState& before, UpdateBound& bou
   bool valid = false;
   const Value p = decayed(before.master, adaptive_step(m, v, valid));
   bound.master = judged(p.exact, p.error);
+  const Real correction1 =
+      step_size_ > 0 ? lr_ / step_size_ : 1;  // moments may be corrected before anything else
+  valid = valid && std::fabs(m.exact) / correction1 < largest &&
+          (std::fabs(m.exact) + 1) * step_size_ < largest &&
+          v.exact / (root_correction2_ * root_correction2_) < largest;
   bound.master.judged = bound.master.judged && valid && bound.exp_avg.judged && bound.exp_avg_sq.judged;
 }
 
 void UpdateBounds::lion(float grad, const ElementState& before, UpdateBound& bound) const {
   const Value g = gradient(grad, before);
+  if (!no_overflow(g, before.exp_avg)) return;
   const Value c = average(beta1_, 1 - beta1_, before.exp_avg, g);
   const Value m = average(beta2_, 1 - beta2_, before.exp_avg, g);
   const Real sign = c.exact > 0 ? 1 : c.exact < 0 ? -1 : 0;
@@ -156,6 +170,7 @@ void UpdateBounds::lion(float grad, const ElementState& before, UpdateBound& bou
 
 void UpdateBounds::sgd(float grad, const ElementState& before, UpdateBound& bound) const {
   const Value g = gradient(grad, before);
+  if (!no_overflow(g, hyper_.rule == UpdateRule::sgd ? before.momentum_buffer : before.exp_avg)) return;
   Value direction = g;
   if (hyper_.rule == UpdateRule::sgd_ema) {
     direction = average(beta1_, 1 - beta1_, before.exp_avg, g);

@@ -53,6 +53,7 @@ class UpdateBounds {
   Value adaptive_step(const Value& average, const Value& square, bool& valid) const;
   Value decayed(float master, const Value& step) const;
   Value moved(float master, const Value& direction) const;
+  bool no_overflow(const Value& grad, float old) const;
   void adam(float grad, const ElementState& before, UpdateBound& bound) const;
   void lion(float grad, const ElementState& before, UpdateBound& bound) const;
   void sgd(float grad, const ElementState& before, UpdateBound& bound) const;

@@ -46,6 +46,8 @@ struct Divergence {
   std::string call;  ///< of one operation, which has no step and no rank: "numel 1025, offset 1, threads 1"
   std::string
       hint;  ///< what all elements that differ hold, and where they are (compare/hint); "" if it says nothing
+  std::string
+      order;  ///< of somebody else's update: whether any legal order of operations explains it; "" if not asked
   std::vector<std::pair<std::string, std::string>> inputs;  ///< of that element: name, bits and value
 };
 

@@ -35,7 +35,9 @@ struct VerifyOptions {
   std::string hostfile;  ///< where mpirun starts the ranks of MPI worlds; "" for ZP_HOSTFILE, or this machine
   std::string fault;     ///< identifier of a planted fault
   std::shared_ptr<const OpCandidate> plugin;  ///< operations of somebody else, which are judged; null: none
-  int jobs = 0;                               ///< cores that cases may use; 0: those this process has
+  bool any_order =
+      false;     ///< its updates may be computed in any order that the bound of papers/bounds.md covers
+  int jobs = 0;  ///< cores that cases may use; 0: those this process has
   std::vector<std::string>
       replay_flags;  ///< settings a replay line must repeat: flag, value, flag, value, ...
   std::function<void(Span<const Result>)>

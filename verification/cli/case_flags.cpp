@@ -75,12 +75,19 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
       std::find(options.twins.begin(), options.twins.end(), Twin::plugin) != options.twins.end();
   ZP_CHECK(!flags.plugin.empty() || !asked, ErrorCode::config, "--twin plugin was given without --plugin",
            "there is nothing to judge", "add --plugin FILE");
+  ZP_CHECK(!flags.plugin.empty() || flags.accept.empty(), ErrorCode::config,
+           "--accept was given without --plugin", "our own twins are held to bits",
+           "add --plugin FILE, or leave the flag out");
   if (flags.plugin.empty()) return;
   PluginLimits limits;
   if (!flags.plugin_timeout.empty())
     limits.seconds = number<double>(flags.plugin_timeout, "--plugin-timeout");
   ZP_CHECK(limits.seconds > 0 && limits.seconds <= 86400, ErrorCode::config,
            "--plugin-timeout is " + flags.plugin_timeout, "it is a time in seconds", "use 0.1 to 86400");
+  ZP_CHECK(flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order", ErrorCode::config,
+           "--accept is '" + flags.accept + "'", "it says what a plug-in's results are held to",
+           "use bits, or any-order");
+  options.any_order = flags.accept == "any-order";
   options.plugin = plugin_candidate(std::make_shared<Plugin>(flags.plugin, limits));
 }
 
@@ -123,7 +130,8 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
         std::pair{"--steps", &flags.steps}, std::pair{"--micro-batches", &flags.micro_batches},
         std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--norm", &flags.norm},
         std::pair{"--max-norm", &flags.max_norm}, std::pair{"--plugin", &flags.plugin},
-        std::pair{"--plugin-timeout", &flags.plugin_timeout}, std::pair{"--fault", &flags.fault}}) {
+        std::pair{"--plugin-timeout", &flags.plugin_timeout}, std::pair{"--accept", &flags.accept},
+        std::pair{"--fault", &flags.fault}}) {
     if (value->empty()) continue;
     const std::string_view word = flag;
     const bool file = word == "--config" || word == "--text" || word == "--gradients" || word == "--plugin";
@@ -199,6 +207,9 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
                  "(verification/plugin/README.md)");
   command.option("--plugin-timeout", flags->plugin_timeout,
                  "seconds a call of a plug-in may take (default: 10)");
+  command.option(
+      "--accept", flags->accept,
+      "bits, or any-order: updates of a plug-in that no legal order of operations rules out (default: bits)");
   command.option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
   return flags;
 }

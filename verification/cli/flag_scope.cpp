@@ -74,6 +74,7 @@ std::vector<Use> uses_of(const CaseFlags& f) {
           {"--oversubscribe", f.oversubscribe, runs},
           {"--plugin", !f.plugin.empty(), op},
           {"--plugin-timeout", !f.plugin_timeout.empty(), op},
+          {"--accept", !f.accept.empty(), op},
           {"--fault", !f.fault.empty(), runs | op | lbfgs}};
 }
 

@@ -24,6 +24,7 @@ void take_flags(const Bundle& bundle, CaseFlags& flags) {
       {"--comm-timeout", &flags.comm_timeout},
       {"--plugin", &flags.plugin},
       {"--plugin-timeout", &flags.plugin_timeout},
+      {"--accept", &flags.accept},
       {"--fault", &flags.fault}};
   for (std::size_t i = 0; i < bundle.flags.size(); i += 2) {
     const auto flag = std::find_if(known.begin(), known.end(),
@@ -94,6 +95,7 @@ void add_replay(CommandSet& commands) {
   command.option("--comm-timeout", flags.comm_timeout, "seconds ranks wait for each other");
   command.option("--plugin", flags.plugin, "shared library with the operations that were judged");
   command.option("--plugin-timeout", flags.plugin_timeout, "seconds a call of a plug-in may take");
+  command.option("--accept", flags.accept, "what results of a plug-in are held to: bits, or any-order");
   command.option("--fault", flags.fault, "plant a fault (only in build/zeroproof-faults)");
   add_report_flags(command, *request);
   command.runs([request, what] {

@@ -12,6 +12,7 @@
 #include "common/base/philox.hpp"
 #include "common/base/span.hpp"
 #include "common/step/phase.hpp"
+#include "verification/ops/bound_ratio.hpp"
 #include "verification/ops/op_call.hpp"
 #include "verification/ops/op_setting.hpp"
 
@@ -47,6 +48,9 @@ struct Op {
 
   /// What a call takes besides its operands; empty if there is nothing, or nothing that has a name.
   std::function<std::vector<OpSetting>(const OpCall&)> settings = {};
+
+  /// Updates only: results that need not have the contract's bits, against what any legal order may leave.
+  std::function<BoundRatio(const OpCall& pristine, const OpCall& candidate)> any_order = {};
 
   /// Class bounded only: error of the results divided by what the contract allows, at most 1 for a correct
   /// twin; NaN if the result is of the wrong kind.

@@ -22,6 +22,9 @@ class OpCandidate {
   /// The value of --twin that asks for it.
   virtual Twin kind() const = 0;
 
+  /// Written by somebody else, who need not have chosen the contract's order of operations.
+  virtual bool foreign() const { return kind().foreign; }
+
   /// False if there are no cases of this operation for it.
   virtual bool has(const Op& op) const = 0;
   /// Why it cannot run an operation here; "" if it can.

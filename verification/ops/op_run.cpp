@@ -6,53 +6,13 @@
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
 #include "verification/compare/judge.hpp"
+#include "verification/ops/failed_call.hpp"
 #include "verification/ops/op_case.hpp"
-#include "verification/ops/op_hint.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string shape_text(const Op& op, const CallShape& shape) {
-  return "numel " + std::to_string(shape.numel) + ", offset " + std::to_string(shape.offset) + ", variant " +
-         op.variants[static_cast<std::size_t>(shape.variant)] + ", threads " +
-         std::to_string(shape.num_threads) + ", fill index " + std::to_string(shape.first_index);
-}
-
-/// One element of every input of a call: what the result at this place was made from.
-std::vector<std::pair<std::string, std::string>> inputs_at(const Op& op, const OpCall& call,
-                                                           std::int64_t element) {
-  std::vector<std::pair<std::string, std::string>> inputs;
-  for (std::size_t k = 0; k < op.operands.size() && inputs.size() < 6; ++k) {
-    const Operand& operand = op.operands[k];
-    if (operand.access == Access::out || operand.per_element == 0) continue;
-    const TensorView view = call.view(k);
-    std::string text;
-    for (std::int64_t j = 0; j < std::min<std::int64_t>(operand.per_element, 4); ++j) {
-      const std::uint64_t bits = element_bits(view, element * operand.per_element + j);
-      text += (j > 0 ? " " : "") + show_bits(operand.dtype, bits);
-    }
-    inputs.emplace_back(operand.name, text + (operand.per_element > 4 ? " ..." : ""));
-  }
-  return inputs;
-}
-
-/// The outputs in the order data flow through them: a master is made from the moments, whatever the order of operands.
-std::vector<std::size_t> outputs_in_flow(const Op& op) {
-  const auto is_moment = [&](std::size_t k) {
-    const Content content = op.operands[k].content;
-    return content == Content::moment || content == Content::second_moment;
-  };
-  std::vector<std::size_t> outputs;
-  for (std::size_t k = 0; k < op.operands.size(); ++k) {
-    if (op.operands[k].access != Access::in) outputs.push_back(k);
-  }
-  const auto last_moment = std::find_if(outputs.rbegin(), outputs.rend(), is_moment).base();
-  std::stable_partition(outputs.begin(), last_moment,
-                        [&](std::size_t k) { return op.operands[k].content != Content::weight; });
-  return outputs;
-}
 
 /// One candidate against the reference, over all points of a sweep.
 class OpJudge {
@@ -62,7 +22,8 @@ class OpJudge {
     result_.suite = "op";
     result_.group = spec.op->name;
     result_.side = spec.candidate->side();
-    result_.exactness = name(spec.op->exactness);
+    accepts_any_order_ = options.any_order && spec.candidate->foreign() && spec.op->any_order;
+    result_.exactness = name(accepts_any_order_ ? Exactness::bounded : spec.op->exactness);
     result_.replay = options.replay_line ? options.replay_line(result_.id) : result_.id;
     result_.status = Status::pass;
     const std::string obstacle = spec.candidate->obstacle(*spec.op);
@@ -122,7 +83,9 @@ class OpJudge {
     result_.compared = judge_.compared();
     result_.differing = judge_.differing();
     result_.divergence = judge_.first();
+    if (result_.divergence) result_.divergence->hint = hints_.of(result_.divergence->buffer);
     if (over_) return result_;
+    if (result_.divergence && ratio_.judged > 0) weigh();
     if (result_.divergence) {
       result_.status = Status::fail;
       result_.reason = describe(*result_.divergence);
@@ -141,37 +104,26 @@ class OpJudge {
   void compare_call(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
     const bool failed_before = judge_.first().has_value();
     compare_buffers(pristine, reference, candidate);
-    if (judge_.first().has_value() && !failed_before) keep_tensors(pristine, reference, candidate);
+    if (judge_.first().has_value() && !failed_before)
+      result_.tensors = saved_tensors(*spec_.op, pristine, reference, candidate);
   }
 
   void compare_buffers(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
     const std::string damage = candidate.damage(pristine);
     if (!damage.empty()) judge_.note(place(pristine, "", damage));
+    damaged_ = damaged_ || !damage.empty();
+    const std::int64_t differing_before = judge_.differing();
     if (spec_.op->exactness == Exactness::bounded) return compare_bounded(pristine, candidate);
     std::int64_t best_telling = 0;
     for (const std::size_t k : outputs_in_flow(*spec_.op)) {
       compare_output(k, pristine, reference, candidate);
       best_telling = std::max(best_telling, telling_elements(k, reference));
     }
+    if (judge_.differing() > differing_before && spec_.candidate->foreign() && spec_.op->any_order) {
+      ratio_.add(spec_.op->any_order(pristine, candidate));
+    }
     telling_ += best_telling;
     elements_ += pristine.numel() > 0 ? units(pristine) : 0;
-  }
-
-  /// What the first failing call had and made, for a bundle.
-  void keep_tensors(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
-    const auto keep = [&](const std::string& side, const OpCall& call, std::size_t k) {
-      const TensorView view = call.view(k);
-      const auto* bytes = static_cast<const std::byte*>(view.data);
-      result_.tensors.push_back(
-          {side + "." + spec_.op->operands[k].name, view.dtype, {bytes, bytes + view.num_bytes()}});
-    };
-    for (std::size_t k = 0; k < spec_.op->operands.size(); ++k) {
-      const Access access = spec_.op->operands[k].access;
-      if (access != Access::out) keep("input", pristine, k);
-      if (access == Access::in) continue;
-      keep("reference", reference, k);
-      keep("candidate", candidate, k);
-    }
   }
 
   void compare_bounded(const OpCall& pristine, const OpCall& candidate) {
@@ -193,13 +145,28 @@ class OpJudge {
     const TensorView want = reference.view(k);
     const TensorView got = candidate.view(k);
     const Comparison comparison = compare(want, got, 0, want.numel);
-    if (comparison.first) result_.ulps.add(want, got);
+    if (comparison.first) {
+      result_.ulps.add(want, got);
+      hints_.look(*spec_.op, k, comparison.differing, pristine, reference, candidate);
+    }
     judge_.count(comparison, operand.dtype, place(pristine, operand.name, "differs from the reference"),
                  [&](Divergence& d, std::int64_t first, std::int64_t) {
-                   d.hint = op_hint(*spec_.op, k, pristine, reference, candidate);
                    if (operand.per_element == 0) return;
                    d.inputs = inputs_at(*spec_.op, pristine, first / operand.per_element);
                  });
+  }
+
+  /// Differing bits of an update in another order: no difference where that is accepted, and said where it is not.
+  void weigh() {
+    result_.worst_ratio = ratio_.worst;
+    const bool legal = ratio_.worst <= 1 && !damaged_;
+    if (legal && accepts_any_order_) {
+      result_.legal_differences = result_.differing;
+      result_.differing = 0;
+      result_.divergence.reset();
+    } else {
+      result_.divergence->order = to_string(ratio_);
+    }
   }
 
   Divergence place(const OpCall& pristine, const std::string& buffer, const std::string& what) const {
@@ -236,6 +203,9 @@ class OpJudge {
   std::optional<OpCall> candidate_;  // of the call that is being judged
   Result result_;
   Judge judge_;
+  OpHints hints_;
+  BoundRatio ratio_;  // of calls with other bits, for candidates that may have them
+  bool accepts_any_order_ = false, damaged_ = false;
   bool over_ = false;
   std::int64_t telling_ = 0, elements_ = 0;
 };

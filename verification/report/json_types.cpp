@@ -66,6 +66,7 @@ Divergence divergence_from(const Json& json) {
   d.compared = json.at("compared");
   d.call = json.at("call");
   d.hint = json.at("hint");
+  d.order = json.at("order");
   for (const auto& [name, value] : json.at("inputs").members()) d.inputs.emplace_back(name, value);
   return d;
 }
@@ -186,6 +187,7 @@ Json to_json_value(const Divergence& d) {
           {"compared", d.compared},
           {"call", d.call},
           {"hint", d.hint},
+          {"order", d.order},
           {"inputs", std::move(inputs)}};
 }
 

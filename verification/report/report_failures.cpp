@@ -41,13 +41,12 @@ std::string place_lines(const Divergence& d) {
   return out;
 }
 
-/// A likely cause; what elements hold and where they are on a line each.
-std::string hint_lines(const Divergence& d) {
-  if (d.hint.empty()) return "";
-  std::string text = d.hint;
-  const std::size_t where = text.find("; ");
-  if (where != std::string::npos) text.replace(where, 2, "\n            ");
-  return "  hint      " + text + "\n";
+/// What the data tells besides; a second clause has a line of its own.
+std::string told_line(const std::string& label, std::string text) {
+  if (text.empty()) return "";
+  const std::size_t clause = text.find("; ");
+  if (clause != std::string::npos) text.replace(clause, 2, "\n            ");
+  return fmt::format("  {:<10}{}\n", label, text);
 }
 
 /// The buffers that were equal in all phases before the one that differs.
@@ -98,7 +97,8 @@ std::string details_of(const Result& result, const std::string& before_replay) {
     out += fmt::format("  {}    {} of {} results differ\n", told ? "in all" : "extent",
                        grouped(result.differing), grouped(result.compared));
   }
-  if (result.divergence) out += hint_lines(*result.divergence);
+  if (result.divergence)
+    out += told_line("hint", result.divergence->hint) + told_line("order", result.divergence->order);
   if (result.ulps.sign_or_nan > 0 || result.ulps.largest > 0) {
     out += "  ulps      " + to_string(result.ulps) + "\n";
   }

@@ -2,8 +2,11 @@
 
 #include <doctest.h>
 
+#include <cmath>
+
 #include "common/base/error.hpp"
 #include "verification/ops/op_case.hpp"
+#include "verification/ops/update_settings.hpp"
 
 namespace {
 
@@ -82,4 +85,89 @@ TEST_CASE("a candidate runs before the reference has computed the call") {
   CHECK(run_op_cases({{&op, &guest, Fill::ties}}, {}).front().status == Status::pass);
   CHECK(calls > 0);
   CHECK(calls == references);
+}
+
+namespace {
+
+/// AdamW that takes the decay off first: legal, and other bits. `until` elements of a call are computed.
+OpFunction decay_first(const std::function<std::int64_t(std::int64_t numel)>& until) {
+  return [until](OpCall& call) {
+    const StepScalars s = update_settings(call.variant() / 4, {}).scalars;
+    const bool amsgrad = call.variant() % 2 == 1;
+    const float sign = call.variant() / 2 % 2 == 1 ? -1.0F : 1.0F;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(until(call.numel())); ++i) {
+      const float g = sign * call.in<float>(0)[i];
+      float& p = call.get<float>(1)[i];
+      float& m = call.get<float>(2)[i];
+      float& v = call.get<float>(3)[i];
+      float& largest = call.get<float>(4)[i];
+      if (s.has_decay != 0) p = p - s.lr_weight_decay * p;
+      m = s.beta1 * m + s.one_minus_beta1 * g;
+      v = s.beta2 * v + s.one_minus_beta2 * (g * g);
+      if (amsgrad) largest = largest >= v ? largest : v;
+      p = p - s.step_size * (m / (std::sqrt(amsgrad ? largest : v) / s.sqrt_bias_correction2 + s.eps));
+    }
+  };
+}
+
+class Stranger final : public OpCandidate {
+ public:
+  explicit Stranger(OpFunction run) : run_(std::move(run)) {}
+  std::string id() const override { return "guest/one"; }
+  std::string side() const override { return "guest one"; }
+  Twin kind() const override { return Twin::plugin; }
+  bool has(const Op& op) const override { return op.name == "adamw_update"; }
+  std::string obstacle(const Op&) const override { return ""; }
+  OpFunction function(const Op&, const std::string&) const override { return run_; }
+
+ private:
+  OpFunction run_;
+};
+
+Result update_of(const OpFunction& run, bool any_order) {
+  const Stranger stranger(run);
+  OpRunOptions options;
+  options.any_order = any_order;
+  return run_op_cases(op_cases("op/adamw_update/guest/one/fill:training", {&stranger}), options).front();
+}
+
+}  // namespace
+
+TEST_CASE("a stranger's update in another order is no wrong formula, and passes where that is accepted") {
+  const auto whole = [](std::int64_t numel) { return numel; };
+  const Result strict = update_of(decay_first(whole), false);
+  CHECK(strict.status == Status::fail);
+  REQUIRE(strict.divergence.has_value());
+  CAPTURE(strict.divergence->order);
+  CHECK(strict.divergence->order.rfind("within the bound of any legal order: at most ", 0) == 0);
+  const Result accepted = update_of(decay_first(whole), true);
+  CHECK(accepted.status == Status::pass);
+  CHECK(accepted.differing == 0);
+  CHECK(accepted.legal_differences == strict.differing);
+  CHECK(accepted.exactness == "bounded");
+  CHECK(accepted.worst_ratio > 0.1);
+  CHECK(accepted.worst_ratio <= 1);
+  const Result exact = update_of(find_op("adamw_update")->host, true);
+  CHECK(exact.status == Status::pass);
+  CHECK(exact.legal_differences == 0);
+}
+
+TEST_CASE("a stranger's update that no order explains fails, and says where it is wrong") {
+  for (const bool any_order : {false, true}) {
+    const Result cut =
+        update_of(decay_first([](std::int64_t numel) { return numel - numel % 16; }), any_order);
+    CHECK(cut.status == Status::fail);
+    REQUIRE(cut.divergence.has_value());
+    CAPTURE(cut.divergence->order);
+    CHECK(cut.divergence->order.rfind("in no legal order: ", 0) == 0);
+    CHECK(cut.divergence->order.find("always in what a loop over 16 elements leaves over") !=
+          std::string::npos);
+  }
+  const Result stray = update_of(
+      [](OpCall& call) {
+        find_op("adamw_update")->host(call);
+        call.get<float>(3).data()[-1] = 0;  // outside of its bounds
+      },
+      true);
+  CHECK(stray.status == Status::fail);
 }

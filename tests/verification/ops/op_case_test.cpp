@@ -336,10 +336,13 @@ TEST_CASE("a failed operation says what its results hold") {
     CAPTURE(result.divergence->hint);
     return result.divergence->hint;
   };
-  const auto says = [](const std::string& hint, const std::string& part) { return hint.find(part) != std::string::npos; };
+  const auto says = [](const std::string& hint, const std::string& part) {
+    return hint.find(part) != std::string::npos;
+  };
   CHECK(says(hint_of("clip",
                      [](OpCall& call) {
-                       std::copy_n(call.in<float>(0).data(), call.get<float>(1).size(), call.get<float>(1).data());
+                       std::copy_n(call.in<float>(0).data(), call.get<float>(1).size(),
+                                   call.get<float>(1).data());
                      }),
              "they hold what the input unscaled_grad holds"));
   CHECK(says(hint_of("clip", [](OpCall&) {}), "what was there before: not written"));

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace zeroproof::verification {
+
+/// How near results that need not have the contract's bits come to what any legal order of operations may leave.
+struct BoundRatio {
+  double worst = 0;    ///< error / bound, the largest; above 1, or NaN: no legal order
+  std::string buffer;  ///< where that is
+  std::int64_t index = -1;
+  std::int64_t judged = 0;  ///< elements the bound holds for
+  std::int64_t outside =
+      0;  ///< elements it says nothing of: overflow, negative second moments, roots of rounding errors
+
+  std::int64_t beyond = 0;  ///< elements further off than their bound
+  /// Whether in every call they all lie in its last `numel mod w` elements, a bit for each w of `vector_widths`.
+  std::uint32_t remainders = ~0U;
+  static constexpr std::int64_t vector_widths[] = {4, 8, 16, 32, 64};
+
+  /// Keeps the larger one; a NaN is larger than any number.
+  void add(const BoundRatio& other);
+};
+
+/// "every element that the bound holds for lies within what any legal order may leave (at most 0.93 of it, in master):
+/// the same formula in another order; --accept any-order takes that", or which element lies outside, and how far.
+std::string to_string(const BoundRatio& ratio);
+
+}  // namespace zeroproof::verification

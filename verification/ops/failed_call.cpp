@@ -1,0 +1,107 @@
+#include "verification/ops/failed_call.hpp"
+
+#include <algorithm>
+
+#include "verification/compare/compare.hpp"
+#include "verification/compare/hint.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+double as_number(const OpSetting& setting) {
+  return std::visit([](auto value) { return static_cast<double>(value); }, setting.value);
+}
+
+/// The inputs, settings and other results are what a wrong one may have been made of.
+std::string op_hint(const Op& op, std::size_t k, const OpCall& pristine, const OpCall& reference,
+                    const OpCall& candidate) {
+  Evidence evidence;
+  evidence.want = reference.view(k);
+  evidence.got = candidate.view(k);
+  evidence.before = pristine.view(k);  // of an output: poison
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const Operand& operand = op.operands[i];
+    const bool read = operand.access != Access::out;
+    if (read && i != k) evidence.others.push_back({"the input " + operand.name, pristine.view(i)});
+    if (operand.access != Access::in && i != k)
+      evidence.others.push_back({"the result " + operand.name, reference.view(i)});
+  }
+  if (op.settings) {
+    for (const OpSetting& setting : op.settings(pristine))
+      evidence.factors.push_back({setting.name, as_number(setting)});
+  }
+  return hint(evidence);
+}
+
+}  // namespace
+
+std::string shape_text(const Op& op, const CallShape& shape) {
+  return "numel " + std::to_string(shape.numel) + ", offset " + std::to_string(shape.offset) + ", variant " +
+         op.variants[static_cast<std::size_t>(shape.variant)] + ", threads " +
+         std::to_string(shape.num_threads) + ", fill index " + std::to_string(shape.first_index);
+}
+
+std::vector<std::pair<std::string, std::string>> inputs_at(const Op& op, const OpCall& call,
+                                                           std::int64_t element) {
+  std::vector<std::pair<std::string, std::string>> inputs;
+  for (std::size_t k = 0; k < op.operands.size() && inputs.size() < 6; ++k) {
+    const Operand& operand = op.operands[k];
+    if (operand.access == Access::out || operand.per_element == 0) continue;
+    const TensorView view = call.view(k);
+    std::string text;
+    for (std::int64_t j = 0; j < std::min<std::int64_t>(operand.per_element, 4); ++j) {
+      const std::uint64_t bits = element_bits(view, element * operand.per_element + j);
+      text += (j > 0 ? " " : "") + show_bits(operand.dtype, bits);
+    }
+    inputs.emplace_back(operand.name, text + (operand.per_element > 4 ? " ..." : ""));
+  }
+  return inputs;
+}
+
+std::vector<std::size_t> outputs_in_flow(const Op& op) {
+  const auto is_moment = [&](std::size_t k) {
+    const Content content = op.operands[k].content;
+    return content == Content::moment || content == Content::second_moment;
+  };
+  std::vector<std::size_t> outputs;
+  for (std::size_t k = 0; k < op.operands.size(); ++k) {
+    if (op.operands[k].access != Access::in) outputs.push_back(k);
+  }
+  const auto last_moment = std::find_if(outputs.rbegin(), outputs.rend(), is_moment).base();
+  std::stable_partition(outputs.begin(), last_moment,
+                        [&](std::size_t k) { return op.operands[k].content != Content::weight; });
+  return outputs;
+}
+
+std::vector<SavedTensor> saved_tensors(const Op& op, const OpCall& pristine, const OpCall& reference,
+                                       const OpCall& candidate) {
+  std::vector<SavedTensor> tensors;
+  const auto keep = [&](const std::string& side, const OpCall& call, std::size_t k) {
+    const TensorView view = call.view(k);
+    const auto* bytes = static_cast<const std::byte*>(view.data);
+    tensors.push_back({side + "." + op.operands[k].name, view.dtype, {bytes, bytes + view.num_bytes()}});
+  };
+  for (std::size_t k = 0; k < op.operands.size(); ++k) {
+    const Access access = op.operands[k].access;
+    if (access != Access::out) keep("input", pristine, k);
+    if (access == Access::in) continue;
+    keep("reference", reference, k);
+    keep("candidate", candidate, k);
+  }
+  return tensors;
+}
+
+void OpHints::look(const Op& op, std::size_t k, std::int64_t differing, const OpCall& pristine,
+                   const OpCall& reference, const OpCall& candidate) {
+  constexpr std::int64_t more = 4;  // a sweep has hundreds of calls, and a look costs as much as a few
+  Look& last = looks_[op.operands[k].name];
+  if (differing < more * last.differing) return;
+  last = {differing, op_hint(op, k, pristine, reference, candidate)};
+}
+
+std::string OpHints::of(const std::string& operand) const {
+  const auto look = looks_.find(operand);
+  return look == looks_.end() ? "" : look->second.hint;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,47 @@
+#pragma once
+// What is told of a call whose results are not as they should be.
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "verification/case/result.hpp"
+#include "verification/ops/op.hpp"
+
+namespace zeroproof::verification {
+
+/// "numel 1025, offset 1, variant typical plain, threads 1, fill index 2349".
+std::string shape_text(const Op& op, const CallShape& shape);
+
+/// One element of every input of a call: what the result at this place was made from.
+std::vector<std::pair<std::string, std::string>> inputs_at(const Op& op, const OpCall& call,
+                                                           std::int64_t element);
+
+/// The outputs in the order data flow through them: a master is made from the moments, whatever the order of operands.
+std::vector<std::size_t> outputs_in_flow(const Op& op);
+
+/// What the call had and both sides made, for a bundle.
+std::vector<SavedTensor> saved_tensors(const Op& op, const OpCall& pristine, const OpCall& reference,
+                                       const OpCall& candidate);
+
+/// A likely cause of what is wrong with each result (compare/hint), read off the call that tells most: the first one
+/// that fails is often too short to tell anything.
+class OpHints {
+ public:
+  /// A call in which `differing` elements of operand `k` are wrong.
+  void look(const Op& op, std::size_t k, std::int64_t differing, const OpCall& pristine,
+            const OpCall& reference, const OpCall& candidate);
+
+  /// "" if the data says nothing.
+  std::string of(const std::string& operand) const;
+
+ private:
+  struct Look {
+    std::int64_t differing = 0;
+    std::string hint;
+  };
+  std::map<std::string, Look> looks_;
+};
+
+}  // namespace zeroproof::verification
