@@ -1,5 +1,6 @@
 #include "common/step/lr_schedule.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
@@ -12,8 +13,9 @@
 namespace zeroproof {
 namespace {
 
-constexpr std::array<std::string_view, 6> decays = {"constant", "linear",     "cosine", "inverse_square_root",
-                                                    "wsd",      "exponential"};
+constexpr std::array<std::string_view, 7> decays = {
+    "constant", "linear", "cosine", "inverse_square_root", "wsd", "exponential", "table"};
+constexpr std::array<std::string_view, 3> warmups = {"linear", "cosine", "log"};
 constexpr std::array<std::string_view, 4> wsd_shapes = {"linear", "cosine", "exponential", "minus_sqrt"};
 constexpr std::array<std::string_view, 3> ramps = {"constant", "linear", "cosine"};
 constexpr std::array<std::string_view, 2> units = {"steps", "samples"};
@@ -38,9 +40,53 @@ double wsd_factor(WsdShape shape, double q) {
   fail(ErrorCode::internal, "a wsd shape has no formula", "rule R20 lists them", "add it to wsd_factor");
 }
 
+/// What has been reached of max - warmup_init_lr after n of the warm-up's units, 0 <= n <= warmup.
+double log_warmup_factor(std::int64_t n, std::int64_t warmup) {
+  if (n == 0) return 0.0;
+  if (n == warmup) return 1.0;  // also where the logarithm of the length is 0
+  const double q =
+      portable_math64::log(static_cast<double>(n)) / portable_math64::log(static_cast<double>(warmup));
+  return q > 1.0 ? 1.0 : q;
+}
+
+double warmup_lr(const ScheduleConfig& schedule, double max_lr, std::int64_t progress) {
+  const double init = schedule.warmup_init_lr;
+  const auto n = static_cast<double>(progress);
+  const auto length = static_cast<double>(schedule.warmup);
+  switch (schedule.warmup_shape) {
+    case WarmupShape::linear:
+      return init + ((max_lr - init) * n) / length;
+    case WarmupShape::cosine:
+      return init + (0.5 * (1.0 - portable_math64::cos_pi(n / length))) * (max_lr - init);
+    case WarmupShape::log:
+      return init + log_warmup_factor(progress, schedule.warmup) * (max_lr - init);
+  }
+  fail(ErrorCode::internal, "a warm-up shape has no formula", "rule R20 lists them", "add it to warmup_lr");
+}
+
+/// What a table must not be given with.
+void validate_table(const ScheduleConfig& s) {
+  const bool table = s.decay == DecayShape::table;
+  require_config(table || s.rates.empty(), "schedule.rates is given without decay \"table\"",
+                 "the rates would silently do nothing", "set decay = \"table\", or leave rates out");
+  if (!table) return;
+  require_config(!s.rates.empty(), "schedule.rates is empty with decay \"table\"",
+                 "the table says the rate of every step", "give one rate for each step");
+  require_config(s.warmup == 0 && s.unit == ScheduleUnit::steps && !s.first_is_zero,
+                 "schedule.warmup, unit or first_is_zero is set with decay \"table\"",
+                 "the table has a rate for every step, the first ones too, and begins with step 1",
+                 "leave them out, and put the warm-up into rates");
+  for (std::size_t i = 0; i < s.rates.size(); ++i) {
+    require_config(std::isfinite(s.rates[i]) && s.rates[i] >= 0,
+                   "rate " + std::to_string(i + 1) + " of schedule.rates is " + shown(s.rates[i]),
+                   "rule R5 takes rates that are finite and 0 or more", "use such a number");
+  }
+}
+
 }  // namespace
 
 Span<const std::string_view> names_of(DecayShape) { return decays; }
+Span<const std::string_view> names_of(WarmupShape) { return warmups; }
 Span<const std::string_view> names_of(WsdShape) { return wsd_shapes; }
 Span<const std::string_view> names_of(RampShape) { return ramps; }
 Span<const std::string_view> names_of(ScheduleUnit) { return units; }
@@ -49,16 +95,19 @@ double scheduled_lr(const ScheduleConfig& schedule, double max_lr, double min_lr
   const std::int64_t warmup = schedule.warmup;
   const std::int64_t end = schedule.decay_end;
   const auto n = static_cast<double>(progress);
-  if (warmup > 0 && progress <= warmup) {
-    return schedule.warmup_init_lr + ((max_lr - schedule.warmup_init_lr) * n) / static_cast<double>(warmup);
+  if (schedule.decay == DecayShape::table) {
+    const auto last = static_cast<std::int64_t>(schedule.rates.size());
+    return schedule.rates[static_cast<std::size_t>(std::clamp<std::int64_t>(progress, 1, last) - 1)];
   }
+  if (warmup > 0 && progress <= warmup) return warmup_lr(schedule, max_lr, progress);
   if (schedule.decay == DecayShape::constant) return max_lr;
   if (progress > end) return min_lr;
   const auto down_to_min = [&](double c) { return min_lr + c * (max_lr - min_lr); };
   const double r = static_cast<double>(progress - warmup) / static_cast<double>(end - warmup);
   switch (schedule.decay) {
     case DecayShape::constant:
-      return max_lr;
+    case DecayShape::table:
+      return max_lr;  // answered above
     case DecayShape::linear:
       return down_to_min(1.0 - r);
     case DecayShape::cosine:
@@ -120,7 +169,9 @@ void validate(const ScheduleConfig& s) {
     require_config(std::isfinite(rate) && rate >= 0, std::string("schedule.") + key + " is " + shown(rate),
                    "rule R5 takes rates that are finite and 0 or more", "use such a number");
   }
-  require_config(s.decay == DecayShape::constant || s.decay_end > s.warmup,
+  validate_table(s);
+  const bool has_end = s.decay != DecayShape::constant && s.decay != DecayShape::table;
+  require_config(!has_end || s.decay_end > s.warmup,
                  "schedule.decay_end " + std::to_string(s.decay_end) + " is not after schedule.warmup " +
                      std::to_string(s.warmup),
                  "the rate falls between the two", "use a later decay_end, or decay \"constant\"");

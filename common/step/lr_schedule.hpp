@@ -4,12 +4,24 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "common/base/span.hpp"
 
 namespace zeroproof {
 
-enum class DecayShape : std::uint8_t { constant, linear, cosine, inverse_square_root, wsd, exponential };
+/// table: the rate of every step is given, warm-up included.
+enum class DecayShape : std::uint8_t {
+  constant,
+  linear,
+  cosine,
+  inverse_square_root,
+  wsd,
+  exponential,
+  table
+};
+/// linear in the progress, half a cosine wave, or linear in its logarithm.
+enum class WarmupShape : std::uint8_t { linear, cosine, log };
 enum class WsdShape : std::uint8_t { linear, cosine, exponential, minus_sqrt };
 enum class RampShape : std::uint8_t { constant, linear, cosine };
 
@@ -17,6 +29,7 @@ enum class RampShape : std::uint8_t { constant, linear, cosine };
 enum class ScheduleUnit : std::uint8_t { steps, samples };
 
 Span<const std::string_view> names_of(DecayShape);
+Span<const std::string_view> names_of(WarmupShape);
 Span<const std::string_view> names_of(WsdShape);
 Span<const std::string_view> names_of(RampShape);
 Span<const std::string_view> names_of(ScheduleUnit);
@@ -28,6 +41,7 @@ struct ScheduleConfig {
       false;  ///< Megatron-LM's: the first step has progress 0, and with warm-up from 0 an lr of 0
   std::int64_t warmup = 0;    ///< units until max lr is reached
   double warmup_init_lr = 0;  ///< where warm-up starts
+  WarmupShape warmup_shape = WarmupShape::linear;
   DecayShape decay = DecayShape::constant;
   std::int64_t decay_end = 0;  ///< units until min_lr is reached; unused by constant
   double min_lr = 0;           ///< floor
@@ -36,6 +50,7 @@ struct ScheduleConfig {
   RampShape weight_decay_ramp = RampShape::constant;
   double weight_decay_begin = 0;      ///< unused by constant
   std::int64_t weight_decay_end = 0;  ///< units until the configured weight_decay is reached
+  std::vector<double> rates = {};     ///< table: of steps 1, 2, ...; later steps have the last one
 };
 
 /// lr after `progress` units (R20). Units: progress >= 0, in the schedule's unit. Bitwise.
@@ -51,7 +66,8 @@ std::int64_t progress_of(const ScheduleConfig& schedule, std::int64_t t, std::in
 
 /// Errors (ErrorCode::config): lengths that are negative, above 2^53 or out of order (decay_end after warmup,
 /// wsd_decay not longer than what lies between them, a ramp with an end); rates that are not finite or
-/// negative; exponential with a floor of 0.
+/// negative; exponential with a floor of 0; a table without rates, rates without a table, and a table with warm-up,
+/// samples or first_is_zero.
 void validate(const ScheduleConfig& schedule);
 
 }  // namespace zeroproof

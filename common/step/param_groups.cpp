@@ -52,6 +52,10 @@ void validate_rates(const GroupRule& rule, const ScheduleConfig& schedule) {
   rate("min_lr", rule.min_lr.value_or(0));
   require_config(!rule.lr || rule.lr_mult == 1, of + "it has both lr and lr_mult",
                  "a group's own lr stands instead of a multiple of the run's", "keep one of the two");
+  require_config(schedule.decay != DecayShape::table || (!rule.lr && !rule.min_lr),
+                 of + "it has an lr or a min_lr of its own with decay \"table\"",
+                 "the table says the rate of every step, and the two would do nothing",
+                 "use lr_mult, or another decay");
   require_config(schedule.decay != DecayShape::exponential || rule.min_lr.value_or(schedule.min_lr) > 0,
                  of + "min_lr is 0 with decay \"exponential\"", "an exponential never reaches 0, rule R20",
                  "set min_lr above 0, or use another decay");

@@ -38,7 +38,8 @@ struct ParamGroups {
 
 /// What can be said of rules without a model. Errors (ErrorCode::config): those of the schedule; a rule
 /// without a name or with the name of another one, with neither match nor vectors, or with both lr and
-/// lr_mult; multipliers or rates that are negative or not finite, or a group's own lr below its floor.
+/// lr_mult; multipliers or rates that are negative or not finite, a group's own lr below its floor, or an lr or floor
+/// of its own next to a table of rates.
 void validate(const std::vector<GroupRule>& rules, const ScheduleConfig& schedule);
 
 /// Errors (ErrorCode::config): those of validate(), and a rule that matches no tensor, or only tensors of

@@ -63,10 +63,11 @@ class ValueHasher {
     add(name, match, vectors, lr_mult, weight_decay_mult, lr, min_lr);
   }
   void feed(const ScheduleConfig& schedule) {
-    const auto& [unit, first_is_zero, warmup, warmup_init_lr, decay, decay_end, min_lr, wsd_decay, wsd_shape,
-                 weight_decay_ramp, weight_decay_begin, weight_decay_end] = schedule;
-    add(unit, first_is_zero, warmup, warmup_init_lr, decay, decay_end, min_lr, wsd_decay, wsd_shape,
-        weight_decay_ramp, weight_decay_begin, weight_decay_end);
+    const auto& [unit, first_is_zero, warmup, warmup_init_lr, warmup_shape, decay, decay_end, min_lr,
+                 wsd_decay, wsd_shape, weight_decay_ramp, weight_decay_begin, weight_decay_end, rates] =
+        schedule;
+    add(unit, first_is_zero, warmup, warmup_init_lr, warmup_shape, decay, decay_end, min_lr, wsd_decay,
+        wsd_shape, weight_decay_ramp, weight_decay_begin, weight_decay_end, rates);
   }
 
   Hasher hasher_;

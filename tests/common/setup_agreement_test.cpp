@@ -105,6 +105,8 @@ TEST_CASE("same setup: what the step computes") {
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.first_is_zero = true; }},
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.warmup = 1; }},
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.warmup_init_lr = 1; }},
+      {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.warmup_shape = WarmupShape::log; }},
+      {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.rates = {0.5}; }},
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.decay = DecayShape::cosine; }},
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.decay_end = 9; }},
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.min_lr = 1; }},

@@ -251,3 +251,25 @@ TEST_CASE("no phase after unscale may write the counters of a skipped step") {
     if (phase != Phase::unscale) CHECK_FALSE(may_write(phase, BufferId::loss_scaler));
   }
 }
+
+TEST_CASE("a table of rates has one for every step, those of a seeded state included") {
+  const auto refusal = [](std::size_t rates, InitialState state) -> std::string {
+    RunConfig config = workload_defaults("byte_gpt_tiny");
+    config.steps = 3;
+    config.initial_state = state;
+    config.schedule.decay = DecayShape::table;
+    config.schedule.rates.assign(rates, 1e-3);
+    try {
+      Experiment("byte_gpt_tiny", config, DType::fp32, load_text(config));
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::config);
+      return error.what();
+    }
+    return {};
+  };
+  CHECK(refusal(3, InitialState::zero).empty());
+  CHECK(refusal(2, InitialState::zero).find("2 rates for 3 steps (") != std::string::npos);
+  CHECK(refusal(10, InitialState::seeded).empty());
+  CHECK(refusal(9, InitialState::seeded).find("9 rates for 3 steps after the 7 of a seeded") !=
+        std::string::npos);
+}

@@ -18,6 +18,25 @@
 namespace zeroproof::verification {
 namespace {
 
+/// Steps that the initial state has behind it.
+std::int64_t steps_before(const RunConfig& config) {
+  return config.initial_state == InitialState::seeded ? 7 : 0;
+}
+
+/// Later steps of a table have its last rate (R20), which nobody means who gives a rate for every step.
+void require_rates(const RunConfig& config) {
+  if (config.schedule.decay != DecayShape::table) return;
+  const auto rates = static_cast<std::int64_t>(config.schedule.rates.size());
+  const std::int64_t before = steps_before(config);
+  const std::string seeded = before > 0 ? " after the " + std::to_string(before) + " of a seeded state" : "";
+  ZP_CHECK(
+      config.steps + before <= rates, ErrorCode::config,
+      "schedule.rates has " + std::to_string(rates) + " rates for " + std::to_string(config.steps) +
+          " steps" + seeded,
+      "later steps would silently have the last one",
+      "give a rate for every step" + std::string(before > 0 ? ", or set run.initial_state to \"zero\"" : ""));
+}
+
 workload::ByteGptShape shape_of(const ModelConfig& m) {
   return {m.layers, m.width, m.heads, m.hidden, m.context};
 }
@@ -70,6 +89,7 @@ Experiment::Experiment(std::string workload, const RunConfig& config, DType dtyp
   } else {
     workload::init_parameters(shape_, layout_, config_.seed, master_);
   }
+  require_rates(config_);
   const bool seeded = config_.initial_state == InitialState::seeded;
   const Philox first(config_.seed, 2);
   const Philox second(config_.seed, 3);
@@ -139,7 +159,7 @@ FullState Experiment::initial_state() const {
   state.max_exp_avg_sq = max_exp_avg_sq_;
   state.momentum_buffer = momentum_buffer_;
   state.tensor_steps = tensor_steps_;
-  state.applied_steps = config_.initial_state == InitialState::seeded ? 7 : 0;
+  state.applied_steps = static_cast<std::uint64_t>(steps_before(config_));
   // One good step short of a growth: a counter that is lost while loading shows.
   const bool seeded = config_.initial_state == InitialState::seeded;
   state.scaler = {scaler.kind == LossScalerKind::none ? 0 : scaler.log2_initial,

@@ -19,6 +19,12 @@ Keys<RunConfig> schedule_keys() {
       {"schedule.warmup", [](RunConfig& c, const Value& v) { c.schedule.warmup = length(v); }},
       {"schedule.warmup_init_lr",
        [](RunConfig& c, const Value& v) { c.schedule.warmup_init_lr = v.number(); }},
+      {"schedule.warmup_shape",
+       [](RunConfig& c, const Value& v) { c.schedule.warmup_shape = choice<WarmupShape>(v); }},
+      {"schedule.rates",
+       [](RunConfig& c, const Value& v) {
+         c.schedule.rates = v.list<double>([](const Value& item) { return item.number(); }, true);
+       }},
       {"schedule.decay", [](RunConfig& c, const Value& v) { c.schedule.decay = choice<DecayShape>(v); }},
       {"schedule.decay_end", [](RunConfig& c, const Value& v) { c.schedule.decay_end = length(v); }},
       {"schedule.min_lr", [](RunConfig& c, const Value& v) { c.schedule.min_lr = v.number(); }},

@@ -140,7 +140,7 @@ void validate_ranks(const RunConfig& config) {
 
 /// No group's floor lies above its rate, and none divides by a rate of 0.
 void validate_floors(const RunConfig& config) {
-  if (config.schedule.decay == DecayShape::constant) return;
+  if (config.schedule.decay == DecayShape::constant || config.schedule.decay == DecayShape::table) return;
   std::vector<GroupRule> groups = config.param_groups;
   groups.insert(groups.begin(), GroupRule{});
   for (const GroupRule& group : groups) {

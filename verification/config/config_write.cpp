@@ -90,6 +90,7 @@ Json schedule_table(const ScheduleConfig& s) {
           {"first_is_zero", s.first_is_zero},
           {"warmup", s.warmup},
           {"warmup_init_lr", s.warmup_init_lr},
+          {"warmup_shape", named(s.warmup_shape)},
           {"decay", named(s.decay)},
           {"decay_end", s.decay_end},
           {"min_lr", s.min_lr},
@@ -97,7 +98,8 @@ Json schedule_table(const ScheduleConfig& s) {
           {"wsd_shape", named(s.wsd_shape)},
           {"weight_decay_ramp", named(s.weight_decay_ramp)},
           {"weight_decay_begin", s.weight_decay_begin},
-          {"weight_decay_end", s.weight_decay_end}};
+          {"weight_decay_end", s.weight_decay_end},
+          {"rates", list_of(s.rates, itself)}};
 }
 
 Json group_table(const GroupRule& g) {

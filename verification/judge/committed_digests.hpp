@@ -22,6 +22,7 @@ inline constexpr std::pair<const char*, const char*> committed_digests[] = {
     {"trajectory of grid 2x1x2 stage 3", "25f78a0f0d7c58f8388319fb6f2587d8"},
     {"trajectory of grid 2x2x1 stage 1", "9e3e2f911bf5005dce2128afad53a573"},
     {"trajectory of grid 3x1x1 stage 2", "bb9e63adf4d4d17ecc7b50290add3956"},
+    {"warm-ups and rate tables", "85b95307b4396e0626ea05ea7445776e"},
 };
 
 }  // namespace zeroproof::verification

@@ -118,11 +118,34 @@ Digest schedules() {
     add_schedule(hasher, schedule);
   };
   for (std::size_t turn = 0; turn < names_of(RampShape{}).size(); ++turn) {
-    for (std::size_t decay = 0; decay < names_of(DecayShape{}).size(); ++decay) {
+    for (std::size_t decay = 0; decay < static_cast<std::size_t>(DecayShape::table); ++decay) {
       add_shape(static_cast<DecayShape>(decay), 0, turn);
     }
     for (std::size_t tail = 1; tail < tails; ++tail) add_shape(DecayShape::wsd, tail, turn);
   }
+  return hasher.digest();
+}
+
+/// The other shapes of warm-up, and rates from a table that is shorter than the run.
+Digest warmups() {
+  Hasher hasher;
+  for (const WarmupShape shape : {WarmupShape::cosine, WarmupShape::log}) {
+    for (const std::int64_t warmup : {1, 2, 7, 1000}) {
+      ScheduleConfig schedule;
+      schedule.first_is_zero = warmup == 7;
+      schedule.warmup = warmup;
+      schedule.warmup_init_lr = 1e-4;
+      schedule.warmup_shape = shape;
+      schedule.decay = DecayShape::cosine;
+      schedule.decay_end = warmup + 31;
+      add_schedule(hasher, schedule);
+    }
+  }
+  ScheduleConfig table;
+  table.decay = DecayShape::table;
+  table.rates = {1e-3, 0.1, 0, 1.0 / 3};
+  for (std::int64_t n = 1; n <= 6; ++n)
+    add(hasher, std::bit_cast<std::int64_t>(scheduled_lr(table, 3e-3, 1e-4, n)));
   return hasher.digest();
 }
 
@@ -199,13 +222,9 @@ Digest cuts() {
 }  // namespace
 
 std::vector<SelfTestRow> self_test_tables() {
-  return {{"float formats", formats},
-          {"fp64 functions", functions},
-          {"random words", random_words},
-          {"schedules", schedules},
-          {"shards", shards},
-          {"grids", grids},
-          {"tensor parallel cuts", cuts}};
+  return {{"float formats", formats}, {"fp64 functions", functions},         {"random words", random_words},
+          {"schedules", schedules},   {"warm-ups and rate tables", warmups}, {"shards", shards},
+          {"grids", grids},           {"tensor parallel cuts", cuts}};
 }
 
 }  // namespace zeroproof::verification

@@ -43,6 +43,8 @@ unit = "samples"
 first_is_zero = true
 warmup = 3
 warmup_init_lr = 1e-6
+warmup_shape = "log"
+rates = [1e-3, 0, 0.1]
 decay = "wsd"
 decay_end = 90
 min_lr = 1e-5
@@ -57,6 +59,8 @@ weight_decay_end = 80)")
   CHECK(s.warmup == 3);
   CHECK(s.warmup_init_lr == 1e-6);
   CHECK(s.decay == DecayShape::wsd);
+  CHECK(s.warmup_shape == WarmupShape::log);
+  CHECK(s.rates == std::vector<double>{1e-3, 0, 0.1});
   CHECK(s.decay_end == 90);
   CHECK(s.min_lr == 1e-5);
   CHECK(s.wsd_decay == 12);

@@ -104,6 +104,8 @@ TEST_CASE("config: values of a wrong type are refused with file, line and key") 
     schedule.first_is_zero | 0
     schedule.warmup | 1.0 | "1"
     schedule.decay | "Cosine" | "wds" | true
+    schedule.warmup_shape | "exponential" | 1
+    schedule.rates | 1e-3 | ["1"] | "rates.txt"
     schedule.decay_end | 10.5
     schedule.min_lr | "0"
     schedule.wsd_decay | 0.1

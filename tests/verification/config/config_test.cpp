@@ -39,10 +39,10 @@ auto members(const LossScalerConfig& s) {
   return std::tuple(kind, initial, growth, backoff, min, max, interval, hysteresis, refill);
 }
 auto members(const ScheduleConfig& s) {
-  const auto& [unit, first_is_zero, warmup, init, decay, end, min, wsd_decay, wsd_shape, ramp, begin,
-               ramp_end] = s;
-  return std::tuple(unit, first_is_zero, warmup, init, decay, end, min, wsd_decay, wsd_shape, ramp, begin,
-                    ramp_end);
+  const auto& [unit, first_is_zero, warmup, init, warmup_shape, decay, end, min, wsd_decay, wsd_shape, ramp,
+               begin, ramp_end, rates] = s;
+  return std::tuple(unit, first_is_zero, warmup, init, warmup_shape, decay, end, min, wsd_decay, wsd_shape,
+                    ramp, begin, ramp_end, rates);
 }
 auto members(const GroupRule& g) {
   const auto& [name, match, vectors, lr_mult, weight_decay_mult, lr, min_lr] = g;
@@ -91,6 +91,8 @@ RunConfig every_field_changed() {
   for (std::int64_t* value : {&h.warmup, &h.decay_end, &h.wsd_decay, &h.weight_decay_end}) ++*value;
   for (double* value : {&h.warmup_init_lr, &h.min_lr, &h.weight_decay_begin}) *value += 1;
   h.decay = DecayShape::wsd;
+  h.warmup_shape = WarmupShape::log;
+  h.rates = {0.1, 2.5e-4, 0x1.fffffffffffffp-12};
   h.wsd_shape = WsdShape::minus_sqrt;
   h.weight_decay_ramp = RampShape::cosine;
   c.dtypes.push_back(DType::u64);

@@ -80,6 +80,19 @@ TEST_CASE("config: schedules and groups that cannot be meant") {
       {falls + "[[param_group]]\nname = \"g\"\nvectors = true\nmin_lr = 3e-3",
        "0.003 of param group 'g' is above"},
       {falls + "min_lr = 1e-3\n[[param_group]]\nname = \"g\"\nvectors = true\nlr = 1e-4", "below its min_lr"},
+      {"[schedule]\ndecay = \"table\"", "rates is empty"},
+      {"[schedule]\nrates = [1e-3]", "without decay \"table\""},
+      {"[run]\nsteps = 1\n[schedule]\ndecay = \"table\"\nrates = [1e-3]\nwarmup = 1", "put the warm-up into"},
+      {"[run]\nsteps = 1\n[schedule]\ndecay = \"table\"\nrates = [1e-3]\nunit = \"samples\"",
+       "put the warm-up"},
+      {"[run]\nsteps = 2\n[schedule]\ndecay = \"table\"\nrates = [1e-3, -1e-3]",
+       "rate 2 of schedule.rates is -0.001"},
+      {"[run]\nsteps = 2\n[schedule]\ndecay = \"table\"\nrates = [nan, 1e-3]",
+       "rate 1 of schedule.rates is nan"},
+      {"[run]\nsteps = 1\n[schedule]\ndecay = \"table\"\nrates = [1]\n[[param_group]]\nname = \"g\"\nvectors "
+       "= "
+       "true\nlr = 1",
+       "use lr_mult"},
       {"[[param_group]]\nname = \"g\"", "neither match nor vectors"},
       {"[[param_group]]\nvectors = true", "has no name"},
       {"[[param_group]]\nname = \"g\"\nvectors = true\nlr_mult = -1", "lr_mult is -1"},
@@ -94,6 +107,7 @@ TEST_CASE("config: schedules and groups that cannot be meant") {
   CHECK(judged(falls + "min_lr = 2e-3").empty());
   CHECK(judged(falls + "[[param_group]]\nname = \"g\"\nvectors = true\nlr = 1\nmin_lr = 0.5").empty());
   CHECK(judged("[schedule]\nmin_lr = 1").empty());  // a constant rate has no floor
+  CHECK(judged("[run]\nsteps = 2\n[schedule]\ndecay = \"table\"\nrates = [0, 1e-3]").empty());
   CHECK(judged(falls + "[[param_group]]\nname = \"g\"\nmatch = [\"none such\"]\nmin_lr = 1e-3").empty());
 }
 

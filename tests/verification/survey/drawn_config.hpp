@@ -202,7 +202,9 @@ class ConfigDraw {
       set("schedule.warmup", std::to_string(warmup));
       set("schedule.warmup_init_lr", "1e-4");
       if (chance(30)) set("schedule.first_is_zero", "true");
-      set_name("schedule.decay", one_name(names_of(DecayShape{})));
+      set_name("schedule.warmup_shape", one_name(names_of(WarmupShape{})));
+      const Span<const std::string_view> decays = names_of(DecayShape{});
+      set_name("schedule.decay", one_name(decays.first(decays.size() - 1)));  // a table stands alone
       const std::int64_t length = 1 + below(6);
       set("schedule.decay_end", std::to_string(warmup + length));
       set("schedule.min_lr", "1e-4");
@@ -211,6 +213,10 @@ class ConfigDraw {
       set_name("schedule.weight_decay_ramp", one_name(names_of(RampShape{})));
       set("schedule.weight_decay_begin", "0.05");
       set("schedule.weight_decay_end", std::to_string(1 + below(4)));
+    } else if (chance(15)) {
+      set_name("schedule.decay", "table");
+      set("schedule.rates",
+          "[1e-3, 2e-3, 0.0, 5e-4, 1e-4, 3e-3, 1e-3, 2e-3, 1e-4, 0.0, 3e-3, 5e-4, 1e-3, 2e-3]");
     }
     if (!chance(30)) return;
     groups_ = "[[param_group]]\nname = \"vectors\"\nvectors = true\nweight_decay_mult = 0.0\n";
