@@ -16,8 +16,8 @@
 namespace zeroproof {
 
 /// How far to go along a direction. none: always the whole step length. armijo: halved until f decreases
-/// sufficiently [LBFGS:armijo].
-enum class LineSearch : std::uint8_t { none, armijo };
+/// sufficiently [LBFGS:armijo]. strong_wolfe: until the slope is small too, by cubic interpolation [LBFGS:wolfe].
+enum class LineSearch : std::uint8_t { none, armijo, strong_wolfe };
 
 /// Why a step of L-BFGS ended; the order of the checks is that of R21.
 enum class LbfgsEnd : std::uint8_t {
@@ -27,7 +27,7 @@ enum class LbfgsEnd : std::uint8_t {
   step,         ///< the last move changed no element by more than tolerance_change
   loss,         ///< the last move changed f by less than tolerance_change
   no_descent,   ///< the directional derivative is above -tolerance_change; x was not moved along d
-  line_search,  ///< no trial decreased f sufficiently; x has the bits it had before the search
+  line_search,  ///< no trial decreased f (sufficiently); x has the bits it had before the search
   nonfinite,    ///< f, g or d is not finite; x has the bits it had before that
 };
 
@@ -40,7 +40,7 @@ struct LbfgsHyper {
   double tolerance_change = 1e-9;
   std::int64_t history_size = 100;  ///< m, pairs that are kept
   LineSearch line_search = LineSearch::none;
-  std::int64_t max_ls = 25;  ///< trials per line search
+  std::int64_t max_ls = 25;  ///< trials per line search; strong_wolfe: after the first one
 };
 
 /// One rank of a sharded run; everything pointed to outlives the optimizer.

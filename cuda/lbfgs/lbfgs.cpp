@@ -11,6 +11,7 @@
 #include "common/step/setup_agreement.hpp"
 #include "cuda/host/tree_stack.hpp"
 #include "cuda/lbfgs/production_lbfgs.hpp"
+#include "cuda/lbfgs/wolfe_search.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -79,13 +80,10 @@ LbfgsEnd ProductionLbfgs::run(Closure& closure, LbfgsReport& report) {
     const double loss_before = loss_;
     const bool last = report.iterations == hyper.max_iter;
     vectors_.copy(memory_.master, before_);
-    const bool armijo = hyper.line_search == LineSearch::armijo;
-    const bool moved =
-        armijo ? search(closure, report, t, gtd) : move_without_search(closure, report, t, last);
-    if (!moved) {
+    if (!move(closure, report, t, last)) {
       vectors_.copy(before_, memory_.master);
       memory_.forget();
-      return armijo ? LbfgsEnd::line_search : LbfgsEnd::nonfinite;
+      return hyper.line_search == LineSearch::none ? LbfgsEnd::nonfinite : LbfgsEnd::line_search;
     }
     memory_.pending = true;
     if (last) return LbfgsEnd::max_iter;
@@ -172,6 +170,44 @@ bool ProductionLbfgs::search(Closure& closure, LbfgsReport& report, double t, do
     t = 0.5 * t;
   }
   return false;
+}
+
+bool ProductionLbfgs::move(Closure& closure, LbfgsReport& report, double t, bool last) {
+  switch (setup_.hyper.line_search) {
+    case LineSearch::armijo:
+      return search(closure, report, t, report.gtd);
+    case LineSearch::strong_wolfe:
+      return search_wolfe(closure, report, t);
+    case LineSearch::none:
+      break;
+  }
+  return move_without_search(closure, report, t, last);
+}
+
+/// Gradients of the points that the search may still take stand in slots; the start has the first one.
+bool ProductionLbfgs::search_wolfe(Closure& closure, LbfgsReport& report, double t) {
+  std::vector<GuardedBuffer> grads;
+  for (int slot = 0; slot < WolfeSearch::slots; ++slot) grads.push_back(vectors_.make());
+  const double from = loss_;
+  WolfeSearch search({0, from, report.gtd, true, 0}, t, vectors_.max_abs(direction_),
+                     setup_.hyper.tolerance_change, setup_.hyper.max_ls);
+  while (const std::optional<double> at = search.next()) {
+    move_by(*at);
+    WolfePoint point{*at, 0, 0, evaluate(closure, report), search.free_slot()};
+    point.s = vectors_.dot(grad_, direction_);
+    point.good = point.good && std::isfinite(point.s);
+    point.f = point.good ? loss_ : std::numeric_limits<double>::infinity();
+    vectors_.copy(grad_, grads[static_cast<std::size_t>(point.slot)]);
+    search.answer(point);
+  }
+  const WolfePoint& taken = search.taken();
+  if (taken.t == 0) return false;
+  move_by(taken.t);
+  vectors_.copy(grads[static_cast<std::size_t>(taken.slot)], grad_);
+  loss_ = taken.f;
+  max_abs_grad_ = vectors_.max_abs(grad_);
+  keep(report, taken.t);
+  return true;
 }
 
 double mean_loss(Span<const double> losses, std::int64_t divisor) {

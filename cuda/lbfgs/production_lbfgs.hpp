@@ -38,6 +38,8 @@ class ProductionLbfgs final : public LbfgsOptimizer {
   void move_by(double t);
   bool move_without_search(Closure& closure, LbfgsReport& report, double t, bool last);
   bool search(Closure& closure, LbfgsReport& report, double t, double gtd);
+  bool search_wolfe(Closure& closure, LbfgsReport& report, double t);
+  bool move(Closure& closure, LbfgsReport& report, double t, bool last);
   void keep(LbfgsReport& report, double t);
 
   const LbfgsSetup setup_;

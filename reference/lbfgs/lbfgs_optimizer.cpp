@@ -2,12 +2,14 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "common/base/error.hpp"
 #include "common/comm/agreement.hpp"
 #include "common/step/setup_agreement.hpp"
 #include "reference/checks.hpp"
+#include "reference/lbfgs/strong_wolfe.hpp"
 
 namespace zeroproof::reference {
 namespace {
@@ -80,8 +82,11 @@ Lbfgs::Ended Lbfgs::iterate(Closure& closure) {
 
   x_before_ = x_;
   const double f_before = f_;
-  const bool whole = setup_.hyper.line_search == LineSearch::none;
-  if (const Ended ended = whole ? move_whole(closure, t) : search(closure, t)) return ended;
+  const LineSearch kind = setup_.hyper.line_search;
+  const Ended ended = kind == LineSearch::none     ? move_whole(closure, t)
+                      : kind == LineSearch::armijo ? search(closure, t)
+                                                   : search_strong_wolfe(closure, t);
+  if (ended) return ended;
   pending_ = true;
   return after_move(f_before);
 }
@@ -144,6 +149,31 @@ Lbfgs::Ended Lbfgs::search(Closure& closure, double t) {
     t = 0.5 * t;
   }
   return give_up(LbfgsEnd::line_search);
+}
+
+/// Until f decreases sufficiently and the slope is small [LBFGS:wolfe].
+Lbfgs::Ended Lbfgs::search_strong_wolfe(Closure& closure, double t) {
+  const auto trial = [&](double at) {
+    try_step(at);
+    LineTrial there{at, 0, 0, true, 0, {}};
+    const Evaluation evaluation = evaluate(closure, there.g);
+    there.f = evaluation.f;
+    there.max_abs = evaluation.max_abs;
+    there.slope = vectors_.dot(there.g, d_);
+    there.good = evaluation.good() && std::isfinite(there.slope);
+    if (!there.good) there.f = std::numeric_limits<double>::infinity();
+    return there;
+  };
+  const LineTrial start{0, f_, report_.gtd, true, max_abs_grad_, g_};
+  LineTrial taken = strong_wolfe(
+      start, t, {vectors_.max_abs(d_), setup_.hyper.tolerance_change, setup_.hyper.max_ls}, trial);
+  if (taken.t == 0) return give_up(LbfgsEnd::line_search);
+  try_step(taken.t);  // the last trial may have been another one
+  f_ = taken.f;
+  max_abs_grad_ = taken.max_abs;
+  g_ = std::move(taken.g);
+  report_.step_length = taken.t;
+  return {};
 }
 
 /// x is where it was evaluated last, and stays there.

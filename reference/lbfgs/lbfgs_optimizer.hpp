@@ -36,6 +36,7 @@ class Lbfgs final : public LbfgsOptimizer {
   void remember_pair();
   Ended move_whole(Closure& closure, double t);
   Ended search(Closure& closure, double t);
+  Ended search_strong_wolfe(Closure& closure, double t);
   void try_step(double t);
   void keep(const Evaluation& evaluation);
   LbfgsEnd give_up(LbfgsEnd end);

@@ -18,6 +18,7 @@ LbfgsHyper settings(LineSearch search, double lr, std::int64_t max_iter, std::in
 
 constexpr LineSearch none = LineSearch::none;
 constexpr LineSearch armijo = LineSearch::armijo;
+constexpr LineSearch wolfe = LineSearch::strong_wolfe;
 
 LbfgsRecipe recipe(std::string_view workload, std::string_view name, std::string_view summary,
                    const LbfgsHyper& hyper, std::vector<LbfgsEnd> ends) {
@@ -33,6 +34,8 @@ void add_byte_gpt(std::vector<LbfgsRecipe>& all) {
   all.back().evicts = true;
   all.push_back(recipe("byte_gpt_tiny", "armijo", "backtracking", settings(armijo, 1, 4, 3), whole()));
   all.back().evicts = true;
+  all.push_back(recipe("byte_gpt_tiny", "wolfe", "cubic interpolation", settings(wolfe, 1, 4, 3), whole()));
+  all.back().evicts = true;
 }
 
 /// Awkward numbers, and every branch of a step. Two pairs are kept.
@@ -47,6 +50,18 @@ void add_rosenbrock(std::vector<LbfgsRecipe>& all) {
   };
   add("none", "whole steps", fixed, whole()).evicts = true;
   add("armijo", "backtracking", search, whole()).evicts = true;
+
+  const LbfgsHyper interpolates = settings(wolfe, 1, 5, 2);
+  add("wolfe", "cubic interpolation", interpolates, whole()).evicts = true;
+  add("wolfe-nonfinite", "the same with trials that are not finite", interpolates, whole()).disturbed = {
+      {1, 2, Disturbance::infinite_loss},
+      {1, 3, Disturbance::nan_gradient},
+      {2, 3, Disturbance::nan_gradient}};
+  LbfgsRecipe& outbid = add("wolfe-failed", "the same with trials that are all higher", interpolates,
+                            {End::max_iter, End::line_search, End::max_iter});
+  outbid.hyper.max_ls = 2;
+  outbid.disturbed = {
+      {2, 2, Disturbance::higher_loss}, {2, 3, Disturbance::higher_loss}, {2, 4, Disturbance::higher_loss}};
 
   add("nonfinite", "f or one element of g is not finite", fixed,
       {End::nonfinite, End::nonfinite, End::nonfinite, End::max_iter})
