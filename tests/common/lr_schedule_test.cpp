@@ -46,13 +46,6 @@ constexpr DecayShape all_decays[] = {DecayShape::constant, DecayShape::linear,
                                      DecayShape::cosine,   DecayShape::inverse_square_root,
                                      DecayShape::wsd,      DecayShape::exponential};
 
-ScheduleConfig warm(WarmupShape shape, std::int64_t length) {
-  ScheduleConfig s;
-  s.warmup = length;
-  s.warmup_shape = shape;
-  return s;
-}
-
 }  // namespace
 
 TEST_CASE("lr_schedule: warm-up reaches the maximum in its last step") {
@@ -71,100 +64,6 @@ TEST_CASE("lr_schedule: warm-up reaches the maximum in its last step") {
   const ScheduleConfig constant = falling(DecayShape::constant, 4, 0);
   CHECK(at(constant, 5) == 1.0);
   CHECK(at(constant, 1'000'000) == 1.0);  // decay_end does not count
-}
-
-// One cycle of the library's default form: half a wave up, half a wave down.
-TEST_CASE("lr_schedule: cosine warm-up by hand") {
-  ScheduleConfig s = warm(WarmupShape::cosine, 4);
-  CHECK(at(s, 0) == 0.0);
-  CHECK(at(s, 1) == 0.5 * (1.0 - portable_math64::cos_pi(0.25)));
-  CHECK(std::fabs(at(s, 1) - 0.14644660940672624) <= 0x1p-53);  // (1 - sqrt(1/2)) / 2
-  CHECK(at(s, 2) == 0.5);
-  CHECK(at(s, 4) == 1.0);
-  CHECK(at(s, 5) == 1.0);
-  s.warmup_init_lr = 0.25;
-  s.decay = DecayShape::cosine;
-  s.decay_end = 12;
-  s.min_lr = 0.0625;
-  CHECK(at(s, 0) == 0.25);
-  CHECK(at(s, 2) == 0.625);
-  CHECK(at(s, 8) == 0.53125);
-  CHECK(at(s, 12) == 0.0625);
-  CHECK(at(warm(WarmupShape::cosine, 1), 1) == 1.0);
-}
-
-TEST_CASE("lr_schedule: logarithmic warm-up by hand") {
-  ScheduleConfig s = warm(WarmupShape::log, 16);
-  CHECK(at(s, 0) == 0.0);
-  CHECK(at(s, 1) == 0.0);  // log(1) = 0
-  CHECK(at(s, 4) == portable_math64::log(4.0) / portable_math64::log(16.0));
-  // A quarter, a half and three quarters, up to two logarithms of 2 ulp and the division.
-  CHECK(std::fabs(at(s, 2) - 0.25) <= 4.5 * 0x1p-54);
-  CHECK(std::fabs(at(s, 4) - 0.5) <= 4.5 * 0x1p-53);
-  CHECK(std::fabs(at(s, 8) - 0.75) <= 4.5 * 0x1p-53);
-  CHECK(at(s, 16) == 1.0);
-  CHECK(at(s, 17) == 1.0);
-  s.warmup_init_lr = 0.5;
-  CHECK(at(s, 0) == 0.5);
-  CHECK(at(s, 1) == 0.5);
-  CHECK(at(s, 16) == 1.0);
-  for (const std::int64_t length : {1, 2}) {
-    CHECK(at(warm(WarmupShape::log, length), 0) == 0.0);
-    CHECK(at(warm(WarmupShape::log, length), length) == 1.0);
-  }
-  // Never above the end, and never down, also where two logarithms are the same number.
-  const std::int64_t longest = std::int64_t{1} << 53;
-  const ScheduleConfig endless = warm(WarmupShape::log, longest);
-  double before = 0;
-  for (std::int64_t n = longest - 100; n <= longest; ++n) {
-    CHECK(at(endless, n) <= 1.0);
-    CHECK(at(endless, n) >= 1.0 - 0x1p-50);
-  }
-  for (std::int64_t n = 1; n <= 100'000; ++n) {
-    const double now = at(warm(WarmupShape::log, 100'000), n);
-    REQUIRE(now >= before);
-    before = now;
-  }
-}
-
-// What the libraries write down, in their own words; the last places differ, as their cosine and their logarithm do.
-// Every rate is a sum of at most two terms below `max`, each after fewer than eight roundings or errors of 2^-53.
-TEST_CASE("lr_schedule: OneCycleLR and WarmupLR as their defaults are") {
-  constexpr double pi = 3.14159265358979323846;
-  constexpr double max = 0.01, initial = max / 25, final = initial / 1e4;
-  ScheduleConfig cycle = warm(WarmupShape::cosine, 5);  // of 20 steps: 0.3 * 20 - 1
-  cycle.first_is_zero = true;
-  cycle.warmup_init_lr = initial;
-  cycle.decay = DecayShape::cosine;
-  cycle.decay_end = 19;
-  for (int step = 0; step < 20; ++step) {
-    const bool up = step <= 5;
-    const double begin = up ? initial : max, end = up ? max : final;
-    const double part = up ? step / 5.0 : (step - 5) / 14.0;
-    const double theirs = end + (begin - end) / 2.0 * (std::cos(pi * part) + 1);
-    const double ours = scheduled_lr(cycle, max, final, progress_of(cycle, step + 1, 1));
-    CHECK(std::fabs(ours - theirs) <= 16 * 0x1p-53 * max);
-  }
-  ScheduleConfig warmup = warm(WarmupShape::log, 1000);
-  warmup.warmup_init_lr = 1e-5;
-  for (int iteration = 0; iteration < 1005; ++iteration) {
-    const double gamma = iteration < 1000 ? 1 / std::log(1000.0) * std::log(iteration + 1.0) : 1.0;
-    const double theirs = 1e-5 + (max - 1e-5) * gamma;
-    CHECK(std::fabs(scheduled_lr(warmup, max, 0, iteration + 1) - theirs) <= 16 * 0x1p-53 * max);
-  }
-}
-
-TEST_CASE("lr_schedule: a table of rates") {
-  ScheduleConfig s;
-  s.decay = DecayShape::table;
-  s.rates = {0x1.123456789abcdp-10, 0.0, 0.25};
-  for (const double max_lr : {1.0, 0.0}) {  // not read, and neither is the floor
-    CHECK(bits(scheduled_lr(s, max_lr, 0.5, 1)) == bits(0x1.123456789abcdp-10));
-    CHECK(bits(scheduled_lr(s, max_lr, 0.5, 2)) == bits(0.0));
-    CHECK(scheduled_lr(s, max_lr, 0.5, 3) == 0.25);
-    CHECK(scheduled_lr(s, max_lr, 0.5, 4) == 0.25);
-    CHECK(scheduled_lr(s, max_lr, 0.5, 1'000'000) == 0.25);
-  }
 }
 
 TEST_CASE("lr_schedule: linear, cosine and exponential decay by hand") {
