@@ -57,6 +57,13 @@ void add_rosenbrock(std::vector<LbfgsRecipe>& all) {
       {1, 2, Disturbance::infinite_loss},
       {1, 3, Disturbance::nan_gradient},
       {2, 3, Disturbance::nan_gradient}};
+  // Short lengths: the first trial of step 2 is as steep as the start, and the two after it are said to be higher.
+  LbfgsRecipe& earlier =
+      add("wolfe-earlier", "the same; of three trials the first is taken", interpolates, whole());
+  earlier.hyper.lr = 0.01;
+  earlier.hyper.max_ls = 2;
+  earlier.disturbed = {{2, 3, Disturbance::higher_loss}, {2, 4, Disturbance::higher_loss}};
+
   LbfgsRecipe& outbid = add("wolfe-failed", "the same with trials that are all higher", interpolates,
                             {End::max_iter, End::line_search, End::max_iter});
   outbid.hyper.max_ls = 2;

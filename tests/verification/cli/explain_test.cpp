@@ -42,7 +42,7 @@ TEST_CASE("L-BFGS, which is no operation, is explained too") {
   CHECK(widest(text.out) <= 80);
   for (const char* part :
        {"One rank of L-BFGS.", "reference/lbfgs/lbfgs.cpp, cuda/lbfgs/lbfgs.cpp", "class       bitwise",
-        "rosenbrock/failed-search", "zeroproof verify 'lbfgs/*'", "(105)", "lbfgs-dot-of-own-shard"}) {
+        "rosenbrock/failed-search", "zeroproof verify 'lbfgs/*'", "(112)", "lbfgs-dot-of-own-shard"}) {
     CHECK_MESSAGE(text.out.find(part) != std::string::npos, part);
   }
   CHECK(run_cli("explain").out.find("\n  lbfgs ") != std::string::npos);
