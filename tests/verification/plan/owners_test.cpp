@@ -145,6 +145,11 @@ TEST_CASE("owners on the command line: text, JSON, and groups from a configurati
   CHECK(grouped.out.find("\nrank 1: 60 elements, 2 of padding\n") != std::string::npos);
   CHECK(grouped.out.find("rank 0:") == std::string::npos);
   CHECK(grouped.out.find("all ranks") == std::string::npos);
+  // Between two tensors there is padding as well.
+  const std::string gap =
+      "\n       0                      135 - 192             57                                 (padding)\n";
+  CHECK(run_cli("plan " + model + " --owners --layout megatron --grid 3x1x1 --rank 1").out.find(gap) !=
+        std::string::npos);
   // Megatron-LM's buckets end anywhere: e alone reaches 100.
   CHECK(run_cli("plan " + model + " --owners --layout megatron --grid 2x1x1 --rank 0 --bucket 100")
             .out.find("\nrank 0: 71 elements, 57 of padding\n") != std::string::npos);
