@@ -45,6 +45,7 @@ std::string json_text(const DiffFlags& flags, const SetComparison& comparison,
 
 int diff(const DiffFlags& flags) {
   if (!flags.json_file.empty()) check_report_file(flags.json_file);
+  check_not_input(flags.json_file, {flags.first, flags.second});
   const auto first = SafetensorsReader::open(flags.first, workload::recording_limits());
   const auto second = SafetensorsReader::open(flags.second, workload::recording_limits());
   ZP_CHECK(!first.header().tensors.empty() || !second.header().tensors.empty(), ErrorCode::io,

@@ -6,6 +6,7 @@
 #include "common/base/error.hpp"
 #include "verification/dump/dump.hpp"
 #include "verification/io/replacing_file.hpp"
+#include "verification/report/report_files.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -64,7 +65,9 @@ void check_dump(const DumpFlags& flags, const VerifyOptions& options, const Sele
            "--dump-steps was given without --dump", "it says which steps go into that file",
            "add --dump FILE, or leave it out");
   if (flags.file.empty()) return;
-  dumped_steps(flags.steps, config_of(options, only_trajectory(selection, "--dump")).steps);
+  const RunConfig config = config_of(options, only_trajectory(selection, "--dump"));
+  dumped_steps(flags.steps, config.steps);
+  check_not_input(flags.file, {options.gradients, options.config_file, config.text});
   const ReplacingFile can_be_written(flags.file);  // and is gone again
 }
 

@@ -125,7 +125,11 @@ int run_expect(const VerifyRequest& request) {
   const ReportTargets targets = parse_targets(request.reports);
   ZP_CHECK(targets.junit_files.empty(), ErrorCode::config, "a report junit:FILE was asked for with --expect",
            "JUnit lists cases, and none is run", "use text or json:FILE");
-  for (const std::string& file : targets.files()) check_report_file(file);
+  for (const std::string& file : targets.files()) {
+    check_report_file(file);
+    check_not_input(file, {request.expect, request.phase_names, request.cases.gradients,
+                           request.cases.config_file, request.cases.text});
+  }
   require_applicable(request.cases);
   const VerifyOptions options = options_from(request.cases);
   const Selection selection = select_cases(options);

@@ -83,6 +83,15 @@ void check_report_file(const std::string& file) {
            "the results would be lost", "name a file in a folder you may write to");
 }
 
+void check_not_input(const std::string& output, const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs) {
+    std::error_code error;  // one of them does not exist: they are two
+    const bool same = !output.empty() && !input.empty() && std::filesystem::equivalent(output, input, error);
+    ZP_CHECK(!same || error, ErrorCode::config, "file " + output + " is to be read and written",
+             "what is in it would be lost", "name another file for what is written");
+  }
+}
+
 void check_bundle_folder(const std::string& folder) {
   ZP_CHECK(usable_folder(folder), ErrorCode::config, "folder " + folder + " cannot be written",
            "failing cases would not be saved", "name a folder you may write to after --save-failing");

@@ -21,7 +21,11 @@ ReportTargets parse_targets(const std::vector<std::string>& values);
 /// Fails before hours of work rather than after: the folder of a report must exist or be creatable, and be writable.
 void check_report_file(const std::string& file);
 
-/// The same for a folder that bundles go to.
+/// A file that is read must not be written too. Names that are empty do not count.
+/// Errors (ErrorCode::config): `output` is one of `inputs`, under whatever name.
+void check_not_input(const std::string& output, const std::vector<std::string>& inputs);
+
+/// As check_report_file, for a folder that bundles go to.
 void check_bundle_folder(const std::string& folder);
 
 /// Creates missing folders. Errors (ErrorCode::io): the file could not be written.

@@ -53,7 +53,14 @@ std::string begin_row(const std::string& name) {
   return cut(name, line_width) + "\n" + std::string(name_width, ' ');
 }
 
-std::string row(const TensorDifference& tensor, const std::string& first, const std::string& second) {
+/// In a line of its own: how many elements are how far apart.
+std::string ulps_line(const UlpHistogram& ulps) {
+  return fmt::format("    ulps  1: {}  2: {}  3-15: {}  16+: {}  sign or NaN: {}\n", ulps.counts[1],
+                     ulps.counts[2], ulps.counts[3], ulps.counts[4], ulps.sign_or_nan);
+}
+
+std::string row(const TensorDifference& tensor, const std::string& first, const std::string& second,
+                bool with_ulps) {
   std::string text = begin_row(tensor.name);
   if (tensor.match != TensorMatch::compared) return text + "  " + unmatched(tensor, first, second) + "\n";
   if (tensor.equal()) return text + (tensor.bits.same_bits ? "  equal\n" : "  equal, NaNs have other bits\n");
@@ -61,6 +68,7 @@ std::string row(const TensorDifference& tensor, const std::string& first, const 
                       share(tensor.bits.compared - tensor.bits.differing, tensor.bits.compared),
                       has_ulps(tensor.first.dtype) ? shown_ulps(tensor.ulps.largest) : "-",
                       shown(tensor.absolute), shown(tensor.relative));
+  if (with_ulps && has_ulps(tensor.first.dtype)) text += ulps_line(tensor.ulps);
   return text;
 }
 
@@ -145,7 +153,7 @@ std::string set_table(const SetComparison& comparison, const std::string& first,
       continue;
     }
     ++shown_rows;
-    rows += row(tensor, first, second);
+    rows += row(tensor, first, second, all_rows);
   }
   if (left_out > 0)
     rows += fmt::format("... and {} more that differ\n", grouped(static_cast<std::int64_t>(left_out)));

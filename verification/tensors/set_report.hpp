@@ -11,8 +11,8 @@ namespace zeroproof::verification {
 /// How many rows of tensors that differ a text has, if not all are asked for.
 inline constexpr std::size_t most_tensor_rows = 20;
 
-/// A table of the tensors that differ (all_rows: of all of them, equal ones too) and of their sum, at most 100 columns
-/// wide. first, second: what the two sides are called.
+/// A table of the tensors that differ (all_rows: of all of them, equal ones too, with the distances of each) and of
+/// their sum, at most 100 columns wide. first, second: what the two sides are called.
 std::string set_table(const SetComparison& comparison, const std::string& first, const std::string& second,
                       bool all_rows);
 

@@ -148,4 +148,20 @@ TEST_CASE("a dump is of one run, of steps that there are, in a place that can be
   expect_refusal(one + "--dump " + quoted(folder.file(".")), "");
   expect_refusal("verify clip " + dump, "only training cases have a trajectory");
   CHECK(folder.empty());
+  const std::string gradients = quoted(folder.file("g"));
+  REQUIRE(run_cli("record --workload byte_gpt_tiny --dtype bf16 --steps 1 " + gradients).exit_code == 0);
+  const std::string before = folder.read("g");
+  expect_refusal("verify --recipe adamw --gradients " + gradients + " --dump " + gradients,
+                 "is to be read and written");
+  CHECK(folder.read("g") == before);
+}
+
+TEST_CASE("a run that has to end early leaves no dump") {
+  const TemporaryFolder folder;
+  const std::string config = folder.write("c.toml", "[run]\non_nonfinite = \"error\"\n");
+  const CliResult run = run_cli(std::string(tiny) + "--recipe adamw --dtype bf16 --config " + quoted(config) +
+                                " --dump " + quoted(folder.file("d")));
+  CAPTURE(run.out);
+  CHECK(run.exit_code == 1);
+  CHECK(folder.num_entries() == 1);
 }

@@ -56,6 +56,7 @@ TEST_CASE("the table fits 100 columns and says how much it leaves out; the JSON 
   CHECK(widest(found.out.substr(0, found.out.find("report: "))) <= 100);
   const CliResult rows = diff(folder, "--rows");
   CHECK(rows.out.find("more that differ") == std::string::npos);
+  CHECK(rows.out.find("    ulps  1: 0  2: 0  3-15: 0  16+: 1  sign or NaN: 1\n") != std::string::npos);
   CHECK(widest(rows.out) <= 100);
   const auto json = nlohmann::json::parse(read_file(folder.file("out.json")));
   CHECK(json["schema"] == "zeroproof-diff/1");
@@ -88,4 +89,8 @@ TEST_CASE("a report that cannot be written is refused before the work") {
   write_tensors(folder.file("a"), {floats("x", {1})});
   write_tensors(folder.file("b"), {floats("x", {1})});
   expect_refusal(diff(folder, "--json " + quoted(folder.file("."))), "cannot be written");
+  std::filesystem::create_symlink(folder.file("b"), folder.file("c"));
+  const std::string before = folder.read("b");
+  expect_refusal(diff(folder, "--json " + quoted(folder.file("c"))), "is to be read and written");
+  CHECK(folder.read("b") == before);
 }
