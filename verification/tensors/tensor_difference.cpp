@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <type_traits>
 
 #include "common/base/float_formats.hpp"
 
@@ -29,8 +29,9 @@ struct Wholes {
   using Bits = T;
   static bool same(T a, T b) { return a == b; }
   static double distance(T a, T b) {
-    const auto low = static_cast<std::uint64_t>(std::min(a, b));
-    return static_cast<double>(static_cast<std::uint64_t>(std::max(a, b)) - low);
+    using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+    const auto low = static_cast<std::uint64_t>(static_cast<Wide>(std::min(a, b)));
+    return static_cast<double>(static_cast<std::uint64_t>(static_cast<Wide>(std::max(a, b))) - low);
   }
   static double size(T a) { return std::abs(static_cast<double>(a)); }
 };
