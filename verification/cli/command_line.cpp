@@ -19,6 +19,8 @@ int run_command_line(int argc, char** argv) {
   add_plan(commands);
   add_trace(commands);
   add_identify(commands);
+  add_gen(commands);
+  add_judge(commands);
   return commands.run(argc, argv);
 }
 

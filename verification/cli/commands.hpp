@@ -21,6 +21,8 @@ void add_replay(CommandSet& commands);
 void add_plan(CommandSet& commands);
 void add_trace(CommandSet& commands);
 void add_identify(CommandSet& commands);
+void add_gen(CommandSet& commands);
+void add_judge(CommandSet& commands);
 
 /// "adamw, adam, sgd, ...": the names of a choice, for the text of a flag.
 inline std::string listed(Span<const std::string_view> names) {

@@ -1,0 +1,49 @@
+#pragma once
+// One call of an operation as two safetensors files, for programs that share nothing with this one: what goes in is
+// written by gen, what came out is judged.
+
+#include <cstdint>
+#include <string>
+
+#include "verification/io/safetensors.hpp"
+#include "verification/ops/op.hpp"
+
+namespace zeroproof::verification {
+
+/// What gen was asked for, as typed.
+struct CallRequest {
+  std::string operation;  ///< "op/adamw_update", "adamw_update", "op/adamw_update/fill:ties"
+  std::string fill;       ///< "" for training
+  std::string numel, seed;
+  std::string variant;  ///< number or name, "" for the first
+};
+
+/// A call that can be written and judged: its settings have names, and its results are compared in bits.
+struct CallChoice {
+  const Op* op = nullptr;
+  CallShape shape;
+
+  std::string text() const;  ///< "op/adamw_update, fill training, numel 1000, seed 1, variant typical plain"
+};
+
+/// Errors (ErrorCode::config): an operation, fill or variant that does not exist, naming the nearest; a number out of
+/// range; an operation whose settings have no names, or that is held to a bound instead of bits.
+CallChoice choose_call(const CallRequest& request);
+
+/// Writes inputs as before.NAME and everything else as metadata: operation, setting.NAME, fill, numel, seed, variant,
+/// contract, what is wanted (outputs: a JSON list of name, dtype and shape), and a digest of the results.
+/// Errors (ErrorCode::io): the file cannot be written.
+void write_call(const CallChoice& choice, const std::string& path);
+
+/// The call of a file that write_call wrote, inputs included.
+/// Errors (ErrorCode::io, with the file's name): a file of another kind, of another version of the contract, or one
+/// that was changed since.
+CallChoice read_call(const std::string& path);
+
+/// A tensor that a program has to write.
+SafeTensorSpec wanted_output(const Operand& operand, std::int64_t numel);
+
+/// The same call computed by the reference.
+OpCall reference_results(const CallChoice& choice);
+
+}  // namespace zeroproof::verification
