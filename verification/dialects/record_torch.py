@@ -14,6 +14,7 @@ given; 1 a step was not named as expected; 2 bad usage; 3 PyTorch is missing.
 """
 
 import argparse
+import ctypes
 import json
 import os
 import struct
@@ -76,7 +77,7 @@ def write_step(path, tensors, metadata):
     header, data, position = {"__metadata__": metadata}, [], 0
     for name in sorted(tensors):
         values = tensors[name].detach().contiguous().reshape(-1)
-        raw = bytes(values.untyped_storage())[: 4 * values.numel()]
+        raw = ctypes.string_at(values.data_ptr(), 4 * values.numel()) if values.numel() else b""
         header[name] = {"dtype": "F32", "shape": [values.numel()], "data_offsets": [position, position + len(raw)]}
         data.append(raw)
         position += len(raw)

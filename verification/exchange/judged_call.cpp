@@ -45,11 +45,14 @@ Results read_results(const CallChoice& choice, const std::string& path, std::str
       if (!bytes.empty()) reader.read(*got, 0, bytes);
     }
   }
+  std::string extras;
+  std::size_t count = 0;
   for (const SafeTensor& tensor : reader.header().tensors) {
-    if (std::ranges::find(wanted_names, tensor.name) == wanted_names.end()) {
-      complaints += "  " + shown_name(tensor.name) + " was not asked for\n";
-    }
+    if (std::ranges::find(wanted_names, tensor.name) != wanted_names.end()) continue;
+    if (++count <= 3) extras += (extras.empty() ? "  " : ", ") + shown_name(tensor.name);
   }
+  if (count > 3) extras += fmt::format(" and {} more", count - 3);
+  if (count > 0) complaints += extras + (count == 1 ? " was not asked for\n" : " were not asked for\n");
   return results;
 }
 
