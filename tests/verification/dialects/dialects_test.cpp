@@ -2,7 +2,9 @@
 
 #include <doctest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <map>
