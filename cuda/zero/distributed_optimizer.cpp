@@ -22,4 +22,9 @@ std::unique_ptr<EnqueuedOptimizer> make_enqueued_optimizer(const OptimizerSetup&
   return std::make_unique<DeviceOptimizer>(setup, fused, graphs);
 }
 
+std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const OptimizerSetup& setup,
+                                                                 const PhaseOps& ops) {
+  return std::make_unique<ProductionOptimizer>(setup, Space::host, ops, host_steps(false, ops));
+}
+
 }  // namespace zeroproof::cuda

@@ -15,7 +15,9 @@ namespace {
 
 std::vector<TwinMode> twin_modes(const VerifyOptions& options) {
   std::vector<Twin> twins = options.twins;
-  if (twins.empty()) {
+  if (twins.empty() && options.plugin) {
+    twins = {Twin::plugin};
+  } else if (twins.empty()) {
     twins = {Twin::host, Twin::host_fused};
     if (device_answers()) twins.insert(twins.end(), {Twin::device, Twin::device_fused, Twin::device_graph});
   }

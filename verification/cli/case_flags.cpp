@@ -7,6 +7,7 @@
 #include "verification/config/nearest.hpp"
 #include "verification/faults/catalogue.hpp"
 #include "verification/plugin/plugin_candidate.hpp"
+#include "verification/plugin/plugin_ops.hpp"
 #include "verification/program/plant.hpp"
 
 namespace zeroproof::verification {
@@ -88,7 +89,11 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
            "--accept is '" + flags.accept + "'", "it says what a plug-in's results are held to",
            "use bits, or any-order");
   options.any_order = flags.accept == "any-order";
-  options.plugin = plugin_candidate(std::make_shared<Plugin>(flags.plugin, limits));
+  ZP_CHECK(flags.fault.empty(), ErrorCode::config, "--fault was given with --plugin",
+           "faults are planted in the twins of this program", "leave one of the two out");
+  const auto plugin = std::make_shared<Plugin>(flags.plugin, limits);
+  options.plugin = plugin_candidate(plugin);
+  use_in_steps(plugin);
 }
 
 /// What the command line sets, applied over defaults and configuration file.

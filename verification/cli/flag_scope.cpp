@@ -72,8 +72,8 @@ std::vector<Use> uses_of(const CaseFlags& f) {
           {"--hostfile", !f.hostfile.empty(), runs},
           {"--jobs", !f.jobs.empty(), runs},
           {"--oversubscribe", f.oversubscribe, runs},
-          {"--plugin", !f.plugin.empty(), op},
-          {"--plugin-timeout", !f.plugin_timeout.empty(), op},
+          {"--plugin", !f.plugin.empty(), runs | op},
+          {"--plugin-timeout", !f.plugin_timeout.empty(), runs | op},
           {"--accept", !f.accept.empty(), op},
           {"--fault", !f.fault.empty(), runs | op | lbfgs}};
 }

@@ -199,7 +199,7 @@ void PluginProcess::read_output() {
 void PluginProcess::explain_end(const std::string& during) {
   int status = 0;
   pid_t ended = 0;
-  for (int i = 0; i < 200 && ended == 0; ++i) {
+  for (int i = 0; i < 2000 && ended == 0; ++i) {
     ended = ::waitpid(pid_, &status, WNOHANG);
     if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

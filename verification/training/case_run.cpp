@@ -8,6 +8,8 @@
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/enqueued_optimizer.hpp"
 #include "verification/judge/verdict.hpp"
+#include "verification/ops/op_candidate.hpp"
+#include "verification/plugin/plugin_ops.hpp"
 #include "verification/program/plant.hpp"
 
 namespace zeroproof::verification {
@@ -54,6 +56,7 @@ bool earlier(const Divergence& a, const Divergence& b) {
 
 RankComparison::MakeOptimizer candidate_factory(Twin twin, const std::string& fault) {
   return [twin, fault](const OptimizerSetup& setup) {
+    if (twin.foreign) return make_plugin_optimizer(setup);
     if (!fault.empty()) return plant_fault(fault, setup, twin.space, twin.fused, twin.graphs);
     if (twin.graphs) {
       return std::unique_ptr<DistributedOptimizer>(cuda::make_enqueued_optimizer(setup, twin.fused, true));
@@ -83,6 +86,7 @@ CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique
 
 void CaseRun::record_error(const std::exception& error) {
   Status status = Status::error;
+  if (const auto* failure = dynamic_cast<const CandidateFailure*>(&error)) status = failure->status();
   if (const auto* ours = dynamic_cast<const Error*>(&error)) {
     if (ours->code() == ErrorCode::timeout) status = Status::hung;
     if (ours->code() == ErrorCode::unavailable) status = Status::skipped;

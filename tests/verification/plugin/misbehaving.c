@@ -135,7 +135,7 @@ static int32_t writes_late(const zeroproof_call* call) { return start_late_write
 /* Of the last call of a sweep, after which nothing is called that could notice. */
 static int32_t writes_later(const zeroproof_call* call) {
   const int is_last = call->num_threads == 3 && zeroproof_integer(call, "in_place", 0) != 0;
-  return is_last ? start_late_write(call, 5000) : 0;
+  return is_last ? start_late_write(call, 2000) : 0;
 }
 
 /* Cheats: they compute as little as they can. */

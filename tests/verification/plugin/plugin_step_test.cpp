@@ -1,0 +1,62 @@
+// A plug-in inside of training steps, judged phase by phase.
+
+#include <doctest.h>
+
+#include "tests/verification/cli/cli_support.hpp"
+
+namespace {
+
+using namespace zeroproof::tests;
+
+CliResult verify(const std::string& what, const std::string& name) {
+  return run_cli("verify " + what + " --steps 3 --plugin " +
+                 quoted(build_folder() + "/plugins/" + name + ".so"));
+}
+
+constexpr const char* places =
+    "byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0,2,3 --world self,threads:2";
+
+}  // namespace
+
+TEST_CASE("a right update is right in steps, wherever the state lies") {
+  const CliResult result = verify(places, "mine");
+  CAPTURE(result.out);
+  CAPTURE(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("6 pass, 0 fail") != std::string::npos);
+  CHECK(verify("byte_gpt_tiny/adamw-amsgrad/plugin/stage1/threads:2/fp16/lockstep/bucket:4096/omp:1", "mine")
+            .exit_code == 0);
+}
+
+TEST_CASE("a wrong update is found in the phase update") {
+  const CliResult result = verify(places, "wrong");
+  CAPTURE(result.out);
+  CHECK(result.exit_code == 1);
+  CHECK(result.out.find("first at  step 1  phase update") != std::string::npos);
+  CHECK(result.out.find("buffer master") != std::string::npos);
+  CHECK(result.out.find("6 fail") != std::string::npos);
+}
+
+TEST_CASE("an update that dies ends its case, and the next has a new process") {
+  const CliResult result = verify(places, "step_dies");
+  CAPTURE(result.out);
+  CHECK(result.exit_code == 6);
+  CHECK(result.out.find("0 pass, 0 fail, 6 crashed") != std::string::npos);
+  CHECK(result.out.find("reason    the plug-in died of SIGABRT: it gave up in adamw_update\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("a rule the plug-in does not have is skipped, and named") {
+  const CliResult result =
+      verify("byte_gpt_tiny --recipe adamw,lion --dtype bf16 --stage 0 --world self", "mine");
+  CAPTURE(result.out);
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("the plug-in mine does not have lion_update") != std::string::npos);
+  CHECK(verify("byte_gpt_tiny --recipe lion --dtype bf16 --stage 0 --world self", "mine").exit_code == 4);
+}
+
+TEST_CASE("a case of a plug-in needs one") {
+  expect_refusal("verify byte_gpt_tiny/adamw/plugin/stage0/self/bf16/lockstep/bucket:4096/omp:1",
+                 "add --plugin FILE");
+  expect_refusal("verify byte_gpt_tiny --twin plugin", "add --plugin FILE");
+}

@@ -1,0 +1,17 @@
+/* An update that is never done: it dies in its fifth call. */
+#include <stdlib.h>
+
+#include "verification/capi/zeroproof_plugin.h"
+
+static int32_t update(const zeroproof_call* call) {
+  static int calls;
+  (void)call;
+  if (++calls == 5) abort();
+  return 0;
+}
+
+static const zeroproof_operation operations[] = {{"adamw_update", update}};
+static const zeroproof_plugin description = {ZEROPROOF_PLUGIN_ABI, sizeof(zeroproof_plugin), "dies",
+                                             operations, 1};
+
+const zeroproof_plugin* zeroproof_get_plugin(void) { return &description; }
