@@ -64,3 +64,16 @@ TEST_CASE("a plug-in beside the twins of this program, and in a replay") {
   CHECK(run_cli("verify op/clip/plugin/odd/fill:ties --plugin-timeout 1 --plugin " + library("loops"))
             .exit_code == 5);
 }
+
+TEST_CASE("the process of a plug-in ends when zeroproof is killed") {
+  const TemporaryFolder folder;
+  const std::string script = "'" + build_folder() +
+                             "/zeroproof' verify op/clip/plugin/odd/fill:ties --plugin " + library("loops") +
+                             " >/dev/null 2>&1 & h=$!; sleep 1; w=$(cat /proc/$h/task/$h/children); kill -9 "
+                             "$h; [ -n \"$w\" ] || exit 2; "
+                             "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.3; grep -qs '^State:.[^Z]' /proc/${w% "
+                             "}/status || exit 0; done; exit 1";
+  const int status = std::system(script.c_str());
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
