@@ -32,7 +32,8 @@ void take_flags(const Bundle& bundle, CaseFlags& flags) {
     ZP_CHECK(flag != known.end() && i + 1 < bundle.flags.size(), ErrorCode::config,
              "the bundle has the setting " + bundle.flags[i], "this program does not know it",
              "use the version that saved it");
-    *flag->second = bundle.flags[i + 1];
+    const bool replaced = flag->first == "--plugin" && !flag->second->empty();  // by the user
+    if (!replaced) *flag->second = bundle.flags[i + 1];
   }
   flags.config_file = bundle.config_file;
   flags.text = bundle.text_file;
@@ -93,7 +94,9 @@ void add_replay(CommandSet& commands) {
   command.option("--steps", flags.steps, "training steps");
   command.option("--micro-batches", flags.micro_batches, "micro-batches per step, over all ranks");
   command.option("--comm-timeout", flags.comm_timeout, "seconds ranks wait for each other");
-  command.option("--plugin", flags.plugin, "shared library with the operations that were judged");
+  command.option(
+      "--plugin", flags.plugin,
+      "shared library with the operations that are judged (a bundle names one; this is instead of it)");
   command.option("--plugin-timeout", flags.plugin_timeout, "seconds a call of a plug-in may take");
   command.option("--accept", flags.accept, "what results of a plug-in are held to: bits, or any-order");
   command.option("--fault", flags.fault, "plant a fault (only in build/zeroproof-faults)");

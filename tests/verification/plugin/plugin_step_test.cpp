@@ -60,3 +60,20 @@ TEST_CASE("a case of a plug-in needs one") {
                  "add --plugin FILE");
   expect_refusal("verify byte_gpt_tiny --twin plugin", "add --plugin FILE");
 }
+
+TEST_CASE("a saved failure is run again with the library it names, or with another one") {
+  const TemporaryFolder folder;
+  const std::string failures = quoted(folder.file("failures"));
+  const std::string id = "op/adamw_update/plugin/mine/fill:ties";
+  const std::string plugins = build_folder() + "/plugins/";
+  const CliResult found =
+      run_cli("verify " + id + " --plugin " + quoted(plugins + "wrong.so") + " --save-failing " + failures);
+  CHECK(found.exit_code == 1);
+  const std::string bundle = quoted(folder.file("failures") + "/op-adamw_update-plugin-mine-fill-ties");
+  const CliResult again = run_cli("replay " + bundle);
+  CHECK(again.exit_code == 1);
+  CHECK(again.out.find("bundle: the same failure as the saved one") != std::string::npos);
+  const CliResult mended = run_cli("replay " + bundle + " --plugin " + quoted(plugins + "mine.so"));
+  CHECK(mended.exit_code == 0);
+  CHECK(mended.out.find("bundle: NOT the saved failure") != std::string::npos);
+}
