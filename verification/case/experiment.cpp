@@ -106,7 +106,16 @@ Experiment::Experiment(std::string workload, const RunConfig& config, DType dtyp
   }
   groups_ = make_param_groups(config_.param_groups, config_.schedule, layout_);
   overflow_tensor_ = overflow_tensor(config_, layout_);
-  for (std::size_t i = 0; i < layout_.tensors().size(); ++i) tensor_steps_.push_back(seeded ? 1 + i % 7 : 0);
+  // Up to six steps fewer than the optimizer has applied: tensors that were left alone now and then.
+  for (std::size_t i = 0; i < layout_.tensors().size(); ++i) {
+    const std::int64_t steps = initial_step() - 6 + static_cast<std::int64_t>(i % 7);
+    tensor_steps_.push_back(static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 0)));
+  }
+}
+
+std::int64_t Experiment::initial_step() const {
+  if (config_.initial_step >= 0) return config_.initial_step;
+  return config_.initial_state == InitialState::seeded ? 7 : 0;
 }
 
 LossScalerConfig Experiment::scaler() const {
@@ -159,7 +168,7 @@ FullState Experiment::initial_state() const {
   state.max_exp_avg_sq = max_exp_avg_sq_;
   state.momentum_buffer = momentum_buffer_;
   state.tensor_steps = tensor_steps_;
-  state.applied_steps = static_cast<std::uint64_t>(steps_before(config_));
+  state.applied_steps = static_cast<std::uint64_t>(steps_before(config_)); initial_step();
   // One good step short of a growth: a counter that is lost while loading shows.
   const bool seeded = config_.initial_state == InitialState::seeded;
   state.scaler = {scaler.kind == LossScalerKind::none ? 0 : scaler.log2_initial,

@@ -54,6 +54,9 @@ class Experiment {
   /// State before the first step; valid as long as the experiment lives.
   FullState initial_state() const;
 
+  /// Steps applied before the run.
+  std::int64_t initial_step() const;
+
   /// Units of the model that is run layer by layer (LayeredModel), in the numbering of a layout with the same tensors;
   /// empty for recorded gradients, which come whole.
   std::vector<FlatRange> units(const FlatLayout& layout) const;

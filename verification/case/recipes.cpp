@@ -5,6 +5,7 @@
 
 #include "common/base/error.hpp"
 #include "verification/config/nearest.hpp"
+#include "verification/settings/setting.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -162,6 +163,19 @@ const Recipe* find(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
+/// "adamw" of "adamw+amsgrad:on+norm:exact", and what stands behind each +.
+std::pair<std::string, std::vector<std::string>> parts_of(std::string_view recipe) {
+  std::vector<std::string> words(1);
+  for (const char c : recipe) {
+    if (c == '+') {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return {words.front(), {words.begin() + 1, words.end()}};
+}
+
 }  // namespace
 
 Span<const Recipe> recipes() { return all; }
@@ -170,6 +184,12 @@ std::string configured_recipe(const RunConfig& config) { return std::string(name
 
 RunConfig under_recipe(RunConfig config, const std::string& recipe) {
   if (recipe == configured_recipe(config)) return config;
+  const auto [base, words] = parts_of(recipe);
+  if (!words.empty()) {
+    config = under_recipe(config, base);
+    set_values(config, words);
+    return config;
+  }
   const Recipe* found = find(recipe);
   if (found == nullptr) {
     std::vector<std::string> names;
@@ -184,11 +204,16 @@ RunConfig under_recipe(RunConfig config, const std::string& recipe) {
   return config;
 }
 
+std::string shown_recipe(const std::string& recipe) {
+  const auto [base, words] = parts_of(recipe);
+  return words.empty() ? base : base + "+" + std::to_string(words.size());
+}
+
 bool recipe_allows(const std::string& recipe, DType dtype) {
-  const Recipe* found = find(recipe);
+  const Recipe* found = find(parts_of(recipe).first);
   return found == nullptr || !found->bf16_only || dtype == DType::bf16;
 }
 
-bool is_recipe(std::string_view name) { return find(name) != nullptr; }
+bool is_recipe(std::string_view name) { return find(parts_of(name).first) != nullptr; }
 
 }  // namespace zeroproof::verification

@@ -1,5 +1,6 @@
 #pragma once
-// Named variations of the step, the second part of a case id: every rule, norm form and policy in at least one.
+// Named variations of the step, the second part of a case id: every rule, norm form and policy in at least one. Behind
+// the name settings may follow, each with a value of settings(): "adamw+amsgrad:on+state:1001".
 
 #include <string>
 #include <string_view>
@@ -21,13 +22,17 @@ Span<const Recipe> recipes();
 /// The recipe that leaves a configuration as it is: the name of its rule.
 std::string configured_recipe(const RunConfig& config);
 
-/// Settings under a recipe; as they are for the configured one. Errors (ErrorCode::config): an unknown name.
+/// Settings under a recipe; as they are for the configured one. Errors (ErrorCode::config): an unknown name,
+/// setting or value.
 RunConfig under_recipe(RunConfig config, const std::string& recipe);
+
+/// A recipe as a table shows it: "adamw", or with so many settings "adamw+12".
+std::string shown_recipe(const std::string& recipe);
 
 /// Whether the recipe can run with parameters of that dtype.
 bool recipe_allows(const std::string& recipe, DType dtype);
 
-/// Whether a case id may name it.
+/// Whether a case id may name it, whatever settings follow.
 bool is_recipe(std::string_view name);
 
 }  // namespace zeroproof::verification

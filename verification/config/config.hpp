@@ -47,6 +47,7 @@ struct RunConfig {
   std::vector<std::int64_t> bucket_numels = {262144};  ///< elements, multiples of 1024
   std::vector<int> omp_threads = {0};                  ///< per rank; 0: cores of this machine / ranks
   InitialState initial_state = InitialState::zero;
+  std::int64_t initial_step = -1;  ///< steps applied before the run; -1: 7 if the state is seeded, else 0
   std::int64_t overflow_step = 0;  ///< in this step one element of one leaf is made infinite; 0: never
   std::string overflow_tensor;     ///< whose last element that is; "": the last tensor that has elements
   bool idle_tensors = false;       ///< some tensors get no gradient in some steps, or from some micro-batches

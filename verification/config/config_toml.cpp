@@ -79,6 +79,8 @@ Keys<RunConfig> run_keys() {
        }},
       {"run.omp_threads", [](RunConfig& c, const Value& v) { c.omp_threads = v.list<int>(small); }},
       {"run.initial_state", [](RunConfig& c, const Value& v) { c.initial_state = initial_state(v); }},
+      {"run.initial_step",
+       [](RunConfig& c, const Value& v) { c.initial_step = v.integer(INT64_MIN, INT64_MAX); }},
       {"run.overflow_step",
        [](RunConfig& c, const Value& v) { c.overflow_step = v.integer(INT64_MIN, INT64_MAX); }},
       {"run.overflow_tensor", [](RunConfig& c, const Value& v) { c.overflow_tensor = v.string(); }},

@@ -169,6 +169,10 @@ void validate(const RunConfig& config) {
                  "one of run.stages, worlds, dtypes, bucket_numels, omp_threads, orders, layouts, grad_sums, "
                  "windows, wires is empty",
                  "nothing would be judged", "give at least one value each");
+  require_config(config.initial_step >= -1 && config.initial_step <= 4'000'000'000,
+                 "run.initial_step is " + std::to_string(config.initial_step),
+                 "stochastic rounding counts steps in 32 bits, rule R8",
+                 "use -1 (7 with a seeded state, else 0) to 4000000000");
   require_config(config.overflow_step >= 0, "run.overflow_step is " + std::to_string(config.overflow_step),
                  "it is the number of a step", "use 0 (never) or the number of a step");
   for (const int stage : config.stages) {

@@ -41,6 +41,7 @@ Json run_table(const RunConfig& c) {
           {"bucket_numels", list_of(c.bucket_numels, number)},
           {"omp_threads", list_of(c.omp_threads, number)},
           {"initial_state", c.initial_state == InitialState::zero ? "zero" : "seeded"},
+          {"initial_step", c.initial_step},
           {"overflow_step", c.overflow_step},
           {"overflow_tensor", c.overflow_tensor},
           {"idle_tensors", c.idle_tensors},

@@ -21,14 +21,15 @@ namespace fs = std::filesystem;
 constexpr const char* schema = "zeroproof-bundle/1";
 constexpr std::uintmax_t largest_json = 1 << 20;  // a bundle.json has about a kilobyte
 
-/// The id as a file name.
+/// The id as a file name, no longer than file systems allow; ids that begin alike may share it (free_name()).
 std::string slug(const std::string& id) {
+  constexpr std::size_t longest = 150;
   std::string text;
   for (const char c : id) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     text += plain ? c : '-';
   }
-  return text;
+  return text.substr(0, longest);
 }
 
 fs::path free_name(const fs::path& folder, const std::string& name) {

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "verification/case/id_pattern.hpp"
+#include "verification/case/recipes.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/loss_chart.hpp"
 #include "verification/report/report_style.hpp"
@@ -35,7 +36,8 @@ std::string filled(const std::vector<std::string>& words) {
 std::vector<std::string> ways(const TrainingCases& cases) {
   std::vector<std::vector<std::string>> values;
   for (const auto& [spec, result] : cases) {
-    const std::vector<std::string> parts = id_parts(result->id);
+    std::vector<std::string> parts = id_parts(result->id);
+    parts[1] = shown_recipe(parts[1]);
     values.resize(std::max(values.size(), parts.size()));
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (std::ranges::find(values[i], parts[i]) == values[i].end()) values[i].push_back(parts[i]);
@@ -122,8 +124,8 @@ void add_hashes(std::string& out, const TrainingCases& cases, const Paint& paint
     if (one && ++shown > most) continue;
     for (const auto& [digest, count] : counts) {
       const auto& [workload, recipe, dtype] = key;
-      out += fmt::format("trajectory {} {:<16} {}  {}  {}{}\n", workload, recipe, name(dtype), to_hex(digest),
-                         count == 1 ? "1 case" : std::to_string(count) + " cases",
+      out += fmt::format("trajectory {} {:<16} {}  {}  {}{}\n", workload, shown_recipe(recipe), name(dtype),
+                         to_hex(digest), count == 1 ? "1 case" : std::to_string(count) + " cases",
                          !one         ? paint("31", ", NOT ALL EQUAL")
                          : count == 1 ? ""
                                       : ", all equal");

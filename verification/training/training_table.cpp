@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "verification/case/recipes.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
 #include "verification/report/skip_lines.hpp"
@@ -22,9 +23,10 @@ std::string bar(double value, double high, int width) {
 }
 
 void add_training(std::string& out, const TrainingTrace& trace) {
-  out += fmt::format("\n{} {} {}: {} parameters, {} micro-batches{} per step\n", trace.workload, trace.recipe,
-                     name(trace.dtype), grouped(trace.parameters), trace.micro_batches,
-                     trace.context > 0 ? fmt::format(" of {} bytes", trace.context) : "");
+  out +=
+      fmt::format("\n{} {} {}: {} parameters, {} micro-batches{} per step\n", trace.workload,
+                  shown_recipe(trace.recipe), name(trace.dtype), grouped(trace.parameters),
+                  trace.micro_batches, trace.context > 0 ? fmt::format(" of {} bytes", trace.context) : "");
   out += "  step    loss  (nats per byte)                 grad norm    clip  loss scale\n";
   double high = 0;
   for (const TrainingStep& step : trace.steps) high = std::max(high, step.loss);

@@ -55,13 +55,13 @@ auto members(const std::vector<GroupRule>& groups) {
 }
 auto members(const RunConfig& c) {
   const auto& [seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows, wires,
-               instances, persistent, overlap, dtypes, buckets, threads, state, overflow, where, idle,
+               instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow, where, idle,
                reduction, nonfinite, missing, rounding, text, timeout, model, optimizer, scaler, schedule,
                param_groups] = c;
   return std::tuple_cat(
       std::tuple(seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows,
-                 wires, instances, persistent, overlap, dtypes, buckets, threads, state, overflow, where,
-                 idle, reduction, nonfinite, missing, rounding, text, timeout, members(param_groups)),
+                 wires, instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow,
+                 where, idle, reduction, nonfinite, missing, rounding, text, timeout, members(param_groups)),
       members(model), members(optimizer), members(scaler), members(schedule));
 }
 
@@ -100,6 +100,7 @@ RunConfig every_field_changed() {
   c.omp_threads.push_back(3);
   c.text += "elsewhere";
   c.initial_state = c.initial_state == InitialState::zero ? InitialState::seeded : InitialState::zero;
+  c.initial_step += 1;
   c.overflow_step += 1;
   c.overflow_tensor += "head.weight";
   c.idle_tensors = !c.idle_tensors;

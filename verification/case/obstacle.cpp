@@ -1,0 +1,19 @@
+#include "verification/case/obstacle.hpp"
+
+#include "cuda/device/runtime/device.hpp"
+#include "verification/program/capabilities.hpp"
+#include "verification/program/device_capabilities.hpp"
+
+namespace zeroproof::verification {
+
+std::string obstacle(const CaseSpec& spec, bool other_hosts) {
+  if (spec.twin.space == Space::device && !device_answers()) return cuda::device::device_info().detail;
+  if (spec.world.has_processes() && !mpi_built()) return "this build has no MPI";
+  if (spec.world.kind == WorldSpec::Kind::nccl) return nccl_obstacle(other_hosts ? 1 : spec.world.size);
+  // Simulated devices are shared by ranks that are threads.
+  if (spec.place.wires == WireKind::nccl && !cuda::device::device_info().simulated)
+    return nccl_obstacle(spec.world.size);
+  return "";
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "verification/case/case.hpp"
+
+namespace zeroproof::verification {
+
+/// Why a case cannot run on this machine; "" if it can, as far as can be told before it runs. other_hosts: ranks that
+/// are processes may be elsewhere.
+std::string obstacle(const CaseSpec& spec, bool other_hosts);
+
+}  // namespace zeroproof::verification
