@@ -157,7 +157,8 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
       "'op/*' compares single operations, 'lbfgs/*' runs of L-BFGS, 'controls/*' tries legal differences "
       "(default: all cases of byte_gpt)");
   command.list("--recipe", flags->recipes,
-               "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes)");
+               "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes), and with "
+               "settings adamw+amsgrad:on+state:1001 (zeroproof list --settings)");
   command.list("--twin", flags->twins,
                "host, host-fused, device, device-fused, device-graph, plugin (default: all that run; with "
                "--plugin that one)");
@@ -189,6 +190,12 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.option("--norm", flags->norm, "form of the global norm: chunk1024, exact, inf, one");
   command.option("--max-norm", flags->max_norm,
                  "gradients are scaled down to this global norm, whatever the recipe says; 0 never clips");
+  command.option(
+      "--cover", flags->cover,
+      "rows of a covering array instead of cases: every value of every setting occurs (values), or "
+      "every pair of values that may occur together (pairs)");
+  command.option("--cover-seed", flags->cover_seed, "another array (default: 1)");
+  command.option("--slice", flags->slice, "K/N: every N-th row of the array, from the K-th one on");
   command.option("--config", flags->config_file,
                  "TOML settings (verification/config/defaults.toml shows all)");
   command.option("--text", flags->text,

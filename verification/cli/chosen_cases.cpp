@@ -7,6 +7,8 @@
 #include "common/base/parallel_for.hpp"
 #include "cuda/device/runtime/device.hpp"
 #include "verification/case/experiment.hpp"
+#include "verification/case/obstacle.hpp"
+#include "verification/cli/covering_rows.hpp"
 #include "verification/cli/flag_scope.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/program/capabilities.hpp"
@@ -20,17 +22,6 @@ constexpr int most_ranks_per_core = 4;
 
 bool has(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-/// Why a case cannot run here; "" if it can, as far as can be told before it runs.
-std::string obstacle(const CaseSpec& spec, bool other_hosts) {
-  if (spec.twin.space == Space::device && !device_answers()) return cuda::device::device_info().detail;
-  if (spec.world.has_processes() && !mpi_built()) return "this build has no MPI";
-  if (spec.world.kind == WorldSpec::Kind::nccl) return nccl_obstacle(other_hosts ? 1 : spec.world.size);
-  // Simulated devices are shared by ranks that are threads.
-  if (spec.place.wires == WireKind::nccl && !cuda::device::device_info().simulated)
-    return nccl_obstacle(spec.world.size);
-  return "";
 }
 
 /// Whether ranks that are processes may be on other machines.
@@ -148,6 +139,7 @@ ChosenCases choose_cases(const CaseFlags& flags) {
   require_applicable(flags);
   ChosenCases chosen{options_from(flags), {}};
   check_wires(flags);
+  if (!flags.cover.empty()) chosen.options.patterns = covering_rows(flags, chosen.options);
   chosen.selection = select_cases(chosen.options);
   check_hostfile(flags, chosen.selection);
   check_ranks(flags, chosen.selection);

@@ -10,9 +10,9 @@ namespace zeroproof::verification {
 namespace {
 
 /// What a pattern selects. A complete id says which case it is, but not the settings of its run.
-enum Kind : unsigned { training = 1, training_id = 2, op = 4, lbfgs = 8, control = 16 };
+enum Kind : unsigned { training = 1, training_id = 2, op = 4, lbfgs = 8, control = 16, covering = 32 };
 
-constexpr unsigned runs = training | training_id;
+constexpr unsigned runs = training | training_id | covering;
 
 Kind kind_of(const std::string& pattern) {
   const std::string suite = suite_meant(pattern).name();
@@ -34,6 +34,8 @@ const char* described(Kind kind) {
       return "runs of L-BFGS, whose ids say what is run";
     case control:
       return "controls";
+    case covering:
+      return "rows of a covering array, which choose the settings";
   }
   return "";
 }
@@ -46,7 +48,7 @@ struct Use {
 
 std::vector<Use> uses_of(const CaseFlags& f) {
   return {{"--recipe", !f.recipes.empty(), training},
-          {"--twin", !f.twins.empty(), training | op | lbfgs},
+          {"--twin", !f.twins.empty(), training | op | lbfgs | covering},
           {"--mode", !f.modes.empty(), training},
           {"--world", !f.worlds.empty(), training},
           {"--stage", !f.stages.empty(), training},
@@ -62,12 +64,12 @@ std::vector<Use> uses_of(const CaseFlags& f) {
           {"--instances", !f.instances.empty(), training},
           {"--persistent", !f.persistent_numel.empty(), training},
           {"--overlap", f.overlap, training},
-          {"--norm", !f.norm.empty(), runs},
-          {"--max-norm", !f.max_norm.empty(), runs},
+          {"--norm", !f.norm.empty(), training | training_id},
+          {"--max-norm", !f.max_norm.empty(), training | training_id},
           {"--text", !f.text.empty(), runs | lbfgs},
-          {"--gradients", !f.gradients.empty(), runs},
+          {"--gradients", !f.gradients.empty(), training | training_id},
           {"--steps", !f.steps.empty(), runs},
-          {"--micro-batches", !f.micro_batches.empty(), runs | lbfgs},
+          {"--micro-batches", !f.micro_batches.empty(), training | training_id | lbfgs},
           {"--comm-timeout", !f.comm_timeout.empty(), runs | lbfgs},
           {"--hostfile", !f.hostfile.empty(), runs},
           {"--jobs", !f.jobs.empty(), runs},
@@ -75,7 +77,11 @@ std::vector<Use> uses_of(const CaseFlags& f) {
           {"--plugin", !f.plugin.empty(), runs | op},
           {"--plugin-timeout", !f.plugin_timeout.empty(), runs | op},
           {"--accept", !f.accept.empty(), op},
-          {"--fault", !f.fault.empty(), runs | op | lbfgs}};
+          {"--fault", !f.fault.empty(), runs | op | lbfgs},
+          {"--cover", !f.cover.empty(), covering},
+          {"--cover-seed", !f.cover_seed.empty(), covering},
+          {"--slice", !f.slice.empty(), covering},
+          {"--config", !f.config_file.empty(), ~unsigned{covering}}};
 }
 
 /// Not every twin has a form for operations, and L-BFGS is host code.
@@ -96,7 +102,8 @@ void require_applicable(const CaseFlags& flags) {
   std::vector<std::string> patterns = flags.patterns;
   if (patterns.empty()) patterns.emplace_back("");  // the main job: training cases
   for (const std::string& pattern : patterns) {
-    const Kind kind = kind_of(pattern);
+    const bool rows = !flags.cover.empty() && (kind_of(pattern) & training) != 0;
+    const Kind kind = rows ? covering : kind_of(pattern);
     for (const Use& use : uses_of(flags)) {
       ZP_CHECK(!use.given || (use.applies & kind) != 0, ErrorCode::config,
                std::string(use.flag) + " does not apply to '" + pattern + "'",

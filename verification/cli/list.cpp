@@ -2,12 +2,16 @@
 #include <cmath>
 #include <cstdio>
 
+#include "common/base/error.hpp"
 #include "verification/case/experiment.hpp"
 #include "verification/case/recipes.hpp"
 #include "verification/cli/chosen_cases.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/run_verify.hpp"
+#include "verification/coverage/axis.hpp"
+#include "verification/coverage/visited.hpp"
 #include "verification/faults/catalogue.hpp"
+#include "verification/report/report_files.hpp"
 #include "verification/suite/estimate.hpp"
 #include "verification/suite/selection.hpp"
 
@@ -30,14 +34,51 @@ std::string duration(double seconds) {
   return std::to_string(std::lround(seconds / 60)) + " min";
 }
 
-int list(const CaseFlags& flags, bool faults, bool with_recipes) {
-  if (with_recipes) {
+/// What is printed instead of ids.
+struct Instead {
+  bool recipes = false, settings = false, faults = false, coverage = false;
+  std::string json;  ///< file that gets the coverage too
+};
+
+/// "stage               0, 1, 2, 3"
+void print_settings() {
+  for (const Axis& axis : axes()) {
+    std::string values;
+    for (const AxisValue& value : axis.values) values += (values.empty() ? "" : ", ") + value.name;
+    const std::string how = axis.of_id ? "" : "+" + axis.name + ":";
+    std::printf("%-18s %-22s %s\n", axis.name.c_str(), (axis.of_id ? axis.flags.front() : how).c_str(),
+                values.c_str());
+  }
+}
+
+int print_coverage(const ChosenCases& chosen, const std::string& file) {
+  std::vector<CaseSpec> cases;
+  for (const std::string& id : chosen.selection.ids()) {
+    if (const auto spec = parse_case_id(id)) cases.push_back(*spec);
+  }
+  const Coverage coverage = coverage_of(chosen.options, cases);
+  std::fputs(coverage_text(coverage).c_str(), stdout);
+  if (!file.empty()) {
+    write_report_file(file, coverage_json(coverage).dump(1) + "\n");
+    std::printf("report: %s\n", file.c_str());
+  }
+  return 0;
+}
+
+int list(const CaseFlags& flags, const Instead& instead) {
+  ZP_CHECK(instead.json.empty() || instead.coverage, ErrorCode::config, "--json was given without --coverage",
+           "the file would not be written", "add --coverage");
+  if (instead.settings) {
+    print_settings();
+    return 0;
+  }
+  if (instead.recipes) {
     for (const Recipe& recipe : recipes()) {
       std::printf("%-18s %s\n", std::string(recipe.name).c_str(), std::string(recipe.summary).c_str());
     }
     return 0;
   }
-  if (faults) {
+  if (instead.faults) {
     for (const Fault& fault : fault_catalogue()) {
       std::printf("%-32s %-12s %-16s %-8s %s\n", std::string(fault.id).c_str(),
                   std::string(name(fault.kind)).c_str(), std::string(fault.fault_class).c_str(),
@@ -45,9 +86,12 @@ int list(const CaseFlags& flags, bool faults, bool with_recipes) {
     }
     return 0;
   }
-  const auto& [options, selection] = choose_cases(flags);
+  if (!instead.json.empty()) check_report_file(instead.json);
+  const ChosenCases chosen = choose_cases(flags);
+  const auto& [options, selection] = chosen;
   const std::vector<std::string> ids = selection.ids();
   if (ids.empty()) return nothing_matches(options);
+  if (instead.coverage) return print_coverage(chosen, instead.json);
   for (const std::string& id : ids) std::printf("%s\n", id.c_str());
   std::fflush(stdout);
   std::fprintf(stderr, "%s; about %s (an estimate)\n", counts_of(selection).c_str(),
@@ -61,11 +105,15 @@ void add_list(CommandSet& commands) {
   const Command command =
       commands.add("list", "print the ids of the cases a verify with the same flags would run");
   const std::shared_ptr<CaseFlags> flags = add_case_flags(command);
-  const auto faults = std::make_shared<bool>(false);
-  const auto with_recipes = std::make_shared<bool>(false);
-  command.flag("--recipes", *with_recipes, "print the variations of the step instead");
-  command.flag("--faults", *faults, "print the faults that can be planted instead");
-  command.runs([flags, faults, with_recipes] { return list(*flags, *faults, *with_recipes); });
+  const auto instead = std::make_shared<Instead>();
+  command.flag("--recipes", instead->recipes, "print the variations of the step instead");
+  command.flag("--settings", instead->settings,
+               "print what coverage is counted over instead, each with its values");
+  command.flag("--faults", instead->faults, "print the faults that can be planted instead");
+  command.flag("--coverage", instead->coverage,
+               "print which values of settings, and how many pairs of them, the cases visit instead");
+  command.option("--json", instead->json, "file that gets the coverage with every pair that is not visited");
+  command.runs([flags, instead] { return list(*flags, *instead); });
 }
 
 }  // namespace zeroproof::verification

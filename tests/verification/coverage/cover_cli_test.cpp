@@ -1,0 +1,113 @@
+// verify --cover and list --coverage as a user calls them.
+
+#include <doctest.h>
+
+#include <set>
+#include <string>
+
+#include "tests/verification/cli/cli_support.hpp"
+
+namespace {
+
+using namespace zeroproof::tests;
+using Json = nlohmann::json;
+
+std::set<std::string> listed(const std::string& flags) {
+  const CliResult result = run_cli("list " + flags);
+  CAPTURE(result.err);
+  REQUIRE(result.exit_code == 0);
+  const std::vector<std::string> lines = zeroproof::verification::lines_of(result.out);
+  return {lines.begin(), lines.end()};
+}
+
+/// Every row passes; one that is mistrusted would prove little.
+void check_rows(const std::string& flags) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("report.json");
+  const CliResult result = run_cli("verify " + flags + " --strict --report text," + quoted("json:" + file));
+  CAPTURE(result.out);
+  CAPTURE(result.err);
+  CHECK(result.exit_code == 0);
+  const Json report = Json::parse(read_file(file));
+  CHECK(report.at("summary").at("pass") == report.at("cases").size());
+  CHECK(report.at("cases").size() == listed(flags).size());
+  CHECK(widest(result.out.substr(0, result.out.find("report: "))) <= 100);
+  MESSAGE(report.at("cases").size() << " rows, " << report.at("seconds").get<double>() << " s");
+}
+
+}  // namespace
+
+TEST_CASE("cover: every value of every setting runs and passes") { check_rows("--cover values"); }
+
+// The other three quarters are as long; all of them run at night.
+TEST_CASE("cover: a quarter of the pairs of values run and pass") { check_rows("--cover pairs --slice 1/4"); }
+
+TEST_CASE("nightly: cover: all pairs of values run and pass, in three arrays") {
+  for (const char* seed : {"1", "2", "3"}) check_rows(std::string("--cover pairs --cover-seed ") + seed);
+}
+
+TEST_CASE("cover: slices are the array, each row once") {
+  const std::set<std::string> all = listed("--cover values");
+  std::set<std::string> joined;
+  std::size_t count = 0;
+  for (const char* slice : {"1/3", "2/3", "3/3"}) {
+    const std::set<std::string> part = listed(std::string("--cover values --slice ") + slice);
+    count += part.size();
+    joined.insert(part.begin(), part.end());
+  }
+  CHECK(joined == all);
+  CHECK(count == all.size());
+  CHECK(listed("--cover values byte_gpt_tiny") == all);
+  CHECK(listed("--cover values --cover-seed 2") != all);
+}
+
+TEST_CASE("cover: a row is a case of its own, from its id") {
+  const std::string id = *listed("--cover values --twin host-fused --slice 2/4").begin();
+  CHECK(id.find("/host-fused/") != std::string::npos);
+  const CliResult result = run_cli("replay " + quoted(id) + " --report text");
+  CAPTURE(result.out);
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("1 pass, 0 fail") != std::string::npos);
+}
+
+TEST_CASE("cover: flags that cannot be used are refused") {
+  expect_refusal(run_cli("verify --cover nope"), "use values or pairs");
+  expect_refusal(run_cli("verify --cover pairs --slice 5/4"), "--slice is '5/4'");
+  expect_refusal(run_cli("verify --cover pairs --slice 1"), "--slice is '1'");
+  expect_refusal(run_cli("verify --cover pairs --slice 0/2"), "--slice is '0/2'");
+  expect_refusal(run_cli("verify --cover values --slice 900/1000"), "has none of the");
+  expect_refusal(run_cli("verify --cover pairs --cover-seed one"), "--cover-seed is 'one'");
+  expect_refusal(run_cli("verify --cover pairs --stage 2"), "--stage does not apply");
+  expect_refusal(run_cli("verify --cover pairs --recipe sgd"), "--recipe does not apply");
+  expect_refusal(run_cli("verify --cover pairs --norm exact"), "--norm does not apply");
+  expect_refusal(run_cli("verify --cover pairs --config nowhere.toml"), "--config does not apply");
+  expect_refusal(run_cli("verify --cover pairs nope"), "--cover was given with the pattern 'nope'");
+  expect_refusal(run_cli("verify --cover pairs byte_gpt byte_gpt_tiny"),
+                 "--cover was given with the pattern");
+  expect_refusal(run_cli("verify --cover pairs 'op/*'"), "--cover does not apply to 'op/*'");
+  expect_refusal(run_cli("verify byte_gpt_tiny --slice 1/4"), "--slice does not apply to 'byte_gpt_tiny'");
+  expect_refusal(run_cli("verify byte_gpt_tiny --cover-seed 2"), "--cover-seed does not apply");
+  expect_refusal(run_cli("verify byte_gpt_tiny --recipe adamw+amsgrat:on"), "did you mean amsgrad?");
+  expect_refusal(run_cli("list --json somewhere.json"), "--json was given without --coverage");
+}
+
+TEST_CASE("coverage: what is left out is named, in 100 columns and in JSON") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("coverage.json");
+  const CliResult result = run_cli("list byte_gpt_tiny --coverage --json " + quoted(file));
+  CAPTURE(result.out);
+  CHECK(result.exit_code == 0);
+  CHECK(widest(result.out.substr(0, result.out.find("report: "))) <= 100);
+  CHECK(result.out.find("792 training cases: ") == 0);
+  const Json json = Json::parse(read_file(file));
+  CHECK(json.at("schema") == "zeroproof-coverage/1");
+  const Json& pairs = json.at("pairs");
+  CHECK(json.at("pairs_never_visited").size() ==
+        pairs.at("possible").get<std::size_t>() - pairs.at("visited").get<std::size_t>());
+  for (const Json& row : json.at("settings")) {
+    if (row.at("setting") == "bucket") CHECK(row.at("never_visited") == Json({"1024", "262144"}));
+  }
+  const CliResult rows = run_cli("list --coverage --cover pairs --json " + quoted(file));
+  CHECK(rows.exit_code == 0);
+  CHECK(Json::parse(read_file(file)).at("pairs_never_visited").empty());
+}

@@ -1,0 +1,136 @@
+#include "verification/coverage/covering_array.hpp"
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "common/base/philox.hpp"
+#include "tests/verification/coverage/coverage_support.hpp"
+#include "verification/coverage/visited.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+using namespace zeroproof::verification;
+
+namespace {
+
+std::vector<std::string> ids_of(const std::vector<CoveredRow>& rows) {
+  std::vector<std::string> ids;
+  for (const CoveredRow& row : rows) ids.push_back(row.spec.id());
+  return ids;
+}
+
+/// Counted from the ids alone: what a user gets who runs them.
+PairTable visited_by(const std::vector<CoveredRow>& rows) {
+  PairTable table;
+  for (const CoveredRow& row : rows) {
+    const auto spec = parse_case_id(row.spec.id());
+    REQUIRE(spec.has_value());
+    const std::vector<int> values = values_of({config_of({}, *spec), *spec});
+    CAPTURE(row.spec.id());
+    CHECK(values == row.values);
+    table.mark_all(values);
+  }
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("covering array: every pair that is possible is in a row, and the ids of the rows say so") {
+  const PairTable& possible = tiny_rows().possible.table();
+  const PairTable visited = visited_by(tiny_rows().pairs);
+  MESSAGE(tiny_rows().pairs.size() << " rows, " << visited.marked_values() << " values, "
+                                   << visited.marked_pairs() << " pairs");
+  CHECK(visited.marked_values() == possible.marked_values());
+  for (int a = 0; a < possible.num_values(); ++a) {
+    for (int b = a; b < possible.num_values(); ++b) {
+      if (possible.marked(a, b) && !visited.marked(a, b))
+        FAIL_CHECK(possible.name_of(a) << ", " << possible.name_of(b));
+    }
+  }
+  CHECK(visited.marked_pairs() == possible.marked_pairs());
+  CHECK(possible.marked_values() > 140);
+  CHECK(possible.marked_pairs() > 10000);
+}
+
+TEST_CASE("covering array: no row is superfluous, and a seed gives the same rows") {
+  const TinyRows& tiny = tiny_rows();
+  const std::vector<std::string> ids = ids_of(tiny.pairs);
+  CHECK(std::set<std::string>(ids.begin(), ids.end()).size() == ids.size());
+  CHECK(ids == ids_of(covering_array(tiny.space, tiny.possible, Strength::pairs, 1)));
+  CHECK(ids != ids_of(covering_array(tiny.space, tiny.possible, Strength::pairs, 2)));
+  for (const std::size_t left_out : {std::size_t{0}, ids.size() / 2, ids.size() - 1}) {
+    std::vector<CoveredRow> fewer = tiny.pairs;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(left_out));
+    CHECK(visited_by(fewer).marked_pairs() < tiny.possible.table().marked_pairs());
+  }
+}
+
+TEST_CASE("covering array: of strength one it has every value, in far fewer rows") {
+  const TinyRows& tiny = tiny_rows();
+  const std::vector<CoveredRow> rows = covering_array(tiny.space, tiny.possible, Strength::values, 1);
+  CHECK(visited_by(rows).marked_values() == tiny.possible.table().marked_values());
+  CHECK(rows.size() < 30);
+}
+
+TEST_CASE("covering array: what is impossible is what somebody refuses or nothing looks at") {
+  const PairTable& possible = tiny_rows().possible.table();
+  const auto can = [&](const std::string& a, const std::string& b) {
+    int first = -1, second = -1;
+    for (int i = 0; i < possible.num_values(); ++i) {
+      if (possible.name_of(i) == a) first = i;
+      if (possible.name_of(i) == b) second = i;
+    }
+    REQUIRE(first >= 0);
+    REQUIRE(second >= 0);
+    return possible.marked(first, second);
+  };
+  CHECK_FALSE(can("dtype:fp16", "rounding:stochastic"));
+  CHECK_FALSE(can("dtype:fp32", "rounding:stochastic"));
+  CHECK_FALSE(can("tp:2", "norm:chunk1024"));
+  CHECK_FALSE(can("tp:4", "model:odd"));
+  CHECK_FALSE(can("layout:fsdp2", "norm:chunk1024"));
+  CHECK_FALSE(can("cp:2", "dtype:fp16"));
+  CHECK_FALSE(can("sum:native", "mode:free"));
+  CHECK_FALSE(can("twin:host", "mode:whole"));
+  CHECK_FALSE(can("nesterov:on", "dampening:on"));
+  CHECK_FALSE(can("rule:sgd", "eps:large"));
+  CHECK_FALSE(can("rule:lion", "amsgrad:off"));
+  CHECK_FALSE(can("world:self", "windows:on"));
+  CHECK_FALSE(can("micro_batches:1", "order:strided"));
+  CHECK_FALSE(can("stage:2", "persistent:37"));
+  CHECK_FALSE(can("loss_scaler:dynamic", "dtype:bf16"));
+  CHECK_FALSE(can("on_nonfinite:error", "overflow:middle"));
+  CHECK(can("persistent:37", "overlap:on"));
+  CHECK(can("sum:binned", "instances:3"));
+  CHECK(can("sum:native", "instances:3"));
+  CHECK(can("state:16777217", "decay:cosine"));
+  CHECK(can("state:1001", "rounding:stochastic"));
+  CHECK(can("tp:4", "model:long"));
+  CHECK(can("cp:2", "tp:4"));
+  CHECK(can("windows:params", "layout:megatron"));
+  CHECK(can("loss_scaler:constant", "stage:3"));
+}
+
+TEST_CASE("coverage: counts of one case and of two, by hand") {
+  const auto coverage = [](std::initializer_list<const char*> ids) {
+    std::vector<CaseSpec> cases;
+    for (const char* id : ids) cases.push_back(*parse_case_id(id));
+    return coverage_of({}, cases);
+  };
+  // All settings but those that nothing looks at: wires, persistent, the scaler's seven, momentum's three, wsd_shape,
+  // schedule_unit, first_is_zero.
+  const char* first = "byte_gpt_tiny/adamw/host/stage2/threads:3/bf16/lockstep/bucket:4096/omp:1";
+  const Coverage one = coverage({first});
+  const auto all = static_cast<std::int64_t>(axes().size());
+  const std::int64_t n = all - 15;
+  CHECK(one.visited.marked_values() == n);
+  CHECK(one.visited.marked_pairs() == n * (n - 1) / 2);
+  // Another stage: one value more, with the n - 1 others.
+  const Coverage two =
+      coverage({first, "byte_gpt_tiny/adamw/host/stage1/threads:3/bf16/lockstep/bucket:4096/omp:1"});
+  CHECK(two.visited.marked_values() == n + 1);
+  CHECK(two.visited.marked_pairs() == n * (n - 1) / 2 + n - 1);
+}

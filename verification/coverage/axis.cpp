@@ -1,0 +1,73 @@
+#include "verification/coverage/axis.hpp"
+
+#include <map>
+
+#include "verification/settings/setting.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// Flags that set what a setting is.
+const std::map<std::string, std::string> flags_of_settings = {
+    {"micro_batches", "--micro-batches"}, {"norm", "--norm"}, {"max_norm", "--max-norm"}};
+
+Axis axis_of(const Setting& setting) {
+  Axis axis{setting.name, setting.keys, {}, {}, [applies = setting.applies](const CoveredRun& run) {
+              return applies(run.config);
+            }};
+  if (const auto flag = flags_of_settings.find(setting.name); flag != flags_of_settings.end()) {
+    axis.flags.push_back(flag->second);
+  }
+  for (const SettingValue& value : setting.values) {
+    const std::string word = "+" + setting.name + ":" + value.name;
+    axis.values.push_back(
+        {value.name,
+         [set = value.set, is = value.is, word, always = setting.always_set](CoveredRun& run) {
+           if (is(run.config) && !always) return;
+           set(run.config);
+           run.spec.recipe += word;
+         },
+         [is = value.is](const CoveredRun& run) { return is(run.config); }});
+  }
+  return axis;
+}
+
+}  // namespace
+
+int Axis::value_of(const CoveredRun& run) const {
+  if (!applies(run)) return -1;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i].is(run)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+const std::vector<Axis>& axes() {
+  static const std::vector<Axis> all = [] {
+    std::vector<Axis> table = case_axes();
+    for (const Setting& setting : settings()) table.push_back(axis_of(setting));
+    return table;
+  }();
+  return all;
+}
+
+const std::vector<std::pair<std::string, std::string>>& flags_without_values() {
+  static const std::vector<std::pair<std::string, std::string>> flags = {
+      {"--config", "a file of settings"},
+      {"--text", "data"},
+      {"--gradients", "data"},
+      {"--seed", "a number that selects data"},
+      {"--steps", "how long the run is"},
+      {"--comm-timeout", "never changes what is computed"},
+      {"--jobs", "which cores are used"},
+      {"--hostfile", "where processes run"},
+      {"--oversubscribe", "permits more processes"},
+      {"--fault", "plants a fault"},
+      {"--cover", "chooses rows of the array"},
+      {"--cover-seed", "chooses the array"},
+      {"--slice", "chooses rows of the array"},
+  };
+  return flags;
+}
+
+}  // namespace zeroproof::verification

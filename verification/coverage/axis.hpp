@@ -1,0 +1,47 @@
+#pragma once
+// What coverage is counted over: the settings of a run and the parts of a case id, each with its values.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "verification/case/case.hpp"
+#include "verification/config/config.hpp"
+
+namespace zeroproof::verification {
+
+/// A training run: one case, with the settings of its run (RunConfig::dtypes holds the case's dtype alone).
+struct CoveredRun {
+  RunConfig config;
+  CaseSpec spec;
+};
+
+struct AxisValue {
+  std::string name;
+  std::function<void(CoveredRun&)> set;
+  std::function<bool(const CoveredRun&)> is;
+};
+
+struct Axis {
+  std::string name;
+  std::vector<std::string> keys;   ///< of the configuration file, "section.key"
+  std::vector<std::string> flags;  ///< of verify
+  std::vector<AxisValue> values;
+  /// False where nothing looks at it, whatever its value: such a run visits none of the axis.
+  std::function<bool(const CoveredRun&)> applies;
+  bool of_id = false;  ///< a part of the case id other than the settings behind its recipe
+
+  /// Index of the value that a run has, or -1.
+  int value_of(const CoveredRun& run) const;
+};
+
+/// Every axis, in an order in which a run can be given values one after another.
+const std::vector<Axis>& axes();
+
+/// The axes that are parts of the case id.
+std::vector<Axis> case_axes();
+
+/// Flags of verify that choose no value of an axis, each with the reason.
+const std::vector<std::pair<std::string, std::string>>& flags_without_values();
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,37 @@
+#pragma once
+// Which values and pairs of values some run can have.
+
+#include <vector>
+
+#include "verification/coverage/pair_table.hpp"
+#include "verification/coverage/space.hpp"
+
+namespace zeroproof::verification {
+
+/// What can be, each with a run that has it.
+class PossiblePairs {
+ public:
+  /// Walks through the runs of a space from its defaults, one value at a time, asking of each whether it may be; for
+  /// every value it walks on among the runs that have it until it has met the values that go with it, or has tried each
+  /// of the others several times. For pairs that are still open it mixes runs that have the one with runs that have the
+  /// other. The same for the same space.
+  explicit PossiblePairs(const RunSpace& space);
+
+  const PairTable& table() const { return table_; }
+
+  /// A run that has both (or one value, a = b). There must be one.
+  const CoveredRow& witness(int a, int b) const;
+
+ private:
+  void meet(const CoveredRow& row);
+  void walk(const RunSpace& space, CoveredRow row, int steps, std::uint64_t seed);
+  void walk_with(const RunSpace& space, int value);
+  void mix(const RunSpace& space, int a, int b);
+
+  PairTable table_;
+  std::vector<CoveredRow> rows_;
+  std::vector<std::vector<int>> rows_with_;  // [number] indices of rows
+  std::vector<int> witness_;                 // [number][number], index of a row or -1
+};
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,120 @@
+#include "verification/coverage/visited.hpp"
+
+#include "verification/coverage/axis.hpp"
+#include "verification/coverage/possible.hpp"
+#include "verification/report/format.hpp"
+#include "verification/report/report_style.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// How much of one axis was visited.
+struct AxisCount {
+  std::int64_t values = 0, possible_values = 0, pairs = 0, possible_pairs = 0;
+  std::vector<std::string> left_out, impossible;
+};
+
+AxisCount count_axis(const Coverage& coverage, std::size_t axis) {
+  AxisCount count;
+  const Axis& one = axes()[axis];
+  for (std::size_t i = 0; i < one.values.size(); ++i) {
+    const int number = coverage.possible.number(axis, static_cast<int>(i));
+    const bool possible = coverage.possible.marked(number, number);
+    const bool visited = coverage.visited.marked(number, number);
+    count.possible_values += possible ? 1 : 0;
+    count.values += visited ? 1 : 0;
+    if (!possible) count.impossible.push_back(one.values[i].name);
+    if (possible && !visited) count.left_out.push_back(one.values[i].name);
+    for (int other = 0; other < coverage.possible.num_values(); ++other) {
+      if (other == number) continue;
+      count.possible_pairs += coverage.possible.marked(number, other) ? 1 : 0;
+      count.pairs += coverage.visited.marked(number, other) ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+/// Words with commas between, in lines of this width that begin with as many spaces as stand before the first.
+std::string in_lines(const std::vector<std::string>& words, std::size_t indent, std::size_t width) {
+  std::string text;
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string word = words[i] + (i + 1 < words.size() ? "," : "");
+    if (column > 0 && column + 1 + word.size() > width) {
+      text += "\n" + std::string(indent, ' ');
+      column = 0;
+    }
+    if (column > 0) text += " ";
+    text += word;
+    column += word.size() + (column > 0 ? 1 : 0);
+  }
+  return text;
+}
+
+Json words_of(const std::vector<std::string>& words) { return Json(words); }
+
+}  // namespace
+
+Coverage coverage_of(const VerifyOptions& options, const std::vector<CaseSpec>& cases) {
+  const RunSpace space({}, "byte_gpt_tiny");
+  Coverage coverage;
+  coverage.cases = cases.size();
+  coverage.possible = PossiblePairs(space).table();
+  for (const CaseSpec& spec : cases) {
+    const std::vector<int> values = values_of({config_of(options, spec), spec});
+    coverage.visited.mark_all(values);
+    coverage.possible.mark_all(values);
+  }
+  return coverage;
+}
+
+std::string coverage_text(const Coverage& coverage) {
+  constexpr std::size_t indent = 49;
+  std::string text = fmt::format(
+      "{} training {}: {} of {} values, {} of {} pairs of values\n\n{:<18} {:>9}  {:>17}  never visited\n",
+      grouped(static_cast<std::int64_t>(coverage.cases)), coverage.cases == 1 ? "case" : "cases",
+      coverage.visited.marked_values(), coverage.possible.marked_values(),
+      grouped(coverage.visited.marked_pairs()), grouped(coverage.possible.marked_pairs()), "setting",
+      "values", "pairs");
+  for (std::size_t axis = 0; axis < axes().size(); ++axis) {
+    const AxisCount count = count_axis(coverage, axis);
+    const std::string row =
+        fmt::format("{:<18} {:>9}  {:>17}  ", axes()[axis].name,
+                    fmt::format("{} of {}", count.values, count.possible_values),
+                    fmt::format("{} of {}", grouped(count.pairs), grouped(count.possible_pairs)));
+    const std::string rest = count.left_out.empty() ? "-" : in_lines(count.left_out, indent, 100 - indent);
+    text += row + rest + "\n";
+  }
+  return text;
+}
+
+Json coverage_json(const Coverage& coverage) {
+  const auto counts = [](std::int64_t visited, std::int64_t possible) {
+    return Json{{"visited", visited}, {"possible", possible}};
+  };
+  Json rows = Json::array();
+  for (std::size_t axis = 0; axis < axes().size(); ++axis) {
+    const AxisCount count = count_axis(coverage, axis);
+    Json row = {{"setting", axes()[axis].name},
+                {"values", counts(count.values, count.possible_values)},
+                {"pairs", counts(count.pairs, count.possible_pairs)},
+                {"never_visited", words_of(count.left_out)},
+                {"cannot_be", words_of(count.impossible)}};
+    rows.push_back(std::move(row));
+  }
+  Json pairs = Json::array();
+  for (int a = 0; a < coverage.possible.num_values(); ++a) {
+    for (int b = a + 1; b < coverage.possible.num_values(); ++b) {
+      if (!coverage.possible.marked(a, b) || coverage.visited.marked(a, b)) continue;
+      pairs.push_back(words_of({coverage.possible.name_of(a), coverage.possible.name_of(b)}));
+    }
+  }
+  return {{"schema", "zeroproof-coverage/1"},
+          {"cases", static_cast<std::int64_t>(coverage.cases)},
+          {"values", counts(coverage.visited.marked_values(), coverage.possible.marked_values())},
+          {"pairs", counts(coverage.visited.marked_pairs(), coverage.possible.marked_pairs())},
+          {"settings", std::move(rows)},
+          {"pairs_never_visited", std::move(pairs)}};
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,28 @@
+#pragma once
+// What cases visit of everything that can be.
+
+#include <string>
+#include <vector>
+
+#include "verification/case/run_plan.hpp"
+#include "verification/coverage/pair_table.hpp"
+#include "verification/io/json.hpp"
+
+namespace zeroproof::verification {
+
+struct Coverage {
+  std::size_t cases = 0;
+  PairTable visited;
+  PairTable possible;  ///< of runs of byte_gpt_tiny on this machine, and what was visited
+};
+
+/// Coverage of training cases under the options they are run with.
+Coverage coverage_of(const VerifyOptions& options, const std::vector<CaseSpec>& cases);
+
+/// A line for every axis with the values that no case has, at most 100 columns wide.
+std::string coverage_text(const Coverage& coverage);
+
+/// The same, and every pair that no case has; schema "zeroproof-coverage/1".
+Json coverage_json(const Coverage& coverage);
+
+}  // namespace zeroproof::verification
