@@ -6,6 +6,7 @@
 #include "verification/case/case_layout.hpp"
 #include "verification/case/obstacle.hpp"
 #include "verification/case/recipes.hpp"
+#include "verification/program/device_capabilities.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -35,6 +36,13 @@ VerifyOptions only(const VerifyOptions& options, const CaseSpec& spec) {
     config.overlap = spec.place.overlap;
   };
   return alone;
+}
+
+/// Ranks on devices that could not reach each other would be skipped, each when it runs.
+std::string why_no_wires(const CaseSpec& spec) {
+  if (spec.place.wires == WireKind::nccl) return nccl_obstacle(spec.world.size);
+  const bool apart = spec.twin.space == Space::device && spec.world.has_processes();
+  return apart ? "a copy reaches device memory of its own process alone" : "";
 }
 
 }  // namespace
@@ -153,6 +161,7 @@ std::string RunSpace::why_not(const CoveredRun& run) const {
     const std::string id = run.spec.id();
     if (!parse_case_id(id)) return "there is no such case";
     if (std::string why = obstacle(run.spec, false); !why.empty()) return why;
+    if (std::string why = why_no_wires(run.spec); !why.empty()) return why;
     const std::vector<CaseSpec> cases = cases_of(only(options_, run.spec), workload_);
     const bool planned = std::ranges::any_of(cases, [&](const CaseSpec& spec) { return spec.id() == id; });
     if (!planned) return "it is not what would be run";
