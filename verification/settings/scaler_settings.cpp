@@ -36,26 +36,26 @@ Setting initial_scale() {
           dynamic};
 }
 
-/// tight: the first backoff and the first growth stop at the limits.
+/// low-max: growth stops at the initial scale, which is reached again after a backoff. high-min: the first backoff
+/// stops on its way.
 Setting limits() {
-  const auto tight = [](const RunConfig& c) {
-    return c.scaler.log2_initial + c.scaler.log2_growth > c.scaler.log2_max ||
-           c.scaler.log2_initial - c.scaler.log2_backoff < c.scaler.log2_min;
+  const auto high_min = [](const RunConfig& c) {
+    return c.scaler.log2_initial - c.scaler.log2_backoff < c.scaler.log2_min;
+  };
+  const auto low_max = [=](const RunConfig& c) {
+    return !high_min(c) && c.scaler.log2_initial + c.scaler.log2_growth > c.scaler.log2_max;
+  };
+  const auto both = [](bool stops_backoff, bool stops_growth) {
+    return [=](RunConfig& c) {
+      c.scaler.log2_min = stops_backoff ? c.scaler.log2_initial - c.scaler.log2_backoff + 1 : 0;
+      c.scaler.log2_max = stops_growth ? c.scaler.log2_initial : 40;
+    };
   };
   return {"scale_limits",
           {"loss_scaler.min_loss_scale", "loss_scaler.max_loss_scale"},
-          {{"wide",
-            [](RunConfig& c) {
-              c.scaler.log2_min = 0;
-              c.scaler.log2_max = 40;
-            },
-            [=](const RunConfig& c) { return !tight(c); }},
-           {"tight",
-            [](RunConfig& c) {
-              c.scaler.log2_min = c.scaler.log2_initial - c.scaler.log2_backoff + 1;
-              c.scaler.log2_max = c.scaler.log2_initial;
-            },
-            tight}},
+          {{"wide", both(false, false), [=](const RunConfig& c) { return !high_min(c) && !low_max(c); }},
+           {"low-max", both(false, true), low_max},
+           {"high-min", both(true, false), high_min}},
           dynamic};
 }
 
