@@ -20,6 +20,7 @@ namespace {
 
 /// Steps that the initial state has behind it.
 std::int64_t steps_before(const RunConfig& config) {
+  if (config.initial_step >= 0) return config.initial_step;
   return config.initial_state == InitialState::seeded ? 7 : 0;
 }
 
@@ -28,13 +29,12 @@ void require_rates(const RunConfig& config) {
   if (config.schedule.decay != DecayShape::table) return;
   const auto rates = static_cast<std::int64_t>(config.schedule.rates.size());
   const std::int64_t before = steps_before(config);
-  const std::string seeded = before > 0 ? " after the " + std::to_string(before) + " of a seeded state" : "";
-  ZP_CHECK(
-      config.steps + before <= rates, ErrorCode::config,
-      "schedule.rates has " + std::to_string(rates) + " rates for " + std::to_string(config.steps) +
-          " steps" + seeded,
-      "later steps would silently have the last one",
-      "give a rate for every step" + std::string(before > 0 ? ", or set run.initial_state to \"zero\"" : ""));
+  const std::string seeded = before > 0 ? " after the " + std::to_string(before) + " of its first state" : "";
+  ZP_CHECK(config.steps + before <= rates, ErrorCode::config,
+           "schedule.rates has " + std::to_string(rates) + " rates for " + std::to_string(config.steps) +
+               " steps" + seeded,
+           "later steps would silently have the last one",
+           "give a rate for every step" + std::string(before > 0 ? ", or set run.initial_step to 0" : ""));
 }
 
 workload::ByteGptShape shape_of(const ModelConfig& m) {
@@ -113,10 +113,7 @@ Experiment::Experiment(std::string workload, const RunConfig& config, DType dtyp
   }
 }
 
-std::int64_t Experiment::initial_step() const {
-  if (config_.initial_step >= 0) return config_.initial_step;
-  return config_.initial_state == InitialState::seeded ? 7 : 0;
-}
+std::int64_t Experiment::initial_step() const { return steps_before(config_); }
 
 LossScalerConfig Experiment::scaler() const {
   if (dtype_ == DType::fp16) return config_.scaler;
@@ -168,7 +165,7 @@ FullState Experiment::initial_state() const {
   state.max_exp_avg_sq = max_exp_avg_sq_;
   state.momentum_buffer = momentum_buffer_;
   state.tensor_steps = tensor_steps_;
-  state.applied_steps = static_cast<std::uint64_t>(steps_before(config_)); initial_step();
+  state.applied_steps = static_cast<std::uint64_t>(initial_step());
   // One good step short of a growth: a counter that is lost while loading shows.
   const bool seeded = config_.initial_state == InitialState::seeded;
   state.scaler = {scaler.kind == LossScalerKind::none ? 0 : scaler.log2_initial,

@@ -19,7 +19,8 @@ struct CaseFlags {
   std::string instances, persistent_numel, norm, max_norm;
   bool overlap = false, oversubscribe = false;
   std::string gradients;
-  std::string plugin, plugin_timeout, accept; cover, cover_seed, slice; ///< rows of a covering array instead of patterns
+  std::string plugin, plugin_timeout, accept;
+  std::string cover, cover_seed, slice;  ///< rows of a covering array instead of patterns
   std::string config_file, text, fault, seed, steps, micro_batches, comm_timeout, hostfile, jobs;
 };
 

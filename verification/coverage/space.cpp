@@ -61,6 +61,10 @@ std::string why_pointless(const RunConfig& config) {
       reached > (config.loss_reduction == LossReduction::tokens ? 11 : 15)) {
     return "a scale that grows overflows by itself";
   }
+  const bool table = config.schedule.decay == DecayShape::table;
+  if (table && config.initial_step > static_cast<std::int64_t>(config.schedule.rates.size()) - config.steps) {
+    return "a table of rates would have to reach back to the first step";
+  }
   switch (config.on_nonfinite) {
     case OnNonfinite::skip:
       return dynamic && !overflows ? "a dynamic loss scaler that never meets an overflow proves little" : "";

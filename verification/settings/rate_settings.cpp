@@ -12,10 +12,21 @@ std::int64_t unit_of(const RunConfig& c) {
   return c.schedule.unit == ScheduleUnit::samples ? c.micro_batches : 1;
 }
 
-/// A place in the schedule: so many steps after the first step of the run, in its unit.
-std::int64_t after(const RunConfig& c, std::int64_t steps) {
+std::int64_t steps_before(const RunConfig& c) {
   const std::int64_t seven = c.initial_state == InitialState::seeded ? 7 : 0;
-  return ((c.initial_step < 0 ? seven : c.initial_step) + steps) * unit_of(c);
+  return c.initial_step < 0 ? seven : c.initial_step;
+}
+
+/// A place in the schedule: so many steps after the first step of the run, in its unit.
+std::int64_t after(const RunConfig& c, std::int64_t steps) { return (steps_before(c) + steps) * unit_of(c); }
+
+/// A rate for every step, no two neighbours alike; none for runs that begin too late for a table in a file.
+std::vector<double> rates_of(const RunConfig& c) {
+  constexpr std::int64_t longest = 10000;
+  std::vector<double> rates(static_cast<std::size_t>(std::min(longest, steps_before(c) + c.steps)));
+  for (std::size_t i = 0; i < rates.size(); ++i)
+    rates[i] = c.optimizer.lr * (1 - 0.07 * static_cast<double>(i % 5));
+  return rates;
 }
 
 bool scheduled(const RunConfig& c) {
@@ -36,15 +47,27 @@ Setting warmup() {
             [](const RunConfig& c) { return c.schedule.warmup > 0; }}}};
 }
 
+Setting warmup_shape() {
+  Setting setting = every_choice(
+      "warmup_shape", "schedule.warmup_shape", [](auto& c) -> auto& { return c.schedule.warmup_shape; });
+  setting.applies = [](const RunConfig& c) { return c.schedule.warmup > 0; };
+  return setting;
+}
+
 /// It falls from the third step of the run to the fifth; the last one is past its end.
 Setting decay() {
   Setting setting = every_choice(
       "decay", "schedule.decay", [](auto& c) -> auto& { return c.schedule.decay; });
-  setting.keys = {"schedule.decay", "schedule.decay_end", "schedule.min_lr", "schedule.wsd_decay"};
+  setting.keys = {"schedule.decay", "schedule.decay_end", "schedule.min_lr", "schedule.wsd_decay",
+                  "schedule.rates"};
   for (SettingValue& value : setting.values) {
     value.set = [set = value.set](RunConfig& c) {
       set(c);
       if (c.schedule.decay == DecayShape::constant) return;
+      if (c.schedule.decay == DecayShape::table) {
+        c.schedule.rates = rates_of(c);
+        return;
+      }
       c.schedule.decay_end = after(c, 5);
       c.schedule.min_lr = 0.1 * c.optimizer.lr;
       c.schedule.wsd_decay = std::min(after(c, 5) - after(c, 2), c.schedule.decay_end - c.schedule.warmup);
@@ -135,7 +158,7 @@ Setting groups() {
 }  // namespace
 
 std::vector<Setting> rate_settings() {
-  return {groups(), warmup(), decay(), wsd_shape(), ramp(), unit(), first_is_zero()};
+  return {groups(), warmup(), warmup_shape(), decay(), wsd_shape(), ramp(), unit(), first_is_zero()};
 }
 
 }  // namespace zeroproof::verification
