@@ -270,6 +270,6 @@ TEST_CASE("a table of rates has one for every step, those of a seeded state incl
   CHECK(refusal(3, InitialState::zero).empty());
   CHECK(refusal(2, InitialState::zero).find("2 rates for 3 steps (") != std::string::npos);
   CHECK(refusal(10, InitialState::seeded).empty());
-  CHECK(refusal(9, InitialState::seeded).find("9 rates for 3 steps after the 7 of a seeded") !=
+  CHECK(refusal(9, InitialState::seeded).find("9 rates for 3 steps after the 7 of its first state") !=
         std::string::npos);
 }

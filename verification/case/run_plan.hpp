@@ -15,6 +15,7 @@ namespace zeroproof::verification {
 
 struct Result;
 class OpCandidate;
+class OpExpectation;
 
 /// A candidate and how it is judged, "host" in lock-step and so on.
 struct TwinMode {
@@ -35,6 +36,7 @@ struct VerifyOptions {
   std::string hostfile;  ///< where mpirun starts the ranks of MPI worlds; "" for ZP_HOSTFILE, or this machine
   std::string fault;     ///< identifier of a planted fault
   std::shared_ptr<const OpCandidate> plugin;  ///< operations of somebody else, which are judged; null: none
+  std::shared_ptr<const OpExpectation> expectation;  ///< what its results are held to; null: the contract
   bool any_order =
       false;     ///< its updates may be computed in any order that the bound of papers/bounds.md covers
   int jobs = 0;  ///< cores that cases may use; 0: those this process has

@@ -5,6 +5,7 @@
 
 #include "common/base/error.hpp"
 #include "verification/config/nearest.hpp"
+#include "verification/exchange/dialect_call.hpp"
 #include "verification/faults/catalogue.hpp"
 #include "verification/plugin/plugin_candidate.hpp"
 #include "verification/plugin/plugin_ops.hpp"
@@ -85,10 +86,13 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
     limits.seconds = number<double>(flags.plugin_timeout, "--plugin-timeout");
   ZP_CHECK(limits.seconds > 0 && limits.seconds <= 86400, ErrorCode::config,
            "--plugin-timeout is " + flags.plugin_timeout, "it is a time in seconds", "use 0.1 to 86400");
-  ZP_CHECK(flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order", ErrorCode::config,
-           "--accept is '" + flags.accept + "'", "it says what a plug-in's results are held to",
-           "use bits, or any-order");
+  constexpr std::string_view dialect = "dialect:";
+  const bool of_dialect = flags.accept.rfind(dialect, 0) == 0;
+  ZP_CHECK(flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order" || of_dialect,
+           ErrorCode::config, "--accept is '" + flags.accept + "'",
+           "it says what a plug-in's results are held to", "use bits, any-order, or dialect:NAME");
   options.any_order = flags.accept == "any-order";
+  if (of_dialect) options.expectation = dialect_expectation(flags.accept.substr(dialect.size()));
   ZP_CHECK(flags.fault.empty(), ErrorCode::config, "--fault was given with --plugin",
            "faults are planted in the twins of this program", "leave one of the two out");
   const auto plugin = std::make_shared<Plugin>(flags.plugin, limits);
@@ -221,7 +225,8 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
                  "seconds a call of a plug-in may take (default: 10)");
   command.option(
       "--accept", flags->accept,
-      "bits, or any-order: updates of a plug-in that no legal order of operations rules out (default: bits)");
+      "what a plug-in is held to: bits; any-order, updates that no legal order of operations rules out; or "
+      "dialect:NAME, updates with the bits of another library (default: bits)");
   command.option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
   return flags;
 }

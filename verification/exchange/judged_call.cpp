@@ -8,6 +8,7 @@
 #include "verification/compare/compare.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/dialects/identify.hpp"
+#include "verification/exchange/dialect_call.hpp"
 #include "verification/report/format.hpp"
 
 namespace zeroproof::verification {
@@ -56,38 +57,11 @@ Results read_results(const CallChoice& choice, const std::string& path, std::str
   return results;
 }
 
-double setting(const std::vector<OpSetting>& settings, const std::string& name) {
-  const auto found = std::ranges::find(settings, name, &OpSetting::name);
-  ZP_CHECK(found != settings.end(), ErrorCode::internal, "an update has no setting " + name,
-           "a dialect needs it", "report it");
-  return std::visit([](auto value) { return static_cast<double>(value); }, found->value);
-}
-
-/// True for the updates that dialects are known of.
-bool has_dialects(const Op& op) {
-  return op.name == "adamw_update" || op.name == "adam_update" || op.name == "sgd_update";
-}
-
 /// The call as a step of an optimizer. `results` has what came out; a buffer that is not there is empty.
 RecordedStep step_of(const CallChoice& choice, const OpCall& call, const Results& results) {
-  const std::vector<OpSetting> settings = choice.op->settings(call);
   RecordedStep step;
-  DialectHyper& h = step.hyper;
-  h.rule = choice.op->name == "adamw_update"  ? UpdateRule::adamw
-           : choice.op->name == "adam_update" ? UpdateRule::adam
-                                              : UpdateRule::sgd;
-  h.lr = setting(settings, "lr");
-  h.beta1 = setting(settings, "beta1");
-  h.beta2 = setting(settings, "beta2");
-  h.eps = setting(settings, "eps");
-  h.weight_decay = setting(settings, "weight_decay");
-  h.t = static_cast<std::int64_t>(setting(settings, "t"));
-  h.bias_correction = setting(settings, "bias_correction") != 0;
-  h.amsgrad = setting(settings, "amsgrad") != 0;
-  h.maximize = setting(settings, "maximize") != 0;
-  h.momentum = setting(settings, "momentum");
-  h.dampening = setting(settings, "dampening");
-  h.nesterov = setting(settings, "nesterov") != 0;
+  step.hyper = hyper_of_call(*choice.op, call);
+  const DialectHyper& h = step.hyper;
   step.is_first = h.rule == UpdateRule::sgd && h.t == 1;
   StepTensor tensor;
   const auto buffer = [](StepState& state, const std::string& name) -> std::vector<float>& {
@@ -115,37 +89,17 @@ RecordedStep step_of(const CallChoice& choice, const OpCall& call, const Results
   return step;
 }
 
-const Dialect& chosen_dialect(const CallChoice& choice, const RecordedStep& step, const std::string& name) {
-  std::vector<std::string> names;
-  for (const Dialect& dialect : all_dialects()) names.push_back(dialect.name);
-  const Dialect* dialect = find_dialect(name);
-  ZP_CHECK(dialect != nullptr, ErrorCode::config, "'" + name + "' is no dialect",
-           "there is nothing to judge by", suggestion(name, names, "zeroproof explain dialects lists them"));
-  ZP_CHECK(dialect->takes(step.hyper), ErrorCode::config, name + " does not compute " + choice.text(),
-           "the library has no such rule or option", "choose another dialect, or generate another variant");
-  return *dialect;
-}
-
-/// The results that a dialect has, written over those of the reference.
-void compute_dialect(const CallChoice& choice, const std::string& name, OpCall& expected) {
+/// The results that a dialect has, in place of those of the reference.
+OpCall dialect_results(const CallChoice& choice, const std::string& name) {
   ZP_CHECK(has_dialects(*choice.op), ErrorCode::config, "--dialect does not apply to " + choice.op->name,
            "dialects are those of adamw_update, adam_update and sgd_update", "leave the flag out");
-  const OpCall call(*choice.op, choice.shape);
-  const RecordedStep step = step_of(choice, call, {});
-  const Dialect& dialect = chosen_dialect(choice, step, name);
-  UpdateTensors tensors;
-  expected = call.fresh();
-  for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
-    const Operand& operand = choice.op->operands[k];
-    const Span<float> values = expected.get<float>(k);
-    if (operand.access == Access::in) tensors.grad = values;
-    if (operand.name == "master") tensors.master = values;
-    if (operand.name == "exp_avg") tensors.exp_avg = values;
-    if (operand.name == "exp_avg_sq") tensors.exp_avg_sq = values;
-    if (operand.name == "max_exp_avg_sq") tensors.max_exp_avg_sq = values;
-    if (operand.name == "momentum_buffer") tensors.momentum_buffer = values;
-  }
-  update(dialect, step.hyper, step.is_first, tensors);
+  const Dialect& dialect = dialect_named(name);
+  OpCall call(*choice.op, choice.shape);
+  ZP_CHECK(dialect.takes(hyper_of_call(*choice.op, call)), ErrorCode::config,
+           name + " does not compute " + choice.text(), "the library has no such rule or option",
+           "choose another dialect, or generate another variant");
+  compute_dialect(dialect, *choice.op, call);
+  return call;
 }
 
 /// One element of every input that has one there.
@@ -197,8 +151,7 @@ std::string owner(const CallChoice& choice, const Results& results) {
 
 JudgedCall judge_call(const std::string& inputs, const std::string& outputs, const std::string& dialect) {
   const CallChoice choice = read_call(inputs);
-  OpCall expected = reference_results(choice);
-  if (!dialect.empty()) compute_dialect(choice, dialect, expected);
+  const OpCall expected = dialect.empty() ? reference_results(choice) : dialect_results(choice, dialect);
   std::string complaints;
   Results results = read_results(choice, outputs, complaints);
   const bool complete = complaints.empty();

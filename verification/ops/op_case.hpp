@@ -6,6 +6,7 @@
 
 #include "verification/case/result.hpp"
 #include "verification/ops/op_candidate.hpp"
+#include "verification/ops/op_expectation.hpp"
 
 namespace zeroproof::verification {
 
@@ -28,7 +29,8 @@ std::vector<CallShape> sweep(const Op& op, Fill fill, std::uint64_t seed);
 
 struct OpRunOptions {
   std::uint64_t seed = 1;
-  std::string fault;       ///< identifier of a planted fault for the candidates
+  std::string fault;                           ///< identifier of a planted fault for the candidates
+  const OpExpectation* expectation = nullptr;  ///< in place of the reference
   bool any_order = false;  ///< results that a legal order of operations may leave are as good as equal bits
   std::function<std::string(const std::string& id)> replay_line;
   std::function<void(double fraction, const std::string& what)> progress;

@@ -43,6 +43,7 @@ class OpSuite final : public Suite {
     run.seed = config_of(options, workload_names().front()).seed;
     run.fault = options.fault;
     run.any_order = options.any_order;
+    run.expectation = options.expectation.get();
     run.replay_line = [&](const std::string& id) { return replay_line(options, id); };
     run.progress = progress;
     std::vector<OpCaseSpec> cases;

@@ -108,7 +108,7 @@ TEST_CASE("reports that cannot be written are refused before the work") {
   const CliResult result = run_cli("verify byte_gpt_tiny --steps 1 --report json:/dev/null/report.json");
   CHECK(result.exit_code == 2);
   CHECK(result.err.find("cannot be written") != std::string::npos);
-  CHECK(run_cli("verify byte_gpt_tiny --report html:x").exit_code == 2);
+  CHECK(run_cli("verify byte_gpt_tiny --report csv:x").exit_code == 2);
 }
 
 TEST_CASE("the command line itself") {

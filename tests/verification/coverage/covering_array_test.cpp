@@ -108,6 +108,10 @@ TEST_CASE("covering array: what is impossible is what somebody refuses or nothin
   CHECK(can("sum:native", "instances:3"));
   CHECK(can("state:16777217", "decay:cosine"));
   CHECK(can("state:1001", "rounding:stochastic"));
+  CHECK(can("state:1001", "decay:table"));
+  CHECK_FALSE(can("state:16777217", "decay:table"));
+  CHECK_FALSE(can("warmup:on", "decay:table"));
+  CHECK(can("warmup_shape:log", "decay:cosine"));
   CHECK(can("tp:4", "model:long"));
   CHECK(can("cp:2", "tp:4"));
   CHECK(can("windows:params", "layout:megatron"));
@@ -120,12 +124,12 @@ TEST_CASE("coverage: counts of one case and of two, by hand") {
     for (const char* id : ids) cases.push_back(*parse_case_id(id));
     return coverage_of({}, cases);
   };
-  // All settings but those that nothing looks at: wires, persistent, the scaler's seven, momentum's three, wsd_shape,
-  // schedule_unit, first_is_zero.
+  // All settings but those that nothing looks at: wires, persistent, the scaler's seven, momentum's three,
+  // warmup_shape, wsd_shape, schedule_unit, first_is_zero.
   const char* first = "byte_gpt_tiny/adamw/host/stage2/threads:3/bf16/lockstep/bucket:4096/omp:1";
   const Coverage one = coverage({first});
   const auto all = static_cast<std::int64_t>(axes().size());
-  const std::int64_t n = all - 15;
+  const std::int64_t n = all - 16;
   CHECK(one.visited.marked_values() == n);
   CHECK(one.visited.marked_pairs() == n * (n - 1) / 2);
   // Another stage: one value more, with the n - 1 others.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "common/base/error.hpp"
+#include "verification/exchange/dialect_call.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/ops/update_settings.hpp"
 
@@ -170,4 +171,30 @@ TEST_CASE("a stranger's update that no order explains fails, and says where it i
       },
       true);
   CHECK(stray.status == Status::fail);
+}
+
+TEST_CASE("a stranger's update can be held to the bits of another library") {
+  const std::shared_ptr<const OpExpectation> torch = dialect_expectation("torch-cpu-single");
+  const Dialect& dialect = dialect_named("torch-cpu-single");
+  const auto judged_by_torch = [&](const OpFunction& run, const std::string& pattern) {
+    const Stranger stranger(run);
+    OpRunOptions options;
+    options.expectation = torch.get();
+    return run_op_cases(op_cases(pattern, {&stranger}), options).front();
+  };
+  const std::string training = "op/adamw_update/guest/one/fill:training";
+  const Result theirs = judged_by_torch(
+      [&](OpCall& call) { compute_dialect(dialect, *find_op("adamw_update"), call); }, training);
+  CHECK(theirs.status == Status::pass);
+  CHECK(theirs.compared > 1000000);
+  const Result ours = judged_by_torch(find_op("adamw_update")->host, training);
+  CHECK(ours.status == Status::fail);
+  CHECK(ours.reason.find("differs from torch-cpu-single") != std::string::npos);
+  OpRunOptions options;
+  options.expectation = torch.get();
+  const Guest clips(find_op("clip_value")->host);
+  const Result other = run_op_cases(op_cases("op/clip_value/guest/one/fill:ties", {&clips}), options).front();
+  CHECK(other.status == Status::skipped);
+  CHECK(other.reason == "torch-cpu-single computes something else");
+  CHECK_THROWS_AS(dialect_expectation("torch-cpu-singel"), Error);
 }
