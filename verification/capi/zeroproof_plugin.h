@@ -9,8 +9,8 @@
  * compute, operand by operand, says `zeroproof explain adamw_update`; all operations a library can have, their operands
  * and their settings, are listed in verification/plugin/README.md.
  *
- * The child process contains faults and honest mistakes: a crash, an endless loop, a write outside of a buffer becomes a
- * verdict, and the next case is not touched by it. It is no sandbox: the library runs with the rights of the user who
+ * The child process contains faults and honest mistakes: a crash, an endless loop, a write outside of a buffer becomes
+ * a verdict, and the next case is not touched by it. It is no sandbox: the library runs with the rights of the user who
  * names it. Load only what you would run yourself.
  *
  * Every structure may grow at its end in later versions, never change or lose a field; ZEROPROOF_PLUGIN_ABI is raised
@@ -94,8 +94,8 @@ typedef struct zeroproof_call {
 } zeroproof_call;
 
 /*
- * Computes one call, on any thread; calls do not overlap. Returns 0 if it did, anything else if it could not, which is a
- * verdict of its own (error). It must leave inputs, everything outside of the operands, the floating-point environment
+ * Computes one call, on any thread; calls do not overlap. Returns 0 if it did, anything else if it could not, which is
+ * a verdict of its own (error). It must leave inputs, everything outside of the operands, the floating-point environment
  * and the signal mask as they were, start no processes, and be done with all memory when it returns. Threads it starts
  * may live on and wait.
  */

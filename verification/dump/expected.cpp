@@ -139,23 +139,6 @@ std::vector<std::byte> start_bytes(const Theirs& theirs, const DumpTensor& tenso
   return bytes;
 }
 
-std::vector<float>* flat_buffer(Snapshot& state, BufferId id) {
-  switch (id) {
-    case BufferId::master:
-      return &state.master;
-    case BufferId::exp_avg:
-      return &state.exp_avg;
-    case BufferId::exp_avg_sq:
-      return &state.exp_avg_sq;
-    case BufferId::max_exp_avg_sq:
-      return &state.max_exp_avg_sq;
-    case BufferId::momentum_buffer:
-      return &state.momentum_buffer;
-    default:
-      return nullptr;
-  }
-}
-
 /// Puts what they have of step 0 in the place of the run's own first state; returns the buffers that are theirs.
 std::vector<std::string> take_start(const Theirs& theirs, const DumpPlan& plan, Snapshot& state) {
   std::vector<std::string> taken;
@@ -163,7 +146,7 @@ std::vector<std::string> take_start(const Theirs& theirs, const DumpPlan& plan, 
     const DumpBuffer& buffer = plan.buffers()[tensor.buffer];
     if (!theirs.has_start(tensor.buffer) || buffer.id == BufferId::param_full) continue;
     const std::vector<std::byte> bytes = start_bytes(theirs, tensor);
-    if (std::vector<float>* flat = flat_buffer(state, buffer.id)) {
+    if (std::vector<float>* flat = state.buffer(buffer.id)) {
       const TensorSlot& slot = plan.layout().tensors()[static_cast<std::size_t>(tensor.parameter)];
       std::ranges::copy(bytes, std::as_writable_bytes(Span<float>(*flat)).begin() +
                                    slot.begin * static_cast<std::int64_t>(sizeof(float)));

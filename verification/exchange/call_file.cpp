@@ -8,6 +8,7 @@
 #include "common/base/error.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/io/json.hpp"
+#include "verification/io/safetensors_types.hpp"
 #include "verification/program/contract_version.hpp"
 #include "verification/report/format.hpp"
 
@@ -16,28 +17,6 @@ namespace {
 
 constexpr const char* schema = "zeroproof-call/1";
 constexpr std::int64_t most_elements = std::int64_t{1} << 26;
-
-SafeDType file_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::fp32:
-      return SafeDType::f32;
-    case DType::bf16:
-      return SafeDType::bf16;
-    case DType::fp16:
-      return SafeDType::f16;
-    case DType::fp64:
-      return SafeDType::f64;
-    case DType::u32:
-      return SafeDType::u32;
-    case DType::u64:
-      return SafeDType::u64;
-    case DType::e4m3:
-      return SafeDType::f8_e4m3;
-    case DType::e5m2:
-      return SafeDType::f8_e5m2;
-  }
-  fail(ErrorCode::internal, "a dtype has no name in files", "it cannot be written", "report it");
-}
 
 std::vector<std::int64_t> shape_of(const Operand& operand, std::int64_t numel) {
   if (operand.per_element == 0) return {operand.count};
@@ -173,7 +152,7 @@ CallChoice choose_call(const CallRequest& request) {
 }
 
 SafeTensorSpec wanted_output(const Operand& operand, std::int64_t numel) {
-  return {"after." + operand.name, file_dtype(operand.dtype), shape_of(operand, numel)};
+  return {"after." + operand.name, safe_dtype(operand.dtype), shape_of(operand, numel)};
 }
 
 OpCall reference_results(const CallChoice& choice) {
@@ -188,7 +167,7 @@ void write_call(const CallChoice& choice, const std::string& path) {
   for (const Operand& operand : choice.op->operands) {
     if (!is_input(operand)) continue;
     specs.push_back(
-        {"before." + operand.name, file_dtype(operand.dtype), shape_of(operand, choice.shape.numel)});
+        {"before." + operand.name, safe_dtype(operand.dtype), shape_of(operand, choice.shape.numel)});
   }
   SafetensorsWriter writer(path, specs, metadata_of(choice, call));
   for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
@@ -226,7 +205,7 @@ CallChoice read_call(const std::string& path) {
     if (!is_input(operand)) continue;
     const SafeTensor* tensor = reader.find("before." + operand.name);
     const TensorView want = call.view(k);
-    const bool fits = tensor != nullptr && tensor->dtype == file_dtype(operand.dtype) &&
+    const bool fits = tensor != nullptr && tensor->dtype == safe_dtype(operand.dtype) &&
                       tensor->num_bytes() == want.num_bytes();
     std::vector<std::byte> bytes(fits ? static_cast<std::size_t>(want.num_bytes()) : 0);
     if (fits && !bytes.empty()) reader.read(*tensor, 0, bytes);

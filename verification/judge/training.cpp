@@ -67,7 +67,7 @@ class Rank {
         const auto* words = static_cast<const std::uint64_t*>(buffer.view.data);
         state.tensor_steps.assign(words, words + buffer.view.numel);
       }
-      std::vector<float>* target = target_of(buffer.id, state);
+      std::vector<float>* target = state.buffer(buffer.id);
       if (target != nullptr) *target = floats_of(maker_.collector().collect(buffer.view));
     }
     return state;
@@ -76,23 +76,6 @@ class Rank {
   DistributedOptimizer& optimizer() { return *optimizer_; }
 
  private:
-  static std::vector<float>* target_of(BufferId id, Snapshot& state) {
-    switch (id) {
-      case BufferId::master:
-        return &state.master;
-      case BufferId::exp_avg:
-        return &state.exp_avg;
-      case BufferId::exp_avg_sq:
-        return &state.exp_avg_sq;
-      case BufferId::max_exp_avg_sq:
-        return &state.max_exp_avg_sq;
-      case BufferId::momentum_buffer:
-        return &state.momentum_buffer;
-      default:
-        return nullptr;
-    }
-  }
-
   const Experiment& experiment_;
   GradCache& leaves_;
   const CaseLayout& layout_;
@@ -113,6 +96,23 @@ Snapshot::Snapshot(const FullState& state)
       tensor_steps(state.tensor_steps.begin(), state.tensor_steps.end()),
       applied_steps(state.applied_steps),
       scaler(state.scaler) {}
+
+std::vector<float>* Snapshot::buffer(BufferId id) {
+  switch (id) {
+    case BufferId::master:
+      return &master;
+    case BufferId::exp_avg:
+      return &exp_avg;
+    case BufferId::exp_avg_sq:
+      return &exp_avg_sq;
+    case BufferId::max_exp_avg_sq:
+      return &max_exp_avg_sq;
+    case BufferId::momentum_buffer:
+      return &momentum_buffer;
+    default:
+      return nullptr;
+  }
+}
 
 FullState Snapshot::full() const {
   FullState state;

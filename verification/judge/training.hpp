@@ -23,6 +23,9 @@ struct Snapshot {
   /// Views of this object.
   FullState full() const;
 
+  /// The buffer of that name; nullptr for what is no state of a rule.
+  std::vector<float>* buffer(BufferId id);
+
   /// Digest of everything by tensor and element, whatever the layout it was collected from; NaN canonical.
   Digest digest(const FlatLayout& layout) const;
 };

@@ -1,5 +1,5 @@
-/* Plug-ins that misbehave in clip, from its second call that has elements on, and are right in clip_value. MISBEHAVE names
-   the function below that this library has. */
+/* Plug-ins that misbehave in clip, from its second call that has elements on, and are right in clip_value. MISBEHAVE
+   names the function below that this library has. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <fenv.h>
