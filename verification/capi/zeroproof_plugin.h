@@ -95,9 +95,9 @@ typedef struct zeroproof_call {
 
 /*
  * Computes one call, on any thread; calls do not overlap. Returns 0 if it did, anything else if it could not, which is
- * a verdict of its own (error). It must leave inputs, everything outside of the operands, the floating-point environment
- * and the signal mask as they were, start no processes, and be done with all memory when it returns. Threads it starts
- * may live on and wait.
+ * a verdict of its own (error). It must leave inputs, everything outside of the operands, the floating-point
+ * environment and the signal mask as they were, start no processes, and be done with all memory when it returns.
+ * Threads it starts may live on and wait.
  */
 typedef int32_t (*zeroproof_function)(const zeroproof_call* call);
 
