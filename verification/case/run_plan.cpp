@@ -169,6 +169,13 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   ZP_CHECK(spec.place.wires == WireKind::copies || spec.twin.space == Space::device, ErrorCode::config,
            "wires of NCCL were asked for with the candidate " + std::string(name(spec.twin)),
            "they move what lies in the memory of devices", "use device, device-fused or device-graph");
+  take_place(config, spec);
+  validate(config);
+  if (spec.workload == recorded_workload) check_recorded(config, options.gradients);
+  return config;
+}
+
+void take_place(RunConfig& config, const CaseSpec& spec) {
   config.dtypes = {spec.dtype};
   config.stages = {spec.stage};
   config.orders = {spec.place.order};
@@ -179,9 +186,6 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   config.grids.clear();
   if (spec.place.grid) config.grids.push_back(spec.place.grid->id());
   config.instances = spec.place.instances;
-  validate(config);
-  if (spec.workload == recorded_workload) check_recorded(config, options.gradients);
-  return config;
 }
 
 RunConfig config_of(const VerifyOptions& options, const std::string& workload) {

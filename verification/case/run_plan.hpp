@@ -50,6 +50,10 @@ struct VerifyOptions {
   bool wants(Twin twin) const;
 };
 
+/// Leaves in the configuration's lists of dtypes, stages, orders, layouts, sums, windows, wires and grids what the case
+/// has, and no other.
+void take_place(RunConfig& config, const CaseSpec& spec);
+
 /// Settings of a workload after configuration file and command line. Errors: ErrorCode::config.
 RunConfig config_of(const VerifyOptions& options, const std::string& workload);
 

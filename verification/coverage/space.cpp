@@ -20,18 +20,9 @@ VerifyOptions only(const VerifyOptions& options, const CaseSpec& spec) {
   alone.overrides = [&options, &spec](RunConfig& config) {
     options.overrides(config);
     config.worlds = {spec.world.id()};
-    config.stages = {spec.stage};
-    config.dtypes = {spec.dtype};
     config.bucket_numels = {spec.bucket_numel};
     config.omp_threads = {spec.omp_threads};
-    config.orders = {spec.place.order};
-    config.layouts = {spec.place.layout};
-    config.grad_sums = {spec.place.grad_sum};
-    config.windows = {spec.place.windows};
-    config.wires = {spec.place.wires};
-    config.grids.clear();
-    if (spec.place.grid) config.grids = {spec.place.grid->id()};
-    config.instances = spec.place.instances;
+    take_place(config, spec);
     config.persistent_numel = spec.place.persistent_numel;
     config.overlap = spec.place.overlap;
   };
