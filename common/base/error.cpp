@@ -1,9 +1,12 @@
 #include "common/base/error.hpp"
 
+#include "common/base/printable.hpp"
+
 namespace zeroproof {
 
+/// Whatever a file or an argument put into the texts, what people read is a sentence.
 void fail(ErrorCode code, const std::string& problem, const std::string& why, const std::string& remedy) {
-  throw Error(code, problem + " (" + why + "); " + remedy);
+  throw Error(code, sentence(problem + " (" + why + "); " + remedy));
 }
 
 }  // namespace zeroproof

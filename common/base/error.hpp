@@ -10,6 +10,7 @@ enum class ErrorCode {
   invalid_argument,  ///< the caller passed something the contract forbids
   config,            ///< a configuration file or command line is wrong (exit 2)
   io,                ///< a file could not be read or written
+  damaged,           ///< a file is not what was once written (exit 7)
   comm,              ///< ranks disagree about a collective, or a rank died
   timeout,           ///< a rank did not arrive within the time limit (exit 5)
   fp_environment,    ///< rounding mode or flush-to-zero is not what the contract needs

@@ -77,3 +77,16 @@ function(zp_install_package)
   install(FILES ${PROJECT_BINARY_DIR}/zeroproof-config.cmake ${PROJECT_BINARY_DIR}/zeroproof-config-version.cmake
     DESTINATION ${folder})
 endfunction()
+
+# zp_export_build_tree(): the libraries of this build as they lie there, for the Python package when it is tested.
+function(zp_export_build_tree)
+  if(NOT ZP_HARNESS)
+    return()
+  endif()
+  set(libraries zp_fp_flags zp_common zp_io zp_config zp_compare zp_workload zp_reference zp_cuda zp_device zp_device_sim
+    zp_verification zp_no_faults zp_faults)
+  if(ZP_HAVE_MPI)
+    list(APPEND libraries zp_mpi)
+  endif()
+  export(TARGETS ${libraries} FILE ${PROJECT_BINARY_DIR}/build-tree.cmake)
+endfunction()

@@ -1,0 +1,40 @@
+#pragma once
+// A file of a checkpoint while it is written: front to back, hashed on the way, durable at its end. A chunk is hashed
+// while the one before is written.
+
+#include <memory>
+#include <string>
+
+#include "common/io/chunk_hashes.hpp"
+#include "common/io/open_file.hpp"
+#include "common/io/write_behind.hpp"
+
+namespace zeroproof {
+
+class CheckpointFile {
+ public:
+  /// Creates it in a folder that is open. `where`: the folder as messages name it. Errors (ErrorCode::io): there is
+  /// one of that name, or the folder takes none.
+  CheckpointFile(Disk& disk, int folder, const std::string& where, const std::string& name);
+
+  /// Errors (ErrorCode::io): the disk is full or broken; told here or by a later call, as it takes chunks behind.
+  void write(Span<const std::byte> bytes);
+
+  /// Makes the file durable. Its entry in the folder is not, until the folder is synced. Errors (ErrorCode::io): as
+  /// write(); a failed sync is not tried again.
+  FileRecord finish();
+
+ private:
+  /// Hashes a chunk, and has it written.
+  void put();
+
+  Disk& disk_;
+  std::string label_;
+  FileRecord record_;
+  OpenFile file_;
+  std::unique_ptr<WriteBehind> writer_;
+  Span<std::byte> chunk_;  // of the file's end, that is being filled
+  std::size_t filled_ = 0;
+};
+
+}  // namespace zeroproof

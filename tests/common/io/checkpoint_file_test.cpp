@@ -1,0 +1,278 @@
+// A file that is written behind its maker's back: the bytes and the hashes are those that were given, whatever the file
+// system says to writes past its cache, and whatever goes wrong is told.
+
+#include <doctest.h>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+
+#include "common/base/error.hpp"
+#include "tests/common/io/faulty_disk.hpp"
+#include "tests/common/io/small_checkpoint.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+constexpr std::size_t sizes[] = {0,       1,       4095,        4096,        mib - 1, mib,
+                                 mib + 1, 2 * mib, 3 * mib + 8, 5 * mib - 4, 6 * mib, 9 * mib + 4097};
+
+enum class Cache { as_it_is, refused, meant_no };
+
+/// What a file system may say to writes past its cache, and do with them.
+class ParticularDisk final : public Disk {
+ public:
+  explicit ParticularDisk(Cache cache, std::size_t most = ~std::size_t{0}) : cache_(cache), most_(most) {}
+
+  bool set_direct(int file, bool on) override {
+    if (cache_ == Cache::refused) return false;
+    direct_ = cache_ == Cache::meant_no ? on : Disk::set_direct(file, on) && on;
+    return direct_ == on;
+  }
+  ssize_t write(int file, const void* bytes, std::size_t num_bytes) override {
+    if (direct_ && (reinterpret_cast<std::uintptr_t>(bytes) % 4096 != 0 || num_bytes % 4096 != 0)) {
+      ++crooked;
+      errno = EINVAL;
+      return -1;
+    }
+    if (direct_ && cache_ == Cache::meant_no) {
+      errno = EINVAL;
+      return -1;
+    }
+    ++(direct_ ? past : through);
+    return Disk::write(file, bytes, std::min(num_bytes, most_));
+  }
+
+  int past = 0, through = 0, crooked = 0;
+
+ private:
+  Cache cache_;
+  std::size_t most_;
+  bool direct_ = false;
+};
+
+std::string bytes_of(std::size_t count) {
+  std::string bytes(count, '\0');
+  std::uint32_t state = 1;
+  for (char& byte : bytes) byte = static_cast<char>((state = state * 1664525U + 1013904223U) >> 24);
+  return bytes;
+}
+
+FileRecord write_file(Disk& disk, const TemporaryFolder& folder, const std::string& bytes,
+                      std::size_t at_once) {
+  const OpenFile opened(disk, disk.open_root(folder.file("").c_str()));
+  CheckpointFile file(disk, opened.handle(), "folder", "file");
+  for (std::size_t at = 0; at < bytes.size(); at += at_once)
+    file.write(std::as_bytes(Span<const char>(bytes.data() + at, std::min(at_once, bytes.size() - at))));
+  return file.finish();
+}
+
+void check_file(Disk& disk, const TemporaryFolder& folder, std::size_t size, std::size_t at_once) {
+  CAPTURE(size);
+  CAPTURE(at_once);
+  const std::string bytes = bytes_of(size);
+  const FileRecord record = write_file(disk, folder, bytes, at_once);
+  const bool same = folder.read("file") == bytes;  // which are no text
+  CHECK(same);
+  CHECK(record.num_bytes == static_cast<std::int64_t>(size));
+  REQUIRE(record.chunks.size() == (size + mib - 1) / mib);
+  for (std::size_t i = 0; i < record.chunks.size(); ++i) {
+    const std::size_t count = std::min(mib, size - i * mib);
+    CHECK(record.chunks[i] == raw_digest(bytes.data() + i * mib, static_cast<std::int64_t>(count)));
+  }
+  std::filesystem::remove(folder.file("file"));
+}
+
+}  // namespace
+
+TEST_CASE("checkpoint file: every size, in pieces of any, through the page cache and past it") {
+  const TemporaryFolder on_disk;
+  const TemporaryFolder in_memory = TemporaryFolder::in_memory();
+  for (const Cache cache : {Cache::as_it_is, Cache::refused, Cache::meant_no}) {
+    for (const TemporaryFolder* folder : {&on_disk, &in_memory}) {
+      for (const std::size_t size : sizes) {
+        for (const std::size_t at_once : {std::size_t{4093}, mib, 16 * mib}) {
+          ParticularDisk disk(cache);
+          check_file(disk, *folder, size, at_once);
+          CHECK(disk.crooked == 0);
+          if (cache != Cache::as_it_is) CHECK(disk.past == 0);
+        }
+      }
+    }
+  }
+  ParticularDisk disk(Cache::as_it_is);
+  check_file(disk, on_disk, 5 * mib + 1, mib);
+  std::printf("past the page cache %d writes, through it %d\n", disk.past, disk.through);
+  CHECK((disk.past == 5 || disk.past == 0));  // all whole chunks, or the file system cannot
+  CHECK(disk.through == 6 - disk.past);
+}
+
+TEST_CASE("checkpoint file: a disk that takes little at once") {
+  const TemporaryFolder folder;
+  for (const Cache cache : {Cache::as_it_is, Cache::refused, Cache::meant_no}) {
+    for (const std::size_t most : {std::size_t{100001}, std::size_t{4096 * 100}, mib - 1}) {
+      ParticularDisk disk(cache, most);
+      check_file(disk, folder, 3 * mib + 77, 4093);
+      CHECK(disk.crooked == 0);
+    }
+  }
+}
+
+namespace {
+
+/// No write of it is the last: it goes on being full, or takes nothing.
+class FullDisk final : public Disk {
+ public:
+  FullDisk(int at, int error) : at_(at), error_(error) {}
+  ssize_t write(int file, const void* bytes, std::size_t num_bytes) override {
+    if (calls_++ < at_) return Disk::write(file, bytes, num_bytes);
+    errno = error_;
+    return error_ == 0 ? 0 : -1;
+  }
+
+ private:
+  int at_, error_;
+  int calls_ = 0;
+};
+
+std::string problem_of_writing(Disk& disk, const TemporaryFolder& folder, std::size_t at_once) {
+  try {
+    write_file(disk, folder, bytes_of(9 * mib + 5), at_once);
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::io);
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("checkpoint file: a disk that is full, broken, or takes nothing, at every write") {
+  const TemporaryFolder folder;
+  for (const auto& [error, said] : {std::pair{ENOSPC, "No space left"}, std::pair{EIO, "Input/output error"},
+                                    std::pair{0, "nothing was taken"}}) {
+    for (int at = 0; at < 10; ++at) {
+      CAPTURE(at);
+      FullDisk disk(at, error);
+      const std::string problem = problem_of_writing(disk, folder, 16 * mib);
+      CAPTURE(problem);
+      CHECK(problem.find(said) != std::string::npos);
+      CHECK(problem.find("folder/file cannot be written at byte " + std::to_string(at * mib) + ":") !=
+            std::string::npos);
+      std::filesystem::remove(folder.file("file"));
+    }
+  }
+}
+
+TEST_CASE("checkpoint file: given up in the middle, nobody waits for the rest") {
+  const TemporaryFolder folder;
+  for (const int chunks : {1, 2, 3, 8}) {
+    const OpenFile opened(system_disk(), system_disk().open_root(folder.file("").c_str()));
+    CheckpointFile file(system_disk(), opened.handle(), "folder", "file-" + std::to_string(chunks));
+    const std::string bytes = bytes_of(static_cast<std::size_t>(chunks) * mib + 17);
+    file.write(std::as_bytes(Span<const char>(bytes)));
+  }
+  CHECK(folder.num_entries() == 4);
+}
+
+namespace {
+
+constexpr std::int64_t large_numel = 5 << 18;  // with the header, six chunks
+
+float large_value(std::int64_t step, std::int64_t e) { return static_cast<float>(e % 65521 + step); }
+
+void save_large(Disk& disk, const std::string& path, std::int64_t step) {
+  CheckpointManifest manifest;
+  manifest.contract = "1";
+  manifest.run = small_run;
+  manifest.step = step;
+  manifest.tensors = {{"w", {large_numel}, 0}};
+  const CheckpointPiece piece{"master", 0, 0, 0, large_numel, large_numel, large_numel, 0};
+  std::vector<float> values;
+  for (std::int64_t e = 0; e < large_numel; ++e) values.push_back(large_value(step, e));
+  const CheckpointRoot root = CheckpointRoot::lock(path, disk);
+  UnfinishedCheckpoint checkpoint = root.begin(step);
+  manifest.pieces = {piece};
+  manifest.files.push_back(
+      write_rank_file(disk, checkpoint, rank_file_name(0), manifest, {piece},
+                      [&](const CheckpointPiece&, std::int64_t first, std::int64_t count) {
+                        return Span<const float>(values).subspan(static_cast<std::size_t>(first),
+                                                                 static_cast<std::size_t>(count));
+                      }));
+  commit_checkpoint(disk, root, checkpoint, manifest);
+}
+
+/// The newest step, all of whose elements are right; a problem if one is there that is not.
+std::int64_t newest_large(const std::string& path, std::string& problem) {
+  std::int64_t newest = -1;
+  try {
+    for (const std::int64_t step : CheckpointRoot(path).steps()) {
+      std::vector<float> values(static_cast<std::size_t>(large_numel));
+      CheckpointReader(CheckpointRoot(path), step).read("master", 0, 0, values);
+      for (std::int64_t e = 0; e < large_numel; ++e) {
+        if (values[static_cast<std::size_t>(e)] != large_value(step, e)) problem = "another value";
+      }
+      newest = step;
+    }
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  return newest;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "checkpoint file: killed, cut short, no space, broken disk, at every call of a save of several chunks") {
+  int points = 0;
+  const TemporaryFolder on_disk;
+  const TemporaryFolder in_memory = TemporaryFolder::in_memory();
+  for (const TemporaryFolder* folder : {&in_memory, &on_disk}) {
+    const std::string path = folder->file("run");
+    save_large(system_disk(), path, 5);
+    FaultyDisk counted;
+    save_large(counted, path, 10);
+    std::filesystem::remove_all(path + "/" + checkpoint_name(10));
+    REQUIRE(counted.num_calls() >= 15);
+    for (const Mishap mishap : {Mishap::killed_before, Mishap::killed_after, Mishap::killed_half_written,
+                                Mishap::written_short, Mishap::no_space, Mishap::io_error}) {
+      for (int at = 0; at < counted.num_calls(); ++at) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+          try {
+            FaultyDisk disk(mishap, at);
+            save_large(disk, path, 10);
+          } catch (const Error&) {
+            ::_exit(1);
+          }
+          ::_exit(0);
+        }
+        int status = 0;
+        REQUIRE(::waitpid(child, &status, 0) == child);
+        const bool kills = mishap == Mishap::killed_before || mishap == Mishap::killed_after ||
+                           mishap == Mishap::killed_half_written;
+        CAPTURE(static_cast<int>(mishap));
+        CAPTURE(at);
+        CHECK(WIFSIGNALED(status) == kills);
+        if (mishap == Mishap::written_short) CHECK(WEXITSTATUS(status) == 0);
+        std::string problem;
+        CHECK(newest_large(path, problem) >= 5);
+        CHECK(problem == "");
+        std::filesystem::remove_all(path + "/" + checkpoint_name(10));
+        ++points;
+      }
+    }
+  }
+  std::printf("crash points of several chunks: %d\n", points);
+  CHECK(points >= 200);
+}
