@@ -1,0 +1,242 @@
+#include "common/checkpoint/checkpoint_saver.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "common/checkpoint/checkpoint_state.hpp"
+#include "common/checkpoint/rank_report.hpp"
+#include "common/io/checkpoint_names.hpp"
+#include "common/io/checkpoint_writer.hpp"
+
+namespace zeroproof {
+namespace {
+
+bool is_state(BufferId id) {
+  switch (id) {
+    case BufferId::master:
+    case BufferId::exp_avg:
+    case BufferId::exp_avg_sq:
+    case BufferId::max_exp_avg_sq:
+    case BufferId::momentum_buffer:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+/// A checkpoint that is being written, on one rank.
+struct CheckpointSaver::Pending {
+  CheckpointManifest manifest;  ///< tensors, and what the content says; files and pieces on rank 0 in the end
+  UnfinishedCheckpoint unfinished;
+  std::vector<CheckpointPiece> pieces;    ///< of this rank
+  std::vector<Span<const float>> values;  ///< of each piece
+  RankReport report;                      ///< what rank 0 is told
+  bool commits = false;                   ///< all ranks have written
+  RankReport commit;                      ///< on rank 0, how that went
+  std::thread worker;
+  std::atomic<bool> idle{false};  ///< the worker is done with what it does
+
+  /// Does it on a thread of its own; here, if there is none to be had.
+  void start(const std::function<void()>& act) {
+    idle = false;
+    try {
+      worker = std::thread([this, act] {
+        act();
+        idle = true;
+      });
+    } catch (const std::system_error&) {
+      act();
+      idle = true;
+    }
+  }
+  void wait() {
+    if (worker.joinable()) worker.join();
+  }
+};
+
+CheckpointSaver::CheckpointSaver(const std::string& folder, Communicator& world, int keep, SaveMode mode,
+                                 Disk& disk)
+    : folder_(folder), world_(world), keep_(keep), mode_(mode), disk_(disk) {
+  together(world_, [&] {
+    if (world_.rank() == 0) root_.emplace(CheckpointRoot::lock(folder_, disk_));
+  });
+}
+
+CheckpointSaver::~CheckpointSaver() {
+  if (pending_) pending_->wait();
+  if (root_) root_->sweep();
+}
+
+void CheckpointSaver::write(Pending& pending) const {
+  RankReport& report = pending.report;
+  report.catch_errors([&] {
+    if (pending.pieces.empty()) return;
+    report.file = write_rank_file(disk_, pending.unfinished, rank_file_name(world_.rank()), pending.manifest,
+                                  pending.pieces,
+                                  [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
+                                    const auto index = &piece - pending.pieces.data();
+                                    return pending.values[static_cast<std::size_t>(index)].subspan(
+                                        static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+                                  });
+    report.pieces = pending.pieces;
+  });
+}
+
+void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup& setup,
+                           const FlatLayout& whole, const CheckpointContent& content) {
+  finish();
+  auto pending = std::make_unique<Pending>();
+  CheckpointManifest& manifest = pending->manifest;
+  manifest.contract = content.contract;
+  manifest.run = content.run;
+  manifest.step = content.step;
+  manifest.about = content.about;
+
+  std::string name(64, '\0');
+  together(world_, [&] {
+    if (world_.rank() != 0) return;
+    pending->unfinished = root_->begin(content.step);
+    pending->unfinished.name.copy(name.data(), name.size());
+  });
+  world_.broadcast(std::as_writable_bytes(Span<char>(name)), 0);
+  name.resize(std::strlen(name.c_str()));
+  together(world_, [&] {
+    manifest.tensors = checkpoint_tensors(whole);
+    if (world_.rank() != 0) pending->unfinished = CheckpointRoot(folder_, disk_).join(content.step, name);
+    const std::vector<OwnPiece> own = own_pieces(setup, whole);
+    std::vector<std::uint64_t> tensor_steps;
+    for (const ExposedBuffer& buffer : optimizer.storage()) {
+      if (buffer.id == BufferId::tensor_steps && setup.missing_grad == MissingGrad::skip) {
+        const auto* counts = static_cast<const std::uint64_t*>(buffer.view.data);
+        tensor_steps.assign(counts, counts + buffer.view.numel);
+      }
+      if (!is_state(buffer.id)) continue;
+      for (const OwnPiece& one : own) {
+        CheckpointPiece piece = one.piece;
+        piece.state = zeroproof::name(buffer.id);
+        pending->pieces.push_back(std::move(piece));
+        pending->values.push_back(elements_of(one, buffer));
+      }
+    }
+    if (mode_ == SaveMode::asynchronous) stage(*pending);
+    manifest.about["state"] = counters_json(optimizer.applied_steps(), optimizer.loss_scaler(), tensor_steps);
+  });
+  pending_ = std::move(pending);
+  if (mode_ == SaveMode::synchronous) {
+    write(*pending_);
+    begin_commit();
+    return end_commit();
+  }
+  if (world_.world_size() > 1) return pending_->start([this, &pending = *pending_] { write(pending); });
+  // Nobody else has to be heard.
+  pending_->commits = true;
+  pending_->start([this, &pending = *pending_] {
+    write(pending);
+    pending.commit = pending.report;
+    if (pending.commit.error.empty()) commit(pending, {pending.report});
+  });
+}
+
+/// On rank 0, with what all have written. What goes wrong is in pending.commit.
+void CheckpointSaver::commit(Pending& pending, const std::vector<RankReport>& reports) const {
+  pending.commit.catch_errors([&] {
+    CheckpointManifest& manifest = pending.manifest;
+    for (const RankReport& report : reports) {
+      if (report.pieces.empty()) continue;
+      for (CheckpointPiece piece : report.pieces) {
+        piece.file = static_cast<std::int64_t>(manifest.files.size());
+        manifest.pieces.push_back(std::move(piece));
+      }
+      manifest.files.push_back(report.file);
+    }
+    commit_checkpoint(disk_, *root_, pending.unfinished, manifest);
+    if (keep_ > 0) prune_checkpoints(disk_, *root_, keep_);
+  });
+}
+
+/// Copies what the pieces point to. The room is kept: the system would fill new pages with zeros every time.
+void CheckpointSaver::stage(Pending& pending) {
+  std::size_t count = 0;
+  for (const Span<const float>& values : pending.values) count += values.size();
+  if (count != staged_numel_) {
+    staged_numel_ = 0;
+    staged_.reset();
+    staged_.reset(new float[count]);
+    staged_numel_ = count;
+  }
+  float* to = staged_.get();
+  for (Span<const float>& values : pending.values) {
+    std::copy(values.begin(), values.end(), to);
+    values = {to, values.size()};
+    to += values.size();
+  }
+}
+
+bool CheckpointSaver::advance() {
+  if (!pending_) return true;
+  std::uint64_t waits = pending_->idle ? 0 : 1;
+  world_.all_reduce({&waits, 1}, IntegerReduce::max);
+  if (waits != 0) return false;
+  if (!pending_->commits) {
+    begin_commit();
+    return false;
+  }
+  end_commit();
+  return true;
+}
+
+void CheckpointSaver::finish() {
+  if (pending_ && !pending_->commits) begin_commit();
+  if (pending_) end_commit();
+}
+
+/// All ranks have written, or have failed to.
+void CheckpointSaver::begin_commit() {
+  pending_->wait();
+  const std::vector<RankReport> reports = gather_reports(world_, pending_->report);
+  try {
+    throw_first_error(reports);
+    together(world_, [&] {
+      if (world_.rank() != 0) return;
+      const auto act = [this, &pending = *pending_, reports] { commit(pending, reports); };
+      if (mode_ == SaveMode::synchronous) return act();
+      pending_->start(act);
+    });
+  } catch (...) {
+    abandon();
+    throw;
+  }
+  pending_->commits = true;
+}
+
+void CheckpointSaver::end_commit() {
+  pending_->wait();
+  try {
+    together(world_, [&] {
+      const RankReport& commit = pending_->commit;
+      if (!commit.error.empty()) throw Error(commit.code, commit.error);
+    });
+  } catch (...) {
+    abandon();
+    throw;
+  }
+  pending_.reset();
+}
+
+void CheckpointSaver::abandon() noexcept {
+  pending_->wait();
+  pending_.reset();
+  if (world_.rank() == 0 && root_) root_->sweep();
+}
+
+}  // namespace zeroproof

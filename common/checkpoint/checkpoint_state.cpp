@@ -1,0 +1,114 @@
+#include "common/checkpoint/checkpoint_state.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/base/error.hpp"
+#include "common/io/safetensors_types.hpp"
+#include "common/step/kept_buffers.hpp"
+
+namespace zeroproof {
+namespace {
+
+std::string shown_shape(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t length : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(length);
+  return text + "]";
+}
+
+}  // namespace
+
+CheckpointState::CheckpointState(const CheckpointReader& reader, const OptimizerSetup& setup,
+                                 const FlatLayout& whole)
+    : reader_(reader), setup_(setup), whole_(whole) {
+  require_same_model(whole);
+  require_same_state();
+  try {
+    const Json& state = reader.manifest().about.at("state");
+    applied_steps_ = state.at("applied_steps").get<std::int64_t>();
+    scaler_.log2_scale = state.at("log2_scale").get<std::int32_t>();
+    scaler_.growth_tracker = state.at("growth_tracker").get<std::int32_t>();
+    scaler_.hysteresis_left = state.at("hysteresis_left").get<std::int32_t>();
+    tensor_steps_ = state.at("tensor_steps").get<std::vector<std::uint64_t>>();
+  } catch (const JsonError& error) {
+    fail(ErrorCode::damaged, reader.label() + " does not say how far its run was: " + error.what(),
+         "bias corrections and the loss scale depend on it", "take a checkpoint of a training run");
+  }
+  const bool counts_tensors = setup.missing_grad == MissingGrad::skip;
+  ZP_CHECK(tensor_steps_.size() == (counts_tensors ? whole.tensors().size() : 0), ErrorCode::config,
+           reader.label() +
+               (counts_tensors ? " counts no steps for every tensor" : " counts steps for every tensor"),
+           "under missing_grad = skip each tensor has its own t, under zero all have one",
+           "continue with the setting of the run that wrote it");
+}
+
+void CheckpointState::require_same_model(const FlatLayout& whole) const {
+  const std::vector<CheckpointTensor>& saved = reader_.manifest().tensors;
+  const auto& mine = whole.tensors();
+  const auto refuse = [&](const std::string& what) {
+    fail(ErrorCode::config, reader_.label() + " is of another model: " + what,
+         "its elements would become those of other tensors",
+         "give the configuration of the run that wrote it");
+  };
+  for (std::size_t i = 0; i < std::min(saved.size(), mine.size()); ++i) {
+    if (saved[i].name != mine[i].name)
+      refuse("its tensor " + std::to_string(i) + " is " + shown_name(saved[i].name) + ", and here it is " +
+             shown_name(mine[i].name));
+    if (saved[i].shape != mine[i].shape)
+      refuse(shown_name(saved[i].name) + " has shape " + shown_shape(saved[i].shape) + ", and here " +
+             shown_shape(mine[i].shape));
+  }
+  if (saved.size() != mine.size())
+    refuse("it has " + std::to_string(saved.size()) + " tensors, and here there are " +
+           std::to_string(mine.size()));
+}
+
+bool CheckpointState::has(BufferId id) const { return reader_.has(std::string(name(id))); }
+
+void CheckpointState::require_same_state() const {
+  bool any = false;
+  for (const TensorSlot& slot : whole_.tensors()) any = any || slot.numel > 0;
+  if (!any) return;
+  const std::vector<BufferId> kept = kept_buffers(setup_.hyper);
+  for (const BufferId id : {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
+                            BufferId::max_exp_avg_sq, BufferId::momentum_buffer}) {
+    const bool wanted = id == BufferId::master || std::ranges::find(kept, id) != kept.end();
+    const std::string state(name(id));
+    ZP_CHECK(wanted == has(id), ErrorCode::config,
+             reader_.label() + (wanted ? " has no " : " has ") + state +
+                 (wanted ? "" : ", which is not kept here"),
+             "the run would go on as another one", "continue with the update rule of the run that wrote it");
+  }
+}
+
+void CheckpointState::read(BufferId id, std::int64_t begin, Span<float> target) const {
+  const auto pieces = setup_.layout->pieces({{begin, begin + static_cast<std::int64_t>(target.size())}});
+  for (const Piece& piece : pieces) {
+    const auto tensor = static_cast<std::size_t>(piece.tensor);
+    const TensorSlot& slot = whole_.tensors()[tensor];
+    TensorPlacement place{true, slot.begin, slot.numel, slot.numel};
+    if (!setup_.placement.empty()) place = setup_.placement[tensor];
+    const std::int64_t first = piece.global_begin - setup_.layout->tensors()[tensor].begin;
+    for (std::int64_t done = 0; done < piece.numel;) {
+      const std::int64_t in_row = (first + done) % place.row_numel;
+      const std::int64_t count = std::min(place.row_numel - in_row, piece.numel - done);
+      reader_.read(std::string(name(id)), piece.tensor, place.global(first + done) - slot.begin,
+                   target.subspan(static_cast<std::size_t>(piece.global_begin - begin + done),
+                                  static_cast<std::size_t>(count)));
+      done += count;
+    }
+  }
+}
+
+Json counters_json(std::int64_t applied_steps, const LossScalerState& scaler,
+                   const std::vector<std::uint64_t>& tensor_steps) {
+  Json json = Json::object();
+  json["applied_steps"] = applied_steps;
+  json["log2_scale"] = scaler.log2_scale;
+  json["growth_tracker"] = scaler.growth_tracker;
+  json["hysteresis_left"] = scaler.hysteresis_left;
+  json["tensor_steps"] = Json(tensor_steps);
+  return json;
+}
+
+}  // namespace zeroproof

@@ -1,0 +1,43 @@
+#pragma once
+// A checkpoint as the state that a rank goes on from, whoever wrote it, on however many ranks.
+
+#include <vector>
+
+#include "common/io/checkpoint_reader.hpp"
+#include "common/layout/flat_layout.hpp"
+#include "common/step/distributed_optimizer.hpp"
+#include "common/step/state_source.hpp"
+
+namespace zeroproof {
+
+class CheckpointState final : public StateSource {
+ public:
+  /// reader, setup, whole: live as long as this. whole: the undistributed layout; setup.layout has the same tensors, or
+  /// the TP rank's part of each.
+  /// Errors: config, if the checkpoint is of another model (naming its first tensor that differs), or has not the state
+  /// that the setup's rule keeps, or more; damaged, if it does not say what a step needs.
+  CheckpointState(const CheckpointReader& reader, const OptimizerSetup& setup, const FlatLayout& whole);
+
+  std::int64_t applied_steps() const override { return applied_steps_; }
+  LossScalerState scaler() const override { return scaler_; }
+  std::vector<std::uint64_t> tensor_steps() const override { return tensor_steps_; }
+  bool has(BufferId id) const override;
+  void read(BufferId id, std::int64_t begin, Span<float> target) const override;
+
+ private:
+  void require_same_model(const FlatLayout& whole) const;
+  void require_same_state() const;
+
+  const CheckpointReader& reader_;
+  const OptimizerSetup& setup_;
+  const FlatLayout& whole_;
+  std::int64_t applied_steps_ = 0;
+  LossScalerState scaler_;
+  std::vector<std::uint64_t> tensor_steps_;
+};
+
+/// What CheckpointState reads besides elements, for "state" in the manifest's "about".
+Json counters_json(std::int64_t applied_steps, const LossScalerState& scaler,
+                   const std::vector<std::uint64_t>& tensor_steps);
+
+}  // namespace zeroproof

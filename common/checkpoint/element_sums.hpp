@@ -1,0 +1,47 @@
+#pragma once
+// Digests of a step that do not depend on who owns what: sums, modulo 2^64, of a number for every element, made of its
+// bits and of its place in the undistributed model. Ranks add theirs in any order.
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "common/checkpoint/own_pieces.hpp"
+
+namespace zeroproof {
+
+/// The number of one element: its bits, times an odd number that its place is mixed into. So one element that differs
+/// always shows, two that changed places do unless their factors are one, and it takes a third of a nanosecond (the
+/// multilinear family of Carter and Wegman, 1979, with factors that are mixed instead of drawn). A NaN counts as the
+/// canonical one.
+inline std::uint64_t element_number(std::uint64_t place, std::uint32_t bits) {
+  std::uint32_t factor = static_cast<std::uint32_t>(place) * 0x9e3779b1u;
+  factor ^= static_cast<std::uint32_t>(place >> 32) * 0x9e3779b1u;
+  factor = (factor ^ (factor >> 16)) * 0x85ebca6bu;
+  factor ^= factor >> 13;
+  return static_cast<std::uint64_t>(bits ^ 0x5bd1e995u) * (factor | 1u);
+}
+
+class ElementSums {
+ public:
+  /// A bucket is a range of bucket_numel() elements of the undistributed numbering of R13: the same for every layout,
+  /// and at most 64 of them. own: what this rank answers for (own_pieces).
+  ElementSums(const FlatLayout& whole, std::vector<OwnPiece> own);
+
+  std::int64_t bucket_numel() const { return bucket_numel_; }
+  std::int64_t num_buckets() const { return num_buckets_; }
+
+  /// Of a buffer that the optimizer exposes; it replaces what was there under its id. fp32, bf16 or fp16.
+  void add(const ExposedBuffer& buffer);
+
+  /// By buffer: [num_buckets], over all ranks. Forgets them. Collective: every rank has added the same buffers.
+  std::map<BufferId, std::vector<std::uint64_t>> take(Communicator& world);
+
+ private:
+  const FlatLayout& whole_;
+  std::vector<OwnPiece> own_;
+  std::int64_t bucket_numel_, num_buckets_;
+  std::map<BufferId, std::vector<std::uint64_t>> sums_;
+};
+
+}  // namespace zeroproof
