@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "common/step/distributed_optimizer.hpp"
+#include "cuda/device_calls.hpp"
 
 namespace zeroproof::cuda {
 
@@ -14,7 +15,7 @@ struct StepStatus {
   std::int64_t applied_steps = 0;  ///< t after it
   bool found_inf = false;
   bool skipped = false;
-  double grad_norm = 0;  ///< N; NaN in a skipped step, as clip_coef
+  double grad_norm = 0;  ///< N of the default clip group; NaN in a skipped step, as clip_coef
   float clip_coef = 1;
   LossScalerState scaler;  ///< after the step
 };
@@ -33,6 +34,9 @@ class EnqueuedOptimizer : public DistributedOptimizer {
   /// Errors: those of a step that the device has stopped in meanwhile (nonfinite, comm, invalid_argument); what a rank
   /// or a kernel did wrong.
   virtual void enqueue_step(GradSource& leaves) = 0;
+
+  /// What the last enqueue_step() that returned has asked the device for.
+  virtual DeviceCalls calls() const = 0;
 
   /// The last step that is finished, without waiting. Errors: as enqueue_step.
   virtual StepStatus status() = 0;

@@ -27,6 +27,13 @@ inline TensorView array_view(const std::vector<float>& values) {
   return {const_cast<float*>(values.data()), DType::fp32, static_cast<std::int64_t>(values.size())};
 }
 
+/// The same of structs of 32- or 64-bit values, as words of that type.
+template <class T>
+TensorView words_view(const std::vector<T>& values, DType dtype) {
+  return {const_cast<T*>(values.data()), dtype,
+          static_cast<std::int64_t>(values.size() * sizeof(T)) / num_bytes(dtype)};
+}
+
 /// Leaf in fp32, [view.numel]; elements outside the pieces become NaN, whatever they were. Exact (R8). The pieces come
 /// in increasing order.
 /// Errors: invalid_argument if the leaf is not fp32, bf16 or fp16.

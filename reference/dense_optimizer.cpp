@@ -46,6 +46,7 @@ MicroBatchFacts facts_of(const StepSettings& setup, const GradSource& leaves) {
 DenseOptimizer::DenseOptimizer(const StepSettings& setup, const FullState& initial)
     : setup_(validated(setup)),
       pieces_(setup.layout->pieces({{0, setup.layout->padded_numel()}})),
+      max_norms_(max_norms_of(setup.clip_groups, setup.hyper.max_norm)),
       master_(nan_buffer(setup.layout->padded_numel())),
       state_(make_rule_state(setup.hyper, setup.layout->padded_numel())),
       param_(setup.param_dtype, setup.layout->padded_numel()),
@@ -65,6 +66,9 @@ DenseOptimizer::DenseOptimizer(const StepSettings& setup, const FullState& initi
   for (auto& [id, values] : state_) load(id, values);
   round_parameters();
   last_.grad_sum = last_.unscaled_grad = last_.grad = nan_buffer(setup.layout->padded_numel());
+  last_.norms = PartialNorms(setup.clip_groups.count());
+  last_.grad_norm.resize(max_norms_.size());
+  last_.clip_coef.resize(max_norms_.size());
 }
 
 std::int64_t DenseOptimizer::divisor(const MicroBatchFacts& facts) const {
@@ -147,23 +151,29 @@ void DenseOptimizer::unscale_gradients() {
            "look for the cause in the leaves, lower the loss scale, or use on_nonfinite = skip");
   scaler_ = loss_scaler_update(setup_.scaler, scaler_, any);
   last_.skipped = any && setup_.on_nonfinite == OnNonfinite::skip;
-  last_.grad_norm = std::numeric_limits<double>::quiet_NaN();
-  last_.clip_coef = std::numeric_limits<float>::quiet_NaN();
+  last_.grad_norm.assign(max_norms_.size(), std::numeric_limits<double>::quiet_NaN());
+  last_.clip_coef.assign(max_norms_.size(), std::numeric_limits<float>::quiet_NaN());
 }
 
 void DenseOptimizer::clip_gradients() {
+  const auto group_of = [&](const Piece& piece) {
+    return static_cast<std::size_t>(setup_.clip_groups.of(piece.tensor));
+  };
+
   // norm
-  last_.norm = {};
+  last_.norms = PartialNorms(setup_.clip_groups.count());
   for (const Piece& piece : pieces_) {
-    accumulate(setup_.hyper.norm, at(last_.unscaled_grad, piece), last_.norm);
+    last_.norms.accumulate(setup_.hyper.norm, group_of(piece), at(last_.unscaled_grad, piece));
   }
-  grad_norm_normalise(last_.norm.limbs);
-  last_.grad_norm = finish(setup_.hyper.norm, last_.norm);
+  last_.norms.normalise();
+  last_.grad_norm = last_.norms.finish(setup_.hyper.norm);
 
   // clip
-  last_.clip_coef = clip_coef(last_.grad_norm, setup_.hyper.max_norm);
+  for (std::size_t group = 0; group < max_norms_.size(); ++group) {
+    last_.clip_coef[group] = clip_coef(last_.grad_norm[group], max_norms_[group]);
+  }
   for (const Piece& piece : pieces_) {
-    clip({}, last_.clip_coef, at(last_.unscaled_grad, piece), at(last_.grad, piece));
+    clip({}, last_.clip_coef[group_of(piece)], at(last_.unscaled_grad, piece), at(last_.grad, piece));
     if (setup_.hyper.clip_value) {
       clip_value({}, static_cast<float>(*setup_.hyper.clip_value), at(last_.grad, piece));
     }
@@ -221,14 +231,10 @@ TensorView DenseOptimizer::buffer(BufferId id) const {
   const bool by_limbs = setup_.hyper.norm != NormForm::inf;
   if (state_.contains(id)) return array_view(state_.at(id));
   switch (id) {
-    case BufferId::step_scalars: {
-      const auto numel = static_cast<std::int64_t>(last_.scalars.size()) * num_step_scalar_words;
-      return {const_cast<StepScalars*>(last_.scalars.data()), DType::u32, numel};
-    }
-    case BufferId::tensor_steps: {
-      const std::vector<std::uint64_t>& steps = counts_.tensor_steps;
-      return {const_cast<std::uint64_t*>(steps.data()), DType::u64, static_cast<std::int64_t>(steps.size())};
-    }
+    case BufferId::step_scalars:
+      return words_view(last_.scalars, DType::u32);
+    case BufferId::tensor_steps:
+      return words_view(counts_.tensor_steps, DType::u64);
     case BufferId::applied_steps:
       return words(counts_.applied_steps, DType::u64);
     case BufferId::found_inf:
@@ -236,13 +242,13 @@ TensorView DenseOptimizer::buffer(BufferId id) const {
     case BufferId::loss_scaler:
       return words(scaler_, DType::u32);
     case BufferId::norm_limbs:
-      return by_limbs ? words(last_.norm.limbs, DType::u64) : TensorView{};
+      return by_limbs ? words_view(last_.norms.limbs, DType::u64) : TensorView{};
     case BufferId::grad_amax:
-      return by_limbs ? TensorView{} : words(last_.norm.amax, DType::u32);
+      return by_limbs ? TensorView{} : words_view(last_.norms.amax, DType::u32);
     case BufferId::grad_norm:
-      return words(last_.grad_norm, DType::fp64);
+      return words_view(last_.grad_norm, DType::fp64);
     case BufferId::clip_coef:
-      return words(last_.clip_coef, DType::fp32);
+      return words_view(last_.clip_coef, DType::fp32);
     case BufferId::grad_sum:
       return array_view(last_.grad_sum);
     case BufferId::unscaled_grad:

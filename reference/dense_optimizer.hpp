@@ -2,6 +2,7 @@
 // The undistributed optimizer: one process, no shards, no communication. What every stage must equal, bit for
 // bit.
 
+#include <optional>
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
@@ -28,9 +29,9 @@ struct DenseStep {
   int log2_loss_scale = 0;           ///< the scale the leaves were made with
   std::uint32_t found_inf = 0;       ///< 1 if a gradient is not finite, whatever the policy makes of it
   bool skipped = false;              ///< found_inf, and the policy is to skip
-  PartialNorm norm;                  ///< what grad_norm is made from, normalised; of the last applied step
-  double grad_norm = 0;              ///< NaN if the step was skipped
-  float clip_coef = 0;               ///< NaN if the step was skipped
+  PartialNorms norms;                ///< what grad_norm is made from, normalised; of the last applied step
+  std::vector<double> grad_norm;     ///< [clip groups] NaN if the step was skipped
+  std::vector<float> clip_coef;      ///< [clip groups] NaN if the step was skipped
   std::vector<float> grad_sum, unscaled_grad, grad;  ///< grad keeps its last value when the step was skipped
 };
 
@@ -83,7 +84,8 @@ class DenseOptimizer {
   }
 
   StepSettings setup_;
-  std::vector<Piece> pieces_;  // one per tensor that has elements
+  std::vector<Piece> pieces_;                     // one per tensor that has elements
+  std::vector<std::optional<double>> max_norms_;  // [clip groups]
   std::vector<float> master_;
   RuleState state_;
   ParamBuffer param_;

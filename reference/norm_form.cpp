@@ -23,4 +23,22 @@ double finish(NormForm form, const PartialNorm& norm) {
   return grad_norm_finish(norm.limbs);
 }
 
+void PartialNorms::accumulate(NormForm form, std::size_t group, Span<const float> grad) {
+  PartialNorm sum = of(group);
+  reference::accumulate(form, grad, sum);
+  limbs[group] = sum.limbs;
+  amax[group] = sum.amax;
+}
+
+void PartialNorms::normalise() {
+  for (NormLimbs& of_group : limbs) grad_norm_normalise(of_group);
+}
+
+std::vector<double> PartialNorms::finish(NormForm form) const {
+  std::vector<double> norms;
+  for (std::size_t group = 0; group < limbs.size(); ++group)
+    norms.push_back(reference::finish(form, of(group)));
+  return norms;
+}
+
 }  // namespace zeroproof::reference

@@ -1,6 +1,8 @@
 #pragma once
 // The global norm in the form a run has chosen (R12).
 
+#include <vector>
+
 #include "common/contracts/grad_norm.hpp"
 #include "common/contracts/step_scalars.hpp"
 
@@ -10,6 +12,23 @@ namespace zeroproof::reference {
 struct PartialNorm {
   NormLimbs limbs;
   std::uint32_t amax = 0;
+};
+
+/// The same for every clip group. limbs and amax each lie together, as taps show them.
+struct PartialNorms {
+  PartialNorms() = default;
+  explicit PartialNorms(int groups)
+      : limbs(static_cast<std::size_t>(groups)), amax(static_cast<std::size_t>(groups)) {}
+
+  std::vector<NormLimbs> limbs;     ///< [clip groups]
+  std::vector<std::uint32_t> amax;  ///< [clip groups]
+
+  PartialNorm of(std::size_t group) const { return {limbs[group], amax[group]}; }
+  /// Adds the elements of a tensor of this group, from a chunk boundary of it on.
+  void accumulate(NormForm form, std::size_t group, Span<const float> grad);
+  void normalise();
+  /// N of every group.
+  std::vector<double> finish(NormForm form) const;
 };
 
 /// Adds a piece of a tensor, which starts at a chunk boundary of it.

@@ -11,6 +11,11 @@ std::int64_t GradSource::num_tokens(std::int64_t) const {
 
 bool GradSource::has_grad(std::int64_t, std::int64_t) const { return true; }
 
+void DistributedOptimizer::load_state_from(const StateSource&) {
+  fail(ErrorCode::unavailable, "this optimizer takes its state as a whole",
+       "it does not know its own layout here", "read all of it and call load_state");
+}
+
 bool DistributedOptimizer::step(GradSource& leaves, StepTap* tap) {
   for (const Phase phase : all_phases) {
     if (skipped_on_overflow(phase) && skipped()) continue;

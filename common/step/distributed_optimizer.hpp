@@ -14,6 +14,7 @@
 #include "common/step/layered_model.hpp"
 #include "common/step/memory_use.hpp"
 #include "common/step/phase.hpp"
+#include "common/step/state_source.hpp"
 #include "common/step/step_settings.hpp"
 
 namespace zeroproof {
@@ -110,6 +111,11 @@ class DistributedOptimizer {
   /// Errors: invalid_argument for a state that the rule cannot go on from; comm, the same on every rank, if ranks
   /// differ in a setting or a counter of the state (setup_agreement.hpp).
   virtual void load_state(const FullState& state) = 0;
+
+  /// The same from what can be read in parts: besides its own share, an implementation holds a few MiB of it. Errors:
+  /// those of load_state and of the source (the other ranks then wait for this one, until its communicator is told to
+  /// abort); unavailable, if it takes its state as a whole only.
+  virtual void load_state_from(const StateSource& source);
 
   /// Memory where this rank may make its leaves: one that lies there need not be copied for ranks that share the
   /// machine. [padded_numel] in the gradient dtype; empty if there is no such memory. It is the caller's from the end

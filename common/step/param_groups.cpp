@@ -1,44 +1,13 @@
 #include "common/step/param_groups.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "common/base/error.hpp"
 #include "common/step/require_config.hpp"
+#include "common/step/tensor_groups.hpp"
 
 namespace zeroproof {
 namespace {
-
-/// Does the whole name match? * stands for any characters, none included, ? for one.
-bool glob_matches(std::string_view glob, std::string_view name) {
-  std::size_t g = 0;
-  std::size_t n = 0;
-  std::size_t star =
-      std::string_view::npos;  // the last * met: only it ever has to take more, so time is a product
-  std::size_t taken = 0;
-  while (n < name.size()) {
-    if (g < glob.size() && glob[g] == '*') {
-      star = g++;
-      taken = n;
-    } else if (g < glob.size() && (glob[g] == '?' || glob[g] == name[n])) {
-      ++g;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      g = star + 1;
-      n = ++taken;
-    } else {
-      return false;
-    }
-  }
-  return glob.find_first_not_of('*', g) == std::string_view::npos;
-}
-
-bool belongs(const GroupRule& rule, const TensorSlot& tensor) {
-  return (rule.vectors && tensor.shape.size() <= 1) ||
-         std::any_of(rule.match.begin(), rule.match.end(),
-                     [&](const std::string& glob) { return glob_matches(glob, tensor.name); });
-}
 
 void validate_rates(const GroupRule& rule, const ScheduleConfig& schedule) {
   const std::string of = "param group '" + rule.name + "': ";
@@ -70,45 +39,15 @@ void validate_rates(const GroupRule& rule, const ScheduleConfig& schedule) {
 void validate(const std::vector<GroupRule>& rules, const ScheduleConfig& schedule) {
   validate(schedule);
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    const GroupRule& rule = rules[i];
-    require_config(!rule.name.empty(), "param group " + std::to_string(i + 1) + " has no name",
-                   "reports and errors name groups", "give it one");
-    require_config(std::none_of(rules.begin(), rules.begin() + static_cast<std::ptrdiff_t>(i),
-                                [&](const GroupRule& other) { return other.name == rule.name; }),
-                   "two param groups have the name '" + rule.name + "'", "reports and errors name groups",
-                   "rename one of them");
-    require_config(!rule.match.empty() || rule.vectors,
-                   "param group '" + rule.name + "' has neither match nor vectors",
-                   "no tensor can belong to it", "name tensors in match, or set vectors = true");
-    validate_rates(rule, schedule);
+    validate_group(rules, i, "param group");
+    validate_rates(rules[i], schedule);
   }
 }
 
 ParamGroups make_param_groups(const std::vector<GroupRule>& rules, const ScheduleConfig& schedule,
                               const FlatLayout& layout) {
   validate(rules, schedule);
-  ParamGroups groups{rules, {}, schedule};
-  if (rules.empty()) return groups;
-  std::vector<bool> matched(rules.size());
-  std::vector<bool> used(rules.size());
-  for (const TensorSlot& tensor : layout.tensors()) {
-    int group = 0;
-    for (std::size_t i = 0; i < rules.size(); ++i) {
-      if (!belongs(rules[i], tensor)) continue;
-      matched[i] = true;
-      if (group == 0) group = static_cast<int>(i) + 1;
-    }
-    if (group > 0) used[static_cast<std::size_t>(group - 1)] = true;
-    groups.of_tensor.push_back(group);
-  }
-  for (std::size_t i = 0; i < rules.size(); ++i) {
-    const std::string problem = "param group '" + rules[i].name + "' ";
-    require_config(matched[i], problem + "matches no tensor", "its settings would silently do nothing",
-                   "compare match with the names of the model's tensors");
-    require_config(used[i], problem + "gets no tensor: earlier groups match all of its own",
-                   "its settings would silently do nothing", "move it up, or narrow the groups before it");
-  }
-  return groups;
+  return {rules, group_tensors(rules, layout, "param group", "its settings"), schedule};
 }
 
 OptimizerHyper hyper_of(const ParamGroups& groups, const OptimizerHyper& hyper, int group, std::int64_t t,

@@ -14,20 +14,20 @@ inline constexpr std::array<Phase, 8> all_phases = {Phase::prepare, Phase::reduc
                                                     Phase::cast,    Phase::gather};
 
 enum class BufferId : std::uint8_t {
-  step_scalars,   ///< StepScalars, 15 words [u32]; under missing_grad = skip one set per tensor
-  applied_steps,  ///< t of the last applied step [u64]
-  grad_sum,       ///< G: canonical tree sum of the leaves [shard_numel]
-  unscaled_grad,  ///< g1 = G * inv_scale [shard_numel]
-  found_inf,      ///< OR over all ranks [u32]
-  loss_scaler,    ///< LossScalerState, 3 words [u32]
-  norm_limbs,     ///< all ranks' limbs, normalised, then nan_count, inf_count [23 u64]; not with the form inf
-  grad_amax,      ///< largest magnitude as bits [u32]; only with the form inf
-  grad_norm,      ///< N [fp64]
-  clip_coef,      ///< [fp32]
-  grad,           ///< g = g1 * clip_coef [shard_numel]
-  exp_avg,        ///< [shard_numel], of rules that have it (contracts/update_rule.hpp)
-  exp_avg_sq,     ///< [shard_numel], the same
-  max_exp_avg_sq,   ///< [shard_numel], with amsgrad
+  step_scalars,    ///< StepScalars, 15 words [u32]; under missing_grad = skip one set per tensor
+  applied_steps,   ///< t of the last applied step [u64]
+  grad_sum,        ///< G: canonical tree sum of the leaves [shard_numel]
+  unscaled_grad,   ///< g1 = G * inv_scale [shard_numel]
+  found_inf,       ///< OR over all ranks [u32]
+  loss_scaler,     ///< LossScalerState, 3 words [u32]
+  norm_limbs,      ///< [clip groups]: limbs, normalised, nan_count, inf_count [23 u64]; not with the form inf
+  grad_amax,       ///< [clip groups]: largest magnitude as bits [u32]; only with the form inf
+  grad_norm,       ///< [clip groups]: N [fp64]
+  clip_coef,       ///< [clip groups, fp32]
+  grad,            ///< g = g1 * clip_coef [shard_numel]
+  exp_avg,         ///< [shard_numel], of rules that have it (contracts/update_rule.hpp)
+  exp_avg_sq,      ///< [shard_numel], the same
+  max_exp_avg_sq,  ///< [shard_numel], with amsgrad
   momentum_buffer,  ///< [shard_numel], sgd with momentum
   master,           ///< [shard_numel]
   tensor_steps,     ///< applied updates of every tensor [num_tensors u64], under missing_grad = skip

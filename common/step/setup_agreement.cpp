@@ -62,6 +62,10 @@ class ValueHasher {
     const auto& [name, match, vectors, lr_mult, weight_decay_mult, lr, min_lr] = rule;
     add(name, match, vectors, lr_mult, weight_decay_mult, lr, min_lr);
   }
+  void feed(const ClipGroupRule& rule) {
+    const auto& [name, match, vectors, max_norm] = rule;
+    add(name, match, vectors, max_norm);
+  }
   void feed(const ScheduleConfig& schedule) {
     const auto& [unit, first_is_zero, warmup, warmup_init_lr, warmup_shape, decay, decay_end, min_lr,
                  wsd_decay, wsd_shape, weight_decay_ramp, weight_decay_begin, weight_decay_end, rates] =
@@ -126,13 +130,16 @@ void add_scaler(SettingList& list, const LossScalerConfig& scaler) {
 }
 
 void add_settings(SettingList& list, const StepSettings& settings) {
-  const auto& [layout, groups, param_dtype, micro_batches, grad_sum, hyper, scaler, loss_reduction,
-               on_nonfinite, missing_grad, param_rounding, seed] = settings;
+  const auto& [layout, groups, clip_groups, param_dtype, micro_batches, grad_sum, hyper, scaler,
+               loss_reduction, on_nonfinite, missing_grad, param_rounding, seed] = settings;
   list.add_called("the layouts", layout->tensors(), true);
   const auto& [rules, of_tensor, schedule] = groups;
   list.add("groups.rules", rules);
   list.add("groups.of_tensor", of_tensor);
   list.add("groups.schedule", schedule);
+  const auto& [clip_rules, clip_group_of_tensor] = clip_groups;
+  list.add("clip_groups.rules", clip_rules);
+  list.add("clip_groups.of_tensor", clip_group_of_tensor);
   list.add("param_dtype", param_dtype);
   list.add("micro_batches", micro_batches);
   list.add("grad_sum", grad_sum);

@@ -7,6 +7,7 @@
 #include "common/contracts/loss_scaler.hpp"
 #include "common/contracts/step_scalars.hpp"
 #include "common/layout/flat_layout.hpp"
+#include "common/step/clip_groups.hpp"
 #include "common/step/param_groups.hpp"
 #include "common/step/policy.hpp"
 
@@ -15,6 +16,7 @@ namespace zeroproof {
 struct StepSettings {
   const FlatLayout* layout = nullptr;  ///< of this TP rank's tensors
   ParamGroups groups = {};
+  ClipGroups clip_groups = {};
   DType param_dtype = DType::bf16;  ///< fp32, bf16 or fp16
   std::int64_t micro_batches = 1;   ///< M, over all ranks
   GradSum grad_sum = GradSum::tree;

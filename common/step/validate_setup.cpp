@@ -1,5 +1,6 @@
 #include "common/step/validate_setup.hpp"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,24 @@ void check_groups(const ParamGroups& groups, const FlatLayout& layout) {
     check(group >= 0 && group < groups.count(), "a tensor is in param group " + std::to_string(group),
           "there are " + std::to_string(groups.count()) + ", counted from 0",
           "make the groups from this layout");
+  }
+}
+
+void check_clip_groups(const ClipGroups& groups, const FlatLayout& layout) {
+  const std::size_t num_tensors = layout.tensors().size();
+  check(groups.of_tensor.empty() || groups.of_tensor.size() == num_tensors,
+        "clip groups are given for " + std::to_string(groups.of_tensor.size()) + " of " +
+            std::to_string(num_tensors) + " tensors",
+        "every tensor counts in the norm of one of them (R12)", "make the clip groups from this layout");
+  for (const int group : groups.of_tensor) {
+    check(group >= 0 && group < groups.count(), "a tensor is in clip group " + std::to_string(group),
+          "there are " + std::to_string(groups.count()) + ", counted from 0",
+          "make the clip groups from this layout");
+  }
+  for (const ClipGroupRule& rule : groups.rules) {
+    check(!rule.max_norm || (std::isfinite(*rule.max_norm) && *rule.max_norm >= 0),
+          "clip group '" + rule.name + "' has the max_norm " + std::to_string(rule.max_norm.value_or(0)),
+          "it bounds the length of the gradient", "use a finite value of 0 or more, 0 for no clipping");
   }
 }
 
@@ -106,6 +125,7 @@ void validate_settings(const StepSettings& settings) {
         "parameters of " + std::string(name(settings.param_dtype)) + " are to be rounded stochastically",
         "only the rounding to bf16 has a stochastic form", "use bf16, or param_rounding nearest");
   check_groups(settings.groups, *settings.layout);
+  check_clip_groups(settings.clip_groups, *settings.layout);
 }
 
 void validate_setup(const OptimizerSetup& setup) {

@@ -15,15 +15,25 @@ namespace zeroproof::cuda::sim {
 namespace {
 
 constexpr std::size_t capacity = std::size_t{16} << 30;  // addresses; pages come when they are written
+// Rights change page by page, tens of thousands of times in a run: most of its time, if pages are small.
+constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t alignment = 256;
 constexpr std::size_t guard_bytes =
     256;  // in front, so that data stays aligned; behind, up to the next block
 constexpr unsigned char guard = 0xA7;
+constexpr std::size_t most_checked = 256;  // allocations at a time
 
-std::size_t rounded(std::size_t size) { return (size + alignment - 1) / alignment * alignment; }
+std::size_t rounded(std::size_t size, std::size_t unit = alignment) {
+  return (size + unit - 1) / unit * unit;
+}
 
 bool is_guard(const unsigned char* begin, const unsigned char* end) {
   return std::all_of(begin, end, [](unsigned char byte) { return byte == guard; });
+}
+
+void require_intact(bool intact) {
+  ZP_CHECK(intact, ErrorCode::internal, "a kernel wrote outside its buffers" + device::in_named_step(),
+           "on a device that changes somebody else's memory", "correct the kernel's bounds");
 }
 
 }  // namespace
@@ -34,16 +44,19 @@ DeviceMemory& DeviceMemory::instance() {
 }
 
 DeviceMemory::DeviceMemory() {
-  void* base = ::mmap(nullptr, capacity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* base =
+      ::mmap(nullptr, capacity + huge_page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ZP_CHECK(base != MAP_FAILED, ErrorCode::unavailable, "the simulated device has no memory",
            "this system gives no range of 16 GiB of addresses",
            "raise the limit of address space (ulimit -v)");
-  base_ = static_cast<unsigned char*>(base);
+  const auto address = reinterpret_cast<std::uintptr_t>(base);
+  base_ = static_cast<unsigned char*>(base) + (rounded(address, huge_page) - address);
+  ::madvise(base_, capacity, MADV_HUGEPAGE);  // a system without huge pages is only slower
 }
 
 void DeviceMemory::protect(int rights) const {
   if (used_ == 0) return;
-  ZP_CHECK(::mprotect(base_, used_, rights) == 0, ErrorCode::internal,
+  ZP_CHECK(::mprotect(base_, rounded(used_, huge_page), rights) == 0, ErrorCode::internal,
            "the simulated device could not open or close its memory", "the system refused mprotect",
            "report it");
 }
@@ -90,7 +103,7 @@ unsigned char* DeviceMemory::reserve(std::int64_t num_bytes) {
            "use a smaller model");
   const std::size_t size = guard_bytes + rounded(bytes + guard_bytes);
   unsigned char* data = base_ + find_free(size) + guard_bytes;
-  blocks_[data] = {bytes, size, false};
+  blocks_[data] = {bytes, size, false, false};
   return data;
 }
 
@@ -103,6 +116,7 @@ void DeviceMemory::start(unsigned char* data) {
 
 void DeviceMemory::release(unsigned char* data) {
   const auto found = blocks_.find(data);
+  const bool whole = found->second.reported || intact(data, found->second);
   std::memset(data, 0xFF, found->second.num_bytes);
   std::size_t offset = static_cast<std::size_t>(data - base_) - guard_bytes;
   std::size_t size = found->second.size;
@@ -121,15 +135,21 @@ void DeviceMemory::release(unsigned char* data) {
     }
   }
   free_[offset] = size;
+  require_intact(whole);
 }
 
-void DeviceMemory::check_guards() const {
-  for (const auto& [data, block] : blocks_) {
-    if (!block.started) continue;
-    const unsigned char* begin = data - guard_bytes;
-    ZP_CHECK(is_guard(begin, data) && is_guard(data + block.num_bytes, begin + block.size),
-             ErrorCode::internal, "a kernel wrote outside its buffers" + device::in_named_step(),
-             "on a device that changes somebody else's memory", "correct the kernel's bounds");
+bool DeviceMemory::intact(const unsigned char* data, const Block& block) {
+  const unsigned char* begin = data - guard_bytes;
+  return !block.started || (is_guard(begin, data) && is_guard(data + block.num_bytes, begin + block.size));
+}
+
+void DeviceMemory::check_guards() {
+  for (std::size_t i = std::min(blocks_.size(), most_checked); i > 0; --i) {
+    auto next = blocks_.upper_bound(checked_);
+    if (next == blocks_.end()) next = blocks_.begin();
+    checked_ = next->first;
+    next->second.reported = !intact(next->first, next->second);
+    require_intact(!next->second.reported);
   }
 }
 

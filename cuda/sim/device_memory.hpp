@@ -17,14 +17,15 @@ class DeviceMemory {
   unsigned char* reserve(std::int64_t num_bytes);
   /// Guards, and 0xFF bytes (NaN as floats) in between. The device works.
   void start(unsigned char* data);
-  /// The device works.
+  /// The device works. Errors: internal if its guards were written over and nobody was told; it is released then too.
   void release(unsigned char* data);
 
   /// Of what has been reserved and not yet released, as asked for.
   std::int64_t bytes_in_use() const;
 
-  /// Errors: internal if a guard was written over. The device works.
-  void check_guards() const;
+  /// Looks at some hundred allocations, each time at the next ones: with thousands of them, at all would take longer
+  /// than the work. Errors: internal if a guard was written over. The device works.
+  void check_guards();
 
   void open();
   void close();
@@ -34,9 +35,11 @@ class DeviceMemory {
     std::size_t num_bytes;  ///< as asked for
     std::size_t size;       ///< with guards
     bool started;
+    bool reported;  ///< that its guards were written over
   };
 
   DeviceMemory();
+  static bool intact(const unsigned char* data, const Block& block);
   void protect(int rights) const;
   std::size_t find_free(std::size_t size);
 
@@ -44,6 +47,7 @@ class DeviceMemory {
   std::size_t used_ = 0;                     // bytes from base_ that were ever given out
   std::map<std::size_t, std::size_t> free_;  // by offset: size, no two neighbours
   std::map<unsigned char*, Block> blocks_;   // by data
+  unsigned char* checked_ = nullptr;         // the last one that check_guards() looked at
   int open_ = 0;
 };
 

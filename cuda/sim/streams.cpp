@@ -70,8 +70,17 @@ void run_left_behind() {
   }
 }
 
-/// False if the stream waits for something which nobody has given yet.
+/// Whether the device can do anything for somebody who waits for the queue.
+bool has_work(const WorkQueue& queue) {
+  if (queue.ready() || !device().left_behind.empty()) return true;
+  if (device().order != StreamOrder::asked_last) return false;
+  const auto others = all_but(&queue);
+  return std::any_of(others.begin(), others.end(), [](const auto& other) { return other->ready(); });
+}
+
+/// False if the stream waits for something which nobody has given yet; then the memory stays away, which takes long.
 bool run_until(WorkQueue& queue, std::int64_t position) {
+  if (!has_work(queue)) return queue.passed(position);
   const DeviceWorks works;
   run_left_behind();
   if (device().order == StreamOrder::asked_last) {
@@ -82,16 +91,32 @@ bool run_until(WorkQueue& queue, std::int64_t position) {
   return passed;
 }
 
-/// Returns whether the position has been passed now.
-bool make_progress(WorkQueue& queue, std::int64_t position) {
-  if (queue.passed(position)) return true;
-  const DeviceWorks works;
-  bool worked = false;
+/// One piece of work. False if there is none that can be done.
+bool advance(WorkQueue& queue) {
   if (device().order == StreamOrder::asked_last) {
+    bool worked = false;
     for (const std::shared_ptr<WorkQueue>& other : all_but(&queue)) worked = worked || other->run_one();
+    if (worked) return true;
   }
-  if (!worked) queue.run_one();
-  return queue.passed(position);
+  return queue.run_one();
+}
+
+/// Returns whether the position has been passed now. The first look after work was given runs one piece, so that hosts
+/// see streams half done; every further look twice as many, because the device's memory has to be there for each look,
+/// which takes longer than most pieces do. Where nothing can be done, the memory stays away.
+bool make_progress(WorkQueue& queue, std::int64_t position) {
+  constexpr int most_pieces = 256;
+  if (queue.passed(position)) return true;
+  if (!has_work(queue)) return false;
+  const DeviceWorks works;
+  const int pieces = queue.pace;
+  queue.pace = std::min(2 * pieces, most_pieces);
+  for (int i = 0; i < pieces && !queue.passed(position); ++i) {
+    if (!advance(queue)) break;
+  }
+  const bool passed = queue.passed(position);
+  if (passed) DeviceMemory::instance().check_guards();
+  return passed;
 }
 
 }  // namespace
@@ -127,8 +152,6 @@ std::shared_ptr<Stream::Queue> thread_queue() {
 }
 
 bool capturing() { return sim::current_queue()->capture != nullptr; }
-
-void* native_stream() { return &current_stream().queue().work; }
 
 Stream::Stream() : Stream(thread_queue()) {}
 

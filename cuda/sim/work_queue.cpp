@@ -16,7 +16,14 @@ void WorkQueue::push(QueuedWork work) {
     capture->push(branch, std::move(work));
   } else {
     work_.push_back(std::move(work));
+    pace = 1;
   }
+}
+
+bool WorkQueue::ready() const {
+  if (work_.empty()) return false;
+  const Mark& until = work_.front().until;
+  return !until.queue || until.queue->passed(until.position) || until.queue->ready();
 }
 
 bool WorkQueue::run_one() {

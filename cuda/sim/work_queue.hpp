@@ -33,6 +33,8 @@ class WorkQueue {
   std::int64_t given() const { return done_ + static_cast<std::int64_t>(work_.size()); }
   bool passed(std::int64_t position) const { return done_ >= position; }
 
+  /// Whether run_one() would run something.
+  bool ready() const;
   /// Runs one piece of work, here or in a queue that this one waits for. False if there is none, or one that waits for
   /// something which nobody has given yet. What work throws comes out; the rest of the queue is dropped then.
   bool run_one();
@@ -41,6 +43,7 @@ class WorkQueue {
 
   std::shared_ptr<Capture> capture;  ///< that takes what is pushed meanwhile
   int branch = 0;                    ///< of it
+  int pace = 1;                      ///< pieces of work that the next look at an event of this queue runs
 
  private:
   std::int64_t done_ = 0;

@@ -78,6 +78,16 @@ void DeviceOptimizer::load_state(const FullState& state) {
   mirrors_.refill();
 }
 
+void DeviceOptimizer::load_state_from(const StateSource& source) {
+  const Inside inside(*this);
+  ring_->clear();
+  step_graphs_->clear();
+  inner_->load_state_from(source);
+  loaded_t_ = source.applied_steps();
+  loaded_scaler_ = source.scaler();
+  mirrors_.refill();
+}
+
 void DeviceOptimizer::run_phase(Phase phase, GradSource& leaves) {
   const Inside inside(*this);
   mirrors_.send_back();
@@ -135,6 +145,7 @@ void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   ZP_CHECK(fused_, ErrorCode::invalid_argument, "a step in phases was to be enqueued at once",
            "the host looks at every phase", "make the optimizer with fused passes, or run its phases");
   const Inside inside(*this);
+  const DeviceCalls before = device::device_calls();
   device::name_step(ring_->pushed() + 1);
   mirrors_.send_back();
   ring_->look();
@@ -164,6 +175,7 @@ void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   }
   inner_->run_phase(Phase::cast, leaves);  // was part of the update, and the host counts it
   ring_->push(step_->record());
+  calls_ = device::device_calls() - before;
 }
 
 StepStatus DeviceOptimizer::last(bool due) {

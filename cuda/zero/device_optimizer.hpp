@@ -41,6 +41,7 @@ class DeviceOptimizer : public EnqueuedOptimizer {
   DeviceOptimizer& operator=(const DeviceOptimizer&) = delete;
 
   void load_state(const FullState& state) override;
+  void load_state_from(const StateSource& source) override;
   void run_phase(Phase phase, GradSource& leaves) override;
   bool skipped() const override { return inner_->skipped(); }
   std::vector<ExposedBuffer> exposed(Phase phase) override;
@@ -56,6 +57,7 @@ class DeviceOptimizer : public EnqueuedOptimizer {
   bool step(GradSource& leaves, StepTap* tap = nullptr) override;
 
   void enqueue_step(GradSource& leaves) override;
+  DeviceCalls calls() const override { return calls_; }
   StepStatus status() override;
   StepStatus wait() override;
   const std::int32_t* log2_loss_scale() const override { return &step_->record()->state.scaler.log2_scale; }
@@ -89,6 +91,7 @@ class DeviceOptimizer : public EnqueuedOptimizer {
   std::unique_ptr<StepGraphs> step_graphs_;
   std::int64_t loaded_t_ = 0;  ///< steps that were applied in the state that was loaded
   LossScalerState loaded_scaler_;
+  DeviceCalls calls_;
   mutable HostMirrors mirrors_;
 };
 

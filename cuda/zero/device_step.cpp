@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "common/base/error.hpp"
@@ -42,7 +43,7 @@ std::vector<device::StepPiece> pieces_of(const OptimizerSetup& setup, const std:
       const Piece piece = whole.part(begin, most);
       pieces.push_back({piece.local_begin, piece.numel, piece.tensor, piece.tensor_begin,
                         setup.groups.of(piece.tensor), counted ? 1 : 0, place.begin, place.row_numel,
-                        place.row_stride});
+                        place.row_stride, setup.clip_groups.of(piece.tensor)});
     }
   }
   return pieces;
@@ -60,7 +61,23 @@ std::vector<std::uint64_t> counted_bits(const OptimizerSetup& setup) {
   return bits;
 }
 
+/// max_norm of every clip group, 0 for none; empty if there is one group.
+std::vector<double> group_limits(const OptimizerSetup& setup) {
+  std::vector<double> limits;
+  if (setup.clip_groups.count() == 1) return limits;
+  for (const std::optional<double>& limit : max_norms_of(setup.clip_groups, setup.hyper.max_norm)) {
+    limits.push_back(limit.value_or(0.0));
+  }
+  return limits;
+}
+
 std::int64_t count_if(bool there, std::size_t count) { return there ? static_cast<std::int64_t>(count) : 0; }
+
+/// Clip groups whose norms lie apart from what else a step finds: all of them, or none if there is one.
+std::int64_t num_groups_apart(const OptimizerSetup& setup) {
+  const int count = setup.clip_groups.count();
+  return count > 1 ? count : 0;
+}
 
 /// Only its address is used here.
 template <class T>
@@ -89,6 +106,12 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
       schedule_(device_space(), schedule_rows * shard.setup.groups.count()),
       pieces_(device_space(), pieces_of(shard.setup, shard.ranges)),
       counted_(device_space(), counted_bits(shard.setup)),
+      group_sums_(device_space(), num_groups_apart(shard.setup) * device::num_norm_words),
+      group_amax_(device_space(), num_groups_apart(shard.setup)),
+      group_largest_(device_space(), num_groups_apart(shard.setup)),
+      group_norms_(device_space(), num_groups_apart(shard.setup)),
+      group_coefs_(device_space(), num_groups_apart(shard.setup)),
+      group_limits_(device_space(), group_limits(shard.setup)),
       aside_(device_space(), 1),
       inputs_(EnqueuedOptimizer::most_enqueued),
       grad_bits_(EnqueuedOptimizer::most_enqueued * has_grad_.count()),
@@ -101,26 +124,29 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
     const std::size_t i = index_of(id);
     return shard.state.kept(i) ? shard.state[i].as<float>().data() : nullptr;
   };
-  memory_ = {.state = &record_.data()->state,  // of which only the addresses are used here
-             .input = input_.data(),
-             .found = &record_.data()->found,
-             .scalars = scalars_.data(),
-             .tensor_steps = tensor_steps_.data(),
-             .has_grad = has_grad_.data(),
-             .tensor_groups = tensor_groups_.data(),
-             .schedule = schedule_.data(),
-             .pieces = pieces_.data(),
-             .grad = shard.grad->as<float>().data(),
-             .master = shard.master->as<float>().data(),
-             .exp_avg = kept(BufferId::exp_avg),
-             .exp_avg_sq = kept(BufferId::exp_avg_sq),
-             .max_exp_avg_sq = kept(BufferId::max_exp_avg_sq),
-             .momentum_buffer = kept(BufferId::momentum_buffer),
-             .param = shard.params.shard().data,
-             .num_sets = scalars_.count(),
-             .num_groups = shard.setup.groups.count(),
-             .num_tensors = tensor_steps_.count(),
-             .num_pieces = pieces_.count()};
+  memory_ = {
+      .state = &record_.data()->state,  // of which only the addresses are used here
+      .input = input_.data(),
+      .found = &record_.data()->found,
+      .groups_found = {group_sums_.data(), group_amax_.data(), group_largest_.data(), group_norms_.data(),
+                       group_coefs_.data(), group_limits_.data(), shard.setup.clip_groups.count()},
+      .scalars = scalars_.data(),
+      .tensor_steps = tensor_steps_.data(),
+      .has_grad = has_grad_.data(),
+      .tensor_groups = tensor_groups_.data(),
+      .schedule = schedule_.data(),
+      .pieces = pieces_.data(),
+      .grad = shard.grad->as<float>().data(),
+      .master = shard.master->as<float>().data(),
+      .exp_avg = kept(BufferId::exp_avg),
+      .exp_avg_sq = kept(BufferId::exp_avg_sq),
+      .max_exp_avg_sq = kept(BufferId::max_exp_avg_sq),
+      .momentum_buffer = kept(BufferId::momentum_buffer),
+      .param = shard.params.shard().data,
+      .num_sets = scalars_.count(),
+      .num_groups = shard.setup.groups.count(),
+      .num_tensors = tensor_steps_.count(),
+      .num_pieces = pieces_.count()};
 }
 
 /// Rows from first_t on. Steps that were enqueued before have read theirs by then.
@@ -185,6 +211,7 @@ void DeviceStep::enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::in
                                 std::int64_t slot) {
   send_inputs(leaves, seen_t, latest_t, slot);
   begin_look(memory_.found);
+  if (several_norms()) clear_norms();
 }
 
 void DeviceStep::send_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
@@ -222,7 +249,7 @@ void DeviceStep::prepare(GradSource& leaves) {
 
 GradTarget DeviceStep::grad_target() {
   GradTarget target{shard_.grad->as<float>()};
-  if (!fused_) return target;
+  if (!fused_ || several_norms()) return target;
   target.see.enqueue = [this](const host::PieceLoop& loop, const host::FoldPlan& plan,
                               Span<const NodeValues> operands, const NodeValues& sum) {
     seen_ += device_space().fold_look(
@@ -239,6 +266,16 @@ void DeviceStep::begin_look(device::StepFound* found) {
   look_ = found;
   seen_ = 0;
   clear(*found);
+}
+
+void DeviceStep::clear_norms() const {
+  if (several_norms()) {
+    group_sums_.fill(0);
+    group_amax_.fill(0);
+  } else {
+    clear(memory_.found->sums);
+    clear(memory_.found->amax);
+  }
 }
 
 void DeviceStep::forget_look() {
@@ -273,8 +310,11 @@ void DeviceStep::all_reduce_norm() const {
   // In stage 0 every rank has counted every element, and every instance has all of them.
   Communicator* const comm = shard_.setup.stage > 0 ? wires_.comm : nullptr;
   const bool largest = rules_.hyper.norm == NormForm::inf;
-  const Span<std::uint64_t> words(largest ? &memory_.found->amax : memory_.found->sums,
-                                  largest ? 1 : device::num_norm_words);
+  const device::ClipGroupsFound& groups = memory_.groups_found;
+  const auto count = static_cast<std::size_t>(groups.count);
+  std::uint64_t* const sums = several_norms() ? groups.sums : memory_.found->sums;
+  std::uint64_t* const amax = several_norms() ? groups.amax : &memory_.found->amax;
+  const Span<std::uint64_t> words(largest ? amax : sums, largest ? count : count * device::num_norm_words);
   for (Communicator* const wire : {comm, wires_.tp}) {
     if (wire != nullptr && wire->world_size() > 1) {
       wire->all_reduce(words, largest ? IntegerReduce::max : IntegerReduce::sum);
@@ -293,8 +333,7 @@ void DeviceStep::unscale() {
   if (seen_ > 0) {
     device_space().copy(memory_.found, look_, found_bytes);
   } else {
-    clear(memory_.found->sums);
-    clear(memory_.found->amax);
+    clear_norms();
     fused_ ? device::enqueue_finite_norm(memory_, rules_) : device::enqueue_unscale(memory_);
   }
   all_reduce_step(&memory_.found->found_inf, 1, IntegerReduce::max);

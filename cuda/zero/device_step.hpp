@@ -28,7 +28,7 @@ class DeviceStep : public LocalStep {
   void prepare(GradSource& leaves) override;
   void begin_sum() override { forget_look(); }
   /// The gradient buffer. In the fused form, what finite_norm finds is found while G is written, where that is done by
-  /// a fold of this rank.
+  /// a fold of this rank and there is one clip group.
   GradTarget grad_target() override;
   void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) override;
   void unscale() override;
@@ -77,6 +77,9 @@ class DeviceStep : public LocalStep {
   /// G is to be looked at once more, by finite_norm.
   void forget_look();
   void send_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t, std::int64_t slot);
+  bool several_norms() const { return memory_.groups_found.count > 1; }
+  /// Nothing has been added to the integers of the norms.
+  void clear_norms() const;
   /// Words of the device, over every rank of the step; those of the norm, over ranks that have other elements.
   void all_reduce_step(std::uint64_t* words, std::size_t count, IntegerReduce op) const;
   void all_reduce_norm() const;
@@ -93,7 +96,13 @@ class DeviceStep : public LocalStep {
   SpaceArray<std::int64_t> tensor_groups_;    // [num_tensors], the same
   SpaceArray<device::ScheduleRow> schedule_;  // [rows][groups]
   SpaceArray<device::StepPiece> pieces_;
-  SpaceArray<std::uint64_t> counted_;    // as GradLook has it; empty if all tensors count
+  SpaceArray<std::uint64_t> counted_;     // as GradLook has it; empty if all tensors count
+  SpaceArray<std::uint64_t> group_sums_;  // [clip groups][num_norm_words] if there are several, else empty
+  SpaceArray<std::uint64_t> group_amax_;  // [clip groups], the same, as the four below
+  SpaceArray<std::uint32_t> group_largest_;
+  SpaceArray<double> group_norms_;
+  SpaceArray<float> group_coefs_;
+  SpaceArray<double> group_limits_;
   SpaceArray<device::StepFound> aside_;  // what phase reduce finds, which phase unscale has to show
   // What goes there, each slot until its step is finished; the schedule for longer than any step is under way.
   PinnedArray<device::StepInput> inputs_;  // [most_enqueued]

@@ -16,11 +16,22 @@ TensorView view_of(T* data, DType dtype, std::int64_t numel) {
 }  // namespace
 
 std::vector<const void*> DeviceStep::addresses() const {
-  return {memory_.state,           memory_.input,      memory_.scalars,
-          memory_.tensor_steps,    memory_.has_grad,   memory_.schedule,
-          memory_.pieces,          memory_.grad,       memory_.master,
-          memory_.exp_avg,         memory_.exp_avg_sq, memory_.max_exp_avg_sq,
-          memory_.momentum_buffer, memory_.param,      seen_ > 0 ? memory_.found : nullptr};
+  return {memory_.state,
+          memory_.input,
+          memory_.scalars,
+          memory_.tensor_steps,
+          memory_.has_grad,
+          memory_.schedule,
+          memory_.pieces,
+          memory_.grad,
+          memory_.master,
+          memory_.exp_avg,
+          memory_.exp_avg_sq,
+          memory_.max_exp_avg_sq,
+          memory_.momentum_buffer,
+          memory_.param,
+          seen_ > 0 ? memory_.found : nullptr,
+          memory_.groups_found.sums};
 }
 
 /// Somebody put other values there. Whether the step is skipped follows from them.
@@ -53,19 +64,27 @@ std::vector<ExposedBuffer> DeviceStep::exposed(Phase phase) {
                          view_of(&memory.state->scaler, DType::u32, sizeof(LossScalerState) / 4),
                          {}});
       return buffers;
-    case Phase::norm:
+    case Phase::norm: {
+      const device::ClipGroupsFound& groups = memory.groups_found;
+      std::uint64_t* const sums = several_norms() ? groups.sums : memory.found->sums;
+      double* const norms = several_norms() ? groups.grad_norm : &memory.found->grad_norm;
       if (rules_.hyper.norm == NormForm::inf) {
-        buffers.push_back({BufferId::grad_amax, view_of(&memory.found->amax, DType::u32, 1), {}});
+        void* const amax = several_norms() ? static_cast<void*>(groups.largest) : &memory.found->amax;
+        buffers.push_back({BufferId::grad_amax, {amax, DType::u32, groups.count}, {}});
       } else {
         buffers.push_back(
-            {BufferId::norm_limbs, view_of(memory.found->sums, DType::u64, device::num_norm_words), {}});
+            {BufferId::norm_limbs, view_of(sums, DType::u64, groups.count * device::num_norm_words), {}});
       }
-      buffers.push_back({BufferId::grad_norm, view_of(&memory.found->grad_norm, DType::fp64, 1), {}});
+      buffers.push_back({BufferId::grad_norm, view_of(norms, DType::fp64, groups.count), {}});
       return buffers;
-    case Phase::clip:
-      buffers.push_back({BufferId::clip_coef, view_of(&memory.found->clip_coef, DType::fp32, 1), {}});
+    }
+    case Phase::clip: {
+      const device::ClipGroupsFound& groups = memory.groups_found;
+      float* const coefs = several_norms() ? groups.clip_coef : &memory.found->clip_coef;
+      buffers.push_back({BufferId::clip_coef, view_of(coefs, DType::fp32, groups.count), {}});
       if (!fused_) buffers.push_back(sharded(BufferId::grad, *shard_.grad));
       return buffers;
+    }
     case Phase::update:
       for (std::size_t i = 0; i < state_buffers.size(); ++i) {
         if (shard_.state.kept(i)) buffers.push_back(sharded(state_buffers[i].id, shard_.state[i]));

@@ -1,8 +1,7 @@
 #include "cuda/zero/global_norm.hpp"
 
 #include <algorithm>
-#include <array>
-#include <bit>
+#include <cstring>
 
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/grad_norm.hpp"
@@ -11,8 +10,8 @@
 namespace zeroproof::cuda {
 
 void GlobalNorm::clear() {
-  sum_.limbs = NormLimbs{};
-  sum_.amax = 0;
+  std::ranges::fill(limbs_, NormLimbs{});
+  std::ranges::fill(amax_, 0U);
 }
 
 void GlobalNorm::Part::add(const Part& other) {
@@ -20,6 +19,13 @@ void GlobalNorm::Part::add(const Part& other) {
   host::grad_norm_normalise(normal);  // so that limbs of many parts cannot run over
   host::merge(normal, limbs);
   amax = std::max(amax, other.amax);
+}
+
+void GlobalNorm::add(const Part& part, std::size_t group) {
+  Part sum{limbs_[group], amax_[group]};
+  sum.add(part);
+  limbs_[group] = sum.limbs;
+  amax_[group] = sum.amax;
 }
 
 void GlobalNorm::add(const PhaseOps& ops, const Exec& exec, Span<const float> unscaled_grad,
@@ -67,33 +73,45 @@ void GlobalNorm::fused_norm(const Exec& exec, float inv_scale, Span<const float>
                                                                              part.limbs);
 }
 
-double GlobalNorm::finish(Communicator* comm, Communicator* tp) {
+void GlobalNorm::finish(Communicator* comm, Communicator* tp, Span<double> norms) {
+  const std::size_t groups = limbs_.size();
   if (form_ == NormForm::inf) {
-    std::uint64_t word = sum_.amax;
-    for (Communicator* group : {comm, tp}) {
-      if (group != nullptr) group->all_reduce({&word, 1}, IntegerReduce::max);
+    std::vector<std::uint64_t> largest(amax_.begin(), amax_.end());
+    for (Communicator* wire : {comm, tp}) {
+      if (wire != nullptr) wire->all_reduce(largest, IntegerReduce::max);
     }
-    sum_.amax = static_cast<std::uint32_t>(word);
-    return host::grad_max_finish(sum_.amax);
+    for (std::size_t group = 0; group < groups; ++group) {
+      amax_[group] = static_cast<std::uint32_t>(largest[group]);
+      norms[group] = host::grad_max_finish(amax_[group]);
+    }
+    return;
   }
-  host::grad_norm_normalise(sum_.limbs);
-  for (Communicator* group : {comm, tp}) {
-    if (group == nullptr) continue;
-    static_assert(sizeof(NormLimbs) == 23 * sizeof(std::uint64_t));
-    auto words = std::bit_cast<std::array<std::uint64_t, 23>>(sum_.limbs);
-    group->all_reduce(words, IntegerReduce::sum);
-    sum_.limbs = std::bit_cast<NormLimbs>(words);
-    host::grad_norm_normalise(sum_.limbs);
+  const auto normalise = [&] {
+    for (NormLimbs& limbs : limbs_) host::grad_norm_normalise(limbs);
+  };
+  static_assert(sizeof(NormLimbs) == 23 * sizeof(std::uint64_t));
+  const std::size_t num_bytes = groups * sizeof(NormLimbs);
+  normalise();
+  for (Communicator* wire : {comm, tp}) {
+    if (wire == nullptr) continue;
+    std::vector<std::uint64_t> words(num_bytes / sizeof(std::uint64_t));
+    std::memcpy(words.data(), limbs_.data(), num_bytes);
+    wire->all_reduce(words, IntegerReduce::sum);
+    std::memcpy(static_cast<void*>(limbs_.data()), words.data(), num_bytes);
+    normalise();
   }
-  return form_ == NormForm::one ? host::grad_abs_finish(sum_.limbs) : host::grad_norm_finish(sum_.limbs);
+  for (std::size_t group = 0; group < groups; ++group) {
+    norms[group] =
+        form_ == NormForm::one ? host::grad_abs_finish(limbs_[group]) : host::grad_norm_finish(limbs_[group]);
+  }
 }
 
 ExposedBuffer GlobalNorm::exposed() const {
   // A view has no const; lock-step may write, because it owns the run.
+  const auto groups = static_cast<std::int64_t>(limbs_.size());
   if (form_ == NormForm::inf)
-    return {BufferId::grad_amax, {const_cast<std::uint32_t*>(&sum_.amax), DType::u32, 1}, {}};
-  return {
-      BufferId::norm_limbs, {const_cast<NormLimbs*>(&sum_.limbs), DType::u64, sizeof(sum_.limbs) / 8}, {}};
+    return {BufferId::grad_amax, {const_cast<std::uint32_t*>(amax_.data()), DType::u32, groups}, {}};
+  return {BufferId::norm_limbs, {const_cast<NormLimbs*>(limbs_.data()), DType::u64, 23 * groups}, {}};
 }
 
 }  // namespace zeroproof::cuda

@@ -1,7 +1,8 @@
 #pragma once
-// The global norm in the form the run uses (R12), over pieces, threads and ranks.
+// The norm of every clip group in the form the run uses (R12), over pieces, threads and ranks.
 
 #include <cstdint>
+#include <vector>
 
 #include "common/comm/communicator.hpp"
 #include "common/contracts/grad_norm.hpp"
@@ -13,18 +14,38 @@ namespace zeroproof::cuda {
 
 class GlobalNorm {
  public:
-  explicit GlobalNorm(NormForm form) : form_(form) {}
+  GlobalNorm(NormForm form, int clip_groups)
+      : form_(form),
+        limbs_(static_cast<std::size_t>(clip_groups)),
+        amax_(static_cast<std::size_t>(clip_groups)) {}
 
   void clear();
 
-  /// What one worker has added up. Workers add to their own, and add(part) takes each of them once.
+  /// What one worker has added up of one group. Workers add to their own, and add() takes each of them once.
   struct Part {
     NormLimbs limbs;
     std::uint32_t amax = 0;
 
     void add(const Part& other);
   };
-  void add(const Part& part) { sum_.add(part); }
+  /// Of all groups. The default group costs no allocation.
+  class Parts {
+   public:
+    Part& of(std::size_t group) {
+      if (group == 0) return first_;
+      if (others_.size() < group) others_.resize(group);
+      return others_[group - 1];
+    }
+    std::size_t count() const { return 1 + others_.size(); }
+
+   private:
+    Part first_;
+    std::vector<Part> others_;
+  };
+  void add(Parts& parts) {
+    for (std::size_t group = 0; group < parts.count(); ++group) add(parts.of(group), group);
+  }
+  void add(const Part& part, std::size_t group);
 
   /// Adds elements of the unscaled gradient, from a chunk boundary on.
   void add(const PhaseOps& ops, const Exec& exec, Span<const float> unscaled_grad, Part& part) const;
@@ -43,15 +64,17 @@ class GlobalNorm {
   bool fused_folds() const { return form_ == NormForm::chunk1024; }
   bool fused_leaves_rest() const { return form_ == NormForm::exact || form_ == NormForm::one; }
 
-  /// Combines the ranks that have counted other elements: those of comm and of tp, each unless it is null. Returns N.
-  double finish(Communicator* comm, Communicator* tp);
+  /// Combines the ranks that have counted other elements: those of comm and of tp, each unless it is null; one
+  /// reduction for each, of all groups. norms: [clip groups], each N.
+  void finish(Communicator* comm, Communicator* tp, Span<double> norms);
 
-  /// The integers the norm is made from: limbs, or the largest magnitude with the form inf.
+  /// The integers the norms are made from: limbs, or the largest magnitudes with the form inf.
   ExposedBuffer exposed() const;
 
  private:
   const NormForm form_;
-  Part sum_;
+  std::vector<NormLimbs> limbs_;     // [clip groups]
+  std::vector<std::uint32_t> amax_;  // [clip groups]
 };
 
 }  // namespace zeroproof::cuda

@@ -1,5 +1,6 @@
 #include "cuda/zero/host_step.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -23,7 +24,10 @@ HostStep::HostStep(RankShard& shard, bool fused, const PhaseOps& ops)
       state_(shard.state),
       sum_(grad_, ops_),
       steps_(setup_),
-      global_norm_(setup_.hyper.norm) {}
+      global_norm_(setup_.hyper.norm, setup_.clip_groups.count()),
+      max_norms_(max_norms_of(setup_.clip_groups, setup_.hyper.max_norm)),
+      grad_norm_(max_norms_.size(), 0.0),
+      clip_coef_(max_norms_.size(), 1.0F) {}
 
 void HostStep::load(const FullState& state) {
   steps_.load(state);
@@ -42,6 +46,7 @@ GradTarget HostStep::grad_target() {
   target.leaf_may_stay = fused_;  // phases change the gradient in place
   // In stage 0 on several ranks most of G arrives from others, and is looked at when it is there.
   if (!fused_ || (setup_.stage == 0 && setup_.comm->world_size() > 1)) return target;
+  if (max_norms_.size() > 1) return target;
   target.see.look = [this](const Exec& exec, Span<const float> sum) {
     GlobalNorm::Part norm;
     const bool found_inf = global_norm_.fused_unscale(exec, steps_.inv_scale(), sum, norm);
@@ -70,11 +75,12 @@ void HostStep::overwritten(Phase phase) {
 void HostStep::unscale() {
   global_norm_.clear();
   if (sum_.looked_at()) {
-    global_norm_.add(sum_.norm());
+    global_norm_.add(sum_.norm(), 0);
   } else {
-    pieces_.sum_joined<GlobalNorm::Part>(
-        setup_.exec, any_tensors,
-        [&](const Exec& exec, const Piece& piece, GlobalNorm::Part& norm) {
+    pieces_.sum_joined<GlobalNorm::Parts>(
+        setup_.exec, [&](const Piece& a, const Piece& b) { return clipped_alike(a, b); },
+        [&](const Exec& exec, const Piece& piece, GlobalNorm::Parts& norms) {
+          GlobalNorm::Part& norm = norms.of(clip_group(piece));
           if (fused_ && global_norm_.fused_folds()) {
             const bool found =
                 global_norm_.fused_look(exec, steps_.inv_scale(), sum_.stretch(piece), piece.numel, norm);
@@ -89,7 +95,7 @@ void HostStep::unscale() {
           const auto grad = part(grad_, piece);
           if (ops_.unscale(exec, steps_.inv_scale(), grad, grad)) sum_.set_found_inf();
         },
-        [&](const GlobalNorm::Part& norm) { global_norm_.add(norm); });
+        [&](GlobalNorm::Parts& norms) { global_norm_.add(norms); });
   }
   std::uint64_t flag = sum_.found_inf() ? 1 : 0;
   all_reduce_step(setup_, {&flag, 1}, IntegerReduce::bitwise_or);
@@ -100,26 +106,28 @@ void HostStep::unscale() {
            "look at the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
   scaler_ = host::loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
   if (!skipped()) return;
-  grad_norm_ = std::numeric_limits<double>::quiet_NaN();
-  clip_coef_ = std::numeric_limits<float>::quiet_NaN();
+  std::ranges::fill(grad_norm_, std::numeric_limits<double>::quiet_NaN());
+  std::ranges::fill(clip_coef_, std::numeric_limits<float>::quiet_NaN());
 }
 
 void HostStep::norm() {
   // The fused form found the chunks' sums together with found_inf; the other norm forms take a pass of their own.
   if (!fused_ || global_norm_.fused_leaves_rest()) {
-    pieces_.sum_joined<GlobalNorm::Part>(
-        setup_.exec, [&](const Piece& a, const Piece& b) { return counted(a) == counted(b); },
-        [&](const Exec& exec, const Piece& piece, GlobalNorm::Part& norm) {
+    pieces_.sum_joined<GlobalNorm::Parts>(
+        setup_.exec,
+        [&](const Piece& a, const Piece& b) { return counted(a) == counted(b) && clipped_alike(a, b); },
+        [&](const Exec& exec, const Piece& piece, GlobalNorm::Parts& norms) {
           if (!counted(piece)) return;
+          GlobalNorm::Part& norm = norms.of(clip_group(piece));
           if (!fused_) return global_norm_.add(ops_, exec, part(grad_, piece), norm);
           sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
             global_norm_.fused_norm(exec, steps_.inv_scale(), sum, norm);
           });
         },
-        [&](const GlobalNorm::Part& norm) { global_norm_.add(norm); });
+        [&](GlobalNorm::Parts& norms) { global_norm_.add(norms); });
   }
   // In stage 0 every rank has counted every element, and every instance has all of them.
-  grad_norm_ = global_norm_.finish(setup_.stage > 0 ? setup_.comm : nullptr, setup_.tp);
+  global_norm_.finish(setup_.stage > 0 ? setup_.comm : nullptr, setup_.tp, grad_norm_);
 }
 
 bool HostStep::counted(const Piece& piece) const {
@@ -127,10 +135,13 @@ bool HostStep::counted(const Piece& piece) const {
 }
 
 void HostStep::clip() {
-  clip_coef_ = host::clip_coef(grad_norm_, setup_.hyper.max_norm);
+  for (std::size_t group = 0; group < max_norms_.size(); ++group) {
+    clip_coef_[group] = host::clip_coef(grad_norm_[group], max_norms_[group]);
+  }
   if (fused_) return;
-  pieces_.run_joined(setup_.exec, any_tensors, [&](const Exec& exec, const Piece& piece) {
-    ops_.clip(exec, clip_coef_, part(grad_, piece), part(grad_, piece));
+  const auto alike = [&](const Piece& a, const Piece& b) { return clipped_alike(a, b); };
+  pieces_.run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
+    ops_.clip(exec, clip_coef_[clip_group(piece)], part(grad_, piece), part(grad_, piece));
     if (setup_.hyper.clip_value) {
       ops_.clip_value(exec, static_cast<float>(*setup_.hyper.clip_value), part(grad_, piece));
     }
@@ -155,6 +166,7 @@ std::vector<ExposedBuffer> HostStep::exposed(Phase phase) {
   const auto sharded = [&](BufferId id, const GuardedBuffer& buffer) {
     return ExposedBuffer{id, buffer.view(), ranges_};
   };
+  const auto clip_groups = static_cast<std::int64_t>(max_norms_.size());
   std::vector<ExposedBuffer> buffers;
   switch (phase) {
     case Phase::prepare:
@@ -171,9 +183,10 @@ std::vector<ExposedBuffer> HostStep::exposed(Phase phase) {
       buffers.push_back({BufferId::loss_scaler, {&scaler_, DType::u32, sizeof(scaler_) / 4}, {}});
       return buffers;
     case Phase::norm:
-      return {global_norm_.exposed(), {BufferId::grad_norm, {&grad_norm_, DType::fp64, 1}, {}}};
+      return {global_norm_.exposed(),
+              {BufferId::grad_norm, {grad_norm_.data(), DType::fp64, clip_groups}, {}}};
     case Phase::clip:
-      buffers.push_back({BufferId::clip_coef, {&clip_coef_, DType::fp32, 1}, {}});
+      buffers.push_back({BufferId::clip_coef, {clip_coef_.data(), DType::fp32, clip_groups}, {}});
       if (phases) buffers.push_back(sharded(BufferId::grad, *grad_));
       return buffers;
     case Phase::update:

@@ -27,7 +27,7 @@ class HostStep : public LocalStep {
   void prepare(GradSource& leaves) override;
   void begin_sum() override { sum_.begin(); }
   /// The gradient buffer. In the fused form the finite check, and what it can find of the norm, are made while G is
-  /// added up.
+  /// added up, where there is one clip group: who adds does not know which tensor it adds to.
   GradTarget grad_target() override;
   void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) override;
   void unscale() override;
@@ -55,6 +55,11 @@ class HostStep : public LocalStep {
   void cast_piece(const Exec& exec, const Piece& piece);
   /// True if two neighbours draw neighbouring random words in the same step, or none.
   bool rounded_alike(const Piece& a, const Piece& b) const;
+  /// Which norm and which coefficient is a piece's (R12).
+  std::size_t clip_group(const Piece& piece) const {
+    return static_cast<std::size_t>(setup_.clip_groups.of(piece.tensor));
+  }
+  bool clipped_alike(const Piece& a, const Piece& b) const { return clip_group(a) == clip_group(b); }
   /// False for elements that TP rank 0 counts in the norm (R12).
   bool counted(const Piece& piece) const;
 
@@ -72,8 +77,9 @@ class HostStep : public LocalStep {
   GlobalNorm global_norm_;
   LossScalerState scaler_;
   std::uint32_t found_inf_ = 0;
-  double grad_norm_ = 0;
-  float clip_coef_ = 1;
+  const std::vector<std::optional<double>> max_norms_;  // [clip groups], as the two below
+  std::vector<double> grad_norm_;
+  std::vector<float> clip_coef_;
 };
 
 /// Makes HostSteps. ops outlive what is made.

@@ -10,11 +10,11 @@ void HostStep::update_fused() {
   options.stream =
       host::streams_past_caches(master_->numel() * num_bytes(setup_.param_dtype));  // of all blocks together
   const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& piece) {
-    host::fused_update(exec, with, steps_.scalars(piece), clip_coef_, sum_.stretch(piece),
+    host::fused_update(exec, with, steps_.scalars(piece), clip_coef_[clip_group(piece)], sum_.stretch(piece),
                        state_.fused(piece, part(master_, piece)), param_store_.of(piece));
   };
   const auto alike = [&](const Piece& a, const Piece& b) {
-    return steps_.alike(a, b) && rounded_alike(a, b);
+    return steps_.alike(a, b) && rounded_alike(a, b) && clipped_alike(a, b);
   };
   pieces_.run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
     if (!steps_.updated(piece)) return;

@@ -25,6 +25,13 @@ void require_ranges(const OptimizerSetup& setup) {
   }
 }
 
+void require_numel(std::string_view buffer, std::size_t size, std::size_t expected) {
+  require(size == expected,
+          "the state's " + std::string(buffer) + " has " + std::to_string(size) + " elements, not " +
+              std::to_string(expected),
+          "state would be lost or read past its end", "pass flat buffers, padding included");
+}
+
 }  // namespace
 
 const OptimizerSetup& validate(const OptimizerSetup& setup) {
@@ -35,16 +42,14 @@ const OptimizerSetup& validate(const OptimizerSetup& setup) {
 
 void require_state(const OptimizerSetup& setup, const FullState& state) {
   const auto numel = static_cast<std::size_t>(setup.layout->padded_numel());
-  const auto require_numel = [&](std::string_view buffer, std::size_t size, std::size_t expected) {
-    require(size == expected,
-            "the state's " + std::string(buffer) + " has " + std::to_string(size) + " elements, not " +
-                std::to_string(expected),
-            "state would be lost or read past its end", "pass flat buffers, padding included");
-  };
   require_numel("master", state.master.size(), numel);
   for (const StateBuffer& buffer : state_buffers) {
     if (keeps(setup.hyper, buffer.id)) require_numel(name(buffer.id), (state.*buffer.full).size(), numel);
   }
+  require_counters(setup, state);
+}
+
+void require_counters(const OptimizerSetup& setup, const FullState& state) {
   if (setup.missing_grad == MissingGrad::skip) {
     require_numel("tensor_steps", state.tensor_steps.size(), setup.layout->tensors().size());
   }

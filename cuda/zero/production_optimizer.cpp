@@ -58,21 +58,47 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
 
 void ProductionOptimizer::load_state(const FullState& state) {
   require_state(setup_, state);
-  require_same_setup(setup_, state);
+  const auto whole = [&](BufferId id) {
+    return id == BufferId::master ? state.master : state.*state_buffers[index_of(id)].full;
+  };
   Exec exec = setup_.exec;
   if (ledger_.space().kind == Space::device) exec.num_threads = 1;  // the stream is this thread's
-  pieces_.run_joined(exec, any_tensors, [&](const Exec&, const Piece& piece) {
-    const auto copy = [&](Span<const float> full, Span<float> local) {
-      const auto values =
-          full.subspan(static_cast<std::size_t>(piece.global_begin), static_cast<std::size_t>(piece.numel));
-      ledger_.space().from_host(local.data(), values.data(), static_cast<std::int64_t>(values.size_bytes()));
-    };
-    copy(state.master, part(master_, piece));
-    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      if (state_.kept(i)) copy(state.*state_buffers[i].full, state_.part(i, piece));
+  load(exec, state, [&](BufferId id, std::int64_t begin, Span<float> local) {
+    ledger_.space().from_host(local.data(), whole(id).data() + begin,
+                              static_cast<std::int64_t>(local.size_bytes()));
+  });
+}
+
+void ProductionOptimizer::load_state_from(const StateSource& source) {
+  constexpr std::size_t most = std::size_t{1} << 20;  // elements at a time
+  FullState counters;
+  const std::vector<std::uint64_t> tensor_steps = source.tensor_steps();
+  counters.tensor_steps = tensor_steps;
+  counters.applied_steps = source.applied_steps();
+  counters.scaler = source.scaler();
+  require_counters(setup_, counters);
+  Exec exec = setup_.exec;
+  exec.num_threads = 1;  // a source is read from front to back
+  std::vector<float> values;
+  load(exec, counters, [&](BufferId id, std::int64_t begin, Span<float> local) {
+    for (std::size_t done = 0; done < local.size(); done += values.size()) {
+      values.resize(std::min(most, local.size() - done));
+      source.read(id, begin + static_cast<std::int64_t>(done), values);
+      ledger_.space().from_host(local.data() + done, values.data(),
+                                static_cast<std::int64_t>(values.size() * sizeof(float)));
     }
   });
-  step_->load(state);
+}
+
+void ProductionOptimizer::load(const Exec& exec, const FullState& counters, const ReadState& read) {
+  require_same_setup(setup_, counters);
+  pieces_.run_joined(exec, any_tensors, [&](const Exec&, const Piece& piece) {
+    read(BufferId::master, piece.global_begin, part(master_, piece));
+    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+      if (state_.kept(i)) read(state_buffers[i].id, piece.global_begin, state_.part(i, piece));
+    }
+  });
+  step_->load(counters);
   params_.count_cast();
   gather();
   loaded_ = true;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,7 @@ class ProductionOptimizer : public DistributedOptimizer {
   ProductionOptimizer& operator=(const ProductionOptimizer&) = delete;
 
   void load_state(const FullState& state) override;
+  void load_state_from(const StateSource& source) override;
   TensorView leaf_buffer() override { return reduce_.leaf_buffer(); }
   void run_phase(Phase phase, GradSource& leaves) override;
   bool skipped() const override { return step_->skipped(); }
@@ -74,6 +76,10 @@ class ProductionOptimizer : public DistributedOptimizer {
   bool loaded_ = false;
 
  private:
+  /// Gives the elements of a buffer in the rank's flat numbering, from `begin` on.
+  using ReadState = std::function<void(BufferId id, std::int64_t begin, Span<float> local)>;
+  void load(const Exec& exec, const FullState& counters, const ReadState& read);
+
   std::unique_ptr<PlanRunner> make_runner() const;
   void execute(Phase phase, GradSource& leaves);
 };

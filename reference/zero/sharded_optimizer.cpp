@@ -1,8 +1,9 @@
 #include "reference/zero/sharded_optimizer.hpp"
 
 #include <algorithm>
-#include <array>
-#include <bit>
+#include <cstring>
+#include <limits>
+#include <optional>
 #include <string>
 
 #include "common/base/error.hpp"
@@ -38,6 +39,11 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerSetup& setup) : setup_(setup) 
   has_grad_.resize(counts_.tensor_steps.size(), true);
   scalars_ = scalars_of_step(setup.hyper, setup.groups, counts_, scaler_.log2_scale,
                              by_tokens ? 1 : setup.micro_batches, setup.micro_batches);
+
+  const auto clip_groups = static_cast<std::size_t>(setup.clip_groups.count());
+  norms_ = PartialNorms(setup.clip_groups.count());
+  grad_norm_.assign(clip_groups, std::numeric_limits<double>::quiet_NaN());
+  clip_coef_.assign(clip_groups, std::numeric_limits<float>::quiet_NaN());
 
   const std::int64_t numel = numel_of(ranges_);
   for (std::vector<float>* values : {&grad_sum_, &unscaled_grad_, &grad_, &master_}) {
@@ -170,45 +176,52 @@ void ShardedOptimizer::unscale() {
 
   scaler_ = loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
   if (skipped()) {
-    grad_norm_ = std::numeric_limits<double>::quiet_NaN();
-    clip_coef_ = std::numeric_limits<float>::quiet_NaN();
+    std::ranges::fill(grad_norm_, std::numeric_limits<double>::quiet_NaN());
+    std::ranges::fill(clip_coef_, std::numeric_limits<float>::quiet_NaN());
   }
 }
 
-PartialNorm ShardedOptimizer::own_norm() const {
-  PartialNorm norm;
+PartialNorms ShardedOptimizer::own_norms() const {
+  PartialNorms norms(setup_.clip_groups.count());
   for (const Piece& piece : pieces_) {
     // What every TP rank has is counted once (R12).
     const bool counted_elsewhere = rank_in(setup_.tp) != 0 && is_tp_replicated(setup_, piece.tensor);
     if (!counted_elsewhere) {
-      accumulate(setup_.hyper.norm, at(Span<const float>(unscaled_grad_), piece), norm);
+      norms.accumulate(setup_.hyper.norm, clip_group_of(piece), at(Span<const float>(unscaled_grad_), piece));
     }
   }
-  grad_norm_normalise(norm.limbs);
-  return norm;
+  norms.normalise();
+  return norms;
 }
 
 void ShardedOptimizer::norm() {
-  norm_ = own_norm();
+  const PartialNorms own = own_norms();
+  std::ranges::copy(own.limbs, norms_.limbs.begin());  // in place, because taps may hold a view
+  std::ranges::copy(own.amax, norms_.amax.begin());
   // In stage 0 every data rank has counted everything, and every instance has whatever the others have.
   Communicator* const data_ranks = setup_.stage == 0 ? nullptr : setup_.comm;
   if (setup_.hyper.norm == NormForm::inf) {
-    std::uint64_t amax = norm_.amax;
-    all_reduce({data_ranks, setup_.tp}, {&amax, 1}, IntegerReduce::max);
-    norm_.amax = static_cast<std::uint32_t>(amax);
+    std::vector<std::uint64_t> amax(norms_.amax.begin(), norms_.amax.end());
+    all_reduce({data_ranks, setup_.tp}, amax, IntegerReduce::max);
+    std::ranges::transform(amax, norms_.amax.begin(),
+                           [](std::uint64_t word) { return static_cast<std::uint32_t>(word); });
   } else {
-    auto limbs = std::bit_cast<std::array<std::uint64_t, 23>>(norm_.limbs);
-    all_reduce({data_ranks, setup_.tp}, limbs, IntegerReduce::sum);
-    norm_.limbs = std::bit_cast<NormLimbs>(limbs);
-    grad_norm_normalise(norm_.limbs);
+    std::vector<std::uint64_t> words(23 * norms_.limbs.size());  // of all groups in one reduction
+    std::memcpy(words.data(), norms_.limbs.data(), words.size() * sizeof(std::uint64_t));
+    all_reduce({data_ranks, setup_.tp}, words, IntegerReduce::sum);
+    std::memcpy(static_cast<void*>(norms_.limbs.data()), words.data(), words.size() * sizeof(std::uint64_t));
+    norms_.normalise();
   }
-  grad_norm_ = finish(setup_.hyper.norm, norm_);
+  std::ranges::copy(norms_.finish(setup_.hyper.norm), grad_norm_.begin());
 }
 
 void ShardedOptimizer::clip() {
-  clip_coef_ = clip_coef(grad_norm_, setup_.hyper.max_norm);
+  const std::vector<std::optional<double>> limits = max_norms_of(setup_.clip_groups, setup_.hyper.max_norm);
+  for (std::size_t group = 0; group < limits.size(); ++group) {
+    clip_coef_[group] = clip_coef(grad_norm_[group], limits[group]);
+  }
   for (const Piece& piece : pieces_) {
-    reference::clip({}, clip_coef_, at(unscaled_grad_, piece), at(grad_, piece));
+    reference::clip({}, clip_coef_[clip_group_of(piece)], at(unscaled_grad_, piece), at(grad_, piece));
     if (setup_.hyper.clip_value) {
       clip_value({}, static_cast<float>(*setup_.hyper.clip_value), at(grad_, piece));
     }

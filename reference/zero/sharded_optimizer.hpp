@@ -2,7 +2,6 @@
 // One rank of the sharded step. distributed_optimizer.cpp checks the setup, sharded_optimizer.cpp has the
 // phases, sharded_views.cpp shows the buffers to taps.
 
-#include <limits>
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
@@ -33,13 +32,16 @@ class ShardedOptimizer final : public DistributedOptimizer {
   void prepare(const GradSource& leaves);
   void reduce(GradSource& leaves);
   void unscale();
-  PartialNorm own_norm() const;
+  PartialNorms own_norms() const;
   void norm();
   void clip();
   void update();
   void cast();
   void gather();
 
+  std::size_t clip_group_of(const Piece& piece) const {
+    return static_cast<std::size_t>(setup_.clip_groups.of(piece.tensor));
+  }
   const StepScalars& scalars_of(const Piece& piece) const {
     return scalars_[counts_.slot(setup_.groups, piece.tensor)];
   }
@@ -61,14 +63,14 @@ class ShardedOptimizer final : public DistributedOptimizer {
   std::uint64_t param_version_ = 0;  // casts so far, loading included
   std::vector<bool> has_grad_;       // by tensor, in this step; only with missing_grad = skip
 
-  // One member for every BufferId; norm_ has two, state_ those of the rule, counts_ the step counts.
+  // One member for every BufferId; norms_ has two, state_ those of the rule, counts_ the step counts.
   std::vector<StepScalars> scalars_;  // one set for every group, or for every tensor
   StepCounts counts_;
   std::uint32_t found_inf_ = 0;
   LossScalerState scaler_;
-  PartialNorm norm_;
-  double grad_norm_ = std::numeric_limits<double>::quiet_NaN();
-  float clip_coef_ = std::numeric_limits<float>::quiet_NaN();
+  PartialNorms norms_;
+  std::vector<double> grad_norm_;  // [clip groups], as clip_coef_
+  std::vector<float> clip_coef_;
   std::vector<float> grad_sum_, unscaled_grad_, grad_, master_;
   RuleState state_;
   ParamBuffer param_shard_, param_full_;

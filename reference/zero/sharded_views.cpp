@@ -65,28 +65,24 @@ bool ShardedOptimizer::exists(BufferId id) const {
 
 ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
   switch (id) {
-    case BufferId::step_scalars: {
-      const auto num_sets = static_cast<std::int64_t>(scalars_.size());
-      return {id, {scalars_.data(), DType::u32, num_sets * num_step_scalar_words}, {}};
-    }
+    case BufferId::step_scalars:
+      return {id, words_view(scalars_, DType::u32), {}};
     case BufferId::applied_steps:
       return {id, scalar_view(counts_.applied_steps, DType::u64), {}};
-    case BufferId::tensor_steps: {
-      std::vector<std::uint64_t>& steps = counts_.tensor_steps;
-      return {id, {steps.data(), DType::u64, static_cast<std::int64_t>(steps.size())}, {}};
-    }
+    case BufferId::tensor_steps:
+      return {id, words_view(counts_.tensor_steps, DType::u64), {}};
     case BufferId::found_inf:
       return {id, scalar_view(found_inf_, DType::u32), {}};
     case BufferId::loss_scaler:
       return {id, scalar_view(scaler_, DType::u32), {}};
     case BufferId::norm_limbs:
-      return {id, scalar_view(norm_.limbs, DType::u64), {}};
+      return {id, words_view(norms_.limbs, DType::u64), {}};
     case BufferId::grad_amax:
-      return {id, scalar_view(norm_.amax, DType::u32), {}};
+      return {id, words_view(norms_.amax, DType::u32), {}};
     case BufferId::grad_norm:
-      return {id, scalar_view(grad_norm_, DType::fp64), {}};
+      return {id, words_view(grad_norm_, DType::fp64), {}};
     case BufferId::clip_coef:
-      return {id, scalar_view(clip_coef_, DType::fp32), {}};
+      return {id, words_view(clip_coef_, DType::fp32), {}};
     case BufferId::grad_sum:
       return {id, array_view(grad_sum_), ranges_};
     case BufferId::unscaled_grad:

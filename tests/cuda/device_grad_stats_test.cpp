@@ -29,7 +29,7 @@ TEST_CASE("device: statistics of what lies on the device, in a graph too") {
   const float* const values = spans.of(Span<const float>(grad)).data();
   GradStats* const found = spans.of(Span<GradStats>(stats)).data();
   const device::DeviceSegments table(segments);
-  const device::DeviceCalls before = device::device_calls();
+  const cuda::DeviceCalls before = device::device_calls();
   device::enqueue_grad_stats(values, table, found);
   CHECK(device::device_calls().launches == before.launches + 2);
   CHECK(device::device_calls().allocations == before.allocations);

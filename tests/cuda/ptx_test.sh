@@ -1,7 +1,8 @@
 #!/bin/sh
 # ptx_test.sh NVCC SOURCE_DIR INCLUDE_ROOT [FLAG...]
 # Reads the PTX of every device kernel: only correctly rounded, uncontracted arithmetic (R2, R4), nothing that
-# flushes subnormals (R1), no float atomics (R10); and what ptxas makes of it: registers, and nothing spilled.
+# flushes subnormals (R1), no float atomics (R10), no byte more than a fold or an update has to move; and what ptxas
+# makes of it: registers, and nothing spilled.
 # FLAGs stand in for those of common/cmake/FpFlags.cmake.
 set -eu
 nvcc=$1 source=$2 root=$3
@@ -67,6 +68,8 @@ expected() {
   esac
 }
 
+floors() { awk -f "$source/tests/cuda/ptx_bytes.awk" "$1"; }
+
 # inspect FILE NAME ARCH: prints what is in it; fails if something is wrong.
 inspect() {
   ptx=$folder/$(basename "$2").$3
@@ -92,6 +95,10 @@ inspect() {
   for instruction in $(expected "$2"); do
     grep -qF "$instruction" "$ptx" || problem="$problem no $instruction"
   done
+  moved=
+  case $2 in
+    step/fold_nodes | step/fused_update) moved=$(floors "$ptx") || problem="$problem $moved" ;;
+  esac
   [ -n "$(expected "$2")" ] || [ "$kernels" -eq 0 ] || problem="$problem unknown kernel: add it here"
   if [ "$kernels" -gt 0 ]; then
     "$ptxas" -v -O3 -arch="sm_$3" -o "$ptx.cubin" "$ptx.raw" >"$ptx.usage" 2>&1
@@ -105,7 +112,8 @@ inspect() {
     return 1
   fi
   rounded=$(grep -cE '\.rn\.f(32|64)' "$ptx" || true)
-  printf 'ok: %s.cu sm_%s: %s kernels, %s float operations, %s\n' "$2" "$3" "$kernels" "$rounded" "$what"
+  printf 'ok: %s.cu sm_%s: %s kernels, %s float operations, %s%s\n' "$2" "$3" "$kernels" "$rounded" "$what" \
+    "${moved:+; bytes of every element: $moved}"
   [ "$kernels" -eq 0 ] || registers "$ptx.usage"
 }
 
@@ -150,6 +158,19 @@ plant() {
     printf 'ok: a planted %s is reported\n' "$3"
   fi
 }
+# Leaves that were widened before the fold, and a parameter that is written in fp32 besides.
+for wide in fold_nodes:ld.global.v2.u32:ld.global.v4.f32 fused_update:st.global.v2.u32:st.global.v4.u32; do
+  IFS=: read -r kernel narrow wider <<END
+$wide
+END
+  sed "s/$narrow/$wider/" "$folder/$kernel.90" >"$folder/wide"
+  if floors "$folder/wide" >"$folder/wide.out"; then
+    printf 'FAILED: wider elements in %s were not reported: %s\n' "$kernel" "$(cat "$folder/wide.out")"
+    failed=1
+  else
+    printf 'ok: wider elements in %s are reported\n' "$kernel"
+  fi
+done
 plant contraction '__global__ void k(float* x) { x[0] = __fmaf_rn(x[1], x[2], x[3]); }' 'fma\.rn'
 plant grad_stats '__global__ void k(float* x) { x[0] = __fadd_rn(x[1], x[2]); }' 'reg \.f32'
 plant spill '__global__ void __launch_bounds__(1024, 2) k(float* x) {

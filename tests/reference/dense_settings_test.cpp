@@ -159,7 +159,7 @@ TEST_CASE("dense: a tensor without a gradient is unused, and has its own count")
   // Nobody is used: only the run's counter moves. The norm is that of what the leaves hold.
   const reference::MicroBatchFacts none = {{}, {{false, false}, {false, false}}};
   CHECK(step(optimizer, {{0, 0, 0}, {0, 0, 0}}, none));
-  CHECK(optimizer.last_step().grad_norm == 0);
+  CHECK(optimizer.last_step().grad_norm.front() == 0);
   CHECK(three(optimizer.state(BufferId::momentum_buffer)) == std::vector<float>{6, -4.5F, 9});
   CHECK(three(optimizer.master()) == std::vector<float>{5.25F, -1.625F, 13.75F});
   CHECK(optimizer.tensor_steps() == std::vector<std::uint64_t>{2, 1});
@@ -193,7 +193,7 @@ TEST_CASE("dense: every form of the norm, and clipping by value") {
     model.setup.hyper.norm = form;
     reference::DenseOptimizer optimizer(model.setup, model.state());
     CHECK(step(optimizer, leaves));
-    return optimizer.last_step().grad_norm;
+    return optimizer.last_step().grad_norm.front();
   };
   CHECK(norm(NormForm::chunk1024) == 13);
   CHECK(norm(NormForm::exact) == 13);
@@ -205,7 +205,7 @@ TEST_CASE("dense: every form of the norm, and clipping by value") {
   model.setup.hyper.clip_value = 1.75;
   reference::DenseOptimizer optimizer(model.setup, model.state());
   CHECK(step(optimizer, leaves));
-  CHECK(optimizer.last_step().clip_coef == 0.5F);
+  CHECK(optimizer.last_step().clip_coef.front() == 0.5F);
   CHECK(three(optimizer.last_step().unscaled_grad) == std::vector<float>{3, -4, 12});
   CHECK(three(optimizer.last_step().grad) == std::vector<float>{1.5F, -1.75F, 1.75F});
 }
@@ -236,8 +236,8 @@ TEST_CASE("dense: an overflow under every policy") {
   CHECK(going_on.last_step().found_inf);
   CHECK_FALSE(going_on.last_step().skipped);
   CHECK(going_on.loss_scaler().log2_scale == 1);
-  CHECK(going_on.last_step().grad_norm == inf64);
-  CHECK(bits(going_on.last_step().clip_coef) == bits(0.0F));
+  CHECK(going_on.last_step().grad_norm.front() == inf64);
+  CHECK(bits(going_on.last_step().clip_coef.front()) == bits(0.0F));
   CHECK(bits(three(going_on.master())) == bits(std::vector<float>{8, nan32, 16}));
   CHECK(going_on.applied_steps() == 1);
 }

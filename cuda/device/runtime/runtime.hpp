@@ -8,6 +8,7 @@
 #include "cuda/device/runtime/graph.hpp"
 #include "cuda/device/runtime/memory.hpp"
 #include "cuda/device/runtime/stream.hpp"
+#include "cuda/device_calls.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -21,13 +22,6 @@ int choose_device(int local_rank);
 int num_multiprocessors();
 
 /// Calls of this host thread so far.
-struct DeviceCalls {
-  std::int64_t launches = 0;  ///< of kernels; those of a graph's launch do not count
-  std::int64_t graph_launches = 0;
-  std::int64_t copies = 0;       ///< in any direction, and fills
-  std::int64_t allocations = 0;  ///< of device and pinned memory
-  std::int64_t waits = 0;        ///< for a stream or an event; looks that do not wait are none
-};
 const DeviceCalls& device_calls();
 
 /// Names the step in errors that this host thread reports from now on, "in step 12"; negative: none. An error of the

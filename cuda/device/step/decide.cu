@@ -16,7 +16,7 @@ namespace {
 struct Decision {
   ScalarSettings settings;  // lr and weight_decay come from the schedule
   LossScalerConfig scaler;
-  double max_norm;  // 0: there is none
+  double max_norm;  // 0: there is none; where there are clip groups, memory has theirs
   OnNonfinite on_nonfinite;
   NormForm form;
   std::uint32_t parts;
@@ -43,17 +43,54 @@ ZP_DEVICE bool judge(const StepMemory& memory, const Decision& decision) {
   state.scaler = loss_scaler_after(decision.scaler, state.scaler, found_inf);
   found.skipped = found_inf && decision.on_nonfinite == OnNonfinite::skip ? 1U : 0U;
   if (found.skipped == 0U) return true;
+  const float nan_coef = float_of(0x7FC00000U);
   found.grad_norm = nan_norm();
-  found.clip_coef = float_of(0x7FC00000U);
+  found.clip_coef = nan_coef;
+  const ClipGroupsFound& groups = memory.groups_found;
+  if (groups.count == 1) return false;
+  for (std::int64_t k = 0; k < groups.count; ++k) {
+    groups.grad_norm[k] = nan_norm();
+    groups.clip_coef[k] = nan_coef;
+  }
   return false;
 }
 
+/// of_group: [num_norm_words], what the ranks have added limb by limb, with the form inf not read; left normalised.
 /// sums: [norm_num_sums], room for the sums while they are worked on.
-ZP_DEVICE double norm_of(StepFound& found, NormForm form, std::uint64_t* sums) {
-  if (form != NormForm::inf) carry_limbs(found.sums);  // ranks have added theirs, limb by limb
-  if (form == NormForm::inf) return norm_of_largest(static_cast<std::uint32_t>(found.amax));
-  for (int i = 0; i < norm_num_sums; ++i) sums[i] = found.sums[i];
+ZP_DEVICE double norm_of(std::uint64_t* of_group, std::uint64_t amax, NormForm form, std::uint64_t* sums) {
+  if (form == NormForm::inf) return norm_of_largest(static_cast<std::uint32_t>(amax));
+  carry_limbs(of_group);
+  for (int i = 0; i < norm_num_sums; ++i) sums[i] = of_group[i];
   return form == NormForm::one ? sum_of_limbs(sums) : norm_of_squares(sums);
+}
+
+/// decide_norm.
+ZP_DEVICE void make_norms(const StepMemory& memory, NormForm form, std::uint64_t* sums) {
+  StepFound& found = *memory.found;
+  const ClipGroupsFound& groups = memory.groups_found;
+  if (groups.count == 1) {
+    found.grad_norm = norm_of(found.sums, found.amax, form, sums);
+    return;
+  }
+  for (std::int64_t k = 0; k < groups.count; ++k) {
+    groups.largest[k] = static_cast<std::uint32_t>(groups.amax[k]);
+    groups.grad_norm[k] = norm_of(groups.sums + k * num_norm_words, groups.amax[k], form, sums);
+  }
+  found.grad_norm = groups.grad_norm[0];
+}
+
+/// decide_clip. max_norm: of the one group, if there is one.
+ZP_DEVICE void make_coefficients(const StepMemory& memory, double max_norm) {
+  StepFound& found = *memory.found;
+  const ClipGroupsFound& groups = memory.groups_found;
+  if (groups.count == 1) {
+    found.clip_coef = clip_coef_of(found.grad_norm, max_norm);
+    return;
+  }
+  for (std::int64_t k = 0; k < groups.count; ++k) {
+    groups.clip_coef[k] = clip_coef_of(groups.grad_norm[k], groups.max_norm[k]);
+  }
+  found.clip_coef = groups.clip_coef[0];
 }
 
 /// One thread decides, and says in go_on whether the block comes along: nobody else looks at a halt that may be
@@ -66,9 +103,8 @@ ZP_KERNEL decide_kernel(StepMemory memory, Decision decision) {
     StepFound& found = *memory.found;
     bool on = memory.state->halt == 0U;
     if (on) on = decision.asks_for(decide_scaler) ? judge(memory, decision) : found.skipped == 0U;
-    if (on && decision.asks_for(decide_norm)) found.grad_norm = norm_of(found, decision.form, sums);
-    if (on && decision.asks_for(decide_clip))
-      found.clip_coef = clip_coef_of(found.grad_norm, decision.max_norm);
+    if (on && decision.asks_for(decide_norm)) make_norms(memory, decision.form, sums);
+    if (on && decision.asks_for(decide_clip)) make_coefficients(memory, decision.max_norm);
     if (on && decision.asks_for(decide_count)) memory.state->applied_steps = found.t;
     go_on[0] = on ? 1U : 0U;
   }

@@ -20,13 +20,28 @@ struct ScalarJob {
   bool wanted;
 };
 
+/// A launch takes the pieces of one clip group. Where there is one, all of them.
+struct OneGroup {
+  std::int64_t group;
+  bool alone;
+
+  ZP_DEVICE bool has(const StepPiece& piece) const { return alone || piece.clip_group == group; }
+
+  template <class Collect>
+  ZP_DEVICE std::uint64_t* words(const StepMemory& memory) const {
+    return alone ? Collect::words_of(memory.found) : Collect::words_of(memory.groups_found, group);
+  }
+};
+
 template <class Collect>
-ZP_DEVICE void find(const StepMemory& memory, const PieceGrid& grid, Unscaling& unscaling) {
+ZP_DEVICE void find(const StepMemory& memory, const PieceGrid& grid, const OneGroup& of,
+                    Unscaling& unscaling) {
   Collect collect;
   collect.start();
   int taken = 0;
   for (std::int64_t n = blockIdx.x; n < grid.num_pieces; n += gridDim.x) {
     const StepPiece& piece = grid.pieces[n];
+    if (!of.has(piece)) continue;
     const float* grad = memory.grad + piece.local_begin;
     if (piece.counted != 0) {
       collect.piece(grid.phase, piece, grad, [&](float g) { return unscaling(g); });
@@ -36,32 +51,33 @@ ZP_DEVICE void find(const StepMemory& memory, const PieceGrid& grid, Unscaling& 
     if (++taken % pieces_between_carries == 0) collect.carry();
   }
   unscaling.finish(memory.found);
-  collect.finish(memory.found);
+  collect.finish(memory.found, of.words<Collect>(memory));
 }
 
 template <class Collect>
-ZP_KERNEL finite_norm_kernel(StepMemory memory, PieceGrid grid, ScalarJob scalars) {
+ZP_KERNEL finite_norm_kernel(StepMemory memory, PieceGrid grid, OneGroup of, ScalarJob scalars) {
   Unscaling unscaling;
   if (memory.state->halt == 0U && make_inv_scale(*memory.state, *memory.input, unscaling.inv_scale)) {
-    find<Collect>(memory, grid, unscaling);
+    find<Collect>(memory, grid, of, unscaling);
   }
   // Not before the rest: it may set the halt that this block looked at.
   if (scalars.wanted && blockIdx.x == 0) make_scalar_sets(memory, scalars.settings);
 }
 
 template <class Collect>
-ZP_KERNEL norm_kernel(StepMemory memory, PieceGrid grid) {
+ZP_KERNEL norm_kernel(StepMemory memory, PieceGrid grid, OneGroup of) {
   if (memory.state->halt != 0U) return;
   Collect collect;
   collect.start();
   int taken = 0;
   for (std::int64_t n = blockIdx.x; n < grid.num_pieces; n += gridDim.x) {
     const StepPiece& piece = grid.pieces[n];
+    if (!of.has(piece)) continue;
     const float* grad = memory.grad + piece.local_begin;
     if (piece.counted != 0) collect.piece(grid.phase, piece, grad, [](float g) { return g; });
     if (++taken % pieces_between_carries == 0) collect.carry();
   }
-  collect.finish(memory.found);
+  collect.finish(memory.found, of.words<Collect>(memory));
 }
 
 PieceGrid grid_of(const StepMemory& memory) {
@@ -72,17 +88,25 @@ PieceGrid grid_of(const StepMemory& memory) {
 
 void enqueue_norm(const StepMemory& memory, const StepRules& rules) {
   if (memory.num_pieces == 0) return;
+  const std::int64_t groups = memory.groups_found.count;
   visit_form(rules.hyper.norm, [&](auto collect) {
-    launch(norm_kernel<decltype(collect)>, piece_blocks(memory), block_threads, memory, grid_of(memory));
+    for (std::int64_t group = 0; group < groups; ++group) {
+      launch(norm_kernel<decltype(collect)>, piece_blocks(memory), block_threads, memory, grid_of(memory),
+             OneGroup{group, groups == 1});
+    }
   });
 }
 
 void enqueue_finite_norm(const StepMemory& memory, const StepRules& rules, bool with_scalars) {
   if (memory.num_pieces == 0 && !with_scalars) return;
-  const ScalarJob scalars{scalar_settings(rules.hyper), with_scalars};
+  const std::int64_t groups = memory.groups_found.count;
   visit_form(rules.hyper.norm, [&](auto collect) {
-    launch(finite_norm_kernel<decltype(collect)>, piece_blocks(memory), block_threads, memory,
-           grid_of(memory), scalars);
+    for (std::int64_t group = 0; group < groups; ++group) {
+      // Not before the last one: the scalars may set the halt that these launches look at.
+      const ScalarJob scalars{scalar_settings(rules.hyper), with_scalars && group + 1 == groups};
+      launch(finite_norm_kernel<decltype(collect)>, piece_blocks(memory), block_threads, memory,
+             grid_of(memory), OneGroup{group, groups == 1}, scalars);
+    }
   });
 }
 

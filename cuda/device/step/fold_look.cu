@@ -117,7 +117,7 @@ ZP_DEVICE void fold_and_look(const Fold& fold, const DevicePieces& pieces, const
   }
   if (!finds) return;
   looker.unscaling.finish(look.found);
-  looker.collect.finish(look.found);
+  looker.collect.finish(look.found, Collect::words_of(look.found));
 }
 
 template <class Collect, class Fold>

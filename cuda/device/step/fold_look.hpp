@@ -7,7 +7,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// What G is looked at with, and where what is found goes: device pointers.
+/// What G is looked at with where there is one clip group, and where what is found goes: device pointers.
 struct GradLook {
   const StepState* state = nullptr;
   const StepInput* input = nullptr;

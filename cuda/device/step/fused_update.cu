@@ -24,7 +24,7 @@ struct FusedUpdate {
     begin = piece.local_begin;
     state.scalars = memory.scalars[set_of(memory, piece)];
     chain.inv_scale = state.scalars.inv_scale;
-    chain.clip_coef = memory.found->clip_coef;
+    chain.clip_coef = clip_coef_of(memory, piece);
     cast.enter(memory, piece);
     return true;
   }

@@ -5,7 +5,8 @@
 //   add(g)                takes one element in; chunk1024 has with_square() and deposit() instead, for a lane and a
 //   warp
 //   carry()               called by every thread between pieces, often enough
-//   finish(found)         called by every thread after the last piece
+//   finish(found, words)  called by every thread after the last piece
+//   words_of(...)         where its integers go: of the one norm there is, or of a clip group
 // Everything that leaves a block is an integer, so neither the grid nor any order matters (R10).
 
 #include <cmath>
@@ -49,11 +50,16 @@ struct CollectedSums {
     __syncthreads();
   }
 
+  ZP_DEVICE static std::uint64_t* words_of(StepFound* found) { return found->sums; }
+  ZP_DEVICE static std::uint64_t* words_of(const ClipGroupsFound& groups, std::int64_t group) {
+    return groups.sums + group * num_norm_words;
+  }
+
   /// The last block to come by sees the sums of all of them, and leaves them normalised. Sums of a launch are read by
   /// atomics too: a plain load might see what a cache of this multiprocessor remembers.
-  ZP_DEVICE void finish(StepFound* found) const {
+  ZP_DEVICE void finish(StepFound* found, std::uint64_t* words) const {
     ZP_SHARED_ARRAY(unsigned, is_last, 1);
-    Sum* sums = reinterpret_cast<Sum*>(found->sums);
+    Sum* sums = reinterpret_cast<Sum*>(words);
     __syncthreads();
     if (threadIdx.x == 0) carry_limbs(block_sums);
     finish_block_sums(block_sums, sums);
@@ -144,9 +150,9 @@ struct CollectTerms : CollectedSums {
     terms.flush(block_sums);
     CollectedSums::carry();
   }
-  ZP_DEVICE void finish(StepFound* found) {
+  ZP_DEVICE void finish(StepFound* found, std::uint64_t* words) {
     terms.flush(block_sums);
-    CollectedSums::finish(found);
+    CollectedSums::finish(found, words);
   }
 };
 
@@ -168,14 +174,19 @@ struct CollectLargest {
     for_each_element(phase, piece, grad, [this, value](float g) { add(value(g)); });
   }
 
-  ZP_DEVICE void finish(StepFound* found) const {
+  ZP_DEVICE static std::uint64_t* words_of(StepFound* found) { return &found->amax; }
+  ZP_DEVICE static std::uint64_t* words_of(const ClipGroupsFound& groups, std::int64_t group) {
+    return groups.amax + group;
+  }
+
+  ZP_DEVICE void finish(StepFound* /*found*/, std::uint64_t* word) const {
     ZP_SHARED_ARRAY(unsigned, block_largest, 1);
     if (threadIdx.x == 0) block_largest[0] = 0;
     __syncthreads();
     if (largest != 0U) atomicMax(block_largest, largest);
     __syncthreads();
     if (threadIdx.x == 0 && block_largest[0] != 0U) {
-      atomicMax(reinterpret_cast<Sum*>(&found->amax), Sum{block_largest[0]});
+      atomicMax(reinterpret_cast<Sum*>(word), Sum{block_largest[0]});
     }
   }
 };

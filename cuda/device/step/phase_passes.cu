@@ -51,7 +51,7 @@ struct Clip : Phase {
 
   ZP_DEVICE bool enter(const StepPiece& piece) {
     begin = piece.local_begin;
-    clip_coef = memory.found->clip_coef;
+    clip_coef = clip_coef_of(memory, piece);
     return true;
   }
   ZP_DEVICE float clipped(float g) const {

@@ -90,6 +90,12 @@ ZP_DEVICE inline std::int64_t set_of(const StepMemory& memory, const StepPiece& 
   return memory.tensor_steps != nullptr ? piece.tensor : piece.group;
 }
 
+/// What the elements of a piece are clipped by.
+ZP_DEVICE inline float clip_coef_of(const StepMemory& memory, const StepPiece& piece) {
+  const ClipGroupsFound& groups = memory.groups_found;
+  return groups.count == 1 ? memory.found->clip_coef : groups.clip_coef[piece.clip_group];
+}
+
 ZP_DEVICE inline bool has_gradient(const StepMemory& memory, std::int64_t tensor) {
   return memory.has_grad == nullptr || ((memory.has_grad[tensor / 64] >> (tensor % 64)) & 1U) != 0U;
 }

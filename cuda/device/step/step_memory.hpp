@@ -24,6 +24,7 @@ struct StepPiece {
   std::int64_t place_begin = 0;
   std::int64_t row_numel = 1;
   std::int64_t row_stride = 1;
+  std::int64_t clip_group = 0;  ///< of the tensor
 };
 
 /// Why a step, and every later one, changes nothing. Several may be set.
@@ -64,6 +65,18 @@ struct StepFound {
   std::uint32_t finished_blocks;  ///< of the pass that is running; 0 between passes
 };
 
+/// What a step finds of its clip groups, where there are several (R12): in place of the members of StepFound with these
+/// names, of which grad_norm and clip_coef then repeat the default group's. All pointers are null where there is one.
+struct ClipGroupsFound {
+  std::uint64_t* sums = nullptr;     // [count][num_norm_words], zero when a step starts
+  std::uint64_t* amax = nullptr;     // [count], the same
+  std::uint32_t* largest = nullptr;  // [count], amax of all ranks in half the bytes: what is shown
+  double* grad_norm = nullptr;       // [count]
+  float* clip_coef = nullptr;        // [count]
+  const double* max_norm = nullptr;  // [count]; 0: none
+  std::int64_t count = 1;
+};
+
 /// What the host looks at, in one copy.
 struct StepRecord {
   StepState state;
@@ -81,6 +94,7 @@ struct StepMemory {
   StepState* state = nullptr;
   StepInput* input = nullptr;
   StepFound* found = nullptr;
+  ClipGroupsFound groups_found = {};
   StepScalars* scalars = nullptr;  // [num_sets]: one for every group, or every tensor if they count their own
   std::uint64_t* tensor_steps =
       nullptr;  // [num_tensors] applied updates; null unless tensors count their own steps

@@ -112,10 +112,10 @@ class LongWork {
   PinnedBytes source_{num_bytes};
 };
 
-inline void check_calls(const cuda::device::DeviceCalls& expected, const std::function<void()>& body) {
-  const cuda::device::DeviceCalls before = cuda::device::device_calls();
+inline void check_calls(const cuda::DeviceCalls& expected, const std::function<void()>& body) {
+  const cuda::DeviceCalls before = cuda::device::device_calls();
   body();
-  const cuda::device::DeviceCalls after = cuda::device::device_calls();
+  const cuda::DeviceCalls after = cuda::device::device_calls();
   CHECK(after.launches - before.launches == expected.launches);
   CHECK(after.graph_launches - before.graph_launches == expected.graph_launches);
   CHECK(after.copies - before.copies == expected.copies);

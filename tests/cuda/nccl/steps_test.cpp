@@ -8,6 +8,7 @@
 
 #include "tests/cuda/device/enqueued_support.hpp"
 #include "tests/cuda/nccl/nccl_support.hpp"
+#include "tests/cuda/sim/streams_support.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::nccl_test;
@@ -53,9 +54,9 @@ TEST_CASE("nccl steps: from the third on, no wait, no allocation, and one graph 
       for (int step = 1; step <= 8; ++step) {
         CAPTURE(step);
         steps.fill(step == 4 || step == 7 ? no_number : 1.0F);  // skipped in the middle of replays
-        const cuda::device::DeviceCalls before = cuda::device::device_calls();
+        const cuda::DeviceCalls before = cuda::device::device_calls();
         steps.rank.optimizer->enqueue_step(steps.leaves);
-        const cuda::device::DeviceCalls& now = cuda::device::device_calls();
+        const cuda::DeviceCalls& now = cuda::device::device_calls();
         if (step >= 3) {
           CHECK(now.waits - before.waits == 0);
           CHECK(now.allocations - before.allocations == 0);
@@ -76,6 +77,7 @@ TEST_CASE("nccl steps: from the third on, no wait, no allocation, and one graph 
 }
 
 TEST_CASE("nccl steps: a halt is thrown on all ranks in the same step") {
+  const sim_test::UseOrder everything(cuda::sim::StreamOrder::asked_last);
   check_ranks(ranks, [](Communicator& control) {
     Steps steps(control, true, OnNonfinite::error);
     steps.rank.optimizer->enqueue_step(steps.leaves);
@@ -86,9 +88,8 @@ TEST_CASE("nccl steps: a halt is thrown on all ranks in the same step") {
     std::int64_t enqueued = 2;
     try {
       for (; enqueued < 3 * EnqueuedOptimizer::most_enqueued; ++enqueued) {
-        // Ranks see it at different times.
-        if (control.rank() == 1 && enqueued % 5 == 0)
-          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        // The device does all it was given, of whatever rank: ranks see the halt at different times, long before.
+        if (control.rank() == 1 && enqueued % 5 == 0) cuda::device::wait_for_stream();
         steps.rank.optimizer->enqueue_step(steps.leaves);
       }
     } catch (const Error& error) {

@@ -81,7 +81,7 @@ TEST_CASE("simulated streams: launches are counted, those of a graph as one") {
     launch(store_kernel, 1, block, word.data(), 2U);
     launch(store_kernel, 1, block, word.data(), 3U);
   });
-  const DeviceCalls before = device_calls();
+  const cuda::DeviceCalls before = device_calls();
   launch(store_kernel, 1, block, word.data(), 4U);
   CHECK(device_calls().launches == before.launches + 1);
   graph.launch();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "common/base/error.hpp"
 #include "tests/cuda/expect_error.hpp"
@@ -49,17 +50,55 @@ TEST_CASE("simulated streams: what work throws comes out of a wait that asked fo
   CHECK(names == "xx");
 }
 
-TEST_CASE("simulated streams: a write past the end of memory is an error of the next wait") {
+TEST_CASE(
+    "simulated streams: a write past the end of memory is an error of the next wait, and of the next look") {
   Stream stream;
   const UseStream use(stream);
   void* data = device_allocate((block - 1) * static_cast<std::int64_t>(sizeof(unsigned)));
   launch(overrun_kernel, 1, block, static_cast<unsigned*>(data));
   expect_error(ErrorCode::internal, [] { wait_for_stream(); });
+  Event end;
+  cuda::sim::enqueue([] {});
+  end.record();
+  expect_error(ErrorCode::internal, [&] { static_cast<void>(end.reached()); });
   device_release(data);
   try {
     wait_for_stream();  // may find it again; later cases must not
   } catch (const Error&) {
   }
+}
+
+TEST_CASE(
+    "simulated streams: a write past the end of memory that is gone by the next wait is an error of it too") {
+  Stream stream;
+  const UseStream use(stream);
+  void* data = device_allocate((block - 1) * static_cast<std::int64_t>(sizeof(unsigned)));
+  launch(overrun_kernel, 1, block, static_cast<unsigned*>(data));
+  device_release(data);
+  expect_error(ErrorCode::internal, [] { wait_for_stream(); });
+  CHECK_NOTHROW(wait_for_stream());
+}
+
+TEST_CASE("simulated streams: waits look at all allocations in turn") {
+  Stream stream;
+  const UseStream use(stream);
+  std::vector<void*> all(3000);
+  for (void*& data : all) data = device_allocate((block - 1) * static_cast<std::int64_t>(sizeof(unsigned)));
+  wait_for_stream();
+  launch(overrun_kernel, 1, block, static_cast<unsigned*>(all[1500]));
+  int told = 0;
+  for (int waits = 0; waits < 20; ++waits) {
+    cuda::sim::enqueue([] {});
+    try {
+      wait_for_stream();
+    } catch (const Error&) {
+      ++told;
+    }
+  }
+  CHECK(told >= 1);
+  CHECK(told <= 2);
+  for (void* data : all) device_release(data);
+  CHECK_NOTHROW(wait_for_stream());  // was told
 }
 
 TEST_CASE("simulated streams: the host cannot touch memory of the device, kernels can") {

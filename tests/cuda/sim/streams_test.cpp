@@ -227,6 +227,26 @@ TEST_CASE("simulated streams: looks at an event let the device go on, a bit at a
   }
 }
 
+TEST_CASE("simulated streams: a device that is looked at again and again is not slowed down by that") {
+  for (const StreamOrder order : both_orders) {
+    const UseOrder use(order);
+    Stream stream;
+    for (int round = 0; round < 2; ++round) {
+      Event end;
+      int ran = 0, looks = 1;
+      on(stream, [&] {
+        for (int i = 0; i < 1000; ++i) cuda::sim::enqueue([&] { ++ran; });
+        end.record();
+      });
+      CHECK_FALSE(end.reached());
+      CHECK(ran == 1);  // in the second round too
+      while (looks < 1000 && !end.reached()) ++looks;
+      CHECK(ran == 1000);
+      CHECK(looks <= 15);
+    }
+  }
+}
+
 TEST_CASE("simulated streams: a look does not wait for work that another thread runs") {
   Stream stream;
   Event event;

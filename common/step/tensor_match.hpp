@@ -1,0 +1,15 @@
+#pragma once
+// Which tensors a rule of a configuration speaks of.
+
+#include <string>
+#include <vector>
+
+#include "common/layout/flat_layout.hpp"
+
+namespace zeroproof {
+
+/// match: globs (* stands for any characters, none included, ? for one) of which one has to match the whole name.
+/// vectors: tensors of at most one dimension belong as well.
+bool matches_tensor(const std::vector<std::string>& match, bool vectors, const TensorSlot& tensor);
+
+}  // namespace zeroproof

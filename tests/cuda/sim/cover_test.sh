@@ -1,0 +1,10 @@
+#!/bin/sh
+# Rows of a covering array on simulated devices: every value, or every pair of values, of stages, worlds, layouts,
+# grids, instances, sums, wires and of the settings of a step. Rows of processes are left out: the library that stands
+# for NCCL joins threads. Arguments: zeroproof-sim, what is covered.
+set -eu
+program=$1
+shift
+rows=$("$program" list --cover "$@" --twin device,device-fused,device-graph | grep -v -e /mpi: -e ' cases: ')
+# shellcheck disable=SC2086  # one word for each row
+"$program" verify --strict $rows
