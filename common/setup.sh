@@ -542,9 +542,13 @@ zp_provide() {
   if [ -n "$zp_tsan_missing" ]; then zp_wanted="${zp_wanted:+$zp_wanted }clang libomp-dev libclang-rt-dev"; fi
   zp_find_installer
   if [ -n "$zp_installer" ]; then
-    # ccache only saves time, so nothing is installed for its sake alone
+    # ccache only saves time, and tests that need Python or MPFR are skipped aloud without: nothing is installed for
+    # their sake alone
     zp_extra=''
     if [ "$zp_scope" != cli ] && ! command -v ccache >/dev/null 2>&1; then zp_extra=ccache; fi
+    if [ "$zp_scope" = tests ]; then
+      zp_extra="$zp_extra python3-venv python3-dev python3-numpy python3-matplotlib libmpfr-dev"
+    fi
     # shellcheck disable=SC2086  # a list of package names
     if zp_install $zp_wanted $zp_extra; then
       if [ "$zp_dry_run" = 1 ]; then
@@ -752,11 +756,11 @@ zp_build() { # status of a failed build, cmake --build arguments...
   }
 }
 
-# Open MPI's defaults refuse root and more ranks than cores, and its ranks spin while waiting:
-# settings for many ranks on one small machine. What is set already stays.
+# Open MPI's defaults refuse root and more ranks than cores: settings for many ranks on one small machine. It does not
+# yield, our communicators do, between looks. What is set already stays.
 zp_mpi_environment() {
   : "${OMPI_ALLOW_RUN_AS_ROOT:=1}" "${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:=1}"
-  : "${OMPI_MCA_rmaps_base_oversubscribe:=1}" "${OMPI_MCA_mpi_yield_when_idle:=1}"
+  : "${OMPI_MCA_rmaps_base_oversubscribe:=1}" "${OMPI_MCA_mpi_yield_when_idle:=0}"
   : "${OMPI_MCA_btl_vader_single_copy_mechanism:=none}"
   export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
   export OMPI_MCA_rmaps_base_oversubscribe OMPI_MCA_mpi_yield_when_idle OMPI_MCA_btl_vader_single_copy_mechanism

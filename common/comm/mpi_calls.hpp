@@ -6,11 +6,21 @@
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 
+#include <cstddef>
 #include <string>
+
+#include "common/base/error.hpp"
 
 namespace zeroproof {
 
 /// Throws Error(ErrorCode::comm) with MPI's own words unless the code is MPI_SUCCESS.
-void check_mpi(int code, const std::string& what);
+inline void check_mpi(int code, const std::string& what) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  fail(ErrorCode::comm, what + " failed: " + std::string(text, static_cast<std::size_t>(length)),
+       "the MPI library refused or lost it", "see whether the other ranks and the network are alive");
+}
 
 }  // namespace zeroproof

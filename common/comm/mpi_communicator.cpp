@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/comm/exchange_communicator.hpp"
+#include "common/comm/flight_recorder.hpp"
 #include "common/comm/mpi_blocks.hpp"
 #include "common/comm/mpi_family.hpp"
 #include "common/comm/mpi_native.hpp"
@@ -69,6 +70,7 @@ class MpiCommunicator final : public ExchangeCommunicator {
   std::unique_ptr<SharedWindow> make_window(const std::vector<std::int64_t>& sizes) override;
 
   void begin(CollectiveCall& call);
+  void complete(const CollectiveCall& call);
   template <class Missing>
   void wait(const CollectiveCall& call, const char* what, std::chrono::milliseconds limit, Pause pause,
             const Missing& missing);
@@ -91,6 +93,7 @@ class MpiCommunicator final : public ExchangeCommunicator {
   MpiBlocks blocks_;
   std::int64_t num_calls_ = 0;
   std::int64_t num_completed_ = 0;
+  std::int64_t noted_ = -1;  ///< the call under way, in the flight recorder
   bool transfers_ended_ = false;
 };
 
@@ -109,8 +112,11 @@ MpiCommunicator::~MpiCommunicator() {
     CollectiveCall end;
     end.sequence = num_calls_ + 1;
     // Waits for the others, as MPI_Finalize would, so that no message is under way when MPI ends. A rank that
-    // still calls a collective hears that this one left, and fails.
-    wait(end, "arrive at", std::chrono::hours(24 * 365), Pause(),
+    // still calls a collective hears that this one left, and fails. Where something broke, some may be gone for good.
+    const std::chrono::milliseconds limit = mpi_process_state().broken
+                                                ? settings_.timeout
+                                                : std::chrono::milliseconds(std::chrono::hours(24 * 365));
+    wait(end, "arrive at", limit, Pause(),
          [&](int peer) { return !mailbox().left(peer) && !mailbox().has_call(peer); });
     native_.free();
   } catch (const std::exception&) {
@@ -124,13 +130,20 @@ void MpiCommunicator::exchange(CollectiveCall call, SendBlocks send, Span<const 
   blocks_.start(send, recv);
   wait(call, "finish", settings_.timeout, Pause(looks_at_a_transfer),
        [&](int peer) { return !blocks_.complete(peer); });
+  complete(call);
+}
+
+void MpiCommunicator::complete(const CollectiveCall& call) {
   num_completed_ = call.sequence;
+  FlightRecorder::of_process().end(noted_);
+  noted_ = -1;
 }
 
 /// Returns when all ranks are in the same call.
 void MpiCommunicator::begin(CollectiveCall& call) {
   if (const std::optional<Error> failure = family_->failure().get()) throw Error(*failure);
   call.sequence = ++num_calls_;
+  noted_ = FlightRecorder::of_process().begin(call, transport().channel());
   MpiMessage message;
   message.call = call;
   mailbox().post(message);
@@ -144,7 +157,7 @@ void MpiCommunicator::begin(CollectiveCall& call) {
     calls[static_cast<std::size_t>(peer)] = peer == rank() ? call : mailbox().take_call(peer);
   }
   const std::string problem = disagreement(calls, names_);
-  if (problem.empty()) return;
+  if (problem.empty()) return FlightRecorder::of_process().move(noted_);
   // Every rank that has all calls comes to the same text: of the world nobody needs to be told.
   throw break_with(Error(ErrorCode::comm, problem), is_group());
 }
@@ -160,7 +173,7 @@ void MpiCommunicator::reduce_scatter(CollectiveCall call, Span<const float> send
   } catch (const Error& error) {
     throw break_with(error, true);
   }
-  num_completed_ = call.sequence;
+  complete(call);
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::make_group(const std::vector<int>& members,
@@ -261,6 +274,8 @@ std::vector<int> MpiCommunicator::blamed(const std::vector<int>& missing) const 
 Error MpiCommunicator::break_with(const Error& error, bool tell) {
   const Error first = family_->failure().keep(error);
   mpi_process_state().broken = true;
+  if (noted_ >= 0) FlightRecorder::of_process().fail(noted_);
+  noted_ = -1;
   if (tell) family_->tell(first, transport().channel(), num_completed_);
   end_transfers();
   return first;

@@ -29,11 +29,14 @@ MpiMailbox::~MpiMailbox() {
 void MpiMailbox::post(const MpiMessage& message) {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
-  outbox_.push_back({encode(message, transport_.world_size()), {}});
+  // A handle for every rank from the beginning: should MPI refuse to send, the others are asked for all the same.
+  outbox_.push_back({encode(message, transport_.world_size()),
+                     std::vector<int>(static_cast<std::size_t>(transport_.world_size()), -1)});
   Outgoing& outgoing = outbox_.back();
   for (int rank = 0; rank < transport_.world_size(); ++rank) {
-    const bool self = rank == transport_.rank();
-    outgoing.handles.push_back(self ? -1 : transport_.send(rank, MpiTransport::Kind::control, outgoing.data));
+    if (rank == transport_.rank()) continue;
+    outgoing.handles[static_cast<std::size_t>(rank)] =
+        transport_.send(rank, MpiTransport::Kind::control, outgoing.data);
   }
 }
 

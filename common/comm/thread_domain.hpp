@@ -1,6 +1,7 @@
 #pragma once
 // What the meetings of one world of threads share (internal to the thread communicator).
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "common/base/error.hpp"
+#include "common/comm/flight_recorder.hpp"
 
 namespace zeroproof {
 
@@ -16,13 +18,16 @@ class ThreadRendezvous;
 /// The world itself and every group of it are meetings of one domain: one lock, and one failure that ends them
 /// all. A rank here is one of the world.
 struct ThreadDomain {
-  explicit ThreadDomain(int world_size)
-      : left(static_cast<std::size_t>(world_size)), waiting(static_cast<std::size_t>(world_size)) {}
+  ThreadDomain(int world_size, std::shared_ptr<FlightRecorders> rank_recorders)
+      : recorders(std::move(rank_recorders)),
+        left(static_cast<std::size_t>(world_size)),
+        waiting(static_cast<std::size_t>(world_size)) {}
 
   /// With the lock held: keeps the first failure and wakes who waits in any meeting.
   void break_with(const Error& error);
 
-  std::mutex mutex;  // guards this object and all meetings
+  const std::shared_ptr<FlightRecorders> recorders;  // null: nothing is noted
+  std::mutex mutex;                                  // guards this object and all meetings
   std::optional<Error> failure;
   int culprit = -1;        // whose abort was the failure
   std::vector<bool> left;  // [world_size] the rank's work is over

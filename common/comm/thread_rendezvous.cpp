@@ -11,16 +11,22 @@ void ThreadDomain::break_with(const Error& error) {
   for (ThreadRendezvous* meeting : meetings) meeting->changed_.notify_all();
 }
 
-ThreadRendezvous::ThreadRendezvous(int world_size, std::chrono::milliseconds timeout)
-    : domain_(std::make_shared<ThreadDomain>(world_size)),
+ThreadRendezvous::ThreadRendezvous(int world_size, std::chrono::milliseconds timeout,
+                                   std::shared_ptr<FlightRecorders> recorders)
+    : domain_(std::make_shared<ThreadDomain>(world_size, std::move(recorders))),
       timeout_(timeout),
+      channel_(next_channel()),
       calls_(static_cast<std::size_t>(world_size)),
       ranks_(static_cast<std::size_t>(world_size)) {
   domain_->meetings.insert(this);
 }
 
 ThreadRendezvous::ThreadRendezvous(const ThreadRendezvous& parent, const std::vector<int>& members)
-    : domain_(parent.domain_), timeout_(parent.timeout_), calls_(members.size()), ranks_(members.size()) {
+    : domain_(parent.domain_),
+      timeout_(parent.timeout_),
+      channel_(next_channel()),
+      calls_(members.size()),
+      ranks_(members.size()) {
   for (const int member : members) names_.in_world.push_back(static_cast<int>(parent.in_world(member)));
   const std::lock_guard lock(domain_->mutex);
   domain_->meetings.insert(this);
@@ -37,7 +43,9 @@ std::size_t ThreadRendezvous::in_world(int rank) const {
 
 void ThreadRendezvous::exchange(int rank, CollectiveCall call, Span<const Span<const std::byte>> send,
                                 const TakeBlock& take) {
-  arrive(rank, std::move(call), send);
+  NotedCall noted(recorder_of(rank));
+  arrive(rank, std::move(call), send, noted);
+  noted.move();
   // No lock: a rank changes its entry only after finish().
   try {
     for (std::size_t from = 0; from < ranks_.size(); ++from) {
@@ -48,6 +56,13 @@ void ThreadRendezvous::exchange(int rank, CollectiveCall call, Span<const Span<c
     throw;
   }
   finish();
+  noted.end();
+}
+
+int ThreadRendezvous::next_channel() const { return domain_->recorders ? domain_->recorders->channels++ : 0; }
+
+FlightRecorder* ThreadRendezvous::recorder_of(int rank) const {
+  return domain_->recorders ? &domain_->recorders->ranks[in_world(rank)] : nullptr;
 }
 
 void ThreadRendezvous::abort(int rank, const std::string& reason) {
@@ -82,7 +97,8 @@ int ThreadRendezvous::culprit() {
   return domain_->culprit;
 }
 
-void ThreadRendezvous::arrive(int rank, CollectiveCall call, Span<const Span<const std::byte>> send) {
+void ThreadRendezvous::arrive(int rank, CollectiveCall call, Span<const Span<const std::byte>> send,
+                              NotedCall& noted) {
   const std::size_t self = static_cast<std::size_t>(rank);
   std::unique_lock lock(domain_->mutex);
   if (domain_->failure) throw Error(*domain_->failure);
@@ -94,6 +110,7 @@ void ThreadRendezvous::arrive(int rank, CollectiveCall call, Span<const Span<con
     throw Error(*domain_->failure);
   }
   call.sequence = ++mine.num_calls;
+  noted.begin(call, channel_);
   calls_[self] = std::move(call);
   mine.send = send;
   mine.present = true;

@@ -21,7 +21,8 @@ class ThreadRendezvous {
   using TakeBlock = std::function<void(std::size_t from, Span<const std::byte> block)>;
 
   /// The world.
-  ThreadRendezvous(int world_size, std::chrono::milliseconds timeout);
+  ThreadRendezvous(int world_size, std::chrono::milliseconds timeout,
+                   std::shared_ptr<FlightRecorders> recorders = nullptr);
   /// A group of some ranks of another meeting; members are ranks of that one.
   ThreadRendezvous(const ThreadRendezvous& parent, const std::vector<int>& members);
   ~ThreadRendezvous();
@@ -56,7 +57,9 @@ class ThreadRendezvous {
   };
 
   std::size_t in_world(int rank) const;
-  void arrive(int rank, CollectiveCall call, Span<const Span<const std::byte>> send);
+  int next_channel() const;
+  FlightRecorder* recorder_of(int rank) const;
+  void arrive(int rank, CollectiveCall call, Span<const Span<const std::byte>> send, NotedCall& noted);
   void wait_for_all(std::unique_lock<std::mutex>& lock, int rank, std::int64_t meeting);
   void open();
   void finish();
@@ -66,6 +69,7 @@ class ThreadRendezvous {
 
   const std::shared_ptr<ThreadDomain> domain_;
   const std::chrono::milliseconds timeout_;
+  const int channel_;  // in the recorders
   RankNames names_;
   std::condition_variable changed_;
   std::vector<CollectiveCall> calls_;  // [world_size]

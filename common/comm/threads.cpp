@@ -12,10 +12,11 @@
 
 namespace zeroproof {
 
-ThreadWorld::ThreadWorld(int world_size, std::chrono::milliseconds timeout) {
+ThreadWorld::ThreadWorld(int world_size, std::chrono::milliseconds timeout,
+                         std::shared_ptr<FlightRecorders> recorders) {
   ZP_CHECK(world_size >= 1, ErrorCode::invalid_argument, "world_size is " + std::to_string(world_size),
            "it is a number of ranks", "use 1 or more");
-  meeting_ = std::make_shared<ThreadRendezvous>(world_size, timeout);
+  meeting_ = std::make_shared<ThreadRendezvous>(world_size, timeout, std::move(recorders));
 }
 
 int ThreadWorld::world_size() const { return meeting_->world_size(); }

@@ -8,6 +8,7 @@
 
 namespace zeroproof {
 
+struct FlightRecorders;
 class ThreadRendezvous;
 
 /// A group of world_size ranks in this process. It lives over many run_ranks, but not over an error: a broken
@@ -15,7 +16,9 @@ class ThreadRendezvous;
 class ThreadWorld {
  public:
   /// timeout: how long a rank waits in a collective for the others before it gives up.
-  explicit ThreadWorld(int world_size, std::chrono::milliseconds timeout = default_comm_timeout);
+  /// recorders: of these ranks, which get a note of every collective; null for none.
+  explicit ThreadWorld(int world_size, std::chrono::milliseconds timeout = default_comm_timeout,
+                       std::shared_ptr<FlightRecorders> recorders = nullptr);
 
   int world_size() const;
 

@@ -34,6 +34,7 @@ struct Rank {
     setup.groups.rules.resize(1);
     setup.groups.rules[0].name = "flat";
     setup.groups.of_tensor = {0, 1};
+    setup.clip_groups = {{{"flat", {}, false, {}}}, {0, 1}};
     setup.missing_grad = MissingGrad::skip;
     state.tensor_steps = tensor_steps;
   }
@@ -115,6 +116,14 @@ TEST_CASE("same setup: what the step computes") {
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.weight_decay_ramp = RampShape::linear; }},
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.weight_decay_begin = 1; }},
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.weight_decay_end = 1; }},
+      {"clip_groups.rules", [](Rank& r) { r.setup.clip_groups.rules[0].name = "other"; }},
+      {"clip_groups.rules", [](Rank& r) { r.setup.clip_groups.rules[0].match = {"b"}; }},
+      {"clip_groups.rules", [](Rank& r) { r.setup.clip_groups.rules[0].vectors = true; }},
+      {"clip_groups.rules", [](Rank& r) { r.setup.clip_groups.rules[0].max_norm = 0; }},
+      {"clip_groups.of_tensor",
+       [](Rank& r) {
+         r.setup.clip_groups.of_tensor = {1, 0};
+       }},
       {"param_dtype", [](Rank& r) { r.setup.param_dtype = DType::fp16; }},
       {"micro_batches", [](Rank& r) { r.setup.micro_batches = 2; }},
       {"grad_sum", [](Rank& r) { r.setup.grad_sum = GradSum::binned; }},

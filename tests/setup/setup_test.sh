@@ -316,6 +316,7 @@ check 'dry run, sudo: sudo is not called' called_not sudo
 check 'dry run, tests/run: the configuration' says ' -DZP_TESTS=ON '
 check 'dry run, tests/run: the tests' says "+ ctest --test-dir '$site/build' --output-on-failure --no-tests=error -j "
 check 'dry run, tests/run: ccache comes along' says 'openmpi-bin ccache'
+check 'dry run, tests/run: what some tests need comes along' says 'ccache python3-venv python3-dev python3-numpy python3-matplotlib libmpfr-dev'
 
 # ---------------------------------------------------------------- installing
 
@@ -327,6 +328,7 @@ check 'install as root: update' called 'apt-get [-o] [DPkg::Lock::Timeout=120] [
 check 'install as root: without recommended packages' called_with '[install] [-y]' '[--no-install-recommends] [g++]'
 check 'install as root: MPI too' called_with '[install]' '[libopenmpi-dev] [openmpi-bin]'
 check 'install as root: no ccache for verification/run' called_not '[ccache]'
+check 'install as root: no Python for verification/run' called_not '[python3-venv]'
 check 'install as root: a log below build/' test -f "$site/build/setup/apt-install.log"
 check 'install as root: the table' says 'mpi         ok      Open MPI 4.1.4'
 check 'install as root: ends with the next step' \
@@ -355,7 +357,7 @@ run verification/run
 check 'doctest is missing: verification/run does not mind' called_not apt-get
 run tests/run
 check 'doctest is missing: tests/run installs it and ccache' \
-  called 'apt-get [-o] [DPkg::Lock::Timeout=120] [install] [-y] [--no-install-recommends] [doctest-dev] [ccache]'
+  called 'apt-get [-o] [DPkg::Lock::Timeout=120] [install] [-y] [--no-install-recommends] [doctest-dev] [ccache] [python3-venv] [python3-dev] [python3-numpy] [python3-matplotlib] [libmpfr-dev]'
 
 furnished apt-get
 run tests/run

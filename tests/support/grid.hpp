@@ -32,6 +32,7 @@ struct GridPlace {
   int tp_rank = 0;
   int cp_rank = 0;
   int number = 0;  ///< among all threads: data rank * TP ranks + TP rank
+  Communicator* all = nullptr;
   Communicator* comm = nullptr;
   Communicator* replicas = nullptr;
   Communicator* tp = nullptr;
@@ -57,6 +58,7 @@ inline void run_grid(const Grid& grid, const std::function<void(const GridPlace&
     const auto comm = all.split(place.instance * grid.tp + place.tp_rank);
     const auto replicas = all.split(place.rank * grid.tp + place.tp_rank);
     const auto tp = all.split(data_rank);
+    place.all = &all;
     place.comm = comm.get();
     if (grid.instances > 1) place.replicas = replicas.get();
     if (grid.tp > 1) place.tp = tp.get();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,8 +14,17 @@ namespace zeroproof::tests {
 /// A folder of its own for a test, with a space in its name, removed at the end.
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "zeroproof io XXXXXX").string();
+  TemporaryFolder() : TemporaryFolder(std::filesystem::temp_directory_path()) {}
+
+  /// In memory, where that is possible: for thousands of files that are made durable, one by one.
+  static TemporaryFolder in_memory() {
+    const std::filesystem::path memory = "/dev/shm";
+    const bool usable = ::access(memory.c_str(), W_OK | X_OK) == 0;
+    return TemporaryFolder(usable ? memory : std::filesystem::temp_directory_path());
+  }
+
+  explicit TemporaryFolder(const std::filesystem::path& parent) {
+    std::string name = (parent / "zeroproof io XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
     path_ = name;
   }

@@ -1,5 +1,6 @@
 #include <doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "comm_cases.hpp"
+#include "comm_mismatches.hpp"
 #include "common/base/error.hpp"
 #include "common/comm/threads.hpp"
 #include "thread_outcome.hpp"
@@ -25,6 +27,8 @@ using zeroproof::Span;
 using zeroproof::ThreadWorld;
 using zeroproof_test::Bytes;
 using zeroproof_test::check_same_error;
+using zeroproof_test::Mismatch;
+using zeroproof_test::mismatches;
 using zeroproof_test::Outcome;
 using zeroproof_test::promptly;
 using zeroproof_test::run;
@@ -108,6 +112,32 @@ TEST_CASE("threads: disagreements are named alike on every rank") {
             }),
         ErrorCode::comm, "the ranks disagree about counts: in all_to_all #1 rank 0 sends 8 bytes to rank 1");
   }
+}
+
+TEST_CASE("threads: every pair of calls that do not go together, told alike before data moves") {
+  const std::vector<Mismatch> calls = mismatches();
+  int kinds = 0;
+  double longest = 0;
+  for (std::size_t others = 0; others < calls.size(); ++others) {
+    for (std::size_t one = 0; one < calls.size(); ++one) {
+      if (one == others) continue;
+      CAPTURE(std::string(calls[others].name) + " and " + calls[one].name);
+      ThreadWorld world(3);
+      std::array<bool, 3> intact{true, true, true};
+      const int odd = static_cast<int>((one + others) % 3);
+      const Outcome outcome = run(world, [&](Communicator& comm) {
+        comm.barrier();
+        calls[comm.rank() == odd ? one : others].call(comm, intact[static_cast<std::size_t>(comm.rank())]);
+      });
+      check_same_error(outcome, ErrorCode::comm, "the ranks ");
+      CHECK(intact == std::array<bool, 3>{true, true, true});
+      longest = std::max(longest, std::chrono::duration<double>(outcome.time).count());
+      ++kinds;
+    }
+  }
+  MESSAGE(kinds << " kinds, told after " << longest << " s at most");
+  CHECK(kinds == 156);
+  CHECK(longest < 2);
 }
 
 TEST_CASE("threads: a wrong argument on one rank ends all") {

@@ -12,6 +12,7 @@ int run_hosts(int rank);
 
 // mpi_comm_wrong.cpp
 int run_mismatch(int rank);
+int run_mismatches(int rank);
 int run_counts(int rank);
 int run_throws(int rank);
 int run_left(int rank);

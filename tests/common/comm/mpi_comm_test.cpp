@@ -6,6 +6,7 @@
 //   slow          comes late, but in time, again and again
 //   large         nobody misbehaves; one block of more than 2^31 bytes
 //   mismatch      calls another collective than the others
+//   mismatches    every pair of calls that do not go together, one after another
 //   throws        aborts with a reason
 //   left          ends its communicator while the others still call
 //   absent        comes too late
@@ -40,6 +41,7 @@ int run(const std::string& mode, int rank) {
   if (mode == "slow") return run_slow(rank);
   if (mode == "large") return run_large(rank);
   if (mode == "mismatch") return run_mismatch(rank);
+  if (mode == "mismatches") return run_mismatches(rank);
   if (mode == "counts") return run_counts(rank);
   if (mode == "throws") return run_throws(rank);
   if (mode == "left") return run_left(rank);

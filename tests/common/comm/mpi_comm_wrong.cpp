@@ -1,7 +1,11 @@
 // Modes of mpi_comm_test in which one rank calls something else than the others, or nothing.
 
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
 #include <thread>
 
+#include "comm_mismatches.hpp"
 #include "mpi_comm_checks.hpp"
 #include "mpi_comm_modes.hpp"
 
@@ -18,6 +22,37 @@ int run_mismatch(int rank) {
       comm->barrier();
   });
   return check_failure(*comm, failure, ErrorCode::comm, "the ranks are not in the same collective: rank");
+}
+
+int run_mismatches(int rank) {
+  const std::vector<Mismatch> calls = mismatches();
+  const auto harness = make_mpi_communicator();
+  Checks checks(rank);
+  double longest = 0;
+  for (std::size_t others = 0; others < calls.size(); ++others) {
+    for (std::size_t one = 0; one < calls.size(); ++one) {
+      if (one == others) continue;
+      const auto comm = make_mpi_communicator();
+      comm->barrier();
+      bool intact = true;
+      const std::size_t mine = rank == static_cast<int>((one + others) % 3) ? one : others;
+      const Failure failure = failure_of([&] { calls[mine].call(*comm, intact); });
+      const std::string pair = std::string(calls[others].name) + " and " + calls[one].name + ": ";
+      checks.check(failure.code == ErrorCode::comm && starts_with(failure.text, "the ranks "),
+                   pair + failure.text);
+      checks.check(intact, pair + "data moved");
+      longest = std::max(longest, failure.time.count());
+      std::vector<Bytes> texts(3, Bytes(2000));
+      Bytes text(2000);
+      std::memcpy(text.data(), failure.text.data(), std::min(failure.text.size(), text.size()));
+      harness->all_gather(text, writable(texts));
+      for (const Bytes& other : texts) checks.check(text == other, pair + "the text differs between ranks");
+    }
+  }
+  checks.check(longest < 2, "told after " + std::to_string(longest) + " s");
+  if (rank == 0)
+    std::printf("%zu kinds, told after %.3f s at most\n", calls.size() * (calls.size() - 1), longest);
+  return checks.agree(*harness);
 }
 
 int run_counts(int rank) {
