@@ -4,20 +4,12 @@
 #include <cmath>
 
 #include "reference/step_scalars.hpp"
+#include "verification/bounds/model.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-using Real = long double;
-
-constexpr Real u = 0x1p-24L;
-constexpr Real eta = 0x1p-150L;
-constexpr Real gamma_of(int k) { return static_cast<Real>(k) * u / (1 - static_cast<Real>(k) * u); }
-
-/// What 64 bits lose on the way, and fp64 scalars before they are rounded.
-constexpr Real slack = 1 + 0x1p-27L;
-
-constexpr Real largest = 0x1p127L;  // no intermediate of a judged element may overflow
+using namespace bounds;
 
 ElementBound judged(Real exact, Real error) {
   const bool valid = std::isfinite(exact) && std::isfinite(error) && std::fabs(exact) + error < largest;
@@ -28,11 +20,6 @@ Real power(Real base, std::int64_t exponent) { return std::pow(base, static_cast
 
 }  // namespace
 
-double ElementBound::ratio(float got) const {
-  const Real distance = std::fabs(static_cast<Real>(got) - exact);
-  return distance == 0 ? 0 : static_cast<double>(distance / allowed);
-}
-
 UpdateBounds::UpdateBounds(const OptimizerHyper& hyper, std::int64_t t)
     : hyper_(hyper),
       t_(t),
@@ -42,7 +29,8 @@ UpdateBounds::UpdateBounds(const OptimizerHyper& hyper, std::int64_t t)
       decay_(hyper.weight_decay) {
   reference::step_scalars(hyper, t, 0, 1);  // refuses what R5 refuses
   root_correction2_ = hyper.bias_correction ? std::sqrt(1 - power(beta2_, t)) : 1;
-  step_size_ = hyper.bias_correction ? lr_ / (1 - power(beta1_, t)) : lr_;
+  correction1_ = hyper.bias_correction ? 1 - power(beta1_, t) : 1;
+  step_size_ = lr_ / correction1_;
 }
 
 /// g, or with coupled decay g + weight_decay * master.
@@ -89,12 +77,13 @@ UpdateBounds::Value UpdateBounds::adaptive_step(const Value& average, const Valu
   const Real d = root / root_correction2_ + eps;
   const Real t = (off + gamma_of(4) * (root + off)) / root_correction2_ + u * eps;
   const Real d_error = t + u * (d + t);
-  valid = below >= 0 && d_error <= d / 4;
   const Real q = average.exact / d;
   const Real q_error = (average.error / d + std::fabs(q) * d_error / d) / (1 - d_error / d);
+  valid = below >= 0 && d_error <= d / 4 && (std::fabs(q) + q_error) / correction1_ < largest;
   const Real a = step_size_ * q;
   const Real a_error = step_size_ * q_error;
-  return {a, a_error + gamma_of(5) * (std::fabs(a) + a_error) + eta * (2 + 2 * step_size_ + 2 / d)};
+  const Real underflow = eta * (2 + 2 * step_size_ + 2 / (d * root_correction2_));
+  return {a, a_error + gamma_of(5) * (std::fabs(a) + a_error) + underflow};
 }
 
 /// p - (a + w), (p - w) - a, (p - a) - w, p * (1 - lr * wd) - a, p - lr * (a / lr + wd * p): the worst of them.
@@ -107,6 +96,7 @@ UpdateBounds::Value UpdateBounds::decayed(float master, const Value& step) const
   const Real both = step.exact + w;
   const Real result = p - both;
   const Real given = step.error + w_error;
+  if (!(std::fabs(p) + std::fabs(w) + std::fabs(step.exact) + given < largest)) return {result, infinite};
   Real inner =
       given * (1 + gamma_of(3)) + gamma_of(3) * std::fabs(both) + eta * (1 + lr_);  // lr around the sum
   if (decays) {
@@ -124,6 +114,7 @@ UpdateBounds::Value UpdateBounds::moved(float master, const Value& direction) co
   const Real s = lr_ * direction.exact;
   const Real error = lr_ * direction.error * (1 + gamma_of(2)) + gamma_of(2) * std::fabs(s) + eta;
   const Real result = static_cast<Real>(master) - s;
+  if (!(std::fabs(static_cast<Real>(master)) + std::fabs(s) + error < largest)) return {result, infinite};
   return {result, error * (1 + u) + u * std::fabs(result)};
 }
 
@@ -148,9 +139,9 @@ void UpdateBounds::adam(float grad, const ElementState& before, UpdateBound& bou
   bool valid = false;
   const Value p = decayed(before.master, adaptive_step(m, v, valid));
   bound.master = judged(p.exact, p.error);
-  const Real correction1 =
-      step_size_ > 0 ? lr_ / step_size_ : 1;  // moments may be corrected before anything else
-  valid = valid && std::fabs(m.exact) / correction1 < largest &&
+  valid = valid &&
+          std::fabs(m.exact) / correction1_ < largest &&  // moments may be corrected before anything else
+          decay_ * std::fabs(static_cast<Real>(before.master)) < largest &&  // and the rate come last
           (std::fabs(m.exact) + 1) * step_size_ < largest &&
           v.exact / (root_correction2_ * root_correction2_) < largest;
   bound.master.judged = bound.master.judged && valid && bound.exp_avg.judged && bound.exp_avg_sq.judged;
@@ -162,7 +153,8 @@ void UpdateBounds::lion(float grad, const ElementState& before, UpdateBound& bou
   const Value c = average(beta1_, 1 - beta1_, before.exp_avg, g);
   const Value m = average(beta2_, 1 - beta2_, before.exp_avg, g);
   const Real sign = c.exact > 0 ? 1 : c.exact < 0 ? -1 : 0;
-  const Real unsure = std::fabs(c.exact) <= c.error ? 2 : 0;  // rounding may have turned it
+  const bool nothing = g.exact == 0 && before.exp_avg == 0;  // no order makes a number of two zeros
+  const Real unsure = !nothing && std::fabs(c.exact) <= c.error ? 2 : 0;  // rounding may have turned it
   const Value p = decayed(before.master, {lr_ * sign, lr_ * (unsure + gamma_of(2)) + eta});
   bound.exp_avg = judged(m.exact, m.error);
   bound.master = judged(p.exact, p.error);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/contracts/step_scalars.hpp"
+#include "verification/bounds/element_bound.hpp"
 
 namespace zeroproof::verification {
 
@@ -15,17 +16,6 @@ struct ElementState {
   float exp_avg_sq = 0;
   float max_exp_avg_sq = 0;
   float momentum_buffer = 0;
-};
-
-/// A value in exact arithmetic (64 bits), and how far an fp32 value may be from it.
-struct ElementBound {
-  long double exact = 0;
-  long double allowed = 0;
-  bool judged =
-      false;  ///< false outside of [Bound:valid], and for what the rule does not keep: nothing is said then
-
-  /// Error in units of the bound; NaN for NaN, and for whatever lies outside although it is judged, above 1.
-  double ratio(float got) const;
 };
 
 struct UpdateBound {
@@ -60,7 +50,7 @@ class UpdateBounds {
 
   OptimizerHyper hyper_;
   std::int64_t t_;
-  Real beta1_, beta2_, root_correction2_, step_size_, lr_, decay_;
+  Real beta1_, beta2_, correction1_, root_correction2_, step_size_, lr_, decay_;
 };
 
 }  // namespace zeroproof::verification

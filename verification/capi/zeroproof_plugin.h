@@ -38,7 +38,7 @@ enum {
   ZEROPROOF_FLOAT8_E4M3FN = 10,
   ZEROPROOF_FLOAT8_E5M2 = 12
 };
-enum { ZEROPROOF_CPU = 1 };
+enum { ZEROPROOF_CPU = 1, ZEROPROOF_CUDA = 2, ZEROPROOF_SIMULATED = 12 /* kDLExtDev */ };
 
 typedef struct zeroproof_dtype {
   uint8_t code;   /* one of the codes above */
@@ -49,7 +49,7 @@ typedef struct zeroproof_dtype {
 /* Laid out as DLTensor is. Memory belongs to zeroproof and is valid until the function returns. */
 typedef struct zeroproof_tensor {
   void* data;          /* of element 0; aligned to an element, and often to no more */
-  int32_t device_type; /* ZEROPROOF_CPU: version 1 hands over host memory */
+  int32_t device_type; /* what the library asks for: ZEROPROOF_CPU unless it says something else */
   int32_t device_id;   /* 0 */
   int32_t ndim;        /* 1, or 2 where an element of the call has several values */
   zeroproof_dtype dtype;
@@ -88,7 +88,7 @@ typedef struct zeroproof_call {
   int32_t num_settings;
   const zeroproof_operand* operands; /* [num_operands], in the order of the documentation */
   const zeroproof_setting* settings; /* [num_settings] */
-  void* stream;                      /* of device tensors; NULL: there are none in version 1 */
+  void* stream;                      /* of device tensors; NULL where they are the host's */
   char* message;         /* where a function that fails may say why, in one sentence ending in NUL */
   uint64_t message_size; /* bytes at `message` */
 } zeroproof_call;
@@ -101,19 +101,50 @@ typedef struct zeroproof_call {
  */
 typedef int32_t (*zeroproof_function)(const zeroproof_call* call);
 
+/*
+ * Says whether the library computes such a call: everything is as it will be in the call, but data and stream are NULL.
+ * Returns 1 if it does, 0 if not, and may say why in `message`. Such calls are left out, aloud. The same question has
+ * the same answer.
+ */
+typedef int32_t (*zeroproof_supports)(const zeroproof_call* call);
+
 typedef struct zeroproof_operation {
   const char*
       operation; /* a name of the documentation; cases of operations that are not listed are skipped */
   zeroproof_function run;
 } zeroproof_operation;
 
+/*
+ * A whole optimizer step in one call, of all ranks at once: from the leaves of every micro-batch to the parameters. The
+ * call's operation is "step"; its operands and settings are listed in verification/plugin/README.md. In a step that is
+ * skipped, what goes in and out must stay as it is (but for the loss scaler), and grad_norm and clip_coef be NaN, which
+ * they are before the call.
+ */
+typedef zeroproof_function zeroproof_step;
+
 typedef struct zeroproof_plugin {
   uint32_t abi;         /* ZEROPROOF_PLUGIN_ABI */
   uint32_t struct_size; /* sizeof(zeroproof_plugin) */
   const char* name;     /* of 1 to 32 lower-case letters, digits, '_', '-' and '.': it stands in case ids */
-  const zeroproof_operation* operations;
+  const zeroproof_operation* operations; /* may be NULL, with 0 of them, where there is a step */
   uint64_t num_operations;
+  /* Read if struct_size reaches behind them. */
+  zeroproof_supports supports; /* NULL: it computes every call of its operations */
+  zeroproof_step step;         /* NULL: it makes no whole steps */
+  int32_t device_type;         /* where it wants all tensors; 0 is ZEROPROOF_CPU. See below */
+  int32_t reserved;            /* 0 */
 } zeroproof_plugin;
+
+/*
+ * Device tensors: with ZEROPROOF_CUDA all operands of all calls lie in the memory of a GPU, with ZEROPROOF_SIMULATED in
+ * that of the simulated device of build/zeroproof-sim (zeroproof_kernel.h: ZEROPROOF_DEVICE is the one that the library
+ * is built for). `stream` is a cudaStream_t, or the simulated device's, on which the operands are filled; what the
+ * function enqueues there is waited for after it has returned, and nothing else is. It need not wait itself. Settings
+ * are the host's, as are shapes and strides. The library's process has the device before the library is loaded.
+ */
+
+/* What struct_size is at least: the fields of the first libraries. */
+#define ZEROPROOF_PLUGIN_LEAST_SIZE offsetof(zeroproof_plugin, supports)
 
 /* The one symbol a library exports. What it returns is the library's, and must stay valid and unchanged. */
 #if defined(__GNUC__)
@@ -142,6 +173,14 @@ static inline float zeroproof_real(const zeroproof_call* call, const char* name,
 static inline int64_t zeroproof_integer(const zeroproof_call* call, const char* name, int64_t absent) {
   const zeroproof_setting* setting = zeroproof_find_setting(call, name);
   return setting != NULL && setting->kind != ZEROPROOF_REAL ? setting->value.integer : absent;
+}
+
+/* The operand of that name, NULL if the call has none. */
+static inline const zeroproof_operand* zeroproof_find_operand(const zeroproof_call* call, const char* name) {
+  for (int32_t i = 0; i < call->num_operands; ++i) {
+    if (strcmp(call->operands[i].name, name) == 0) return &call->operands[i];
+  }
+  return NULL;
 }
 
 /* Elements of an operand: the product of its shape. */

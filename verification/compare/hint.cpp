@@ -5,6 +5,7 @@
 #include "common/base/float_formats.hpp"
 #include "verification/compare/compare.hpp"
 #include "verification/compare/hint_rules.hpp"
+#include "verification/compare/limbs_hint.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -49,7 +50,7 @@ std::string telling_place(const Differing& d) {
   return {};
 }
 
-std::string place(const Evidence& e, const Differing& d) {
+std::string place(const HintEvidence& e, const Differing& d) {
   const auto count = static_cast<std::int64_t>(d.at.size());
   if (count == d.numel) return d.numel == 1 ? "" : "in all " + std::to_string(count) + " elements";
   if (std::string telling = telling_place(d); !telling.empty()) return telling;
@@ -70,7 +71,7 @@ double number(DType dtype, std::uint64_t bits) {
   });
 }
 
-Differing differing_elements(const Evidence& e) {
+Differing differing_elements(const HintEvidence& e) {
   Differing d;
   d.numel = std::min(e.want.numel, e.got.numel);
   d.half_ulp = half_ulp_of(e.want.dtype);
@@ -90,10 +91,11 @@ Differing differing_elements(const Evidence& e) {
   return d;
 }
 
-std::string hint(const Evidence& evidence) {
+std::string hint(const HintEvidence& evidence) {
   const Differing d = differing_elements(evidence);
   if (d.at.empty()) return {};
   const std::string held = what_they_hold(evidence, d);
+  if (held.empty() && evidence.meaning == Meaning::limbs) return limbs_hint(evidence);
   if (held.empty()) return d.is_float ? telling_place(d) : "";
   const std::string where = d.is_float ? place(evidence, d) : "";
   return "they hold " + held + (where.empty() ? "" : "; " + where);

@@ -19,24 +19,43 @@ bool alike(const std::vector<std::uint64_t>& values) {
   return std::set<std::uint64_t>(values.begin(), values.end()).size() < 2;
 }
 
-std::string unwritten(const Evidence& e, const Differing& d) {
+std::string unwritten(const HintEvidence& e, const Differing& d) {
   if (e.before.data == nullptr || e.before.dtype != e.got.dtype || e.before.numel < d.numel) return {};
   const bool same = all(d, [&](std::size_t i) { return element_bits(e.before, d.at[i]) == d.got[i]; });
   return same ? "what was there before: not written, or written with old values" : "";
 }
 
-std::string of_one_kind(const Evidence&, const Differing& d) {
+std::string of_one_kind(const HintEvidence&, const Differing& d) {
   if (!d.is_float) return {};
   if (all(d, [&](std::size_t i) { return std::isnan(d.gotten[i]); })) return "NaN";
   if (all(d, [&](std::size_t i) { return std::isinf(d.gotten[i]); })) return "infinity";
   if (all(d, [&](std::size_t i) { return d.gotten[i] == 0 && d.wanted[i] != 0; })) return "0";
-  if (all(d, [&](std::size_t i) { return d.got[i] == (d.want[i] ^ d.sign) && d.wanted[i] != 0; })) {
+  if (all(d, [&](std::size_t i) { return d.gotten[i] == 0 && d.wanted[i] == 0; })) {
+    return "0 with the other sign: a zero was added, or a product left out";
+  }
+  if (all(d, [&](std::size_t i) { return d.got[i] == (d.want[i] ^ d.sign); })) {
     return "what they should, with the other sign";
   }
   return {};
 }
 
-std::string of_another(const Evidence& e, const Differing& d) {
+std::string of_ones(const HintEvidence&, const Differing& d) {
+  return all(d, [&](std::size_t i) { return d.gotten[i] == 1; }) ? "1" : "";
+}
+
+/// "1 more than they should", if that is so of every one.
+std::string of_a_count(const HintEvidence& e, const Differing& d) {
+  if (e.meaning != Meaning::count) return {};
+  const int unused = 64 - 8 * static_cast<int>(num_bytes(e.want.dtype));
+  const auto off = [&](std::size_t i) {  // the difference has the width of the words
+    return static_cast<std::int64_t>((d.got[i] - d.want[i]) << unused) >> unused;
+  };
+  const std::int64_t first = off(0);
+  if (!all(d, [&](std::size_t i) { return off(i) == first; })) return {};
+  return std::to_string(std::abs(first)) + (first > 0 ? " more" : " less") + " than they should";
+}
+
+std::string of_another(const HintEvidence& e, const Differing& d) {
   if (d.at.size() < few || alike(d.got)) return {};
   for (const NamedView& other : e.others) {
     if (other.view.dtype != e.got.dtype || other.view.numel != e.got.numel) continue;
@@ -47,7 +66,7 @@ std::string of_another(const Evidence& e, const Differing& d) {
   return {};
 }
 
-std::string of_a_neighbour(const Evidence& e, const Differing& d) {
+std::string of_a_neighbour(const HintEvidence& e, const Differing& d) {
   if (d.at.size() < few || alike(d.got)) return {};
   for (std::int64_t distance = 1; distance <= 8; ++distance) {
     for (const std::int64_t step : {distance, -distance}) {
@@ -67,7 +86,7 @@ std::string of_a_neighbour(const Evidence& e, const Differing& d) {
 }
 
 /// The right numbers in other places.
-std::string of_other_places(const Evidence&, const Differing& d) {
+std::string of_other_places(const HintEvidence&, const Differing& d) {
   if (d.at.size() < few || alike(d.got)) return {};
   std::vector<std::uint64_t> want = d.want;
   std::vector<std::uint64_t> got = d.got;
@@ -76,8 +95,19 @@ std::string of_other_places(const Evidence&, const Differing& d) {
   return want == got ? "one another's numbers: read or written in another order" : "";
 }
 
+/// fp64 near what it should be, with the 24 bits of fp32: 29 zeros are no chance.
+std::string of_single_precision(const Differing& d) {
+  constexpr std::uint64_t below = (std::uint64_t{1} << 29) - 1;
+  const bool narrow = all(d, [&](std::size_t i) {
+    return (d.got[i] & below) == 0 && (d.want[i] & below) != 0 &&
+           std::fabs(d.gotten[i] - d.wanted[i]) <= 0x1p-18 * std::fabs(d.wanted[i]);
+  });
+  return narrow ? "numbers with the digits of fp32, near the right ones, which have more" : "";
+}
+
 /// Numbers with the precision of a narrower format, where the right ones have more.
-std::string of_a_narrower_format(const Evidence& e, const Differing& d) {
+std::string of_a_narrower_format(const HintEvidence& e, const Differing& d) {
+  if (e.want.dtype == DType::fp64) return of_single_precision(d);
   if (e.want.dtype != DType::fp32 || d.at.size() < few || alike(d.got)) return {};
   const auto zero_below = [&](const std::vector<std::uint64_t>& bits, int digits) {
     const auto rounded = [&](std::uint64_t word) { return (word & ((std::uint64_t{1} << digits) - 1)) == 0; };
@@ -116,7 +146,7 @@ std::optional<double> common_ratio(const Differing& d) {
 }
 
 /// "divided by 7, the number of micro-batches", with every factor of that value.
-std::string named(const Evidence& e, const Differing& d, double ratio) {
+std::string named(const HintEvidence& e, const Differing& d, double ratio) {
   const double allowed = std::max(8 * d.half_ulp, 1e-9);
   for (const bool divided : {false, true}) {
     std::string names;
@@ -134,13 +164,18 @@ std::string named(const Evidence& e, const Differing& d, double ratio) {
   return {};
 }
 
-std::string of_a_factor(const Evidence& e, const Differing& d) {
+std::string of_a_factor(const HintEvidence& e, const Differing& d) {
   if (!d.is_float || d.at.empty()) return {};
   const std::optional<double> ratio = common_ratio(d);
   if (!ratio) return {};
   const std::string name = named(e, d, *ratio);
   if (!name.empty()) return "what they should, " + name;
-  if (d.at.size() < few || alike(d.want)) return {};
+  const double whole = std::round(std::fabs(*ratio) < 1 ? 1 / *ratio : *ratio);
+  const double exact = std::fabs(*ratio) < 1 ? 1 / whole : whole;
+  // In fp64 a small whole number is no chance, not even of one element.
+  const bool tells =
+      e.want.dtype == DType::fp64 && std::fabs(whole) <= 16 && std::fabs(*ratio / exact - 1) <= 0x1p-50;
+  if (!tells && (d.at.size() < few || alike(d.want))) return {};
   return plain(*ratio) + " times what they should";
 }
 
@@ -158,7 +193,7 @@ bool is_multiple(const Differing& d, const std::vector<double>& value, const std
 }
 
 /// "0.1 times what grad holds", or that much more than the element should be.
-std::string of_a_multiple(const Evidence& e, const Differing& d) {
+std::string of_a_multiple(const HintEvidence& e, const Differing& d) {
   if (!d.is_float || d.at.size() < few) return {};
   std::vector<NamedView> sources = e.others;
   if (e.before.data != nullptr) sources.push_back({"they held before", e.before});
@@ -178,7 +213,8 @@ std::string of_a_multiple(const Evidence& e, const Differing& d) {
     if (other[largest] == 0) continue;
     const std::string held =
         &source == &sources.back() && e.before.data != nullptr ? source.name : source.name + " holds";
-    if (const double factor = d.gotten[largest] / other[largest]; is_multiple(d, d.gotten, other, factor)) {
+    if (const double factor = d.gotten[largest] / other[largest];
+        is_multiple(d, d.gotten, other, factor) && !is_multiple(d, d.wanted, other, factor)) {
       return plain(factor) + " times what " + held;
     }
     if (const double factor = more[largest] / other[largest]; is_multiple(d, more, other, factor)) {
@@ -188,7 +224,7 @@ std::string of_a_multiple(const Evidence& e, const Differing& d) {
   return {};
 }
 
-std::string of_a_rounding(const Evidence&, const Differing& d) {
+std::string of_a_rounding(const HintEvidence&, const Differing& d) {
   if (!d.is_float) return {};
   const bool near = all(d, [&](std::size_t i) {
     if (std::isnan(d.wanted[i]) || std::isnan(d.gotten[i]) || ((d.want[i] ^ d.got[i]) & d.sign) != 0)
@@ -202,12 +238,37 @@ std::string of_a_rounding(const Evidence&, const Differing& d) {
               : "";
 }
 
+/// Sums that cancel are further apart in their own units, and no further in those of what was added.
+std::string of_a_sum_in_another_order(const HintEvidence& e, const Differing& d) {
+  if (!d.is_float || d.at.size() < few) return {};
+  double largest = 0;
+  for (std::int64_t i = 0; i < d.numel; ++i) {
+    const double x = std::fabs(number(e.want.dtype, element_bits(e.want, i)));
+    if (std::isfinite(x)) largest = std::max(largest, x);
+  }
+  std::size_t neighbours = 0;
+  const bool near = all(d, [&](std::size_t i) {
+    if (((d.want[i] ^ d.got[i]) & d.sign) == 0 &&
+        std::max(d.want[i], d.got[i]) - std::min(d.want[i], d.got[i]) <= 2)
+      ++neighbours;
+    return std::fabs(d.gotten[i] - d.wanted[i]) <= 4 * d.half_ulp * largest;  // false for NaN
+  });
+  if (!near || 4 * neighbours < 3 * d.at.size()) return {};
+  return "neighbouring numbers, three in four at most 2 units in the last place away: the same sums in "
+         "another order, or "
+         "rounded in another way";
+}
+
 }  // namespace
 
-std::string what_they_hold(const Evidence& evidence, const Differing& differing) {
-  if (!differing.is_float) return unwritten(evidence, differing);
-  for (const auto rule : {unwritten, of_one_kind, of_another, of_a_neighbour, of_other_places,
-                          of_a_narrower_format, of_a_factor, of_a_multiple, of_a_rounding}) {
+std::string what_they_hold(const HintEvidence& evidence, const Differing& differing) {
+  if (!differing.is_float) {
+    std::string held = unwritten(evidence, differing);
+    return held.empty() ? of_a_count(evidence, differing) : held;
+  }
+  for (const auto rule :
+       {unwritten, of_one_kind, of_another, of_a_neighbour, of_other_places, of_a_narrower_format,
+        of_a_factor, of_a_multiple, of_a_rounding, of_a_sum_in_another_order, of_ones}) {
     std::string held = rule(evidence, differing);
     if (!held.empty()) return held;
   }

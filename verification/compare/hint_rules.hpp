@@ -21,7 +21,7 @@ struct Differing {
   std::vector<double> wanted, gotten;
 };
 
-Differing differing_elements(const Evidence& evidence);
+Differing differing_elements(const HintEvidence& evidence);
 
 /// The value of an element; of an integer, too.
 double number(DType dtype, std::uint64_t bits);
@@ -36,6 +36,6 @@ bool all(const Differing& d, const Rule& rule) {
 }
 
 /// What all of them hold, "NaN" or "0.1 times what grad holds", by the first rule that fits every one; "" if none does.
-std::string what_they_hold(const Evidence& evidence, const Differing& differing);
+std::string what_they_hold(const HintEvidence& evidence, const Differing& differing);
 
 }  // namespace zeroproof::verification

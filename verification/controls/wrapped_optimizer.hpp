@@ -14,6 +14,7 @@ class WrappedOptimizer : public DistributedOptimizer {
   WrappedOptimizer(std::unique_ptr<DistributedOptimizer> inner, const FlatLayout& layout);
 
   void load_state(const FullState& state) override { inner_->load_state(state); }
+  void load_state_from(const StateSource& source) override { inner_->load_state_from(source); }
   void run_phase(Phase phase, GradSource& leaves) override { inner_->run_phase(phase, leaves); }
   bool skipped() const override { return inner_->skipped(); }
   std::vector<ExposedBuffer> exposed(Phase phase) override { return inner_->exposed(phase); }

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "common/base/error.hpp"
+#include "common/io/safetensors.hpp"
 #include "verification/config/nearest.hpp"
-#include "verification/io/safetensors.hpp"
 
 namespace zeroproof::verification {
 namespace {

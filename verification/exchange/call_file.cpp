@@ -6,9 +6,9 @@
 
 #include "common/base/digest.hpp"
 #include "common/base/error.hpp"
+#include "common/io/json.hpp"
+#include "common/io/safetensors_types.hpp"
 #include "verification/config/nearest.hpp"
-#include "verification/io/json.hpp"
-#include "verification/io/safetensors_types.hpp"
 #include "verification/program/contract_version.hpp"
 #include "verification/report/format.hpp"
 
@@ -36,7 +36,6 @@ Number number(const std::string& text, const std::string& flag, Number otherwise
 }
 
 std::string why_not(const Op& op) {
-  if (op.exactness == Exactness::bounded) return "it is held to a bound, not to bits";
   if (!op.settings && op.variants.size() > 1)
     return "its settings have no names that another program could read";
   return "";
@@ -78,16 +77,14 @@ std::string text_of(const OpSetting& setting) {
 bool is_input(const Operand& operand) { return operand.access != Access::out; }
 bool is_output(const Operand& operand) { return operand.access != Access::in; }
 
-std::string digest_of(const CallChoice& choice, const OpCall& results) {
-  Hasher hasher;
-  for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
-    if (is_output(choice.op->operands[k])) hasher.add(results.view(k));
-  }
-  return to_hex(hasher.digest());
-}
-
 Span<const std::byte> bytes_of(const TensorView& view) {
   return {static_cast<const std::byte*>(view.data), static_cast<std::size_t>(view.num_bytes())};
+}
+
+/// Digest of the results; of an operation that is held to a bound machines may have others.
+std::string expected(const CallChoice& choice) {
+  if (choice.op->exactness == Exactness::bounded) return "a bound";
+  return digest_of(choice, reference_results(choice));
 }
 
 SafeMetadata metadata_of(const CallChoice& choice, const OpCall& call) {
@@ -99,7 +96,7 @@ SafeMetadata metadata_of(const CallChoice& choice, const OpCall& call) {
                            {"numel", std::to_string(choice.shape.numel)},
                            {"seed", std::to_string(choice.shape.seed)},
                            {"variant", std::to_string(choice.shape.variant)},
-                           {"expected", digest_of(choice, reference_results(choice))}};
+                           {"expected", expected(choice)}};
   if (op.settings) {
     for (const OpSetting& setting : op.settings(call)) metadata["setting." + setting.name] = text_of(setting);
   }
@@ -118,7 +115,22 @@ SafeMetadata metadata_of(const CallChoice& choice, const OpCall& call) {
   fail(ErrorCode::io, path + ": " + problem, why, "write it again with zeroproof gen");
 }
 
+std::string member_of(const SafeMetadata& metadata, const std::string& key, const std::string& path) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end())
+    refuse(path, "the metadata has no '" + key + "'", "it is no call that gen wrote");
+  return found->second;
+}
+
 }  // namespace
+
+std::string digest_of(const CallChoice& choice, const OpCall& results) {
+  Hasher hasher;
+  for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
+    if (is_output(choice.op->operands[k])) hasher.add(results.view(k));
+  }
+  return to_hex(hasher.digest());
+}
 
 std::string CallChoice::text() const {
   return fmt::format("op/{}, fill {}, numel {}, seed {}, variant {}", op->name, name(shape.fill), shape.numel,
@@ -161,7 +173,7 @@ OpCall reference_results(const CallChoice& choice) {
   return call;
 }
 
-void write_call(const CallChoice& choice, const std::string& path) {
+void write_call(const CallChoice& choice, const std::string& path, const OpCall* results) {
   const OpCall call(*choice.op, choice.shape);
   std::vector<SafeTensorSpec> specs;
   for (const Operand& operand : choice.op->operands) {
@@ -169,29 +181,31 @@ void write_call(const CallChoice& choice, const std::string& path) {
     specs.push_back(
         {"before." + operand.name, safe_dtype(operand.dtype), shape_of(operand, choice.shape.numel)});
   }
+  for (const Operand& operand : choice.op->operands) {
+    if (results != nullptr && is_output(operand)) specs.push_back(wanted_output(operand, choice.shape.numel));
+  }
   SafetensorsWriter writer(path, specs, metadata_of(choice, call));
   for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
     const Operand& operand = choice.op->operands[k];
     if (is_input(operand)) writer.write("before." + operand.name, bytes_of(call.view(k)));
   }
+  for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
+    const Operand& operand = choice.op->operands[k];
+    if (results != nullptr && is_output(operand))
+      writer.write("after." + operand.name, bytes_of(results->view(k)));
+  }
   writer.finish();
 }
 
-CallChoice read_call(const std::string& path) {
-  const SafetensorsReader reader = SafetensorsReader::open(path);
-  const SafeMetadata& metadata = reader.metadata();
-  const auto text = [&](const std::string& key) {
-    const auto found = metadata.find(key);
-    if (found == metadata.end())
-      refuse(path, "the metadata has no '" + key + "'", "it is no call that gen wrote");
-    return found->second;
-  };
+bool describes_call(const SafetensorsReader& reader) {
+  const auto found = reader.metadata().find("schema");
+  return found != reader.metadata().end() && found->second == schema;
+}
+
+CallChoice described_call(const SafetensorsReader& reader, const std::string& path) {
+  const auto text = [&](const std::string& key) { return member_of(reader.metadata(), key, path); };
   if (text("schema") != schema)
     refuse(path, "it is " + shown_name(text("schema")), "this program reads " + std::string(schema));
-  if (text("contract") != std::to_string(contract_version)) {
-    refuse(path, "it was written by contract " + shown_name(text("contract")),
-           fmt::format("this program computes contract {}", contract_version));
-  }
   CallChoice choice;
   try {
     choice = choose_call({text("operation"), text("fill"), text("numel"), text("seed"), text("variant")});
@@ -214,6 +228,20 @@ CallChoice read_call(const std::string& path) {
              "results would be judged by other inputs");
     }
   }
+  return choice;
+}
+
+CallChoice read_call(const std::string& path) {
+  const SafetensorsReader reader = SafetensorsReader::open(path);
+  const auto text = [&](const std::string& key) { return member_of(reader.metadata(), key, path); };
+  if (text("schema") != schema)
+    refuse(path, "it is " + shown_name(text("schema")), "this program reads " + std::string(schema));
+  if (text("contract") != std::to_string(contract_version)) {
+    refuse(path, "it was written by contract " + shown_name(text("contract")),
+           fmt::format("this program computes contract {}", contract_version));
+  }
+  const CallChoice choice = described_call(reader, path);
+  const OpCall call(*choice.op, choice.shape);
   SafeMetadata want = metadata_of(choice, call);
   for (const auto& [key, value] : want) {
     if (text(key) != value)

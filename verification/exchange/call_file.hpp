@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "verification/io/safetensors.hpp"
+#include "common/io/safetensors.hpp"
 #include "verification/ops/op.hpp"
 
 namespace zeroproof::verification {
@@ -27,13 +27,20 @@ struct CallChoice {
 };
 
 /// Errors (ErrorCode::config): an operation, fill or variant that does not exist, naming the nearest; a number out of
-/// range; an operation whose settings have no names, or that is held to a bound instead of bits.
+/// range; an operation whose settings have no names.
 CallChoice choose_call(const CallRequest& request);
 
 /// Writes inputs as before.NAME and everything else as metadata: operation, setting.NAME, fill, numel, seed, variant,
-/// contract, what is wanted (outputs: a JSON list of name, dtype and shape), and a digest of the results.
-/// Errors (ErrorCode::io): the file cannot be written.
-void write_call(const CallChoice& choice, const std::string& path);
+/// contract, what is wanted (outputs: a JSON list of name, dtype and shape), and a digest of the results; with
+/// `results`, these as after.NAME. Errors (ErrorCode::io): the file cannot be written.
+void write_call(const CallChoice& choice, const std::string& path, const OpCall* results = nullptr);
+
+/// The call that a file's metadata describe, its inputs being what they were; what else it holds is not looked at.
+/// Errors (ErrorCode::io, with the file's name): no such call, or other inputs.
+CallChoice described_call(const SafetensorsReader& reader, const std::string& path);
+
+/// True if the metadata are those of a call.
+bool describes_call(const SafetensorsReader& reader);
 
 /// The call of a file that write_call wrote, inputs included.
 /// Errors (ErrorCode::io, with the file's name): a file of another kind, of another version of the contract, or one
@@ -42,6 +49,9 @@ CallChoice read_call(const std::string& path);
 
 /// A tensor that a program has to write.
 SafeTensorSpec wanted_output(const Operand& operand, std::int64_t numel);
+
+/// Of all results of a call.
+std::string digest_of(const CallChoice& choice, const OpCall& results);
 
 /// The same call computed by the reference.
 OpCall reference_results(const CallChoice& choice);

@@ -9,6 +9,7 @@
 #include "verification/config/nearest.hpp"
 #include "verification/dialects/identify.hpp"
 #include "verification/exchange/dialect_call.hpp"
+#include "verification/ops/bound_ratio.hpp"
 #include "verification/report/format.hpp"
 
 namespace zeroproof::verification {
@@ -147,9 +148,36 @@ std::string owner(const CallChoice& choice, const Results& results) {
   return "  they are those of " + names + "\n";
 }
 
+/// The call as the program left it; all results are there.
+OpCall call_with(const CallChoice& choice, const Results& results) {
+  const OpCall pristine(*choice.op, choice.shape);
+  OpCall got = pristine.fresh();
+  for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
+    const auto bytes = results.find(choice.op->operands[k].name);
+    if (bytes == results.end() || bytes->second.empty()) continue;
+    std::memcpy(got.view(k).data, bytes->second.data(), bytes->second.size());
+  }
+  return got;
+}
+
+/// What any legal order may leave, and these results.
+BoundRatio weighed(const CallChoice& choice, const Results& results) {
+  const OpCall pristine(*choice.op, choice.shape);
+  return bound_ratio(*choice.op, pristine, call_with(choice, results));
+}
+
+std::string in_two_lines(std::string text) {
+  const std::size_t clause = text.find("; ");
+  return clause == std::string::npos ? text : text.replace(clause, 2, ",\n  ");
+}
+
 }  // namespace
 
-JudgedCall judge_call(const std::string& inputs, const std::string& outputs, const std::string& dialect) {
+JudgedCall judge_call(const std::string& inputs, const std::string& outputs, const std::string& dialect,
+                      bool any_order) {
+  ZP_CHECK(dialect.empty() || !any_order, ErrorCode::config,
+           "--dialect and --accept any-order were both given",
+           "the one asks for bits of a library, the other for no bits", "leave one of them out");
   const CallChoice choice = read_call(inputs);
   const OpCall expected = dialect.empty() ? reference_results(choice) : dialect_results(choice, dialect);
   std::string complaints;
@@ -158,6 +186,26 @@ JudgedCall judge_call(const std::string& inputs, const std::string& outputs, con
   const std::string who = dialect.empty() ? "the reference" : dialect;
   complaints += differences(choice, expected, results, who);
   if (complaints.empty()) return {true, "pass " + choice.text() + ": the bits of " + who + "\n"};
+  if (complete && choice.op->exactness == Exactness::bounded) {
+    const double ratio = choice.op->contract_ratio(call_with(choice, results));
+    if (ratio <= 1)
+      return {true, fmt::format("pass {}: other bits than {}, an error {:.3g} of the contract's bound\n",
+                                choice.text(), who, ratio)};
+    complaints += fmt::format("  the contract allows an error, and this one is {:.3g} times that\n", ratio);
+  }
+  if (complete && choice.op->bounds) {
+    const BoundRatio ratio = weighed(choice, results);
+    if (any_order && ratio.worst <= 1)
+      return {
+          true,
+          fmt::format(
+              "pass {}: other bits than {}, and at most {:.3g} of what any legal order may leave, in {}\n",
+              choice.text(), who, ratio.worst, ratio.buffer)};
+    complaints += "  " + in_two_lines(to_string(ratio)) + "\n";
+  } else if (complete && !choice.op->one_result.empty()) {
+    complaints += "  in no legal order: whatever the order, there is one result, because " +
+                  choice.op->one_result + "\n";
+  }
   if (complete && has_dialects(*choice.op) && choice.shape.numel > 0) complaints += owner(choice, results);
   return {false, "FAIL " + choice.text() + "\n" + complaints};
 }

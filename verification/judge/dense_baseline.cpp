@@ -77,8 +77,12 @@ void DenseBaseline::record(std::int64_t number, int scale, const std::vector<dou
   const reference::DenseStep& last = optimizer_.last_step();
   TrainingStep step;
   for (const double loss : losses) step.loss += loss / static_cast<double>(losses.size());
-  step.grad_norm = last.grad_norm;
-  step.clip_coef = last.clip_coef;
+  step.grad_norm = last.grad_norm.front();
+  step.clip_coef = last.clip_coef.front();
+  for (std::size_t group = 1; group < last.grad_norm.size(); ++group) {
+    step.clip_groups.push_back(
+        {experiment_.config().clip_groups[group - 1].name, last.grad_norm[group], last.clip_coef[group]});
+  }
   step.log2_loss_scale = scale;
   step.skipped = last.skipped;
   trace_.steps.push_back(step);
@@ -90,7 +94,8 @@ void DenseBaseline::record(std::int64_t number, int scale, const std::vector<dou
     if (view.data != nullptr) buffers.push_back(view);
   }
   hash_.add_step({number, view_of(last.scalars, DType::u32), scale, last.found_inf != 0, last.skipped,
-                  last.grad_norm, last.clip_coef, view_of(optimizer_.tensor_steps(), DType::u64)},
+                  optimizer_.buffer(BufferId::grad_norm), optimizer_.buffer(BufferId::clip_coef),
+                  view_of(optimizer_.tensor_steps(), DType::u64)},
                  experiment_.layout(), buffers);
 }
 

@@ -31,29 +31,40 @@ NormLimbs limbs_of(NormForm form, Span<const float> values) {
   return norm.limbs;
 }
 
-void add_tensors(const FlatLayout& layout, NormForm form, Span<const float> grad, std::vector<Part>& parts) {
+/// The elements of a norm: those of a clip group.
+struct Of {
+  NormForm form;
+  const ClipGroups& groups;
+  int group;
+  Span<const float> grad;
+
+  bool has(const Piece& piece) const { return groups.of(piece.tensor) == group; }
+};
+
+void add_tensors(const FlatLayout& layout, const Of& of, std::vector<Part>& parts) {
   for (const Piece& piece : layout.pieces({{0, layout.padded_numel()}})) {
+    if (!of.has(piece)) continue;
     const auto begin = static_cast<std::size_t>(piece.global_begin);
     parts.push_back({layout.tensors()[static_cast<std::size_t>(piece.tensor)].name,
-                     limbs_of(form, grad.subspan(begin, static_cast<std::size_t>(piece.numel)))});
+                     limbs_of(of.form, of.grad.subspan(begin, static_cast<std::size_t>(piece.numel)))});
   }
 }
 
 /// What a rank owns of every tensor, and all of it together.
-void add_rank(const CaseLayout& layout, int rank, NormForm form, Span<const float> grad,
-              std::vector<Part>& parts) {
+void add_rank(const CaseLayout& layout, int rank, const Of& of, std::vector<Part>& parts) {
   const RankCoords place = layout.place(rank);
   const CaseLayout::Local& local = layout.local(place.tp_rank);
   const std::string who = "rank " + std::to_string(rank);
   Part everything{"everything of " + who, {}};
   for (const Piece& piece : local.layout.pieces(local.shards.shard(place.shard_rank))) {
+    if (!of.has(piece)) continue;
     std::vector<float> values;
     layout.for_runs(place.tp_rank, piece, [&](std::int64_t, std::int64_t global, std::int64_t numel) {
-      const auto from = grad.subspan(static_cast<std::size_t>(global), static_cast<std::size_t>(numel));
+      const auto from = of.grad.subspan(static_cast<std::size_t>(global), static_cast<std::size_t>(numel));
       values.insert(values.end(), from.begin(), from.end());
     });
     const std::string& tensor = local.layout.tensors()[static_cast<std::size_t>(piece.tensor)].name;
-    parts.push_back({"the part of " + who + " of " + tensor, limbs_of(form, values)});
+    parts.push_back({"the part of " + who + " of " + tensor, limbs_of(of.form, values)});
     everything.limbs = sum(everything.limbs, parts.back().limbs);
   }
   parts.push_back(std::move(everything));
@@ -62,18 +73,27 @@ void add_rank(const CaseLayout& layout, int rank, NormForm form, Span<const floa
 }  // namespace
 
 std::string describe_lacking(const CaseLayout& layout, int world_size, NormForm form,
-                             const reference::DenseOptimizer& truth, const TensorView& limbs) {
+                             const ClipGroups& groups, const reference::DenseOptimizer& truth,
+                             const TensorView& limbs) {
   const TensorView grad = truth.buffer(BufferId::unscaled_grad);
   const TensorView whole = truth.buffer(BufferId::norm_limbs);
-  if (whole.data == nullptr || limbs.num_bytes() != sizeof(NormLimbs)) return {};
+  const auto count = static_cast<std::size_t>(groups.count());
+  if (whole.data == nullptr || limbs.num_bytes() != static_cast<std::int64_t>(count * sizeof(NormLimbs)))
+    return {};
   NormLimbs want, got;
-  std::memcpy(&want, whole.data, sizeof(want));
-  std::memcpy(&got, limbs.data, sizeof(got));
+  std::size_t group = 0;
+  for (; group < count; ++group) {
+    std::memcpy(&want, static_cast<const NormLimbs*>(whole.data) + group, sizeof(want));
+    std::memcpy(&got, static_cast<const NormLimbs*>(limbs.data) + group, sizeof(got));
+    if (got != want) break;
+  }
+  if (group == count) return {};
   const Span<const float> values{static_cast<const float*>(grad.data), static_cast<std::size_t>(grad.numel)};
   std::vector<Part> parts;
-  add_tensors(truth.layout(), form, values, parts);
+  const Of of{form, groups, static_cast<int>(group), values};
+  add_tensors(truth.layout(), of, parts);
   for (int rank = 0; rank < world_size; ++rank) {
-    if (layout.place(rank).instance == 0) add_rank(layout, rank, form, values, parts);
+    if (layout.place(rank).instance == 0) add_rank(layout, rank, of, parts);
   }
   for (const Part& part : parts) {
     if (part.limbs == NormLimbs{}) continue;  // a tensor of zeros is never missed

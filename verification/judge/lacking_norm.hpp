@@ -8,10 +8,12 @@
 
 namespace zeroproof::verification {
 
-/// What a wrong global norm is made of. ", it lacks block0.mlp.up.weight, whose norm is 0.0731" where limbs [23, u64]
-/// are those of the undistributed optimizer without one tensor, one rank's part of a tensor or everything one rank has;
-/// likewise what is counted twice, and what is the only thing counted. "" if the difference is none of these.
+/// What a wrong norm is made of: of the first clip group, limbs [groups][23, u64], that differs. ", it lacks
+/// block0.mlp.up.weight, whose norm is 0.0731" where its limbs are those of the undistributed optimizer without one
+/// tensor, one rank's part of a tensor or everything one rank has; likewise what is counted twice, and what is the only
+/// thing counted. "" if the difference is none of these.
 std::string describe_lacking(const CaseLayout& layout, int world_size, NormForm form,
-                             const reference::DenseOptimizer& truth, const TensorView& limbs);
+                             const ClipGroups& groups, const reference::DenseOptimizer& truth,
+                             const TensorView& limbs);
 
 }  // namespace zeroproof::verification

@@ -4,6 +4,7 @@
 
 #include "common/base/error.hpp"
 #include "verification/case/write_sets.hpp"
+#include "verification/compare/hint.hpp"
 #include "verification/judge/lacking_norm.hpp"
 #include "verification/judge/native_bound.hpp"
 #include "verification/judge/rank_comparison.hpp"
@@ -35,6 +36,15 @@ bool overlap(const TensorView& a, const TensorView& b) {
     return begin(view) + static_cast<std::uintptr_t>(view.num_bytes());
   };
   return begin(a) < end(b) && begin(b) < end(a);
+}
+
+/// The fused step keeps g1 and g in registers, and somebody else's whole step shows what it leaves; nobody else may
+/// hide a buffer from its judge.
+bool may_hide(const CaseSpec& spec, BufferId id) {
+  const bool passing = id == BufferId::unscaled_grad || id == BufferId::grad;
+  if (spec.twin.foreign && spec.mode == Mode::whole)
+    return passing || id == BufferId::norm_limbs || id == BufferId::grad_amax;
+  return spec.twin.fused && passing;
 }
 
 }  // namespace
@@ -110,12 +120,32 @@ Comparison RankComparison::compare_buffers(const ExposedBuffer& reference,
   return compare_runs(reference.view, candidate.view, runs);
 }
 
+std::string RankComparison::clip_group_name(std::int64_t group) const {
+  if (group == 0) return "clip group 0";
+  return "clip group " + experiment_.config().clip_groups[static_cast<std::size_t>(group) - 1].name;
+}
+
+std::string RankComparison::groups_difference(const ExposedBuffer& ours, const ExposedBuffer& theirs) const {
+  const auto count = static_cast<std::int64_t>(experiment_.config().clip_groups.size()) + 1;
+  const bool of_groups = ours.id == BufferId::norm_limbs || ours.id == BufferId::grad_amax ||
+                         ours.id == BufferId::grad_norm || ours.id == BufferId::clip_coef;
+  if (!of_groups || count == 1) return {};
+  const std::int64_t words = ours.view.numel / count;
+  std::string names;
+  for (std::int64_t i = 0; i < count * words; ++i) {
+    const bool same = element_bits(ours.view, i) == element_bits(theirs.view, i);
+    if (same || names.find(clip_group_name(i / words)) != std::string::npos) continue;
+    names += (names.empty() ? ", in " : " and ") + clip_group_name(i / words);
+  }
+  return names;
+}
+
 std::string RankComparison::norm_difference(Phase phase, const Buffers& candidate,
                                             const reference::DenseOptimizer* truth) const {
   const auto limbs = candidate.find(BufferId::norm_limbs);
   if (phase != Phase::norm || truth == nullptr || limbs == candidate.end()) return {};
-  return describe_lacking(layout_, comms_.harness->world_size(), experiment_.config().optimizer.norm, *truth,
-                          limbs->second.view);
+  return describe_lacking(layout_, comms_.harness->world_size(), experiment_.config().optimizer.norm,
+                          experiment_.setup().clip_groups, *truth, limbs->second.view);
 }
 
 std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase, const Buffers& reference,
@@ -123,9 +153,7 @@ std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
                                                  const reference::DenseOptimizer* truth) {
   std::set<BufferId> same;
   for (const auto& [id, ours] : reference) {
-    // The fused step keeps g1 and g in registers; nobody else may hide a buffer from its judge.
-    const bool optional = spec_.twin.fused && (id == BufferId::unscaled_grad || id == BufferId::grad);
-    if (!optional && candidate.find(id) == candidate.end()) {
+    if (!may_hide(spec_, id) && candidate.find(id) == candidate.end()) {
       note_problem(step, phase, name(id), "is not exposed, so nothing could judge it");
     }
   }
@@ -144,7 +172,8 @@ std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
     if (!result.first || judge_.first()) continue;
     Divergence at = place(step, phase, name(id),
                           native ? "is further from the exact sum than any order may leave it"
-                                 : "differs from the reference" + norm_difference(phase, candidate, truth));
+                                 : "differs from the reference" + groups_difference(ours->second, theirs) +
+                                       norm_difference(phase, candidate, truth));
     if (!native) at.hint = hint_of(phase, ours->second, theirs);
     count_comparison(result, theirs, std::move(at));
   }
@@ -186,9 +215,17 @@ void RankComparison::check_write_set(std::int64_t step, Phase phase) {
     if (view.numel == 0 || std::memcmp(view.data, stored_[i].data(), stored_[i].size()) == 0) continue;
     changed_[i] = true;
     const TensorView before{stored_[i].data(), view.dtype, view.numel};
-    count_comparison(
-        compare_stored(before, view), storage_[i],
-        place(step, phase, name(storage_[i].id), "was changed by a phase that may not write it"));
+    Divergence at = place(step, phase, name(storage_[i].id), "was changed by a phase that may not write it");
+    if (!judge_.first()) {
+      HintEvidence evidence;
+      evidence.want = before;
+      evidence.got = view;
+      const bool counts =
+          storage_[i].id == BufferId::applied_steps || storage_[i].id == BufferId::tensor_steps;
+      if (counts) evidence.meaning = Meaning::count;
+      at.hint = hint(evidence);
+    }
+    count_comparison(compare_stored(before, view), storage_[i], std::move(at));
   }
   check_red_zones(step, phase);
 }

@@ -1,28 +1,31 @@
 #include "verification/judge/rank_comparison.hpp"
+#include "verification/program/out_of_memory.hpp"
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
+#include "verification/case/stopwatch.hpp"
 
 namespace zeroproof::verification {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 template <class T>
 T read(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id) {
   T value;
   std::memcpy(&value, buffers.at(id).view.data, sizeof(T));
   return value;
+}
+
+/// Whether a buffer of values has one of which test is true.
+template <class T, class Test>
+bool any_of(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id, const Test& test) {
+  const TensorView& view = buffers.at(id).view;
+  const auto* values = static_cast<const T*>(view.data);
+  return std::any_of(values, values + view.numel, test);
 }
 
 std::map<BufferId, ExposedBuffer> by_id(std::vector<ExposedBuffer> buffers) {
@@ -140,7 +143,9 @@ void RankComparison::overwrite(Phase phase, const Buffers& reference, const Buff
 }
 
 void RankComparison::count(const Buffers& reference, Phase phase) {
-  if (phase == Phase::clip && read<float>(reference, BufferId::clip_coef) < 1.0F) ++clipped_steps_;
+  if (phase == Phase::clip &&
+      any_of<float>(reference, BufferId::clip_coef, [](float coef) { return coef < 1.0F; }))
+    ++clipped_steps_;
   if (phase != Phase::update) return;
   const ExposedBuffer& master = reference.at(BufferId::master);
   const auto* values = static_cast<const float*>(master.view.data);
@@ -172,15 +177,23 @@ void RankComparison::remember_master() {
   master_before_.assign(values, values + master.numel);
 }
 
+/// What a phase needs memory for, by phase.
+constexpr std::array<const char*, std::size(all_phases)> buffers_of = {
+    "step scalars (phase prepare)",       "leaves and their sums (phase reduce)",
+    "unscaled gradients (phase unscale)", "limbs of norms (phase norm)",
+    "clipped gradients (phase clip)",     "master weights and state (phase update)",
+    "parameter shards (phase cast)",      "whole parameters (phase gather)"};
+
 void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_reference,
                                GradSource& for_candidate, const reference::DenseOptimizer* truth) {
+  const MemoryPurpose purpose(buffers_of[static_cast<std::size_t>(phase)]);
   if (phase == Phase::update) remember_master();
-  const auto begin = Clock::now();
+  const Stopwatch watch;
   reference_->run_phase(phase, for_reference);
-  const double reference_seconds = seconds_since(begin);
-  const auto middle = Clock::now();
+  const double reference_seconds = watch.seconds();
+  const Stopwatch candidate_watch;
   candidate_->run_phase(phase, for_candidate);
-  const double candidate_seconds = seconds_since(middle);
+  const double candidate_seconds = candidate_watch.seconds();
   if (phase >= Phase::unscale && phase <= Phase::cast && !reference_->skipped()) {
     timing_.reference_seconds += reference_seconds;
     timing_.candidate_seconds += candidate_seconds;
@@ -205,6 +218,10 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves, const refere
   const StepGrads theirs(grad_maker_, leaves, *candidate_, step, before.candidate, share ? &ours : nullptr);
   ProvidedGrads for_reference(experiment_, step, ours.provider(), ours.layers());
   StrictGrads for_candidate(experiment_, step, theirs.provider(), theirs.layers());
+  if (spec_.mode != Mode::lockstep) {
+    note_losses(reference_losses_, ours);
+    note_losses(candidate_losses_, theirs);
+  }
   if (spec_.place.grad_sum == GradSum::native) {
     exact_sums_ = exact_sums(harness_setup_, grad_maker_.own_micro_batches(), ours.provider());
   }
@@ -243,6 +260,11 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves, const refere
   }
   if (reference_->loss_scaler().log2_scale > before.reference) ++growths_;
   hash_step(step, before, sums.reference, sums.candidate);
+}
+
+void RankComparison::note_losses(std::vector<double>& losses, const StepGrads& grads) {
+  losses.push_back(mean_loss(losses_of(grads.provider(), grad_maker_.own_micro_batches()),
+                             experiment_.config().micro_batches, *comms_.harness));
 }
 
 ExposedBuffer RankComparison::sum_of(DistributedOptimizer& side) {
@@ -290,9 +312,9 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
     if (left_out && phase < Phase::update) continue;  // norm and coefficient are NaN then
     if (!left_out) {
       if (phase == Phase::update) remember_master();
-      const auto begin = Clock::now();
+      const Stopwatch watch;
       reference_->run_phase(phase, for_reference);
-      if (phase >= Phase::unscale && phase <= Phase::cast) timing_.reference_seconds += seconds_since(begin);
+      if (phase >= Phase::unscale && phase <= Phase::cast) timing_.reference_seconds += watch.seconds();
     }
     // What a skipped step leaves is what was there: a candidate that looks at nothing in between may have changed it.
     Buffers& now = ours[phase] = by_id(reference_->exposed(phase));
@@ -315,14 +337,18 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
     compare_phase(step, phase, reference, theirs, truth);
     check_padding(step, phase, theirs);
     check_red_zones(step, phase);
+    // Somebody else's step begins where the reference does: a difference is of this one.
+    if (spec_.twin.foreign) overwrite(phase, reference, theirs, {});
   }
   return sums;
 }
 
 void RankComparison::check_skipped_scalars(std::int64_t step) {
-  const double norm = read<double>(by_id(candidate_->exposed(Phase::norm)), BufferId::grad_norm);
-  const float coef = read<float>(by_id(candidate_->exposed(Phase::clip)), BufferId::clip_coef);
-  if (norm == norm || coef == coef) {
+  const auto is_number = [](auto value) { return value == value; };
+  const Buffers norm = by_id(candidate_->exposed(Phase::norm));
+  const Buffers clip = by_id(candidate_->exposed(Phase::clip));
+  if (any_of<double>(norm, BufferId::grad_norm, is_number) ||
+      any_of<float>(clip, BufferId::clip_coef, is_number)) {
     note_problem(step, Phase::unscale, "grad_norm", "or clip_coef is a number although the step was skipped");
   }
 }
@@ -360,8 +386,8 @@ void RankComparison::hash_step(std::int64_t step, const Scales& scales, const Gu
     if (update.count(BufferId::tensor_steps) > 0) s.tensor_steps = update.at(BufferId::tensor_steps).view;
     s.found_inf = read<std::uint32_t>(by_id(side.exposed(Phase::unscale)), BufferId::found_inf) != 0;
     s.skipped = side.skipped();
-    s.grad_norm = read<double>(by_id(side.exposed(Phase::norm)), BufferId::grad_norm);
-    s.clip_coef = read<float>(by_id(side.exposed(Phase::clip)), BufferId::clip_coef);
+    s.grad_norm = by_id(side.exposed(Phase::norm)).at(BufferId::grad_norm).view;
+    s.clip_coef = by_id(side.exposed(Phase::clip)).at(BufferId::clip_coef).view;
     s.log2_loss_scale = log2_scale;
     hash.add_step(s, experiment_.layout(), views);
   };

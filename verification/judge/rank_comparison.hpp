@@ -31,8 +31,8 @@ class TrajectoryHash {
     int log2_loss_scale = 0;
     bool found_inf = false;
     bool skipped = false;
-    double grad_norm = 0;
-    float clip_coef = 0;
+    TensorView grad_norm;     ///< fp64, of every clip group
+    TensorView clip_coef;     ///< fp32, the same
     TensorView tensor_steps;  ///< under missing_grad = skip, else empty
   };
 
@@ -80,6 +80,10 @@ class RankComparison {
   std::int64_t updated_elements() const { return updated_elements_; }
   std::int64_t moved_elements() const { return moved_elements_; }
   std::int64_t nan_elements() const { return nan_elements_; }
+  /// Of each step, unless both sides have the same parameters (Mode::lockstep): then there are none.
+  const std::vector<double>& reference_losses() const { return reference_losses_; }
+  const std::vector<double>& candidate_losses() const { return candidate_losses_; }
+  const DistributedOptimizer& candidate() const { return *candidate_; }
 
  private:
   using Buffers = std::map<BufferId, ExposedBuffer>;
@@ -107,6 +111,10 @@ class RankComparison {
   void compare_with_truth(std::int64_t step, Phase phase, const Buffers& reference,
                           const reference::DenseOptimizer& truth);
   /// The pieces whose norm the candidate left out or counted twice, if that is what happened; "" if not, or unknown.
+  /// "clip group 0", or "clip group" and its name.
+  std::string clip_group_name(std::int64_t group) const;
+  /// ", in clip group embeddings", where a buffer has values of several and differs.
+  std::string groups_difference(const ExposedBuffer& ours, const ExposedBuffer& theirs) const;
   std::string norm_difference(Phase phase, const Buffers& candidate,
                               const reference::DenseOptimizer* truth) const;
   void check_write_set(std::int64_t step, Phase phase);
@@ -127,6 +135,8 @@ class RankComparison {
   /// Notes something that is wrong although no element is; nothing if `what` is empty.
   void note_problem(std::int64_t step, Phase phase, std::string_view buffer, const std::string& what);
   void check_skipped_scalars(std::int64_t step);
+  /// Appends the loss of the parameters these gradients are of. Collective.
+  void note_losses(std::vector<double>& losses, const StepGrads& grads);
   /// Keeps the sums of this step, if the run may skip it.
   void keep_sums(const ExposedBuffer& reference);
   /// Collective.
@@ -174,6 +184,7 @@ class RankComparison {
   bool stopped_ = false;
   SkipStats skip_stats_;
   std::vector<SkippedStep> skips_;
+  std::vector<double> reference_losses_, candidate_losses_;
   std::int64_t skipped_steps_ = 0, clipped_steps_ = 0, growths_ = 0;
   std::int64_t updated_elements_ = 0, moved_elements_ = 0, nan_elements_ = 0;
 };

@@ -15,9 +15,13 @@ void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout,
   hasher_.add(s.step_scalars);
   hasher_.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(s.log2_loss_scale)));
   hasher_.add(std::uint64_t{s.found_inf ? 1U : 0U});
-  hasher_.add(s.skipped ? std::numeric_limits<double>::quiet_NaN() : s.grad_norm);
-  float coef = s.skipped ? std::numeric_limits<float>::quiet_NaN() : s.clip_coef;
-  hasher_.add(TensorView{&coef, DType::fp32, 1});
+  for (std::int64_t group = 0; group < s.grad_norm.numel; ++group) {
+    const double norm = static_cast<const double*>(s.grad_norm.data)[group];
+    hasher_.add(s.skipped ? std::numeric_limits<double>::quiet_NaN() : norm);
+    float coef = s.skipped ? std::numeric_limits<float>::quiet_NaN()
+                           : static_cast<const float*>(s.clip_coef.data)[group];
+    hasher_.add(TensorView{&coef, DType::fp32, 1});
+  }
   if (s.tensor_steps.numel > 0) hasher_.add(s.tensor_steps);
   for (const TensorSlot& slot : layout.tensors()) {
     for (const TensorView& view : buffers) {

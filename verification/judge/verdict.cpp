@@ -1,5 +1,7 @@
 #include "verification/judge/verdict.hpp"
 
+#include <algorithm>
+
 namespace zeroproof::verification {
 namespace {
 
@@ -28,8 +30,9 @@ std::string reason_to_mistrust(const Result& result, const Experiment& experimen
   if (result.compared == 0) return "nothing was compared";
   if (run.updated_elements == 0) return "no step was applied";
   if (std::string why = standstill(run); !why.empty()) return why;
-  const std::optional<double>& max_norm = experiment.config().optimizer.max_norm;
-  if (max_norm && *max_norm > 0 && run.clipped_steps == 0) return std::string(clipping_never_bound);
+  const auto limits = max_norms_of(experiment.setup().clip_groups, experiment.config().optimizer.max_norm);
+  const bool clips = std::ranges::any_of(limits, [](const auto& limit) { return limit.value_or(0) > 0; });
+  if (clips && run.clipped_steps == 0) return std::string(clipping_never_bound);
   const bool skips = experiment.config().on_nonfinite == OnNonfinite::skip;
   if (skips && experiment.scaler().kind == LossScalerKind::dynamic && run.skipped_steps == 0) {
     return "the dynamic loss scaler never met an overflow";

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "verification/compare/hint.hpp"
 #include "verification/lbfgs/sharded_point.hpp"
 
 namespace zeroproof::verification {
@@ -22,6 +23,7 @@ LbfgsJudge::LbfgsJudge(const LbfgsSetup& place, std::string what)
       pieces_(own_pieces(place)),
       shard_numel_(place.shards->shard_numel(place.comm->rank())),
       rank_(place.comm->rank()),
+      num_ranks_(place.comm->world_size()),
       what_(std::move(what)) {
   for (const Piece& piece : pieces_) runs_.push_back({piece.global_begin, piece.local_begin, piece.numel});
 }
@@ -103,6 +105,25 @@ void LbfgsJudge::state(std::int64_t step, const LbfgsState& want, const LbfgsSta
   vector("move", want.move, got.move);
 }
 
+/// What the data tells of a vector: both sides' elements of this rank, one after another.
+std::string LbfgsJudge::hint_of(Span<const float> want, Span<const float> got) const {
+  std::vector<float> wanted;
+  std::vector<float> gotten;
+  for (const ElementRun& run : runs_) {
+    const auto part = [&](Span<const float> of, std::int64_t begin) {
+      return of.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(run.numel));
+    };
+    const Span<const float> ours = part(want, run.want);
+    const Span<const float> theirs = part(got, run.got);
+    wanted.insert(wanted.end(), ours.begin(), ours.end());
+    gotten.insert(gotten.end(), theirs.begin(), theirs.end());
+  }
+  HintEvidence evidence;
+  evidence.want = view_of(wanted);
+  evidence.got = view_of(gotten);
+  return hint(evidence);
+}
+
 /// want: [padded_numel]; got: [shard_numel].
 void LbfgsJudge::vector(const std::string& buffer, Span<const float> want, Span<const float> got) {
   if (numel(got) != shard_numel_) {
@@ -112,6 +133,7 @@ void LbfgsJudge::vector(const std::string& buffer, Span<const float> want, Span<
   begin_comparison();
   judge_.count(compare_runs(view_of(want), view_of(got), runs_), DType::fp32, place(buffer),
                [&](Divergence& d, std::int64_t first, std::int64_t last) {
+                 d.hint = hint_of(want, got);
                  for (const Piece& piece : pieces_) {
                    const auto inside = [&](std::int64_t i) {
                      return i >= piece.local_begin && i < piece.local_begin + piece.numel;
@@ -130,12 +152,20 @@ void LbfgsJudge::number(const std::string& buffer, double want, double got) {
 }
 
 void LbfgsJudge::count(const std::string& buffer, std::int64_t want, std::int64_t got) {
-  scalar(buffer, DType::u64, static_cast<std::uint64_t>(want), static_cast<std::uint64_t>(got));
+  scalar(buffer, DType::u64, static_cast<std::uint64_t>(want), static_cast<std::uint64_t>(got),
+         Meaning::count);
 }
 
-void LbfgsJudge::scalar(const std::string& buffer, DType dtype, std::uint64_t want, std::uint64_t got) {
+void LbfgsJudge::scalar(const std::string& buffer, DType dtype, std::uint64_t want, std::uint64_t got,
+                        Meaning meaning) {
   begin_comparison();
-  judge_.count(compare({&want, dtype, 1}, {&got, dtype, 1}, 0, 1), dtype, place(buffer));
+  HintEvidence evidence;
+  evidence.want = {&want, dtype, 1};
+  evidence.got = {&got, dtype, 1};
+  evidence.factors = {{"the number of ranks", static_cast<double>(num_ranks_)}};
+  evidence.meaning = meaning;
+  judge_.count(compare(evidence.want, evidence.got, 0, 1), dtype, place(buffer),
+               [&](Divergence& d, std::int64_t, std::int64_t) { d.hint = hint(evidence); });
 }
 
 }  // namespace zeroproof::verification

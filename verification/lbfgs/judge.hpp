@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "verification/compare/hint.hpp"
 #include "verification/compare/judge.hpp"
 #include "verification/lbfgs/trajectory.hpp"
 
@@ -30,16 +31,18 @@ class LbfgsJudge {
   void vector(const std::string& buffer, Span<const float> want, Span<const float> got);
   void number(const std::string& buffer, double want, double got);
   void count(const std::string& buffer, std::int64_t want, std::int64_t got);
-  void scalar(const std::string& buffer, DType dtype, std::uint64_t want, std::uint64_t got);
+  void scalar(const std::string& buffer, DType dtype, std::uint64_t want, std::uint64_t got,
+              Meaning meaning = Meaning::bits);
   void refuse(const std::string& buffer, const std::string& what);
   void begin_comparison();
   Divergence place(const std::string& buffer) const;
+  std::string hint_of(Span<const float> want, Span<const float> got) const;
 
   const FlatLayout& layout_;
   const std::vector<Piece> pieces_;
   std::vector<ElementRun> runs_;  // of the pieces
   const std::int64_t shard_numel_;
-  const int rank_;
+  const int rank_, num_ranks_;
   const std::string what_;  // what a difference is called
   std::string when_;
   std::int64_t step_ = 0;

@@ -3,7 +3,7 @@
 #include "reference/update_twins.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
-#include "verification/ops/update_ratio.hpp"
+#include "verification/ops/update_call_bounds.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -44,9 +44,9 @@ Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* re
   op.fills = number_fills();
   op.largest = 8209;
   op.settings = [rule](const OpCall& call) { return described(settings_of(rule, call.variant())); };
-  op.any_order = [rule](const OpCall& pristine, const OpCall& candidate) {
-    return update_ratio(settings_of(rule, pristine.variant()),
-                        {.exp_avg = 2, .exp_avg_sq = 3, .max_exp_avg_sq = 4}, pristine, candidate);
+  op.bounds = [rule](const OpCall& pristine, const OpCall&) {
+    return update_call_bounds(settings_of(rule, pristine.variant()),
+                              {.exp_avg = 2, .exp_avg_sq = 3, .max_exp_avg_sq = 4}, pristine);
   };
   op.reference = run(rule, reference);
   op.host = run(rule, host);

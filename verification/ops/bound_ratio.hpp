@@ -2,8 +2,14 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "verification/bounds/element_bound.hpp"
 
 namespace zeroproof::verification {
+
+struct Op;
+class OpCall;
 
 /// How near results that need not have the contract's bits come to what any legal order of operations may leave.
 struct BoundRatio {
@@ -21,10 +27,19 @@ struct BoundRatio {
 
   /// Keeps the larger one; a NaN is larger than any number.
   void add(const BoundRatio& other);
+  /// One more result, element `i` of `numel` of a buffer.
+  void look(const std::string& of, std::int64_t i, std::int64_t numel, const ElementBound& bound, double got);
 };
 
 /// "every element that the bound holds for lies within what any legal order may leave (at most 0.93 of it, in master):
 /// the same formula in another order; --accept any-order takes that", or which element lies outside, and how far.
 std::string to_string(const BoundRatio& ratio);
+
+/// The results of a call against Op::bounds, which the operation has: one for every operand, of those that are only
+/// read nothing.
+std::vector<BoundRatio> bound_ratios(const Op& op, const OpCall& pristine, const OpCall& candidate);
+
+/// All of them together.
+BoundRatio bound_ratio(const Op& op, const OpCall& pristine, const OpCall& candidate);
 
 }  // namespace zeroproof::verification

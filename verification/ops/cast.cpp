@@ -28,6 +28,7 @@ Op cast(std::string name, std::string type, std::vector<Operand> operands, CastF
   op.phases = {Phase::cast};
   op.operands = std::move(operands);
   op.fills = number_fills();
+  op.one_result = "it rounds once, to nearest even";
   op.reference = run(reference);
   op.host = run(host);
   op.device = run(device);
@@ -47,6 +48,7 @@ Op widening(std::string name, std::string type, DType dtype, CastFn<From, float>
   Op op = cast(std::move(name), std::move(type), {input("source", Content::value, dtype), output("target")},
                reference, host, device);
   op.phases = {Phase::reduce};
+  op.one_result = "it rounds nothing";
   op.fills = {Fill::patterns, Fill::zero};
   op.largest = 65549;  // every pattern of a 16-bit format once
   return op;
@@ -70,6 +72,7 @@ Op stochastic() {
   op.variants = {"from index 0", "from index 4097", "across index 2^32"};
   op.operands = {input("source", Content::weight), output("target", DType::bf16)};
   op.fills = number_fills();
+  op.one_result = "its random words are given, and it rounds once";
   op.settings = [](const OpCall& call) -> std::vector<OpSetting> {
     const RoundingDraw& draw = draws[call.variant()];
     return {{"seed", draw.seed}, {"step", draw.step}, {"first_index", draw.first_index}};

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 
 #include "cuda/host/clip.hpp"
 #include "reference/clip.hpp"
+#include "verification/bounds/step_bounds.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 
@@ -36,6 +38,32 @@ OpFunction run_coef(ClipCoefFn* twin) {
       call.get<float>(3)[i] = coef;
     }
   };
+}
+
+std::unique_ptr<CallBounds> clip_bounds(const OpCall& pristine, const OpCall&) {
+  const float coef = coefficients[static_cast<std::size_t>(pristine.variant())];
+  const Span<const float> grads = pristine.in<float>(0);
+  return CallBounds::by([coef, grads](std::size_t, std::int64_t i) {
+    return product_bound(grads[static_cast<std::size_t>(i)], coef);
+  });
+}
+
+/// No limit gives exactly 1, and whether arguments are refused is nobody's choice.
+ElementBound coef_bound(const OpCall& pristine, std::size_t i, bool flag) {
+  const double norm = pristine.in<double>(0)[i];
+  const double max_norm = pristine.in<double>(1)[i];
+  const bool has_limit = pristine.in<std::uint32_t>(2)[i] != 0;
+  const bool refuses = has_limit && !(max_norm >= 0 && std::isfinite(max_norm));
+  if (flag) return {refuses ? 1.0L : 0.0L, 0, true};
+  if (refuses) return {0, 0, true};
+  if (!has_limit || max_norm == 0) return {1, 0, true};
+  return clip_coef_bound(norm, max_norm);
+}
+
+std::unique_ptr<CallBounds> coef_bounds(const OpCall& pristine, const OpCall&) {
+  return CallBounds::by([&pristine](std::size_t operand, std::int64_t i) {
+    return coef_bound(pristine, static_cast<std::size_t>(i), operand == 4);
+  });
 }
 
 /// Limits by variant; the smallest clips nearly everything, the largest nothing.
@@ -78,6 +106,7 @@ std::vector<Op> clip_ops() {
       input("has_max_norm", Content::given, DType::u32), output("clip_coef"), output("refused", DType::u32)};
   coef.fills = {Fill::sweep};
   coef.generate = draw_coef_inputs;
+  coef.bounds = coef_bounds;
   coef.reference = run_coef(reference::clip_coef);
   coef.host = run_coef(cuda::host::clip_coef);
   coef.device = run_coef(cuda::device::clip_coef);
@@ -94,6 +123,7 @@ std::vector<Op> clip_ops() {
     return {{"clip_coef", double{coefficients[static_cast<std::size_t>(call.variant())]}},
             {"in_place", std::int64_t{call.variant() == 3 ? 1 : 0}}};
   };
+  clip.bounds = clip_bounds;
   clip.reference = run_clip(reference::clip);
   clip.host = run_clip(cuda::host::clip);
   clip.device = run_clip(on_device<cuda::device::clip>);
@@ -109,6 +139,7 @@ std::vector<Op> clip_ops() {
   value.settings = [](const OpCall& call) -> std::vector<OpSetting> {
     return {{"clip_value", double{limits[static_cast<std::size_t>(call.variant())]}}};
   };
+  value.one_result = "it compares, and rounds nothing";
   value.reference = run_value(reference::clip_value);
   value.host = run_value(cuda::host::clip_value);
   value.device = run_value(on_device<cuda::device::clip_value>);

@@ -1,6 +1,7 @@
 #include "verification/ops/failed_call.hpp"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "verification/compare/compare.hpp"
 #include "verification/compare/hint.hpp"
@@ -15,7 +16,7 @@ double as_number(const OpSetting& setting) {
 /// The inputs, settings and other results are what a wrong one may have been made of.
 std::string op_hint(const Op& op, std::size_t k, const OpCall& pristine, const OpCall& reference,
                     const OpCall& candidate) {
-  Evidence evidence;
+  HintEvidence evidence;
   evidence.want = reference.view(k);
   evidence.got = candidate.view(k);
   evidence.before = pristine.view(k);  // of an output: poison
@@ -56,6 +57,16 @@ std::vector<std::pair<std::string, std::string>> inputs_at(const Op& op, const O
     inputs.emplace_back(operand.name, text + (operand.per_element > 4 ? " ..." : ""));
   }
   return inputs;
+}
+
+std::string exact_value(const Op& op, std::size_t operand, std::int64_t index, const OpCall& pristine,
+                        const OpCall& candidate) {
+  if (!op.bounds || op.operands[operand].dtype == DType::u32) return {};  // a flag is no number
+  const ElementBound bound = op.bounds(pristine, candidate)->of(operand, index);
+  if (!bound.judged) return {};
+  char text[40];
+  std::snprintf(text, sizeof(text), "%.15Lg", bound.exact);
+  return text;
 }
 
 std::vector<std::size_t> outputs_in_flow(const Op& op) {

@@ -18,6 +18,10 @@ std::string shape_text(const Op& op, const CallShape& shape);
 std::vector<std::pair<std::string, std::string>> inputs_at(const Op& op, const OpCall& call,
                                                            std::int64_t element);
 
+/// What exact arithmetic has for one value of a result: "0.0212140661234"; "" where there is no such number at hand.
+std::string exact_value(const Op& op, std::size_t operand, std::int64_t index, const OpCall& pristine,
+                        const OpCall& candidate);
+
 /// The outputs in the order data flow through them: a master is made from the moments, whatever the order of operands.
 std::vector<std::size_t> outputs_in_flow(const Op& op);
 

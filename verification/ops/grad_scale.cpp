@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/phase_ops.hpp"
 #include "reference/grad_scale.hpp"
+#include "verification/bounds/step_bounds.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 
@@ -28,6 +30,18 @@ OpFunction run(UnscaleFn* twin) {
   };
 }
 
+/// The flag fits what the candidate itself has written.
+std::unique_ptr<CallBounds> bounds_of(const OpCall& pristine, const OpCall& candidate) {
+  const float factor = factors[static_cast<std::size_t>(pristine.variant())];
+  const Span<const float> sums = pristine.in<float>(0);
+  const Span<const float> written = candidate.in<float>(1);
+  const bool found = std::any_of(written.begin(), written.end(), [](float x) { return !std::isfinite(x); });
+  return CallBounds::by([factor, sums, found](std::size_t operand, std::int64_t i) -> ElementBound {
+    if (operand == 2) return {found ? 1.0L : 0.0L, 0, true};
+    return product_bound(sums[static_cast<std::size_t>(i)], factor);
+  });
+}
+
 }  // namespace
 
 std::vector<Op> grad_scale_ops() {
@@ -43,6 +57,7 @@ std::vector<Op> grad_scale_ops() {
     return {{"inv_scale", double{factors[static_cast<std::size_t>(call.variant())]}},
             {"in_place", std::int64_t{call.variant() == 4 ? 1 : 0}}};
   };
+  op.bounds = bounds_of;
   op.reference = run(reference::unscale);
   op.host = run(cuda::host::unscale);
   op.device = run(on_device<cuda::device::unscale>);

@@ -5,6 +5,7 @@
 
 #include "cuda/host/grad_sum.hpp"
 #include "reference/grad_sum.hpp"
+#include "verification/bounds/step_bounds.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 
@@ -37,6 +38,15 @@ OpFunction run_tree(GradSumFn* twin) {
     }
     twin(call.exec, leaves, call.get<float>(most_leaves));
   };
+}
+
+std::unique_ptr<CallBounds> sum_bounds(const OpCall& pristine, const OpCall&) {
+  return CallBounds::by([&pristine](std::size_t, std::int64_t i) {
+    std::array<float, most_leaves> leaves{};
+    const std::size_t count = leaf_counts[static_cast<std::size_t>(pristine.variant())];
+    for (std::size_t j = 0; j < count; ++j) leaves[j] = pristine.in<float>(j)[static_cast<std::size_t>(i)];
+    return sum_bound({leaves.data(), count});
+  });
 }
 
 /// Blocks of up to 4096 micro-batches leave at most 2 * 12 nodes.
@@ -84,6 +94,7 @@ std::vector<Op> grad_sum_ops() {
   add.variants = {"apart", "into left", "into right"};
   add.operands = {input("left"), input("right"), output("sum")};
   add.fills = number_fills();
+  add.one_result = "it rounds once, to nearest even";
   add.reference = run_add(reference::add_nodes);
   add.host = run_add(cuda::host::add_nodes);
   add.device = run_add(on_device<cuda::device::add_nodes>);
@@ -98,6 +109,7 @@ std::vector<Op> grad_sum_ops() {
                     per_element(output("nodes", DType::u64), words_per_block), output("refused", DType::u32)};
   nodes.fills = {Fill::sweep};
   nodes.largest = 4097;
+  nodes.one_result = "it computes with integers";
   nodes.generate = draw_blocks;
   nodes.reference = run_nodes(reference::maximal_nodes);
   nodes.host = run_nodes(cuda::host::maximal_nodes);
@@ -113,6 +125,7 @@ std::vector<Op> grad_sum_ops() {
   tree.operands.push_back(output("sum"));
   tree.fills = number_fills();
   tree.largest = 4097;
+  tree.bounds = sum_bounds;
   tree.reference = run_tree(reference::grad_sum);
   tree.host = run_tree(cuda::host::grad_sum);
   return {add, nodes, tree};

@@ -106,6 +106,7 @@ std::vector<Op> loss_scaler_ops() {
                    per_element(output("state", DType::u32), state_words), output("refused", DType::u32)};
   init.fills = {Fill::sweep};
   init.generate = draw_config;
+  init.one_result = "it computes with integers";
   init.reference = run_init(reference::loss_scaler_init);
   init.host = run_init(cuda::host::loss_scaler_init);
 

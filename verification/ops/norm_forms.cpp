@@ -8,6 +8,7 @@
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "reference/grad_norm.hpp"
+#include "verification/bounds/step_bounds.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
 #include "verification/ops/on_device.hpp"
@@ -109,42 +110,26 @@ OpFunction run_p(GradNormPFn* twin) {
   };
 }
 
-/// The p-norm with 64 bits of significand, whose own error is a thousandth of what the contract allows.
-long double exact_p_norm(Span<const float> grad, long double p) {
-  long double largest = 0;
-  for (const float x : grad) largest = std::max(largest, std::fabs(static_cast<long double>(x)));
-  if (largest == 0) return 0;
-  long double sum = 0;
-  long double lost = 0;  // Kahan: the error of the sum does not grow with its length
-  for (const float x : grad) {
-    const long double term = std::pow(std::fabs(static_cast<long double>(x)) / largest, p) - lost;
-    const long double next = sum + term;
-    lost = (next - sum) - term;
-    sum = next;
-  }
-  return largest * std::pow(sum, 1 / p);
-}
-
 /// Error / allowed error; the special values are not a matter of bounds.
 double p_norm_ratio(const OpCall& call) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   const Span<const float> grad = call.in<float>(0);
   const double got = call.in<double>(1)[0];
-  bool any_nan = false;
-  bool any_inf = false;
-  for (const float x : grad) {
-    any_nan = any_nan || x != x;
-    any_inf = any_inf || std::isinf(x);
-  }
-  if (any_nan) return got != got ? 0 : nan;
-  if (any_inf) return got == std::numeric_limits<double>::infinity() ? 0 : nan;
+  const float special = nonfinite_of(grad);
+  if (special != 0) return ElementBound{special, 0, true}.ratio(got) == 0 ? 0 : nan;
   const long double p = powers[call.variant()];
-  const long double truth = exact_p_norm(grad, p);
+  const long double truth = exact_norm(grad, p);
   if (truth == 0) return std::bit_cast<std::uint64_t>(got) == 0 ? 0 : nan;
   if (truth > std::numeric_limits<double>::max()) return 0;  // the bound is for finite results
   const long double allowed =
       1.01L * ((static_cast<long double>(grad.size()) + 50) / p + 8) * 0x1p-53L * truth;
   return static_cast<double>(std::fabs(static_cast<long double>(got) - truth) / allowed);
+}
+
+std::unique_ptr<CallBounds> p_norm_bounds(const OpCall& pristine, const OpCall&) {
+  return CallBounds::by([&pristine](std::size_t, std::int64_t) {
+    return norm_bound(pristine.in<float>(0), powers[pristine.variant()]);
+  });
 }
 
 Op p_norm() {
@@ -162,7 +147,8 @@ Op p_norm() {
   op.host = run_p(cuda::host::grad_norm_p);
   op.device = run_p(on_device<cuda::device::grad_norm_p>);
   op.settings = [](const OpCall& call) -> std::vector<OpSetting> { return {{"p", powers[call.variant()]}}; };
-  op.bound_ratio = p_norm_ratio;
+  op.contract_ratio = p_norm_ratio;
+  op.bounds = p_norm_bounds;
   return op;
 }
 

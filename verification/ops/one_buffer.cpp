@@ -5,7 +5,7 @@
 #include "reference/update_twins.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
-#include "verification/ops/update_ratio.hpp"
+#include "verification/ops/update_call_bounds.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -71,8 +71,8 @@ std::vector<Op> one_buffer_ops() {
   sgd.fills = number_fills();
   sgd.largest = 8209;
   sgd.settings = [](const OpCall& call) { return described(sgd_settings(call.variant())); };
-  sgd.any_order = [](const OpCall& pristine, const OpCall& candidate) {
-    return update_ratio(sgd_settings(pristine.variant()), {.momentum_buffer = 2}, pristine, candidate);
+  sgd.bounds = [](const OpCall& pristine, const OpCall&) {
+    return update_call_bounds(sgd_settings(pristine.variant()), {.momentum_buffer = 2}, pristine);
   };
   sgd.reference = run_sgd(reference::sgd_update);
   sgd.host = run_sgd(cuda::host::sgd_update);
@@ -87,9 +87,9 @@ std::vector<Op> one_buffer_ops() {
   ema.settings = [](const OpCall& call) {
     return described(average_settings(UpdateRule::sgd_ema, call.variant()));
   };
-  ema.any_order = [](const OpCall& pristine, const OpCall& candidate) {
-    return update_ratio(average_settings(UpdateRule::sgd_ema, pristine.variant()), {.exp_avg = 2}, pristine,
-                        candidate);
+  ema.bounds = [](const OpCall& pristine, const OpCall&) {
+    return update_call_bounds(average_settings(UpdateRule::sgd_ema, pristine.variant()), {.exp_avg = 2},
+                              pristine);
   };
   ema.reference = run_average(UpdateRule::sgd_ema, reference::sgd_ema_update);
   ema.host = run_average(UpdateRule::sgd_ema, cuda::host::sgd_ema_update);
@@ -105,9 +105,9 @@ std::vector<Op> one_buffer_ops() {
   lion.settings = [](const OpCall& call) {
     return described(average_settings(UpdateRule::lion, call.variant()));
   };
-  lion.any_order = [](const OpCall& pristine, const OpCall& candidate) {
-    return update_ratio(average_settings(UpdateRule::lion, pristine.variant()), {.exp_avg = 2}, pristine,
-                        candidate);
+  lion.bounds = [](const OpCall& pristine, const OpCall&) {
+    return update_call_bounds(average_settings(UpdateRule::lion, pristine.variant()), {.exp_avg = 2},
+                              pristine);
   };
   lion.reference = run_average(UpdateRule::lion, reference::lion_update);
   lion.host = run_average(UpdateRule::lion, cuda::host::lion_update);

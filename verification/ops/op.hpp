@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,7 +13,7 @@
 #include "common/base/philox.hpp"
 #include "common/base/span.hpp"
 #include "common/step/phase.hpp"
-#include "verification/ops/bound_ratio.hpp"
+#include "verification/ops/call_bounds.hpp"
 #include "verification/ops/op_call.hpp"
 #include "verification/ops/op_setting.hpp"
 
@@ -49,12 +50,15 @@ struct Op {
   /// What a call takes besides its operands; empty if there is nothing, or nothing that has a name.
   std::function<std::vector<OpSetting>(const OpCall&)> settings = {};
 
-  /// Updates only: results that need not have the contract's bits, against what any legal order may leave.
-  std::function<BoundRatio(const OpCall& pristine, const OpCall& candidate)> any_order = {};
+  /// What any legal order may leave in results that need not have the contract's bits; empty where there is no bound.
+  /// Both calls stay where they are. `candidate`: a flag may have to fit the other results.
+  std::function<std::unique_ptr<CallBounds>(const OpCall& pristine, const OpCall& candidate)> bounds = {};
+  /// Why every legal order has the same bits: "it compares, and rounds nothing". "" if not, or if there are bounds.
+  std::string one_result = {};
 
   /// Class bounded only: error of the results divided by what the contract allows, at most 1 for a correct
   /// twin; NaN if the result is of the wrong kind.
-  std::function<double(const OpCall&)> bound_ratio;
+  std::function<double(const OpCall&)> contract_ratio;
 };
 
 /// Operand lists read better with these.

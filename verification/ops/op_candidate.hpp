@@ -41,7 +41,8 @@ class OpCandidate {
   virtual void settle() const {}
 };
 
-/// What a candidate did instead of computing: it ended, did not come back, touched what is not its own.
+/// What a candidate did instead of computing: it ended, did not come back, touched what is not its own. Skipped: it
+/// does not support this call, and goes on with others.
 class CandidateFailure : public std::runtime_error {
  public:
   CandidateFailure(Status status, const std::string& what) : std::runtime_error(what), status_(status) {}

@@ -34,6 +34,7 @@ struct OpRunOptions {
   bool any_order = false;  ///< results that a legal order of operations may leave are as good as equal bits
   std::function<std::string(const std::string& id)> replay_line;
   std::function<void(double fraction, const std::string& what)> progress;
+  std::function<void(Span<const Result>)> finished;  ///< told of results as they come; may be empty
 };
 
 /// Runs the cases; the reference computes each set of inputs once for all twins that are compared on it.

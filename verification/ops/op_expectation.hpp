@@ -13,6 +13,8 @@ class OpExpectation {
 
   /// "torch-cpu-fused": what reports say of it.
   virtual std::string name() const = 0;
+  /// Result::held_to of bitwise operations.
+  virtual std::string held_to() const { return "dialect:" + name(); }
   /// False if it says nothing of an operation.
   virtual bool covers(const Op& op) const = 0;
   /// False if it says nothing of this call of an operation that it covers.

@@ -6,8 +6,10 @@
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
 #include "verification/compare/judge.hpp"
+#include "verification/ops/bound_ratio.hpp"
 #include "verification/ops/failed_call.hpp"
 #include "verification/ops/op_case.hpp"
+#include "verification/ops/repetition.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -17,14 +19,15 @@ using Clock = std::chrono::steady_clock;
 /// One candidate against the reference, over all points of a sweep.
 class OpJudge {
  public:
-  OpJudge(const OpCaseSpec& spec, const OpRunOptions& options) : spec_(spec) {
+  OpJudge(const OpCaseSpec& spec, const OpRunOptions& options) : spec_(spec), repetition_(*spec.op) {
     result_.id = spec.id();
     result_.suite = "op";
     result_.group = spec.op->name;
     result_.side = spec.candidate->side();
     if (options.expectation != nullptr) against_ = options.expectation->name();
-    accepts_any_order_ = options.any_order && spec.candidate->foreign() && spec.op->any_order;
+    accepts_any_order_ = options.any_order && spec.candidate->foreign() && spec.op->bounds;
     result_.exactness = name(accepts_any_order_ ? Exactness::bounded : spec.op->exactness);
+    result_.held_to = held_to(options);
     result_.replay = options.replay_line ? options.replay_line(result_.id) : result_.id;
     result_.status = Status::pass;
     const bool wanted = options.expectation == nullptr || options.expectation->covers(*spec.op);
@@ -45,6 +48,7 @@ class OpJudge {
     try {
       function_(*candidate_);
     } catch (const CandidateFailure& failure) {
+      if (failure.status() == Status::skipped) return leave_out(failure.what());
       end(failure.status(),
           std::string(failure.what()) + " (" + shape_text(*spec_.op, pristine.shape()) + ")");
     } catch (const Error& error) {
@@ -61,6 +65,8 @@ class OpJudge {
   /// The sweep is over: nothing may happen any more.
   void settle() {
     if (over_) return;
+    const std::string repeated = repetition_.of_single_results();
+    if (!repeated.empty()) return end(Status::tampered, repeated);
     try {
       spec_.candidate->settle();
     } catch (const CandidateFailure& failure) {
@@ -70,8 +76,12 @@ class OpJudge {
 
   /// What it computed in run(), against the reference.
   void judge(const OpCall& pristine, const OpCall& reference) {
-    if (over_) return;
+    if (over_ || !candidate_) return;
+    ++judged_calls_;
     compare_call(pristine, reference, *candidate_);
+    if (!spec_.candidate->may_remember()) return;
+    const std::string repeated = repetition_.look(pristine, reference, *candidate_);
+    if (!repeated.empty()) end(Status::tampered, repeated);
   }
 
   void end(Status status, const std::string& reason) {
@@ -88,22 +98,44 @@ class OpJudge {
     result_.divergence = judge_.first();
     if (result_.divergence) result_.divergence->hint = hints_.of(result_.divergence->buffer);
     if (over_) return result_;
-    if (result_.divergence && ratio_.judged > 0) weigh();
+    if (left_out_ > 0 && judged_calls_ == 0) {
+      end(Status::skipped, why_left_out_);
+      return result_;
+    }
+    if (result_.divergence) weigh();
     if (result_.divergence) {
       result_.status = Status::fail;
       result_.reason = describe(*result_.divergence);
     } else if (result_.compared == 0) {
       result_.status = Status::mistrusted;
       result_.reason = "nothing was compared";
+    } else if (result_.legal_differences > 0 && ratio_.worst == 0 && ratio_.outside > 0) {
+      result_.status = Status::mistrusted;
+      result_.reason = "results have other bits, and all of them are beyond the bound's conditions";
     } else if (spec_.fill != Fill::zero &&
                8 * telling_ < elements_) {  // zeros are a control: they are to stay
       result_.status = Status::mistrusted;
       result_.reason = "fewer than one result in eight is a number other than zero";
+    } else if (left_out_ > 0) {
+      result_.reason = std::to_string(left_out_) + " of " + std::to_string(left_out_ + judged_calls_) +
+                       " calls were left out: " + why_left_out_;
     }
     return result_;
   }
 
  private:
+  std::string held_to(const OpRunOptions& options) const {
+    if (accepts_any_order_) return "any-order";
+    if (spec_.op->exactness == Exactness::bounded) return "bound";
+    return options.expectation == nullptr ? "contract" : options.expectation->held_to();
+  }
+
+  /// A call that the candidate does not support; the first reason is told.
+  void leave_out(const std::string& why) {
+    candidate_.reset();
+    if (left_out_++ == 0) why_left_out_ = why;
+  }
+
   void compare_call(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
     const bool failed_before = judge_.first().has_value();
     compare_buffers(pristine, reference, candidate);
@@ -116,29 +148,42 @@ class OpJudge {
     if (!damage.empty()) judge_.note(place(pristine, "", damage));
     damaged_ = damaged_ || !damage.empty();
     const std::int64_t differing_before = judge_.differing();
-    if (spec_.op->exactness == Exactness::bounded) return compare_bounded(pristine, candidate);
+    if (spec_.op->exactness == Exactness::bounded) {
+      compare_bounded(pristine, reference, candidate);
+      weigh_call(differing_before, pristine, candidate);
+      return;
+    }
     std::int64_t best_telling = 0;
     for (const std::size_t k : outputs_in_flow(*spec_.op)) {
       compare_output(k, pristine, reference, candidate);
       best_telling = std::max(best_telling, telling_elements(k, reference));
     }
-    if (judge_.differing() > differing_before && spec_.candidate->foreign() && spec_.op->any_order) {
-      ratio_.add(spec_.op->any_order(pristine, candidate));
-    }
+    weigh_call(differing_before, pristine, candidate);
     telling_ += best_telling;
     elements_ += pristine.numel() > 0 ? units(pristine) : 0;
   }
 
-  void compare_bounded(const OpCall& pristine, const OpCall& candidate) {
-    const double ratio = spec_.op->bound_ratio(candidate);
+  /// Results that differ, of somebody who need not have the contract's order.
+  void weigh_call(std::int64_t differing_before, const OpCall& pristine, const OpCall& candidate) {
+    if (judge_.differing() == differing_before || !spec_.candidate->foreign() || !spec_.op->bounds) return;
+    ratio_.add(bound_ratio(*spec_.op, pristine, candidate));
+  }
+
+  void compare_bounded(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
+    const double ratio = spec_.op->contract_ratio(candidate);
     ++elements_;
     telling_ += ratio > 0 ? 8 : 0;
     result_.worst_ratio = std::max(result_.worst_ratio, ratio);
     judge_.count({1, 0, {}, -1}, DType::fp64, {});
     if (ratio <= 1) return;
-    Divergence d = place(pristine, "result", "has an error beyond its bound");
-    d.reference_value = "at most 1 of the allowed error";
-    d.candidate_value = std::to_string(ratio);
+    const std::size_t k = outputs_in_flow(*spec_.op).front();
+    const Operand& operand = spec_.op->operands[k];
+    Divergence d =
+        place(pristine, operand.name,
+              "has an error beyond its bound, " + std::to_string(ratio) + " times what is allowed");
+    d.reference_value = show_bits(operand.dtype, element_bits(reference.view(k), 0));
+    d.candidate_value = show_bits(operand.dtype, element_bits(candidate.view(k), 0));
+    d.exact_value = exact_value(*spec_.op, k, 0, pristine, candidate);
     judge_.note(std::move(d), 1);
   }
 
@@ -154,13 +199,20 @@ class OpJudge {
     }
     judge_.count(comparison, operand.dtype, place(pristine, operand.name, "differs from " + against_),
                  [&](Divergence& d, std::int64_t first, std::int64_t) {
+                   d.exact_value = exact_value(*spec_.op, k, first, pristine, candidate);
                    if (operand.per_element == 0) return;
                    d.inputs = inputs_at(*spec_.op, pristine, first / operand.per_element);
                  });
   }
 
-  /// Differing bits of an update in another order: no difference where that is accepted, and said where it is not.
+  /// Differing bits in another order: no difference where that is accepted, and said where it is not.
   void weigh() {
+    const std::string& why = spec_.op->one_result;
+    if (spec_.candidate->foreign() && !why.empty() && !result_.divergence->candidate_value.empty()) {
+      result_.divergence->order =
+          "in no legal order: whatever the order, there is one result, because " + why;
+    }
+    if (ratio_.judged + ratio_.outside == 0) return;
     result_.worst_ratio = ratio_.worst;
     const bool legal = ratio_.worst <= 1 && !damaged_;
     if (legal && accepts_any_order_) {
@@ -207,10 +259,13 @@ class OpJudge {
   Result result_;
   Judge judge_;
   OpHints hints_;
+  Repetition repetition_;
   BoundRatio ratio_;  // of calls with other bits, for candidates that may have them
   std::string against_ = "the reference";
   bool accepts_any_order_ = false, damaged_ = false;
   bool over_ = false;
+  std::int64_t left_out_ = 0, judged_calls_ = 0;
+  std::string why_left_out_;
   std::int64_t telling_ = 0, elements_ = 0;
 };
 
@@ -273,7 +328,10 @@ std::vector<Result> run_op_cases(const std::vector<OpCaseSpec>& cases, const OpR
       options.progress(finished / static_cast<double>(cases.size()), cases[first].op->name);
     const bool any = std::any_of(judges.begin(), judges.end(), [](OpJudge& j) { return j.runs(); });
     if (any) run_group(judges, *cases[first].op, cases[first].fill, options);
-    for (std::size_t i = 0; i < places.size(); ++i) results[places[i]] = judges[i].result();
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      results[places[i]] = judges[i].result();
+      if (options.finished) options.finished(Span<const Result>(&results[places[i]], 1));
+    }
     finished += static_cast<double>(places.size());
   }
   return results;

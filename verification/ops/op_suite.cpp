@@ -46,6 +46,7 @@ class OpSuite final : public Suite {
     run.expectation = options.expectation.get();
     run.replay_line = [&](const std::string& id) { return replay_line(options, id); };
     run.progress = progress;
+    run.finished = options.on_results;
     std::vector<OpCaseSpec> cases;
     for (const std::string& id : ids) cases.push_back(op_cases(id, others(options)).front());
     for (Result& result : run_op_cases(cases, run)) report.results.push_back(std::move(result));

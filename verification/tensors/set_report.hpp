@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "verification/io/json.hpp"
+#include "common/io/json.hpp"
 #include "verification/tensors/set_comparison.hpp"
 
 namespace zeroproof::verification {

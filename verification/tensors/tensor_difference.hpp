@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "common/io/safetensors_reader.hpp"
 #include "verification/case/result.hpp"
 #include "verification/compare/compare.hpp"
-#include "verification/io/safetensors_reader.hpp"
 
 namespace zeroproof::verification {
 

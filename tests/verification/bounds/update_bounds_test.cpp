@@ -81,12 +81,26 @@ ElementState twice(const Problem& p, float g, ElementState x, bool decay_first) 
   return x;
 }
 
+/// Both corrections in one rate and one eps.
+ElementState merged(const Problem& p, float g, ElementState x) {
+  x.exp_avg = p.s.beta1 * x.exp_avg + p.s.one_minus_beta1 * g;
+  const float square = g * g;
+  x.exp_avg_sq = p.s.beta2 * x.exp_avg_sq + p.s.one_minus_beta2 * square;
+  const double root = std::sqrt(p.bias2);
+  const auto rate = static_cast<float>(p.hyper.lr * root / p.bias1),
+             eps = static_cast<float>(p.hyper.eps * root);
+  const float a = rate * x.exp_avg / (std::sqrt(x.exp_avg_sq) + eps);
+  x.master = x.master - (a + p.s.lr_weight_decay * x.master);
+  return x;
+}
+
 using Kernel = std::function<ElementState(const Problem&, float, const ElementState&)>;
 
 const std::vector<std::pair<std::string, Kernel>>& legal_kernels() {
   static const std::vector<std::pair<std::string, Kernel>> all = {
       {"contract", contract},
       {"moves", moves},
+      {"merged", merged},
       {"corrected", [](auto& p, float g, auto& x) { return corrected(p, g, x, false); }},
       {"corrected, contracted", [](auto& p, float g, auto& x) { return corrected(p, g, x, true); }},
       {"decay first", [](auto& p, float g, auto& x) { return twice(p, g, x, true); }},
@@ -270,8 +284,39 @@ TEST_CASE("bounds: by hand, and outside of what can be judged") {
   CHECK_THROWS_AS(UpdateBounds(h, 1), Error);
   h.rule = UpdateRule::lion;
   h.eps = 1e-8;
-  const UpdateBound sign = UpdateBounds(h, 1)(0, {.master = 1});
-  CHECK(sign.master.ratio(0.5F) <= 1);  // the sign of nothing is anyone's
+  const UpdateBound nothing = UpdateBounds(h, 1)(0, {.master = 1});
+  CHECK(nothing.master.ratio(1) <= 1);  // every order makes 0 of two zeros
+  CHECK(nothing.master.ratio(0.5F) > 1);
+  const float g = 0x1p-149F;
+  const UpdateBound sign = UpdateBounds(h, 1)(g, {.master = 1});
+  CHECK(sign.master.ratio(0.5F) <= 1);  // of a number that may underflow, the sign is anyone's
+  CHECK(sign.master.ratio(1.5F) <= 1);
+}
+
+TEST_CASE("bounds: what underflows in a merged rate, and what overflows before it") {
+  OptimizerHyper h;
+  h.weight_decay = 0;
+  const Problem p = problem_of(h, 3);
+  Draws draws(5);
+  double worst = 0;
+  for (int i = 0; i < 100000; ++i) {  // steps near the least normal number, denominators near 2^-60
+    ElementState x;
+    x.exp_avg = draws.number(-126, -120);
+    x.exp_avg_sq = std::fabs(draws.number(-126, -60));
+    const float g = draws.number(-126, -120);
+    const UpdateBound bound = UpdateBounds(h, 3)(g, x);
+    if (bound.master.judged) worst = std::max(worst, bound.master.ratio(merged(p, g, x).master));
+  }
+  CHECK(worst <= 1);
+  CHECK(worst >= 0.1);
+  // m / d overflows and the step does not: the contract's own order makes an infinity of it.
+  const ElementState steep = {.exp_avg = 0x1p110F, .exp_avg_sq = 0x1p-60F};
+  CHECK(std::isinf(contract(p, 0, steep).master));
+  CHECK_FALSE(UpdateBounds(h, 3)(0, steep).master.judged);
+  h.weight_decay = 0.7;
+  h.lr = 1.3125;  // the step and the decay are finite, and so is the result; their sum is not
+  CHECK_FALSE(UpdateBounds(h, 3)(0, {.master = 0x1.8p126F, .exp_avg = 0x1p108F, .exp_avg_sq = 0x1p-40F})
+                  .master.judged);
 }
 
 TEST_CASE("slow: bounds: 10^8 elements of every legal order") {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 
 #include "tests/verification/cli/cli_support.hpp"
@@ -69,7 +70,7 @@ TEST_CASE("every operation that can be written is judged: its own results pass, 
   for (const Op& op : all_ops()) {
     CallRequest request{op.name, std::string(name(op.fills.front())), "13", "7", ""};
     CAPTURE(op.name);
-    if (op.exactness == Exactness::bounded || (!op.settings && op.variants.size() > 1)) {
+    if (!op.settings && op.variants.size() > 1) {
       CHECK_THROWS_AS(choose_call(request), Error);
       continue;
     }
@@ -80,7 +81,8 @@ TEST_CASE("every operation that can be written is judged: its own results pass, 
     CHECK(pass.pass);
     Outputs wrong = call.right;
     std::vector<std::byte>& bytes = wrong.begin()->second.bytes;
-    bytes[0] ^= std::byte{1};
+    const bool bounded = op.exactness == Exactness::bounded;  // there only a large part of a number is wrong
+    bytes[bounded ? 6 : 0] ^= std::byte{1};
     write(call.out, wrong);
     CHECK_FALSE(judge_call(call.in, call.out, "").pass);
     ++operations;
@@ -110,7 +112,7 @@ TEST_CASE("gen and judge on the command line") {
   expect_refusal("gen adamw_update --numel -1" + out, "--numel is '-1'");
   expect_refusal("gen adamw_update --numel 67108865" + out, "use 0 to 67108864");
   expect_refusal("gen adamw_update --variant 12" + out, "--variant is '12'");
-  expect_refusal("gen grad_norm_p" + out, "grad_norm_p");
+  expect_refusal("gen grad_norm_accumulate" + out, "grad_norm_accumulate cannot be given to another program");
   expect_refusal("gen adamw_update -o /nowhere/x", "/nowhere");
   CHECK(run_cli("gen adamw_update").exit_code == 2);
 }
@@ -195,4 +197,69 @@ TEST_CASE("a call that was changed is no call") {
   refused("", [](std::string& c) { c.resize(c.size() - 1); });
   refused("the metadata has no 'schema'", [&](std::string& c) { replace(c, "\"schema\"", "\"schemb\""); });
   expect_refusal("judge " + quoted(call.out) + " " + quoted(call.out), "the metadata has no 'schema'");
+}
+
+TEST_CASE("the p-norm has no bits: its results pass within the contract's bound, and not beyond") {
+  const Call call({"grad_norm_p", "training", "1003", "3", "p 3"});
+  const auto times = [&](double factor) {
+    Outputs outputs = call.right;
+    double norm = 0;
+    std::memcpy(&norm, outputs["grad_norm"].bytes.data(), sizeof(norm));
+    norm *= factor;
+    std::memcpy(outputs["grad_norm"].bytes.data(), &norm, sizeof(norm));
+    return call.judged(outputs);
+  };
+  CHECK(call.judged(call.right).out.find(": the bits of the reference") != std::string::npos);
+  const CliResult near = times(1 + 0x1p-51);
+  CAPTURE(near.out);
+  CHECK(near.exit_code == 0);
+  CHECK(near.out.find("other bits than the reference, an error 0.") != std::string::npos);
+  const CliResult fp32 = times(1 + 0x1p-25);
+  CAPTURE(fp32.out);
+  CHECK(fp32.exit_code == 1);
+  CHECK(fp32.out.find("after.grad_norm differs in 1 of 1 elements") != std::string::npos);
+  CHECK(fp32.out.find("times that") != std::string::npos);
+  CHECK(times(std::numeric_limits<double>::quiet_NaN()).exit_code == 1);
+}
+
+TEST_CASE("results in another order pass where that is accepted, and wrong ones nowhere") {
+  const Call call({"unscale", "training", "1003", "3", "1"});
+  const auto scaled = [&](const std::function<float(float)>& by) {
+    Outputs outputs = call.right;
+    const OpCall made(*call.choice.op, call.choice.shape);
+    for (std::size_t i = 0; i < 1003; ++i) {
+      const float x = by(made.in<float>(0)[i]);
+      std::memcpy(outputs["unscaled_grad"].bytes.data() + 4 * i, &x, 4);
+    }
+    write(call.out, outputs);
+  };
+  const float reciprocal = 1 / 0x1.555556p-2F;
+  scaled([&](float x) { return x / reciprocal; });
+  const JudgedCall strict = judge_call(call.in, call.out, "");
+  CAPTURE(strict.text);
+  CHECK_FALSE(strict.pass);
+  CHECK(strict.text.find("within the bound of any legal order") != std::string::npos);
+  const JudgedCall legal = judge_call(call.in, call.out, "", true);
+  CAPTURE(legal.text);
+  CHECK(legal.pass);
+  CHECK(legal.text.find("other bits than the reference, and at most 0.") != std::string::npos);
+  scaled([&](float x) { return x * 0.33333F; });
+  const JudgedCall wrong = judge_call(call.in, call.out, "", true);
+  CHECK_FALSE(wrong.pass);
+  CHECK(wrong.text.find("in no legal order: ") != std::string::npos);
+  CHECK(run_cli("judge " + quoted(call.in) + " " + quoted(call.out) + " --accept any-order").exit_code == 1);
+  expect_refusal("judge " + quoted(call.in) + " " + quoted(call.out) + " --accept anything",
+                 "use bits or any-order");
+  expect_refusal(
+      "judge " + quoted(call.in) + " " + quoted(call.out) + " --accept any-order --dialect torch-cpu-fused",
+      "leave one of them out");
+
+  const Call cast({"cast_to_bf16", "training", "100", "3", "0"});
+  Outputs truncated = cast.right;
+  truncated.begin()->second.bytes[6] ^= std::byte{1};
+  write(cast.out, truncated);
+  const JudgedCall one = judge_call(cast.in, cast.out, "", true);
+  CAPTURE(one.text);
+  CHECK_FALSE(one.pass);
+  CHECK(one.text.find("there is one result, because it rounds once, to nearest even") != std::string::npos);
 }

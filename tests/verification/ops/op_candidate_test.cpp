@@ -125,14 +125,31 @@ class Stranger final : public OpCandidate {
   OpFunction run_;
 };
 
-Result update_of(const OpFunction& run, bool any_order) {
+Result update_of(const OpFunction& run, bool any_order, const std::string& fill = "training") {
   const Stranger stranger(run);
   OpRunOptions options;
   options.any_order = any_order;
-  return run_op_cases(op_cases("op/adamw_update/guest/one/fill:training", {&stranger}), options).front();
+  return run_op_cases(op_cases("op/adamw_update/guest/one/fill:" + fill, {&stranger}), options).front();
 }
 
 }  // namespace
+
+TEST_CASE("a zero of the other sign is another order, and no element beyond the bound's conditions") {
+  const auto negative_zeros = [](OpCall& call) {
+    find_op("adamw_update")->host(call);
+    for (float& m : call.get<float>(2)) m = m == 0 ? -0.0F : m;
+  };
+  const Result accepted = update_of(negative_zeros, true, "zero");
+  CAPTURE(accepted.reason);
+  CHECK(accepted.status == Status::pass);
+  CHECK(accepted.held_to == "any-order");
+  CHECK(accepted.legal_differences > 0);
+  const Result strict = update_of(negative_zeros, false, "zero");
+  CHECK(strict.status == Status::fail);
+  CHECK(strict.held_to == "contract");
+  REQUIRE(strict.divergence.has_value());
+  CHECK(strict.divergence->order.find("at most 0 of it; another order") != std::string::npos);
+}
 
 TEST_CASE("a stranger's update in another order is no wrong formula, and passes where that is accepted") {
   const auto whole = [](std::int64_t numel) { return numel; };
@@ -186,6 +203,7 @@ TEST_CASE("a stranger's update can be held to the bits of another library") {
   const Result theirs = judged_by_torch(
       [&](OpCall& call) { compute_dialect(dialect, *find_op("adamw_update"), call); }, training);
   CHECK(theirs.status == Status::pass);
+  CHECK(theirs.held_to == "dialect:torch-cpu-single");
   CHECK(theirs.compared > 1000000);
   const Result ours = judged_by_torch(find_op("adamw_update")->host, training);
   CHECK(ours.status == Status::fail);
@@ -197,4 +215,156 @@ TEST_CASE("a stranger's update can be held to the bits of another library") {
   CHECK(other.status == Status::skipped);
   CHECK(other.reason == "torch-cpu-single computes something else");
   CHECK_THROWS_AS(dialect_expectation("torch-cpu-singel"), Error);
+}
+
+namespace {
+
+/// A stranger's operation by name, as the reference computes it and then changed.
+class Other final : public OpCandidate {
+ public:
+  Other(std::string op, OpFunction run) : op_(std::move(op)), run_(std::move(run)) {}
+  std::string id() const override { return "guest/one"; }
+  std::string side() const override { return "guest one"; }
+  Twin kind() const override { return Twin::plugin; }
+  bool has(const Op& op) const override { return op.name == op_; }
+  std::string obstacle(const Op&) const override { return ""; }
+  OpFunction function(const Op&, const std::string&) const override { return run_; }
+
+ private:
+  std::string op_;
+  OpFunction run_;
+};
+
+Result of_stranger(const std::string& op, const std::string& fill, bool any_order, const OpFunction& run) {
+  const Other other(op, run);
+  OpRunOptions options;
+  options.any_order = any_order;
+  return run_op_cases(op_cases("op/" + op + "/guest/one/fill:" + fill, {&other}), options).front();
+}
+
+float setting_of(const OpCall& call, const std::string& op, std::size_t k) {
+  return static_cast<float>(std::get<double>(find_op(op)->settings(call)[k].value));
+}
+
+}  // namespace
+
+TEST_CASE("a stranger may unscale and clip by a quotient, and may lose nothing by it") {
+  for (const std::string op : {"unscale", "clip"}) {
+    for (const std::string fill : {"training", "wide", "subnormal", "special"}) {
+      CAPTURE(op);
+      CAPTURE(fill);
+      const auto quotient = [&](OpCall& call) {
+        find_op(op)->reference(call);
+        const float factor = setting_of(call, op, 0);
+        if (factor == 0) return;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
+          call.get<float>(1)[i] = call.in<float>(0)[i] / (1 / factor);
+        }
+      };
+      const Result strict = of_stranger(op, fill, false, quotient);
+      CHECK(strict.status == Status::fail);
+      REQUIRE(strict.divergence.has_value());
+      CHECK(strict.divergence->order.rfind("within the bound of any legal order", 0) == 0);
+      CHECK_FALSE(strict.divergence->exact_value.empty());
+      const Result accepted = of_stranger(op, fill, true, quotient);
+      CAPTURE(accepted.reason);
+      CHECK(accepted.status == Status::pass);
+      CHECK(accepted.worst_ratio >= 0.5);
+      CHECK(accepted.legal_differences > 0);
+      const Result flushed = of_stranger(op, "subnormal", true, [&](OpCall& call) {
+        find_op(op)->reference(call);
+        for (float& x : call.get<float>(1)) x = std::fabs(x) < 0x1p-126F ? 0 : x;
+      });
+      CHECK(flushed.status == Status::fail);
+      REQUIRE(flushed.divergence.has_value());
+      CHECK(flushed.divergence->order.rfind("in no legal order", 0) == 0);
+    }
+  }
+  const Result silent = of_stranger("unscale", "special", true, [&](OpCall& call) {
+    find_op("unscale")->reference(call);
+    call.get<std::uint32_t>(2)[0] = 0;  // says that it found nothing
+  });
+  CHECK(silent.status == Status::fail);
+  REQUIRE(silent.divergence.has_value());
+  CHECK(silent.divergence->order.rfind("in no legal order", 0) == 0);
+}
+
+TEST_CASE("a stranger may compute the clip coefficient and a norm in fp32") {
+  const auto coefficient = [](OpCall& call) {
+    find_op("clip_coef")->reference(call);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
+      const double limit = call.in<double>(1)[i];
+      if (call.in<std::uint32_t>(2)[i] == 0 || !(limit > 0) || std::isinf(limit)) continue;
+      const auto norm = static_cast<float>(call.in<double>(0)[i]);
+      const float q = static_cast<float>(limit) / (norm + 1e-6F);
+      call.get<float>(3)[i] = q < 1 || q != q ? q : 1;
+    }
+  };
+  CHECK(of_stranger("clip_coef", "sweep", false, coefficient).status == Status::fail);
+  const Result accepted = of_stranger("clip_coef", "sweep", true, coefficient);
+  CAPTURE(accepted.reason);
+  CHECK(accepted.status == Status::pass);
+  CHECK(accepted.worst_ratio >= 0.5);
+  const Result without = of_stranger("clip_coef", "sweep", true, [&](OpCall& call) {
+    find_op("clip_coef")->reference(call);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
+      if (call.get<float>(3)[i] < 1) call.get<float>(3)[i] *= 1.000001F;
+    }
+  });
+  CHECK(without.status == Status::fail);
+
+  const auto norm = [](OpCall& call) {
+    const float p = setting_of(call, "grad_norm_p", 0);
+    float most = 0;
+    bool nan = false;
+    for (const float x : call.in<float>(0)) {
+      most = std::max(most, std::fabs(x));
+      nan = nan || x != x;
+    }
+    float sum = 0;
+    for (const float x : call.in<float>(0)) sum += std::pow(std::fabs(x) / most, p);
+    call.get<double>(1)[0] = nan ? NAN : most == 0 || std::isinf(most) ? most : most * std::pow(sum, 1 / p);
+  };
+  for (const std::string fill : {"training", "subnormal", "special"}) {
+    CAPTURE(fill);
+    const Result strict = of_stranger("grad_norm_p", fill, false, norm);
+    CHECK(strict.status == Status::fail);
+    REQUIRE(strict.divergence.has_value());
+    CHECK(strict.divergence->order.rfind("within the bound of any legal order", 0) == 0);
+    const Result legal = of_stranger("grad_norm_p", fill, true, norm);
+    CAPTURE(legal.reason);
+    CHECK(legal.status == Status::pass);
+    CHECK(legal.worst_ratio > 0);
+  }
+}
+
+TEST_CASE("where there is one result in every order, a stranger has to have it, and is told why") {
+  for (const Op& op : all_ops()) {
+    if (op.one_result.empty()) continue;
+    CAPTURE(op.name);
+    CHECK_FALSE(op.bounds);
+    const Result wrong = of_stranger(op.name, std::string(name(op.fills.front())), true, [&](OpCall& call) {
+      op.reference(call);
+      for (std::size_t k = 0; k < op.operands.size(); ++k) {
+        if (op.operands[k].access == Access::in || call.view(k).numel < 4) continue;
+        *(static_cast<unsigned char*>(call.view(k).data) + 2 * num_bytes(op.operands[k].dtype)) ^= 1U;
+      }
+    });
+    CHECK(wrong.status == Status::fail);
+    REQUIRE(wrong.divergence.has_value());
+    CHECK(wrong.divergence->order.find("there is one result, because " + op.one_result) != std::string::npos);
+  }
+}
+
+TEST_CASE("a buffer that a setting does not keep is nobody's to write, in whatever order") {
+  const Result scribbled = update_of(
+      [](OpCall& call) {
+        decay_first([](std::int64_t numel) { return numel; })(call);
+        if (call.variant() % 2 == 0 && call.numel() > 2)
+          call.get<float>(4)[2] += 1;  // no amsgrad, no maximum
+      },
+      true);
+  CHECK(scribbled.status == Status::fail);
+  REQUIRE(scribbled.divergence.has_value());
+  CHECK(scribbled.divergence->order.find("max_exp_avg_sq[2]") != std::string::npos);
 }

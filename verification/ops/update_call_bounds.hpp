@@ -1,6 +1,8 @@
 #pragma once
 
-#include "verification/ops/bound_ratio.hpp"
+#include <memory>
+
+#include "verification/ops/call_bounds.hpp"
 #include "verification/ops/op_call.hpp"
 #include "verification/ops/update_settings.hpp"
 
@@ -16,8 +18,8 @@ struct UpdateOperands {
   int momentum_buffer = -1;
 };
 
-/// The results of an update against [Bound:foreign].
-BoundRatio update_ratio(const UpdateSettings& settings, const UpdateOperands& operands,
-                        const OpCall& pristine, const OpCall& candidate);
+/// [Bound:foreign] for a call of an update. `pristine` is its inputs, and stays where it is.
+std::unique_ptr<CallBounds> update_call_bounds(const UpdateSettings& settings, const UpdateOperands& operands,
+                                               const OpCall& pristine);
 
 }  // namespace zeroproof::verification

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "verification/compare/hint.hpp"
+
+namespace zeroproof::verification {
+
+/// What limbs of a norm (R12: 21 words, then nan_count and inf_count) stand for, against what they should: "they stand
+/// for 2 times the sum they should: as if everything was counted 2 times, the number of ranks". "" if the sums agree.
+std::string limbs_hint(const HintEvidence& evidence);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,69 @@
+#include "verification/judge/snapshot.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+std::vector<float> copied(Span<const float> values) { return {values.begin(), values.end()}; }
+
+}  // namespace
+
+Snapshot::Snapshot(const FullState& state)
+    : master(copied(state.master)),
+      exp_avg(copied(state.exp_avg)),
+      exp_avg_sq(copied(state.exp_avg_sq)),
+      max_exp_avg_sq(copied(state.max_exp_avg_sq)),
+      momentum_buffer(copied(state.momentum_buffer)),
+      tensor_steps(state.tensor_steps.begin(), state.tensor_steps.end()),
+      applied_steps(state.applied_steps),
+      scaler(state.scaler) {}
+
+std::vector<float>* Snapshot::buffer(BufferId id) {
+  switch (id) {
+    case BufferId::master:
+      return &master;
+    case BufferId::exp_avg:
+      return &exp_avg;
+    case BufferId::exp_avg_sq:
+      return &exp_avg_sq;
+    case BufferId::max_exp_avg_sq:
+      return &max_exp_avg_sq;
+    case BufferId::momentum_buffer:
+      return &momentum_buffer;
+    default:
+      return nullptr;
+  }
+}
+
+FullState Snapshot::full() const {
+  FullState state;
+  state.master = master;
+  state.exp_avg = exp_avg;
+  state.exp_avg_sq = exp_avg_sq;
+  state.max_exp_avg_sq = max_exp_avg_sq;
+  state.momentum_buffer = momentum_buffer;
+  state.tensor_steps = tensor_steps;
+  state.applied_steps = applied_steps;
+  state.scaler = scaler;
+  return state;
+}
+
+Digest Snapshot::digest(const FlatLayout& layout) const {
+  Hasher hasher;
+  hasher.add(static_cast<std::uint64_t>(applied_steps));
+  for (const std::int64_t word :
+       {static_cast<std::int64_t>(scaler.log2_scale), static_cast<std::int64_t>(scaler.growth_tracker),
+        static_cast<std::int64_t>(scaler.hysteresis_left)}) {
+    hasher.add(static_cast<std::uint64_t>(word));
+  }
+  for (const std::uint64_t steps : tensor_steps) hasher.add(steps);
+  for (const TensorSlot& slot : layout.tensors()) {
+    for (const std::vector<float>* values :
+         {&master, &exp_avg, &exp_avg_sq, &max_exp_avg_sq, &momentum_buffer}) {
+      if (values->empty()) continue;
+      hasher.add(TensorView{const_cast<float*>(values->data()) + slot.begin, DType::fp32, slot.numel});
+    }
+  }
+  return hasher.digest();
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,61 @@
+#pragma once
+// Results that are there without having been computed: repeated from another call.
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "common/base/digest.hpp"
+#include "verification/ops/op.hpp"
+
+namespace zeroproof::verification {
+
+/// Looks at all calls of a case, in order. A wrong formula still depends on its inputs; what is told here does not:
+/// results of the first seed given again for the same call of the second one, where all inputs are others, and results
+/// of one of the calls before. A result tells something if it is neither zero nor infinite nor NaN, which mistakes make
+/// of many inputs, and a call by itself if at least `enough` of its results do. Shorter ones tell together: where every
+/// result of every one is repeated and tells something.
+class Repetition {
+ public:
+  static constexpr std::int64_t enough = 16;
+  static constexpr std::int64_t enough_short_calls = 8;
+
+  /// `op` stays where it is.
+  explicit Repetition(const Op& op) : op_(&op) {}
+
+  /// One call that is over. Returns what is repeated and in which call, in one sentence; "" if nothing is.
+  std::string look(const OpCall& pristine, const OpCall& reference, const OpCall& candidate);
+
+  /// At the end, the same of short calls.
+  std::string of_single_results() const;
+
+ private:
+  using Bytes = std::vector<std::byte>;
+  struct Kept {
+    std::vector<Bytes> inputs, wanted, got;  // by operand; empty where it is none of these
+  };
+  struct Summary {
+    std::vector<Digest> inputs;
+    Digest wanted, got;
+  };
+  using Point = std::tuple<std::int64_t, int, int, int>;
+
+  std::vector<std::size_t> written(const OpCall& pristine, const OpCall& candidate) const;
+  Summary summary(const std::vector<std::size_t>& outputs, const OpCall& pristine, const OpCall& reference,
+                  const OpCall& candidate) const;
+  enum class SecondTime { tells_nothing, other, repeated };
+  SecondTime against_first_seed(const Summary& now, const CallShape& shape);
+  bool repeats(const Kept& before, const std::vector<std::size_t>& outputs, const OpCall& pristine,
+               const OpCall& reference, const OpCall& candidate) const;
+  void keep(const OpCall& pristine, const OpCall& reference, const OpCall& candidate);
+
+  const Op* op_;
+  std::map<Point, std::pair<std::uint64_t, Summary>>
+      first_;  // by point of the sweep: its seed, and what was there
+  std::vector<Kept> before_;
+  std::int64_t short_calls_ = 0, short_repeated_ = 0;
+};
+
+}  // namespace zeroproof::verification
