@@ -87,24 +87,28 @@ std::vector<std::uint64_t> PluginArena::put(const std::vector<PluginOperand>& op
   return offsets;
 }
 
-std::string PluginArena::take(const std::vector<PluginOperand>& operands) {
+PluginArena::Damage PluginArena::take(const std::vector<PluginOperand>& operands) {
   Slot& slot = slots_[current_];
   const std::byte* memory = memory_of(current_);
   slot.after.assign(memory, memory + before_.size());  // looked at once: it may still be written
+  const auto same = [&](std::size_t from, std::size_t to) {
+    return std::equal(slot.after.begin() + static_cast<std::ptrdiff_t>(from),
+                      slot.after.begin() + static_cast<std::ptrdiff_t>(to),
+                      before_.begin() + static_cast<std::ptrdiff_t>(from));
+  };
   std::size_t end = 0;
   for (std::size_t k = 0; k < operands.size(); ++k) {
     const Piece& piece = slot.pieces[k];
-    const auto same = [&](std::size_t from, std::size_t to) {
-      return std::equal(slot.after.begin() + static_cast<std::ptrdiff_t>(from),
-                        slot.after.begin() + static_cast<std::ptrdiff_t>(to),
-                        before_.begin() + static_cast<std::ptrdiff_t>(from));
-    };
     const std::size_t behind = piece.offset + piece.bytes;
     const std::size_t next = k + 1 < operands.size() ? slot.pieces[k + 1].offset : before_.size();
     if (!same(end, piece.offset) || !same(behind, next))
-      return piece.name + " was written outside its bounds";
-    if (!piece.written && !same(piece.offset, behind)) return "the input " + piece.name + " was edited";
+      return {piece.name + " was written outside its bounds", false};
     end = behind;
+  }
+  for (const Piece& piece : slot.pieces) {  // afterwards: a write that strayed may have gone on into an input
+    const std::size_t behind = piece.offset + piece.bytes;
+    if (!piece.written && !same(piece.offset, behind))
+      return {"the input " + piece.name + " was edited", true};
   }
   for (std::size_t k = 0; k < operands.size(); ++k) {
     const Piece& piece = slot.pieces[k];

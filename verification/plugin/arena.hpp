@@ -38,8 +38,18 @@ class PluginArena {
   /// 64 bytes as in this program. Returns their offsets.
   std::vector<std::uint64_t> put(const std::vector<PluginOperand>& operands);
 
-  /// After the call: what is written where nobody may, "" if nothing; else the outputs are in the operands.
-  std::string take(const std::vector<PluginOperand>& operands);
+  /// Where put() has put a call: offset (a multiple of 4096) and size of the whole place.
+  std::uint64_t place_begin() const { return static_cast<std::uint64_t>(memory_of(current_) - memory_); }
+  std::uint64_t place_bytes() const { return before_.size(); }
+
+  /// What is written where nobody may; `what` is "" if nothing is.
+  struct Damage {
+    std::string what;
+    bool of_inputs = false;  ///< an input has other numbers now; otherwise something around the operands has
+  };
+
+  /// After the call: if nothing is damaged, its outputs are in the operands then.
+  Damage take(const std::vector<PluginOperand>& operands);
 
   /// The name of an operand that changed since its call was over, "" if there is none; `whose`: of the last call alone,
   /// or of all that are kept.

@@ -81,11 +81,10 @@ WireOperand wire(const PluginOperand& operand, std::uint64_t offset) {
 
 }  // namespace
 
-Plugin::Plugin(const std::string& path, const PluginLimits& limits, std::string program)
-    : path_(readable_file(path)), program_(std::move(program)), limits_(limits) {
+PluginHello Plugin::first_hello() {
   PluginHello hello;
   try {
-    process_ = std::make_unique<PluginProcess>(program_, path_, arena_.descriptor(), limits_);
+    process_ = std::make_unique<PluginProcess>(program_, path_, arena_.descriptor(), limits_, device_type_);
     hello = process_->hello();
   } catch (const CandidateFailure& failure) {
     fail(ErrorCode::config, path_ + " is no plug-in that can be judged: " + failure.what(), why,
@@ -94,7 +93,18 @@ Plugin::Plugin(const std::string& path, const PluginLimits& limits, std::string 
   const std::string problem = get_text(hello.problem);
   ZP_CHECK(problem.empty(), ErrorCode::config, "plug-in " + path_ + " " + problem, why,
            get_text(hello.remedy));
+  return hello;
+}
+
+Plugin::Plugin(const std::string& path, const PluginLimits& limits, std::string program)
+    : path_(readable_file(path)), program_(std::move(program)), limits_(limits) {
+  PluginHello hello = first_hello();
+  if (hello.device_type != 0) {  // a device is opened before anything of the library runs
+    device_type_ = hello.device_type;
+    hello = first_hello();
+  }
   name_ = get_text(hello.name);
+  makes_steps_ = hello.makes_steps;
   for (int i = 0; i < std::clamp(hello.num_operations, 0, most_plugin_operations); ++i) {
     const std::string operation = get_text(hello.operations[static_cast<std::size_t>(i)]);
     ZP_CHECK(is_plugin_operation(operation), ErrorCode::config,
@@ -112,7 +122,7 @@ bool Plugin::has(const std::string& operation) const {
 
 void Plugin::start() {
   arena_.forget();
-  process_ = std::make_unique<PluginProcess>(program_, path_, arena_.descriptor(), limits_);
+  process_ = std::make_unique<PluginProcess>(program_, path_, arena_.descriptor(), limits_, device_type_);
   const PluginHello hello = process_->hello();
   if (get_text(hello.name) == name_) return;
   give_up(Status::error, "the plug-in could not be loaded a second time: " + get_text(hello.problem));
@@ -130,6 +140,8 @@ PluginRequest Plugin::request_for(const PluginCall& call) {
            "it could not be called", "report this as a defect");
   const std::vector<std::uint64_t> offsets = arena_.put(call.operands);
   request.arena_bytes = arena_.num_bytes();
+  request.place_begin = arena_.place_begin();
+  request.place_bytes = arena_.place_bytes();
   put_text(request.operation, call.operation);
   request.num_threads = call.num_threads;
   request.num_operands = static_cast<std::int32_t>(call.operands.size());
@@ -153,13 +165,17 @@ void Plugin::check_reply(const PluginReply& reply, const PluginCall& call) {
     give_up(Status::fail, "the plug-in left the floating-point environment changed" + during + ": " + fp);
   }
   if (reply.mask_changed) give_up(Status::fail, "the plug-in left the signal mask changed" + during);
+  if (!reply.declined) return;
+  const std::string why_not = get_text(reply.message);  // the process goes on
+  throw CandidateFailure(Status::skipped, "the plug-in does not support this call of " + call.operation +
+                                              (why_not.empty() ? "" : ": " + why_not));
 }
 
 void Plugin::call(const PluginCall& call) {
   const std::lock_guard lock(one_at_a_time_);
   if (!process_) start();
   const std::string late = arena_.changed_since(PluginArena::Whose::all);
-  if (!late.empty()) give_up(Status::fail, "the plug-in wrote " + late + " after a call had returned");
+  if (!late.empty()) give_up(Status::tampered, "the plug-in wrote " + late + " after a call had returned");
   PluginReply reply;
   try {
     reply = process_->call(request_for(call));
@@ -167,20 +183,30 @@ void Plugin::call(const PluginCall& call) {
     process_.reset();
     throw;
   }
-  const std::string damage = arena_.take(call.operands);
-  if (!damage.empty()) give_up(Status::fail, damage);
+  const std::string device_problem = get_text(reply.device_problem);
+  if (!device_problem.empty())
+    give_up(Status::crashed,
+            "the plug-in's work on the device ended in " + call.operation + ": " + device_problem);
+  const PluginArena::Damage damage = arena_.take(call.operands);
+  if (!damage.what.empty()) give_up(damage.of_inputs ? Status::tampered : Status::fail, damage.what);
   check_reply(reply, call);
   std::this_thread::sleep_for(moment);
   const std::string now = arena_.changed_since(PluginArena::Whose::last);
-  if (!now.empty()) give_up(Status::fail, "the plug-in wrote " + now + " after the call had returned");
+  if (!now.empty()) give_up(Status::tampered, "the plug-in wrote " + now + " after the call had returned");
 }
 
 void Plugin::settle() {
   const std::lock_guard lock(one_at_a_time_);
   if (!process_) return;
   std::this_thread::sleep_for(long_moment);
+  try {
+    process_->expect_silence();
+  } catch (const CandidateFailure&) {
+    process_.reset();
+    throw;
+  }
   const std::string late = arena_.changed_since(PluginArena::Whose::all);
-  if (!late.empty()) give_up(Status::fail, "the plug-in wrote " + late + " after a call had returned");
+  if (!late.empty()) give_up(Status::tampered, "the plug-in wrote " + late + " after a call had returned");
 }
 
 }  // namespace zeroproof::verification

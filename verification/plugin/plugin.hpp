@@ -30,6 +30,9 @@ class Plugin {
 
   const std::string& name() const { return name_; }
   bool has(const std::string& operation) const;
+  bool has_operations() const { return !operations_.empty(); }
+  /// Whether it has an entry for whole steps.
+  bool makes_steps() const { return makes_steps_; }
 
   /// Computes a call: its outputs are then in its operands. From any thread, one after the other. Throws
   /// CandidateFailure for whatever went wrong but the numbers; the next call begins with a new process then.
@@ -40,6 +43,7 @@ class Plugin {
 
  private:
   void start();
+  PluginHello first_hello();
   PluginRequest request_for(const PluginCall& call);
   void check_reply(const PluginReply& reply, const PluginCall& call);
   [[noreturn]] void give_up(Status status, const std::string& what);
@@ -47,6 +51,8 @@ class Plugin {
   std::string path_, program_, name_;
   PluginLimits limits_;
   std::vector<std::string> operations_;
+  bool makes_steps_ = false;
+  std::int32_t device_type_ = 0;  ///< 0: its operands are the host's
   std::mutex one_at_a_time_;
   PluginArena arena_;
   std::unique_ptr<PluginProcess> process_;

@@ -9,6 +9,7 @@
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/phase_ops.hpp"
 #include "verification/ops/update_settings.hpp"
+#include "verification/plugin/whole_step.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -188,6 +189,13 @@ std::unique_ptr<DistributedOptimizer> make_plugin_optimizer(const OptimizerSetup
            "the plug-in " + plugin->name() + " does not have " + update, "it is the update of this rule",
            "judge it with a recipe whose update it has");
   return cuda::make_distributed_optimizer(setup, used().ops);
+}
+
+std::unique_ptr<DistributedOptimizer> make_plugin_step(const OptimizerSetup& setup) {
+  const std::shared_ptr<Plugin>& plugin = used().plugin;
+  ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in was asked for", "none was given",
+           "add --plugin FILE");
+  return make_whole_step(setup, plugin);
 }
 
 }  // namespace zeroproof::verification

@@ -17,4 +17,8 @@ void use_in_steps(std::shared_ptr<Plugin> plugin);
 /// Steps throw CandidateFailure for what a plug-in does wrong but the numbers.
 std::unique_ptr<DistributedOptimizer> make_plugin_optimizer(const OptimizerSetup& setup);
 
+/// One rank of the plug-in's whole steps (whole_step.hpp). Errors: those of make_whole_step; ErrorCode::config if there
+/// is no plug-in.
+std::unique_ptr<DistributedOptimizer> make_plugin_step(const OptimizerSetup& setup);
+
 }  // namespace zeroproof::verification

@@ -101,10 +101,11 @@ std::string told_by(int status) {
 }  // namespace
 
 PluginProcess::PluginProcess(const std::string& program, const std::string& library, int memory,
-                             const PluginLimits& limits)
+                             const PluginLimits& limits, std::int32_t device_type)
     : limits_(limits) {
   const std::string path = program.empty() ? "/proc/self/exe" : program;
   std::vector<std::string> words = {"zeroproof", plugin_worker_word, library};
+  if (device_type != 0) words.push_back(std::to_string(device_type));
   std::vector<std::string> variables = environment();
   const std::vector<char*> argv = pointers(words), envp = pointers(variables);
   int sockets[2] = {-1, -1}, pipes[2] = {-1, -1};
@@ -145,13 +146,28 @@ PluginHello PluginProcess::hello() {
   return hello;
 }
 
-PluginReply PluginProcess::call(const PluginRequest& request) {
+void PluginProcess::expect_silence() {
+  std::byte answer{};
+  if (::recv(socket_, &answer, sizeof(answer), MSG_DONTWAIT | MSG_PEEK) > 0)
+    answered_for_us("between two calls");
+}
+
+void PluginProcess::answered_for_us(const std::string& during) {
+  kill();
+  throw CandidateFailure(Status::tampered,
+                         "the plug-in answered in the place of the program that calls it " + during);
+}
+
+PluginReply PluginProcess::call(PluginRequest request) {
   const std::string during = "in " + get_text(request.operation);
+  expect_silence();
+  request.number = ++calls_;
   output_bytes_ = 0;
   if (::send(socket_, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request))
     explain_end("between two calls");
   PluginReply reply;
   receive(&reply, sizeof(reply), during);
+  if (reply.number != request.number) answered_for_us(during);
   return reply;
 }
 
@@ -179,6 +195,7 @@ void PluginProcess::receive(void* message, std::size_t bytes, const std::string&
     if ((waits[0].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
     const ssize_t length = ::recv(socket_, message, bytes, MSG_DONTWAIT);
     if (length == static_cast<ssize_t>(bytes)) return;
+    if (length > 0) answered_for_us(during);
     if (length < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (output_bytes_ >= 0) read_output();
     explain_end(during);

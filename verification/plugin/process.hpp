@@ -14,19 +14,25 @@ namespace zeroproof::verification {
 class PluginProcess {
  public:
   /// Starts `program` (this one, if "") as the process of a library. `memory`: descriptor of what is shared with it.
+  /// device_type: of the device it is to have, 0 for none.
   /// Errors (ErrorCode::io): the system starts no process.
   PluginProcess(const std::string& program, const std::string& library, int memory,
-                const PluginLimits& limits);
+                const PluginLimits& limits, std::int32_t device_type);
   /// Ends the process and whatever it started.
   ~PluginProcess();
   PluginProcess(const PluginProcess&) = delete;
   PluginProcess& operator=(const PluginProcess&) = delete;
 
-  // Both throw CandidateFailure, after which the process is of no use: it crashed, hung or said too much.
+  // All throw CandidateFailure, after which the process is of no use: it crashed, hung, said too much, or the library
+  // answered in its place.
   PluginHello hello();
-  PluginReply call(const PluginRequest& request);
+  /// Numbers the request.
+  PluginReply call(PluginRequest request);
+  /// Between two calls: there is nothing that anybody asked for.
+  void expect_silence();
 
  private:
+  [[noreturn]] void answered_for_us(const std::string& during);
   void receive(void* message, std::size_t bytes, const std::string& during);
   void read_output();
   [[noreturn]] void explain_end(const std::string& during);
@@ -39,6 +45,7 @@ class PluginProcess {
   bool over_ = false;
   std::string said_;               // the end of what it wrote on standard output and error
   std::int64_t output_bytes_ = 0;  // of this call
+  std::uint64_t calls_ = 0;
 };
 
 }  // namespace zeroproof::verification

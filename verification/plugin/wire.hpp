@@ -8,8 +8,8 @@
 
 namespace zeroproof::verification {
 
-inline constexpr int most_plugin_operands = 8;
-inline constexpr int most_plugin_settings = 40;
+inline constexpr int most_plugin_operands = 24;
+inline constexpr int most_plugin_settings = 64;
 inline constexpr int most_plugin_operations = 64;
 
 template <std::size_t size>
@@ -44,7 +44,9 @@ struct WireSetting {
 
 /// To the process: compute this.
 struct PluginRequest {
-  std::uint64_t arena_bytes = 0;  ///< of the shared memory, which may have grown
+  std::uint64_t number = 0;                        ///< of this call; the reply has it too
+  std::uint64_t arena_bytes = 0;                   ///< of the shared memory, which may have grown
+  std::uint64_t place_begin = 0, place_bytes = 0;  ///< of the call in it, with its red zones
   WireText<48> operation{};
   std::int32_t num_threads = 1, num_operands = 0, num_settings = 0;
   std::array<WireOperand, most_plugin_operands> operands{};
@@ -53,16 +55,21 @@ struct PluginRequest {
 
 /// From the process, after a call.
 struct PluginReply {
+  std::uint64_t number = 0;  ///< of the call that is answered
   std::int32_t returned = 0;
   bool mask_changed = false;
-  WireText<160> fp_problem{};  ///< of the floating-point environment; "" if it is as it was
-  WireText<240> message{};     ///< the plug-in's own
+  bool declined = false;           ///< it does not support the call, and computed nothing
+  WireText<160> fp_problem{};      ///< of the floating-point environment; "" if it is as it was
+  WireText<240> message{};         ///< the plug-in's own
+  WireText<240> device_problem{};  ///< what stopped the device; "" if nothing did
 };
 
 /// From the process, once: what was loaded, or why nothing was.
 struct PluginHello {
   WireText<400> problem{}, remedy{};  ///< "" if there is none
   WireText<40> name{};
+  bool makes_steps = false;
+  std::int32_t device_type = 0;  ///< that it asks for
   std::int32_t num_operations = 0;
   std::array<WireText<48>, most_plugin_operations> operations{};
 };
@@ -72,7 +79,8 @@ inline constexpr int plugin_socket = 3;
 inline constexpr int plugin_memory = 4;
 /// Its exit code if its connection is gone: somebody closed a descriptor that was not his.
 inline constexpr int plugin_connection_lost = 96;
-/// First argument of this program when it is such a process; not a command.
+/// First argument of this program when it is such a process; not a command. The library follows, and the device_type
+/// that it asked for, if it is not the host's.
 inline constexpr const char* plugin_worker_word = "plugin-worker";
 
 }  // namespace zeroproof::verification

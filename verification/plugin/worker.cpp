@@ -2,22 +2,27 @@
 
 #include "verification/plugin/worker.hpp"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <thread>
 
+#include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
 #include "verification/capi/zeroproof_plugin.h"
 #include "verification/plugin/confinement.hpp"
+#include "verification/plugin/library.hpp"
 #include "verification/plugin/wire.hpp"
+#include "verification/plugin/worker_device.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -35,80 +40,6 @@ void end_with_parent() {
     while (::getppid() == parent) std::this_thread::sleep_for(std::chrono::milliseconds(200));
     ::_exit(0);
   }).detach();
-}
-
-bool is_name(const char* name) {
-  const std::string text = name == nullptr ? "" : std::string(name, ::strnlen(name, 64));
-  if (text.empty() || text.size() > 32) return false;
-  return text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-.") == std::string::npos;
-}
-
-bool complain(PluginHello& hello, const std::string& problem, const std::string& remedy) {
-  put_text(hello.problem, problem);
-  put_text(hello.remedy, remedy);
-  return false;
-}
-
-bool list_operations(const zeroproof_plugin& plugin, PluginHello& hello) {
-  if (plugin.operations == nullptr || plugin.num_operations == 0) {
-    return complain(hello, "has no operations", "list at least one in zeroproof_plugin::operations");
-  }
-  if (plugin.num_operations > most_plugin_operations) {
-    return complain(hello, "lists " + std::to_string(plugin.num_operations) + " operations",
-                    "list each once; there are fewer");
-  }
-  for (std::uint64_t i = 0; i < plugin.num_operations; ++i) {
-    const zeroproof_operation& one = plugin.operations[i];
-    if (one.operation == nullptr) {
-      return complain(hello, "has an operation without a name, number " + std::to_string(i),
-                      "check num_operations");
-    }
-    const std::string name(one.operation, ::strnlen(one.operation, 47));
-    if (one.run == nullptr) {
-      return complain(hello, "lists " + name + " without a function",
-                      "give it one, or leave the operation out, and its cases are skipped");
-    }
-    put_text(hello.operations[i], name);
-  }
-  hello.num_operations = static_cast<std::int32_t>(plugin.num_operations);
-  return true;
-}
-
-/// nullptr if `hello` has a problem.
-const zeroproof_plugin* load(const char* path, PluginHello& hello) {
-  void* library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* why = ::dlerror();
-    complain(hello, std::string("cannot be loaded: ") + (why == nullptr ? "?" : why),
-             "name a shared library built for this machine");
-    return nullptr;
-  }
-  using Get = const zeroproof_plugin* (*)();
-  const auto get = reinterpret_cast<Get>(::dlsym(library, "zeroproof_get_plugin"));
-  const zeroproof_plugin* plugin = get == nullptr ? nullptr : get();
-  const std::string ours = std::to_string(ZEROPROOF_PLUGIN_ABI);
-  if (get == nullptr) {
-    complain(hello, "does not export zeroproof_get_plugin",
-             "define it as verification/capi/zeroproof_plugin.h declares it, extern \"C\" and visible");
-  } else if (plugin == nullptr) {
-    complain(hello, "returned no description of itself",
-             "let zeroproof_get_plugin return a zeroproof_plugin");
-  } else if (plugin->abi != ZEROPROOF_PLUGIN_ABI) {
-    complain(hello,
-             "was built for version " + std::to_string(plugin->abi) +
-                 " of the interface and this program has " + ours,
-             "build it with this program's zeroproof_plugin.h");
-  } else if (plugin->struct_size < sizeof(zeroproof_plugin)) {
-    complain(hello, "describes itself in " + std::to_string(plugin->struct_size) + " bytes",
-             "set struct_size to sizeof(zeroproof_plugin)");
-  } else if (!is_name(plugin->name)) {
-    complain(hello, "has no name that can stand in a case id",
-             "use 1 to 32 lower-case letters, digits, '_', '-' and '.'");
-  } else if (list_operations(*plugin, hello)) {
-    put_text(hello.name, plugin->name);
-    return plugin;
-  }
-  return nullptr;
 }
 
 /// The memory both processes see.
@@ -129,26 +60,46 @@ class Shared {
   std::uint64_t bytes_ = 0;
 };
 
-zeroproof_function function_of(const zeroproof_plugin& plugin, const std::string& operation) {
-  for (std::uint64_t i = 0; i < plugin.num_operations; ++i) {
-    if (operation == plugin.operations[i].operation) return plugin.operations[i].run;
-  }
-  return nullptr;
+/// The library's answer about a call, before it gets any memory.
+bool is_supported(const zeroproof_plugin& plugin, zeroproof_call call) {
+  const zeroproof_supports asked = supports_of(plugin);
+  if (asked == nullptr) return true;
+  zeroproof_operand operands[most_plugin_operands];
+  std::copy_n(call.operands, call.num_operands, operands);
+  for (zeroproof_operand& operand : operands) operand.tensor.data = nullptr;
+  call.operands = operands;
+  call.stream = nullptr;
+  return asked(&call) != 0;
 }
 
-PluginReply compute(const zeroproof_plugin& plugin, const PluginRequest& request, Shared& shared) {
+/// Computes a call; with a device, waits for what was enqueued on it.
+std::int32_t run_function(const zeroproof_plugin& plugin, const zeroproof_call& call, char* place,
+                          WorkerDevice* device) {
+  const std::int32_t returned = function_of(plugin, call.operation)(&call);
+  if (device != nullptr) device->take(place);
+  return returned;
+}
+
+PluginReply compute(const zeroproof_plugin& plugin, const PluginRequest& request, Shared& shared,
+                    WorkerDevice* device) {
   zeroproof_operand operands[most_plugin_operands];
   zeroproof_setting settings[most_plugin_settings];
   std::int64_t shapes[most_plugin_operands][2], strides[most_plugin_operands][2];
+  PluginReply reply;
+  reply.number = request.number;
+  char* const place = shared.at(request.place_begin, request.arena_bytes);
+  char* const there =
+      device == nullptr ? place : device->put(place, static_cast<std::int64_t>(request.place_bytes));
+  const std::int32_t device_type = device == nullptr ? ZEROPROOF_CPU : device_type_of(plugin);
   for (int k = 0; k < request.num_operands; ++k) {
     const WireOperand& wire = request.operands[static_cast<std::size_t>(k)];
     for (int d = 0; d < 2; ++d) shapes[k][d] = wire.shape[static_cast<std::size_t>(d)];
     strides[k][0] = wire.ndim == 2 ? shapes[k][1] : 1;
     strides[k][1] = 1;
-    void* data = shared.at(wire.offset, request.arena_bytes);
+    void* data = there + (wire.offset - request.place_begin);
     operands[k] = {wire.name.data(),
                    wire.access,
-                   {data, ZEROPROOF_CPU, 0, wire.ndim, {wire.code, wire.bits, 1}, shapes[k], strides[k], 0}};
+                   {data, device_type, 0, wire.ndim, {wire.code, wire.bits, 1}, shapes[k], strides[k], 0}};
   }
   for (int k = 0; k < request.num_settings; ++k) {
     const WireSetting& wire = request.settings[static_cast<std::size_t>(k)];
@@ -156,7 +107,6 @@ PluginReply compute(const zeroproof_plugin& plugin, const PluginRequest& request
     settings[k].kind = wire.kind;
     settings[k].value.word = wire.word;
   }
-  PluginReply reply;
   const zeroproof_call call = {sizeof(zeroproof_call),
                                request.num_threads,
                                request.operation.data(),
@@ -164,12 +114,13 @@ PluginReply compute(const zeroproof_plugin& plugin, const PluginRequest& request
                                request.num_settings,
                                operands,
                                settings,
-                               nullptr,
+                               device == nullptr ? nullptr : device->stream(),
                                reply.message.data(),
                                reply.message.size()};
   sigset_t before, after;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
-  reply.returned = function_of(plugin, get_text(request.operation))(&call);
+  reply.declined = !is_supported(plugin, call);
+  if (!reply.declined) reply.returned = run_function(plugin, call, place, device);
   ::pthread_sigmask(SIG_SETMASK, nullptr, &after);
   for (int signal = 1; signal < NSIG; ++signal) {
     if (::sigismember(&before, signal) != ::sigismember(&after, signal)) reply.mask_changed = true;
@@ -179,14 +130,44 @@ PluginReply compute(const zeroproof_plugin& plugin, const PluginRequest& request
   return reply;
 }
 
+/// The same; what goes wrong on the device is part of the answer.
+PluginReply answer(const zeroproof_plugin& plugin, const PluginRequest& request, Shared& shared,
+                   WorkerDevice* device) {
+  try {
+    return compute(plugin, request, shared, device);
+  } catch (const Error& error) {
+    PluginReply reply;
+    reply.number = request.number;
+    put_text(reply.device_problem, error.what());
+    return reply;
+  }
+}
+
+/// nullptr if it cannot be had; `hello` then says why.
+std::unique_ptr<WorkerDevice> open_device(std::int32_t device_type, PluginHello& hello) {
+  try {
+    const std::string obstacle = device_obstacle(device_type);
+    if (obstacle.empty()) return std::make_unique<WorkerDevice>();
+    put_text(hello.problem, obstacle);
+  } catch (const Error& error) {
+    put_text(hello.problem, std::string("could not be given a device: ") + error.what());
+  }
+  put_text(hello.remedy,
+           "build it with nvcc for build/zeroproof on a machine with a GPU, or with another compiler for "
+           "build/zeroproof-sim");
+  return nullptr;
+}
+
 }  // namespace
 
 int plugin_worker(int argc, char** argv) {
-  if (argc != 3) return plugin_connection_lost;
+  if (argc != 3 && argc != 4) return plugin_connection_lost;
   end_with_parent();
-  forbid_processes();
   PluginHello hello;
-  const zeroproof_plugin* plugin = load(argv[2], hello);
+  const std::unique_ptr<WorkerDevice> device = argc == 4 ? open_device(std::atoi(argv[3]), hello) : nullptr;
+  forbid_processes();  // a driver may have to start one before
+  const bool ready = argc == 3 || device != nullptr;
+  const zeroproof_plugin* plugin = ready ? load_library(argv[2], hello) : nullptr;
   tell(hello);
   if (plugin == nullptr) ::_exit(0);  // what the library registered for an exit does not run
   Shared shared;
@@ -195,7 +176,7 @@ int plugin_worker(int argc, char** argv) {
     const ssize_t length = ::recv(plugin_socket, &request, sizeof(request), 0);
     if (length == 0) ::_exit(0);
     if (length != sizeof(request)) ::_exit(plugin_connection_lost);
-    tell(compute(*plugin, request, shared));
+    tell(answer(*plugin, request, shared, device.get()));
   }
 }
 

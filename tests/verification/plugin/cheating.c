@@ -5,14 +5,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <sys/socket.h>
+
 #include "tests/verification/plugin/clip_plugin.h"
+#include "tests/verification/plugin/reply_size.h"
 
 static int32_t cheat_idle(const zeroproof_call* call) {
   (void)call;
   return 0;
 }
 static int32_t cheat_constant(const zeroproof_call* call) {
-  for (int64_t i = 0; i < numel_of(call); ++i) values(call, 1)[i] = 0;
+  for (int64_t i = 0; i < numel_of(call); ++i) values(call, 1)[i] = 0.001F;
   return 0;
 }
 /* The outputs of the call before. */
@@ -107,15 +110,70 @@ static int32_t cheat_remembers(const zeroproof_call* call) {
   if (n > 0) memcpy(m->result, values(call, 1), sizeof(float) * (size_t)n);
   return 0;
 }
+/* The results of the call before, as far as they reach. */
+static int32_t cheat_lags(const zeroproof_call* call) {
+  static float mine[1 << 20];
+  const int64_t n = numel_of(call), old = last_numel;
+  honest(call);
+  memcpy(mine, values(call, 1), sizeof(float) * (size_t)n);
+  for (int64_t i = 0; i < n && i < old; ++i) values(call, 1)[i] = last[i];
+  memcpy(last, mine, sizeof(float) * (size_t)n);
+  last_numel = n;
+  return 0;
+}
+/* Results for what lies behind these operands, where the next call's might be already. */
+static int32_t cheat_reads_ahead(const zeroproof_call* call) {
+  const float coef = zeroproof_real(call, "clip_coef", 0);
+  const int64_t n = numel_of(call);
+  if (zeroproof_integer(call, "in_place", 0) != 0) {
+    honest(call);
+    return 0;
+  }
+  for (int64_t i = 0; i < n; ++i) values(call, 1)[i] = values(call, 0)[n + i / 2] * coef;
+  return 0;
+}
+/* Functions that the judge might be made of, in its place. They are exported, and nobody calls them. */
+#define EXPORTED __attribute__((visibility("default")))
+#ifdef REPLACES_SYMBOLS
+EXPORTED int memcmp(const void* a, const void* b, size_t n) { return (void)a, (void)b, (void)n, 0; }
+EXPORTED ssize_t send(int to, const void* what, size_t n, int flags) {
+  return (void)to, (void)what, (void)flags, (ssize_t)n;
+}
+EXPORTED int fegetround(void) { return 0; }
+#endif
+static int32_t cheat_symbols(const zeroproof_call* call) {
+  for (int64_t i = 0; i < numel_of(call); ++i) values(call, 1)[i] = 1;
+  return 0;
+}
+/* A second answer to every call, besides that of the program that made it. */
+static int32_t cheat_answers(const zeroproof_call* call) {
+  static uint64_t reply[ZP_REPLY_BYTES / 8];
+  ++reply[0];
+  honest(call);
+  return send(3, reply, sizeof(reply), 0) != sizeof(reply);
+}
+/* An answer before there is one. */
+static int32_t cheat_answers_first(const zeroproof_call* call) {
+  static uint64_t reply[ZP_REPLY_BYTES / 8];
+  send(3, reply, sizeof(reply), 0);
+  honest(call);
+  return 0;
+}
+static int32_t cheat_chats(const zeroproof_call* call) {
+  send(3, "right", 5, 0);
+  honest(call);
+  return 0;
+}
 static int32_t honest_only(const zeroproof_call* call) {
   honest(call);
   return 0;
 }
 
 /* All are mentioned, so that a library with one of them does not complain about the others. */
-static int32_t (*const all[])(const zeroproof_call*) = {cheat_idle,      cheat_constant, cheat_stale,
-                                                        cheat_edits,     cheat_searches, cheat_after_return,
-                                                        cheat_remembers, honest_only};
+static int32_t (*const all[])(const zeroproof_call*) = {
+    cheat_idle,         cheat_constant,      cheat_stale, cheat_edits,       cheat_searches,
+    cheat_after_return, cheat_remembers,     cheat_lags,  cheat_reads_ahead, cheat_symbols,
+    cheat_answers,      cheat_answers_first, cheat_chats, honest_only};
 
 static int32_t clip(const zeroproof_call* call) {
   (void)all;

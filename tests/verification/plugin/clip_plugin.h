@@ -25,8 +25,19 @@ static int32_t clip_value(const zeroproof_call* call) {
 }
 
 static const zeroproof_operation operations[] = {{"clip", clip}, {"clip_value", clip_value}};
-static const zeroproof_plugin description = {ZEROPROOF_PLUGIN_ABI, sizeof(zeroproof_plugin), "odd",
-                                             operations, 2};
+#ifdef CHOOSES
+int32_t supports(const zeroproof_call* call);
+#define SUPPORTS supports
+#else
+#define SUPPORTS NULL
+#endif
+#ifdef OLD_STRUCT /* as it was when the last field was not there yet, and something else follows it */
+#define STRUCT_SIZE ZEROPROOF_PLUGIN_LEAST_SIZE
+#else
+#define STRUCT_SIZE sizeof(zeroproof_plugin)
+#endif
+static const zeroproof_plugin description = {ZEROPROOF_PLUGIN_ABI, STRUCT_SIZE, "odd",
+                                             operations,           2,           SUPPORTS};
 
 const zeroproof_plugin* zeroproof_get_plugin(void) { return &description; }
 

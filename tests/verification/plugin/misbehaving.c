@@ -122,10 +122,11 @@ static int32_t start_late_write(const zeroproof_call* call, int delay) {
   return pthread_detach(thread);
 }
 static int32_t writes_late(const zeroproof_call* call) { return start_late_write(call, 60); }
-/* Of the last call of a sweep, after which nothing is called that could notice. */
+/* Of the last call of a sweep, after which nothing is called that could notice. Late enough that its results have been
+   taken also where other processes want the core, and before zeroproof has ceased to look (20 ms). */
 static int32_t writes_later(const zeroproof_call* call) {
   const int is_last = call->num_threads == 3 && zeroproof_integer(call, "in_place", 0) != 0;
-  return is_last ? start_late_write(call, 2000) : 0;
+  return is_last ? start_late_write(call, 8000) : 0;
 }
 
 /* All are mentioned, so that a library with one of them does not complain about the others. */

@@ -55,6 +55,14 @@ TEST_CASE("a rule the plug-in does not have is skipped, and named") {
   CHECK(verify("byte_gpt_tiny --recipe lion --dtype bf16 --stage 0 --world self", "mine").exit_code == 4);
 }
 
+TEST_CASE("a step that needs a call which the plug-in declines is skipped, and never passes") {
+  const CliResult result = verify(places, "step_declines");
+  CAPTURE(result.out);
+  CHECK(result.exit_code == 4);
+  CHECK(result.out.find("0 pass, 0 fail, 6 skipped") != std::string::npos);
+  CHECK(result.out.find("the plug-in does not support this call of adamw_update") != std::string::npos);
+}
+
 TEST_CASE("a case of a plug-in needs one") {
   expect_refusal("verify byte_gpt_tiny/adamw/plugin/stage0/self/bf16/lockstep/bucket:4096/omp:1",
                  "add --plugin FILE");

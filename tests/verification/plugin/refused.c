@@ -7,6 +7,8 @@ static int32_t nothing(const zeroproof_call* call) { return call == NULL; }
 
 #ifdef REFUSED_unknown_operation
 #define NAME "clip_vlaue"
+#elif defined REFUSED_null_operation
+#define NAME NULL
 #else
 #define NAME "clip_value"
 #endif
@@ -37,10 +39,17 @@ static const zeroproof_operation operations[] = {{NAME, RUN}, {"clip", nothing},
 #endif
 #ifdef REFUSED_name
 #define OWN_NAME "My Plug-in"
+#elif defined REFUSED_null_name
+#define OWN_NAME NULL
 #else
 #define OWN_NAME "refused"
 #endif
-static const zeroproof_plugin description = {ABI, SIZE, OWN_NAME, operations, COUNT};
+#ifdef REFUSED_null_operations
+#define OPERATIONS NULL
+#else
+#define OPERATIONS operations
+#endif
+static const zeroproof_plugin description = {ABI, SIZE, OWN_NAME, OPERATIONS, COUNT, NULL};
 
 #ifdef REFUSED_null_description
 #define RETURNED NULL
@@ -53,6 +62,7 @@ const zeroproof_plugin* another_name(void) { return RETURNED; }
 #else
 const zeroproof_plugin* zeroproof_get_plugin(void) {
   (void)description;
+  (void)operations;
 #ifdef REFUSED_dies
   abort();
 #endif

@@ -1,4 +1,4 @@
-/* An update that is never done: it dies in its fifth call. */
+/* An update that is never done: it dies in its fifth call, or, with DECLINES, is said to be not supported. */
 #include <stdlib.h>
 
 #include "verification/capi/zeroproof_plugin.h"
@@ -10,8 +10,14 @@ static int32_t update(const zeroproof_call* call) {
   return 0;
 }
 
+#ifdef DECLINES
+static int32_t supports(const zeroproof_call* call) { return call == NULL; }
+#define SUPPORTS supports
+#else
+#define SUPPORTS NULL
+#endif
 static const zeroproof_operation operations[] = {{"adamw_update", update}};
-static const zeroproof_plugin description = {ZEROPROOF_PLUGIN_ABI, sizeof(zeroproof_plugin), "dies",
-                                             operations, 1};
+static const zeroproof_plugin description = {
+    ZEROPROOF_PLUGIN_ABI, sizeof(zeroproof_plugin), "dies", operations, 1, SUPPORTS};
 
 const zeroproof_plugin* zeroproof_get_plugin(void) { return &description; }

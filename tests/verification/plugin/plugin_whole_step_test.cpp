@@ -1,0 +1,134 @@
+// A plug-in that makes whole steps in one call.
+
+#include <doctest.h>
+
+#include "tests/verification/cli/cli_support.hpp"
+
+namespace {
+
+using namespace zeroproof::tests;
+
+constexpr const char* places =
+    "byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0,1,2 --world self,threads:3";
+constexpr const char* one_case = "byte_gpt_tiny/adamw/plugin/stage2/threads:3/bf16/whole/bucket:4096/omp:0";
+
+CliResult verify(const std::string& what, const std::string& name) {
+  return run_cli("verify " + what + " --plugin " + quoted(build_folder() + "/plugins/" + name + ".so"));
+}
+
+/// The whole step that misbehaves in this way ends with a status and a sentence.
+void expect(const std::string& name, int exit_code, const std::string& sentence) {
+  const CliResult result = verify(std::string(one_case) + " --plugin-timeout 2", "odd_" + name);
+  CAPTURE(name);
+  CAPTURE(result.out);
+  CAPTURE(result.err);
+  CHECK(result.exit_code == exit_code);
+  CHECK(result.out.find(sentence) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("a right whole step is right however it is cut") {
+  const CliResult result = verify(places, "whole");
+  CAPTURE(result.out);
+  CAPTURE(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("6 pass, 0 fail") != std::string::npos);
+  CHECK(result.out.find("1 skipped (overflow)") != std::string::npos);
+  const CliResult odd = verify(
+      "byte_gpt_tiny/adamw/plugin/stage1/threads:5/bf16/whole/bucket:1024/omp:2 --micro-batches 3", "whole");
+  CAPTURE(odd.out);
+  CHECK(odd.exit_code == 0);
+}
+
+TEST_CASE("a wrong whole step is found at the first buffer in the order of data") {
+  const CliResult divided = verify(places, "whole_divided");
+  CAPTURE(divided.out);
+  CHECK(divided.exit_code == 1);
+  CHECK(divided.out.find("0 pass, 6 fail") != std::string::npos);
+  CHECK(divided.out.find("first at  step 1  phase norm  rank 0  buffer grad_norm") != std::string::npos);
+  const CliResult counted = verify(places, "whole_counted");
+  CAPTURE(counted.out);
+  CHECK(counted.exit_code == 1);
+  CHECK(counted.out.find("3 pass, 3 fail") != std::string::npos);  // one rank has nobody before it
+  CHECK(counted.out.find("FAIL byte_gpt_tiny/adamw/plugin/stage0/threads:3/") != std::string::npos);
+  CHECK(counted.out.find("first at  step 1  phase norm  rank 0  buffer grad_norm") != std::string::npos);
+}
+
+TEST_CASE("what a whole step declines is skipped, and never passes") {
+  const CliResult result =
+      verify("byte_gpt_tiny --recipe adamw --dtype fp16 --stage 1 --world threads:3", "whole");
+  CAPTURE(result.out);
+  CHECK(result.exit_code == 4);
+  CHECK(result.out.find("the plug-in does not support this call of step: scaler.kind is not 0") !=
+        std::string::npos);
+  const CliResult layered =
+      verify("byte_gpt_tiny --recipe adamw --dtype bf16 --stage 3 --world self", "whole");
+  CHECK(layered.exit_code == 4);
+  CHECK(layered.out.find("leaves then come layer by layer") != std::string::npos);
+}
+
+TEST_CASE("a library is judged by what it has: whole steps, operations, or both") {
+  const CliResult operations = verify(one_case, "mine");
+  CHECK(operations.exit_code == 2);
+  CHECK(operations.err.find("whole steps of a plug-in that makes none were asked for") != std::string::npos);
+  CHECK(verify("byte_gpt_tiny --mode whole", "mine").exit_code == 2);
+  CHECK(verify("byte_gpt_tiny --mode whole", "odd_old").exit_code ==
+        2);  // it was built before there were any
+  const CliResult steps =
+      verify("byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0 --world self --mode lockstep", "whole");
+  CAPTURE(steps.out);
+  CHECK(steps.exit_code == 4);
+  CHECK(steps.out.find("the plug-in whole does not have adamw_update") != std::string::npos);
+  const CliResult both = verify("byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0 --world self",
+                                "odd_reads_the_documentation");
+  CAPTURE(both.out);
+  CHECK(both.out.find("1 pass, 0 fail, 1 skipped") != std::string::npos);
+}
+
+TEST_CASE("operands and settings of a whole step are those of the documentation") {
+  expect("reads_the_documentation", 0, "1 pass, 0 fail");
+}
+
+TEST_CASE("what a whole step is told is enough for every recipe, layout, norm, sum and group") {
+  for (const char* what :
+       {"byte_gpt_tiny --stage 0,1,2 --world self,threads:3",
+        "byte_gpt_tiny --recipe adamw --stage 1 --world threads:3 --sum binned",
+        "byte_gpt_tiny --recipe adamw --stage 2 --world threads:3 --norm exact --layout "
+        "megatron,fsdp2,greedy",
+        "byte_gpt_tiny --recipe adamw+clip_groups:four --stage 2 --world threads:2 --dtype bf16"}) {
+    const CliResult result = verify(what, "any_step");
+    CAPTURE(what);
+    CAPTURE(result.out);
+    CHECK(result.exit_code == 0);
+    CHECK(result.out.find("pass, 0 fail  (") != std::string::npos);  // and none skipped
+  }
+}
+
+TEST_CASE("a whole step that misbehaves becomes a verdict of one sentence") {
+  expect("dies", 6, "reason    the plug-in died of SIGABRT: it gave up in step\n");
+  expect("loops", 5, "reason    the plug-in did not come back in step within 2 s\n");
+  expect("says_no", 9, "reason    the plug-in returned 9 in step: out of luck\n");
+  expect("edits_leaf", 1, "the input leaf_grad was edited");
+  expect("writes_behind", 1, "exp_avg was written outside its bounds");
+  expect("writes_late", 1, "the plug-in wrote master after");
+}
+
+TEST_CASE("every whole step begins where the reference does") {
+  const CliResult result = verify(one_case, "odd_errs_once");  // one element, in the first of six
+  CAPTURE(result.out);
+  CHECK(result.exit_code == 1);
+  CHECK(result.out.find("            1  DIFFER  applied_steps exp_avg exp_avg_sq master") !=
+        std::string::npos);
+  CHECK(result.out.find("first at  step 1  phase update  rank 0  buffer exp_avg_sq") != std::string::npos);
+}
+
+TEST_CASE("what a whole step leaves out, or does although it is skipped, is found") {
+  expect("does_nothing", 1, "first at  step 1  phase reduce  rank 0  buffer grad_sum");
+  expect("says_nothing_of_infinity", 1, "first at  step 1  phase unscale  rank 0  buffer found_inf");
+  expect("parameters_of_before", 1, "first at  step 1  phase cast  rank 0  buffer param_shard");
+  expect("fills_padding", 1, "buffer exp_avg_sq: has a number in its padding, which must stay poisoned");
+  expect("moves_anyway", 1, "buffer exp_avg: differs from the reference");
+  expect("counts_anyway", 1, "buffer applied_steps: differs from the reference");
+  expect("norm_anyway", 1, "or clip_coef is a number although the step was skipped");
+}

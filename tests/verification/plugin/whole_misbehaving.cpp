@@ -1,0 +1,209 @@
+// The whole step of the example, with something done around it. MISBEHAVE: the function that does it.
+
+#define zeroproof_get_plugin of_the_example
+#include "verification/examples/plugin_cpp/whole_step.cpp"  // NOLINT(bugprone-suspicious-include): as it is
+#undef zeroproof_get_plugin
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace {
+
+int calls = 0;
+
+int64_t padded(const zeroproof_call* call) { return zeroproof_find_operand(call, "param")->tensor.shape[0]; }
+bool is_skipped(const zeroproof_call* call) { return *data<uint32_t>(call, "found_inf") != 0; }
+int64_t end_of_first(const zeroproof_call* call) {
+  const auto* tensors = data<uint64_t>(call, "tensors");
+  return static_cast<int64_t>(tensors[0] + tensors[1]);
+}
+
+int32_t dies(const zeroproof_call* call) {
+  if (++calls == 2) std::abort();
+  return step(call);
+}
+
+int32_t loops(const zeroproof_call* call) {
+  for (volatile bool on = ++calls == 2; on;) {
+  }
+  return step(call);
+}
+
+int32_t says_no(const zeroproof_call* call) {
+  std::snprintf(call->message, call->message_size, "out of luck");
+  return 9;
+}
+
+int32_t does_nothing(const zeroproof_call*) { return 0; }
+
+int32_t edits_leaf(const zeroproof_call* call) {
+  step(call);
+  data<float>(call, "leaf_grad")[0] = 1;
+  return 0;
+}
+
+int32_t writes_behind(const zeroproof_call* call) {
+  step(call);
+  data<float>(call, "exp_avg")[padded(call)] = 1;
+  return 0;
+}
+
+int32_t writes_late(const zeroproof_call* call) {
+  step(call);
+  std::thread([place = data<float>(call, "master")] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the results have been taken by then
+    for (int i = 0; i < 10000; ++i) {
+      *static_cast<volatile float*>(place) = static_cast<float>(i);
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }).detach();
+  return 0;
+}
+
+int32_t errs_once(const zeroproof_call* call) {
+  step(call);
+  if (++calls == 1) data<float>(call, "exp_avg_sq")[3] *= 2;
+  return 0;
+}
+
+int32_t fills_padding(const zeroproof_call* call) {
+  step(call);
+  const int64_t end = end_of_first(call);
+  if (end % 1024 != 0) data<float>(call, "exp_avg_sq")[end] = 0;
+  return 0;
+}
+
+int32_t moves_anyway(const zeroproof_call* call) {
+  step(call);
+  if (is_skipped(call)) data<float>(call, "exp_avg")[3] += 1;
+  return 0;
+}
+
+int32_t counts_anyway(const zeroproof_call* call) {
+  step(call);
+  if (is_skipped(call)) *data<uint64_t>(call, "applied_steps") += 1;
+  return 0;
+}
+
+int32_t norm_anyway(const zeroproof_call* call) {
+  step(call);
+  if (is_skipped(call)) *data<double>(call, "grad_norm") = 1;
+  return 0;
+}
+
+int32_t says_nothing_of_infinity(const zeroproof_call* call) {
+  step(call);
+  std::memset(data<uint32_t>(call, "found_inf"), 0xFF, 4);
+  return 0;
+}
+
+int32_t parameters_of_before(const zeroproof_call* call) {
+  auto* const param = data<uint16_t>(call, "param");
+  const std::vector<uint16_t> before(param, param + padded(call));
+  step(call);
+  std::memcpy(param, before.data(), before.size() * sizeof(uint16_t));
+  return 0;
+}
+
+/// Fails unless every operand and the settings are as they are documented.
+int32_t reads_the_documentation(const zeroproof_call* call) {
+  struct Row {
+    const char* name;
+    int access, ndim, bits;
+  };
+  constexpr Row rows[] = {{"leaf_grad", ZEROPROOF_IN, 2, 32},
+                          {"leaf_rank", ZEROPROOF_IN, 1, 32},
+                          {"tensors", ZEROPROOF_IN, 2, 64},
+                          {"shards", ZEROPROOF_IN, 2, 64},
+                          {"has_grad", ZEROPROOF_IN, 1, 32},
+                          {"step_scalars", ZEROPROOF_IN, 2, 32},
+                          {"group_rates", ZEROPROOF_IN, 2, 64},
+                          {"max_norm", ZEROPROOF_IN, 1, 64},
+                          {"grad_sum", ZEROPROOF_OUT, 1, 32},
+                          {"found_inf", ZEROPROOF_OUT, 1, 32},
+                          {"loss_scaler", ZEROPROOF_IN_OUT, 1, 32},
+                          {"grad_norm", ZEROPROOF_OUT, 1, 64},
+                          {"clip_coef", ZEROPROOF_OUT, 1, 32},
+                          {"exp_avg", ZEROPROOF_IN_OUT, 1, 32},
+                          {"exp_avg_sq", ZEROPROOF_IN_OUT, 1, 32},
+                          {"max_exp_avg_sq", ZEROPROOF_IN_OUT, 1, 32},
+                          {"momentum_buffer", ZEROPROOF_IN_OUT, 1, 32},
+                          {"master", ZEROPROOF_IN_OUT, 1, 32},
+                          {"tensor_steps", ZEROPROOF_IN_OUT, 1, 64},
+                          {"applied_steps", ZEROPROOF_IN_OUT, 1, 64},
+                          {"param", ZEROPROOF_IN_OUT, 1, 16}};
+  const auto complain = [&](const char* what) {
+    std::snprintf(call->message, call->message_size, "wrong: %s", what);
+    return 1;
+  };
+  if (call->num_operands != static_cast<int32_t>(std::size(rows))) return complain("the number of operands");
+  for (std::size_t k = 0; k < std::size(rows); ++k) {
+    const zeroproof_operand& given = call->operands[k];
+    const bool same = std::strcmp(given.name, rows[k].name) == 0 && given.access == rows[k].access &&
+                      given.tensor.ndim == rows[k].ndim && given.tensor.dtype.bits == rows[k].bits;
+    if (!same) return complain(rows[k].name);
+  }
+  for (const char* name : {"grad_sum", "found_inf", "grad_norm", "clip_coef"}) {
+    if (data<uint32_t>(call, name)[0] != 0xFFFFFFFF) return complain(name);
+  }
+  for (const char* name : {"max_exp_avg_sq", "momentum_buffer", "tensor_steps"}) {
+    if (zeroproof_numel(zeroproof_find_operand(call, name)) != 0) return complain(name);
+  }
+  const int64_t micro_batches = zeroproof_integer(call, "micro_batches", -1);
+  const auto* const leaf = zeroproof_find_operand(call, "leaf_grad")->tensor.shape;
+  if (leaf[0] != micro_batches || leaf[1] != padded(call)) return complain("the shape of leaf_grad");
+  // Every element has one owner, every micro-batch a rank.
+  const int64_t ranks = zeroproof_integer(call, "world_size", -1);
+  const int64_t shards = zeroproof_find_operand(call, "shards")->tensor.shape[0];
+  std::vector<int> owners(static_cast<std::size_t>(padded(call)));
+  for (int64_t s = 0; s < shards; ++s) {
+    const uint64_t* row = data<uint64_t>(call, "shards") + 3 * s;
+    if (row[0] >= static_cast<uint64_t>(ranks)) return complain("a rank");
+    for (uint64_t i = row[1]; i < row[1] + row[2]; ++i) ++owners[i];
+  }
+  for (const int owner : owners) {
+    if (owner != 1) return complain("an owner");
+  }
+  for (int64_t j = 0; j < micro_batches; ++j) {
+    if (data<uint32_t>(call, "leaf_rank")[j] >= static_cast<uint32_t>(ranks)) return complain("leaf_rank");
+  }
+  if (zeroproof_integer(call, "t", 0) != static_cast<int64_t>(*data<uint64_t>(call, "applied_steps")) + 1)
+    return complain("t");
+  for (const char* name :
+       {"lr", "beta1", "beta2", "eps", "weight_decay", "scalar.step_size", "scalar.inv_scale"}) {
+    if (zeroproof_find_setting(call, name) == nullptr) return complain(name);
+  }
+  return step(call);
+}
+
+// One that was built before there were steps: what lies behind is not of the struct.
+#ifdef OLD_STRUCT
+constexpr uint32_t size = offsetof(zeroproof_plugin, step);
+#else
+constexpr uint32_t size = sizeof(zeroproof_plugin);
+#endif
+constexpr zeroproof_operation operations[] = {{"clip_value", does_nothing}};
+constexpr zeroproof_plugin misbehaving = {
+    ZEROPROOF_PLUGIN_ABI, size, "odd", operations, 1, supports, MISBEHAVE};
+
+[[maybe_unused]] constexpr zeroproof_function all[] = {errs_once,
+                                                       dies,
+                                                       loops,
+                                                       edits_leaf,
+                                                       writes_behind,
+                                                       writes_late,
+                                                       says_no,
+                                                       fills_padding,
+                                                       moves_anyway,
+                                                       counts_anyway,
+                                                       norm_anyway,
+                                                       says_nothing_of_infinity,
+                                                       parameters_of_before,
+                                                       reads_the_documentation};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const zeroproof_plugin* zeroproof_get_plugin(void);
+const zeroproof_plugin* zeroproof_get_plugin(void) { return &misbehaving; }

@@ -1,0 +1,31 @@
+#pragma once
+// What a library is told of a whole step besides its numbers: the settings of the run, and tables of who owns what.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/step/distributed_optimizer.hpp"
+#include "verification/ops/op_setting.hpp"
+
+namespace zeroproof::verification {
+
+/// The name of such a call, where operations have theirs.
+inline constexpr const char* whole_step_name = "step";
+
+/// Stays the same for a whole run.
+struct StepTables {
+  std::vector<std::uint64_t> tensors;     ///< [num_tensors, 4]: begin, numel, param group, clip group
+  std::vector<std::uint64_t> shards;      ///< [n, 3]: rank, begin, numel; rank after rank
+  std::vector<std::uint32_t> leaf_ranks;  ///< [M]: who computed a micro-batch
+  std::vector<double> max_norms;          ///< [clip groups]; 0 does not clip
+};
+StepTables step_tables(const OptimizerSetup& setup);
+
+/// lr and weight_decay of every param group at a step, [groups, 2].
+std::vector<double> group_rates(const OptimizerSetup& setup, std::int64_t t);
+
+/// Settings by name: those of updates (of the default param group), then those of the step and of its loss scaler.
+std::vector<OpSetting> step_settings(const OptimizerSetup& setup, std::int64_t t, std::int64_t divisor,
+                                     const StepScalars& scalars);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,38 @@
+#pragma once
+// The device of a process that holds a plug-in.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cuda/device/runtime/stream.hpp"
+
+namespace zeroproof::verification {
+
+/// Why a library that asks for this device_type cannot have it in this program; "" if it can. Wakes the device.
+std::string device_obstacle(std::int32_t device_type);
+
+/// Operands of a call in device memory. The place they have in shared memory lies there as a whole, red zones included,
+/// so whatever is looked at in the one was so in the other.
+class WorkerDevice {
+ public:
+  /// The first device. Errors: unavailable if there is none.
+  WorkerDevice();
+
+  /// What kernels are to be enqueued on.
+  void* stream();
+  /// Copies a place to the device; returns where it is. Errors: those of the device.
+  char* put(const char* place, std::int64_t bytes);
+  /// Waits for the stream, and copies the place back. Errors: what went wrong on the device since put().
+  void take(char* place);
+
+ private:
+  cuda::device::Stream stream_;
+  struct Release {
+    void operator()(char* memory) const;
+  };
+  std::unique_ptr<char, Release> memory_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace zeroproof::verification
