@@ -1,0 +1,150 @@
+"""python -m zproof: exit codes, and verdicts about processes."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+KERNELS = """
+import ctypes, os, sys, time
+sys.path.append({here!r})
+from support import adamw
+
+def tail(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+    old = master[-3:].copy()
+    adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+    if master.size == 1023:
+        master[-3:] = old
+
+my_adamw_step = adamw
+
+def sgd_ema_of_mine(grad, master, exp_avg):
+    pass
+
+def dies(grad): ctypes.string_at(0)
+def leaves(grad): os._exit(0)
+def hangs(grad): time.sleep(60)
+def raises(grad): raise ValueError("no")
+def exits(grad): sys.exit(0)
+number = 3
+"""
+
+
+class Commands(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.holder.name)
+        (cls.folder / "kernels.py").write_text(KERNELS.format(here=str(HERE)))
+        (cls.folder / "broken.py").write_text("import nothing_of_this_name\n")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def run_command(self, code, *words, says=(), **more):
+        done = subprocess.run([sys.executable, "-m", "zproof", *words], cwd=self.folder, capture_output=True, text=True,
+                              timeout=300, **more)
+        text = done.stdout + done.stderr
+        self.assertEqual(done.returncode, code, text)
+        for part in says:
+            self.assertIn(part, text)
+        if code == 2:
+            self.assertEqual(text.count("\n"), 1, text)
+            self.assertRegex(text, r"^zproof: .+ \(.+\); .+\n$")
+        return text
+
+    def verify(self, code, name, *words, says=(), op="adamw"):
+        return self.run_command(code, "verify", name, "--op", op, "--fill", "training", *words, says=says)
+
+    def test_pass_and_fail(self):
+        self.verify(0, "kernels:adamw", says=["adamw_update", "equal", "1 pass, 0 fail"])
+        self.verify(0, "kernels.py:adamw", "--accept", "any-order")
+        self.run_command(0, "verify", "kernels:my_adamw_step", "--fill", "ties", says=["adamw_update", "1 pass"])
+        self.run_command(1, "verify", "kernels:sgd_ema_of_mine", "--fill", "ties", says=["--op sgd_ema --seed 1"])
+        self.verify(1, "kernels:tail", says=[
+            "master[1020] differs", "replay    python -m zproof verify kernels:tail --op adamw --seed 1 --fill training"])
+        self.verify(9, "kernels:raises", says=["it raised ValueError: no"])
+        self.verify(9, "kernels:exits", says=["it raised SystemExit"])
+
+    def test_a_replay_line_is_the_case(self):
+        text = self.verify(1, "kernels:tail", "--seed", "7", "--dtype", "bf16")
+        line = next(line for line in text.splitlines() if "replay" in line).split()[2:]
+        again = self.run_command(1, *line[2:])
+        self.assertEqual([one for one in text.splitlines() if "first at" in one],
+                         [one for one in again.splitlines() if "first at" in one])
+
+    def test_processes(self):
+        self.verify(6, "kernels:dies", says=["CRASHED kernels:dies", "SIGSEGV"])
+        self.verify(6, "kernels:leaves", says=["CRASHED kernels:leaves", "with code 0, before a verdict"])
+        self.verify(5, "kernels:hangs", "--timeout", "2", says=["HUNG kernels:hangs", "within 2 seconds"])
+
+    def test_reports(self):
+        files = [self.folder / f"report.{kind}" for kind in ("json", "xml", "html")]
+        self.verify(1, "kernels:tail", "--report", "text", "--report",
+                    f"json:{files[0]},junit:{files[1]},html:{files[2]}", says=[f"report: {files[2]}"])
+        self.assertEqual(json.loads(files[0].read_text())["cases"][0]["status"], "fail")
+        for file in files[1:]:
+            self.assertIn("master[1020]", file.read_text())
+        self.assertEqual(self.verify(0, "kernels:adamw", "--report", f"json:{files[0]}"), "")
+
+    def test_bundles(self):
+        text = self.verify(1, "kernels:tail", "--save-failing", str(self.folder / "saved"))
+        bundle = text.rpartition("saved: ")[2].strip()
+        self.assertTrue((Path(bundle) / "tensors.safetensors").is_file())
+        self.run_command(1, "replay", bundle, "kernels:tail", says=["bundle: the same failure as the saved one"])
+        self.run_command(0, "replay", bundle, "kernels:adamw", says=["bundle: NOT the saved failure"])
+        self.run_command(2, "replay", str(self.folder), "kernels:tail", says=["cannot be read"])
+        (self.folder / "bundle.json").write_text("{}")
+        self.run_command(2, "replay", str(self.folder), "kernels:tail", says=["no bundle of a callable"])
+
+    def test_operations(self):
+        self.assertIn("adamw_update\n", self.run_command(0, "operations"))
+        self.run_command(0, "operations", "adamw", "--dtype", "bf16",
+                         says=["out        param             bf16", "settings   t lr", "scalars    one_minus_beta1"])
+        self.run_command(2, "operations", "adamwe", says=["did you mean adamw?"])
+
+    def test_bad_usage(self):
+        for words, part in [
+            ((), "COMMAND"),
+            (("verify",), "MODULE:FUNCTION"),
+            (("verify", "kernels:tail"), "tail is named after no operation"),
+            (("verify", "kernels:adamw", "--op"), "--op"),
+            (("verify", "kernels:adamw", "--op", "adamw", "--fil", "ties"), "did you mean --fill?"),
+            (("verify", "kernels:adamw", "--op", "adamw", "--seed", "x"), "--seed"),
+            (("verify", "kernels:adamw", "--op", "adamw", "--timeout", "0"), "--timeout is 0"),
+            (("verify", "kernels:adamw", "--op", "adamw", "--report", "jsn:x"), "did you mean json?"),
+            (("verify", "kernels:adamw", "--op", "adamw", "--report", "json:/no/where"), "cannot be written"),
+            (("verify", "kernels:adamw", "--op", "adamv"), "did you mean adamw?"),
+            (("verify", "kernels:adamv", "--op", "adamw"), "did you mean adamw?"),
+            (("verify", "kernels:number", "--op", "adamw"), "is a int"),
+            (("verify", "kernels", "--op", "adamw"), "names no callable"),
+            (("verify", "kernel:adamw", "--op", "adamw"), "cannot be imported"),
+            (("verify", "kernel.py:adamw", "--op", "adamw"), "there is no file"),
+            (("verify", "broken:adamw", "--op", "adamw"), "nothing_of_this_name"),
+        ]:
+            with self.subTest(words):
+                self.run_command(2, *words, says=[part])
+
+    def test_help_and_version(self):
+        for words in (("--help",), ("verify", "--help"), ("replay", "--help"), ("operations", "--help"), ("--version",)):
+            self.run_command(0, *words)
+
+    def test_interrupts_end_it(self):
+        worker = subprocess.Popen([sys.executable, "-m", "zproof", "verify", "kernels:hangs", "--op", "adamw"],
+                                  cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ))
+        try:
+            worker.communicate(timeout=3)
+        except subprocess.TimeoutExpired:
+            worker.send_signal(2)
+        worker.communicate(timeout=60)
+        self.assertEqual(worker.returncode, 130)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,108 @@
+"""Golden files of tests: the fixture's golden and --zp-regen, by pytester. Needs pytest."""
+
+import sys
+
+import pytest
+from pytester_support import plain_environment, run  # noqa: F401  (fixtures)
+from zproof.golden import GoldenFile
+
+pytest_plugins = ["pytester"]
+
+
+def test_regen_is_refused_in_ci(pytester, run, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    pytester.makepyfile("def test_it(zproof): zproof.golden('a', {'m': 1.0})")
+    result = run("--zp-regen", "first")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*--zp-regen: *where CI is set (*proves nothing); *"])
+    assert not (pytester.path / "golden").exists()
+
+
+GOLDEN = """
+import numpy as np
+
+def test_it(zproof):
+    zproof.golden("step", {{"master": np.array([1.0, {value}], np.float32), "t": np.int64(3)}}{words})
+"""
+
+
+def test_golden(pytester, run):
+    def with_value(value, words=""):
+        pytester.makepyfile(test_it=GOLDEN.format(value=value, words=words))
+
+    golden = pytester.path / "golden/step.safetensors"
+    record = pytester.path / "golden/step.safetensors.toml"
+    with_value(2.0)
+    result = run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*there is no golden file */golden/step.safetensors (*); run pytest with --zp-regen*"])
+    assert not golden.exists()
+
+    result = run("--zp-regen", "as \"first\" computed")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["golden file made anew: */golden/step.safetensors*"])
+    first = golden.read_bytes()
+    assert 'reason = "as \\"first\\" computed"' in record.read_text()
+    run().assert_outcomes(passed=1)
+
+    result = run("--zp-regen", "again")  # nothing changed: nothing is written
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("golden file made anew*")
+    assert golden.read_bytes() == first and "again" not in record.read_text()
+
+    with_value("np.nextafter(np.float32(2), np.float32(3))")
+    result = run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*Mismatched elements: 1 / 2 (50.0%)", "*item ?'master'?"])
+    with_value("np.nextafter(np.float32(2), np.float32(3))", ", ulps=1")
+    result = run()
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*BitsChanged: step.safetensors: bits changed within the bound*"])
+    result = run("--zp-regen", "rounded otherwise")
+    result.assert_outcomes(passed=1)
+    run("-W", "error").assert_outcomes(passed=1)
+    assert record.read_text().count("[[history]]") == 2 and golden.read_bytes() != first
+
+
+def test_golden_files_that_cannot_be_trusted(pytester, run):
+    pytester.makepyfile(test_it=GOLDEN.format(value=2.0, words=""))
+    run("--zp-regen", "first").assert_outcomes(passed=1)
+    golden = pytester.path / "golden/step.safetensors"
+    record = pytester.path / "golden/step.safetensors.toml"
+    good, text = golden.read_bytes(), record.read_text()
+
+    golden.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    run().stdout.fnmatch_lines(["*step.safetensors is not the file that *.toml describes (*); restore both*"])
+    golden.write_bytes(good)
+    record.write_text(text.replace("zproof-golden/1", "zeroproof-golden/1"))
+    for words in ([], ["--zp-regen", "mine"]):
+        result = run(*words)
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(["*of schema 'zeroproof-golden/1'* (*); files of zeroproof golden are*"])
+    record.write_text("schema = ")
+    run().stdout.fnmatch_lines(["*is no TOML (*); restore it*"])
+    record.unlink()
+    run().stdout.fnmatch_lines(["*has no step.safetensors.toml beside it (*); restore it*"])
+    record.write_text(text)
+    run().assert_outcomes(passed=1)
+
+
+def test_golden_files_refuse_by_themselves(pytester, monkeypatch):
+    file = GoldenFile(pytester.path / "a.safetensors", "test_it")
+    with pytest.raises(ValueError, match="without a reason"):
+        file.renew({"m": 1.0}, " ")
+    monkeypatch.setenv("CI", "1")
+    with pytest.raises(ValueError, match="where CI is set"):
+        file.renew({"m": 1.0}, "first")
+    assert not file.path.exists()
+
+
+def test_golden_names(pytester, run):
+    pytester.makepyfile("def test_it(zproof): zproof.golden('../up', {'m': 1.0})")
+    result = run("--zp-regen", "first")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*golden was given the name '../up' (*); use letters*"])
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", __file__, *sys.argv[1:]]))

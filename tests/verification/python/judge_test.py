@@ -1,0 +1,412 @@
+"""A callable under the judge: what passes, what is found, and what cheats run into."""
+
+import ctypes
+import json
+import threading
+import unittest
+import xml.dom.minidom
+
+import numpy as np
+from support import F, adamw, one_sentence
+
+import zproof
+
+
+def judged(fn, op="adamw", **words):
+    return zproof.judge(fn, op, **{"fills": "training", **words})
+
+
+class Verdicts(unittest.TestCase):
+    def failed(self, fn, *parts, status="fail", op="adamw", **words):
+        verdict = judged(fn, op, **words)
+        self.assertEqual(verdict.status, status, verdict.text)
+        self.assertFalse(verdict)
+        for part in parts:
+            self.assertIn(part, verdict.text)
+        return verdict
+
+    def test_the_contract_passes(self):
+        verdict = zproof.judge(adamw, "adamw")
+        self.assertTrue(verdict, verdict.text)
+        self.assertEqual((verdict.status, verdict.exit_code, len(verdict.results)), ("pass", 0, 7))
+        self.assertGreater(sum(one["compared"] for one in verdict.results), 7_000_000)
+        self.assertIn("9 of 12 variants were not judged: adamw takes no amsgrad, maximize", verdict.text)
+        self.assertEqual(json.loads(verdict.json)["schema"], "zeroproof-report/2")
+        xml.dom.minidom.parseString(verdict.junit())
+        xml.dom.minidom.parseString(verdict.html())
+
+    def test_one_wrong_element_is_found_and_placed(self):
+        def tail(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+            old = master[-3:].copy()
+            adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+            if master.size == 1023:
+                master[-3:] = old
+
+        verdict = self.failed(tail, "master[1020] differs", "numel 1023", "they hold what was there before",
+                              "1023 mod 4 = 3", "replay    zproof.judge(tail, op='adamw'")
+        self.assertEqual(verdict.results[0]["id"], "op/adamw_update/python/tail/fill:training")
+
+    def test_what_is_not_written_is_nan(self):
+        def nothing(grad_sum, unscaled_grad):
+            pass
+
+        self.failed(nothing, "found_inf[0] differs", "got 0xffffffff", op="unscale", fills="ties")
+        self.failed(lambda source, target: None, "target[0] differs", "not written", op="cast_to_fp16")
+
+    def test_results_may_be_returned(self):
+        def unscale(grad_sum, inv_scale):
+            with np.errstate(all="ignore"):
+                out = grad_sum * F(inv_scale)
+            return out, np.array([not np.isfinite(out).all()], np.uint32)
+
+        self.assertTrue(judged(unscale, "unscale", fills="special"))
+        self.assertTrue(judged(lambda grad_sum, inv_scale: dict(zip(
+            ("found_inf", "unscaled_grad"), unscale(grad_sum, inv_scale)[::-1])), "unscale"))
+        self.failed(lambda grad_sum: (grad_sum, 1, 2), "it returned 3 arrays", status="error", op="unscale")
+        self.failed(lambda grad_sum: {"unscaled": grad_sum}, "did you mean unscaled_grad", status="error", op="unscale")
+        self.failed(lambda grad_sum: grad_sum.astype(np.float64), "returned as float64", status="error", op="unscale")
+        self.failed(lambda grad_sum: np.zeros(5, F), "returned with shape (5,)", status="error", op="unscale")
+
+    def test_settings_by_their_names(self):
+        seen = {}
+
+        def spy(grad, master, betas, step, t, lr, weight_decay, bias_correction, amsgrad, settings, num_threads,
+                scalars):
+            seen.update(locals())
+
+        judged(spy)
+        self.assertEqual(seen["betas"], (seen["settings"]["beta1"], seen["settings"]["beta2"]))
+        self.assertEqual(seen["step"], seen["t"])
+        self.assertIs(type(seen["amsgrad"]), bool)
+        self.assertEqual(seen["scalars"].step_size, seen["settings"]["scalar.step_size"])
+        everything = {}
+        judged(lambda **words: everything.update(words))
+        self.assertEqual(set(everything) - {"num_threads"}, set("""grad master exp_avg exp_avg_sq max_exp_avg_sq t lr beta1
+            beta2 eps weight_decay momentum dampening bias_correction amsgrad nesterov maximize""".split()))
+
+    def test_all_variants_with_all_options(self):
+        def full(grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq, *, scalars, beta1, beta2, amsgrad, maximize):
+            with np.errstate(all="ignore"):
+                grad = -grad if maximize else grad
+                exp_avg[...] = F(beta1) * exp_avg + F(scalars.one_minus_beta1) * grad
+                exp_avg_sq[...] = F(beta2) * exp_avg_sq + F(scalars.one_minus_beta2) * (grad * grad)
+                largest = exp_avg_sq
+                if amsgrad:
+                    max_exp_avg_sq[...] = np.where(max_exp_avg_sq >= exp_avg_sq, max_exp_avg_sq, exp_avg_sq)
+                    largest = max_exp_avg_sq
+                d = np.sqrt(largest) / F(scalars.sqrt_bias_correction2) + F(scalars.eps)
+                u = F(scalars.step_size) * (exp_avg / d)
+                master[...] = master - (u + F(scalars.lr_weight_decay) * master if scalars.has_decay else u)
+
+        verdict = zproof.judge(full, "adamw", fills=["training", "special"])
+        self.assertTrue(verdict, verdict.text)
+        self.assertEqual(verdict.notes, ())
+
+    def test_parameters_of_bf16(self):
+        def rounded(grad, master, exp_avg, exp_avg_sq, param, *, scalars, beta1, beta2):
+            adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+            param.view(np.uint16)[...] = zproof_cast(master)
+
+        def zproof_cast(values):  # to nearest even; a NaN keeps its sign and is quiet
+            bits = values.view(np.uint32).astype(np.uint64)
+            near = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+            return np.where(np.isnan(values), np.uint16(0x7FC0), near)
+
+        def truncated(grad, master, exp_avg, exp_avg_sq, param, *, scalars, beta1, beta2):
+            adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+            param.view(np.uint16)[...] = (master.view(np.uint32) >> 16).astype(np.uint16)
+
+        verdict = zproof.judge(rounded, "adamw", "bf16", fills=["training", "ties"])
+        self.assertTrue(verdict, verdict.text)
+        self.assertIn("op/adamw_update_to_bf16/python/rounded", verdict.results[0]["id"])
+        self.failed(truncated, "param[", dtype="bf16")
+        self.failed(truncated, "param[", "inf times", dtype="bf16", accept="any-order")
+
+    def test_another_order_of_the_same_formula(self):
+        def other(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+            exp_avg[...] = F(beta1) * exp_avg + F(scalars.one_minus_beta1) * grad
+            exp_avg_sq[...] = F(beta2) * exp_avg_sq + F(scalars.one_minus_beta2) * grad * grad
+            if scalars.has_decay:
+                master *= F(1) - F(scalars.lr_weight_decay)
+            d = np.sqrt(exp_avg_sq) / F(scalars.sqrt_bias_correction2) + F(scalars.eps)
+            master -= F(scalars.step_size) * (exp_avg / d)
+
+        self.failed(other, "another order of the same formula")
+        verdict = judged(other, accept="any-order")
+        self.assertTrue(verdict, verdict.text)
+        self.failed(lambda grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2: other(
+            grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1 - 1e-3, beta2=beta2), "in no legal order",
+            accept="any-order")
+        self.failed(other, "differs from torch-cpu-fused", accept="dialect:torch-cpu-fused")
+        skipped = judged(lambda grad: None, "clip_value", accept="dialect:torch-cpu-fused")
+        self.assertEqual((skipped.status, skipped.exit_code), ("skipped", 4))
+
+    def test_reports_say_what_results_are_held_to(self):
+        for words, held_to, title in [
+            ({}, "contract", "python adamw against the reference"),
+            ({"accept": "any-order"}, "any-order", "python adamw against any legal order"),
+            ({"accept": "dialect:torch-cpu-single"}, "dialect:torch-cpu-single", "adamw against the dialect torch-cpu-single"),
+            ({"accept": "dialect:torch-cpu-fused", "dtype": "bf16"}, "dialect:torch-cpu-fused", "the dialect torch-cpu"),
+        ]:
+            verdict = judged(adamw, **words)
+            self.assertEqual([case["held_to"] for case in json.loads(verdict.json)["cases"]], [held_to])
+            self.assertEqual(verdict.results[0]["held_to"], held_to)
+            self.assertIn(title, verdict.text)
+        # a cast has one result, whatever is accepted; the p-norm has a bound and no bits
+        self.assertEqual(judged(lambda source: None, "cast_to_bf16", accept="any-order").results[0]["held_to"], "contract")
+        self.assertEqual(judged(lambda grad: None, "grad_norm_p").results[0]["held_to"], "bound")
+
+    def test_the_json_says_what_was_left_out(self):
+        left_out = ["9 of 12 variants were not judged: adamw takes no amsgrad, maximize"]
+        self.assertEqual(json.loads(judged(adamw).json)["notes"], left_out)
+        self.assertEqual(json.loads(judged(lambda grad: None, "clip_value").json)["notes"], [])
+
+    def test_the_bits_of_the_contract_are_a_legal_order_for_every_dialect(self):
+        for op, dialect in (("adamw", "torch-cpu-fused"), ("adamw", "torch-cpu-single"),
+                            ("adamw", "deepspeed-cpu-adam-avx512")):
+            verdict = judged(adamw, op, fills="all", accept="dialect:" + dialect)
+            self.assertEqual(verdict.status, "fail")
+            for one in verdict.results:
+                self.assertNotIn("beyond their bound", one["order"], one["id"])
+                self.assertNotIn("inf times", one["order"], one["id"])
+
+    def test_what_it_raises_is_a_verdict(self):
+        def raises(grad):
+            raise KeyError("there is\nno such thing")
+
+        verdict = self.failed(raises, "it raised KeyError", "judge_test.py, line", "in raises", status="error")
+        self.assertEqual(verdict.exit_code, 9)
+        self.assertNotIn("\n", verdict.results[0]["reason"])
+        self.failed(lambda grad: exit(0), "it raised SystemExit", status="error")
+
+    def test_interrupts_are_not_its_own(self):
+        def interrupted(grad):
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            zproof.judge(interrupted, "adamw")
+
+    def test_the_seed_is_that_of_the_inputs(self):
+        first = []
+        for seed in (1, 1, 2):
+            seen = []
+            judged(lambda grad, seen=seen: seen.append(grad.tobytes()), seed=seed)
+            first.append(seen[-1])
+        self.assertEqual(first[0], first[1])
+        self.assertNotEqual(first[0], first[2])
+
+    def test_bad_words(self):
+        for kind, part, call in [
+            (ValueError, "did you mean adamw?", lambda: judged(adamw, "adamwe")),
+            (ValueError, "did you mean ties?", lambda: judged(adamw, fills="tise")),
+            (ValueError, "fills is empty", lambda: judged(adamw, fills=[])),
+            (ValueError, "did you mean any-order?", lambda: judged(adamw, accept="any_order")),
+            (ValueError, "did you mean torch-cpu-fused?", lambda: judged(adamw, accept="dialect:torch-cpu-fusd")),
+            (ValueError, "did you mean bf16?", lambda: judged(adamw, dtype="bf17")),
+            (ValueError, "does not go with dtype", lambda: judged(adamw, "clip", dtype="bf16")),
+            (ValueError, "did you mean torch?", lambda: judged(adamw, framework="toch")),
+            (ValueError, "device is 'cuda'", lambda: judged(adamw, device="cuda")),
+            (TypeError, "did you mean grad?", lambda: judged(lambda grads: None)),
+            (TypeError, "there is nothing to call", lambda: judged(None)),
+            (TypeError, "takes no keyword", lambda: judged(eval("lambda grad, /: None"))),
+        ]:
+            with self.subTest(part), one_sentence(self, kind, part):
+                call()
+
+
+class Cheats(unittest.TestCase):
+    """What is no computation is found, whatever the numbers."""
+
+    def cheat(self, fn, *parts, op="adamw", status="tampered", **words):
+        verdict = judged(fn, op, **words)
+        self.assertEqual(verdict.status, status, verdict.text)
+        self.assertEqual(verdict.exit_code, 1)
+        for part in parts:
+            self.assertIn(part, verdict.text)
+
+    def test_editing_inputs(self):
+        def edits(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+            adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+            ctypes.memset(grad.ctypes.data, 0, grad.nbytes)
+
+        self.cheat(edits, "the input grad was edited")
+
+    def test_writing_beside_outputs(self):
+        def beside(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+            adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+            ctypes.memset(master.ctypes.data + master.nbytes, 0, 4)
+
+        def before(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+            adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+            ctypes.memset(exp_avg.ctypes.data - 1, 0, 1)
+
+        self.cheat(beside, "master was written outside its bounds", status="fail")
+        self.cheat(before, "exp_avg was written outside its bounds", status="fail")
+
+    def test_asking_the_reference(self):
+        def asks(grad, master, exp_avg, exp_avg_sq, **s):
+            zproof.reference.adamw(grad, master, exp_avg, exp_avg_sq, t=s["t"], inplace=True)
+
+        def asks_elsewhere(grad, master, exp_avg, exp_avg_sq, **s):
+            thread = threading.Thread(target=lambda: asks(grad, master, exp_avg, exp_avg_sq, **s))
+            thread.start()
+            thread.join()
+
+        self.cheat(asks, "it asked zproof.reference instead of computing")
+        self.cheat(asks_elsewhere, "it asked zproof.reference instead of computing")
+        zproof.reference.grad_norm(np.ones(3, F))  # between two judgements it is nobody's cheat
+        self.assertTrue(judged(adamw))
+
+    def test_working_after_it_returned(self):
+        next_call = threading.Event()
+        started = []
+
+        def late(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+            adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+            if started:
+                next_call.set()
+                started[0].join()
+            elif master.size == 1024:
+                started.append(threading.Thread(target=lambda: (next_call.wait(), master.fill(0))))
+                started[0].start()
+
+        self.cheat(late, "master was written after the call was over")
+
+    def test_working_after_the_last_call(self):
+        calls = []
+
+        def at_the_end(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+            adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+            calls.append(None)
+            if len(calls) == last:
+                threading.Timer(0.005, lambda: master.fill(0)).start()
+
+        last = 0
+        self.assertTrue(judged(at_the_end))
+        last = len(calls)
+        reasons = []
+        for _ in range(10):  # a busy machine may be late for the few milliseconds that are waited, or still in the call
+            calls.clear()
+            reasons += [one["reason"] for one in judged(at_the_end).results if one["status"] != "pass"]
+            if "written after the call" in "".join(reasons):
+                break
+        self.assertIn("master was written after the call was over", "".join(reasons))
+
+    def test_knowing_results_by_heart(self):
+        known = {}
+
+        def record(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+            key = (grad.size, scalars.step_size, grad.ctypes.data % 64)
+            adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+            known.setdefault(key, (master.copy(), exp_avg.copy(), exp_avg_sq.copy()))
+
+        def replays(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+            if grad.size > 4:  # too few numbers could be the same
+                master[...], exp_avg[...], exp_avg_sq[...] = known[(grad.size, scalars.step_size, grad.ctypes.data % 64)]
+            else:
+                adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+
+        self.assertTrue(judged(record))
+        self.cheat(replays)
+
+    def test_stale_arrays_are_memory_of_their_own(self):
+        kept = []
+
+        def keeps(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+            kept.append(master)
+            adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+
+        self.assertTrue(judged(keeps))
+        self.assertTrue(all(np.isfinite(one).all() for one in kept))  # nobody's memory but theirs
+
+    def test_leaving_another_floating_point_environment(self):
+        libm = ctypes.CDLL("libm.so.6")
+
+        def upward(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+            adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+            libm.fesetround(0x800)
+
+        self.cheat(upward, "it left the thread so that", status="fail")
+        self.assertTrue(judged(adamw))  # it was put right
+
+    def test_constants(self):
+        def constant(value):
+            def fill(grad, master, exp_avg, exp_avg_sq):
+                for array in (master, exp_avg, exp_avg_sq):
+                    array.fill(value)
+
+            return fill
+
+        self.cheat(constant(0), "they hold 0", status="fail")  # as after many a mistake
+        self.cheat(constant(0.25))
+
+    def test_results_of_the_call_before(self):
+        before = {}
+
+        def stale(source, target):
+            result = before.get(source.size, source.astype(np.float16))
+            before[source.size] = source.astype(np.float16)
+            target[...] = result
+
+        self.cheat(stale, op="cast_to_fp16")
+
+
+class Frameworks(unittest.TestCase):
+    def test_torch(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("torch is not here")
+
+        def step(grad, master, exp_avg, exp_avg_sq, param, *, scalars, beta1, beta2, sqrt=torch.sqrt):
+            exp_avg.mul_(beta1).add_(grad * scalars.one_minus_beta1)
+            exp_avg_sq.mul_(beta2).add_((grad * grad) * scalars.one_minus_beta2)
+            update = exp_avg / (sqrt(exp_avg_sq) / scalars.sqrt_bias_correction2 + scalars.eps) * scalars.step_size
+            master.sub_(update + master * scalars.lr_weight_decay if scalars.has_decay else update)
+            param.copy_(master)
+
+        def correctly_rounded(grad, master, exp_avg, exp_avg_sq, param, *, scalars, beta1, beta2):
+            step(grad, master, exp_avg, exp_avg_sq, param, scalars=scalars, beta1=beta1, beta2=beta2,
+                 sqrt=lambda x: torch.from_numpy(np.sqrt(x.numpy())))
+
+        # some builds of PyTorch take square roots that are not the nearest numbers
+        for fn, accept in ((step, "any-order"), (correctly_rounded, "bits")):
+            verdict = judged(fn, dtype="bf16", framework="torch", accept=accept)
+            self.assertTrue(verdict, verdict.text)
+        seen = {}
+        judged(lambda param, grad: seen.update(param=param.dtype, grad=grad.dtype), dtype="bf16", framework="torch")
+        self.assertEqual(seen, {"param": torch.bfloat16, "grad": torch.float32})
+        self.assertIn("framework='torch'", judged(lambda grad: None, framework="torch").text)
+        with one_sentence(self, ValueError, "cannot be put on device"):
+            judged(step, framework="torch", device="nowhere")
+
+    def test_the_reference_on_tensors(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("torch is not here")
+        r = zproof.reference
+        widened = r.widen(torch.tensor([1.5, -2], dtype=torch.bfloat16), "bf16")
+        self.assertEqual(widened.tolist(), [1.5, -2])
+        self.assertEqual(r.widen(torch.tensor([448.0]).to(torch.float8_e4m3fn), "e4m3").tolist(), [448])
+        tensors = [torch.ones(5) for _ in range(4)]
+        new = r.adamw(*tensors, t=1)
+        r.adamw(*tensors, t=1, inplace=True)
+        self.assertEqual(tensors[1].tolist(), new["master"].tolist())
+        self.assertEqual(torch.from_dlpack(new["master"]).tolist(), new["master"].tolist())
+        leaf = torch.ones(5, requires_grad=True)  # as parameters are when an optimizer writes them
+        r.sgd(torch.ones(5), leaf, t=1, lr=0.5, inplace=True)
+        self.assertEqual(leaf.tolist(), [0.5] * 5)
+        with one_sentence(self, ValueError, "not contiguous"):
+            r.adamw(torch.ones(5, 2)[:, 0], *tensors[1:], t=1)
+
+    def test_without_torch(self):
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            with one_sentence(self, ImportError, "torch is not here"):
+                judged(adamw, framework="torch")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,237 @@
+"""The reference twins on arrays: bits, memory, and what they refuse."""
+
+import os
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+from support import Exporter, F, OnDevice, one_sentence, read_safetensors, same_bits, write_safetensors
+
+import zproof
+from zproof import reference as r
+
+N = 1037
+
+
+def buffers(seed=0):
+    rng = np.random.default_rng(seed)
+    grad, master, exp_avg = (rng.normal(size=N).astype(F) for _ in range(3))
+    return grad, master, exp_avg, np.square(rng.normal(size=N)).astype(F)
+
+
+class Bits(unittest.TestCase):
+    def test_adamw_on_paper(self):
+        # t = 1, beta1 = beta2 = 1/2, lr = 1/8, eps = 2^-20 far below the last bit of 2, no decay, no correction:
+        # exp_avg = 2, exp_avg_sq = 8, sqrt(8) rounded to fp32, master = 1 - 1/8 * (2 / that).
+        out = r.adamw(np.array([4], F), np.array([1], F), np.zeros(1, F), np.zeros(1, F), t=1, lr=0.125, beta1=0.5,
+                      beta2=0.5, eps=2.0**-30, weight_decay=0, bias_correction=False)
+        same_bits(self, out["exp_avg"], np.array([2], F))
+        same_bits(self, out["exp_avg_sq"], np.array([8], F))
+        root = F(2.8284270763397217)  # the fp32 next to sqrt(8)
+        same_bits(self, out["master"], np.array([F(1) - F(0.125) * (F(2) / root)], F))
+
+    def test_every_rule_moves_and_keeps_what_it_should(self):
+        grad, master, exp_avg, exp_avg_sq = buffers()
+        kept = {
+            "adamw": r.adamw(grad, master, exp_avg, exp_avg_sq, t=2),
+            "adam": r.adam(grad, master, exp_avg, exp_avg_sq, exp_avg_sq, t=2, amsgrad=True),
+            "sgd": r.sgd(grad, master, t=2),
+            "momentum": r.sgd(grad, master, exp_avg, t=2, momentum=0.9, nesterov=True),
+            "sgd_ema": r.sgd_ema(grad, master, exp_avg, t=2),
+            "lion": r.lion(grad, master, exp_avg, t=2),
+        }
+        self.assertEqual(list(kept["adam"]), ["master", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"])
+        self.assertEqual(list(kept["sgd"]), ["master"])
+        self.assertEqual(list(kept["momentum"]), ["master", "momentum_buffer"])
+        same_bits(self, kept["sgd"]["master"], master - F(1e-3) * grad)
+        for name, out in kept.items():
+            self.assertGreater((out["master"] != master).mean(), 0.9, name)  # some move less than their last bit
+
+    def test_the_program_agrees(self):
+        program = os.environ.get("ZP_PROGRAM")
+        if not program:
+            self.skipTest("ZP_PROGRAM is not set")
+        with tempfile.TemporaryDirectory() as folder:
+            call, out = folder + "/call", folder + "/out"
+            for fill in ("training", "ties", "special"):
+                subprocess.run([program, "gen", "adamw_update", "--fill", fill, "-o", call], check=True,
+                               stdout=subprocess.DEVNULL)
+                tensors, metadata = read_safetensors(call)
+                s = {key[8:]: float(value) for key, value in metadata.items() if key.startswith("setting.")}
+                before = {name[7:]: array for name, array in tensors.items()}
+                after = r.adamw(before["grad"], before["master"], before["exp_avg"], before["exp_avg_sq"], t=int(s["t"]),
+                                lr=s["lr"], beta1=s["beta1"], beta2=s["beta2"], eps=s["eps"],
+                                weight_decay=s["weight_decay"])
+                after["max_exp_avg_sq"] = before["max_exp_avg_sq"]
+                write_safetensors(out, {f"after.{name}": array for name, array in after.items()})
+                judged = subprocess.run([program, "judge", call, out], capture_output=True, text=True)
+                self.assertEqual(judged.returncode, 0, judged.stdout + judged.stderr)
+
+    def test_casts(self):
+        every = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
+        for dtype in ("bf16", "fp16"):
+            source = every.view(np.float16) if dtype == "fp16" else every
+            back = r.cast(r.widen(source, dtype), dtype)
+            finite = ~np.isnan(r.widen(source, dtype))
+            same_bits(self, back.view(np.uint16)[finite], every[finite])
+        same_bits(self, r.cast(np.array([1 + 2.0**-8, 1 + 3 * 2.0**-8], F), "bf16"), np.array([0x3F80, 0x3F82], np.uint16))
+        drawn = {int(r.stochastic_cast(np.array([1 + 2.0**-8], F), seed=seed, step=1)[0]) for seed in range(64)}
+        self.assertEqual(drawn, {0x3F80, 0x3F81})
+        same_bits(self, r.widen(np.array([0x7E], np.uint8), "e4m3"), np.array([448], F))
+        self.assertEqual(r.cast(np.array([448], F), "e4m3").tolist(), [0x7E])
+
+    def test_ml_dtypes_arrays_are_taken_as_they_are(self):
+        try:
+            import ml_dtypes
+        except ImportError:
+            self.skipTest("ml_dtypes is not here")
+        array = np.array([1.5, -2], ml_dtypes.bfloat16)
+        same_bits(self, r.widen(array, "bf16"), np.array([1.5, -2], F))
+
+    def test_norm_clip_and_sums(self):
+        ones = np.full(1024, 3, F)
+        self.assertEqual(r.grad_norm(ones), 96)
+        self.assertEqual(r.grad_norm([ones, ones], "one"), 6144)
+        self.assertEqual(r.grad_norm([ones, -4 * ones], "inf"), 12)
+        self.assertTrue(30 < r.grad_norm(ones, 3.0) < 31)  # 30.24; with p = 2 it is 96, with 4 it is 16.97
+        self.assertEqual(r.clip_coef(0.5, 1.0), 1)
+        self.assertEqual(r.clip_coef(5.0, None), 1)
+        self.assertLess(r.clip_coef(5.0, 1.0), 0.2)
+        same_bits(self, r.clip(ones, 0.5), ones / 2)
+        same_bits(self, r.clip_value(ones, 1.0), np.ones(1024, F))
+        leaves = [np.array([x], F) for x in (1, 2.0**-24, 2.0**-24)]  # (1 + e) + e is 1, 1 + (e + e) is not
+        tree = r.grad_sum(leaves)
+        same_bits(self, tree, np.array([(F(1) + F(2.0**-24)) + F(2.0**-24)], F))
+        grad, found = r.unscale(np.array([2, np.inf], F), 0.5)
+        self.assertTrue(found)
+        same_bits(self, grad, np.array([1, np.inf], F))
+
+    def test_loss_scaler(self):
+        config = dict(kind="dynamic", log2_initial=16, growth_interval=2)
+        state = r.loss_scaler_init(**config)
+        self.assertEqual(state, dict(log2_scale=16, growth_tracker=0, hysteresis_left=1))
+        state = r.loss_scaler_update(r.loss_scaler_update(state, False, **config), False, **config)
+        self.assertEqual(state["log2_scale"], 17)
+        self.assertEqual(r.loss_scaler_update(state, True, **config)["log2_scale"], 16)
+
+
+class Memory(unittest.TestCase):
+    def test_new_arrays_unless_in_place(self):
+        arrays = buffers()
+        before = [array.copy() for array in arrays]
+        new = r.adamw(*arrays, t=3)
+        for array, copy in zip(arrays, before):
+            same_bits(self, array, copy)
+        held = r.adamw(*arrays, t=3, inplace=True)
+        self.assertIs(held["master"], arrays[1])
+        for name, array in zip(("master", "exp_avg", "exp_avg_sq"), arrays[1:]):
+            same_bits(self, array, new[name])
+        same_bits(self, arrays[0], before[0])
+
+    def test_dlpack_both_ways_without_a_copy(self):
+        arrays = buffers()
+        new = r.adamw(*arrays, t=3)
+        address = arrays[1].ctypes.data
+        held = r.adamw(*[Exporter(array) for array in arrays], t=3, inplace=True)
+        same_bits(self, arrays[1], new["master"])
+        self.assertEqual(np.from_dlpack(held["master"]).ctypes.data, address)
+        self.assertEqual(np.from_dlpack(new["master"]).ctypes.data, new["master"].ctypes.data)
+
+    def test_any_shape_and_none_at_all(self):
+        shaped = [array[:1036].reshape(7, 2, 74) for array in buffers()]
+        flat = [array.reshape(-1).copy() for array in shaped]
+        same_bits(self, r.adamw(*shaped, t=3)["master"].reshape(-1), r.adamw(*flat, t=3)["master"])
+        self.assertEqual(r.adamw(*[np.zeros((3, 0), F)] * 4, t=1)["master"].shape, (3, 0))
+        self.assertEqual(r.adamw(*[np.array(x, F) for x in (1, 2, 3, 4)], t=1)["master"].shape, ())
+
+    def test_results_outlive_everything(self):
+        out = [r.adamw(*buffers(seed), t=1)["master"] for seed in range(50)]
+        same_bits(self, out[7], r.adamw(*buffers(7), t=1)["master"])
+
+    def test_threads_compute_side_by_side(self):
+        want = r.adamw(*buffers(), t=3)["master"]
+        got = {}
+        threads = [threading.Thread(target=lambda k=k: got.update({k: r.adamw(*buffers(), t=3)["master"]}))
+                   for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for k in range(4):
+            same_bits(self, got[k], want)
+
+
+class Refusals(unittest.TestCase):
+    def setUp(self):
+        self.grad, self.master, self.exp_avg, self.exp_avg_sq = buffers()
+
+    def adamw(self, **other):
+        words = dict(grad=self.grad, master=self.master, exp_avg=self.exp_avg, exp_avg_sq=self.exp_avg_sq, t=1)
+        return r.adamw(**{**words, **other})
+
+    def test_arrays(self):
+        read_only = self.master.copy()
+        read_only.flags.writeable = False
+        other = self.master.astype(np.float64)
+        shifted = np.zeros(4 * N + 1, np.uint8)[1:].view(F)
+        for kind, part, words in [
+            (TypeError, "master has elements of float64", dict(master=other)),
+            (TypeError, "grad has elements of int32", dict(grad=np.ones(N, np.int32))),
+            (TypeError, "grad is a list", dict(grad=[1.0])),
+            (ValueError, "grad begins inside", dict(grad=shifted)),
+            (TypeError, "grad is a NoneType", dict(grad=None)),
+            (ValueError, "grad is not contiguous", dict(grad=np.zeros(2 * N, F)[::2])),
+            (ValueError, "master is read-only", dict(master=read_only, inplace=True)),
+            (ValueError, "master has another shape", dict(master=self.master[:-1])),
+            (ValueError, "exp_avg has another shape", dict(exp_avg=self.exp_avg.reshape(N, 1))),
+            (ValueError, "exp_avg_sq shares memory", dict(exp_avg_sq=self.exp_avg, inplace=True)),
+            (ValueError, "master shares memory", dict(grad=self.master, inplace=True)),
+            (ValueError, "grad is on device type 2", dict(grad=OnDevice(N))),
+        ]:
+            with self.subTest(part), one_sentence(self, kind, part):
+                self.adamw(**words)
+        self.adamw(master=read_only)  # it is only read
+
+    def test_an_exporter_that_refuses_says_why(self):
+        class Refuses:
+            shape = (N,)
+
+            def __dlpack__(self, **words):
+                raise BufferError("it requires grad")
+
+            def __dlpack_device__(self):
+                return (1, 0)
+
+        with one_sentence(self, TypeError, "it requires grad", "detached"):
+            self.adamw(grad=Refuses())
+
+    def test_settings(self):
+        for kind, part, call in [
+            (ValueError, "t is 0", lambda: self.adamw(t=0)),
+            (ValueError, "lr is nan", lambda: self.adamw(lr=float("nan"))),
+            (ValueError, "beta2 is 1", lambda: self.adamw(beta2=1.0)),
+            (TypeError, "lr is 'fast'", lambda: self.adamw(lr="fast")),
+            (TypeError, "amsgrad is 1", lambda: self.adamw(amsgrad=1)),
+            (ValueError, "max_exp_avg_sq", lambda: self.adamw(amsgrad=True)),
+            (ValueError, "did you mean beta1", lambda: r.step_scalars("adamw", t=1, beta=0.9)),
+            (ValueError, "did you mean adam?", lambda: r.step_scalars("adamm", t=1)),
+            (ValueError, "did you mean bf16", lambda: r.cast(self.grad, "bf61")),
+            (ValueError, "a cast to fp32", lambda: r.cast(self.grad, "fp32")),
+            (ValueError, "no form of the norm", lambda: r.grad_norm(self.grad, "two")),
+            (ValueError, "there are no leaves", lambda: r.grad_sum([])),
+            (ValueError, "max_norm", lambda: r.clip_coef(1.0, -1.0)),
+            (ValueError, "did you mean dynamic", lambda: r.loss_scaler_init(kind="dynamc")),
+            (ValueError, "did you mean hysteresis", lambda: r.loss_scaler_init(hysteresi=2)),
+        ]:
+            with self.subTest(part), one_sentence(self, kind, part):
+                call()
+
+    def test_the_package_has_no_such_name(self):
+        with self.assertRaises(AttributeError):
+            zproof.jugde
+
+
+if __name__ == "__main__":
+    unittest.main()

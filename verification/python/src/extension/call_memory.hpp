@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/digest.hpp"
+#include "common/base/guarded_buffer.hpp"
+#include "verification/ops/op.hpp"
+
+namespace zeroproof::python {
+
+/// The operands of one call where a callable sees them: as far from their alignment as in the call, between red zones,
+/// outputs NaN.
+class CallMemory {
+ public:
+  /// in_place: the first two operands are one memory, which holds the input.
+  CallMemory(const verification::Op& op, const verification::OpCall& call, bool in_place);
+
+  TensorView view(std::size_t operand) const;
+  std::vector<std::size_t> shape(std::size_t operand) const;
+  bool in_place() const { return in_place_; }
+
+  /// Name of an input that is no longer what it is in the call; "" if none.
+  std::string edited(const verification::OpCall& call) const;
+
+  /// Copies the results into the call.
+  void copy_back(verification::OpCall& call) const;
+
+  /// Name of an operand beside which something was written; "" if none.
+  std::string damaged() const;
+
+  /// From now on nobody may write here.
+  void seal();
+  /// Name of an operand that was written since; "" if none.
+  std::string written_since() const;
+
+  /// "numel 1025, ...": which call it was.
+  const std::string& text() const { return text_; }
+
+ private:
+  struct Buffer {
+    GuardedBuffer memory;
+    std::int64_t begin = 0;
+    std::int64_t numel = 0;
+  };
+  bool aliased(std::size_t operand) const { return in_place_ && operand == 0; }
+
+  const verification::Op* op_;
+  std::int64_t numel_;
+  bool in_place_;
+  std::string text_;
+  std::vector<Buffer> buffers_;
+  std::vector<Digest> sealed_;
+};
+
+}  // namespace zeroproof::python

@@ -1,0 +1,52 @@
+#pragma once
+// A Python callable among those who are judged.
+
+#include <nanobind/nanobind.h>
+
+#include <deque>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "verification/ops/op_candidate.hpp"
+
+namespace zeroproof::python {
+
+class CallMemory;
+
+/// Calls are made on the thread that judges, with the interpreter's lock. A call computes in memory of its own, which
+/// lives as long as any array of it does: whoever keeps one reads old numbers, never memory of somebody else.
+class PythonCandidate final : public verification::OpCandidate {
+ public:
+  /// name: what ids say of it. invoke(operands, settings, num_threads): operands and settings are dicts; returns None,
+  /// or a sentence if the callable raised. read_only: whether arrays of inputs refuse to be written.
+  PythonCandidate(std::string name, nanobind::object invoke, bool read_only);
+  ~PythonCandidate() override;
+
+  std::string id() const override { return "python/" + name_; }
+  std::string side() const override { return "python " + name_; }
+  verification::Twin kind() const override { return verification::Twin::plugin; }
+  bool has(const verification::Op&) const override { return true; }
+  std::string obstacle(const verification::Op&) const override { return {}; }
+  bool may_remember() const override { return true; }
+  verification::OpFunction function(const verification::Op& op, const std::string& fault) const override;
+  void settle() const override;
+
+  /// Throws what the callable raised that is no failure of its own: an interrupt, the end of a test.
+  void raise_pending() const;
+
+ private:
+  void run(const verification::Op& op, verification::OpCall& call) const;
+  void call_python(const verification::Op& op, const std::shared_ptr<CallMemory>& memory,
+                   verification::OpCall& call) const;
+  void look_back() const;
+
+  std::string name_;
+  nanobind::object invoke_;
+  bool read_only_;
+  mutable std::deque<std::shared_ptr<CallMemory>>
+      earlier_;  // of the last calls: nobody may write there any more
+  mutable std::exception_ptr pending_;
+};
+
+}  // namespace zeroproof::python

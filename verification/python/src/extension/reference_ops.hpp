@@ -1,0 +1,22 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace zeroproof::python {
+
+/// Adds the reference twins to the module, each on arrays and in place: what zproof/reference.py calls.
+void bind_reference(nanobind::module_& module);
+
+/// While one of these lives, a candidate is computing: a call of a reference twin meanwhile, from any thread, is noted.
+class CandidateRuns {
+ public:
+  CandidateRuns();
+  ~CandidateRuns();
+  CandidateRuns(const CandidateRuns&) = delete;
+  CandidateRuns& operator=(const CandidateRuns&) = delete;
+
+  /// True if a reference twin was called since.
+  bool asked_reference() const;
+};
+
+}  // namespace zeroproof::python

@@ -1,0 +1,38 @@
+#pragma once
+// Hyper-parameters by name.
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <vector>
+
+#include "common/base/dtype.hpp"
+#include "common/contracts/loss_scaler.hpp"
+#include "common/contracts/step_scalars.hpp"
+#include "common/step/clip_groups.hpp"
+#include "common/step/param_groups.hpp"
+
+namespace zeroproof::python {
+
+/// The hyper-parameters of a rule; what `settings` does not name has the default of OptimizerHyper, but there is no
+/// max_norm. beta1 and beta2 are rounded to fp32 (R5).
+/// Errors: ValueError for a rule or a name that does not exist, with the nearest; TypeError for a value of another
+/// kind.
+OptimizerHyper hyper_of(const std::string& rule, const nanobind::dict& settings);
+
+/// Rules of groups from dicts; the keys are those of [[param_group]] and [[clip_group]] in a configuration. Errors:
+/// TypeError and ValueError as hyper_of.
+std::vector<GroupRule> param_groups_of(const nanobind::list& groups);
+std::vector<ClipGroupRule> clip_groups_of(const nanobind::list& groups);
+
+/// The same for a loss scaler: kind, log2_initial and so on.
+LossScalerConfig scaler_of(const nanobind::dict& settings);
+
+/// The dtype of that name: "fp32", "float32", "bf16", "bfloat16", "fp16", "float16", "half", "e4m3", "e5m2".
+/// Errors: ValueError, with the nearest.
+DType dtype_of(const std::string& name);
+
+/// The scalars of R5 as a dict: floats, has_decay and is_first as integers.
+nanobind::dict dict_of(const StepScalars& scalars);
+
+}  // namespace zeroproof::python

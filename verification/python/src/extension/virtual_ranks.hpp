@@ -1,0 +1,65 @@
+#pragma once
+// One step of the sharded reference, with every rank a thread of this process.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/step/distributed_optimizer.hpp"
+
+namespace zeroproof::python {
+
+/// Everything a step begins with, in flat order.
+struct StepInput {
+  std::vector<ParamSpec> params;
+  std::vector<float> master;                    // [padded_numel]
+  std::map<BufferId, std::vector<float>> kept;  // [padded_numel] each; state of the rule
+  std::vector<std::vector<std::byte>> leaves;   // [micro_batches], [padded_numel] of the gradient dtype each
+  std::int64_t applied_steps = 0;
+  LossScalerState scaler;
+};
+
+/// How it is cut, and what it computes.
+struct StepRequest {
+  int world_size = 1;
+  int stage = 0;
+  std::int64_t bucket_numel = 4096;
+  MicroBatchOrder order = MicroBatchOrder::by_stage;
+  DType param_dtype = DType::bf16, grad_dtype = DType::fp32;
+  OptimizerHyper hyper;
+  LossScalerConfig scaler;
+  OnNonfinite on_nonfinite = OnNonfinite::skip;
+  GradSum grad_sum = GradSum::tree;
+  std::vector<GroupRule> param_groups;
+  std::vector<ClipGroupRule> clip_groups;
+  bool taps = false;
+};
+
+/// A buffer of one rank after a phase.
+struct Tapped {
+  Phase phase = Phase::prepare;
+  int rank = 0;
+  BufferId buffer = BufferId::step_scalars;
+  std::vector<FlatRange> ranges;  // of the global numbering; empty for scalars
+  DType dtype = DType::fp32;
+  std::vector<std::byte> bytes;
+};
+
+struct StepOutput {
+  bool skipped = false;
+  std::vector<double> grad_norm;  ///< [clip groups], the default one first; NaN if the step was skipped
+  std::vector<float> clip_coef;   ///< the same
+  std::int64_t applied_steps = 0;
+  LossScalerState scaler;
+  std::map<BufferId, std::vector<float>> kept;  // master and the state of the rule, [padded_numel]
+  std::vector<std::byte> param;                 // [padded_numel] of the parameter dtype
+  std::vector<Tapped> taps;                     // in the order of phases, then ranks
+};
+
+/// Errors: invalid_argument, with the rank's text, for whatever a setup or a step refuses; nonfinite under that policy.
+StepOutput step_on_virtual_ranks(const FlatLayout& layout, const StepInput& input,
+                                 const StepRequest& request);
+
+}  // namespace zeroproof::python

@@ -1,0 +1,43 @@
+"""zeroproof for Python: a bit-for-bit judge of optimizer kernels and of sharded optimizer steps.
+
+``zproof.reference`` computes what the numeric contract says, on arrays of numpy, PyTorch or anything else with
+``__dlpack__``; ``zproof.judge`` holds a Python callable to it; ``zproof.step`` takes whole steps of the sharded
+reference on virtual ranks. ``python -m zproof`` is the command line.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import reference
+from ._zproof import contract_version
+from ._zproof import version as __version__
+
+if TYPE_CHECKING:
+    from .judge import Verdict, judge
+    from .step import step
+    from .testing import assert_step_close
+
+# What is behind a name is imported when it is asked for: `import zproof` costs numpy and the extension module.
+_HOMES = {
+    "judge": "judge",
+    "Verdict": "judge",
+    "operations": "judge",
+    "step": "step",
+    "assert_step_close": "testing",
+}
+
+__all__ = ["__version__", "contract_version", "reference", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'zproof' has no attribute '{name}'")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value  # also in the place of a submodule of the same name
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,228 @@
+"""The command line: ``python -m zproof verify my_module:adamw_step``.
+
+Exit codes are those of ``zeroproof verify``: 0 passed, 1 something differs, 2 bad usage, 3 something required is missing,
+4 nothing was proved, 5 hung, 6 crashed, 9 the callable raised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from . import __version__, _zproof, contract_version
+from .isolation import run_worker
+from .judge import Verdict, judge, operations
+from .loading import UsageError, load_callable
+
+_JUDGING = ["op", "dtype", "seed", "accept", "framework", "device"]
+_SUFFIXES: dict[str, Callable[[Verdict, bool], str]] = {
+    "json": lambda verdict, strict: verdict.json,
+    "junit": Verdict.junit,
+    "html": Verdict.html,
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        typed = [word for word in message.split() if word.startswith("-")] if "unrecognized" in message else []
+        near = _zproof.nearest(typed[0].partition("=")[0], _flags(self)) if typed else ""
+        remedy = f"did you mean {near}?" if near else f"{self.prog} --help shows what there is"
+        self.exit(2, f"zproof: {message} (nothing was judged); {remedy}\n")
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    """Those of its commands too."""
+    flags: set[str] = set()
+    for action in parser._actions:
+        flags |= set(action.option_strings)
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                flags |= set(_flags(command))
+    return sorted(flags)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="python -m zproof", allow_abbrev=False,
+                     description="Judge a Python callable by zeroproof's reference, bit for bit.")
+    parser.add_argument("--version", action="version",
+                        version=f"zproof {__version__}  numeric contract {contract_version}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    verify = commands.add_parser("verify", allow_abbrev=False, help="judge a callable on an operation",
+                                 description="Calls MODULE:FUNCTION with the inputs of an operation and compares every "
+                                             "bit it leaves with the reference.")
+    verify.add_argument("callable", metavar="MODULE:FUNCTION", help="or FILE.py:FUNCTION")
+    _judging_flags(verify)
+    verify.add_argument("--fill", action="append", metavar="FILL", help="what inputs are made of: training, ties, "
+                        "special, ...; may be given several times (default: all of the operation)")
+    _report_flags(verify)
+    verify.add_argument("--save-failing", metavar="FOLDER", help="gets a bundle of every failing case, for replay")
+    replay = commands.add_parser("replay", allow_abbrev=False, help="judge a callable on a saved failure again",
+                                 description="Runs the case of a bundle again, on the callable that failed or a mended "
+                                             "one.")
+    replay.add_argument("bundle", metavar="BUNDLE", help="folder that verify --save-failing made")
+    replay.add_argument("callable", metavar="MODULE:FUNCTION", help="or FILE.py:FUNCTION")
+    _report_flags(replay)
+    listing = commands.add_parser("operations", allow_abbrev=False, help="operations, their operands and settings",
+                                  description="Lists the operations a callable can be judged on; of one, what a "
+                                              "callable can ask for.")
+    listing.add_argument("op", nargs="?", metavar="OP", help="one of them")
+    listing.add_argument("--dtype", default="fp32", help="of its parameter: fp32, bf16, fp16 (default: fp32)")
+    return parser
+
+
+def _judging_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--op", help="adamw, adam, sgd, sgd_ema, lion, or a name that operations lists (default: that "
+                         "in the function's name, as in adamw_step)")
+    command.add_argument("--dtype", default="fp32", help="bf16 or fp16: updates leave a param of that dtype too "
+                         "(default: fp32)")
+    command.add_argument("--seed", type=int, default=1, help="of the inputs (default: 1)")
+    command.add_argument("--accept", default="bits", help="bits; any-order, updates in any legal order of operations; "
+                         "or dialect:NAME, the bits of another library (default: bits)")
+    command.add_argument("--framework", default="numpy", help="arrays the callable gets: numpy, torch (default: numpy)")
+    command.add_argument("--device", default="cpu", help="where torch's tensors are (default: cpu)")
+
+
+def _report_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--report", action="append", metavar="WHERE", help="text, json:FILE, junit:FILE, html:FILE, or "
+                         "several with commas between (default: text)")
+    command.add_argument("--strict", action="store_true", help="mistrusted cases count as failed")
+    command.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="after which the callable's "
+                         "process is ended, and the verdict is hung (default: 600)")
+    command.add_argument("--in-process", action="store_true", help="judge in this process: a crash ends it, and nobody "
+                         "ends a loop (for debuggers)")
+
+
+def _targets(words: list[str] | None) -> tuple[bool, list[tuple[str, str]]]:
+    """Whether text is wanted, and (kind, file) of every other report; files are tried before anything is judged."""
+    text, files = False, []
+    for word in [part for value in words or ["text"] for part in value.split(",")]:
+        kind, _, file = word.partition(":")
+        if word == "text":
+            text = True
+        elif kind in _SUFFIXES and file:
+            folder = Path(file).resolve().parent
+            if not folder.is_dir() or not os.access(folder, os.W_OK):
+                raise UsageError(f"--report {word} cannot be written (its folder is not there, or not yours); name a "
+                                 "file in a folder that is")
+            files.append((kind, file))
+        else:
+            near = _zproof.nearest(kind, ["text", *_SUFFIXES])
+            raise UsageError(f"--report is '{word}' (it says where reports go); "
+                             + (f"did you mean {near}?" if near else "use text, json:FILE, junit:FILE or html:FILE"))
+    return text, files
+
+
+def _replay_line(args: argparse.Namespace) -> str:
+    defaults = {"dtype": "fp32", "accept": "bits", "framework": "numpy", "device": "cpu"}
+    words = ["python", "-m", "zproof", "verify", args.callable]
+    for name in _JUDGING:
+        if getattr(args, name) != defaults.get(name):
+            words += [f"--{name}", str(getattr(args, name))]
+    return " ".join(shlex.quote(word) for word in words) + " --fill {fill}"
+
+
+def _report(verdict: Verdict, args: argparse.Namespace) -> None:
+    text, files = _targets(args.report)
+    if text:
+        sys.stdout.write(verdict.text)
+    for kind, file in files:
+        Path(file).write_text(_SUFFIXES[kind](verdict, args.strict), encoding="utf-8")
+        if text:
+            print(f"report: {file}")
+
+
+def _op_in(name: str) -> str:
+    """The operation a function is named after: adamw_step, my_adamw, cast_to_bf16_kernel."""
+    words = name.lower().replace("-", "_").split("_")
+    rules = [one.removesuffix("_update") for one in operations() if one.endswith("_update")]
+    known = [one for one in [*operations(), *rules] if f"_{one}_" in "_" + "_".join(words) + "_"]
+    if not known:
+        raise UsageError(f"{name} is named after no operation (nobody says what it computes); use --op, as in --op adamw")
+    return max(known, key=len)
+
+
+def _judge(args: argparse.Namespace, fills: Any) -> Verdict:
+    _targets(args.report)
+    name, fn = load_callable(args.callable)
+    args.op = args.op or _op_in(name)
+    return judge(fn, args.op, args.dtype, fills=fills, seed=args.seed, accept=args.accept, framework=args.framework,
+                 device=args.device, name=name, replay=_replay_line(args))
+
+
+def _verify(args: argparse.Namespace) -> int:
+    verdict = _judge(args, args.fill or "all")
+    _report(verdict, args)
+    if args.save_failing:
+        for folder in verdict.save(args.save_failing):
+            print(f"saved: {folder}")
+    return verdict.report.exit_code(args.strict)
+
+
+def _bundle(folder: str) -> dict[str, Any]:
+    path = Path(folder)
+    path = path if path.is_file() else path / "bundle.json"
+    try:
+        bundle = json.loads(path.read_text(encoding="utf-8"))
+        flags = dict(zip(bundle["flags"][::2], bundle["flags"][1::2]))
+        fill = bundle["id"].rpartition("fill:")[2]
+        return {"fill": fill, "failure": bundle["failure"], **{name: flags[f"--{name}"] for name in _JUDGING}}
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}); name a folder that verify --save-failing made") \
+            from None
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f"{path} is no bundle of a callable (it names no operation and fill); use zeroproof replay for "
+                         "those of the program") from None
+
+
+def _replay(args: argparse.Namespace) -> int:
+    saved = _bundle(args.bundle)
+    for name in _JUDGING:
+        setattr(args, name, int(saved[name]) if name == "seed" else saved[name])
+    verdict = _judge(args, saved["fill"])
+    _report(verdict, args)
+    now = verdict.results[0]["failure"]
+    same = now == saved["failure"]
+    print("bundle: the same failure as the saved one" if same else f"bundle: NOT the saved failure: {saved['failure']}")
+    return verdict.report.exit_code(args.strict)
+
+
+def _operations(args: argparse.Namespace) -> int:
+    if args.op is None:
+        print("\n".join(operations()))
+        return 0
+    operation = _zproof.describe_operation(args.op, args.dtype)
+    print(operation["name"])
+    for name, dtype, access in operation["operands"]:
+        print(f"  {access.replace('_', ' and '):<11}{name:<18}{dtype}")
+    settings = list(operation["variants"][0][1]) if operation["variants"] else []
+    plain = [name for name in settings if "." not in name]
+    scalars = [name[7:] for name in settings if name.startswith("scalar.")]
+    for title, names in (("settings", plain), ("scalars", scalars), ("fills", operation["fills"])):
+        if names:
+            print(f"  {title:<11}{' '.join(names)}")
+    return 0
+
+
+def main(argv: list[str]) -> int:
+    """Runs one command; returns its exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        if args.command == "operations":
+            return _operations(args)
+        if not args.in_process:
+            return run_worker(argv, args.callable, args.timeout)
+        return _verify(args) if args.command == "verify" else _replay(args)
+    except (UsageError, ValueError, TypeError, OSError) as error:
+        sys.stderr.write(f"zproof: {error}\n")
+        return 2
+    except ImportError as error:
+        sys.stderr.write(f"zproof: {error}\n")
+        return 3

@@ -1,0 +1,128 @@
+"""Arrays that were right once, in a file beside the test that makes them: what `zeroproof golden` is for training runs.
+
+FILE.safetensors holds the arrays, FILE.safetensors.toml says which test made them, with which digest, and why they were
+changed. Both are committed together.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _zproof
+from .elements import Elements, read_array
+from .tensor_files import read_arrays, write_arrays
+from .testing import assert_step_close
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # pytest brings it along
+
+__all__ = ["GoldenFile", "refuse_in_ci"]
+
+SCHEMA = "zproof-golden/1"
+
+
+def refuse_in_ci() -> None:
+    """Raises ValueError where CI is set."""
+    if os.environ.get("CI"):
+        raise ValueError("golden files were to be made anew where CI is set (a test that renews what it is compared "
+                         "with proves nothing); make them on a machine of your own, and commit")
+
+
+@dataclass
+class _Record:
+    test: str
+    digest: str
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    def text(self) -> str:
+        """TOML; JSON writes texts as TOML reads them."""
+        lines = [f"schema = {json.dumps(SCHEMA)}", f"test = {json.dumps(self.test)}",
+                 f"digest = {json.dumps(self.digest)}"]
+        for entry in self.history:
+            lines += ["", "[[history]]", *(f"{name} = {json.dumps(entry[name])}" for name in sorted(entry))]
+        return "\n".join(lines) + "\n"
+
+
+class GoldenFile:
+    """One file. test: the id of the test it belongs to."""
+
+    def __init__(self, path: pathlib.Path, test: str) -> None:
+        self.path = path
+        self.record_path = path.with_name(path.name + ".toml")
+        self.test = test
+
+    def _digest(self) -> str:
+        return "sha256:" + hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+    def _record(self) -> _Record:
+        """Errors: AssertionError for what cannot be compared with: a test fails by it."""
+        if not self.record_path.exists():
+            raise AssertionError(f"{self.path.name} has no {self.record_path.name} beside it (nobody knows how it was "
+                                 "made); restore it, or remove the file and run pytest with --zp-regen REASON")
+        try:
+            table = tomllib.loads(self.record_path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise AssertionError(f"{self.record_path.name} is no TOML ({error}); restore it") from None
+        if table.get("schema") != SCHEMA:
+            raise AssertionError(f"{self.record_path.name} is of schema {table.get('schema')!r}, not {SCHEMA!r} (it "
+                                 "was not made by a test); files of zeroproof golden are checked and updated by that")
+        return _Record(str(table.get("test")), str(table.get("digest")), list(table.get("history", [])))
+
+    def check(self, arrays: Mapping[str, Any], **rules: Any) -> bool:
+        """Asserts that the arrays are those of the file, as assert_step_close with its rules.
+
+        Returns whether they have its very bits: under a rule they need not.
+        """
+        __tracebackhide__ = True
+        if not self.path.exists():
+            raise AssertionError(f"there is no golden file {self.path} (this test has nothing to compare with); run "
+                                 "pytest with --zp-regen REASON where the results are right, and commit it")
+        record = self._record()
+        if record.digest != self._digest():
+            raise AssertionError(f"{self.path.name} is not the file that {self.record_path.name} describes (one of the "
+                                 "two was changed without the other); restore both")
+        kept, _ = read_arrays(self.path)
+        assert_step_close(dict(arrays), kept, **rules)
+        return self._same(arrays, kept)
+
+    @staticmethod
+    def _same(arrays: Mapping[str, Any], kept: Mapping[str, Elements]) -> bool:
+        try:
+            assert_step_close(dict(arrays), dict(kept), equal_nan=True)
+        except AssertionError:
+            return False
+        return True
+
+    def renew(self, arrays: Mapping[str, Any], reason: str) -> bool:
+        """Makes the file of these arrays, and writes the reason down. Returns False if it holds their bits already.
+
+        Errors: ValueError without a reason, or where CI is set; TypeError as read_array.
+        """
+        refuse_in_ci()
+        if not reason.strip():
+            raise ValueError("golden files were to be made anew without a reason (whoever reads the history has to "
+                             "know why the numbers changed); give one")
+        read = {name: read_array(array, f"the array {name}") for name, array in arrays.items()}
+        history: list[dict[str, Any]] = []
+        if self.path.exists():
+            record = self._record()
+            if record.digest == self._digest() and self._same(read, read_arrays(self.path)[0]):
+                return False
+            history = record.history
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_arrays(self.path, read, {"test": self.test})
+        digest = self._digest()
+        history.append({"date": datetime.date.today().isoformat(), "digest": digest,
+                        "program": f"zproof {_zproof.version}", "reason": reason.strip()})
+        self.record_path.write_text(_Record(self.test, digest, history).text(), encoding="utf-8")
+        return True

@@ -1,0 +1,141 @@
+"""A Python callable under the same judge as zeroproof's own twins and C plug-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from . import _zproof
+from .calling import Calling, shown_name
+from .values import count, listed, word
+
+__all__ = ["Verdict", "judge", "operations"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a callable. True if it passed: ``assert zproof.judge(fn, op="adamw")``.
+
+    Attributes:
+        passed: every case passed (nothing failed, nothing was mistrusted, something was judged).
+        status: "pass", or the worst status of a case: "fail", "mistrusted", "skipped", "error", "tampered".
+        exit_code: as of ``zeroproof verify``: 0 passed, 1 something differs, 4 nothing was proved, 9 it raised.
+        results: a dict for every case: id, status, reason, held_to ("contract", "dialect:NAME", "any-order", "bound"),
+            compared, differing, failure (one line), hint, order, replay.
+        flags: of ``python -m zproof verify``, for the same settings.
+        notes: what was left out, and why; part of :attr:`text` and :attr:`json`.
+    """
+
+    report: _zproof.Report
+    flags: list[str]
+    results: list[dict[str, Any]]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        return self.report.exit_code(False)
+
+    @property
+    def passed(self) -> bool:
+        return self.report.exit_code(True) == 0
+
+    @property
+    def status(self) -> str:
+        order = ["pass", "skipped", "mistrusted", "fail", "tampered", "error", "hung", "crashed"]
+        return max((one["status"] for one in self.results), key=order.index, default="skipped")
+
+    @property
+    def text(self) -> str:
+        """The report for people, at most 100 columns wide."""
+        return self.report.text(False) + "".join(f"note: {note}\n" for note in self.notes)
+
+    @property
+    def json(self) -> str:
+        """The report as JSON, schema ``zeroproof-report/2``."""
+        return self.report.json()
+
+    def junit(self, strict: bool = False) -> str:
+        """The report as JUnit XML; with ``strict`` mistrusted cases are failures."""
+        return self.report.junit(strict)
+
+    def html(self, strict: bool = False) -> str:
+        """The report as one HTML page without scripts."""
+        return self.report.html(strict)
+
+    def save(self, folder: str) -> list[str]:
+        """Saves a bundle of every case that failed, with the inputs and both sides' results of the first call that
+        did, for ``python -m zproof replay``; returns their folders. Raises OSError if one cannot be written."""
+        return self.report.save(str(folder), self.flags)
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def operations() -> list[str]:
+    """Names of the operations that a callable can be judged on; "adamw" and the like stand for their updates."""
+    return _zproof.operation_names()
+
+
+def judge(fn: Callable[..., Any], op: str, dtype: str = "fp32", *, fills: str | Iterable[str] = "all",
+          seed: int = 1, accept: str = "bits", framework: str = "numpy", device: str = "cpu",
+          name: str | None = None, replay: str | None = None) -> Verdict:
+    """Calls ``fn`` with the inputs that zeroproof's own twins get, and compares every bit it leaves.
+
+    ``fn`` is called with keywords: operands and settings of the operation, as far as it has parameters of their names
+    (``zproof.operations()``, ``zeroproof explain adamw_update``). It writes its results into the arrays of operands
+    that come out, which hold NaN if they do not come in as well; or it returns them, as a dict by name or as a tuple in
+    the order of the operands. Besides settings by their names it may ask for ``betas`` (a pair), ``step`` (= ``t``),
+    ``scalars`` (what R5 makes of the settings, rounded once to fp32, as attributes), ``settings`` (a dict of
+    everything) and ``num_threads``. Options it does not take (amsgrad, maximize, ...) are left out, aloud.
+
+    A call's arrays are its own: inputs are compared with what they were, and so are the arrays of earlier calls, which
+    nobody may write any more. All cases run again with other numbers. Nothing is known yet of what is expected.
+
+    Args:
+        fn: the callable.
+        op: "adamw", "adam", "sgd", "sgd_ema", "lion", or a name of :func:`operations`.
+        dtype: "fp32"; or, of updates, "bf16" or "fp16": then there is an output ``param`` too, the master rounded.
+        fills: what inputs are made of: "all", "training", "ties", "special", ... or several of them.
+        seed: of the inputs.
+        accept: "bits"; "any-order" for updates in any legal order of operations; "dialect:NAME" for the bits of
+            another library (``zeroproof explain dialects``).
+        framework: "numpy", or "torch" for tensors (bf16 as torch.bfloat16). In numpy bf16 and fp8 are ml_dtypes' if
+            that package is there, else unsigned integers with their bits.
+        device: with torch: where tensors are when ``fn`` gets them; results are copied back.
+        name: in reports; by default the callable's.
+        replay: the line that reports give for a rerun; ``{fill}`` stands for the case's.
+
+    Returns:
+        Verdict: also when ``fn`` raises, which is a verdict of its own (error).
+
+    Raises:
+        ValueError: an operation, dtype, fill, dialect or framework that does not exist, with the nearest name.
+        TypeError: ``fn`` is not callable, or has a parameter without default that is neither operand nor setting.
+        ImportError: the framework is not installed.
+    """
+    op, dtype, accept, framework, device = (word(what, value) for what, value in (
+        ("op", op), ("dtype", dtype), ("accept", accept), ("framework", framework), ("device", device)))
+    seed = count("seed", seed)
+    operation = _zproof.describe_operation(op, dtype)
+    calling = Calling(fn, operation, framework, device)
+    words = [fills] if isinstance(fills, str) else [word("a fill", one) for one in listed("fills", fills)]
+    words = operation["fills"] if words == ["all"] else words
+    if not words:
+        raise ValueError("fills is empty (nothing would be judged); use 'all', or some of "
+                         + ", ".join(operation["fills"]))
+    shown = shown_name(word("name", name)) if name else calling.name
+    flags = {"--op": op, "--dtype": dtype, "--seed": str(seed), "--accept": accept, "--framework": framework,
+             "--device": device}
+    words_of_call = [f"op={op!r}", f"dtype={dtype!r}", "fills='{fill}'", f"seed={seed}"]
+    if accept != "bits":
+        words_of_call.append(f"accept={accept!r}")
+    if framework != "numpy":
+        words_of_call += [f"framework={framework!r}", f"device={device!r}"]
+    line = replay or f"zproof.judge({shown}, " + ", ".join(words_of_call) + ")"
+    report = _zproof.judge(op, dtype, words, calling.variants, shown, calling.invoke,
+                           calling.framework.read_only, accept, seed, line, calling.notes)
+    return Verdict(report, [word for pair in flags.items() for word in pair], report.results(), tuple(calling.notes))

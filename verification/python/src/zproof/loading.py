@@ -1,0 +1,63 @@
+"""A callable from its name on the command line."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import _zproof
+
+
+class UsageError(Exception):
+    """What was asked for cannot be done as it was written: one sentence, exit code 2."""
+
+
+def load_callable(name: str) -> tuple[str, Callable[..., Any]]:
+    """The callable of "module:function" or "file.py:function", and what reports call it.
+
+    Modules are looked for in the current folder first. Raises UsageError.
+    """
+    where, _, attribute = name.rpartition(":")
+    if not where or not attribute:
+        raise UsageError(f"'{name}' names no callable (there is nothing to judge); write MODULE:FUNCTION or "
+                         "FILE.py:FUNCTION")
+    module = _module(where)
+    value: Any = module
+    for part in attribute.split("."):
+        if not hasattr(value, part):
+            known = [one for one in dir(value) if callable(getattr(value, one)) and not one.startswith("_")]
+            near = _zproof.nearest(part, known)
+            raise UsageError(f"{where} has no {part} (there is nothing to judge); "
+                             + (f"did you mean {near}?" if near else "callables there: " + (", ".join(known) or "none")))
+        value = getattr(value, part)
+    if not callable(value):
+        raise UsageError(f"{name} is a {type(value).__name__} (it cannot be called); name a function")
+    return attribute.rpartition(".")[2], value
+
+
+def _module(where: str) -> Any:
+    try:
+        if where.endswith(".py"):
+            path = Path(where)
+            if not path.is_file():
+                raise UsageError(f"there is no file {where} (the callable was to come from it); check its path")
+            spec = importlib.util.spec_from_file_location(path.stem, path)
+            assert spec is not None and spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[path.stem] = module
+            sys.path.insert(0, str(path.resolve().parent))
+            spec.loader.exec_module(module)
+            return module
+        sys.path.insert(0, "")
+        return importlib.import_module(where)
+    except UsageError:
+        raise
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{where} cannot be imported ({error}); run from its folder, or name a FILE.py") from None
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{where} cannot be imported (it raised {type(error).__name__}: {error}); mend it first") \
+            from None

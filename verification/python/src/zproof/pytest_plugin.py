@@ -1,0 +1,268 @@
+"""zproof for pytest: a fixture that is bound to a test's seed and folder, a marker, and three options.
+
+The fixture ``zproof`` is a :class:`Zproof`. The marker has the words of ``zproof.judge`` (op, dtype, fills, accept,
+framework, device) for a test or a class of them; with a list of dtypes there is a test for each. A test that fails says
+how to run it again, with its seed.
+
+Options:
+    --zp-seed N: seed of all inputs (1).
+    --zp-save-failing DIR: keep the inputs and both sides' results of what fails, as safetensors.
+    --zp-regen REASON: make golden files anew instead of comparing with them, and write down why; refused where ``CI``
+        is set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import re
+import shlex
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from . import _zproof
+from .elements import read_array
+from .golden import GoldenFile, refuse_in_ci
+from .tensor_files import write_arrays
+from .testing import assert_step_close
+
+__all__ = ["Zproof", "BitsChanged"]
+
+_MARKER_WORDS = ("op", "dtype", "fills", "accept", "framework", "device")
+_LARGEST_SEED = 2**64 - 1
+
+
+class BitsChanged(UserWarning):
+    """Results are within the bound of a golden file, and have other bits."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("zproof", "bit-for-bit judging of optimizer steps")
+    group.addoption("--zp-seed", metavar="N", default="1", help="seed of the inputs that the fixture zproof makes (1)")
+    group.addoption("--zp-save-failing", metavar="DIR", default=None,
+                    help="keep the inputs and results of what fails in this folder, as safetensors")
+    group.addoption("--zp-regen", metavar="REASON", default=None,
+                    help="make golden files anew instead of comparing with them, and write this reason down")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "zproof(op, dtype, fills, accept, framework, device): what the fixture zproof "
+                            "judges; a list of dtypes makes a test of each")
+    text = config.getoption("--zp-seed")
+    if not re.fullmatch("[0-9]+", text) or int(text) > _LARGEST_SEED:
+        raise pytest.UsageError(f"--zp-seed is {text!r} (inputs are made from a number of 64 bits); give 0 to "
+                                f"{_LARGEST_SEED}")
+    reason = config.getoption("--zp-regen")
+    if reason is not None:
+        if not reason.strip():
+            raise pytest.UsageError("--zp-regen has no reason (whoever reads the history has to know why the numbers "
+                                    "changed); give one")
+        try:
+            refuse_in_ci()
+        except ValueError as error:
+            raise pytest.UsageError(f"--zp-regen: {error}") from None
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"zproof: {_zproof.version}, contract {_zproof.contract_version}, seed {config.getoption('--zp-seed')}"
+
+
+def _marker_of(definition: Any) -> dict[str, Any]:
+    """The words of the nearest marker zproof. Errors: pytest.UsageError for one it does not have."""
+    marker = definition.get_closest_marker("zproof")
+    if marker is None:
+        return {}
+    if marker.args:
+        raise pytest.UsageError(f"{definition.nodeid}: the marker zproof takes words (op='adamw'), not {marker.args!r} "
+                                "(nobody could tell what they mean); name them")
+    for word in marker.kwargs:
+        if word not in _MARKER_WORDS:
+            raise pytest.UsageError(f"{definition.nodeid}: the marker zproof has no {word!r} (it would do nothing); it "
+                                    "can have " + ", ".join(_MARKER_WORDS))
+    return dict(marker.kwargs)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    dtype = _marker_of(metafunc.definition).get("dtype")
+    if isinstance(dtype, (list, tuple)):
+        if "zproof_dtype" not in metafunc.fixturenames:
+            raise pytest.UsageError(f"{metafunc.definition.nodeid}: the marker zproof has several dtypes and the test "
+                                    "no fixture zproof (it would run once); take the fixture")
+        metafunc.parametrize("zproof_dtype", dtype)
+
+
+@pytest.fixture
+def zproof_dtype(request: pytest.FixtureRequest) -> str | None:
+    """The dtype of this test, of those its marker has."""
+    return _marker_of(request.node).get("dtype")
+
+
+@pytest.fixture
+def zproof(request: pytest.FixtureRequest, zproof_dtype: str | None) -> Zproof:
+    """judge, assert_step_close and golden, bound to the test's seed and folder."""
+    return Zproof(request.node, zproof_dtype)
+
+
+class Zproof:
+    """What the fixture ``zproof`` hands to a test.
+
+    Attributes:
+        seed: of all inputs of this run (``--zp-seed``).
+        dtype: of this test, from its marker, or None.
+        rng: a numpy generator of its own for every test, from the seed and the test's id: other tests do not move it.
+        replay: the line that runs this test again.
+    """
+
+    def __init__(self, node: pytest.Item, dtype: str | None) -> None:
+        self._node = node
+        self._words = _marker_of(node)
+        self.dtype = dtype
+        self.seed = int(node.config.getoption("--zp-seed"))
+        self.replay = f"python -m pytest {shlex.quote(node.nodeid)} --zp-seed {self.seed}"
+        key = int.from_bytes(hashlib.sha256(node.nodeid.encode()).digest()[:8], "little")
+        self.rng = np.random.Generator(np.random.Philox(key=[self.seed, key]))
+        self._kept = 0
+        node.stash[_HERE] = self
+
+    def judge(self, fn: Callable[..., Any], op: str | None = None, dtype: str | None = None, **words: Any) -> Any:
+        """:func:`zproof.judge` with the marker's words and the test's seed; returns the verdict if everything passed.
+
+        Raises:
+            AssertionError: not everything passed; the message is the report.
+            TypeError: neither the marker nor the call has an op.
+        """
+        __tracebackhide__ = True
+        from .judge import judge  # with everything behind it
+
+        given = {**self._words, **words}
+        given.pop("dtype", None)
+        op = op if op is not None else given.pop("op", None)
+        given.pop("op", None)
+        if op is None:
+            raise TypeError("zproof.judge was not told the operation (a callable does not say what it is to compute); "
+                            "give op='adamw', here or in the marker")
+        dtype = dtype or self.dtype
+        if dtype is not None:
+            given["dtype"] = dtype
+        given.setdefault("seed", self.seed)
+        given.setdefault("replay", self.replay)
+        verdict = judge(fn, op, **given)
+        if not verdict.passed:
+            if folder := self._folder():
+                self._saved(*verdict.save(str(folder)))
+            raise AssertionError(str(verdict))
+        return verdict
+
+    def assert_step_close(self, actual: Any, expected: Any, **words: Any) -> None:
+        """:func:`zproof.assert_step_close`. With ``--zp-save-failing`` both sides of a failure are kept in one file, as
+        ``actual.NAME`` and ``expected.NAME``."""
+        __tracebackhide__ = True
+        try:
+            assert_step_close(actual, expected, **words)
+        except AssertionError:
+            self._keep(actual, expected)
+            raise
+
+    def golden(self, name: str, arrays: Mapping[str, Any], **words: Any) -> None:
+        """Asserts that arrays are those of ``golden/NAME.safetensors`` beside the test's file, bit for bit.
+
+        With ``--zp-regen`` the file is made of these arrays instead, unless it has their bits;
+        ``NAME.safetensors.toml`` beside it keeps the reasons. Commit both.
+
+        Args:
+            name: of the file.
+            arrays: by their names.
+            words: ``ulps``, ``bound``, ``rtol`` and ``atol``, ``equal_nan`` ... as of :func:`zproof.assert_step_close`.
+                If bits changed within such a bound the test passes with a warning, ``BitsChanged``.
+
+        Raises:
+            AssertionError: they are not, or there is no golden file that can be trusted.
+        """
+        __tracebackhide__ = True
+        if not re.fullmatch(r"[A-Za-z0-9][\w.\[\]-]*", name):
+            raise ValueError(f"golden was given the name {name!r} (it becomes the name of a file); use letters, "
+                             "digits, - and _")
+        path = self._node.path.parent / "golden" / f"{name}.safetensors"
+        file = GoldenFile(path, self._node.nodeid)
+        reason = self._node.config.getoption("--zp-regen")
+        if reason is not None:
+            if file.renew(arrays, reason):
+                self._node.user_properties.append(("zproof_golden", str(path)))
+            return
+        try:
+            same = file.check(arrays, **words)
+        except AssertionError:
+            self._keep(arrays, None)
+            raise
+        if not same:
+            warnings.warn(f"{path.name}: bits changed within the bound that this test allows", BitsChanged,
+                          stacklevel=2)
+
+    def _folder(self) -> pathlib.Path | None:
+        """Of this test, under --zp-save-failing."""
+        chosen = self._node.config.getoption("--zp-save-failing")
+        if chosen is None:
+            return None
+        plain = re.sub(r"[^\w.-]+", "-", self._node.nodeid).strip("-")[:100]
+        mark = hashlib.sha256(self._node.nodeid.encode()).hexdigest()[:8]  # two ids may look alike now
+        return pathlib.Path(chosen) / f"{plain}-{mark}"
+
+    def _keep(self, actual: Any, expected: Any) -> None:
+        if (folder := self._folder()) is None:
+            return
+        arrays: dict[str, Any] = {}
+        for side, value in (("actual", actual), ("expected", expected)):
+            for name, array in _leaves(value, side):
+                try:
+                    arrays[name] = read_array(array, name, to_host=True, to_dense=True)
+                except TypeError:
+                    continue  # the assertion says what is wrong with it
+        path = folder / f"assert-{self._kept}.safetensors"
+        self._kept += 1
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_arrays(path, arrays, {"test": self._node.nodeid, "seed": str(self.seed)})
+        except (OSError, ValueError) as error:
+            self._saved(f"nothing: {error}")
+        else:
+            self._saved(str(path))
+
+    def _saved(self, *paths: str) -> None:
+        self._node.user_properties += [("zproof_saved", path) for path in paths]
+
+
+_HERE = pytest.StashKey[Zproof]()
+
+
+def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, f"{name}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _leaves(item, f"{name}.{index}")
+    elif value is not None:
+        yield name, value
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+    outcome = yield
+    report = outcome.get_result()
+    fixture = item.stash.get(_HERE, None)
+    if report.when == "call" and report.failed and fixture is not None:
+        lines = [f"replay: {fixture.replay}"]
+        lines += [f"saved: {path}" for name, path in item.user_properties if name == "zproof_saved"]
+        report.sections.append(("zproof", "\n".join(lines)))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    made = [path for reports in terminalreporter.stats.values() for report in reports
+            for name, path in getattr(report, "user_properties", []) if name == "zproof_golden"
+            and getattr(report, "when", "") == "call"]
+    for path in made:
+        terminalreporter.write_line(f"golden file made anew: {path} (look at it, and commit it with its .toml)")
