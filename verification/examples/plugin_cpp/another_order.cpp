@@ -43,8 +43,8 @@ int32_t adamw(const zeroproof_call* call) {
 }
 
 constexpr zeroproof_operation operations[] = {{"adamw_update", adamw}};
-constexpr zeroproof_plugin description = {ZEROPROOF_PLUGIN_ABI, sizeof(zeroproof_plugin), "theirs",
-                                          operations, 1};
+constexpr zeroproof_plugin description = {
+    ZEROPROOF_PLUGIN_ABI, sizeof(zeroproof_plugin), "theirs", operations, 1, nullptr};
 
 }  // namespace
 

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Bad input at every door for other people's kernels: one sentence, the right exit code, and nothing written.
+
+bad_input_test.py command PROGRAM BUILD SOURCE   the program: plug-ins, calls and numbers in files
+bad_input_test.py python                         the package zproof
+bad_input_test.py table                          writes the tables of README.md
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from command_rows import UNUSABLE, Inputs, command_rows
+
+README = Path(__file__).resolve().parent / "README.md"
+BEGIN, END = "<!-- written by bad_input_test.py table -->\n", "<!-- end -->\n"
+SENTENCE = re.compile(r"[^()]*[^()\s].*\(.+\); .+")
+LONGEST_S = 60
+
+
+def listing(folder):
+    """Everything in a folder, and what it holds."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def complaints(row, done, program):
+    """Why a program did not answer a row as it should."""
+    if done.returncode != row.code:
+        yield f"exit {done.returncode}, not {row.code}"
+    if row.says not in done.stdout + done.stderr:
+        yield f"it does not say '{row.says}'"
+    text = done.stderr.removeprefix(program + ": ").removesuffix("\n")
+    if row.code == UNUSABLE and (done.stdout or text == done.stderr or not SENTENCE.fullmatch(text)):
+        yield "it is no sentence: problem (why); remedy"
+    if row.code != UNUSABLE and done.stderr:
+        yield "it has something to say besides its report"
+
+
+def report(row, wrong, told):
+    if wrong:
+        print(f"FAILED {row.door}, {row.given}: {'; '.join(wrong)}\n{told}")
+    return bool(wrong)
+
+
+def ask(row, words, folder, program):
+    """True if the answer of a process to a row is wrong."""
+    before = listing(folder)
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=LONGEST_S, cwd=folder,
+                              stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return report(row, [f"no answer in {LONGEST_S} s"], "")
+    wrong, after = list(complaints(row, done, program)), listing(folder)
+    wrong += ["it wrote " + name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return report(row, wrong, " ".join(words) + "\n" + done.stdout[-400:] + done.stderr[-600:])
+
+
+def run_commands(program, build, source):
+    rows = command_rows()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        inputs = Inputs(lambda words: subprocess.run([program, *words], capture_output=True, text=True, cwd=folder,
+                                                     timeout=LONGEST_S), build, source, folder)
+        failed = sum(ask(row, [program, *row.run(inputs)], folder, "zeroproof") for row in rows)
+    return failed, len(rows)
+
+
+def asked(row, arrays):
+    """True if the answer of the package to a row is wrong; what a callable of judge() does is a verdict."""
+    before, kind, text = arrays.bytes(), "nothing", ""
+    try:
+        verdict = row.run(arrays)
+        if row.kind == "error":
+            kind, text = verdict.status, verdict.results[0]["reason"]
+    except Exception as error:  # which one is what is asked
+        kind, text = type(error).__name__, str(error)
+    wrong = [] if kind == row.kind else [f"{kind}, not {row.kind}"]
+    if row.says not in text:
+        wrong.append(f"it does not say '{row.says}'")
+    if not SENTENCE.fullmatch(text):
+        wrong.append("it is no sentence: problem (why); remedy")
+    if arrays.bytes() != before:
+        wrong.append("it wrote into an array")
+    return report(row, wrong, text)
+
+
+def run_python():
+    from python_rows import Arrays, command_lines, python_rows
+
+    rows, lines, arrays = python_rows(), command_lines(), Arrays()
+    failed = sum(asked(row, arrays) for row in rows)
+    with tempfile.TemporaryDirectory() as name:
+        failed += sum(ask(row, [sys.executable, "-m", "zproof", *row.run], Path(name), "zproof") for row in lines)
+    return failed, len(rows) + len(lines)
+
+
+def tables():
+    """A table for every door, in Markdown."""
+    from python_rows import command_lines, python_rows
+
+    doors = {}
+    for row in command_rows() + python_rows() + command_lines():
+        doors.setdefault(row.door, []).append(row)
+    text = ""
+    for door, rows in doors.items():
+        text += f"\n### {door}\n\n| what is handed over | what becomes of it | the sentence has |\n|---|---|---|\n"
+        for row in rows:
+            text += f"| {row.given} | {row.kind or f'exit {row.code}'} | {row.says.replace('|', chr(92) + '|')} |\n"
+    return text + "\n"
+
+
+def with_tables(page):
+    head, _, rest = page.partition(BEGIN)
+    return head + BEGIN + tables() + END + rest.partition(END)[2]
+
+
+def main(mode, *words):
+    if mode == "table":
+        README.write_text(with_tables(README.read_text()))
+        return 0
+    failed, count = run_python() if mode == "python" else run_commands(*words)
+    if mode == "python" and with_tables(README.read_text()) != README.read_text():
+        print("FAILED: README.md has other rows; write them with bad_input_test.py table")
+        failed += 1
+    print(f"{count - failed} of {count} answered as they should be")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,260 @@
+"""What is handed to the package zproof, and what it has to say: the class of the exception and a part of its sentence."""
+
+import ctypes
+
+import numpy as np
+import zproof
+from command_rows import Row
+
+F = np.float32
+NUMEL = 37
+NAN = float("nan")
+reference = zproof.reference
+
+
+class _Tensor(ctypes.Structure):
+    """A DLTensor with what owns it."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+                ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class OnCuda:
+    """fp32 that says it lies on a CUDA device; whoever reads it is wrong."""
+
+    shape = (NUMEL,)
+
+    def __init__(self):
+        self.sizes, self.strides = (ctypes.c_int64 * 1)(NUMEL), (ctypes.c_int64 * 1)(1)
+        self.tensor = _Tensor(16, 2, 0, 1, 2, 32, 1, self.sizes, self.strides, 0, None, None)
+
+    def __dlpack__(self, **words):
+        make = ctypes.pythonapi.PyCapsule_New
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return make(ctypes.addressof(self.tensor), b"dltensor", None)
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+
+def kernel(grad, master, exp_avg, exp_avg_sq, *, scalars):
+    pass
+
+
+class Arrays:
+    """Right arrays, which no refused call may have written."""
+
+    def __init__(self):
+        values = np.linspace(0.5, 1.5, NUMEL, dtype=F)
+        self.grad, self.master, self.exp_avg, self.exp_avg_sq = (values * scale for scale in (F(1), F(2), F(3), F(4)))
+        self.read_only = values.copy()
+        self.read_only.flags.writeable = False
+        self.params = {"weight": np.ones((3, 4), F), "bias": np.ones(3, F)}
+        self.grads = {"weight": np.full((3, 4), 2, F), "bias": np.full(3, 2, F)}
+
+    def bytes(self):
+        return [array.tobytes() for array in (self.grad, self.master, self.exp_avg, self.exp_avg_sq, self.read_only,
+                                              *self.params.values(), *self.grads.values())]
+
+    def adamw(self, **other):
+        words = dict(grad=self.grad, master=self.master, exp_avg=self.exp_avg, exp_avg_sq=self.exp_avg_sq, t=1,
+                     inplace=True)
+        return reference.adamw(**{**words, **other})
+
+    def step(self, **other):
+        words = dict(params=self.params, grads=self.grads)
+        return zproof.step(**{**words, **other})
+
+    def weight(self, value):
+        return {**self.grads, "weight": value}
+
+
+def _rows(door, *rows):
+    return [Row(door, given, says, run, kind=kind) for given, kind, says, run in rows]
+
+
+def array_rows():
+    wide, strided = np.ones(NUMEL), np.ones(2 * NUMEL, F)[::2]
+    shifted = np.zeros(4 * NUMEL + 1, np.uint8)[1:].view(F)
+    return _rows(
+        "zproof.reference",
+        ("fp64", "TypeError", "master has elements of float64", lambda a: a.adamw(master=wide)),
+        ("integers", "TypeError", "grad has elements of int32", lambda a: a.adamw(grad=np.ones(NUMEL, np.int32))),
+        ("bf16 for fp32", "TypeError", "grad has elements of uint16", lambda a: a.adamw(grad=np.ones(NUMEL, np.uint16))),
+        ("fp32 for bf16", "TypeError", "source has elements of float32", lambda a: reference.widen(a.grad, "bf16")),
+        ("another shape", "ValueError", "master has another shape", lambda a: a.adamw(master=a.master[:-1])),
+        ("the same elements in another shape", "ValueError", "exp_avg has another shape",
+         lambda a: a.adamw(exp_avg=a.exp_avg.reshape(NUMEL, 1))),
+        ("gaps between elements", "ValueError", "grad is not contiguous", lambda a: a.adamw(grad=strided)),
+        ("elements backwards", "ValueError", "grad is not contiguous", lambda a: a.adamw(grad=a.grad[::-1])),
+        ("elements off their alignment", "ValueError", "grad begins inside", lambda a: a.adamw(grad=shifted)),
+        ("a read-only array that is written", "ValueError", "master is read-only",
+         lambda a: a.adamw(master=a.read_only)),
+        ("the same, of clip", "ValueError", "grad is read-only",
+         lambda a: reference.clip(a.read_only, 0.5, inplace=True)),
+        ("one array twice", "ValueError", "exp_avg_sq shares memory", lambda a: a.adamw(exp_avg_sq=a.exp_avg)),
+        ("a tensor on a device", "ValueError", "grad is on device type 2", lambda a: a.adamw(grad=OnCuda())),
+        ("a leaf on a device", "ValueError", "leaf 1 is on device type 2",
+         lambda a: reference.grad_sum([a.grad, OnCuda()])),
+        ("a list of numbers", "TypeError", "grad is a list", lambda a: a.adamw(grad=[1.0])),
+        ("None", "TypeError", "master is a NoneType", lambda a: a.adamw(master=None, inplace=False)),
+        ("a number for a list of arrays", "TypeError", "leaves is 3", lambda a: reference.grad_sum(3)),
+        ("no leaves", "ValueError", "there are no leaves", lambda a: reference.grad_sum([])),
+    )
+
+
+def setting_rows():
+    scaler = dict(log2_scale=4, growth_tracker=0, hysteresis_left=1)
+    rows = [(f"`{name}` is NaN", "ValueError", f"{name} is nan", lambda a, name=name: a.adamw(**{name: NAN}))
+            for name in ("lr", "beta1", "beta2", "eps", "weight_decay")]
+    return _rows(
+        "zproof.reference", *rows,
+        ("`lr` is infinite", "ValueError", "lr is inf", lambda a: a.adamw(lr=float("inf"))),
+        ("`eps` is 0", "ValueError", "eps is 0", lambda a: a.adamw(eps=0.0)),
+        ("`t` is 0", "ValueError", "t is 0", lambda a: a.adamw(t=0)),
+        ("`t` is NaN", "TypeError", "t is nan", lambda a: a.adamw(t=NAN)),
+        ("`t` is a text", "TypeError", "t is '1'", lambda a: a.adamw(t="1")),
+        ("`t` is True", "TypeError", "t is True", lambda a: a.adamw(t=True)),
+        ("`t` of 70 bits", "ValueError", "there is no room for it", lambda a: a.adamw(t=2**70)),
+        ("`lr` is a text", "TypeError", "lr is 'fast'", lambda a: a.adamw(lr="fast")),
+        ("`amsgrad` is 1", "TypeError", "amsgrad is 1", lambda a: a.adamw(amsgrad=1)),
+        ("`inplace` is a text", "TypeError", "inplace is 'no'", lambda a: a.adamw(inplace="no")),
+        ("`amsgrad` without its buffer", "ValueError", "max_exp_avg_sq", lambda a: a.adamw(amsgrad=True)),
+        ("a setting that nobody knows", "ValueError", "did you mean beta1",
+         lambda a: reference.step_scalars("adamw", t=1, beta=0.9)),
+        ("a rule that nobody knows", "ValueError", "did you mean adam?", lambda a: reference.step_scalars("adamm", t=1)),
+        ("a rule that is a number", "TypeError", "rule is 3", lambda a: reference.step_scalars(3, t=1)),
+        ("a dtype that nobody knows", "ValueError", "did you mean bf16", lambda a: reference.cast(a.grad, "bf61")),
+        ("a dtype that is None", "TypeError", "dtype is None", lambda a: reference.cast(a.grad, None)),
+        ("a factor that is a text", "TypeError", "clip_coef is 'x'", lambda a: reference.clip(a.grad, "x")),
+        ("a limit that is NaN", "ValueError", "clip_value is nan",
+         lambda a: reference.clip_value(a.grad, NAN, inplace=True)),
+        ("`max_norm` is NaN", "ValueError", "max_norm is nan", lambda a: reference.clip_coef(1.0, NAN)),
+        ("a norm that nobody knows", "ValueError", "no form of the norm", lambda a: reference.grad_norm(a.grad, "two")),
+        ("a p-norm of NaN", "ValueError", "the order of a p-norm is nan", lambda a: reference.grad_norm(a.grad, NAN)),
+        ("a seed below 0", "ValueError", "seed is -1", lambda a: reference.stochastic_cast(a.grad, seed=-1, step=1)),
+        ("a part of a loss scaler's state", "ValueError", "has no growth_tracker",
+         lambda a: reference.loss_scaler_update({"log2_scale": 1}, False, kind="dynamic")),
+        ("`found_inf` is a text", "TypeError", "found_inf is 'no'",
+         lambda a: reference.loss_scaler_update(scaler, "no", kind="dynamic")),
+    )
+
+
+def step_rows():
+    moment = {"weight": np.ones((3, 4), F), "bias": np.ones(3, F)}
+    return _rows(
+        "zproof.step",
+        ("no parameters", "ValueError", "params is empty", lambda a: a.step(params={})),
+        ("parameters that are no dict", "TypeError", "params is [1]", lambda a: a.step(params=[1])),
+        ("a parameter whose name is a number", "TypeError", "params has the key 3", lambda a: a.step(params={3: a.grad})),
+        ("no gradients", "ValueError", "grads is empty", lambda a: a.step(grads=[])),
+        ("gradients that are None", "TypeError", "grads is None", lambda a: a.step(grads=None)),
+        ("a gradient less", "ValueError", "has nothing for weight", lambda a: a.step(grads={"bias": a.grads["bias"]})),
+        ("a gradient of no parameter", "ValueError", "did you mean bias?",
+         lambda a: a.step(grads={**a.grads, "bais": a.grads["bias"]})),
+        ("another dtype", "TypeError", "has elements of float64", lambda a: a.step(grads=a.weight(np.ones((3, 4))))),
+        ("another shape", "ValueError", "another shape", lambda a: a.step(grads=a.weight(np.ones((4, 3), F)))),
+        ("gaps between elements", "ValueError", "is not contiguous",
+         lambda a: a.step(grads=a.weight(np.ones((4, 3), F).T))),
+        ("a gradient on a device", "ValueError", "is on device type 2", lambda a: a.step(grads=a.weight(OnCuda()))),
+        ("a gradient that is a number", "TypeError", "is a int", lambda a: a.step(grads=a.weight(3))),
+        ("a gradient that is NaN, under `on_nonfinite=\"error\"`", "FloatingPointError", "is not finite",
+         lambda a: a.step(grads=a.weight(np.full((3, 4), NAN, F)), on_nonfinite="error")),
+        ("`lr` is NaN", "ValueError", "lr is nan", lambda a: a.step(lr=NAN)),
+        ("`max_norm` is NaN", "ValueError", "max_norm is nan", lambda a: a.step(max_norm=NAN)),
+        ("a setting that nobody knows", "ValueError", "did you mean max_norm?", lambda a: a.step(maxnorm=1.0)),
+        ("a rule that is a number", "TypeError", "rule is 3", lambda a: a.step(rule=3)),
+        ("`stage` is 4", "ValueError", "the ZeRO stage is 4", lambda a: a.step(stage=4)),
+        ("`world` of 100 bits", "ValueError", "there is no room for it", lambda a: a.step(world=2**100)),
+        ("`order` is None", "TypeError", "order is None", lambda a: a.step(order=None)),
+        ("`grad_sum=\"native\"`", "ValueError", "use tree or binned", lambda a: a.step(grad_sum="native")),
+        ("a state that is no dict", "TypeError", "state is [1]", lambda a: a.step(state=[1])),
+        ("a buffer that nobody knows", "ValueError", "did you mean exp_avg?", lambda a: a.step(state={"exp_agv": moment})),
+        ("a buffer that the rule does not keep", "ValueError", "state has momentum_buffer",
+         lambda a: a.step(state={"momentum_buffer": moment})),
+        ("`applied_steps` is a text", "TypeError", "applied_steps is 'x'", lambda a: a.step(state={"applied_steps": "x"})),
+        ("an empty state of the loss scaler", "ValueError", "has no log2_scale", lambda a: a.step(state={"scaler": {}})),
+        ("a loss scaler that is a list", "TypeError", "loss_scaler is [1]", lambda a: a.step(loss_scaler=[1])),
+        ("a param group that matches nothing", "ValueError", "param group 'x' matches no tensor",
+         lambda a: a.step(param_groups=[dict(name="x", match="*.norm")])),
+        ("a param group with a key that nobody knows", "ValueError", "did you mean lr_mult?",
+         lambda a: a.step(param_groups=[dict(name="x", match="*", lr_mul=2.0)])),
+        ("a param group whose rate is NaN", "ValueError", "lr_mult is nan",
+         lambda a: a.step(param_groups=[dict(name="x", match="*", lr_mult=NAN)])),
+        ("a clip group without a name", "ValueError", "clip group 1 has no name",
+         lambda a: a.step(clip_groups=[dict(match="*")])),
+        ("a clip group whose limit is NaN", "ValueError", "max_norm is nan",
+         lambda a: a.step(clip_groups=[dict(name="x", match="*", max_norm=NAN)])),
+        ("clip groups that are a dict", "TypeError", "clip_groups is {", lambda a: a.step(clip_groups={"name": "x"})),
+    )
+
+
+def judge_rows():
+    def judge(fn=kernel, op="adamw", **words):
+        return lambda a: zproof.judge(fn, op, **{"fills": "training", **words})
+
+    returning = lambda value: lambda grad, master: value(master)  # noqa: E731
+    return _rows(
+        "zproof.judge",
+        ("no callable", "TypeError", "there is nothing to call", judge("adamw")),
+        ("a parameter that nobody knows", "TypeError", "did you mean grad?", judge(lambda grads: None)),
+        ("an operation that nobody knows", "ValueError", "did you mean adamw?", judge(op="adamwe")),
+        ("an operation that is a number", "TypeError", "op is 3", judge(op=3)),
+        ("a fill that nobody knows", "ValueError", "did you mean ties?", judge(fills="tise")),
+        ("fills that are a number", "TypeError", "fills is 3", judge(fills=3)),
+        ("no fills", "ValueError", "fills is empty", judge(fills=[])),
+        ("a dialect that nobody knows", "ValueError", "did you mean torch-cpu-fused?",
+         judge(accept="dialect:torch-cpu-fusd")),
+        ("`accept=\"sideways\"`", "ValueError", "accept is 'sideways'", judge(accept="sideways")),
+        ("`accept` is None", "TypeError", "accept is None", judge(accept=None)),
+        ("`dtype=\"fp8\"`", "ValueError", "'fp8' is no dtype", judge(dtype="fp8")),
+        ("a dtype that the operation does not have", "ValueError", "does not go with dtype", judge(op="clip", dtype="bf16")),
+        ("a seed below 0", "ValueError", "seed is -1", judge(seed=-1)),
+        ("a seed that is NaN", "TypeError", "seed is nan", judge(seed=NAN)),
+        ("a framework that nobody knows", "ValueError", "did you mean torch?", judge(framework="toch")),
+        ("numpy on a device", "ValueError", "device is 'cuda'", judge(device="cuda")),
+    ) + [Row("zproof.judge", given, says, judge(returning(value)), kind="error") for given, says, value in (
+        ("results of another dtype", "master was returned as float64", lambda m: m.astype(np.float64)),
+        ("results of another shape", "master was returned with shape (5,)", lambda m: np.zeros(5, F)),
+        ("results on a device", "master was returned on a device", lambda m: OnCuda()),
+        ("results that are no arrays", "master was returned", lambda m: "x"),
+        ("a result more", "it returned 6 arrays", lambda m: (m,) * 6),
+        ("a result that nobody knows", "did you mean master?", lambda m: {"mastre": m}))]
+
+
+def assert_rows():
+    check = zproof.assert_step_close
+    return _rows(
+        "zproof.assert_step_close",
+        ("None", "TypeError", "actual is a NoneType", lambda a: check(None, a.grad)),
+        ("a tensor on a device", "TypeError", "actual is on CUDA 0", lambda a: check(OnCuda(), a.grad)),
+        ("objects", "TypeError", "has elements of type object", lambda a: check(np.array([object()]), a.grad[:1])),
+        ("`ulps` below 0", "ValueError", "ulps is -1", lambda a: check(a.grad, a.grad, ulps=-1)),
+        ("`ulps` is NaN", "TypeError", "ulps is nan", lambda a: check(a.grad, a.grad, ulps=NAN)),
+        ("`bound` is NaN", "ValueError", "bound has elements below 0 or NaN", lambda a: check(a.grad, a.grad, bound=NAN)),
+        ("a tolerance in one part", "ValueError", "rtol alone", lambda a: check(a.grad, a.grad, rtol=0.1)),
+        ("a dtype that nobody knows", "ValueError", "'bf61' is no format", lambda a: check(a.grad, a.grad, dtype="bf61")),
+    )
+
+
+def python_rows():
+    return array_rows() + setting_rows() + step_rows() + judge_rows() + assert_rows()
+
+
+def command_lines():
+    """Of python -m zproof: exit 2."""
+    line = lambda given, says, *words: Row("python -m zproof", given, says, words)  # noqa: E731
+    return [
+        line("no callable", "names no callable", "verify", "adamw"),
+        line("a file that is not there", "there is no file none.py", "verify", "none.py:adamw"),
+        line("a module that is not there", "cannot be imported", "verify", "no_such_module:adamw"),
+        line("a function that is not there", "has no no_such_function", "verify", "os:no_such_function"),
+        line("a function named after no operation", "is named after no operation", "verify", "os:getcwd"),
+        line("an operation that nobody knows", "did you mean adamw?", "verify", "os:getcwd", "--op", "adamwe"),
+        line("`--accept sideways`", "accept is 'sideways'", "verify", "os:getcwd", "--op", "adamw", "--accept", "sideways"),
+        line("a report in no folder", "cannot be written", "verify", "os:getcwd", "--report", "json:nowhere/x"),
+        line("a folder that is no bundle", "cannot be read", "replay", "nowhere", "os:getcwd"),
+    ]

@@ -1,0 +1,48 @@
+#!/bin/sh
+# pytorch_test.sh ENVIRONMENT FOLDER    the PyTorch examples, right and wrong
+#
+# ENVIRONMENT is where the tests install zproof. Its Python is taken if it has torch too, else ZP_PYTHON (python3) with
+# that package on its path. Exit 77, which CTest reports as skipped, where the two do not come together.
+set -eu
+environment=$1 examples=$2
+fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export PYTHONDONTWRITEBYTECODE=1 CUDA_VISIBLE_DEVICES=
+
+python=$environment/bin/python
+if ! "$python" -c 'import torch, zproof' 2>/dev/null; then
+  python=${ZP_PYTHON:-python3}
+  # zproof alone: the other packages there may be those of another version
+  for package in "$environment"/lib/python*/site-packages/zproof; do
+    [ ! -d "$package" ] || ln -sfn "$package" "$folder/zproof"
+  done
+  export PYTHONPATH="$folder${PYTHONPATH:+:$PYTHONPATH}"
+fi
+if ! reason=$("$python" -c 'import torch, zproof' 2>&1); then
+  printf 'SKIPPED: %s cannot import torch and zproof (%s); set ZP_PYTHON to an interpreter that has torch\n' "$python" \
+    "$(printf '%s\n' "$reason" | tail -n 1)"
+  exit 77
+fi
+
+"$python" "$examples/adamw.py" >"$folder/said" 2>&1 || fail "it does not pass: $(cat "$folder/said")"
+[ "$(grep -c '^1 pass, 0 fail' "$folder/said")" = 2 ] || fail "not two verdicts: $(cat "$folder/said")"
+printf 'ok: right\n'
+code=0
+"$python" "$examples/adamw.py" --wrong >"$folder/said" 2>&1 || code=$?
+[ "$code" = 1 ] || fail "--wrong: exit $code: $(cat "$folder/said")"
+for part in 'master\[0\] differs from the reference' 'master\[0\] differs from torch-cpu-fused' 'in no legal order'; do
+  grep -q "$part" "$folder/said" || fail "--wrong does not say '$part': $(cat "$folder/said")"
+done
+printf 'ok: wrong\n'
+
+"$python" "$examples/optimizers.py" >"$folder/said" 2>&1 || fail "PyTorch's optimizers: $(cat "$folder/said")"
+known='(AdamW|Adam|SGD) +(single|foreach|fused) '
+[ "$(grep -cE "^$known +torch-[a-z-]+ +[0-9,]{7,} +0  |^note: ${known}was not judged: its root" "$folder/said")" = 9 ] ||
+  fail "not nine optimizers without a difference: $(cat "$folder/said")"
+printf 'ok: optimizers\n'
+code=0
+"$python" "$examples/optimizers.py" --dialect contract >"$folder/said" 2>&1 || code=$?
+[ "$code" = 1 ] || fail "optimizers --dialect contract: exit $code: $(cat "$folder/said")"
+[ "$(grep -cE ' contract +[0-9,]{7,} +[0-9,]{7,} ' "$folder/said")" = 9 ] || fail "not nine other orders: $(cat "$folder/said")"
+printf 'ok: optimizers are not the contract\n'
