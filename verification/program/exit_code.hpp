@@ -19,6 +19,8 @@ inline int exit_code_of(const Error& error) {
       return 5;
     case ErrorCode::comm:
       return 6;
+    case ErrorCode::damaged:
+      return 7;
     case ErrorCode::fp_environment:
     case ErrorCode::internal:
       break;

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -14,7 +16,8 @@ TemporaryFile::TemporaryFile(const std::string& purpose) : purpose_(purpose) {
   const char* folder = std::getenv("TMPDIR");
   path_ = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/zeroproof-XXXXXX";
   const int handle = ::mkstemp(path_.data());  // it fills in the six letters
-  ZP_CHECK(handle >= 0, ErrorCode::io, "no temporary file can be made as " + path_, purpose_,
+  ZP_CHECK(handle >= 0, ErrorCode::io,
+           "no temporary file can be made as " + path_ + ": " + std::strerror(errno), purpose_,
            "set TMPDIR to a folder that can be written");
   ::close(handle);
 }

@@ -1,23 +1,16 @@
 #include "verification/world/mpi_launch.hpp"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
+#include <optional>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "verification/io/regular_file.hpp"
+#include "common/io/regular_file.hpp"
+#include "verification/world/job_guard.hpp"
 
 extern char** environ;
 
@@ -29,7 +22,9 @@ constexpr std::pair<const char*, const char*> mpi_environment[] = {
     {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
     {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-    {"OMPI_MCA_mpi_yield_when_idle", "1"},
+    // Our own communicators give the processor away between looks. Open MPI's way, with every test of a message, costs
+    // a turn of all other programs each time: a hundred times the time, on a machine with eight of them.
+    {"OMPI_MCA_mpi_yield_when_idle", "0"},
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
 };
 
@@ -46,6 +41,10 @@ class Environment {
     const auto there = find(name);
     if (there != entries_.end()) entries_.erase(there);
     entries_.push_back(name + "=" + value);
+  }
+
+  void set_if_missing(const std::string& name, const std::string& value) {
+    if (!has(name)) set(name, value);
   }
 
   const std::vector<std::string>& entries() const { return entries_; }
@@ -72,101 +71,35 @@ void forward_ours(Environment& environment) {
   environment.set(list_variable, list);
 }
 
-std::vector<char*> pointers_to(const std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 /// How long mpirun may outlive the job: it waits for its helper on a host that nobody can reach any more, for a
 /// quarter of an hour or longer.
 constexpr std::chrono::seconds linger_limit{15};
-constexpr std::chrono::seconds term_limit{5};  // from SIGTERM to SIGKILL
 
-/// A started mpirun.
-struct Launched : Ended {
-  pid_t pid = 0;
-
-  bool ended(bool wait) {
-    while (true) {
-      const pid_t result = ::waitpid(pid, &status, wait ? 0 : WNOHANG);
-      if (result != -1 || errno != EINTR) return result != 0;
-    }
-  }
-  bool ends_within(std::chrono::seconds limit) {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    while (std::chrono::steady_clock::now() < deadline) {
-      if (ended(false)) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return false;
-  }
-};
-
-/// In the child, between fork and exec: nothing here may allocate or lock, other threads of the parent may hold
-/// anything.
-[[noreturn]] void become(char* const* arguments, char** environment, const char* output, pid_t parent,
-                         int error_pipe) {
-  environ = environment;
-  // SIGTERM makes mpirun end its ranks, on other hosts too. Whoever kills this program leaves nothing behind.
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  const int in = ::open("/dev/null", O_RDONLY);
-  const int out = ::open(output, O_WRONLY | O_TRUNC);
-  const bool redirected = ::dup2(in, 0) == 0 && ::dup2(out, 1) == 1 && ::dup2(out, 2) == 2;
-  // The signal is not sent for a parent that died before it was asked for.
-  if (redirected && ::getppid() == parent) ::execvp(arguments[0], arguments);
-  const int error = errno;
-  static_cast<void>(!::write(error_pipe, &error, sizeof(error)));
-  ::_exit(127);
+/// Open MPI's session folder, which has sockets and so may not have a long name, and its shared memory.
+void keep_together(Environment& environment, const JobFolder& folder) {
+  constexpr std::size_t longest = 40;
+  if (folder.path().size() <= longest) environment.set_if_missing("OMPI_MCA_orte_tmpdir_base", folder.path());
+  if (folder.shared_memory().empty()) return;
+  environment.set_if_missing("OMPI_MCA_btl_vader_backing_directory", folder.shared_memory());
+  environment.set_if_missing("OMPI_MCA_osc_sm_backing_directory", folder.shared_memory());
 }
 
-/// Starts a command with its output in a file; it ends when this program does. Returns 0 or what went wrong.
-int start(const std::vector<std::string>& words, const Environment& environment, const std::string& output,
-          pid_t& pid) {
-  const std::vector<char*> arguments = pointers_to(words);
-  std::vector<char*> variables = pointers_to(environment.entries());
-  int error_pipe[2];
-  if (::pipe2(error_pipe, O_CLOEXEC) != 0) return errno;
-  const pid_t parent = ::getpid();
-  pid = ::fork();
-  if (pid == 0) become(arguments.data(), variables.data(), output.c_str(), parent, error_pipe[1]);
-  int error = pid < 0 ? errno : 0;
-  ::close(error_pipe[1]);
-  if (pid > 0 && ::read(error_pipe[0], &error, sizeof(error)) > 0) ::waitpid(pid, nullptr, 0);
-  ::close(error_pipe[0]);
-  return error;
+/// True if mpirun will start ranks on this machine alone, as far as can be told.
+bool stays_here(const std::vector<std::string>& words) {
+  const auto is_set = [](const char* variable) { return std::getenv(variable) != nullptr; };
+  return std::find(words.begin(), words.end(), "-hostfile") == words.end() && !is_set("ZP_MPIRUN_ARGS") &&
+         !is_set("SLURM_JOB_ID") && !is_set("PBS_NODEFILE") && !is_set("LSB_HOSTS");
 }
 
-Launched launch(const std::vector<std::string>& words, const std::string& output,
-                const Variables& variables) {
+Environment environment_of(const std::vector<std::string>& words, const Variables& variables,
+                           const JobFolder* folder) {
   Environment environment;
-  for (const auto& [variable, value] : mpi_environment) {
-    if (!environment.has(variable)) environment.set(variable, value);
-  }
+  for (const auto& [variable, value] : mpi_environment) environment.set_if_missing(variable, value);
   environment.set(mpi_child_mark, "1");
   for (const auto& [variable, value] : variables) environment.set(variable, value);
+  if (folder != nullptr && stays_here(words)) keep_together(environment, *folder);
   forward_ours(environment);
-  Launched launched;
-  const int error = start(words, environment, output, launched.pid);
-  ZP_CHECK(error == 0, ErrorCode::unavailable, words[0] + " cannot be started: " + std::strerror(error),
-           "MPI cases run under it",
-           "install openmpi-bin, or leave MPI worlds out with --world self,threads:4");
-  return launched;
-}
-
-/// Waits for mpirun; but once over() says that the job has ended, not for long.
-void wait_for(Launched& launched, const std::function<bool()>& over) {
-  while (!launched.ends_within(std::chrono::seconds(1))) {
-    if (!over()) continue;
-    if (launched.ends_within(linger_limit)) return;
-    launched.lingered = true;
-    ::kill(launched.pid, SIGTERM);
-    if (launched.ends_within(term_limit)) return;
-    ::kill(launched.pid, SIGKILL);
-    launched.ended(true);
-    return;
-  }
+  return environment;
 }
 
 }  // namespace
@@ -188,11 +121,27 @@ std::vector<std::string> mpirun_words(const std::string& hostfile) {
   return words;
 }
 
-Ended run_mpirun(const std::vector<std::string>& words, const std::string& output,
-                 const std::function<bool()>& over, const Variables& variables) {
-  Launched launched = launch(words, output, variables);
-  wait_for(launched, over);
-  return launched;
+Ended run_mpirun(const std::vector<std::string>& words, const std::string& output, const Watch& watch,
+                 const Variables& variables, const JobFolder* folder) {
+  GuardedCommand command{words, environment_of(words, variables, folder).entries(), output, {}, {}};
+  if (folder != nullptr) {
+    command.folders = folder->folders();
+    command.locks = folder->locks();
+  }
+  JobGuard guard(command);
+  Ended ended;
+  std::optional<std::chrono::steady_clock::time_point> over_at;
+  while (!guard.ended_within(std::chrono::milliseconds(200))) {
+    const JobState state = ended.was_ended ? JobState::runs : watch();
+    const auto now = std::chrono::steady_clock::now();
+    if (state == JobState::over && !over_at) over_at = now;
+    ended.lingered = over_at && now > *over_at + linger_limit;
+    if (ended.was_ended || (state != JobState::lost && !ended.lingered)) continue;
+    ended.was_ended = true;
+    guard.end();
+  }
+  ended.status = guard.status();
+  return ended;
 }
 
 }  // namespace zeroproof::verification

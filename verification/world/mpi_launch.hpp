@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "verification/world/job_folder.hpp"
+
 namespace zeroproof::verification {
 
 /// Set in the environment of the jobs this program starts.
@@ -15,19 +17,31 @@ inline constexpr const char* mpi_child_mark = "ZP_MPI_CHILD";
 /// machine), and the words of ZP_MPIRUN_ARGS. Errors: io if the host file cannot be read.
 std::vector<std::string> mpirun_words(const std::string& hostfile);
 
+/// What whoever started a job thinks of it.
+enum class JobState {
+  runs,
+  over,  ///< its results are there, so that mpirun should end
+  lost,  ///< nothing will come of it: it is ended
+};
+using Watch = std::function<JobState()>;
+
 struct Ended {
-  int status = 0;         ///< of waitpid
-  bool lingered = false;  ///< it had to be ended, long after the job was over
+  int status = 0;          ///< of waitpid
+  bool lingered = false;   ///< it had to be ended, long after the job was over
+  bool was_ended = false;  ///< because of that, or because the job was lost
 };
 
 /// Names and values for the environment of a command.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// Runs a command with its output in a file; it gets SIGTERM when this program dies, however that happens. Open MPI
-/// waits for a host that it has lost for a quarter of an hour or longer, so once over() says that the job has ended,
-/// mpirun has 15 s to end as well.
-/// Errors: unavailable if the command cannot be started.
-Ended run_mpirun(const std::vector<std::string>& words, const std::string& output,
-                 const std::function<bool()>& over, const Variables& variables = {});
+/// Runs a command line that begins with mpirun_words(), and variables besides this process's own, with standard output
+/// and error in a file ("": where this program's go), and returns when it has ended. All its processes on this machine
+/// end with it, and with this process, whatever that dies of (job_guard.hpp).
+/// watch: asked five times a second. From the first time that the job is over, mpirun gets 15 s to end by itself, which
+/// it does not where it has lost a host.
+/// folder: gets what mpirun keeps in files and shared memory; null: that lies where it lies by default.
+/// Errors: unavailable if it cannot be started.
+Ended run_mpirun(const std::vector<std::string>& words, const std::string& output, const Watch& watch,
+                 const Variables& variables = {}, const JobFolder* folder = nullptr);
 
 }  // namespace zeroproof::verification

@@ -1,10 +1,14 @@
 #include "verification/world/mpi_world.hpp"
 
+#include <optional>
+
 #include "common/base/error.hpp"
 
 #if defined(ZP_HAVE_MPI)
 #include "common/comm/mpi_communicator.hpp"
+#include "common/comm/mpi_session.hpp"
 #include "verification/report/json_types.hpp"
+#include "verification/world/rank_notes.hpp"
 #endif
 
 namespace zeroproof::verification {
@@ -32,8 +36,10 @@ class MpiWorld final : public World {
 
   void run(const RankWork& work) override {
     try {
+      if (lost_rank()) throw Error(*lost_rank());
       work(harness_->rank(), {reference_.get(), candidate_.get(), harness_.get()});
     } catch (const std::exception& error) {
+      keep_if_lost(error);
       for (Communicator* comm : {reference_.get(), candidate_.get(), harness_.get()})
         comm->abort(error.what());
       throw;
@@ -41,6 +47,31 @@ class MpiWorld final : public World {
   }
 
   std::vector<RankReport> collect(std::vector<RankReport> local) override {
+    try {
+      if (lost_rank()) throw Error(*lost_rank());
+      return collected(std::move(local));
+    } catch (const std::exception& error) {
+      keep_if_lost(error);
+      throw;
+    }
+  }
+
+  void set_place(int, const std::string& what) override { RankNotes::place(what); }
+
+ private:
+  /// A rank that one case has lost is lost for all cases of the job: each would wait the whole time limit to find that.
+  static std::optional<Error>& lost_rank() {
+    static std::optional<Error> error;
+    return error;
+  }
+
+  static void keep_if_lost(const std::exception& error) {
+    const auto* ours = dynamic_cast<const Error*>(&error);
+    if (ours == nullptr || lost_rank()) return;
+    if (ours->code() == ErrorCode::timeout || mpi_end_requested()) lost_rank() = *ours;
+  }
+
+  std::vector<RankReport> collected(std::vector<RankReport> local) {
     const auto rank = static_cast<std::size_t>(harness_->rank());
     const auto size = static_cast<std::size_t>(harness_->world_size());
     const std::string mine = to_json_value(local[rank]).dump();
@@ -58,7 +89,6 @@ class MpiWorld final : public World {
     return local;
   }
 
- private:
   std::unique_ptr<Communicator> reference_, candidate_, harness_;
 };
 

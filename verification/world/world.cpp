@@ -19,7 +19,10 @@ class SelfWorld final : public World {
 class ThreadsWorld final : public World {
  public:
   ThreadsWorld(int size, std::chrono::milliseconds timeout)
-      : reference_(size, timeout), candidate_(size, timeout), harness_(size, timeout) {
+      : recorders_(std::make_shared<FlightRecorders>(size)),
+        reference_(size, timeout, recorders_),
+        candidate_(size, timeout, recorders_),
+        harness_(size, timeout, recorders_) {
     for (int rank = 0; rank < size; ++rank) {
       reference_comms_.push_back(reference_.communicator(rank));
       candidate_comms_.push_back(candidate_.communicator(rank));
@@ -48,7 +51,19 @@ class ThreadsWorld final : public World {
 
   std::vector<RankReport> collect(std::vector<RankReport> local) override { return local; }
 
+  void set_place(int rank, const std::string& what) override {
+    recorders_->ranks[static_cast<std::size_t>(rank)].set_place(what);
+  }
+
+  std::vector<RankFlight> flights() const override {
+    std::vector<RankFlight> flights;
+    for (int rank = 0; rank < size(); ++rank)
+      flights.push_back({rank, recorders_->ranks[static_cast<std::size_t>(rank)].read()});
+    return flights;
+  }
+
  private:
+  std::shared_ptr<FlightRecorders> recorders_;
   ThreadWorld reference_, candidate_, harness_;
   std::vector<std::unique_ptr<Communicator>> reference_comms_, candidate_comms_, harness_comms_;
 };

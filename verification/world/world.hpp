@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "common/comm/flight_recorder.hpp"
 #include "common/comm/threads.hpp"
 #include "verification/case/result.hpp"
 #include "verification/judge/rank_comparison.hpp"
@@ -24,6 +26,12 @@ class World {
   /// Reports of all ranks of the case, from those of this process (others are empty). Complete on the process
   /// that has rank 0.
   virtual std::vector<RankReport> collect(std::vector<RankReport> local) = 0;
+
+  /// What a rank that lives here is at, for those who want to know what ranks did last.
+  virtual void set_place(int /*rank*/, const std::string& /*what*/) {}
+
+  /// The last collectives of ranks that are threads; of processes, whoever started them knows. While no rank runs.
+  virtual std::vector<RankFlight> flights() const { return {}; }
 };
 
 /// Ranks of this process: "self" or "threads:N".

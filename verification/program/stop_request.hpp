@@ -1,0 +1,27 @@
+#pragma once
+// Ctrl-C and SIGTERM, for a run that ends by itself where it can be resumed.
+
+#include <array>
+#include <csignal>
+
+namespace zeroproof::verification {
+
+/// While it lives, the first of these signals is noted and nothing else happens. A second one ends the process as
+/// always; one that comes within a fifth of a second is still the first: some programs send it to a process and to its
+/// group. A signal that was ignored when the process began stays ignored. At most one of these lives.
+class StopRequest {
+ public:
+  StopRequest();
+  ~StopRequest();
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  /// The signal; 0 as long as there was none.
+  int signal() const;
+
+ private:
+  static constexpr std::array<int, 2> signals = {SIGINT, SIGTERM};
+  std::array<struct sigaction, signals.size()> before_{};
+};
+
+}  // namespace zeroproof::verification
