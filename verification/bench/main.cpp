@@ -68,7 +68,13 @@ int run(const Options& options) {
                              options.sweep_passes(), team);
     report.checks.insert(report.checks.end(), report.sweep.checks.begin(), report.sweep.checks.end());
   }
-  if (!options.kernels()) report.machine = this_machine();
+  if (!options.checkpoint.empty()) {
+    report.machine = this_machine();  // its load before the ranks add theirs
+    report.saves = measure_saves(options.save_cases(), options.product_rounds(), options.checkpoint);
+    for (const SaveResult& one : report.saves)
+      report.checks.insert(report.checks.end(), one.checks.begin(), one.checks.end());
+  } else if (!options.kernels())
+    report.machine = this_machine();
   std::fputs(to_text(report).c_str(), stdout);
   if (record.is_open()) {
     record << to_json(report) << std::flush;

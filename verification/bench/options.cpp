@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
 #include "verification/bench/command_line.hpp"
@@ -33,6 +35,12 @@ void add_product_options(CLI::App& app, Options& options) {
                  "write the inputs and results of the one product row to this safetensors file");
   app.add_flag("--sweep", options.sweep,
                "measure the product over parameters, tensors, micro-batches and buckets instead (3 passes)");
+  app.add_option("--checkpoint", options.checkpoint,
+                 "measure checkpoints that are saved into this folder, and removed, instead");
+  app.add_option("--ranks", options.ranks,
+                 "--checkpoint: ranks that save, threads of one process; default: 1,2")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 256));
 }
 
 void add_options(CLI::App& app, Options& options) {
@@ -63,9 +71,16 @@ void check(const CLI::App& app, const Options& options) {
                      !options.grads.empty();
   ZP_CHECK(!asked || options.product(), ErrorCode::invalid_argument,
            "--micro-batches, --tensors, --stages and --grads were given without product rows",
-           "they say which of those are measured", "leave out --rows kernels and --sweep, or these");
+           "they say which of those are measured",
+           "leave out --rows kernels, --sweep and --checkpoint, or these");
   ZP_CHECK(!options.sweep || options.rows == "all", ErrorCode::invalid_argument,
            "--sweep was given with --rows", "a sweep has no rows", "leave one of them out");
+  ZP_CHECK(options.checkpoint.empty() || (!options.sweep && options.rows == "all"),
+           ErrorCode::invalid_argument, "--checkpoint was given with --rows or --sweep",
+           "saves are measured by themselves", "leave one of them out");
+  ZP_CHECK(options.ranks.empty() || !options.checkpoint.empty(), ErrorCode::invalid_argument,
+           "--ranks was given without --checkpoint", "only saves are measured by several",
+           "give --checkpoint FOLDER, or run zeroproof-bench-ranks");
   ZP_CHECK(options.kernels() || app.count("--mib") == 0, ErrorCode::invalid_argument,
            "--mib was given without kernel rows", "it says how large those are",
            "give --numel, or leave it out");
@@ -105,6 +120,22 @@ std::vector<ProductCase> Options::product_cases() const {
           cases.push_back({m, t, stage, dtype, count, bucket_numel, threads});
       }
     }
+  }
+  return cases;
+}
+
+std::vector<ProductCase> Options::save_cases() const {
+  std::vector<ProductCase> cases;
+  for (const int count : ranks.empty() ? std::vector<int>{1, 2} : ranks) {
+    ProductCase what{16,
+                     1,
+                     1,
+                     DType::fp32,
+                     numel_asked > 0 ? numel_asked : std::int64_t{1} << 25,
+                     bucket_numel,
+                     std::max(1, threads / count)};
+    what.ranks = count;
+    cases.push_back(what);
   }
   return cases;
 }

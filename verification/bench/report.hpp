@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "verification/bench/checkpoint/save_rows.hpp"
 #include "verification/bench/measure/machine.hpp"
 #include "verification/bench/options.hpp"
 #include "verification/bench/product/product_rows.hpp"
@@ -18,6 +19,7 @@ struct Report {
   std::vector<Row> rows;
   std::vector<ProductResult> product;
   Sweep sweep;
+  std::vector<SaveResult> saves;
   std::vector<Check> checks;
   StepResults step;
 
@@ -41,6 +43,7 @@ std::string to_text(const Report& report);
 /// Parts of it.
 std::string product_table(const Report& report);
 std::string sweep_tables(const Report& report);
+std::string checkpoint_tables(const Report& report);
 
 /// Schema "zeroproof-bench/2".
 std::string to_json(const Report& report);

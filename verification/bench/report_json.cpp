@@ -88,6 +88,20 @@ Json axis_value(const SweepAxis& axis) {
           {"points", std::move(points)}};
 }
 
+Json save_value(const SaveResult& one) {
+  return {{"ranks", one.what.ranks},
+          {"numel", one.what.numel},
+          {"bytes", one.num_bytes},
+          {"steps", SaveResult::steps},
+          {"raw_samples_s", one.raw},
+          {"save_samples_s", one.save},
+          {"steps_samples_s", one.alone},
+          {"steps_beside_save_samples_s", one.beside},
+          {"copy_samples_s", one.copy},
+          {"raw_to_save", spread_value(one.raw_to_save())},
+          {"beside_to_alone", spread_value(one.beside_to_alone())}};
+}
+
 Json comparison_values(const Report& report) {
   Json compared = Json::array();
   if (!report.options.kernels()) return compared;
@@ -116,6 +130,8 @@ std::string to_json(const Report& report) {
   for (const ProductResult& one : report.product) product.push_back(product_value(one));
   Json sweep = Json::array();
   for (const SweepAxis& axis : report.sweep.axes) sweep.push_back(axis_value(axis));
+  Json saves = Json::array();
+  for (const SaveResult& one : report.saves) saves.push_back(save_value(one));
   Json checks = Json::array();
   for (const Check& check : report.checks) {
     checks.push_back({{"name", check.name}, {"ok", check.ok}});
@@ -141,6 +157,7 @@ std::string to_json(const Report& report) {
                        {"comparisons", comparison_values(report)},
                        {"product", std::move(product)},
                        {"sweep", std::move(sweep)},
+                       {"checkpoint", std::move(saves)},
                        {"checks", std::move(checks)}};
   return record.dump(2) + "\n";
 }

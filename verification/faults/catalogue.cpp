@@ -6,7 +6,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 103> steps = {{
+constexpr std::array<Fault, 108> steps = {{
     {"do-nothing", FaultKind::twin, "elementwise math", Phase::update,
      "the update leaves master and moments as they are", ""},
     {"decay-after-update", FaultKind::twin, "elementwise math", Phase::update,
@@ -83,6 +83,16 @@ constexpr std::array<Fault, 103> steps = {{
      "pytorch/pytorch#46849"},
     {"short-pieces-counted-twice", FaultKind::twin, "clipping", Phase::norm,
      "a fallback for short tensors adds them a second time", "NVIDIA/Megatron-LM#3364"},
+    {"default-norm-counts-groups", FaultKind::twin, "clipping", Phase::norm,
+     "tensors with a clip group of their own count in the default group's norm too", ""},
+    {"norm-of-another-group", FaultKind::twin, "clipping", Phase::norm,
+     "tensors of every clip group count in the last one's norm", ""},
+    {"one-norm-reduced", FaultKind::twin, "clipping", Phase::norm,
+     "the reduction over ranks has room for one clip group's norm", ""},
+    {"limit-of-the-run-for-groups", FaultKind::twin, "clipping", Phase::clip,
+     "a clip group is held to the run's limit and not to its own", ""},
+    {"one-coefficient-for-groups", FaultKind::twin, "clipping", Phase::clip,
+     "every clip group is multiplied by the default group's coefficient", ""},
     {"clip-divides-by-scale-again", FaultKind::twin, "scaling", Phase::clip,
      "clipping assumes gradients still carry the loss scale", "NVIDIA/apex#1512"},
     {"clip-per-microbatch", FaultKind::twin, "clipping", Phase::reduce,
@@ -223,7 +233,7 @@ constexpr std::array<Fault, 103> steps = {{
 Span<const Fault> fault_catalogue() {
   static const std::vector<Fault> catalogue = [] {
     std::vector<Fault> all(steps.begin(), steps.end());
-    for (const Span<const Fault> more : {device_faults(), lbfgs_faults()}) {
+    for (const Span<const Fault> more : {resume_faults(), device_faults(), lbfgs_faults()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

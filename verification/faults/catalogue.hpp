@@ -39,6 +39,9 @@ Span<const Fault> fault_catalogue();
 /// Those of a step on a device; every case that finds one runs on a simulated device too.
 Span<const Fault> device_faults();
 
+/// Those of what is saved and loaded.
+Span<const Fault> resume_faults();
+
 /// Those of L-BFGS: the last ones of the catalogue.
 Span<const Fault> lbfgs_faults();
 

@@ -5,7 +5,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 19> device = {{
+constexpr std::array<Fault, 20> device = {{
     {"sums-not-cleared", FaultKind::device, "replay", Phase::norm,
      "the sums of squares of a step start from those of the step before", ""},
     {"flag-not-cleared", FaultKind::device, "replay", Phase::unscale,
@@ -30,6 +30,8 @@ constexpr std::array<Fault, 19> device = {{
      "the clip coefficient is made of a rank's own sums", ""},
     {"update-reads-first-group", FaultKind::device, "param-group", Phase::update,
      "the update takes the scalars of the first param group for all tensors", ""},
+    {"update-reads-first-clip-group", FaultKind::device, "clipping", Phase::update,
+     "the update takes the coefficient of the first clip group for all tensors", ""},
     {"integers-not-waited-for", FaultKind::device, "streams", Phase::norm,
      "the decision does not wait for the stream that brings the ranks' integers", ""},
     {"grad-freed-before-reduced", FaultKind::device, "streams", Phase::reduce,

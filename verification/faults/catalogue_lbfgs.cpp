@@ -5,7 +5,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 19> lbfgs = {{
+constexpr std::array<Fault, 22> lbfgs = {{
     {"lbfgs-dot-of-own-shard", FaultKind::communicator, "reduction", std::nullopt,
      "every rank takes dot products over its own shard", ""},
     {"lbfgs-dot-in-fp32", FaultKind::twin, "precision", std::nullopt, "dot products are added in fp32",
@@ -44,6 +44,12 @@ constexpr std::array<Fault, 19> lbfgs = {{
      "every trial starts where the last one ended", ""},
     {"lbfgs-max-eval-per-iteration", FaultKind::twin, "step count", std::nullopt,
      "evaluations are counted anew in every iteration", ""},
+    {"lbfgs-wolfe-slope-signed", FaultKind::twin, "line search", std::nullopt,
+     "the curvature condition forgets a magnitude: a slope that is steep downhill passes", ""},
+    {"lbfgs-wolfe-bracket-not-moved", FaultKind::twin, "line search", std::nullopt,
+     "a trial that is too high does not become an end of the bracket", ""},
+    {"lbfgs-wolfe-other-root", FaultKind::twin, "line search", std::nullopt,
+     "cubic interpolation takes the root of the other sign, the cubic's maximum", ""},
 }};
 
 }  // namespace

@@ -25,6 +25,8 @@ constexpr const char* nesterov =
 constexpr const char* lion = "byte_gpt_tiny/lion/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* inf_norm =
     "byte_gpt_tiny/sgd-plain/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
+constexpr const char* clip_groups =
+    "byte_gpt_tiny/adamw+clip_groups:four/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* tokens =
     "byte_gpt_tiny/adamw-tokens/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* idle = "byte_gpt_tiny/adamw-idle/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
@@ -42,6 +44,8 @@ constexpr const char* idle = "byte_gpt_tiny/adamw-idle/host/stage2/threads:3/fp1
 // and biases of the three norms.
 // Lion's average starts at zero and stays there without a gradient, whatever its decay: wrong decays show at element
 // 150.
+// Clip groups: of the tensors at the chunks 0, 4, 8, ... of rank 0, the query bias (chunk 8) is the first that is not
+// in the default group, and the bias of block 1's mlp.down (chunk 36, 15 elements) the last.
 // Vectors have 16 elements: the first tensor with a tail is the position embedding, of 195, and the last one the bias
 // of the last norm, 15 elements at chunk 38.
 constexpr FaultCase steps[] = {
@@ -172,6 +176,15 @@ constexpr FaultCase steps[] = {
     {.fault = "inf-norm-takes-root", .case_id = inf_norm, .step = 1, .buffer = "grad_norm"},
     {.fault = "norm-squared-in-fp32", .case_id = stage2, .step = 1, .buffer = "grad_norm"},
     {.fault = "short-pieces-counted-twice", .case_id = stage2, .step = 1, .buffer = "norm_limbs"},
+    {.fault = "default-norm-counts-groups", .case_id = clip_groups, .step = 1, .buffer = "norm_limbs"},
+    {.fault = "norm-of-another-group", .case_id = clip_groups, .step = 1, .buffer = "norm_limbs"},
+    {.fault = "one-norm-reduced", .case_id = clip_groups, .step = 1, .buffer = "norm_limbs"},
+    {.fault = "limit-of-the-run-for-groups", .case_id = clip_groups, .step = 1, .buffer = "clip_coef"},
+    {.fault = "one-coefficient-for-groups",
+     .case_id = clip_groups,
+     .step = 1,
+     .buffer = "grad",
+     .elements = Elements{.parameter = "block0.attention.query.bias", .first = 8192, .last = 36878}},
     {.fault = "clip-divides-by-scale-again", .case_id = stage2, .step = 1, .buffer = "clip_coef"},
     {.fault = "clip-per-microbatch",
      .case_id = stage2_bf16,
@@ -286,7 +299,8 @@ constexpr FaultCase steps[] = {
 Span<const FaultCase> fault_plan() {
   static const std::vector<FaultCase> plan = [] {
     std::vector<FaultCase> all(std::begin(steps), std::end(steps));
-    for (const Span<const FaultCase> more : {placed_fault_plan(), device_fault_plan(), lbfgs_fault_plan()}) {
+    for (const Span<const FaultCase> more :
+         {placed_fault_plan(), resume_fault_plan(), device_fault_plan(), lbfgs_fault_plan()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

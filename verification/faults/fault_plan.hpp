@@ -41,6 +41,9 @@ Span<const FaultCase> fault_plan();
 /// The rows of what stages, grids, layouts, groups, bins and overlap promise.
 Span<const FaultCase> placed_fault_plan();
 
+/// The rows of what is saved and loaded.
+Span<const FaultCase> resume_fault_plan();
+
 /// The rows of steps on a device.
 Span<const FaultCase> device_fault_plan();
 

@@ -14,6 +14,8 @@ constexpr const char* stage0 =
     "byte_gpt_tiny/adamw/device-graph/stage0/threads:2/fp16/whole/bucket:4096/omp:1";
 constexpr const char* groups =
     "byte_gpt_tiny/adamw-groups/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1";
+constexpr const char* clip_groups =
+    "byte_gpt_tiny/adamw+clip_groups:four/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1";
 constexpr const char* idle =
     "byte_gpt_tiny/adamw-idle/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1";
 constexpr const char* overlap2 =
@@ -24,8 +26,8 @@ constexpr const char* overlap3 =
 // Places by reasoning, as in fault_plan.cpp, where the numbers of the small workload stand. Step 1 is done as it is,
 // step 2 is captured, step 3 is the first replay and is skipped; in stage 0 both ranks see its infinity. Tensors rest
 // in even steps, so that step 5 is the first applied one that needs other bits than the capture: of those tensors rank
-// 0 has 1 (chunk 4) to 34 (chunk 37, 15 elements). Between the same places it has gains of the group that does not
-// decay.
+// 0 has 1 (chunk 4) to 34 (chunk 37, 15 elements). Gains and biases, of the group that does not
+// decay and of a clip group, lie between chunk 5 and the same end.
 //
 // Which stream runs first is certain: the simulated device runs the stream that is waited for, and of others what
 // events ask for. A leaf leaves its pinned memory when somebody waits, and by then the last micro-batch's is in there.
@@ -55,6 +57,11 @@ constexpr FaultCase plan[] = {
      .case_id = groups,
      .step = 1,
      .buffer = "master",
+     .elements = Elements{.parameter = "block0.attention_norm.gain", .first = 5120, .last = 37902}},
+    {.fault = "update-reads-first-clip-group",
+     .case_id = clip_groups,
+     .step = 1,
+     .buffer = "exp_avg",
      .elements = Elements{.parameter = "block0.attention_norm.gain", .first = 5120, .last = 37902}},
     {.fault = "integers-not-waited-for", .case_id = graph, .step = 1, .buffer = "norm_limbs"},
     {.fault = "grad-freed-before-reduced",

@@ -13,6 +13,8 @@ constexpr const char* failed = "lbfgs/rosenbrock/failed-search/threads:3/contrac
 constexpr const char* failed_halves = "lbfgs/rosenbrock/failed-search/threads:2/deepspeed_flat";
 constexpr const char* skipped = "lbfgs/rosenbrock/skipped-pair/threads:3/contract";
 constexpr const char* no_descent = "lbfgs/rosenbrock/no-descent/threads:3/contract";
+constexpr const char* short_lengths = "lbfgs/rosenbrock/wolfe-earlier/threads:3/contract";
+constexpr const char* outbid = "lbfgs/rosenbrock/wolfe-failed/threads:3/contract";
 constexpr const char* max_eval = "lbfgs/rosenbrock/max-eval/threads:3/contract";
 
 /// A scalar, which rank 0 has too, or an evaluation too many.
@@ -49,6 +51,11 @@ constexpr FaultCase all_of_a_point(std::string_view fault, const char* id, std::
 // ys < 0; stored, it makes h negative and the next direction lead uphill, so that the step ends before its last
 // evaluation. In nonfinite-trial the trial at point[2] is the one that is not accepted, and point[3] the next. A
 // dropped memory has started = 0, the first scalar after pending.
+//
+// The first length of wolfe-earlier is so short that its trial, point[1] of step 1, is almost as steep as the start:
+// who takes it begins the next iteration at point[2], where the search goes on. In step 2 of wolfe-failed all trials
+// are too high: point[1] ends a bracket that begins at the start, point[2] is found between the two by a cubic, and
+// point[3] between the start and point[2].
 constexpr FaultCase plan[] = {
     {.fault = "lbfgs-dot-of-own-shard",
      .case_id = trained,
@@ -89,6 +96,9 @@ constexpr FaultCase plan[] = {
      .elements = Elements{}},
     all_of_a_point("lbfgs-trials-accumulate", trial, 1, "point[3]"),
     at("lbfgs-max-eval-per-iteration", max_eval, 1, "point[3]"),
+    all_of_a_point("lbfgs-wolfe-slope-signed", short_lengths, 1, "point[2]"),
+    all_of_a_point("lbfgs-wolfe-bracket-not-moved", outbid, 2, "point[3]"),
+    all_of_a_point("lbfgs-wolfe-other-root", outbid, 2, "point[2]"),
 };
 
 }  // namespace

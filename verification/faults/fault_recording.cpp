@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "verification/io/safetensors.hpp"
+#include "common/io/safetensors.hpp"
 #include "verification/program/temporary_file.hpp"
 #include "verification/workload/recorded.hpp"
 

@@ -203,8 +203,9 @@ void run_groups(const GroupSettings& settings, const std::vector<CaseSpec>& case
     const std::size_t before = group.results.size();
     wave.judge(group);
     const std::lock_guard lock(telling);
-    if (settings.options.on_verdicts)
-      settings.options.on_verdicts(Span<const Result>(group.results).subspan(before));
+    const auto fresh = Span<const Result>(group.results).subspan(before);
+    if (settings.options.on_verdicts) settings.options.on_verdicts(fresh);
+    if (settings.options.on_results) settings.options.on_results(fresh);
   };
   if (ahead) {
     Group& group = groups.front();

@@ -1,4 +1,5 @@
 #include "verification/training/case_run.hpp"
+#include "verification/program/out_of_memory.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -31,6 +32,23 @@ int flow_place(const std::string& buffer) {
   return -1;
 }
 
+void keep_most(const std::optional<StepCalls>& calls, std::optional<StepCalls>& most) {
+  if (!calls) return;
+  if (!most) most = StepCalls{};
+  for (const auto number : {&StepCalls::launches, &StepCalls::graph_launches, &StepCalls::copies,
+                            &StepCalls::allocations, &StepCalls::waits}) {
+    (*most).*number = std::max((*most).*number, (*calls).*number);
+  }
+}
+
+/// The first step allocates, and the second one is written into a graph.
+std::optional<StepCalls> calls_of_step(const DistributedOptimizer& candidate, std::int64_t step) {
+  const auto* const enqueued = dynamic_cast<const cuda::EnqueuedOptimizer*>(&candidate);
+  if (enqueued == nullptr || step < 3) return {};
+  const cuda::DeviceCalls calls = enqueued->calls();
+  return StepCalls{calls.launches, calls.graph_launches, calls.copies, calls.allocations, calls.waits};
+}
+
 void merge_tallies(const std::vector<PhaseTally>& from, std::vector<PhaseTally>& into) {
   for (const PhaseTally& tally : from) {
     const auto same = std::find_if(into.begin(), into.end(), [&](const PhaseTally& other) {
@@ -45,6 +63,18 @@ void merge_tallies(const std::vector<PhaseTally>& from, std::vector<PhaseTally>&
   }
 }
 
+/// What one rank alone has wrong, the others being right as far as that phase, is no matter of a formula.
+void tell_of_ranks(std::optional<Divergence>& first, const std::vector<RankReport>& all) {
+  if (!first || !first->phase || first->differing == 0 || all.size() < 2) return;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const std::optional<Divergence>& other = all[r].divergence;
+    if (static_cast<int>(r) == first->rank || !other) continue;
+    if (std::pair{other->step, other->phase} <= std::pair{first->step, first->phase}) return;
+  }
+  first->hint += (first->hint.empty() ? "" : "; ") + std::string("on rank ") + std::to_string(first->rank) +
+                 " alone, of " + std::to_string(all.size());
+}
+
 }  // namespace
 
 bool earlier(const Divergence& a, const Divergence& b) {
@@ -54,9 +84,9 @@ bool earlier(const Divergence& a, const Divergence& b) {
   return key(a) < key(b);
 }
 
-RankComparison::MakeOptimizer candidate_factory(Twin twin, const std::string& fault) {
-  return [twin, fault](const OptimizerSetup& setup) {
-    if (twin.foreign) return make_plugin_optimizer(setup);
+RankComparison::MakeOptimizer candidate_factory(Twin twin, const std::string& fault, Mode mode) {
+  return [twin, fault, mode](const OptimizerSetup& setup) {
+    if (twin.foreign) return mode == Mode::whole ? make_plugin_step(setup) : make_plugin_optimizer(setup);
     if (!fault.empty()) return plant_fault(fault, setup, twin.space, twin.fused, twin.graphs);
     if (twin.graphs) {
       return std::unique_ptr<DistributedOptimizer>(cuda::make_enqueued_optimizer(setup, twin.fused, true));
@@ -72,38 +102,50 @@ CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique
       world_(std::move(world)),
       fault_(std::move(fault)),
       layout_(experiment, spec, world_->size()),
-      ranks_(static_cast<std::size_t>(world_->size())) {
+      ranks_(static_cast<std::size_t>(world_->size())),
+      device_calls_(ranks_.size()) {
   try {
     world_->run([&](int rank, const RankComparison::Communicators& comms) {
+      const MemoryPurpose purpose("master weights, state and parameters");
       ranks_[static_cast<std::size_t>(rank)] = std::make_unique<RankComparison>(
           experiment_, spec_, layout_, comms, threads_per_rank(spec_, cases_at_once),
-          candidate_factory(spec_.twin, fault_));
+          candidate_factory(spec_.twin, fault_, spec_.mode));
     });
   } catch (const std::exception& error) {
-    record_error(error);
+    record_error(error, "before the first step");
   }
 }
 
-void CaseRun::record_error(const std::exception& error) {
+void CaseRun::record_error(const std::exception& error, const std::string& when) {
   Status status = Status::error;
+  std::string reason = error.what();
   if (const auto* failure = dynamic_cast<const CandidateFailure*>(&error)) status = failure->status();
   if (const auto* ours = dynamic_cast<const Error*>(&error)) {
     if (ours->code() == ErrorCode::timeout) status = Status::hung;
     if (ours->code() == ErrorCode::unavailable) status = Status::skipped;
+    if (ours->code() == ErrorCode::timeout || ours->code() == ErrorCode::comm) {
+      reason = when + ": " + reason;
+      flights_ = world_->flights();
+    }
   }
-  end(status, error.what());
+  end(status, reason);
 }
 
 void CaseRun::run_step(std::int64_t step, GradCache& leaves, const reference::DenseOptimizer* truth) {
   if (over_) return;
   try {
     world_->run([&](int rank, const RankComparison::Communicators&) {
-      ranks_[static_cast<std::size_t>(rank)]->run_step(step, leaves, truth);
+      const MemoryPurpose purpose("a step");
+      world_->set_place(rank, "step " + std::to_string(step) + " of " + spec_.id());
+      const auto at = static_cast<std::size_t>(rank);
+      ranks_[at]->run_step(step, leaves, truth);
+      if (spec_.mode == Mode::whole)
+        keep_most(calls_of_step(ranks_[at]->candidate(), step), device_calls_[at]);
     });
     ++steps_;
     for (const auto& rank : ranks_) over_ = over_ || (rank && rank->stopped());
   } catch (const std::exception& error) {
-    record_error(error);
+    record_error(error, "step " + std::to_string(step));
   }
 }
 
@@ -125,11 +167,14 @@ std::vector<RankReport> CaseRun::reports() const {
     run.candidate_hash = rank.candidate_hash();
     run.skipped_steps = rank.skipped_steps();
     run.skips = rank.skips();
+    run.losses = rank.candidate_losses();
+    run.reference_losses = rank.reference_losses();
     run.clipped_steps = rank.clipped_steps();
     run.growths = rank.growths();
     run.updated_elements = rank.updated_elements();
     run.moved_elements = rank.moved_elements();
     run.nan_elements = rank.nan_elements();
+    run.device_calls = device_calls_[r];
     reports[r].divergence = rank.divergence();
   }
   return reports;
@@ -139,7 +184,14 @@ Result CaseRun::result(const std::optional<Digest>& truth_hash, const std::strin
   Result result = training_result(spec_);
   result.replay = replay;
   std::vector<RankReport> all = reports();
-  if (error_.empty()) all = world_->collect(std::move(all));
+  if (error_.empty()) {
+    try {
+      all = world_->collect(std::move(all));
+    } catch (const Error& error) {
+      record_error(error, "after the last step");
+      all = reports();
+    }
+  }
   TrainingRun& run = *result.training;
   run = all.front().run;  // what all ranks count alike, and rank 0's times and hashes
   run.steps = steps_;
@@ -154,14 +206,17 @@ Result CaseRun::result(const std::optional<Digest>& truth_hash, const std::strin
     run.updated_elements += rank.run.updated_elements;
     run.moved_elements += rank.run.moved_elements;
     run.nan_elements += rank.run.nan_elements;
+    keep_most(rank.run.device_calls, run.device_calls);
     if (rank.divergence && (!result.divergence || earlier(*rank.divergence, *result.divergence))) {
       result.divergence = rank.divergence;
     }
   }
+  tell_of_ranks(result.divergence, all);
   std::sort(run.tallies.begin(), run.tallies.end(), [](const PhaseTally& a, const PhaseTally& b) {
     return std::tie(a.phase, a.buffer, a.against) < std::tie(b.phase, b.buffer, b.against);
   });
   judge(result, experiment_, truth_hash, error_status_, error_);
+  result.flights = flights_;
   return result;
 }
 

@@ -11,7 +11,8 @@ namespace zeroproof::verification {
 
 /// Builds candidates, with a fault or, "", without one. Errors: unavailable if this build or machine has no such twin,
 /// or this program no planted faults.
-RankComparison::MakeOptimizer candidate_factory(Twin twin, const std::string& fault = "");
+RankComparison::MakeOptimizer candidate_factory(Twin twin, const std::string& fault = "",
+                                                Mode mode = Mode::lockstep);
 
 /// True if the data come to `a` first: step, phase, buffer of the phase, and only then the rank.
 bool earlier(const Divergence& a, const Divergence& b);
@@ -35,7 +36,7 @@ class CaseRun {
   void end(Status status, const std::string& reason);
 
  private:
-  void record_error(const std::exception& error);
+  void record_error(const std::exception& error, const std::string& when);
   std::vector<RankReport> reports() const;
 
   const Experiment& experiment_;
@@ -44,10 +45,12 @@ class CaseRun {
   std::string fault_;
   CaseLayout layout_;
   std::vector<std::unique_ptr<RankComparison>> ranks_;
+  std::vector<std::optional<StepCalls>> device_calls_;  // [ranks_]
   std::int64_t steps_ = 0;
   bool over_ = false;
   Status error_status_ = Status::pass;
   std::string error_;
+  std::vector<RankFlight> flights_;
 };
 
 }  // namespace zeroproof::verification

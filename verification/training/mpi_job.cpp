@@ -5,20 +5,20 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <tuple>
 
 #include "common/base/error.hpp"
+#include "common/io/replacing_file.hpp"
 #include "verification/program/capabilities.hpp"
-#include "verification/program/temporary_file.hpp"
 #include "verification/report/json_types.hpp"
+#include "verification/training/job_watch.hpp"
+#include "verification/world/job_folder.hpp"
 #include "verification/world/mpi_environment.hpp"
 #include "verification/world/mpi_launch.hpp"
 #include "verification/world/mpi_world.hpp"
+#include "verification/world/rank_notes.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -53,6 +53,8 @@ std::string last_words(const std::string& output) {
   return text.substr(0, 1200);
 }
 
+std::string said(const std::string& words) { return words.empty() ? "" : "; it said: " + words; }
+
 Result not_run(const CaseSpec& spec, Status status, const std::string& reason) {
   Result result = training_result(spec);
   result.status = status;
@@ -64,13 +66,9 @@ Result not_run(const CaseSpec& spec, Status status, const std::string& reason) {
 constexpr const char* leaves_variable = "ZP_MPI_LEAVES";
 constexpr std::size_t run_digits = 32;
 
-std::vector<Result> run_job(const VerifyOptions& options, int size, const std::vector<CaseSpec>& cases,
-                            const workload::Text& text, LeafStore* leaves,
-                            const std::function<void()>& waiting) {
-  const TemporaryFile text_file("an MPI job reads its text there");
-  text_file.write(text.bytes);
-  const TemporaryFile report("results of MPI jobs come back through one");
-  const TemporaryFile output("the output of MPI jobs comes back through one");
+/// The command line of a job's ranks. Their results come back as notes, whatever becomes of the report.
+std::vector<std::string> words_of(const VerifyOptions& options, int size, const std::vector<CaseSpec>& cases,
+                                  const JobFolder& folder) {
   std::vector<std::string> words = mpirun_words(options.hostfile);
   words.insert(words.end(), {"-n", std::to_string(size), own_path(), "verify"});
   for (const CaseSpec& spec : cases) words.push_back(spec.id());
@@ -78,41 +76,140 @@ std::vector<Result> run_job(const VerifyOptions& options, int size, const std::v
     if (options.replay_flags[i] == "--text") continue;
     words.insert(words.end(), {options.replay_flags[i], options.replay_flags[i + 1]});
   }
-  if (options.gradients.empty()) words.insert(words.end(), {"--text", text_file.path()});
-  words.insert(words.end(), {"--report", "json:" + report.path()});
-  const std::string leaf_file = leaves != nullptr ? leaves->seal() : "";
-  Variables variables;
-  if (!leaf_file.empty()) variables.emplace_back(leaves_variable, to_hex(leaves->run()) + ":" + leaf_file);
-  const auto over = [&] {
-    waiting();  // asked once a second
-    return !report.content().empty() || output.content().find("MPI_ABORT was invoked") != std::string::npos;
-  };
-  const Ended mpirun = run_mpirun(words, output.path(), over, variables);
+  if (options.gradients.empty()) words.insert(words.end(), {"--text", folder.file("text")});
+  words.insert(words.end(), {"--report", "json:" + folder.file("report")});
+  return words;
+}
+
+void write_text(const std::string& path, const workload::Text& text) {
+  ReplacingFile file(path);
+  file.write(0, std::as_bytes(Span<const std::uint8_t>(text.bytes)));
+  file.commit();
+}
+
+bool is_judged(const Result& result) { return result.status < Status::skipped; }
+
+/// What the ranks say of a case: a verdict, which all ranks come to together; else what most of them say, since one
+/// that was away does not know what happened meanwhile. Null if none says anything.
+const Result* said_of(const std::string& id, const std::vector<Result>& notes) {
+  const Result* chosen = nullptr;
+  std::ptrdiff_t most = 0;
+  for (const Result& note : notes) {
+    if (note.id != id) continue;
+    if (is_judged(note)) return &note;
+    auto votes = std::count_if(notes.begin(), notes.end(), [&](const Result& other) {
+      return other.id == id && other.reason == note.reason;
+    });
+    // Who waited to the end knows for whom; others may only have seen that one give up.
+    if (note.status == Status::hung) votes += std::ssize(notes);
+    if (votes > most) chosen = &note;
+    most = std::max(most, votes);
+  }
+  return chosen;
+}
+
+/// Why a case of a job has no result.
+struct JobEnd {
+  Status status = Status::crashed;
+  std::string reason;
+};
+
+JobEnd end_of(const JobWatch& watch, const Ended& mpirun, const std::vector<Result>& notes,
+              const std::string& output) {
+  if (!watch.problem().empty()) return {Status::hung, watch.problem() + said(last_words(output))};
+  for (const Result& note : notes) {  // what the survivors say tells more than how mpirun ended
+    if (!is_judged(note) && note.status != Status::skipped)
+      return {note.status, "the MPI job ended before this case was done; its ranks say of " + note.id + ": " +
+                               note.reason};
+  }
   const int status = mpirun.status;
-  const std::string json = report.content();
-  std::vector<Result> results;
-  if (!json.empty()) results = results_from_json(json);
-  // mpirun ends with 128 + signal when a process died of one; the ranks that were left saw only that it was
-  // missing.
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  for (Result& result : results) {
-    if (result.status != Status::error || code <= 128 || mpirun.lingered) continue;
+  const bool hung = WIFEXITED(status) && WEXITSTATUS(status) == 5;
+  return {hung ? Status::hung : Status::crashed,
+          "the MPI job ended without a result (" +
+              (mpirun.lingered       ? "mpirun waited for a host it had lost"
+               : WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
+                                     : "exit " + std::to_string(WEXITSTATUS(status))) +
+              ")" + said(last_words(output))};
+}
+
+/// mpirun ends with 128 + signal when a process died of one; the ranks that were left saw only that it was missing.
+void say_signal(Result& result, const Ended& mpirun) {
+  const int code = WIFEXITED(mpirun.status) ? WEXITSTATUS(mpirun.status) : 128 + WTERMSIG(mpirun.status);
+  if (result.status != Status::error || code <= 128 || mpirun.was_ended) return;
+  result.status = Status::crashed;
+  result.reason += " (a process of the MPI job died of signal " + std::to_string(code - 128) + ")";
+}
+
+/// What the survivors say comes from afar: they name whom they miss. Which process went first was seen here.
+void say_lost(Result& result, const JobWatch& watch) {
+  if (result.status < Status::error || watch.lost_ranks().empty()) return;
+  // A survivor that saw another one give up may have said so before its own limit was over.
+  if (watch.lost_ranks_hang()) {
+    result.status = Status::hung;
+  } else if (result.status == Status::error) {
     result.status = Status::crashed;
-    result.reason += " (a process of the MPI job died of signal " + std::to_string(code - 128) + ")";
   }
+  result.reason = watch.lost_ranks() + "; " + result.reason;
+}
+
+std::vector<Result> run_job(const VerifyOptions& options, int size, const std::vector<CaseSpec>& cases,
+                            const workload::Text& text, LeafStore* leaves, const JobListener& listener) {
+  const JobFolder folder;
+  if (options.gradients.empty()) write_text(folder.file("text"), text);
+  const std::string output = folder.file("output");
+  const std::string leaf_file = leaves != nullptr ? leaves->seal() : "";
+  Variables variables = {{job_folder_variable, folder.path()}};
+  if (!leaf_file.empty()) variables.emplace_back(leaves_variable, to_hex(leaves->run()) + ":" + leaf_file);
+  const JobNotes notes(folder.path(), size);
+  std::set<std::string> told;
+  const auto tell = [&] {
+    std::vector<Result> fresh;
+    for (Result& note : notes.results()) {
+      if (is_judged(note) && told.insert(note.id).second) fresh.push_back(std::move(note));
+    }
+    if (!fresh.empty()) listener.finished(fresh);
+    return fresh;
+  };
+  std::vector<Result> found;
+  JobWatch watch(notes, config_of(options, cases.front().workload).comm_timeout_s,
+                 mpi_jobs_run_here(options));
+  std::uintmax_t bytes = 0;
+  const auto look = [&] {
+    listener.waiting();
+    if (const std::uintmax_t now = notes.result_bytes(); now != bytes) {
+      bytes = now;
+      for (Result& result : tell()) found.push_back(std::move(result));
+    }
+    if (!content_of(folder.file("report")).empty() ||
+        content_of(output).find("MPI_ABORT was invoked") != std::string::npos) {
+      return JobState::over;
+    }
+    return watch.look();
+  };
+  const Ended mpirun = run_mpirun(words_of(options, size, cases, folder), output, look, variables, &folder);
+  // Of a job that was given up nothing counts that its ranks say as they are ended: one that was stopped goes on then.
+  const bool given_up = !watch.problem().empty();
+  if (!given_up) {
+    for (Result& result : tell()) found.push_back(std::move(result));
+  }
+  std::vector<Result> said = given_up ? std::vector<Result>() : notes.results();
+  std::ranges::stable_partition(said, [](const Result& note) { return note.status == Status::hung; });
+  const JobEnd end = end_of(watch, mpirun, said, content_of(output));
+  std::vector<Result> others;
   for (const CaseSpec& spec : cases) {
-    const bool there = std::any_of(results.begin(), results.end(),
-                                   [&](const Result& result) { return result.id == spec.id(); });
-    if (there) continue;
-    const bool hung = WIFEXITED(status) && WEXITSTATUS(status) == 5;
-    results.push_back(not_run(spec, hung ? Status::hung : Status::crashed,
-                              "the MPI job ended without a result (" +
-                                  (mpirun.lingered       ? "mpirun waited for a host it had lost"
-                                   : WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                                                         : "exit " + std::to_string(WEXITSTATUS(status))) +
-                                  "); it said: " + last_words(output.content())));
+    if (told.count(spec.id()) > 0) continue;
+    const Result* const note = said_of(spec.id(), said);
+    others.push_back(note != nullptr ? *note : not_run(spec, end.status, end.reason));
+    say_signal(others.back(), mpirun);
+    say_lost(others.back(), watch);
+    // One job, whose ranks did one thing last, whatever of its cases is not done.
+    const bool first =
+        std::all_of(others.begin(), others.end(), [](const Result& r) { return r.flights.empty(); });
+    if (others.back().status >= Status::error && first) others.back().flights = notes.flights();
   }
-  return results;
+  if (!others.empty()) listener.finished(others);
+  for (Result& result : others) found.push_back(std::move(result));
+  return found;
 }
 
 }  // namespace
@@ -153,17 +250,17 @@ std::unique_ptr<LeafFile> leaves_handed_over() {
 }
 
 std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
-                                 const Texts& texts, LeafStore* leaves,
-                                 const std::function<void()>& waiting) {
-  std::vector<Result> results;
+                                 const Texts& texts, LeafStore* leaves, const JobListener& listener) {
+  std::vector<Result> all;
   if (!mpi_built()) {
     for (const CaseSpec& spec : cases) {
-      results.push_back(
+      all.push_back(
           not_run(spec, Status::skipped,
                   "this build has no MPI (multi-process checks are off); install libopenmpi-dev and "
                   "openmpi-bin and build again"));
     }
-    return results;
+    if (!all.empty()) listener.finished(all);
+    return all;
   }
   ZP_CHECK(number_in_environment({"SLURM_STEP_NUM_TASKS"}) <= 1, ErrorCode::config,
            "srun started several copies of this program that know nothing of each other",
@@ -175,10 +272,10 @@ std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector
     for (const CaseSpec& spec : cases) {
       if (spec.world == WorldSpec{kind, size} && spec.workload == workload) job.push_back(spec);
     }
-    for (Result& result : run_job(options, size, job, texts.at(workload), leaves, waiting))
-      results.push_back(std::move(result));
+    for (Result& result : run_job(options, size, job, texts.at(workload), leaves, listener))
+      all.push_back(std::move(result));
   }
-  return results;
+  return all;
 }
 
 }  // namespace zeroproof::verification

@@ -19,15 +19,22 @@ using Texts = std::map<std::string, workload::Text>;
 /// another size than the job.
 std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(const VerifyOptions& options);
 
+/// Told of a job while it runs.
+struct JobListener {
+  std::function<void()> waiting;                       ///< again and again
+  std::function<void(std::vector<Result>&)> finished;  ///< results as they come, which may be added to
+};
+
 /// Starts one job per world, on this machine or on the hosts of a host file (options.hostfile, else
 /// ZP_HOSTFILE; ZP_MPIRUN_ARGS holds more words for mpirun), and returns the results of all cases. A job that fails
-/// gives crashed, hung or error results that name the rank where it can be known; without MPI the cases are skipped.
-/// leaves: computed here for all the cases, which the ranks then read instead of computing them; null for none.
-/// waiting: called again and again while a job runs.
+/// gives crashed, hung or error results that name the rank where it can be known, and keeps what was finished; one
+/// whose ranks do not come to life, or in which nothing moves, is ended; the first of its cases has the last
+/// collectives. Without MPI the cases are skipped. leaves: computed here for all the cases, which the ranks then read
+/// instead of computing them; null for none.
 /// The jobs train on these texts, handed over in files, so that they see the bytes this process saw.
 /// Errors: io if the host file cannot be read; config if srun started several copies of this program without MPI.
 std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
-                                 const Texts& texts, LeafStore* leaves, const std::function<void()>& waiting);
+                                 const Texts& texts, LeafStore* leaves, const JobListener& listener);
 
 /// True if the ranks of the jobs will be processes of this machine, as far as can be told before they are started.
 bool mpi_jobs_run_here(const VerifyOptions& options);

@@ -2,9 +2,9 @@
 
 #include "common/base/guarded_buffer.hpp"
 #include "common/base/parallel_for.hpp"
+#include "common/io/safetensors_writer.hpp"
 #include "verification/case/recorded.hpp"
 #include "verification/config/config_write.hpp"
-#include "verification/io/safetensors_writer.hpp"
 #include "verification/judge/dense_baseline.hpp"
 #include "verification/workload/recorded.hpp"
 

@@ -1,6 +1,7 @@
 #include "verification/training/training_run.hpp"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "common/base/error.hpp"
@@ -53,6 +54,14 @@ std::uint64_t memory_for_leaves() {
   return std::min<std::uint64_t>(spare_memory() / 4, std::uint64_t{4} << 30);
 }
 
+/// Results in the order of their cases; they came as they were finished.
+std::vector<Result> in_order(std::vector<Result> results, const std::vector<CaseSpec>& cases) {
+  std::map<std::string, std::size_t> place;
+  for (const CaseSpec& spec : cases) place.emplace(spec.id(), place.size());
+  std::ranges::stable_sort(results, {}, [&](const Result& result) { return place[result.id]; });
+  return results;
+}
+
 /// Runs the cases of this process, then those of the jobs it starts.
 void run_here(const VerifyOptions& options, const Texts& texts, const std::vector<CaseSpec>& local,
               const std::vector<CaseSpec>& mpi, RunReport& report, const ProgressSink& progress) {
@@ -67,13 +76,17 @@ void run_here(const VerifyOptions& options, const Texts& texts, const std::vecto
   run_groups({options, texts, make_world, true, ahead, {&store, nullptr}, crew}, local, mpi, report,
              [&](double fraction, const std::string& what) { progress(fraction * share, what); });
   const auto waiting = [&] { progress(share, "cases over MPI processes"); };
-  std::vector<Result> results = run_mpi_jobs(options, mpi, texts, handed_over ? &store : nullptr, waiting);
-  for (Result& result : results) {
-    result.replay = replay_line(options, result.id);  // the job's own names the file it got its text from
-    compare_with_traces(result, report.traces);
-  }
-  if (options.on_verdicts && !results.empty()) options.on_verdicts(results);
-  for (Result& result : results) report.results.push_back(std::move(result));
+  const auto finished = [&](std::vector<Result>& results) {
+    for (Result& result : results) {
+      result.replay = replay_line(options, result.id);  // the job's own names the file it got its text from
+      compare_with_traces(result, report.traces);
+    }
+    if (options.on_verdicts) options.on_verdicts(results);
+    if (options.on_results) options.on_results(results);
+  };
+  std::vector<Result> found =
+      run_mpi_jobs(options, mpi, texts, handed_over ? &store : nullptr, {waiting, finished});
+  for (Result& result : in_order(std::move(found), mpi)) report.results.push_back(std::move(result));
 }
 
 }  // namespace

@@ -41,6 +41,11 @@ void add_training(std::string& out, const TrainingTrace& trace) {
                         : fmt::format("  {:>9.4f}  {:>6.4f}  {:>9}", step.grad_norm,
                                       static_cast<double>(step.clip_coef), scale);
     out += "\n";
+    for (const ClipGroupStep& group : step.clip_groups) {
+      if (step.skipped) break;
+      out += fmt::format("  {:>44}  {:>9.4f}  {:>6.4f}\n", "clip group " + group.name, group.grad_norm,
+                         static_cast<double>(group.clip_coef));
+    }
   }
 }
 
@@ -92,6 +97,20 @@ void add_cases(std::string& out, const TrainingCases& cases, const Paint& paint)
       "times: phases unscale to cast on rank 0; ranks share this machine; GB/s counts the bytes each needs\n";
 }
 
+void add_device_calls(std::string& out, const TrainingCases& cases) {
+  std::string rows;
+  for (const auto& [spec, result] : cases) {
+    const auto& calls = result->training->device_calls;
+    if (!calls) continue;
+    rows += fmt::format("{:<5}  {:<10}  {:<5}  {:>8}  {:>6}  {:>6}  {:>11}  {:>5}  {}\n", spec.stage,
+                        spec.world.id(), name(spec.dtype), calls->launches, calls->graph_launches,
+                        calls->copies, calls->allocations, calls->waits, result->id);
+  }
+  if (rows.empty()) return;
+  out += "\nstage  world       dtype  launches  graphs  copies  allocations  waits  case\n" + rows +
+         "what a rank's host asks its device for in one step, from the third on; the most of all ranks\n";
+}
+
 }  // namespace
 
 std::string training_table(const RunReport& report, bool colour) {
@@ -109,6 +128,7 @@ std::string training_table(const RunReport& report, bool colour) {
   }
   add_phase_rows(out, cases, paint);
   add_cases(out, cases, paint);
+  add_device_calls(out, cases);
   return out;
 }
 

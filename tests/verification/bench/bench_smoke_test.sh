@@ -51,6 +51,19 @@ grep -q '^same  product = contract along a sweep (5)' "$folder/table" || fail "t
 [ "$(grep -c '"worst_residual"' "$folder/record.json")" -eq 5 ] || fail "the record has not five axes"
 printf 'ok: a sweep\n'
 
+mkdir "$folder/saves"
+"$bench" --checkpoint "$folder/saves" --numel 300001 --rounds 2 --ranks 1,3 --json "$folder/record.json" \
+  >"$folder/table" || fail "exit $? of saves: $(cat "$folder/table")"
+grep -q '^same  a checkpoint = the state that was saved (2)$' "$folder/table" || fail "saves were not compared"
+[ "$(grep -c '^    [13]  ' "$folder/table")" -eq 4 ] || fail "not two rows of each table: $(cat "$folder/table")"
+[ "$(grep -c '"raw_to_save"' "$folder/record.json")" -eq 2 ] || fail "the record has not two numbers of ranks"
+[ -z "$(ls -A "$folder/saves")" ] || fail "something was left: $(ls -A "$folder/saves")"
+awk 'length > 100 { exit 1 }' "$folder/table" || fail "the table of saves is wider than 100 columns"
+code=0
+"$bench" --checkpoint "$folder/none" --rounds 1 --numel 5000 >"$folder/table" 2>"$folder/errors" || code=$?
+[ "$code" -eq 2 ] || fail "exit $code instead of 2 for a folder that is not there"
+printf 'ok: checkpoints\n'
+
 # refused FLAGS: exit 2, and one sentence that names the problem.
 refused() {
   code=0
@@ -61,6 +74,10 @@ refused() {
   grep -qF "$2" "$folder/errors" || fail "unclear error: $(cat "$folder/errors")"
 }
 refused '--sweep --rows product' 'a sweep has no rows'
+refused '--checkpoint . --rows product' 'saves are measured by themselves'
+refused '--checkpoint . --tensors 3' 'without product rows'
+refused '--checkpoint . --mib 3' 'without kernel rows'
+refused '--ranks 2' 'without --checkpoint'
 refused '--numel 1000' 'work on blocks of 16384'
 refused '--rows kernels --tensors 3' 'without product rows'
 refused '--rows kernels --bucket 1024' 'without product rows'

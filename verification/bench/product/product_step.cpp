@@ -47,7 +47,8 @@ ProductStep::ProductStep(const ProductCase& what, const FlatLayout& layout, Leav
     : layout_(layout),
       leaves_(leaves),
       shards_(layout.padded_numel(), comm.world_size(), what.bucket_numel),
-      optimizer_(cuda::make_distributed_optimizer(setup_of(what, layout, shards_, comm), Space::host, true)) {
+      setup_(setup_of(what, layout, shards_, comm)),
+      optimizer_(cuda::make_distributed_optimizer(setup_, Space::host, true)) {
   optimizer_->load_state(first);
 }
 

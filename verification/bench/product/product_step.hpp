@@ -22,6 +22,9 @@ class ProductStep {
   /// What DistributedOptimizer::step() does, with a clock around Phase::reduce.
   void step();
 
+  DistributedOptimizer& optimizer() { return *optimizer_; }
+  /// What it was made with.
+  const OptimizerSetup& setup() const { return setup_; }
   std::int64_t steps() const { return steps_; }
   /// Of every step so far.
   const std::vector<double>& reduce_seconds() const { return reduce_seconds_; }
@@ -36,6 +39,7 @@ class ProductStep {
   const FlatLayout& layout_;
   Leaves& leaves_;
   ShardMap shards_;
+  OptimizerSetup setup_;
   std::unique_ptr<DistributedOptimizer> optimizer_;
   std::int64_t steps_ = 0;
   std::vector<double> reduce_seconds_;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "common/io/safetensors_writer.hpp"
 #include "verification/bench/measure/values.hpp"
-#include "verification/io/safetensors_writer.hpp"
 
 namespace zeroproof::verification::bench {
 namespace {

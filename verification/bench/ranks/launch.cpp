@@ -35,7 +35,7 @@ int run_job(const RankOptions& options, int ranks, const std::string& malloc) {
   words.insert(words.end(), {std::filesystem::read_symlink("/proc/self/exe"), "--mib",
                              std::to_string(options.mib), "--rounds", std::to_string(options.rounds)});
   if (!options.json.empty()) words.insert(words.end(), {"--json", options.record_of(ranks, malloc)});
-  const Ended ended = run_mpirun(words, output.path(), [] { return false; });
+  const Ended ended = run_mpirun(words, output.path(), [] { return JobState::runs; });
   std::fputs(output.content().c_str(), stdout);
   std::fflush(stdout);
   return WIFEXITED(ended.status) ? WEXITSTATUS(ended.status) : 128 + WTERMSIG(ended.status);

@@ -31,14 +31,15 @@ class ClipTooEarly final : public DeviceStep {
   }
 };
 
-/// The update takes the scalars of the first group for all tensors.
+/// The update takes the scalars, or the clip coefficient, of the first group for all tensors.
+template <std::int64_t StepPiece::*group>
 class FirstGroupForAll final : public DeviceStep {
  public:
   FirstGroupForAll(cuda::RankShard& shard, const cuda::Wires& wires, bool fused)
       : DeviceStep(shard, wires, fused), wrong_pieces_(cuda::device_space(), pieces_.count()) {
     std::vector<StepPiece> pieces(static_cast<std::size_t>(pieces_.count()));
     pieces_.read(pieces);
-    for (StepPiece& piece : pieces) piece.group = 0;
+    for (StepPiece& piece : pieces) piece.*group = 0;
     wrong_pieces_.write(pieces);
   }
 
@@ -59,8 +60,10 @@ class FirstGroupForAll final : public DeviceStep {
 }  // namespace
 
 MakeDeviceStep wrong_numbers(std::string_view fault, const Ground& ground) {
-  constexpr DeviceStepRow rows[] = {{"clip-before-integers", device_step_of<ClipTooEarly>},
-                                    {"update-reads-first-group", device_step_of<FirstGroupForAll>}};
+  constexpr DeviceStepRow rows[] = {
+      {"clip-before-integers", device_step_of<ClipTooEarly>},
+      {"update-reads-first-group", device_step_of<FirstGroupForAll<&StepPiece::group>>},
+      {"update-reads-first-clip-group", device_step_of<FirstGroupForAll<&StepPiece::clip_group>>}};
   return step_in(rows, fault, ground);
 }
 

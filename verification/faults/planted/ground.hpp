@@ -32,6 +32,10 @@ bool connect_wrongly(std::string_view fault, Ground& ground);
 std::unique_ptr<DistributedOptimizer> surround(std::string_view fault, const Ground& ground,
                                                std::unique_ptr<DistributedOptimizer>& inner);
 
+/// The optimizer, which saves or loads another state than it has or is given; null if the fault is none of those.
+std::unique_ptr<DistributedOptimizer> wrong_checkpoint(std::string_view fault, const Ground& ground,
+                                                       std::unique_ptr<DistributedOptimizer>& inner);
+
 /// Production whose layers run over a wrong gatherer, sink or plan; null if the fault is none of those.
 std::unique_ptr<DistributedOptimizer> wrong_layers(std::string_view fault, const Ground& ground);
 
@@ -50,6 +54,7 @@ std::unique_ptr<DistributedOptimizer> wrong_gather(std::string_view fault, const
 cuda::MakeLocalStep wrong_prepare(std::string_view fault, const Ground& ground);
 cuda::MakeLocalStep wrong_unscale(std::string_view fault, const Ground& ground);
 cuda::MakeLocalStep wrong_norm(std::string_view fault, const Ground& ground);
+cuda::MakeLocalStep wrong_clip_groups(std::string_view fault, const Ground& ground);
 cuda::MakeLocalStep wrong_update(std::string_view fault, const Ground& ground);
 cuda::MakeLocalStep wrong_params(std::string_view fault, const Ground& ground);
 

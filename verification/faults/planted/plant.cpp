@@ -70,7 +70,8 @@ std::unique_ptr<DistributedOptimizer> production(const Ground& ground) {
 }
 
 std::unique_ptr<DistributedOptimizer> wrong_phase(const Fault& fault, const Ground& ground) {
-  for (const auto make : {wrong_prepare, wrong_unscale, wrong_norm, wrong_update, wrong_params}) {
+  for (const auto make :
+       {wrong_prepare, wrong_unscale, wrong_norm, wrong_clip_groups, wrong_update, wrong_params}) {
     if (const cuda::MakeLocalStep step = make(fault.id, ground)) return production(ground, step);
   }
   for (const auto make : {wrong_reduce, wrong_gather}) {
@@ -100,6 +101,7 @@ std::unique_ptr<DistributedOptimizer> make(const Fault& fault, Ground& ground) {
       break;
   }
   std::unique_ptr<DistributedOptimizer> inner = production(ground);
+  if (auto wrong = wrong_checkpoint(fault.id, ground, inner)) return wrong;
   return surround(fault.id, ground, inner);
 }
 

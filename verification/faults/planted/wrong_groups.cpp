@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/error.hpp"
 #include "verification/faults/planted/ground.hpp"
 #include "verification/faults/planted/stale_windows.hpp"
 
@@ -55,6 +56,10 @@ bool connect_wrongly(std::string_view fault, Ground& ground) {
     return put(setup.comm, std::make_unique<OwnWords>(*setup.comm, IntegerReduce::bitwise_or, 1));
   }
   if (fault == "found-inf-not-over-tp") {
+    ZP_CHECK(setup.tp != nullptr, ErrorCode::unavailable,
+             "the fault 'found-inf-not-over-tp' was to be planted without TP",
+             "there is no group of TP ranks that could forget to tell each other",
+             "run it with TP ranks, as in --grid 1x2x1");
     return put(setup.tp, std::make_unique<OwnWords>(*setup.tp, IntegerReduce::bitwise_or, 1));
   }
   if (fault == "transport-corrupts-a-line") {

@@ -69,7 +69,10 @@ std::unique_ptr<LbfgsOptimizer> wrong_lbfgs(std::string_view fault, const LbfgsS
                           {"lbfgs-failed-search-keeps-x", {.keeps_x = true}},
                           {"lbfgs-x-restored-by-subtraction", {.restores_by_subtraction = true}},
                           {"lbfgs-trials-accumulate", {.trials_accumulate = true}},
-                          {"lbfgs-max-eval-per-iteration", {.counts_per_iteration = true}}};
+                          {"lbfgs-max-eval-per-iteration", {.counts_per_iteration = true}},
+                          {"lbfgs-wolfe-slope-signed", {.wolfe = WolfeMistake::signed_slope}},
+                          {"lbfgs-wolfe-bracket-not-moved", {.wolfe = WolfeMistake::bracket_not_moved}},
+                          {"lbfgs-wolfe-other-root", {.wolfe = WolfeMistake::other_root}}};
   for (const Row& row : rows) {
     if (row.fault == fault) return std::make_unique<WrongLbfgs>(setup, row.mistake);
   }

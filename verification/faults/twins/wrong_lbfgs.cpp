@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
+#include <vector>
 
 namespace zeroproof::verification {
 namespace {
@@ -162,9 +164,34 @@ void WrongLbfgs::move_by(double t) {
   vectors_.each(memory_.master, before_, memory_.move, [](float x, float m) { return x + m; });
 }
 
+/// A move by the strong Wolfe search. Every trial's gradient is kept.
+bool WrongLbfgs::search(Closure& closure, LbfgsReport& report, double t, double gtd) {
+  std::vector<GuardedBuffer> grads;
+  const WolfeSettings settings{vectors_.max_abs(direction_), setup_.hyper.tolerance_change,
+                               setup_.hyper.max_ls, wrong_.wolfe};
+  const WolfeTrial taken = wrong_wolfe({0, loss_, gtd, true, 0}, t, settings, [&](double at) {
+    move_by(at);
+    WolfeTrial trial{at, 0, 0, evaluate(closure, report), grads.size() + 1};
+    trial.s = dot(grad_, direction_);
+    trial.good = trial.good && std::isfinite(trial.s);
+    trial.f = trial.good ? loss_ : std::numeric_limits<double>::infinity();
+    grads.push_back(vectors_.make());
+    vectors_.copy(grad_, grads.back());
+    return trial;
+  });
+  if (taken.number == 0) return false;
+  move_by(taken.t);
+  vectors_.copy(grads[taken.number - 1], grad_);
+  report.loss = loss_ = taken.f;
+  report.max_abs_grad = max_abs_grad_ = vectors_.max_abs(grad_);
+  report.step_length = taken.t;
+  return true;
+}
+
 /// One move, searched for or not. False: there is none to keep.
 bool WrongLbfgs::move(Closure& closure, LbfgsReport& report, double t, double gtd) {
   const LbfgsHyper& hyper = setup_.hyper;
+  if (hyper.line_search == LineSearch::strong_wolfe) return search(closure, report, t, gtd);
   const bool searches = hyper.line_search == LineSearch::armijo;
   const double from = loss_;
   for (std::int64_t trial = 0; trial < (searches ? hyper.max_ls : 1); ++trial) {
@@ -192,7 +219,7 @@ LbfgsEnd WrongLbfgs::give_up() {
     vectors_.copy(before_, memory_.master);
   }
   if (!wrong_.keeps_memory) memory_.forget();
-  return setup_.hyper.line_search == LineSearch::armijo ? LbfgsEnd::line_search : LbfgsEnd::nonfinite;
+  return setup_.hyper.line_search == LineSearch::none ? LbfgsEnd::nonfinite : LbfgsEnd::line_search;
 }
 
 }  // namespace zeroproof::verification

@@ -6,6 +6,7 @@
 #include "cuda/lbfgs/lbfgs_memory.hpp"
 #include "cuda/lbfgs/lbfgs_vectors.hpp"
 #include "cuda/lbfgs/production_lbfgs.hpp"
+#include "verification/faults/twins/wrong_wolfe.hpp"
 
 namespace zeroproof::verification {
 
@@ -25,6 +26,7 @@ struct LbfgsMistake {
   bool restores_by_subtraction = false;
   bool trials_accumulate = false;
   bool counts_per_iteration = false;
+  WolfeMistake wolfe = WolfeMistake::none;
 };
 
 class WrongLbfgs final : public LbfgsOptimizer {
@@ -43,6 +45,7 @@ class WrongLbfgs final : public LbfgsOptimizer {
   void find_direction();
   void move_by(double t);
   bool move(Closure& closure, LbfgsReport& report, double t, double gtd);
+  bool search(Closure& closure, LbfgsReport& report, double t, double gtd);
   LbfgsEnd give_up();
   double dot(const GuardedBuffer& a, const GuardedBuffer& b) const;
 

@@ -19,13 +19,15 @@ class WrongNorm : public HostStep {
  protected:
   /// The norm over `comm` and `tp` of all elements this rank has, or of those it counts.
   void take_norm(Communicator* comm, Communicator* tp, bool every_element) {
-    pieces_.sum_joined<cuda::GlobalNorm::Part>(
-        setup_.exec, [&](const Piece& a, const Piece& b) { return counted(a) == counted(b); },
-        [&](const Exec& exec, const Piece& piece, cuda::GlobalNorm::Part& norm) {
-          if (every_element || counted(piece)) global_norm_.add(ops_, exec, part(grad_, piece), norm);
+    pieces_.sum_joined<cuda::GlobalNorm::Parts>(
+        setup_.exec,
+        [&](const Piece& a, const Piece& b) { return counted(a) == counted(b) && clipped_alike(a, b); },
+        [&](const Exec& exec, const Piece& piece, cuda::GlobalNorm::Parts& norms) {
+          if (!every_element && !counted(piece)) return;
+          global_norm_.add(ops_, exec, part(grad_, piece), norms.of(clip_group(piece)));
         },
-        [&](const cuda::GlobalNorm::Part& norm) { global_norm_.add(norm); });
-    grad_norm_ = global_norm_.finish(comm, tp);
+        [&](cuda::GlobalNorm::Parts& norms) { global_norm_.add(norms); });
+    global_norm_.finish(comm, tp, grad_norm_);
   }
 };
 
@@ -63,7 +65,7 @@ class RootOfMaximum final : public WrongNorm {
   using WrongNorm::WrongNorm;
   void norm() override {
     HostStep::norm();
-    if (setup_.hyper.norm == NormForm::inf) grad_norm_ = std::pow(grad_norm_, 0.0);
+    if (setup_.hyper.norm == NormForm::inf) grad_norm_.front() = std::pow(grad_norm_.front(), 0.0);
   }
 };
 
@@ -72,7 +74,8 @@ class Fp32Squares final : public WrongNorm {
   using WrongNorm::WrongNorm;
   void norm() override {
     HostStep::norm();
-    grad_norm_ = std::sqrt(static_cast<float>(grad_norm_ * grad_norm_));
+    double& norm = grad_norm_.front();
+    norm = std::sqrt(static_cast<float>(norm * norm));
   }
 };
 
@@ -80,9 +83,10 @@ class Fp32Squares final : public WrongNorm {
 class ScaledLimit final : public WrongNorm {
   using WrongNorm::WrongNorm;
   void clip() override {
-    clip_coef_ = cuda::host::clip_coef(std::ldexp(grad_norm_, scaler_.log2_scale), setup_.hyper.max_norm);
+    float& coef = clip_coef_.front();
+    coef = cuda::host::clip_coef(std::ldexp(grad_norm_.front(), scaler_.log2_scale), setup_.hyper.max_norm);
     pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-      ops_.clip(exec, clip_coef_, part(grad_, piece), part(grad_, piece));
+      ops_.clip(exec, coef, part(grad_, piece), part(grad_, piece));
     });
   }
 };

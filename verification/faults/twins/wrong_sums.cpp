@@ -58,7 +58,8 @@ Values sum_of_clipped(Leaves& leaves, const OptimizerSetup& setup) {
 }
 
 Values own_sum(Leaves& leaves, const OptimizerSetup&) {
-  return tree(leaves, leaves.rank_leaves[static_cast<std::size_t>(leaves.own_rank)]);
+  const std::vector<std::int64_t>& own = leaves.rank_leaves[static_cast<std::size_t>(leaves.own_rank)];
+  return own.empty() ? Values(leaves.of.front().size(), 0.0F) : tree(leaves, own);
 }
 
 Values sum_of_instance(Leaves& leaves, const OptimizerSetup& setup) {

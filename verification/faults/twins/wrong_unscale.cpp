@@ -33,8 +33,8 @@ class CountedOnSkip final : public HostStep {
 class SkipKeepsNorm final : public HostStep {
   using HostStep::HostStep;
   void unscale() override {
-    const double norm = grad_norm_;
-    const float coef = clip_coef_;
+    const std::vector<double> norm = grad_norm_;
+    const std::vector<float> coef = clip_coef_;
     HostStep::unscale();
     if (found_inf_ == 0) return;
     grad_norm_ = norm;

@@ -1,0 +1,16 @@
+#pragma once
+// What is in a folder of checkpoints, or in one of them.
+
+#include <string>
+
+#include "common/io/checkpoint_reader.hpp"
+
+namespace zeroproof::verification {
+
+/// A row for every checkpoint: step, files, bytes, where it was saved, or what is wrong with it.
+std::string folder_table(const CheckpointRoot& root);
+
+/// Training, counters, buffers and files of one. all_rows: its tensors too.
+std::string inspect_text(const CheckpointReader& checkpoint, bool all_rows);
+
+}  // namespace zeroproof::verification

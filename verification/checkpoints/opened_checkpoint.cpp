@@ -1,0 +1,60 @@
+#include "verification/checkpoints/opened_checkpoint.hpp"
+
+#include <filesystem>
+
+#include "common/base/error.hpp"
+#include "common/io/checkpoint_names.hpp"
+#include "verification/case/recorded.hpp"
+#include "verification/case/run_plan.hpp"
+#include "verification/job/training_identity.hpp"
+
+namespace zeroproof::verification {
+
+CheckpointPath parse_checkpoint_path(const std::string& path) {
+  std::filesystem::path whole(path);
+  if (!whole.has_filename()) whole = whole.parent_path();  // "runs/"
+  const auto step = parse_checkpoint_name(whole.filename().string());
+  if (!step) return {path, std::nullopt};
+  const std::string root = whole.parent_path().string();
+  return {root.empty() ? "." : root, step};
+}
+
+std::unique_ptr<CheckpointReader> open_checkpoint(const std::string& path) {
+  const CheckpointPath where = parse_checkpoint_path(path);
+  const CheckpointRoot root(where.root);
+  if (where.step) return std::make_unique<CheckpointReader>(root, *where.step);
+  const std::vector<std::int64_t> steps = root.steps();
+  ZP_CHECK(!steps.empty(), ErrorCode::io, path + " has no checkpoint", "there is nothing to read",
+           "name a folder that zeroproof train was given with --checkpoint");
+  return std::make_unique<CheckpointReader>(root, steps.back());
+}
+
+SavedTraining saved_training(const Json& about, std::int64_t steps, const std::string& label) {
+  SavedTraining saved;
+  std::string text_digest;
+  try {
+    const auto text = [&](const char* key) { return about.at(key).get<std::string>(); };
+    const std::string workload = text("workload"), gradients = text("gradients");
+    const auto spec = parse_case_id(text("place"));
+    if (!spec) throw JsonError("its place is no case");
+    saved.spec = *spec;
+    RunConfig config = gradients.empty() ? workload_defaults(workload) : recorded_defaults(gradients);
+    apply_toml(config, text("settings"), label);
+    take_place(config, saved.spec);
+    config.text = text("text_file");
+    config.steps = steps;
+    text_digest = text("text");
+    saved.experiment = std::make_unique<Experiment>(
+        workload, config, parse_param_dtype(text("dtype")),
+        gradients.empty() ? load_text(config) : recorded_text(gradients), text("recipe"));
+  } catch (const JsonError& error) {
+    fail(ErrorCode::damaged, label + " does not say what training it is of: " + error.what(),
+         "it cannot be made again", "name one that zeroproof train wrote");
+  }
+  ZP_CHECK(to_hex(saved.experiment->text_digest()) == text_digest, ErrorCode::config,
+           label + " was trained on other bytes than are there now", "its gradients would be others",
+           "put its text or its recorded gradients back");
+  return saved;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,83 @@
+#include "verification/checkpoints/reshard.hpp"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "common/checkpoint/own_pieces.hpp"
+#include "common/io/checkpoint_names.hpp"
+#include "common/io/checkpoint_writer.hpp"
+#include "verification/case/case_layout.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// Elements [first, first + values.size()) of a piece in its own order, whoever has which of them.
+void read_piece(const CheckpointReader& from, const CheckpointPiece& piece, std::int64_t first,
+                Span<float> values) {
+  const auto end = first + static_cast<std::int64_t>(values.size());
+  for (std::int64_t e = first; e < end;) {
+    const std::int64_t count = std::min(end - e, piece.row_numel - (piece.first + e) % piece.row_numel);
+    from.read(piece.state, piece.tensor, piece.element(e),
+              values.subspan(static_cast<std::size_t>(e - first), static_cast<std::size_t>(count)));
+    e += count;
+  }
+}
+
+}  // namespace
+
+std::string reshard(const CheckpointReader& from, const Experiment& experiment, const CaseSpec& spec,
+                    const std::string& folder, const std::function<void(std::int64_t)>& progress,
+                    Disk& disk) {
+  const CaseLayout layout(experiment, spec, spec.world.size);
+  CheckpointManifest manifest = from.manifest();
+  ZP_CHECK(manifest.tensors == checkpoint_tensors(experiment.layout()), ErrorCode::damaged,
+           from.label() + " has other tensors than its own training", "they cannot be cut as its ranks would",
+           "name one that zeroproof train wrote");
+  std::set<std::string> states;
+  for (const CheckpointPiece& piece : manifest.pieces) states.insert(piece.state);
+  manifest.files.clear();
+  manifest.pieces.clear();
+  manifest.about["place"] = spec.id();
+
+  const CheckpointRoot root = CheckpointRoot::lock(folder, disk);
+  UnfinishedCheckpoint unfinished = root.begin(manifest.step);
+  try {
+    std::vector<float> values;
+    for (int rank = 0; rank < spec.world.size; ++rank) {
+      const RankCoords coords = layout.place(rank);
+      const CaseLayout::Local& local = layout.local(coords.tp_rank);
+      std::vector<CheckpointPiece> pieces;
+      for (const OwnPiece& own : own_pieces({local.layout, local.shards.shard(coords.shard_rank),
+                                             local.placement, coords.instance == 0, coords.tp_rank == 0},
+                                            experiment.layout())) {
+        for (const std::string& state : states) {
+          pieces.push_back(own.piece);
+          pieces.back().state = state;
+        }
+      }
+      if (pieces.empty()) continue;
+      const FileRecord file =
+          write_rank_file(disk, unfinished, rank_file_name(rank), manifest, pieces,
+                          [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
+                            values.resize(static_cast<std::size_t>(count));
+                            read_piece(from, piece, first, values);
+                            if (progress) progress(count * 4);
+                            return Span<const float>(values);
+                          });
+      for (CheckpointPiece& piece : pieces) {
+        piece.file = static_cast<std::int64_t>(manifest.files.size());
+        manifest.pieces.push_back(std::move(piece));
+      }
+      manifest.files.push_back(file);
+    }
+    commit_checkpoint(disk, root, unfinished, manifest);
+  } catch (...) {
+    root.sweep();
+    throw;
+  }
+  return folder + "/" + checkpoint_name(manifest.step);
+}
+
+}  // namespace zeroproof::verification

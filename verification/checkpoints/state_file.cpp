@@ -1,0 +1,148 @@
+#include "verification/checkpoints/state_file.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "common/base/error.hpp"
+#include "common/io/checkpoint_names.hpp"
+#include "common/io/checkpoint_writer.hpp"
+#include "common/io/safetensors_reader.hpp"
+#include "common/io/safetensors_writer.hpp"
+#include "verification/workload/recorded.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::int64_t most_at_once = std::int64_t{1} << 18;  // elements, a MiB of them
+constexpr const char* scaler_words[] = {"log2_loss_scale", "growth_tracker", "hysteresis_left"};
+constexpr const char* scaler_keys[] = {"log2_scale", "growth_tracker", "hysteresis_left"};  // of the manifest
+
+std::set<std::string> states_of(const CheckpointReader& checkpoint) {
+  std::set<std::string> states;
+  for (const CheckpointPiece& piece : checkpoint.manifest().pieces) states.insert(piece.state);
+  return states;
+}
+
+const Json& counters_of(const CheckpointReader& checkpoint) {
+  const Json& about = checkpoint.manifest().about;
+  ZP_CHECK(about.contains("state"), ErrorCode::damaged, checkpoint.label() + " has no counters",
+           "a step depends on them", "name one that zeroproof train wrote");
+  return about.at("state");
+}
+
+template <class Number>
+Span<const std::byte> bytes_of(const Number& number) {
+  return std::as_bytes(Span<const Number>(&number, 1));
+}
+
+template <class Number>
+Number read_number(const SafetensorsReader& file, const SafeTensor& tensor, SafeDType dtype) {
+  ZP_CHECK(tensor.dtype == dtype && tensor.numel() == 1, ErrorCode::config,
+           file.label() + " has a " + tensor.name + " that is not one number of its type",
+           "it would be read as something else", "write it as zeroproof checkpoint export does");
+  Number number;
+  file.read(tensor, 0, std::as_writable_bytes(Span<Number>(&number, 1)));
+  return number;
+}
+
+}  // namespace
+
+void export_state(const CheckpointReader& checkpoint, const std::string& file) {
+  const CheckpointManifest& manifest = checkpoint.manifest();
+  const Json& counters = counters_of(checkpoint);
+  const std::set<std::string> states = states_of(checkpoint);
+  const auto tensor_steps = counters.at("tensor_steps").get<std::vector<std::uint64_t>>();
+  std::vector<SafeTensorSpec> specs = {{"step", SafeDType::i64, {}}};
+  for (const char* word : scaler_words) specs.push_back({word, SafeDType::i32, {}});
+  if (!tensor_steps.empty())
+    specs.push_back({"tensor_steps", SafeDType::u64, {static_cast<std::int64_t>(tensor_steps.size())}});
+  for (const std::string& state : states) {
+    for (const CheckpointTensor& tensor : manifest.tensors)
+      specs.push_back({state + "." + tensor.name, SafeDType::f32, tensor.shape});
+  }
+  SafetensorsWriter writer(file, specs,
+                           {{"contract_version", manifest.contract},
+                            {"run", manifest.run},
+                            {"steps_made", std::to_string(manifest.step)},
+                            {"source", "zeroproof " ZP_VERSION}},
+                           workload::recording_limits());
+  const auto step = counters.at("applied_steps").get<std::int64_t>();
+  writer.write("step", bytes_of(step));
+  for (std::size_t i = 0; i < std::size(scaler_words); ++i) {
+    const auto word = counters.at(scaler_keys[i]).get<std::int32_t>();
+    writer.write(scaler_words[i], bytes_of(word));
+  }
+  if (!tensor_steps.empty())
+    writer.write("tensor_steps", std::as_bytes(Span<const std::uint64_t>(tensor_steps)));
+  std::vector<float> values;
+  for (const std::string& state : states) {
+    for (std::size_t t = 0; t < manifest.tensors.size(); ++t) {
+      const std::int64_t count = numel(manifest.tensors[t]);
+      for (std::int64_t first = 0; first < count; first += most_at_once) {
+        values.resize(static_cast<std::size_t>(std::min(most_at_once, count - first)));
+        checkpoint.read(state, static_cast<std::int64_t>(t), first, values);
+        writer.write(state + "." + manifest.tensors[t].name, std::as_bytes(Span<const float>(values)));
+      }
+    }
+  }
+  writer.finish();
+}
+
+std::string import_state(const std::string& file, const CheckpointReader& like, std::int64_t step,
+                         const std::string& folder, Disk& disk) {
+  const auto source = SafetensorsReader::open(file, workload::recording_limits());
+  CheckpointManifest manifest = like.manifest();
+  Json counters = counters_of(like);
+  const SafeTensor* const applied = source.find("step");
+  ZP_CHECK(applied != nullptr, ErrorCode::config, file + " has no tensor step",
+           "bias corrections depend on how many updates were applied", "add it as an I64 scalar");
+  counters["applied_steps"] = read_number<std::int64_t>(source, *applied, SafeDType::i64);
+  for (std::size_t i = 0; i < std::size(scaler_words); ++i) {
+    const SafeTensor* const word = source.find(scaler_words[i]);
+    if (word != nullptr) counters[scaler_keys[i]] = read_number<std::int32_t>(source, *word, SafeDType::i32);
+  }
+  manifest.step = step;
+  manifest.run = make_nonce() + make_nonce();
+  manifest.about["state"] = counters;
+  manifest.files.clear();
+  manifest.pieces.clear();
+
+  const std::set<std::string> states = states_of(like);
+  std::vector<CheckpointPiece> pieces;
+  for (const std::string& state : states) {
+    for (std::size_t t = 0; t < manifest.tensors.size(); ++t) {
+      const CheckpointTensor& tensor = manifest.tensors[t];
+      const SafeTensor* const there = source.find(state + "." + tensor.name);
+      ZP_CHECK(there != nullptr && there->dtype == SafeDType::f32 && there->shape == tensor.shape,
+               ErrorCode::config,
+               file + (there == nullptr ? " has no tensor " : " has another dtype or shape for ") +
+                   shown_name(state + "." + tensor.name),
+               "the training would go on as another one",
+               "give every buffer of every parameter, F32, in its shape");
+      const std::int64_t count = numel(tensor);
+      if (count > 0) pieces.push_back({state, static_cast<std::int64_t>(t), 0, 0, count, count, count, 0});
+    }
+  }
+  const CheckpointRoot root = CheckpointRoot::lock(folder, disk);
+  UnfinishedCheckpoint unfinished = root.begin(step);
+  try {
+    std::vector<float> values;
+    manifest.files.push_back(write_rank_file(
+        disk, unfinished, rank_file_name(0), manifest, pieces,
+        [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
+          values.resize(static_cast<std::size_t>(count));
+          const std::string& name = manifest.tensors[static_cast<std::size_t>(piece.tensor)].name;
+          source.read(*source.find(piece.state + "." + name), first * 4,
+                      std::as_writable_bytes(Span<float>(values)));
+          return Span<const float>(values);
+        }));
+    manifest.pieces = std::move(pieces);
+    commit_checkpoint(disk, root, unfinished, manifest);
+  } catch (...) {
+    root.sweep();
+    throw;
+  }
+  return folder + "/" + checkpoint_name(step);
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,25 @@
+#pragma once
+// The state of a training as one safetensors file that every library reads, and the way back.
+//
+//   <buffer>.<parameter>                    F32, the parameter's shape: master, exp_avg, exp_avg_sq, max_exp_avg_sq,
+//                                           momentum_buffer
+//   step                                    I64: updates that were applied (PyTorch's "step")
+//   log2_loss_scale, growth_tracker, hysteresis_left   I32, the loss scaler
+//   tensor_steps                            U64 [num_tensors], under missing_grad = skip
+
+#include <string>
+
+#include "common/io/checkpoint_reader.hpp"
+
+namespace zeroproof::verification {
+
+/// Errors: io as SafetensorsWriter; damaged as CheckpointReader.
+void export_state(const CheckpointReader& checkpoint, const std::string& file);
+
+/// A checkpoint in `folder` with the state of the file, and everything else as `like` has it; `step`: how many steps
+/// it stands for. What the file does not have of the loss scaler stays as it is in `like`. Returns its label. Errors:
+/// config, if the file has not the buffers and shapes of `like`, naming the first; io.
+std::string import_state(const std::string& file, const CheckpointReader& like, std::int64_t step,
+                         const std::string& folder, Disk& disk = system_disk());
+
+}  // namespace zeroproof::verification

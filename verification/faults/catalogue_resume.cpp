@@ -1,0 +1,41 @@
+#include <array>
+
+#include "verification/faults/catalogue.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::array<Fault, 13> resume = {{
+    {"resume-forgets-steps", FaultKind::state, "checkpoint", Phase::update,
+     "the step count begins again, and bias corrections and schedules with it", ""},
+    {"resume-forgets-scale", FaultKind::state, "checkpoint", Phase::unscale,
+     "the loss scale is the first one again", ""},
+    {"resume-forgets-growth", FaultKind::state, "checkpoint", Phase::unscale,
+     "the steps without overflow are counted from zero", ""},
+    {"resume-forgets-hysteresis", FaultKind::state, "checkpoint", Phase::unscale,
+     "overflows are forgiven as if there had been none", ""},
+    {"resume-forgets-tensor-steps", FaultKind::state, "checkpoint", Phase::update,
+     "tensors that rested get the step count of the run", ""},
+    {"resume-forgets-moment", FaultKind::state, "checkpoint", Phase::update,
+     "the first moment begins at zero", ""},
+    {"resume-reaches-first-rank-alone", FaultKind::state, "checkpoint", Phase::update,
+     "rank 0 loads the moments and gives them to nobody", ""},
+    {"resume-counts-padding", FaultKind::state, "checkpoint", Phase::update,
+     "buffers are saved with their padding and read without", "deepspeedai/DeepSpeed#5105"},
+    {"resume-reads-the-next-shard", FaultKind::state, "checkpoint", Phase::update,
+     "a rank loads the part of a tensor behind its own", ""},
+    {"resume-shifts-index", FaultKind::state, "checkpoint", Phase::update,
+     "the second moment is found by a position that is off by one", "wochenlong/lora-scripts-next#320"},
+    {"resume-saves-before-the-update", FaultKind::state, "checkpoint", Phase::update,
+     "the second moment is saved as it was before the last update", ""},
+    {"resume-saves-a-torn-state", FaultKind::state, "checkpoint", Phase::update,
+     "the last rank saves its masters of the step before", ""},
+    {"resume-saves-rounded-masters", FaultKind::state, "checkpoint", Phase::update,
+     "masters are saved in 16 bits", ""},
+}};
+
+}  // namespace
+
+Span<const Fault> resume_faults() { return resume; }
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,39 @@
+#pragma once
+// How long the phases of steps take, on one rank.
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include "common/step/distributed_optimizer.hpp"
+
+namespace zeroproof::verification {
+
+/// A tap that measures from one phase to the next, and hands on what it is shown. What another tap does with it is not
+/// counted.
+class PhaseTimes final : public StepTap {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Look = std::function<void(Phase phase, const ExposedBuffer& buffer)>;
+
+  explicit PhaseTimes(Look look = {}) : look_(std::move(look)) {}
+
+  void begin() { last_ = Clock::now(); }
+
+  void observe(Phase phase, const ExposedBuffer& buffer) override {
+    seconds_[static_cast<std::size_t>(phase)] += std::chrono::duration<double>(Clock::now() - last_).count();
+    if (look_) look_(phase, buffer);
+    last_ = Clock::now();
+  }
+
+  /// Of all steps so far.
+  const std::array<double, all_phases.size()>& seconds() const { return seconds_; }
+
+ private:
+  Look look_;
+  Clock::time_point last_;
+  std::array<double, all_phases.size()> seconds_{};
+};
+
+}  // namespace zeroproof::verification

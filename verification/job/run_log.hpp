@@ -1,0 +1,73 @@
+#pragma once
+// The log of a training run: a line of JSON for every step, with what it takes to find out later whether the step was
+// what it should have been.
+//
+//     {"training": {...}, "run": "5f0c...", "from": 50, "bucket_numel": 1024}     a start, after step 50
+//     {"step": 51, "applied_steps": 51, "loss": 4.2, "loss_scale_log2": 0, "skipped": false, "grad_norm": 0.7,
+//      "seconds": 0.1, "sums": {"grad_sum": ["<16 digits>", ...], "master": [...], ...}}
+//
+// Of a step that was made several times, after a restart, the last line counts.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/io/json.hpp"
+#include "common/step/phase.hpp"
+
+namespace zeroproof::verification {
+
+/// What one step was.
+struct StepRecord {
+  std::int64_t step = 0;
+  std::int64_t applied_steps = 0;
+  double loss = 0;          ///< mean over the micro-batches, in nats per byte; NaN if it is not known
+  int log2_loss_scale = 0;  ///< of the step's leaves
+  bool skipped = false;
+  double grad_norm = 0;  ///< of the first clip group; NaN if the step was skipped
+  double seconds = 0;
+  std::map<std::string, std::vector<std::uint64_t>> sums;  ///< by buffer: ElementSums
+};
+
+struct RunStart {
+  Json training;  ///< training_identity()
+  std::string run;
+  std::int64_t from = 0;  ///< steps made before
+  std::int64_t bucket_numel = 0;
+};
+
+/// Adds to the file; lines are whole, or the last one is not.
+class RunLog {
+ public:
+  /// Errors (ErrorCode::io): the file cannot be written, or is no file.
+  RunLog(const std::string& file, const RunStart& start);
+  ~RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+
+  /// Errors (ErrorCode::io): the disk is full or broken.
+  void add(const StepRecord& record);
+
+ private:
+  void write(const std::string& line);
+
+  std::string file_;
+  int handle_ = -1;
+};
+
+struct LoggedStep {
+  StepRecord record;
+  std::size_t start = 0;  ///< of the starts: which one made it
+};
+
+struct ReadLog {
+  std::vector<RunStart> starts;
+  std::map<std::int64_t, LoggedStep> steps;
+};
+
+/// A last line that is not whole is left out: a run was ended while it wrote it. Errors: io, the file cannot be read;
+/// damaged, naming the line, if it is no such log.
+ReadLog read_log(const std::string& file);
+
+}  // namespace zeroproof::verification

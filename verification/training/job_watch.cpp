@@ -1,0 +1,115 @@
+#include "verification/training/job_watch.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "common/comm/collective_call.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// Between the start of mpirun and that of the last rank; a machine with much else to do takes ten seconds.
+constexpr double least_start_s = 20;
+/// Ranks that wait for each other end by themselves within twice their limit.
+constexpr double silent_more_s = 10;
+
+std::string seconds(double s) {
+  return zeroproof::describe(std::chrono::milliseconds(static_cast<std::int64_t>(s * 1000)));
+}
+
+/// As in /proc/PID/stat; 0 if there is no such process.
+char state_of(std::int64_t pid) {
+  const std::string text = content_of("/proc/" + std::to_string(pid) + "/stat");
+  const std::size_t name_end = text.rfind(") ");
+  return name_end == std::string::npos ? '\0' : text[name_end + 2];
+}
+
+/// " at step 3 of ..., in all_gather #54"
+std::string place_of(const Flight& flight) {
+  std::string text = flight.place.empty() ? " before the first step" : " at " + flight.place;
+  if (flight.entries.empty()) return text + ", before any collective";
+  const FlightEntry& last = flight.entries.back();
+  CollectiveCall call;
+  call.collective = last.collective;
+  call.reduce = last.reduce;
+  call.root = last.root;
+  call.sequence = last.sequence;
+  return text + (last.state == FlightEntry::State::done ? ", after " : ", in ") + zeroproof::describe(call);
+}
+
+const char* have(const std::vector<int>& ranks) { return ranks.size() == 1 ? " has" : " have"; }
+
+}  // namespace
+
+JobWatch::JobWatch(const JobNotes& notes, double comm_timeout_s, bool here)
+    : notes_(notes), timeout_s_(comm_timeout_s), here_(here) {}
+
+JobState JobWatch::look() {
+  if (!joined_) {
+    check_start();
+  } else if (here_) {
+    check_processes();
+    check_silence();
+  }
+  return problem_.empty() ? JobState::runs : JobState::lost;
+}
+
+void JobWatch::check_start() {
+  const std::vector<int> absent = notes_.not_joined();
+  joined_ = absent.empty();
+  const double limit = std::max(timeout_s_, least_start_s);
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin_;
+  if (joined_ || waited.count() < limit) return;
+  // Of those that have not come through, the ones that never began hold up the others. If all began, one of them is
+  // stuck in it, and nobody can say which.
+  const std::vector<int> unborn = notes_.not_started();
+  const std::vector<int>& who = unborn.empty() ? absent : unborn;
+  problem_ = describe_ranks(who) + have(who) +
+             (unborn.empty() ? " not come through the start of MPI within " : " not begun to run within ") +
+             seconds(limit) +
+             " (no rank gets further before all are there); see what mpirun reports, and whether " +
+             "such a process is stopped, or raise --comm-timeout";
+}
+
+void JobWatch::check_processes() {
+  std::vector<int> ended, stopped;
+  std::map<int, Flight> flights;  // read once: a process that ends may take its notes along
+  for (int rank = 0; rank < notes_.num_ranks(); ++rank) {
+    // One has given up: what happens from now on is the end of the job, in which those that were stopped go on.
+    if (notes_.ended(rank).value_or(0) != 0) return;
+    std::optional<Flight> flight = notes_.flight(rank);
+    if (!flight) continue;
+    const char state = state_of(flight->pid);
+    flights.emplace(rank, std::move(*flight));
+    if ((state == '\0' || state == 'Z' || state == 'X') && !notes_.ended(rank)) ended.push_back(rank);
+    if (state == 'T' || state == 't') stopped.push_back(rank);
+  }
+  if (lost_for_good_) return;
+  lost_for_good_ = !ended.empty();
+  if (lost_for_good_ && !lost_ranks_.empty()) return;  // one that was stopped, and did not go on
+  lost_ranks_.clear();
+  lost_ranks_hang_ = false;
+  const std::vector<int>& who = ended.empty() ? stopped : ended;
+  if (who.empty()) return;
+  // Where all are gone at once, nobody can say who was the first.
+  if (static_cast<int>(who.size()) == notes_.num_ranks() && who.size() > 1) return;
+  lost_ranks_ =
+      describe_ranks(who) + (ended.empty() ? who.size() == 1 ? " is stopped" : " are stopped" : " ended");
+  lost_ranks_ += place_of(flights.at(who.front()));
+  lost_ranks_hang_ = ended.empty();
+}
+
+void JobWatch::check_silence() {
+  const std::int64_t moved = notes_.moved_ns();
+  const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
+  const std::chrono::duration<double> silent = now - std::chrono::nanoseconds(moved);
+  const double limit = 2 * timeout_s_ + silent_more_s;
+  if (moved == 0 || silent.count() < limit) return;
+  problem_ =
+      "nothing moved on any rank for " + seconds(limit) +
+      " (ranks that live would have said by then whom they wait for); see what their processes are doing, or "
+      "raise --comm-timeout";
+}
+
+}  // namespace zeroproof::verification
