@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "verification/predict/memory_model.hpp"
+#include "verification/program/contract_text.hpp"
 #include "verification/report/format.hpp"
 #include "verification/trace/sections.hpp"
 
@@ -92,16 +93,17 @@ std::string memory_map_text(const StepTrace& trace) {
   for (const TensorSlot& slot : trace.model.layout().tensors()) {
     out += (slot.begin == 0 ? "" : ", ") + slot.name + " " + std::to_string(slot.numel);
   }
-  out += "); # held, * written in this phase, . neither\n\n";
+  out += "); # held, * written in this phase, . neither";
+  out = wrapped({out}, trace_columns, "") + "\n";
   Bars titles;
   for (int rank = 0; rank < trace.settings.world_size; ++rank)
     titles.push_back("rank " + std::to_string(rank));
   out += row("phase", "class", titles);
   std::vector<const std::vector<TracedBuffer>*> held;
   std::vector<const std::vector<TracedBuffer>*> written;
-  for (const TracedRank& rank : trace.reference) {
-    held.push_back(&rank.held);
-    written.push_back(&rank.buffers);
+  for (const TracedRank& rank : trace.shown()) {
+    held.push_back(&rank.steps.front().held);
+    written.push_back(&rank.steps.front().buffers);
   }
   for (int c = 0; c < num_memory_classes; ++c) {
     const auto kind = static_cast<MemoryClass>(c);

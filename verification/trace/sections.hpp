@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/contracts/grad_sum.hpp"
 #include "verification/trace/table.hpp"
 #include "verification/trace/trace.hpp"
 
@@ -23,10 +24,31 @@ struct TracedNode {
   std::vector<float> values;  // [padded_numel]
 };
 
+// Steps are indices into TracedRank::steps.
+
 /// Level by level. The last one is G, unless there is one micro-batch.
-std::vector<TracedNode> traced_nodes(const StepTrace& trace);
+std::vector<TracedNode> traced_nodes(const StepTrace& trace, std::size_t step);
+
+/// Nodes that a rank sends in a step, in the order of their first micro-batches: where micro-batches are assigned
+/// strided its leaves, one in each micro-step, otherwise the nodes left on its stack (R11).
+std::vector<TreeNode> sent_nodes(const StepTrace& trace, int rank);
+
+/// The rank that computes each micro-batch [M].
+std::vector<int> computing_ranks(const StepTrace& trace);
 
 /// Leaves, messages and nodes of the reduce phase.
-std::string gradient_text(const StepTrace& trace);
+std::string gradient_text(const StepTrace& trace, std::size_t step);
+
+/// Whether a buffer holds words rather than elements; a rank that owns nothing has buffers without ranges too.
+bool holds_words(BufferId id);
+
+/// What word `word` of such a buffer is called: "inv_scale", "growth_tracker", "limb10", "clip_coef".
+std::string word_name(BufferId id, std::int64_t word);
+
+/// Integers stay integers; the words of step scalars are floats, but for two flags.
+DType word_dtype(const TracedBuffer& buffer, std::int64_t word);
+
+/// The clip group a word is of: limbs, norms and coefficients have one for each group.
+std::int64_t clip_group_of(BufferId id, std::int64_t word);
 
 }  // namespace zeroproof::verification

@@ -2,10 +2,8 @@
 
 #include <cstring>
 #include <functional>
-#include <limits>
 
 #include "common/base/error.hpp"
-#include "common/base/philox.hpp"
 #include "common/comm/threads.hpp"
 #include "reference/distributed_optimizer.hpp"
 #include "verification/trace/timed_communicator.hpp"
@@ -13,10 +11,6 @@
 
 namespace zeroproof::verification {
 namespace {
-
-constexpr std::uint64_t trace_seed = 2026;
-constexpr std::uint32_t master_stream = 1;
-constexpr std::uint32_t first_leaf_stream = 16;  // of micro-batch 0
 
 void check(const TraceSettings& settings) {
   const auto require = [](bool ok, const std::string& problem, const std::string& why,
@@ -31,21 +25,21 @@ void check(const TraceSettings& settings) {
   require(settings.micro_batches >= 1 && settings.micro_batches <= most_traced_micro_batches,
           "a trace of " + std::to_string(settings.micro_batches) + " micro-batches cannot be made",
           "every leaf is printed", "use 1 to " + std::to_string(most_traced_micro_batches));
+  require(settings.steps >= 1 && settings.steps <= most_traced_steps,
+          "a trace of " + std::to_string(settings.steps) + " steps cannot be made", "every step is printed",
+          "use 1 to " + std::to_string(most_traced_steps));
+  require(settings.overflow_step >= 0 && settings.overflow_step <= settings.steps,
+          "the step that overflows is " + std::to_string(settings.overflow_step),
+          "the steps of this trace are 1 to " + std::to_string(settings.steps), "name one of them");
+  require(settings.log2_loss_scale >= 0 && settings.log2_loss_scale <= most_traced_log2_scale,
+          "the loss scale is 2^" + std::to_string(settings.log2_loss_scale),
+          "the loss scaler keeps it from 1 to 2^" + std::to_string(most_traced_log2_scale),
+          "use a power of two in between");
+  require(settings.bucket_numel >= 0 && settings.bucket_numel % layout_alignment == 0,
+          "a bucket of " + std::to_string(settings.bucket_numel) + " elements cannot be made",
+          "buckets are cut at multiples of " + std::to_string(layout_alignment),
+          "use a multiple, or 0 for one bucket");
 }
-
-/// The leaves of a TracedModel.
-class TracedGrads final : public GradSource {
- public:
-  explicit TracedGrads(const TracedModel& model) : model_(model) {}
-  TensorView micro_batch_grad(std::int64_t micro_batch) override {
-    values_ = model_.leaves()[static_cast<std::size_t>(micro_batch)];
-    return {values_.data(), DType::fp32, numel(Span<const float>(values_))};
-  }
-
- private:
-  const TracedModel& model_;
-  std::vector<float> values_;
-};
 
 TracedBuffer copy_of(Phase phase, const ExposedBuffer& buffer) {
   TracedBuffer copy{phase, buffer.id, buffer.view.dtype, buffer.ranges, {}};
@@ -54,47 +48,130 @@ TracedBuffer copy_of(Phase phase, const ExposedBuffer& buffer) {
   return copy;
 }
 
-/// Keeps a copy of everything it sees.
-class CopyingTap final : public StepTap {
- public:
-  explicit CopyingTap(std::vector<TracedBuffer>& into) : into_(into) {}
-  void observe(Phase phase, const ExposedBuffer& buffer) override { into_.push_back(copy_of(phase, buffer)); }
-
- private:
-  std::vector<TracedBuffer>& into_;
-};
-
-/// DistributedOptimizer::step, with the time of every phase.
-void timed_step(DistributedOptimizer& optimizer, GradSource& leaves, const TraceClock& clock,
-                TracedRank& rank) {
-  CopyingTap tap(rank.buffers);
-  for (const Phase phase : all_phases) {
-    if (optimizer.skipped() && skipped_on_overflow(phase)) continue;
-    const std::int64_t begin = clock.now_ns();
-    optimizer.run_phase(phase, leaves);
-    rank.phases.push_back({std::string(name(phase)), begin, clock.now_ns()});
-    for (const ExposedBuffer& buffer : optimizer.exposed(phase)) tap.observe(phase, buffer);
-  }
-  for (const ExposedBuffer& buffer : optimizer.storage()) rank.held.push_back(copy_of(Phase::gather, buffer));
+template <class Words>
+TracedBuffer words_of(BufferId id, DType dtype, const Words& words) {
+  TracedBuffer copy{Phase::prepare, id, dtype, {}, std::vector<std::byte>(sizeof(words))};
+  std::memcpy(copy.bytes.data(), &words, sizeof(words));
+  return copy;
 }
 
+bool survives(BufferId id) {
+  switch (id) {
+    case BufferId::master:
+    case BufferId::exp_avg:
+    case BufferId::exp_avg_sq:
+    case BufferId::max_exp_avg_sq:
+    case BufferId::momentum_buffer:
+    case BufferId::param_shard:
+    case BufferId::param_full:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Keeps what memory() says whenever it says something else.
+class MemoryWatch {
+ public:
+  void look(const DistributedOptimizer& optimizer, Phase phase, const std::string& at,
+            std::vector<TracedMemory>& into) {
+    const BytesByClass now = optimizer.memory().now;
+    for (std::size_t c = 0; c < now.size(); ++c) {
+      if (now[c] == last_[c]) continue;
+      into.push_back({phase, at, static_cast<MemoryClass>(c), now[c], now[c] - last_[c]});
+    }
+    last_ = now;
+  }
+
+ private:
+  BytesByClass last_{};
+};
+
 using Make = std::function<std::unique_ptr<DistributedOptimizer>(const OptimizerSetup&)>;
+
+/// One rank of one side.
+class TracingRank {
+ public:
+  TracingRank(const StepTrace& trace, const Make& make, Communicator& comm, const TraceClock& clock,
+              std::unique_ptr<Communicator> inner)
+      : trace_(trace),
+        clock_(clock),
+        comm_(std::move(inner), clock, [this](const std::string& at) { look(at); }) {
+    OptimizerSetup setup = traced_setup(trace.settings, trace.model, trace.shards);
+    setup.comm = &comm_;
+    rank_ = comm.rank();
+    optimizer_ = make(setup);
+    optimizer_->load_state(trace.model.initial_state());
+    comm_.take_spans();
+  }
+
+  TracedStep step(int number) {
+    now_ = TracedStep{};
+    watching_ = true;  // what loading the state takes comes to the first step as one sum
+    if (number == 1) look("loaded");
+    const LossScalerState scaler = optimizer_->loss_scaler();
+    now_.t = optimizer_->applied_steps() + 1;
+    now_.log2_loss_scale = scaler.log2_scale;
+    now_.before = {words_of(BufferId::applied_steps, DType::u64, optimizer_->applied_steps()),
+                   words_of(BufferId::loss_scaler, DType::u32, scaler)};
+    for (const ExposedBuffer& buffer : optimizer_->storage()) {
+      if (survives(buffer.id)) now_.before.push_back(copy_of(Phase::prepare, buffer));
+    }
+    TracedGrads leaves(trace_.model, trace_.settings, number, scaler.log2_scale,
+                       [this](const std::string& at) { look(at); });
+    run(leaves);
+    if (trace_.settings.stage == 3) {
+      PredictedStep shape = trace_.shape(rank_);
+      now_.visits = with_gathers(leaves, shape.micro_steps());
+    }
+    for (const ExposedBuffer& buffer : optimizer_->storage()) {
+      now_.held.push_back(copy_of(Phase::gather, buffer));
+    }
+    now_.collectives = comm_.take_spans();
+    return std::move(now_);
+  }
+
+ private:
+  void look(const std::string& at) {
+    if (watching_) memory_.look(*optimizer_, phase_, at, now_.memory);
+  }
+
+  /// DistributedOptimizer::step, with the time of every phase.
+  void run(GradSource& leaves) {
+    for (const Phase phase : all_phases) {
+      phase_ = phase;
+      comm_.set_phase(phase);
+      if (optimizer_->skipped() && skipped_on_overflow(phase)) continue;
+      const std::int64_t begin = clock_.now_ns();
+      optimizer_->run_phase(phase, leaves);
+      now_.phases.push_back({std::string(name(phase)), begin, clock_.now_ns(), phase});
+      look("end of the phase");
+      for (const ExposedBuffer& buffer : optimizer_->exposed(phase)) {
+        now_.buffers.push_back(copy_of(phase, buffer));
+      }
+    }
+    now_.skipped = optimizer_->skipped();
+  }
+
+  const StepTrace& trace_;
+  const TraceClock& clock_;
+  TimedCommunicator comm_;
+  int rank_ = 0;
+  Phase phase_ = Phase::prepare;
+  MemoryWatch memory_;
+  bool watching_ = false;
+  TracedStep now_;
+  std::unique_ptr<DistributedOptimizer> optimizer_;  // goes before comm_
+};
 
 std::vector<TracedRank> run_side(const StepTrace& trace, const Make& make) {
   const TraceClock clock;  // of its own: both sides begin at 0
   std::vector<TracedRank> ranks(static_cast<std::size_t>(trace.settings.world_size));
   ThreadWorld world(trace.settings.world_size);
   run_ranks(world, [&](Communicator& comm) {
+    TracingRank rank(trace, make, comm, clock, world.communicator(comm.rank()));
     TracedRank& mine = ranks[static_cast<std::size_t>(comm.rank())];
-    TimedCommunicator timed(world.communicator(comm.rank()), clock);
-    OptimizerSetup setup = traced_setup(trace.settings, trace.model, trace.shards);
-    setup.comm = &timed;
-    const std::unique_ptr<DistributedOptimizer> optimizer = make(setup);
-    optimizer->load_state(trace.model.initial_state());
-    timed.take_spans();
-    TracedGrads leaves(trace.model);
-    timed_step(*optimizer, leaves, clock, mine);
-    mine.collectives = timed.take_spans();
+    for (int step = 1; step <= trace.settings.steps; ++step) mine.steps.push_back(rank.step(step));
   });
   return ranks;
 }
@@ -108,29 +185,8 @@ std::uint64_t TracedBuffer::bits(std::int64_t element) const {
   return value;
 }
 
-TracedModel::TracedModel(std::int64_t micro_batches)
-    : layout_({{"weight", {2, 4}}, {"bias", {3}}, {"gain", {5}}}) {
-  const auto numel = static_cast<std::size_t>(layout_.padded_numel());
-  const std::vector<float> nothing(numel, std::numeric_limits<float>::quiet_NaN());
-  master_ = zeros_ = nothing;
-  leaves_.assign(static_cast<std::size_t>(micro_batches), nothing);
-  for (const Piece& piece : layout_.pieces({{0, layout_.padded_numel()}})) {
-    for (std::int64_t i = piece.global_begin; i < piece.global_begin + piece.numel; ++i) {
-      const auto index = static_cast<std::size_t>(i);
-      master_[index] = Philox(trace_seed, master_stream).bell(index) * 0.5F;
-      zeros_[index] = 0;
-      for (std::size_t j = 0; j < leaves_.size(); ++j) {
-        leaves_[j][index] = Philox(trace_seed, first_leaf_stream + static_cast<std::uint32_t>(j)).bell(index);
-      }
-    }
-  }
-}
-
-FullState TracedModel::initial_state() const {
-  FullState state;
-  state.master = master_;
-  state.exp_avg = state.exp_avg_sq = state.max_exp_avg_sq = state.momentum_buffer = zeros_;
-  return state;
+Span<const float> TracedBuffer::floats() const {
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
 OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& model, const ShardMap& shards) {
@@ -140,9 +196,28 @@ OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& mo
   setup.shards = &shards;
   setup.stage = settings.stage;
   setup.micro_batches = settings.micro_batches;
+  setup.param_dtype = settings.param_dtype;
+  setup.grad_dtype = settings.grad_dtype();
+  setup.scaler.kind = LossScalerKind::dynamic;
+  setup.scaler.log2_initial = settings.log2_loss_scale;
+  setup.scaler.log2_max = most_traced_log2_scale;
+  setup.scaler.growth_interval = 2;  // so that a growth is seen
   setup.hyper.rule = settings.rule;
+  if (!settings.clip_group.empty()) {
+    setup.clip_groups =
+        make_clip_groups({{settings.clip_group, {settings.clip_group}, false, {}}}, model.layout());
+  }
   setup.hyper.momentum = traits_of(settings.rule).momentum_buffer ? 0.9 : 0;
   return setup;
+}
+
+std::vector<std::vector<float>> StepTrace::leaves(std::size_t step) const {
+  std::vector<std::vector<float>> all;
+  const int log2_scale = shown().front().steps[step].log2_loss_scale;
+  for (std::int64_t j = 0; j < settings.micro_batches; ++j) {
+    all.push_back(model.leaf(static_cast<int>(step) + 1, j, log2_scale));
+  }
+  return all;
 }
 
 PredictedStep StepTrace::shape(int rank) const {
@@ -156,13 +231,13 @@ PredictedStep StepTrace::shape(int rank) const {
 
 StepTrace trace_step(const TraceSettings& settings) {
   check(settings);
-  TracedModel model(settings.micro_batches);
+  TracedModel model(settings);
   const std::int64_t padded_numel = model.layout().padded_numel();
+  const std::int64_t bucket_numel = settings.bucket_numel == 0 ? padded_numel : settings.bucket_numel;
   StepTrace trace{
-      settings, std::move(model), ShardMap(padded_numel, settings.world_size, padded_numel), DType::bf16, {},
-      {}};
+      settings, std::move(model), ShardMap(padded_numel, settings.world_size, bucket_numel), {}, {}};
   trace.reference = run_side(trace, reference::make_distributed_optimizer);
-  trace.production = run_side(trace, candidate_factory(Twin::host));
+  trace.production = run_side(trace, candidate_factory(Twin::host, settings.fault));
   return trace;
 }
 

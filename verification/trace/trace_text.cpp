@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <map>
 
-#include "verification/case/step_scalar_names.hpp"
 #include "verification/program/contract_text.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/paint.hpp"
+#include "verification/trace/json_sections.hpp"
 #include "verification/trace/sections.hpp"
 
 namespace zeroproof::verification {
@@ -42,35 +42,41 @@ const char* explanation(Phase phase, const TraceSettings& settings) {
   return "";
 }
 
-/// By name: a rank that owns nothing has buffers without ranges too.
-bool is_scalar(const TracedBuffer& buffer) {
-  switch (buffer.id) {
-    case BufferId::step_scalars:
-    case BufferId::applied_steps:
-    case BufferId::found_inf:
-    case BufferId::loss_scaler:
-    case BufferId::norm_limbs:
-    case BufferId::grad_amax:
-    case BufferId::grad_norm:
-    case BufferId::clip_coef:
-    case BufferId::tensor_steps:
-      return true;
-    default:
-      return false;
-  }
-}
-
 /// Ranks whose buffers hold the same elements with the same bits.
 struct Holders {
   std::vector<int> ranks;
   const TracedBuffer* buffer;
 };
 
-std::vector<Holders> holders_of(const StepTrace& trace, Phase phase, BufferId id) {
+/// What a table is made of: buffers of every rank, by rank.
+using Section = std::vector<std::vector<const TracedBuffer*>>;
+
+Section before(const StepTrace& trace, std::size_t step) {
+  Section section;
+  for (const TracedRank& rank : trace.shown()) {
+    section.emplace_back();
+    for (const TracedBuffer& buffer : rank.steps[step].before) section.back().push_back(&buffer);
+  }
+  return section;
+}
+
+Section written(const StepTrace& trace, std::size_t step, Phase phase) {
+  Section section;
+  for (const TracedRank& rank : trace.shown()) {
+    section.emplace_back();
+    for (const TracedBuffer& buffer : rank.steps[step].buffers) {
+      if (buffer.phase == phase) section.back().push_back(&buffer);
+    }
+  }
+  return section;
+}
+
+std::vector<Holders> holders_of(const Section& section, BufferId id) {
   std::vector<Holders> all;
-  for (std::size_t r = 0; r < trace.reference.size(); ++r) {
-    for (const TracedBuffer& buffer : trace.reference[r].buffers) {
-      if (buffer.phase != phase || buffer.id != id) continue;
+  for (std::size_t r = 0; r < section.size(); ++r) {
+    for (const TracedBuffer* const one : section[r]) {
+      const TracedBuffer& buffer = *one;
+      if (buffer.id != id) continue;
       const auto same = std::find_if(all.begin(), all.end(), [&](const Holders& other) {
         return other.buffer->ranges == buffer.ranges && other.buffer->bytes == buffer.bytes;
       });
@@ -84,38 +90,35 @@ std::vector<Holders> holders_of(const StepTrace& trace, Phase phase, BufferId id
   return all;
 }
 
-/// Buffers of a phase in the order in which rank 0 exposes them.
-std::vector<BufferId> buffers_of(const StepTrace& trace, Phase phase, bool scalars) {
+/// Buffers in the order in which rank 0 exposes them.
+std::vector<BufferId> buffers_of(const Section& section, bool words) {
   std::vector<BufferId> ids;
-  for (const TracedBuffer& buffer : trace.reference.front().buffers) {
-    if (buffer.phase == phase && is_scalar(buffer) == scalars) ids.push_back(buffer.id);
+  for (const TracedBuffer* const buffer : section.front()) {
+    if (holds_words(buffer->id) == words) ids.push_back(buffer->id);
   }
   return ids;
 }
 
-/// Names of a scalar's words.
-std::string word_name(BufferId id, std::int64_t word) {
-  static constexpr const char* scaler[] = {"log2_scale", "growth_tracker", "hysteresis_left"};
-  if (id == BufferId::step_scalars)
-    return std::string(step_scalar_names[static_cast<std::size_t>(word % num_step_scalar_words)]);
-  if (id == BufferId::loss_scaler) return "loss_scaler." + std::string(scaler[word]);
-  if (id != BufferId::norm_limbs) return std::string(name(id));
-  if (word == 21) return "nan_count";
-  return word == 22 ? "inf_count" : "limb " + std::to_string(word);
+/// Which clip group a word is of, where there are several.
+std::string group_name(BufferId id, std::int64_t word, const std::string& clip_group) {
+  const bool of_groups = id == BufferId::norm_limbs || id == BufferId::grad_norm || id == BufferId::clip_coef;
+  if (clip_group.empty() || !of_groups) return {};
+  return clip_group_of(id, word) == 0 ? " (others)" : " (" + clip_group + ")";
 }
 
-/// Integers stay integers; the words of step scalars are floats, but for two flags.
-DType word_dtype(const TracedBuffer& buffer, std::int64_t word) {
-  const bool flag = word % num_step_scalar_words >= num_step_scalar_words - 2;
-  return buffer.id == BufferId::step_scalars && !flag ? DType::fp32 : buffer.dtype;
+std::string shown_word(BufferId id, std::int64_t word, const std::string& clip_group) {
+  std::string text = word_name(id, word);
+  if (text.starts_with("limb")) text.insert(4, " ");
+  if (id == BufferId::loss_scaler) text.insert(0, "loss_scaler.");
+  return text + group_name(id, word, clip_group);
 }
 
-std::string scalars_text(const StepTrace& trace, Phase phase) {
+std::string scalars_text(const StepTrace& trace, const Section& section) {
   std::vector<std::string> names;
   TraceColumn who{"on", {}};
   TraceColumn values{"value", {}};
-  for (const BufferId id : buffers_of(trace, phase, true)) {
-    for (const Holders& holders : holders_of(trace, phase, id)) {
+  for (const BufferId id : buffers_of(section, true)) {
+    for (const Holders& holders : holders_of(section, id)) {
       bool zeros_left_out = false;
       for (std::int64_t word = 0; word < holders.buffer->numel(); ++word) {
         const std::uint64_t bits = holders.buffer->bits(word);
@@ -123,7 +126,7 @@ std::string scalars_text(const StepTrace& trace, Phase phase) {
           zeros_left_out = true;
           continue;
         }
-        names.push_back(word_name(id, word));
+        names.push_back(shown_word(id, word, trace.settings.clip_group));
         who.cells.push_back(ranks_text(holders.ranks));
         values.cells.push_back(shown_value(bits, word_dtype(*holders.buffer, word)));
       }
@@ -136,17 +139,16 @@ std::string scalars_text(const StepTrace& trace, Phase phase) {
   return names.empty() ? "" : "\n" + table({"", names}, {who, values});
 }
 
-std::string elements_text(const StepTrace& trace, Phase phase) {
-  const std::vector<BufferId> ids = buffers_of(trace, phase, false);
+std::string elements_text(const StepTrace& trace, const Section& section) {
+  const std::vector<BufferId> ids = buffers_of(section, false);
   if (ids.empty()) return "";
   const std::vector<std::int64_t> all = elements_of(trace.model.layout());
   const std::vector<std::string> all_names = element_names(trace.model.layout());
-  // Buffers of a phase have the same holders, but in stage 0 bits could differ in one of them: rows are per rank set of
-  // each.
-  std::map<std::vector<int>, std::vector<TraceColumn>> groups;
-  std::map<std::vector<int>, std::vector<std::string>> labels;
+  // Columns stand together that the same ranks hold with the same rows: a replicated buffer that differs between ranks
+  // is held by each alone, as shards are, but has more rows.
+  std::map<std::pair<std::vector<int>, std::vector<std::string>>, std::vector<TraceColumn>> groups;
   for (const BufferId id : ids) {
-    for (const Holders& holders : holders_of(trace, phase, id)) {
+    for (const Holders& holders : holders_of(section, id)) {
       TraceColumn column{std::string(name(id)), {}};
       std::vector<std::string> names;
       std::int64_t local = 0;
@@ -159,70 +161,102 @@ std::string elements_text(const StepTrace& trace, Phase phase) {
         }
         local += range.numel();
       }
-      groups[holders.ranks].push_back(std::move(column));
-      labels[holders.ranks] = names;
+      groups[{holders.ranks, names}].push_back(std::move(column));
     }
   }
   std::string out;
-  for (const auto& [ranks, columns] : groups) {
-    const bool empty = labels[ranks].empty();
+  for (const auto& [key, columns] : groups) {
+    const auto& [ranks, names] = key;
+    const bool empty = names.empty();
     out += "\n  " + ranks_text(ranks) +
            (empty ? (ranks.size() > 1 ? " own nothing\n" : " owns nothing\n") : "\n");
-    if (!empty) out += table({"", labels[ranks]}, columns);
+    if (!empty) out += table({"", names}, columns);
   }
   return out;
 }
 
+/// What a fault has done, if anything.
+std::string first_difference_text(const StepTrace& trace) {
+  const Json all = differences_json(trace);
+  if (all.begin() == all.end())
+    return "No buffer differs from the reference's: in these steps the fault does not show.";
+  const Json& first = *all.begin();
+  std::string place = first.contains("word") ? first.at("word").get<std::string>() : "";
+  if (first.contains("parameter")) {
+    place = element_names(trace.model.layout())[first.at("parameter").get<std::size_t>()];
+  }
+  return fmt::format(
+      "First difference from the reference: step {}, {}, rank {}, {} {}: {} instead of {}; {} in all.",
+      first.at("step").get<int>(), first.at("phase").get<std::string>(), first.at("rank").get<int>(),
+      first.at("buffer").get<std::string>(), place, first.at("got").get<std::string>(),
+      first.at("want").get<std::string>(), all.end() - all.begin());
+}
+
 std::string heading(const StepTrace& trace) {
   const TraceSettings& s = trace.settings;
-  std::string out = fmt::format(
-      "One step of {}, stage {}, {} rank{}, {} micro-batch{}, {} parameters. Values: the reference's.\n",
-      name(s.rule), s.stage, s.world_size, s.world_size == 1 ? "" : "s", s.micro_batches,
-      s.micro_batches == 1 ? "" : "es", name(trace.param_dtype));
-  out += "R13:";
+  const std::string run = fmt::format(
+      "{} step{} of {}, stage {}, {} rank{}, {} micro-batch{}, {} parameters. Values: {}.", s.steps,
+      s.steps == 1 ? "" : "s", name(s.rule), s.stage, s.world_size, s.world_size == 1 ? "" : "s",
+      s.micro_batches, s.micro_batches == 1 ? "" : "es", name(s.param_dtype),
+      s.fault.empty() ? "the reference's" : "production's, with the fault " + s.fault);
+  std::string out = wrapped({run}, trace_columns, "");
+  if (!s.fault.empty()) out += wrapped({first_difference_text(trace)}, trace_columns, "");
+  std::string tensors = "R13:";
   for (const TensorSlot& slot : trace.model.layout().tensors()) {
-    out += fmt::format(" {} [{}, {})", slot.name, slot.begin, slot.begin + slot.numel);
+    tensors += fmt::format(" {} [{}, {})", slot.name, slot.begin, slot.begin + slot.numel);
   }
-  out += fmt::format(" of {}; tensors start at multiples of 1024.\n", trace.model.layout().padded_numel());
+  tensors += fmt::format(" of {}; tensors start at multiples of 1024.", trace.model.layout().padded_numel());
+  out += wrapped({tensors}, trace_columns, "");
   std::string owners = "Owners:";
   for (int rank = 0; rank < s.world_size; ++rank) {
-    const std::vector<FlatRange> shard = trace.shards.shard(rank);
-    owners += fmt::format(
-        "{} rank {} {}", rank == 0 ? "" : ",", rank,
-        shard.empty() ? "nothing" : fmt::format("[{}, {})", shard.front().begin, shard.back().end));
+    std::string ranges;
+    for (const FlatRange& range : trace.shards.shard(rank)) {
+      ranges += fmt::format(" [{}, {})", range.begin, range.end);
+    }
+    owners += fmt::format("{} rank {}{}", rank == 0 ? "" : ",", rank, ranges.empty() ? " nothing" : ranges);
   }
   owners += s.stage == 0 ? "; in stage 0 every rank keeps everything." : ".";
   return out + wrapped({owners}, trace_columns, "");
 }
 
+std::string step_title(const StepTrace& trace, std::size_t step) {
+  const TracedStep& first = trace.shown().front().steps[step];
+  return fmt::format("Step {} of {}: t = {}, loss scale 2^{}", step + 1, trace.settings.steps, first.t,
+                     first.log2_loss_scale);
+}
+
+std::string step_text(const StepTrace& trace, std::size_t step, const Paint& paint) {
+  const Section found = before(trace, step);
+  std::string out = "\n" + paint("1", step_title(trace, step)) + "\n\n" + paint("1", "before") + "\n";
+  out += "  What survives a step, as this one finds it.\n";
+  out += scalars_text(trace, found) + elements_text(trace, found);
+  const bool skipped = trace.shown().front().steps[step].skipped;
+  for (const Phase phase : all_phases) {
+    if (skipped && skipped_on_overflow(phase)) continue;
+    const bool gathers = trace.settings.stage == 1 || trace.settings.stage == 2;
+    if (phase == Phase::gather && !gathers) continue;
+    const Section section = written(trace, step, phase);
+    out += "\n" + paint("1", std::string(name(phase))) + "\n";
+    out += wrapped({explanation(phase, trace.settings)}, trace_columns, "  ");
+    if (phase == Phase::reduce) out += gradient_text(trace, step);
+    out += scalars_text(trace, section) + elements_text(trace, section);
+  }
+  if (skipped) {
+    out +=
+        "\n" + wrapped({"R6: found_inf is set, so this step is skipped: norm, clip, update, cast and gather "
+                        "are not entered, and nothing but the loss scaler has changed."},
+                       trace_columns, "");
+  }
+  return out;
+}
+
 }  // namespace
-
-std::vector<std::int64_t> elements_of(const FlatLayout& layout) {
-  std::vector<std::int64_t> elements;
-  for (const TensorSlot& slot : layout.tensors()) {
-    for (std::int64_t i = 0; i < slot.numel; ++i) elements.push_back(slot.begin + i);
-  }
-  return elements;
-}
-
-std::vector<std::string> element_names(const FlatLayout& layout) {
-  std::vector<std::string> names;
-  for (const std::int64_t element : elements_of(layout)) {
-    std::string coordinates = layout.coordinates(element);
-    coordinates.erase(std::remove(coordinates.begin(), coordinates.end(), ' '), coordinates.end());
-    names.push_back(layout.tensors()[static_cast<std::size_t>(layout.tensor_at(element))].name + coordinates);
-  }
-  return names;
-}
 
 std::string trace_text(const StepTrace& trace, bool colour) {
   const Paint paint{colour};
   std::string out = heading(trace);
-  for (const Phase phase : all_phases) {
-    out += "\n" + paint("1", std::string(name(phase))) + "\n";
-    out += wrapped({explanation(phase, trace.settings)}, trace_columns, "  ");
-    if (phase == Phase::reduce) out += gradient_text(trace);
-    out += scalars_text(trace, phase) + elements_text(trace, phase);
+  for (std::size_t step = 0; step < static_cast<std::size_t>(trace.settings.steps); ++step) {
+    out += step_text(trace, step, paint);
   }
   return out;
 }

@@ -1,0 +1,21 @@
+#pragma once
+// What the contract says of a phase: its rules, its formulas, and which buffers it reads.
+
+#include <string>
+#include <vector>
+
+#include "common/contracts/update_rule.hpp"
+#include "common/step/phase.hpp"
+
+namespace zeroproof::verification {
+
+/// Numbers of the rules of common/CONTRACT.md that a phase follows.
+std::vector<std::string> rules_of(Phase phase);
+
+/// Its operations, one rounding each, as R5, R6, R8, R11 and R12 write them; of the update those of the rule alone.
+std::vector<std::string> formulas_of(Phase phase, UpdateRule rule);
+
+/// Whether a phase reads a buffer, or overwrites what is still needed of it.
+bool is_input(Phase phase, BufferId id);
+
+}  // namespace zeroproof::verification
