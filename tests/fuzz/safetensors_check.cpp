@@ -2,28 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
 #include <string_view>
 
 #include "common/base/error.hpp"
-#include "verification/io/safetensors.hpp"
+#include "common/io/safetensors.hpp"
+#include "tests/fuzz/promise.hpp"
 
 namespace zeroproof::tests {
 namespace {
-
-void promise(bool kept, const char* what) {
-  if (!kept) throw std::logic_error(what);
-}
-
-void check_sentence(const Error& error) {
-  const std::string text = error.what();
-  const std::size_t why = text.find(" (");
-  promise(error.code() == ErrorCode::io, "refusals have the code io");
-  promise(why != std::string::npos && text.find("); ", why) != std::string::npos, "refusals are sentences");
-  promise(text.size() < 1000, "refusals are short");
-  promise(std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }),
-          "refusals can be printed");
-}
 
 /// Element count by another way than the reader's: doubles are exact as far as shapes may go.
 void check_shape(const SafeTensor& tensor) {
@@ -93,7 +79,8 @@ bool safetensors_accepts(Span<const std::byte> bytes, std::string* refusal) {
     check_round_trip(reader.header());
     return true;
   } catch (const Error& error) {
-    check_sentence(error);
+    promise(error.code() == ErrorCode::io, "refusals have the code io");
+    promise_sentence(error);
     if (refusal != nullptr) *refusal = error.what();
     return false;
   }
