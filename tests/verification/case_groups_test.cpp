@@ -96,9 +96,17 @@ TEST_CASE("groups: a case that breaks takes no other with it") {
   };
   const RunReport broken = run(options);
   REQUIRE(broken.results.size() == whole.results.size());
+  int hung = 0;
   for (std::size_t i = 0; i < whole.results.size(); ++i) {
     CHECK(broken.results[i].id == whole.results[i].id);
     if (training_spec(whole.results[i]).world.kind == WorldSpec::Kind::self)
       CHECK(shown(broken.results[i]) == shown(whole.results[i]));
+    // What its ranks did last is told of a case that hangs, and of no other.
+    const std::size_t told = broken.results[i].status == Status::hung
+                                 ? static_cast<std::size_t>(training_spec(broken.results[i]).world.size)
+                                 : 0;
+    CHECK(broken.results[i].flights.size() == told);
+    hung += told > 0 ? 1 : 0;
   }
+  CHECK(hung > 0);
 }

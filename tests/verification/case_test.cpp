@@ -2,6 +2,7 @@
 
 #include <doctest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "common/base/error.hpp"
@@ -151,13 +152,31 @@ TEST_CASE("a report survives the way through JSON") {
   Result r = good_result("byte_gpt_tiny/adamw/host-fused/stage1/mpi:3/fp16/free/bucket:65536/omp:2");
   r.status = Status::fail;
   r.reason = "a \"quoted\" reason\nwith a line break";
-  r.divergence = Divergence{3,    Phase::update, 2,     "master",      "differs",           5,
-                            1029, 2047,          "a.b", "[1, 2]",      "0x0 (0)",           "0x1 (1e-45)",
-                            7,    100,           "",    "they hold 0", "in no legal order", {}};
+  r.divergence = Divergence{3,
+                            Phase::update,
+                            2,
+                            "master",
+                            "differs",
+                            5,
+                            1029,
+                            2047,
+                            "a.b",
+                            "[1, 2]",
+                            "0x0 (0)",
+                            "0x1 (1e-45)",
+                            "1e-46",
+                            7,
+                            100,
+                            "",
+                            "they hold 0",
+                            "in no legal order",
+                            {}};
   constexpr std::uint64_t many = std::uint64_t{1} << 33;
   r.training->skips = {
       {2, 37, 0x7FFFFFFFU, {{"a \"b\"", 48, {0x7F800000U, 1, 0}}, {"c", 1, {0x7FFFFFFFU, many, 3}}}},
       {5, 37, 0x7F000000U, {}}};
+  r.training->losses = {5.5, std::numeric_limits<double>::quiet_NaN()};
+  r.training->reference_losses = {5.5, 0.1};
   Result call;
   call.id = "op/clip/host/x86-64/fill:wide";
   call.suite = "op";
@@ -178,9 +197,14 @@ TEST_CASE("a report survives the way through JSON") {
   CHECK(back[0].divergence->last_global_index == 2047);
   CHECK(back[0].divergence->candidate_value == "0x1 (1e-45)");
   CHECK(back[0].divergence->hint == "they hold 0");
+  CHECK(back[0].divergence->exact_value == "1e-46");
   CHECK(back[0].training->tallies.size() == 1);
   CHECK(back[0].training->tallies[0].compared == 100);
   CHECK(back[0].training->skips == r.training->skips);
+  CHECK(back[0].training->reference_losses == r.training->reference_losses);
+  REQUIRE(back[0].training->losses.size() == 2);
+  CHECK(back[0].training->losses[0] == 5.5);
+  CHECK(std::isnan(back[0].training->losses[1]));
   CHECK(back[1].training->skips.empty());
   CHECK_FALSE(back[2].training.has_value());
   CHECK(back[2].divergence->inputs == call.divergence->inputs);

@@ -43,7 +43,7 @@ struct Look {
   std::vector<NamedFactor> factors = {};
 
   std::string said() const {
-    Evidence e;
+    HintEvidence e;
     e.want = view(want);
     e.got = view(got);
     if (!before.empty()) e.before = view(before);
@@ -152,10 +152,86 @@ TEST_CASE("hint: fewer digits, and roundings") {
 TEST_CASE("hint: integers have no ratio and no remainder") {
   std::vector<std::uint64_t> a = {1, 2, 3, 4, 5};
   std::vector<std::uint64_t> b = {2, 4, 6, 8, 10};
-  Evidence e;
+  HintEvidence e;
   e.want = {a.data(), DType::u64, 5};
   e.got = {b.data(), DType::u64, 5};
   CHECK(hint(e).empty());
   e.before = e.got;
   CHECK(says(hint(e), "what was there before"));
+}
+
+TEST_CASE("hint: counts are off by a number") {
+  std::vector<std::uint64_t> a = {9, 4, 7};
+  std::vector<std::uint64_t> b = {10, 4, 8};
+  HintEvidence e;
+  e.want = {a.data(), DType::u64, 3};
+  e.got = {b.data(), DType::u64, 3};
+  CHECK(hint(e).empty());
+  e.meaning = Meaning::count;
+  CHECK(hint(e) == "they hold 1 more than they should");
+  std::swap(e.want, e.got);
+  CHECK(hint(e) == "they hold 1 less than they should");
+  b[2] = 9;
+  CHECK(hint(e).empty());  // one by 1, one by 2
+  std::vector<std::uint32_t> words = {0, 3};
+  std::vector<std::uint32_t> wrapped = {0xFFFFFFFEU, 3};
+  e.want = {words.data(), DType::u32, 2};
+  e.got = {wrapped.data(), DType::u32, 2};
+  CHECK(hint(e) == "they hold 2 less than they should");
+}
+
+TEST_CASE("hint: limbs of a norm are read as the sum they stand for") {
+  std::vector<std::uint64_t> want(23, 0);
+  want[10] = 0x12345678U;
+  want[11] = 5;
+  std::vector<std::uint64_t> got = want;
+  HintEvidence e;
+  e.want = {want.data(), DType::u64, 23};
+  e.got = {got.data(), DType::u64, 23};
+  e.meaning = Meaning::limbs;
+  e.factors = {{"the number of ranks", 3}};
+  const auto times = [&](std::uint64_t up, std::uint64_t down) {
+    for (std::size_t i = 0; i < 21; ++i) got[i] = want[i] * up / down;
+    return hint(e);
+  };
+  CHECK(times(3, 1) ==
+        "they stand for 3 times the sum they should: as if everything was counted 3 times, the number of "
+        "ranks");
+  CHECK(says(times(2, 1), "as if everything was counted 2 times"));
+  CHECK_FALSE(says(times(2, 1), "ranks"));
+  CHECK(says(times(3, 2), "more than they should"));
+  CHECK(says(times(1, 2), "less than they should, as if some of it was left out"));
+  CHECK(times(0, 1) == "they stand for 0: nothing was counted");
+  got = want;
+  got[10] += 0x100000000U;  // a carry of the next limb, which a normalised sum has there
+  got[11] -= 1;
+  CHECK(hint(e).empty());  // the same sum
+  got[21] = 2;
+  CHECK(hint(e) == "nan_count is 2 more than it should be");
+  want[22] = 1;
+  CHECK(hint(e) == "nan_count is 2 more than it should be, and inf_count is 1 less than it should be");
+}
+
+TEST_CASE("hint: zeros of the other sign, ones, single precision, and sums that cancel") {
+  const Values zeros(8, -0.0F);
+  CHECK(says(Look{zeros, Values(8, 0.0F)}.said(), "0 with the other sign"));
+  const Values ones(9, 1.0F);
+  CHECK(says(Look{Values(want.begin(), want.begin() + 9), ones}.said(), "they hold 1;"));
+  const auto fp64 = [](double wanted, double gotten) {
+    HintEvidence e;
+    e.want = {&wanted, DType::fp64, 1};
+    e.got = {&gotten, DType::fp64, 1};
+    return hint(e);
+  };
+  CHECK(says(fp64(0.1, double{0.1F}), "the digits of fp32, near the right ones"));
+  CHECK_FALSE(says(fp64(0.1, double{0.2F}), "the digits of fp32"));
+  CHECK_FALSE(says(fp64(double{0.1F}, double{std::nextafter(0.1F, 1.0F)}), "the digits of fp32"));
+  CHECK(says(fp64(0.1, 0.2), "2 times what they should"));
+  CHECK(fp64(0.1, 0.21).empty());
+  const Values summed = changed(want, [](std::size_t i, float x) {
+    return i % 7 == 0 ? x + 0x1p-24F : std::nextafter(x, 9.0F);  // in units of 1, not of x
+  });
+  const Values far = changed(summed, [](std::size_t i, float x) { return i == 3 ? x + 1e-3F : x; });
+  CHECK(says(Look{want, summed}.said(), "the same sums in another order"));
+  CHECK_FALSE(says(Look{want, far}.said(), "another order"));
 }

@@ -13,7 +13,7 @@ namespace zeroproof::verification {
 namespace {
 
 constexpr std::array<std::string_view, num_statuses> status_names = {
-    "pass", "fail", "mistrusted", "skipped", "error", "crashed", "hung"};
+    "pass", "fail", "tampered", "mistrusted", "skipped", "error", "crashed", "hung"};
 
 std::optional<Twin> parse_twin(const std::string& text) {
   for (const Twin twin : all_twins) {
@@ -78,6 +78,9 @@ std::optional<CaseSpec> parse_case_id(const std::string& id) {
   const auto mode = std::ranges::find(all_modes, parts[6], [](Mode one) { return name(one); });
   if (!twin || !stage || !bucket || !threads || mode == all_modes.end()) return std::nullopt;
   if (!twin->runs_in(*mode)) return std::nullopt;
+  constexpr std::int64_t largest =
+      1 << 20;  // beyond any stage or number of threads; validate() knows the real limits
+  if (*stage > largest || *threads > largest) return std::nullopt;
   CaseSpec spec;
   spec.workload = parts[0];
   spec.recipe = parts[1];

@@ -16,8 +16,8 @@
 
 namespace zeroproof::verification {
 
-enum class Status : std::uint8_t { pass, fail, mistrusted, skipped, error, crashed, hung };
-inline constexpr int num_statuses = 7;
+enum class Status : std::uint8_t { pass, fail, tampered, mistrusted, skipped, error, crashed, hung };
+inline constexpr int num_statuses = 8;
 std::string_view name(Status status);
 
 /// Lock-step: before every phase the candidate's inputs are the reference's. Free: both run on, the first
@@ -34,8 +34,9 @@ struct Twin {
   bool graphs = false;
   bool foreign = false;  ///< updates come from a plug-in
 
-  /// A step that is replayed has no phases to stop at; one in phases keeps no G to look at in the end.
-  bool runs_in(Mode mode) const { return mode == Mode::whole ? fused : !graphs; }
+  /// A step that is replayed has no phases to stop at; one in phases keeps no G to look at in the end. A plug-in's
+  /// whole step is an entry of its own.
+  bool runs_in(Mode mode) const { return mode == Mode::whole ? fused || foreign : !graphs; }
 
   static const Twin host, host_fused, device, device_fused, device_graph, plugin;
   auto operator<=>(const Twin&) const = default;

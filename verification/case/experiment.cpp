@@ -81,30 +81,9 @@ Experiment::Experiment(std::string workload, const RunConfig& config, DType dtyp
       shape_(shape_of(config.model)),
       recorded_(text_.kind == recorded_text_kind ? workload::open_recorded(text_.path) : nullptr),
       layout_(recorded_ ? recorded_->params() : workload::byte_gpt_params(shape_)) {
-  const auto numel = static_cast<std::size_t>(layout_.padded_numel());
-  master_.assign(numel, std::numeric_limits<float>::quiet_NaN());
-  exp_avg_ = exp_avg_sq_ = max_exp_avg_sq_ = momentum_buffer_ = master_;
-  if (recorded_) {
-    recorded_->init_parameters(layout_, config_.seed, master_);
-  } else {
-    workload::init_parameters(shape_, layout_, config_.seed, master_);
-  }
   require_rates(config_);
-  const bool seeded = config_.initial_state == InitialState::seeded;
-  const Philox first(config_.seed, 2);
-  const Philox second(config_.seed, 3);
-  const Philox third(config_.seed, 4);
-  for (const Piece& piece : layout_.pieces({{0, layout_.padded_numel()}})) {
-    for (std::int64_t i = piece.global_begin; i < piece.global_begin + piece.numel; ++i) {
-      const auto index = static_cast<std::size_t>(i);
-      exp_avg_[index] = seeded ? first.bell(index) * 1e-3F : 0.0F;
-      exp_avg_sq_[index] = seeded ? second.uniform(index) * 1e-5F : 0.0F;
-      // Above some of the second moments to come and below others.
-      max_exp_avg_sq_[index] = seeded ? third.uniform(index) * 1e-4F : 0.0F;
-      momentum_buffer_[index] = seeded ? third.bell(index) * 1e-3F : 0.0F;
-    }
-  }
   groups_ = make_param_groups(config_.param_groups, config_.schedule, layout_);
+  clip_groups_ = make_clip_groups(config_.clip_groups, layout_);
   overflow_tensor_ = overflow_tensor(config_, layout_);
   // Up to six steps fewer than the optimizer has applied: tensors that were left alone now and then.
   for (std::size_t i = 0; i < layout_.tensors().size(); ++i) {
@@ -139,6 +118,7 @@ OptimizerSetup Experiment::setup() const {
   setup.param_rounding = config_.param_rounding;
   setup.seed = config_.seed;
   setup.groups = groups_;
+  setup.clip_groups = clip_groups_;
   setup.guards = true;
   return setup;
 }
@@ -156,14 +136,31 @@ bool Experiment::has_grad(std::int64_t step, std::int64_t micro_batch, std::int6
   return tensor % 3 != 2 || micro_batch % 2 == 0;
 }
 
+Digest Experiment::text_digest() const {
+  if (!recorded_) return raw_digest(text_.bytes.data(), static_cast<std::int64_t>(text_.bytes.size()));
+  Hasher hasher;
+  hasher.add(static_cast<std::uint64_t>(recorded_->file_bytes()));
+  hasher.add(static_cast<std::uint64_t>(recorded_->steps()));
+  hasher.add(static_cast<std::uint64_t>(recorded_->micro_batches()));
+  for (const ParamSpec& param : recorded_->params()) hasher.add(param.name);
+  return hasher.digest();
+}
+
 FullState Experiment::initial_state() const {
   const LossScalerConfig scaler = this->scaler();
   FullState state;
-  state.master = master_;
-  state.exp_avg = exp_avg_;
-  state.exp_avg_sq = exp_avg_sq_;
-  state.max_exp_avg_sq = max_exp_avg_sq_;
-  state.momentum_buffer = momentum_buffer_;
+  const InitialBuffers::Values& values = initial_->get(layout_, config_, [this](std::vector<float>& master) {
+    if (recorded_) {
+      recorded_->init_parameters(layout_, config_.seed, master);
+    } else {
+      workload::init_parameters(shape_, layout_, config_.seed, master);
+    }
+  });
+  state.master = values.master;
+  state.exp_avg = values.exp_avg;
+  state.exp_avg_sq = values.exp_avg_sq;
+  state.max_exp_avg_sq = values.max_exp_avg_sq;
+  state.momentum_buffer = values.momentum_buffer;
   state.tensor_steps = tensor_steps_;
   state.applied_steps = static_cast<std::uint64_t>(initial_step());
   // One good step short of a growth: a counter that is lost while loading shows.

@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "common/base/digest.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "common/layout/tp_cut.hpp"
 #include "common/step/distributed_optimizer.hpp"
+#include "verification/case/initial_buffers.hpp"
 #include "verification/config/config.hpp"
 #include "verification/workload/byte_gpt.hpp"
 #include "verification/workload/byte_gpt_place.hpp"
@@ -51,7 +53,10 @@ class Experiment {
   /// Bytes of text in one micro-batch, 0 if the gradients come from a file.
   int context() const { return recorded_ ? 0 : config_.model.context; }
 
-  /// State before the first step; valid as long as the experiment lives.
+  /// Of the text; of recorded gradients, of what the file says it holds, not of the gradients themselves.
+  Digest text_digest() const;
+
+  /// State before the first step, made when it is asked for; valid as long as the experiment lives.
   FullState initial_state() const;
 
   /// Steps applied before the run.
@@ -108,8 +113,9 @@ class Experiment {
   std::shared_ptr<const workload::RecordedGradients> recorded_;  // instead of the model, if there
   FlatLayout layout_;
   ParamGroups groups_;
-  std::vector<float> master_, exp_avg_, exp_avg_sq_, max_exp_avg_sq_, momentum_buffer_;  // [padded_numel]
-  std::vector<std::uint64_t> tensor_steps_;                                              // [num_tensors]
+  ClipGroups clip_groups_;
+  std::shared_ptr<InitialBuffers> initial_ = std::make_shared<InitialBuffers>();
+  std::vector<std::uint64_t> tensor_steps_;  // [num_tensors]
   std::int64_t overflow_tensor_ = -1;
 };
 

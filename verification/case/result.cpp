@@ -23,6 +23,7 @@ Result training_result(const CaseSpec& spec) {
   result.group = spec.workload;
   result.side = name(spec.twin);
   result.exactness = "bitwise";
+  if (spec.place.grad_sum == GradSum::native) result.held_to = "bound";
   result.training.emplace();
   return result;
 }
@@ -35,8 +36,8 @@ CaseSpec training_spec(const Result& result) {
 }
 
 bool failed(Status status) {
-  return status == Status::fail || status == Status::error || status == Status::crashed ||
-         status == Status::hung;
+  return status == Status::fail || status == Status::tampered || status == Status::error ||
+         status == Status::crashed || status == Status::hung;
 }
 
 std::string failure_line(const Result& result) {

@@ -11,6 +11,7 @@
 
 #include "common/base/digest.hpp"
 #include "common/base/span.hpp"
+#include "common/comm/flight_recorder.hpp"
 #include "common/step/phase.hpp"
 #include "verification/case/case.hpp"
 #include "verification/case/skipped_step.hpp"
@@ -41,6 +42,7 @@ struct Divergence {
   std::string coordinates;
   std::string reference_value;  ///< bits and value
   std::string candidate_value;
+  std::string exact_value;     ///< what exact arithmetic has there; "" where no bound says it
   std::int64_t differing = 0;  ///< elements, in this buffer on this rank in this step
   std::int64_t compared = 0;
   std::string call;  ///< of one operation, which has no step and no rank: "numel 1025, offset 1, threads 1"
@@ -63,6 +65,15 @@ struct StepTiming {
   std::int64_t steps = 0;
 };
 
+/// What the host of a rank asks its device for in one step (cuda/device_calls.hpp says what counts).
+struct StepCalls {
+  std::int64_t launches = 0;
+  std::int64_t graph_launches = 0;
+  std::int64_t copies = 0;
+  std::int64_t allocations = 0;
+  std::int64_t waits = 0;
+};
+
 /// What a training case measured besides its verdict.
 struct TrainingRun {
   std::vector<PhaseTally> tallies;
@@ -77,6 +88,11 @@ struct TrainingRun {
   std::int64_t moved_elements = 0;    ///< those that the step changed
   std::int64_t nan_elements = 0;      ///< those that were NaN already
   std::vector<SkippedStep> skips;     ///< what is told of each skipped step
+  /// Modes free and whole: the loss of each step with either side's own parameters, mean over micro-batches.
+  std::vector<double> losses, reference_losses;
+  /// Mode whole on a device: what a rank's host asks the device for in a step, from the third on. The most of all such
+  /// steps and ranks, number by number.
+  std::optional<StepCalls> device_calls;
 };
 
 /// What one rank of a training case found.
@@ -109,10 +125,13 @@ struct SavedTensor {
 
 struct Result {
   std::string id;
-  std::string suite;      ///< its name: "training", "op", "lbfgs", "controls"
+  std::string suite;      ///< its name: "training", "op", "lbfgs", "resume", "controls"
   std::string group;      ///< within the suite: workload, operation, "lbfgs/byte_gpt_tiny/armijo"
   std::string side;       ///< what was judged: "host-fused", "host x86-64-v3", "device"
   std::string exactness;  ///< class of the operation; "bitwise" of whole runs
+  /// What results had to have: "contract" (its bits), "dialect:NAME" (those of a library), "bound" (the contract's own,
+  /// of operations and sums that have no bits), "any-order" (what any legal order may leave).
+  std::string held_to = "contract";
   Status status = Status::skipped;
   std::string reason;
   std::string replay;  ///< the shell line that runs the case again
@@ -124,7 +143,9 @@ struct Result {
   std::int64_t legal_differences = 0;    ///< controls: elements that differ although the contract allows it
   double worst_ratio = 0;                ///< class bounded: largest error / allowed error
   UlpHistogram ulps;                     ///< operations
-  std::vector<SavedTensor> tensors;      ///< of the call in which the first difference was found
+  std::vector<RankFlight>
+      flights;  ///< the last collectives of every rank, where one was lost or came too late
+  std::vector<SavedTensor> tensors;  ///< of the call in which the first difference was found
 };
 
 /// A training case of which nothing is known yet but what it is.

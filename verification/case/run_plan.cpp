@@ -23,7 +23,10 @@ std::vector<TwinMode> twin_modes(const VerifyOptions& options) {
   }
   std::vector<TwinMode> result;
   for (const Twin twin : twins) {
-    if (options.modes.empty()) {
+    if (options.modes.empty() && twin.foreign) {
+      if (options.plugin_steps) result.push_back({twin, Mode::whole});
+      if (options.plugin_operates || !options.plugin_steps) result.push_back({twin, Mode::lockstep});
+    } else if (options.modes.empty()) {
       result.push_back({twin, twin.graphs ? Mode::whole : twin.fused ? Mode::free : Mode::lockstep});
     }
     for (const Mode mode : options.modes) {
@@ -33,7 +36,8 @@ std::vector<TwinMode> twin_modes(const VerifyOptions& options) {
   ZP_CHECK(
       !result.empty(), ErrorCode::config, "none of the twins runs in the mode that was asked for",
       "whole steps need fused passes, and graphs have no phases to stop at",
-      "use --mode whole with host-fused, device-fused or device-graph, and lockstep or free with the others");
+      "use --mode whole with host-fused, device-fused, device-graph or a plug-in, and lockstep or free with "
+      "those that have phases");
   return result;
 }
 
@@ -166,6 +170,9 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
            "it promises no bits that a free run could be held to", "use --mode lockstep");
   ZP_CHECK(!spec.twin.foreign || options.plugin != nullptr, ErrorCode::config,
            "case " + spec.id() + " is that of a plug-in", "none was given", "add --plugin FILE");
+  ZP_CHECK(!spec.twin.foreign || spec.mode != Mode::whole || options.plugin_steps, ErrorCode::config,
+           "whole steps of a plug-in that makes none were asked for", "there is nothing to judge",
+           "give it a step (zeroproof_plugin.h), or use --mode lockstep");
   ZP_CHECK(spec.place.wires == WireKind::copies || spec.twin.space == Space::device, ErrorCode::config,
            "wires of NCCL were asked for with the candidate " + std::string(name(spec.twin)),
            "they move what lies in the memory of devices", "use device, device-fused or device-graph");
@@ -213,7 +220,8 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
             // Only buffers on devices have wires of another kind.
             if (twin.twin.space == Space::host && place.wires != WireKind::copies) continue;
             const bool native = place.grad_sum == GradSum::native;
-            if (native && !twin.twin.runs_in(Mode::lockstep)) continue;
+            const bool whole = twin.twin.foreign && twin.mode == Mode::whole;
+            if (native && (whole || !twin.twin.runs_in(Mode::lockstep))) continue;
             const Mode mode = native ? Mode::lockstep : twin.mode;
             cases.push_back({workload, recipe, twin.twin, stage, world, dtype, mode, bucket, threads, place});
           }

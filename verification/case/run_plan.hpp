@@ -36,6 +36,8 @@ struct VerifyOptions {
   std::string hostfile;  ///< where mpirun starts the ranks of MPI worlds; "" for ZP_HOSTFILE, or this machine
   std::string fault;     ///< identifier of a planted fault
   std::shared_ptr<const OpCandidate> plugin;  ///< operations of somebody else, which are judged; null: none
+  bool plugin_operates = false;               ///< it has operations
+  bool plugin_steps = false;                  ///< it makes whole steps
   std::shared_ptr<const OpExpectation> expectation;  ///< what its results are held to; null: the contract
   bool any_order =
       false;     ///< its updates may be computed in any order that the bound of papers/bounds.md covers
@@ -45,6 +47,9 @@ struct VerifyOptions {
   std::function<void(Span<const Result>)>
       on_verdicts;  ///< may be empty; told of training cases as they end, one call
                     ///< at a time, from any thread
+  std::function<void(Span<const Result>)>
+      on_results;  ///< may be empty; told of all cases as they end, some of them
+                   ///< twice, from any thread
 
   /// True if a twin was asked for; or none in particular, and it is the plug-in if there is one.
   bool wants(Twin twin) const;

@@ -10,13 +10,21 @@
 
 namespace zeroproof::verification {
 
+/// A clip group besides the default one, in one step.
+struct ClipGroupStep {
+  std::string name;
+  double grad_norm = 0;  ///< NaN if skipped
+  float clip_coef = 1;   ///< NaN if skipped
+};
+
 /// One step of the undistributed reference: what a loss curve shows.
 struct TrainingStep {
   double loss = 0;       ///< mean over micro-batches, nats per byte
-  double grad_norm = 0;  ///< NaN if skipped
-  float clip_coef = 1;   ///< NaN if skipped
+  double grad_norm = 0;  ///< of the default clip group; NaN if skipped
+  float clip_coef = 1;   ///< the same
   int log2_loss_scale = 0;
   bool skipped = false;
+  std::vector<ClipGroupStep> clip_groups = {};  ///< all but the default one
 };
 
 struct TrainingTrace {
@@ -29,6 +37,7 @@ struct TrainingTrace {
   std::vector<TrainingStep> steps;
   std::optional<Digest> hash;
   GradSum grad_sum = GradSum::tree;
+  std::int64_t first_step = 1;
 };
 
 struct InputInfo {
@@ -45,6 +54,16 @@ struct SelfTest {
   std::string not_run;                 ///< why not; "" if it ran
 };
 
+/// One setting of a run with --cover, and what cases that passed visited of it.
+struct VisitedAxis {
+  struct Share {
+    std::int64_t visited = 0, possible = 0;
+  };
+  std::string name;
+  Share values;
+  std::vector<Share> pairs;  ///< of its values with those of each axis before it
+};
+
 struct RunReport {
   std::vector<Capability> capabilities;
   InputInfo input;
@@ -52,6 +71,10 @@ struct RunReport {
   std::vector<TrainingTrace> traces;
   std::vector<const Suite*> suites;  ///< whose cases were run
   std::vector<Result> results;       ///< in the order of the suites
+  std::string held_to;  ///< "the dialect torch-cpu-fused", "any legal order"; "" for the contract
+  std::vector<std::string>
+      notes;  ///< what was left out and why, a sentence each; whoever made the report prints them
+  std::vector<VisitedAxis> axes;  ///< with --cover
   double seconds = 0;
 
   std::int64_t count(Status status) const;

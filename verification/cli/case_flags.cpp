@@ -57,17 +57,6 @@ void set_choices(const std::vector<std::string>& texts, const std::string& flag,
   for (const std::string& text : texts) target.push_back(parse_choice<Choice>(flag, text));
 }
 
-void check_fault(const std::string& fault) {
-  if (fault.empty()) return;
-  std::vector<std::string> ids;
-  for (const Fault& known : fault_catalogue()) ids.emplace_back(known.id);
-  const bool known = std::find(ids.begin(), ids.end(), fault) != ids.end();
-  ZP_CHECK(known, ErrorCode::config, "fault '" + fault + "' does not exist", "there is nothing to plant",
-           suggestion(fault, ids, "zeroproof list --faults shows them"));
-  ZP_CHECK(faults_built(), ErrorCode::unavailable, "this program has no planted faults",
-           "wrong optimizers are kept out of it", "use build/zeroproof-faults, which ./tests/run builds");
-}
-
 /// Errors: ErrorCode::config if there is no such plug-in.
 void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
   ZP_CHECK(!flags.plugin.empty() || flags.plugin_timeout.empty(), ErrorCode::config,
@@ -97,6 +86,8 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
            "faults are planted in the twins of this program", "leave one of the two out");
   const auto plugin = std::make_shared<Plugin>(flags.plugin, limits);
   options.plugin = plugin_candidate(plugin);
+  options.plugin_operates = plugin->has_operations();
+  options.plugin_steps = plugin->makes_steps();
   use_in_steps(plugin);
 }
 
@@ -153,13 +144,24 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
 
 }  // namespace
 
+void check_fault(const std::string& fault) {
+  if (fault.empty()) return;
+  std::vector<std::string> ids;
+  for (const Fault& known : fault_catalogue()) ids.emplace_back(known.id);
+  const bool known = std::find(ids.begin(), ids.end(), fault) != ids.end();
+  ZP_CHECK(known, ErrorCode::config, "fault '" + fault + "' does not exist", "there is nothing to plant",
+           suggestion(fault, ids, "zeroproof list --faults shows them"));
+  ZP_CHECK(faults_built(), ErrorCode::unavailable, "this program has no planted faults",
+           "wrong optimizers are kept out of it", "use build/zeroproof-faults, which ./tests/run builds");
+}
+
 std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   auto flags = std::make_shared<CaseFlags>();
   command.words(
       "pattern", flags->patterns,
       "case ids, or patterns with * and ?; a word without them matches any id that contains it. "
-      "'op/*' compares single operations, 'lbfgs/*' runs of L-BFGS, 'controls/*' tries legal differences "
-      "(default: all cases of byte_gpt)");
+      "'op/*' compares single operations, 'lbfgs/*' runs of L-BFGS, 'resume/*' runs that are resumed on "
+      "other ranks, 'controls/*' tries legal differences (default: all cases of byte_gpt)");
   command.list("--recipe", flags->recipes,
                "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes), and with "
                "settings adamw+amsgrad:on+state:1001 (zeroproof list --settings)");
@@ -167,7 +169,8 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
                "host, host-fused, device, device-fused, device-graph, plugin (default: all that run; with "
                "--plugin that one)");
   command.list("--mode", flags->modes,
-               "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole)");
+               "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole; a plug-in "
+               "what it has)");
   command.list("--world", flags->worlds,
                "self, threads:N, mpi:N; nccl:N, on devices: processes with wires of NCCL");
   command.list("--stage", flags->stages, "ZeRO stages 0, 1, 2, 3");
@@ -219,13 +222,13 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.flag("--oversubscribe", flags->oversubscribe,
                "allow worlds mpi:N and nccl:N of more than 4 ranks per core");
   command.option("--plugin", flags->plugin,
-                 "shared library with operations of your own, which are judged instead of the twins "
+                 "shared library with operations or whole steps of your own, judged instead of the twins "
                  "(verification/plugin/README.md)");
   command.option("--plugin-timeout", flags->plugin_timeout,
                  "seconds a call of a plug-in may take (default: 10)");
   command.option(
       "--accept", flags->accept,
-      "what a plug-in is held to: bits; any-order, updates that no legal order of operations rules out; or "
+      "what a plug-in is held to: bits; any-order, results that a legal order of operations explains; or "
       "dialect:NAME, updates with the bits of another library (default: bits)");
   command.option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
   return flags;

@@ -30,4 +30,7 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command);
 /// Errors (ErrorCode::config): a value that is no number, or names nothing.
 VerifyOptions options_from(const CaseFlags& flags);
 
+/// Errors: ErrorCode::config if there is no such fault, unavailable in a program without planted faults; "" is none.
+void check_fault(const std::string& fault);
+
 }  // namespace zeroproof::verification

@@ -2,6 +2,7 @@
 
 #include "common/base/error.hpp"
 #include "verification/cli/commands.hpp"
+#include "verification/exchange/golden_call.hpp"
 #include "verification/report/report_files.hpp"
 #include "verification/tensors/set_report.hpp"
 #include "verification/workload/recorded.hpp"
@@ -54,6 +55,7 @@ int diff(const DiffFlags& flags) {
       compare_sets(first, second, pairs_by_name(first.header(), second.header()));
   const std::vector<std::string> metadata = other_metadata(first.metadata(), second.metadata());
   std::fputs(set_table(comparison, "the first file", "the second file", flags.rows).c_str(), stdout);
+  if (!comparison.equal()) std::fputs(bounds_of_results(flags.first, flags.second).c_str(), stdout);
   if (!comparison.totals.same_bits && comparison.totals.differing == 0) {
     std::puts("some NaNs have other bits; all NaNs are one value here");
   }

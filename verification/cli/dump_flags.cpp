@@ -4,8 +4,8 @@
 #include <set>
 
 #include "common/base/error.hpp"
+#include "common/io/replacing_file.hpp"
 #include "verification/dump/dump.hpp"
-#include "verification/io/replacing_file.hpp"
 #include "verification/report/report_files.hpp"
 
 namespace zeroproof::verification {

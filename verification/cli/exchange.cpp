@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "common/base/error.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/exchange/judged_call.hpp"
 
@@ -15,7 +16,7 @@ struct GenFlags {
 };
 
 struct JudgeFlags {
-  std::string inputs, outputs, dialect;
+  std::string inputs, outputs, dialect, accept;
 };
 
 int gen(const GenFlags& flags) {
@@ -26,7 +27,10 @@ int gen(const GenFlags& flags) {
 }
 
 int judge(const JudgeFlags& flags) {
-  const JudgedCall judged = judge_call(flags.inputs, flags.outputs, flags.dialect);
+  ZP_CHECK(flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order", ErrorCode::config,
+           "--accept is '" + flags.accept + "'", "it says what results are held to", "use bits or any-order");
+  const JudgedCall judged =
+      judge_call(flags.inputs, flags.outputs, flags.dialect, flags.accept == "any-order");
   std::fputs(judged.text.c_str(), stdout);
   return judged.pass ? 0 : 1;
 }
@@ -54,6 +58,9 @@ void add_judge(CommandSet& commands) {
   command.required("inputs", flags->inputs, "the file that gen wrote");
   command.required("outputs", flags->outputs, "the file of the program: after.NAME for every output");
   command.option("--dialect", flags->dialect, "compare with a dialect instead (zeroproof explain dialects)");
+  command.option("--accept", flags->accept,
+                 "what results are held to: bits (default), or any-order, what a proved bound of any legal "
+                 "order allows");
   command.runs([flags] { return judge(*flags); });
 }
 

@@ -10,7 +10,15 @@ namespace zeroproof::verification {
 namespace {
 
 /// What a pattern selects. A complete id says which case it is, but not the settings of its run.
-enum Kind : unsigned { training = 1, training_id = 2, op = 4, lbfgs = 8, control = 16, covering = 32 };
+enum Kind : unsigned {
+  training = 1,
+  training_id = 2,
+  op = 4,
+  lbfgs = 8,
+  control = 16,
+  covering = 32,
+  resume = 64
+};
 
 constexpr unsigned runs = training | training_id | covering;
 
@@ -19,6 +27,7 @@ Kind kind_of(const std::string& pattern) {
   if (suite == "op") return op;
   if (suite == "lbfgs") return lbfgs;
   if (suite == "controls") return control;
+  if (suite == "resume") return resume;
   return parse_case_id(pattern) ? training_id : training;
 }
 
@@ -34,6 +43,8 @@ const char* described(Kind kind) {
       return "runs of L-BFGS, whose ids say what is run";
     case control:
       return "controls";
+    case resume:
+      return "runs that are resumed, whose ids say what is run";
     case covering:
       return "rows of a covering array, which choose the settings";
   }
@@ -64,20 +75,20 @@ std::vector<Use> uses_of(const CaseFlags& f) {
           {"--instances", !f.instances.empty(), training},
           {"--persistent", !f.persistent_numel.empty(), training},
           {"--overlap", f.overlap, training},
-          {"--norm", !f.norm.empty(), training | training_id},
-          {"--max-norm", !f.max_norm.empty(), training | training_id},
-          {"--text", !f.text.empty(), runs | lbfgs},
+          {"--norm", !f.norm.empty(), training | training_id | resume},
+          {"--max-norm", !f.max_norm.empty(), training | training_id | resume},
+          {"--text", !f.text.empty(), runs | lbfgs | resume},
           {"--gradients", !f.gradients.empty(), training | training_id},
-          {"--steps", !f.steps.empty(), runs},
-          {"--micro-batches", !f.micro_batches.empty(), training | training_id | lbfgs},
-          {"--comm-timeout", !f.comm_timeout.empty(), runs | lbfgs},
+          {"--steps", !f.steps.empty(), runs | resume},
+          {"--micro-batches", !f.micro_batches.empty(), training | training_id | lbfgs | resume},
+          {"--comm-timeout", !f.comm_timeout.empty(), runs | lbfgs | resume},
           {"--hostfile", !f.hostfile.empty(), runs},
           {"--jobs", !f.jobs.empty(), runs},
           {"--oversubscribe", f.oversubscribe, runs},
           {"--plugin", !f.plugin.empty(), runs | op},
           {"--plugin-timeout", !f.plugin_timeout.empty(), runs | op},
           {"--accept", !f.accept.empty(), op},
-          {"--fault", !f.fault.empty(), runs | op | lbfgs},
+          {"--fault", !f.fault.empty(), runs | op | lbfgs | resume},
           {"--cover", !f.cover.empty(), covering},
           {"--cover-seed", !f.cover_seed.empty(), covering},
           {"--slice", !f.slice.empty(), covering},

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 
 #include "common/base/error.hpp"
+#include "common/base/printable.hpp"
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/dump_flags.hpp"
@@ -10,6 +12,8 @@
 #include "verification/cli/run_verify.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/dump/golden.hpp"
+#include "verification/exchange/golden_call.hpp"
+#include "verification/plugin/plugin_candidate.hpp"
 #include "verification/program/exit_code.hpp"
 
 namespace zeroproof::verification {
@@ -20,7 +24,8 @@ struct GoldenFlags {
   std::vector<std::string> words;  ///< files; of record a file and patterns
   CaseFlags run;
   std::vector<std::string> steps;
-  std::string reason;
+  CallRequest call;  // of record op/...: numel and variant
+  std::string reason, plugin;
   bool strict_bits = false;
 };
 
@@ -47,6 +52,9 @@ void require_action(const GoldenFlags& flags) {
         Given{"--micro-batches", !run.micro_batches.empty(), "record"},
         Given{"--dump-steps", !flags.steps.empty(), "record"},
         Given{"--reason", !flags.reason.empty(), "update"},
+        Given{"--numel", !flags.call.numel.empty(), "record"},
+        Given{"--variant", !flags.call.variant.empty(), "record"},
+        Given{"--plugin", !flags.plugin.empty(), "check"},
         Given{"--strict-bits", flags.strict_bits, "check"}}) {
     ZP_CHECK(!use.given || flags.action == use.action, ErrorCode::config,
              std::string(use.flag) + " was given to golden " + flags.action,
@@ -55,7 +63,35 @@ void require_action(const GoldenFlags& flags) {
   }
 }
 
+/// True if the words name an operation, and one call of it is kept.
+bool names_call(const GoldenFlags& flags) {
+  return flags.words.size() == 2 && flags.words[1].rfind("op/", 0) == 0;
+}
+
+int record_call(const GoldenFlags& flags) {
+  const CaseFlags& run = flags.run;
+  const bool others = !run.recipes.empty() || !run.dtypes.empty() || !run.grad_sums.empty() ||
+                      !run.norm.empty() || !run.max_norm.empty() || !run.config_file.empty() ||
+                      !run.text.empty() || !run.gradients.empty() || !run.steps.empty() ||
+                      !run.micro_batches.empty() || !flags.steps.empty();
+  ZP_CHECK(!others, ErrorCode::config, "flags of a run were given with " + flags.words[1],
+           "an operation has no recipe, dtype, text or steps",
+           "use --numel, --variant and --seed, or leave them out");
+  CallRequest request = flags.call;
+  request.operation = flags.words[1];
+  request.seed = run.seed;
+  const std::string& file = flags.words.front();
+  const GoldenRecord made = record_golden_call(request, file);
+  std::printf("recorded %s and %s: %s\n", file.c_str(), golden_record_name(file).c_str(),
+              made.case_id.c_str());
+  return 0;
+}
+
 int record(const GoldenFlags& flags) {
+  if (names_call(flags)) return record_call(flags);
+  ZP_CHECK(flags.call.numel.empty() && flags.call.variant.empty(), ErrorCode::config,
+           "--numel or --variant was given without an operation", "a run has neither",
+           "leave them out, or name one as op/adamw_update");
   CaseFlags run = flags.run;
   run.patterns.assign(flags.words.begin() + 1, flags.words.end());
   require_applicable(run);
@@ -75,15 +111,16 @@ int record(const GoldenFlags& flags) {
 /// Returns the exit code of this file.
 int show(const std::string& file, const GoldenCheck& check, bool strict_bits) {
   const GoldenRecord& record = check.record;
-  std::printf("%s: %s %s %s, trajectory %s\n", file.c_str(), record.workload.c_str(), record.recipe.c_str(),
-              std::string(name(record.dtype)).c_str(), record.trajectory.c_str());
+  const std::string title = file + ": " + record.workload + " " + record.recipe + " " +
+                            std::string(name(record.dtype)) + ", trajectory " + record.trajectory;
+  std::printf("%s\n", printable(title).c_str());
   const GoldenVerdict verdict = check.verdict();
   if (verdict != GoldenVerdict::equal) {
     std::puts(check.environment.empty()
                   ? "environment as it was: compiler, instruction sets, program"
                   : "not as it was, which may be why (the contract fixes the bits whatever it is):");
   }
-  for (const std::string& change : check.environment) std::printf("  %s\n", change.c_str());
+  for (const std::string& change : check.environment) std::printf("  %s\n", printable(change).c_str());
   std::fputs(
       buffer_table(check.rows, [](const BufferRow& row) { return std::string(name(golden_verdict(row))); })
           .c_str(),
@@ -100,12 +137,29 @@ int show(const std::string& file, const GoldenCheck& check, bool strict_bits) {
   return verdict == GoldenVerdict::bits_changed && strict_bits ? 8 : 0;
 }
 
+int show_call(const std::string& file, const OpCandidate* candidate, bool strict_bits) {
+  const GoldenCallCheck check = check_golden_call(file, candidate);
+  std::fputs(printable_lines(to_text(check, file)).c_str(), stdout);
+  if (check.verdict() == GoldenVerdict::wrong) return 1;
+  return check.verdict() == GoldenVerdict::bits_changed && strict_bits ? 8 : 0;
+}
+
+int show_run(const std::string& file, const OpCandidate* candidate, bool strict_bits) {
+  ZP_CHECK(candidate == nullptr, ErrorCode::config, "--plugin was given with the trajectory " + file,
+           "a library computes operations", "leave it out, or check a golden file of op/...");
+  return show(file, check_golden(file), strict_bits);
+}
+
 /// A file that cannot be checked does not keep the others from it. A difference is worse than that, a drift is not.
 int check(const GoldenFlags& flags) {
   bool wrong = false, unusable = false, drifted = false;
+  std::shared_ptr<const OpCandidate> candidate;
+  if (!flags.plugin.empty())
+    candidate = plugin_candidate(std::make_shared<Plugin>(flags.plugin, PluginLimits{}));
   for (const std::string& file : flags.words) {
     try {
-      const int code = show(file, check_golden(file), flags.strict_bits);
+      const int code = of_a_call(golden_record_of(file)) ? show_call(file, candidate.get(), flags.strict_bits)
+                                                         : show_run(file, candidate.get(), flags.strict_bits);
       wrong = wrong || code == 1;
       drifted = drifted || code == 8;
     } catch (const Error& error) {
@@ -128,10 +182,11 @@ int update(const GoldenFlags& flags) {
            "a test that renews what it is compared with proves nothing",
            "update on a machine of your own, and commit");
   const std::string& file = flags.words.front();
-  const GoldenRecord made = update_golden(file, flags.reason);
+  const bool call = of_a_call(golden_record_of(file));
+  const GoldenRecord made = call ? update_golden_call(file, flags.reason) : update_golden(file, flags.reason);
   const std::string before = made.history.size() > 1 ? made.history[made.history.size() - 2].trajectory : "";
-  std::printf("updated %s: trajectory %s, %s\n", file.c_str(), made.trajectory.c_str(),
-              before == made.trajectory ? "as before" : ("was " + before).c_str());
+  std::printf("updated %s: %s %s, %s\n", file.c_str(), call ? "results" : "trajectory",
+              made.trajectory.c_str(), before == made.trajectory ? "as before" : ("was " + before).c_str());
   return 0;
 }
 
@@ -162,13 +217,19 @@ void add_golden(CommandSet& commands) {
   command.option("--config", run.config_file, "record: TOML settings");
   command.option("--text", run.text, "record: file to train on");
   command.option("--gradients", run.gradients, "record: safetensors file of recorded gradients");
-  command.option("--seed", run.seed, "record: seed of first parameters and data order");
+  command.option("--seed", run.seed,
+                 "record: seed of first parameters and data order, of op/... of the inputs");
   command.option("--steps", run.steps, "record: training steps");
   command.option("--micro-batches", run.micro_batches, "record: micro-batches per step");
   command.list("--dump-steps", flags->steps, "record: steps that are kept (default: the last one)");
   command.option("--reason", flags->reason, "update: why the numbers changed; kept in FILE.toml");
-  command.flag("--strict-bits", flags->strict_bits,
-               "check: exit 8 where bits changed within a derived bound (no buffer has one today)");
+  command.flag(
+      "--strict-bits", flags->strict_bits,
+      "check: exit 8 where bits changed within a derived bound (op/...; no buffer of a run has one)");
+  command.option("--plugin", flags->plugin,
+                 "check: shared library that computes the calls of op/... instead");
+  command.option("--numel", flags->call.numel, "record op/...: elements (default: 1000)");
+  command.option("--variant", flags->call.variant, "record op/...: settings, by number or name");
   command.runs([flags] { return golden(*flags); });
 }
 

@@ -3,13 +3,18 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <memory>
+#include <new>
+#include <system_error>
 
 #include "common/base/error.hpp"
+#include "common/base/printable.hpp"
 #include "verification/cli/command_line.hpp"
 #include "verification/plugin/wire.hpp"
 #include "verification/plugin/worker.hpp"
@@ -17,6 +22,7 @@
 #include "verification/program/standard_streams.hpp"
 #include "verification/world/mpi_environment.hpp"
 #include "verification/world/mpi_world.hpp"
+#include "verification/world/rank_notes.hpp"
 
 namespace {
 
@@ -51,6 +57,44 @@ int finished(int code) {
   return code;
 }
 
+/// Exit code of everything; errors are told.
+int run(int argc, char** argv, std::unique_ptr<verification::MpiLife>& mpi) {
+  try {
+    verification::require_standard_streams();
+    if (verification::inside_mpi_job()) {
+      verification::RankNotes::started();
+      mpi = std::make_unique<verification::MpiLife>(&argc, &argv);
+      verification::RankNotes::joined();
+    }
+    return finished(verification::run_command_line(argc, argv));
+  } catch (const Error& error) {
+    const std::string who =
+        verification::inside_mpi_job() ? " [rank " + std::to_string(verification::mpi_job_rank()) + "]" : "";
+    std::fprintf(stderr, "zeroproof%s: %s\n", who.c_str(), error.what());
+    return verification::exit_code_of(error);
+  } catch (const std::bad_alloc& error) {
+    std::fprintf(stderr, "zeroproof: %s\n", error.what());
+    return 9;
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::string file = error.path1().string();
+    std::fprintf(
+        stderr, "zeroproof: %s cannot be used: %s (the command needs it); use another name or folder\n",
+        sentence(file.empty() ? "the working folder" : file).c_str(), error.code().message().c_str());
+    return 2;
+  } catch (const std::system_error& error) {
+    std::fprintf(
+        stderr,
+        "zeroproof: the system refuses something: %s (a thread or a lock, as a rule); raise its limits, "
+        "or run fewer cases at once with --jobs\n",
+        error.what());
+    return 9;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "zeroproof: %s (an error nobody foresaw); report it with the command line\n",
+                 sentence(error.what()).c_str());
+    return 9;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -59,25 +103,10 @@ int main(int argc, char** argv) {
   }
   make_idle_workers_sleep(argv);
   keep_freed_memory();
-  try {
-    std::unique_ptr<verification::MpiLife> mpi;
-    try {
-      verification::require_standard_streams();
-      if (verification::inside_mpi_job()) mpi = std::make_unique<verification::MpiLife>(&argc, &argv);
-      const int code = finished(verification::run_command_line(argc, argv));
-      if (mpi) mpi->set_exit_code(code);
-      return code;
-    } catch (const Error& error) {
-      const std::string who = verification::inside_mpi_job()
-                                  ? " [rank " + std::to_string(verification::mpi_job_rank()) + "]"
-                                  : "";
-      std::fprintf(stderr, "zeroproof%s: %s\n", who.c_str(), error.what());
-      if (mpi) mpi->set_exit_code(verification::exit_code_of(error));
-      return verification::exit_code_of(error);
-    }
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "zeroproof: %s (an error nobody foresaw); report it with the command line\n",
-                 error.what());
-    return 9;
-  }
+  std::signal(SIGXFSZ, SIG_IGN);  // beyond a limit of file sizes a write fails, and says so
+  std::unique_ptr<verification::MpiLife> mpi;
+  const int code = run(argc, argv, mpi);
+  if (verification::inside_mpi_job()) verification::RankNotes::ended(code);
+  if (mpi) mpi->set_exit_code(code);
+  return code;
 }

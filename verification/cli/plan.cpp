@@ -25,7 +25,7 @@ namespace {
 struct PlanFlags {
   std::string model, grid = "1x1x1", world, stage = "all", dtype = "bf16", grad_dtype, rule = "adamw",
                      momentum, micro_batches, order = "by_stage", windows = "off", space = "host", bucket,
-                     instances, alpha, beta, memory;
+                     instances, clip_groups, alpha, beta, memory;
   std::vector<std::string> counts;
   std::string svg_file, json_file;
   bool owners = false;
@@ -92,6 +92,8 @@ PlanSettings settings_of(const PlanFlags& flags) {
            "buckets are cut at multiples of 1024", "use such a multiple");
   if (!flags.instances.empty())
     s.instances = number<int>(flags.instances, "--instances", 1, most_planned_ranks);
+  if (!flags.clip_groups.empty())
+    s.clip_groups = number<std::int64_t>(flags.clip_groups, "--clip-groups", 1, 1 << 20);
   if (!flags.alpha.empty()) s.machine.alpha_us = number<double>(flags.alpha, "--alpha", 0, 1e9);
   if (!flags.beta.empty()) s.machine.beta_gbs = number<double>(flags.beta, "--beta", 1e-6, 1e9);
   if (!flags.memory.empty()) s.machine.memory_gbs = number<double>(flags.memory, "--memory", 1e-6, 1e9);
@@ -129,6 +131,7 @@ void require_fitting_flags(const PlanFlags& flags) {
         std::pair{"--grad-dtype", flags.grad_dtype.empty()}, std::pair{"--rule", flags.rule == unset.rule},
         std::pair{"--momentum", flags.momentum.empty()},
         std::pair{"--micro-batches", flags.micro_batches.empty()},
+        std::pair{"--clip-groups", flags.clip_groups.empty()},
         std::pair{"--order", flags.order == unset.order},
         std::pair{"--windows", flags.windows == unset.windows},
         std::pair{"--space", flags.space == unset.space}, std::pair{"--count", flags.counts.empty()},
@@ -224,6 +227,8 @@ void add_plan(CommandSet& commands) {
   option("--bucket", flags->bucket, "elements reduced together, a multiple of 1024 (default: 262144)");
   option("--instances", flags->instances,
          "optimizer instances, each with its own copy of the state (default: 1)");
+  option("--clip-groups", flags->clip_groups,
+         "norms of a step, 23 words each, with the default one (default: 1)");
   command.list("--count", flags->counts,
                "contract, zero-paper, deepspeed, megatron, claims; several with commas (default: contract)");
   option("--alpha", flags->alpha, "microseconds per message (default: 5)");

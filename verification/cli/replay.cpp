@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "common/base/error.hpp"
+#include "common/base/printable.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/flag_scope.hpp"
 #include "verification/cli/run_verify.hpp"
@@ -40,11 +41,20 @@ void take_flags(const Bundle& bundle, CaseFlags& flags) {
   flags.gradients = bundle.gradients_file;
 }
 
+/// A bundle is a file like any other: its id may be a pattern, or nothing at all, which would mean every case.
+void require_one_case(const Bundle& bundle, const CaseFlags& flags, const std::string& path) {
+  const std::vector<std::string> ids = select_cases(options_from(flags)).ids();
+  ZP_CHECK(ids.size() == 1 && ids.front() == bundle.id, ErrorCode::config,
+           "bundle " + path + " has the id '" + bundle.id + "', which is not that of one case",
+           "a bundle holds one failure", "save it again with verify --save-failing");
+}
+
 int replay_bundle(VerifyRequest request, const std::string& path) {
   const Bundle bundle = load_bundle(path);
   request.cases.patterns = {bundle.id};
   request.cases.oversubscribe = selects_training(bundle.id);  // it ran before
   take_flags(bundle, request.cases);
+  require_one_case(bundle, request.cases, path);
   // Before anything asks for it: the choice is made once in a process.
   ::setenv("ZP_ISA", bundle.isa.c_str(), 1);
   RunReport report;
@@ -54,8 +64,9 @@ int replay_bundle(VerifyRequest request, const std::string& path) {
   if (now == bundle.failure) {
     std::printf("bundle: the same failure as the saved one\n");
   } else {
-    std::printf("bundle: NOT the saved failure; saved by %s %s (%s): %s\n", bundle.program.c_str(),
-                bundle.version.c_str(), bundle.compiler.c_str(), bundle.failure.c_str());
+    const std::string saved_by =
+        bundle.program + " " + bundle.version + " (" + bundle.compiler + "): " + bundle.failure;
+    std::printf("bundle: NOT the saved failure; saved by %s\n", printable(saved_by).c_str());
   }
   return code;
 }

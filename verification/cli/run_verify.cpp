@@ -4,28 +4,52 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
+#include <optional>
 
+#include "common/base/error.hpp"
+#include "common/base/printable.hpp"
 #include "verification/cli/chosen_cases.hpp"
+#include "verification/cli/partial_report.hpp"
 #include "verification/config/nearest.hpp"
+#include "verification/coverage/visited.hpp"
 #include "verification/judge/self_test.hpp"
+#include "verification/ops/op_expectation.hpp"
+#include "verification/program/interruption.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
 #include "verification/report/verdict_lines.hpp"
 #include "verification/suite/bundle.hpp"
+#include "verification/world/job_guard.hpp"
 #include "verification/world/mpi_environment.hpp"
+#include "verification/world/rank_notes.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
+/// What fails to be written keeps nothing else from it. Errors (io): the first that was not.
 void write_reports(const RunReport& report, const ReportTargets& targets, const VerifyRequest& request) {
-  for (const std::string& file : targets.json_files) write_report_file(file, to_json(report));
-  for (const std::string& file : targets.junit_files)
-    write_report_file(file, to_junit(report, request.strict));
-  for (const std::string& file : targets.html_files) write_report_file(file, to_html(report, request.strict));
-  if (!targets.text) return;
-  const TextStyle style{wants_colour(STDOUT_FILENO) && !inside_mpi_job(), request.rows};
-  std::fputs(to_text(report, style).c_str(), stdout);
-  for (const std::string& file : targets.files()) std::printf("report: %s\n", file.c_str());
+  std::optional<Error> problem;
+  std::vector<std::string> written;
+  const auto write = [&](const std::vector<std::string>& files, const std::string& content) {
+    for (const std::string& file : files) {
+      try {
+        write_report_file(file, content);
+        written.push_back(file);
+      } catch (const Error& error) {
+        if (!problem) problem = error;
+      }
+    }
+  };
+  if (!targets.json_files.empty()) write(targets.json_files, to_json(report));
+  if (!targets.junit_files.empty()) write(targets.junit_files, to_junit(report, request.strict));
+  if (!targets.html_files.empty()) write(targets.html_files, to_html(report, request.strict));
+  if (targets.text) {
+    const TextStyle style{wants_colour(STDOUT_FILENO) && !inside_mpi_job(), request.rows};
+    std::fputs(to_text(report, style).c_str(), stdout);
+    for (const std::string& file : written) std::printf("report: %s\n", printable(file).c_str());
+  }
+  if (problem) throw Error(*problem);
 }
 
 /// True if something was skipped that the user asked for by name: a machine can fall short of it in the middle of a
@@ -40,7 +64,8 @@ bool skipped_by_name(const CaseFlags& flags, const RunReport& report) {
 void say_what_broke(const RunReport& report) {
   for (const Result& result : report.results) {
     if (result.status < Status::skipped) continue;  // it was judged
-    std::fprintf(stderr, "[rank %d] %s: %s\n", mpi_job_rank(), result.id.c_str(), result.reason.c_str());
+    std::fprintf(stderr, "[rank %d] %s: %s\n", mpi_job_rank(), result.id.c_str(),
+                 printable(result.reason).c_str());
   }
 }
 
@@ -56,7 +81,7 @@ int nothing_matches(const VerifyOptions& options) {
   const std::string near = one_word ? nearest(pattern, known) : "";
   std::fprintf(stderr,
                "zeroproof: no case matches '%s' (nothing would be judged); %szeroproof list shows the ids\n",
-               pattern.c_str(), near.empty() ? "" : ("did you mean " + near + "? ").c_str());
+               sentence(pattern).c_str(), near.empty() ? "" : ("did you mean " + near + "? ").c_str());
   return 4;
 }
 
@@ -83,20 +108,46 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
   {
     ProgressBar bar;
     VerifyOptions told = options;
+    PartialReport partial(selection);
+    std::unique_ptr<Interruption> interruption;  // a rank has a launcher, and hears of it from there
     if (!inside_mpi_job()) {
+      told.on_results = [&](Span<const Result> results) { partial.add(results); };
+      interruption = std::make_unique<Interruption>([&](int signal) {
+        const RunReport so_far =
+            partial.ended_by(signal_name(signal));  // before a job of ours is called crashed
+        end_guarded_job();
+        write_reports(so_far, targets, request);
+        std::fflush(stdout);
+      });
       told.on_verdicts = [&](Span<const Result> results) { bar.say(verdict_lines(results)); };
+    } else {
+      told.on_verdicts = RankNotes::finished;
     }
     report = run_selection(told, selection, [&](double fraction, const std::string& what) {
       if (!inside_mpi_job()) bar.show(fraction, what);
     });
     if (!inside_mpi_job()) report.self_test = run_self_test();
   }
+  if (options.expectation) report.held_to = "the dialect " + options.expectation->name();
+  if (options.any_order) report.held_to = "any legal order";
+  if (root && !request.cases.cover.empty()) {
+    std::vector<CaseSpec> passed;
+    for (const Result& result : report.results) {
+      if (result.training && result.status == Status::pass) passed.push_back(training_spec(result));
+    }
+    report.axes = axis_matrix(coverage_of(options, passed));
+  }
   if (!root && started_by_zeroproof()) say_what_broke(report);
   if (root) {
     write_reports(report, targets, request);
+    for (const Result& result : report.results) {
+      if (result.flights.empty()) continue;
+      std::fprintf(stderr, "what ranks did last, of %s:\n%s", result.id.c_str(),
+                   printable_lines(flights_text(result.flights)).c_str());
+    }
     if (!request.save_failing.empty()) {
       for (const std::string& folder : save_bundles(report, options, request.save_failing)) {
-        if (targets.text) std::printf("saved: %s\n", folder.c_str());
+        if (targets.text) std::printf("saved: %s\n", printable(folder).c_str());
       }
     }
     if (!request.dump.file.empty()) {

@@ -2,13 +2,17 @@
 
 #include <unistd.h>
 
+#include <bit>
 #include <charconv>
 #include <cstdio>
+#include <functional>
 
 #include "common/base/error.hpp"
+#include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/config/config.hpp"
 #include "verification/config/nearest.hpp"
+#include "verification/faults/catalogue.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
 
@@ -16,11 +20,14 @@ namespace zeroproof::verification {
 namespace {
 
 struct TraceFlags {
-  std::string stage = "2", world = "2", micro_batches = "4", rule = "adamw", folder, json_file;
+  std::string stage = "2", world = "2", micro_batches = "4", rule = "adamw", steps = "2", dtype = "bf16",
+              loss_scale = "1024", overflow_step = "0", seed = "2026", bucket = "0", clip_group, fault,
+              folder, json_file, timeline_file;
 };
 
-int whole_number(const std::string& text, const std::string& flag) {
-  int value = 0;
+template <class Number = int>
+Number whole_number(const std::string& text, const std::string& flag) {
+  Number value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   ZP_CHECK(error == std::errc{} && rest == text.data() + text.size(), ErrorCode::config,
            flag + " is '" + text + "'", "that is not a number it can use",
@@ -37,27 +44,74 @@ UpdateRule rule_named(const std::string& text) {
        suggestion(text, {names.begin(), names.end()}));
 }
 
+DType dtype_named(const std::string& text) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    if (name(dtype) == text) return dtype;
+  }
+  fail(ErrorCode::config, "dtype '" + text + "' does not exist", "it says what parameters are rounded to",
+       suggestion(text, {"bf16", "fp16", "fp32"}));
+}
+
+/// Of a power of two.
+int log2_of(const std::string& text, const std::string& flag) {
+  const auto scale = whole_number<std::uint64_t>(text, flag);
+  ZP_CHECK(std::has_single_bit(scale), ErrorCode::config, flag + " is " + text,
+           "loss scales are powers of two, so that dividing by them loses no bit",
+           "use one, as in " + flag + " 1024");
+  return std::countr_zero(scale);
+}
+
+void check_traced_fault(const std::string& id) {
+  check_fault(id);
+  for (const Fault& fault : fault_catalogue()) {
+    ZP_CHECK(fault.id != id || fault.phase, ErrorCode::config, "the fault '" + id + "' is one of L-BFGS",
+             "a trace goes through the phases of R6, which L-BFGS does not have",
+             "use verify 'lbfgs/*' --fault " + id);
+  }
+}
+
+TraceSettings settings_of(const TraceFlags& flags) {
+  TraceSettings settings;
+  settings.stage = whole_number(flags.stage, "--stage");
+  settings.world_size = whole_number(flags.world, "--world");
+  settings.micro_batches = whole_number(flags.micro_batches, "--micro-batches");
+  settings.rule = rule_named(flags.rule);
+  settings.clip_group = flags.clip_group;
+  settings.steps = whole_number(flags.steps, "--steps");
+  settings.param_dtype = dtype_named(flags.dtype);
+  settings.log2_loss_scale = log2_of(flags.loss_scale, "--loss-scale");
+  settings.overflow_step = whole_number(flags.overflow_step, "--overflow-step");
+  settings.seed = whole_number<std::uint64_t>(flags.seed, "--seed");
+  settings.bucket_numel = whole_number<std::int64_t>(flags.bucket, "--bucket");
+  settings.fault = flags.fault;
+  check_traced_fault(flags.fault);
+  return settings;
+}
+
+struct OutputFile {
+  std::string file;
+  std::function<std::string(const StepTrace&)> content;
+};
+
 int run_trace(const TraceFlags& flags) {
-  const TraceSettings settings{whole_number(flags.stage, "--stage"), whole_number(flags.world, "--world"),
-                               whole_number(flags.micro_batches, "--micro-batches"), rule_named(flags.rule)};
-  std::vector<std::string> files;
-  if (!flags.json_file.empty()) files.push_back(flags.json_file);
+  const TraceSettings settings = settings_of(flags);
+  const auto text = [](const StepTrace& trace) { return trace_text(trace, false); };
+  std::vector<OutputFile> outputs;
+  if (!flags.json_file.empty()) outputs.push_back({flags.json_file, trace_json});
+  if (!flags.timeline_file.empty()) outputs.push_back({flags.timeline_file, timeline_json});
   if (!flags.folder.empty()) {
-    for (const char* file : {"/trace.txt", "/memory_map.txt", "/timeline.json"})
-      files.push_back(flags.folder + file);
+    outputs.push_back({flags.folder + "/trace.txt", text});
+    outputs.push_back({flags.folder + "/memory_map.txt", memory_map_text});
+    outputs.push_back({flags.folder + "/trace.json", trace_json});
+    outputs.push_back({flags.folder + "/timeline.json", timeline_json});
   }
-  for (const std::string& file : files) check_report_file(file);
+  for (const OutputFile& output : outputs) check_report_file(output.file);
   const StepTrace trace = trace_step(settings);
-  if (!flags.json_file.empty()) write_report_file(flags.json_file, timeline_json(trace));
-  if (!flags.folder.empty()) {
-    write_report_file(flags.folder + "/trace.txt", trace_text(trace, false));
-    write_report_file(flags.folder + "/memory_map.txt", memory_map_text(trace));
-    write_report_file(flags.folder + "/timeline.json", timeline_json(trace));
-  }
+  for (const OutputFile& output : outputs) write_report_file(output.file, output.content(trace));
   std::string out;
   if (flags.folder.empty())
     out = trace_text(trace, wants_colour(STDOUT_FILENO)) + "\n" + memory_map_text(trace);
-  for (const std::string& file : files) out += "written: " + file + "\n";
+  for (const OutputFile& output : outputs) out += "written: " + output.file + "\n";
   std::fputs(out.c_str(), stdout);
   return 0;
 }
@@ -67,15 +121,32 @@ int run_trace(const TraceFlags& flags) {
 void add_trace(CommandSet& commands) {
   const Command command = commands.add(
       "trace",
-      "one step of a model of 16 parameters: every value of every phase on every rank, who holds what, when");
+      "steps of a model of 16 parameters: every value of every phase on every rank, who holds what, when");
   const auto flags = std::make_shared<TraceFlags>();
   command.option("--stage", flags->stage, "ZeRO stage, 0 to 3 (default: 2)");
   command.option("--world", flags->world, "ranks, as threads, 1 to 4 (default: 2)");
-  command.option("--micro-batches", flags->micro_batches, "micro-batches of the step, 1 to 16 (default: 4)");
+  command.option("--micro-batches", flags->micro_batches, "micro-batches of a step, 1 to 16 (default: 4)");
   command.option("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
+  command.option("--steps", flags->steps, "steps, 1 to 8 (default: 2)");
+  command.option(
+      "--dtype", flags->dtype,
+      "of parameters: bf16, fp16 or fp32 (default: bf16); gradients are fp16 with fp16, else fp32");
+  command.option(
+      "--loss-scale", flags->loss_scale,
+      "of the first step, a power of two (default: 1024); it doubles after two steps without overflow");
+  command.option("--overflow-step", flags->overflow_step,
+                 "step whose last gradient is infinite (default: 0, none)");
+  command.option("--seed", flags->seed, "of first parameters and gradients (default: 2026)");
+  command.option("--bucket", flags->bucket,
+                 "elements of a bucket, a multiple of 1024 (default: 0, everything in one)");
+  command.option("--clip-group", flags->clip_group,
+                 "head.bias, '*.weight' or another glob: tensors that are clipped by a norm of their own");
+  command.option("--fault", flags->fault,
+                 "plant this into production and show its values (zeroproof-faults only)");
   command.option("--out", flags->folder,
-                 "folder for trace.txt, memory_map.txt and timeline.json, instead of printing");
-  command.option("--json", flags->json_file,
+                 "folder for trace.txt, memory_map.txt, trace.json and timeline.json, instead of printing");
+  command.option("--json", flags->json_file, "file for all values (zeroproof-trace/1)");
+  command.option("--timeline", flags->timeline_file,
                  "file for the timeline (Chrome trace events; ui.perfetto.dev opens it)");
   command.runs([flags] { return run_trace(*flags); });
 }

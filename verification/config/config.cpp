@@ -5,9 +5,9 @@
 #include <sstream>
 
 #include "common/base/error.hpp"
+#include "common/io/regular_file.hpp"
 #include "common/step/require_config.hpp"
 #include "verification/config/nearest.hpp"
-#include "verification/io/regular_file.hpp"
 
 namespace zeroproof {
 

@@ -10,6 +10,7 @@
 #include "common/contracts/loss_scaler.hpp"
 #include "common/contracts/step_scalars.hpp"
 #include "common/layout/peer_layouts.hpp"
+#include "common/step/clip_groups.hpp"
 #include "common/step/lr_schedule.hpp"
 #include "common/step/param_groups.hpp"
 #include "common/step/policy.hpp"
@@ -61,7 +62,8 @@ struct RunConfig {
   OptimizerHyper optimizer;
   LossScalerConfig scaler;  ///< used with fp16; bf16 and fp32 run without one
   ScheduleConfig schedule;
-  std::vector<GroupRule> param_groups;  ///< in order: the first one that matches a tensor has it
+  std::vector<GroupRule> param_groups;     ///< in order: the first one that matches a tensor has it
+  std::vector<ClipGroupRule> clip_groups;  ///< the same; whatever its param group is
 };
 
 /// Defaults of the main job (workload byte_gpt): the values of verification/config/defaults.toml.
@@ -71,7 +73,7 @@ RunConfig main_config();
 /// state.
 RunConfig tiny_config();
 
-/// Overwrites what the TOML text sets; param groups replace those that were there, all together. Errors
+/// Overwrites what the TOML text sets; groups replace those of their kind that were there, all together. Errors
 /// (ErrorCode::config), all with file, line and key: malformed TOML, an unknown key (with the nearest valid
 /// one), a value of the wrong type. Whether values make sense together is asked by validate(), which knows no
 /// file.

@@ -1,4 +1,4 @@
-// Keys of [schedule] and [[param_group]] (R20, R5).
+// Keys of [schedule], [[param_group]] and [[clip_group]] (R20, R5, R12).
 
 #include <cstdint>
 
@@ -53,6 +53,18 @@ Keys<GroupRule> param_group_keys() {
        [](GroupRule& g, const Value& v) { g.weight_decay_mult = v.number(); }},
       {"param_group.lr", [](GroupRule& g, const Value& v) { g.lr = v.number(); }},
       {"param_group.min_lr", [](GroupRule& g, const Value& v) { g.min_lr = v.number(); }},
+  };
+}
+
+Keys<ClipGroupRule> clip_group_keys() {
+  return {
+      {"clip_group.name", [](ClipGroupRule& g, const Value& v) { g.name = v.string(); }},
+      {"clip_group.match",
+       [](ClipGroupRule& g, const Value& v) {
+         g.match = v.list<std::string>([](const Value& item) { return item.string(); }, true);
+       }},
+      {"clip_group.vectors", [](ClipGroupRule& g, const Value& v) { g.vectors = v.boolean(); }},
+      {"clip_group.max_norm", [](ClipGroupRule& g, const Value& v) { g.max_norm = v.number(); }},
   };
 }
 

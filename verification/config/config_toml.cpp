@@ -169,10 +169,12 @@ class Reader {
     for (const auto& key : schedule_keys()) keys_.push_back(key);
     for (const auto& key : keys_) names_.emplace_back(key.name);
     for (const auto& key : group_keys_) names_.emplace_back(key.name);
+    for (const auto& key : clip_group_keys_) names_.emplace_back(key.name);
   }
 
   void section(const std::string& prefix, const TomlNode& node) const {
-    if (prefix == group_section) return param_groups(node);
+    if (prefix == "param_group") return groups(prefix, node, group_keys_, config_.param_groups);
+    if (prefix == "clip_group") return groups(prefix, node, clip_group_keys_, config_.clip_groups);
     const bool known = std::any_of(names_.begin(), names_.end(),
                                    [&](const std::string& name) { return name.rfind(prefix + ".", 0) == 0; });
     // Also "run.steps" = 7, a quoted key at the top, and a misspelt section that is still empty.
@@ -181,14 +183,14 @@ class Reader {
   }
 
  private:
-  static constexpr const char* group_section = "param_group";
-
-  void param_groups(const TomlNode& node) const {
-    config_.param_groups = Value{node, group_section, file_}.list<GroupRule>(
+  template <class Rule>
+  void groups(const std::string& section, const TomlNode& node, const Keys<Rule>& keys,
+              std::vector<Rule>& rules) const {
+    rules = Value{node, section, file_}.list<Rule>(
         [&](const Value& item) {
-          GroupRule rule;
-          if (!item.node.is_table()) item.reject("a table, one [[param_group]] for each group");
-          apply(group_keys_, rule, group_section, item.node);
+          Rule rule;
+          if (!item.node.is_table()) item.reject("a table, one [[" + section + "]] for each group");
+          apply(keys, rule, section, item.node);
           return rule;
         },
         true);
@@ -209,8 +211,8 @@ class Reader {
 
   [[noreturn]] void unknown(const std::string& key, const TomlNode& node) const {
     const std::string place = file_ + ":" + std::to_string(node.line());
-    fail(ErrorCode::config, place + ": unknown key " + printable(key),
-         "a misspelt setting would silently do nothing", remedy(key));
+    fail(ErrorCode::config, place + ": unknown key " + key, "a misspelt setting would silently do nothing",
+         remedy(key));
   }
 
   /// In a section that exists only the rest of the key can be wrong, however much of it the section makes up.
@@ -229,6 +231,7 @@ class Reader {
   const std::string& file_;
   Keys<RunConfig> keys_;
   const Keys<GroupRule> group_keys_ = param_group_keys();
+  const Keys<ClipGroupRule> clip_group_keys_ = zeroproof::clip_group_keys();
   std::vector<std::string> names_;
 };
 

@@ -201,6 +201,7 @@ void validate(const RunConfig& config) {
   validate_optimizer(config.optimizer);
   validate_ranks(config);
   validate(config.param_groups, config.schedule);
+  validate(config.clip_groups);
   validate_floors(config);
   const bool tokens = config.loss_reduction == LossReduction::tokens;
   validate_scaler(config.scaler, config.micro_batches * (tokens ? config.model.context : 1), tokens);

@@ -114,6 +114,12 @@ Json group_table(const GroupRule& g) {
   return table;
 }
 
+Json clip_group_table(const ClipGroupRule& g) {
+  Json table = {{"name", g.name}, {"match", list_of(g.match, itself)}, {"vectors", g.vectors}};
+  if (g.max_norm) table["max_norm"] = *g.max_norm;
+  return table;
+}
+
 }  // namespace
 
 std::string to_toml(const RunConfig& config) {
@@ -127,7 +133,8 @@ std::string to_toml(const RunConfig& config) {
                     {"optimizer", optimizer_table(config.optimizer)},
                     {"loss_scaler", scaler_table(config.scaler)},
                     {"schedule", schedule_table(config.schedule)},
-                    {"param_group", list_of(config.param_groups, group_table)}};
+                    {"param_group", list_of(config.param_groups, group_table)},
+                    {"clip_group", list_of(config.clip_groups, clip_group_table)}};
   return toml_text(all);
 }
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "verification/io/json.hpp"
+#include "common/io/json.hpp"
 
 namespace zeroproof {
 

@@ -4,14 +4,8 @@
 
 namespace zeroproof {
 
-std::string printable(const std::string& text) {
-  std::string result;
-  for (const char c : text) result += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
-  return result;
-}
-
 void Value::reject(const std::string& expected, const std::string& offer) const {
-  fail(ErrorCode::config, place() + ": " + key + " = " + printable(node.shown()), "that is not " + expected,
+  fail(ErrorCode::config, place() + ": " + key + " = " + node.shown(), "that is not " + expected,
        "write " + expected + offer + "; verification/config/defaults.toml shows every key");
 }
 

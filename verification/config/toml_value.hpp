@@ -16,9 +16,6 @@
 
 namespace zeroproof {
 
-/// Text of the file inside a message: one line, whatever control characters it holds.
-std::string printable(const std::string& text);
-
 /// A value with the file it came from, for messages. Errors (ErrorCode::config): it is of another type than is asked
 /// for.
 struct Value {
@@ -71,5 +68,8 @@ Keys<RunConfig> schedule_keys();
 
 /// Keys of one [[param_group]] table.
 Keys<GroupRule> param_group_keys();
+
+/// Keys of one [[clip_group]] table.
+Keys<ClipGroupRule> clip_group_keys();
 
 }  // namespace zeroproof

@@ -88,6 +88,26 @@ std::string coverage_text(const Coverage& coverage) {
   return text;
 }
 
+std::vector<VisitedAxis> axis_matrix(const Coverage& coverage) {
+  std::vector<VisitedAxis> matrix(axes().size());
+  for (std::size_t axis = 0; axis < axes().size(); ++axis) {
+    matrix[axis].name = axes()[axis].name;
+    matrix[axis].pairs.resize(axis);
+  }
+  for (int a = 0; a < coverage.possible.num_values(); ++a) {
+    const std::size_t axis = coverage.possible.axis_of(a);
+    for (int b = 0; b <= a; ++b) {
+      if (!coverage.possible.marked(a, b)) continue;
+      const std::size_t other = coverage.possible.axis_of(b);
+      if (other == axis && a != b) continue;
+      VisitedAxis::Share& share = a == b ? matrix[axis].values : matrix[axis].pairs[other];
+      ++share.possible;
+      share.visited += coverage.visited.marked(a, b) ? 1 : 0;
+    }
+  }
+  return matrix;
+}
+
 Json coverage_json(const Coverage& coverage) {
   const auto counts = [](std::int64_t visited, std::int64_t possible) {
     return Json{{"visited", visited}, {"possible", possible}};

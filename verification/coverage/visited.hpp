@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "common/io/json.hpp"
 #include "verification/case/run_plan.hpp"
+#include "verification/case/run_report.hpp"
 #include "verification/coverage/pair_table.hpp"
-#include "verification/io/json.hpp"
 
 namespace zeroproof::verification {
 
@@ -21,6 +22,9 @@ Coverage coverage_of(const VerifyOptions& options, const std::vector<CaseSpec>& 
 
 /// A line for every axis with the values that no case has, at most 100 columns wide.
 std::string coverage_text(const Coverage& coverage);
+
+/// Every axis, with its pairs with those before it.
+std::vector<VisitedAxis> axis_matrix(const Coverage& coverage);
 
 /// The same, and every pair that no case has; schema "zeroproof-coverage/1".
 Json coverage_json(const Coverage& coverage);

@@ -1,7 +1,7 @@
 #include "verification/dump/dump.hpp"
 
+#include "common/io/safetensors_writer.hpp"
 #include "verification/case/recorded.hpp"
-#include "verification/io/safetensors_writer.hpp"
 #include "verification/judge/dense_baseline.hpp"
 #include "verification/program/contract_version.hpp"
 #include "verification/training/case_groups.hpp"

@@ -47,10 +47,15 @@ DumpPlan::DumpPlan(const Experiment& experiment) : layout_(experiment.layout()) 
                         static_cast<std::int64_t>(word)});
   }
   buffers_.push_back({"log2_loss_scale", BufferId::loss_scaler, SafeDType::i32, false, {}});
+  for (const char* counter : {"growth_tracker", "hysteresis_left"}) {
+    buffers_.push_back({counter, BufferId::loss_scaler, SafeDType::i32, false, {}, -1, true});
+  }
   buffers_.push_back({"found_inf", BufferId::found_inf, SafeDType::u32, false, {}});
   buffers_.push_back({"skipped", BufferId::found_inf, SafeDType::boolean, false, {}});
-  buffers_.push_back({"grad_norm", BufferId::grad_norm, SafeDType::f64, false, {}});
-  buffers_.push_back({"clip_coef", BufferId::clip_coef, SafeDType::f32, false, {}});
+  std::vector<std::int64_t> of_groups;
+  if (setup.clip_groups.count() > 1) of_groups = {setup.clip_groups.count()};
+  buffers_.push_back({"grad_norm", BufferId::grad_norm, SafeDType::f64, false, of_groups});
+  buffers_.push_back({"clip_coef", BufferId::clip_coef, SafeDType::f32, false, of_groups});
   for (const BufferId id : kept_buffers(setup.hyper)) {
     buffers_.push_back({std::string(name(id)), id, SafeDType::f32, true, {}});
   }
@@ -66,6 +71,7 @@ std::vector<DumpTensor> DumpPlan::tensors(const std::vector<std::int64_t>& steps
   for (const std::int64_t step : steps) {
     for (std::size_t b = 0; b < buffers_.size(); ++b) {
       const DumpBuffer& buffer = buffers_[b];
+      if (buffer.start_only && step != 0) continue;
       if (!buffer.per_parameter) {
         all.push_back({{dump_name(buffer.name, step), buffer.dtype, buffer.shape}, b, step, -1});
         continue;
@@ -102,9 +108,9 @@ std::vector<std::byte> DumpPlan::bytes_of(const DumpTensor& tensor,
     case BufferId::found_inf:
       return bytes_of_value(last.found_inf);
     case BufferId::grad_norm:
-      return bytes_of_value(last.grad_norm);
+      return bytes_of_values(last.grad_norm);
     case BufferId::clip_coef:
-      return bytes_of_value(last.clip_coef);
+      return bytes_of_values(last.clip_coef);
     case BufferId::tensor_steps:
       return bytes_of_values(optimizer.tensor_steps());
     default:

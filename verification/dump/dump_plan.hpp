@@ -9,15 +9,16 @@
 //                                 (BOOL), grad_norm (F64) and clip_coef (F32), both NaN if the step was skipped,
 //                                 applied_steps (U64; t), tensor_steps (U64, under missing_grad = skip)
 //
-// Steps count from 1; everything is as it is after its step.
+// Steps count from 1; everything is as it is after its step. Only what a run begins with may be of step 0
+// (expected.hpp): growth_tracker and hysteresis_left (I32) as well, and log2_loss_scale is that of step 1's leaves.
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "common/io/safetensors_types.hpp"
 #include "reference/dense_optimizer.hpp"
 #include "verification/case/experiment.hpp"
-#include "verification/io/safetensors_types.hpp"
 
 namespace zeroproof::verification {
 
@@ -29,6 +30,7 @@ struct DumpBuffer {
   bool per_parameter = false;       ///< a tensor for every parameter; else one for the step
   std::vector<std::int64_t> shape;  ///< of the one tensor of a step
   std::int64_t word = -1;           ///< of step_scalars
+  bool start_only = false;          ///< of step 0 alone
 };
 
 /// One tensor of a dump.

@@ -1,6 +1,8 @@
 #include "verification/dump/expected.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -8,7 +10,9 @@
 #include "verification/config/nearest.hpp"
 #include "verification/dump/dump.hpp"
 #include "verification/judge/training.hpp"
+#include "verification/program/contract_version.hpp"
 #include "verification/program/temporary_file.hpp"
+#include "verification/report/format.hpp"
 #include "verification/workload/recorded.hpp"
 
 namespace zeroproof::verification {
@@ -24,6 +28,7 @@ class Theirs {
         names_(names),
         last_step_(experiment.config().steps),
         reader_(SafetensorsReader::open(file, workload::recording_limits())) {
+    require_contract();
     find_tensors();
     check_all_known();
   }
@@ -60,6 +65,18 @@ class Theirs {
   }
 
  private:
+  /// Who says nothing of a contract may have any arithmetic; who says another one has other bits.
+  void require_contract() const {
+    const auto found = reader_.metadata().find("contract_version");
+    const std::string ours = std::to_string(contract_version);
+    ZP_CHECK(found == reader_.metadata().end() || found->second == ours, ErrorCode::config,
+             reader_.label() + " says it is of contract " +
+                 (found == reader_.metadata().end() ? "" : shown_name(found->second)) +
+                 ", this program of contract " + ours,
+             "its bits mean something else",
+             "compute it with this version, or leave contract_version out of the metadata");
+  }
+
   std::optional<std::string> name_of(const DumpTensor& tensor) const {
     const DumpBuffer& buffer = plan_.buffers()[tensor.buffer];
     return names_.theirs(
@@ -73,7 +90,7 @@ class Theirs {
     if (tensor.step > 0) return true;
     const DumpBuffer& buffer = plan_.buffers()[tensor.buffer];
     return buffer.per_parameter || buffer.id == BufferId::applied_steps ||
-           buffer.id == BufferId::tensor_steps;
+           buffer.id == BufferId::tensor_steps || buffer.id == BufferId::loss_scaler;
   }
 
   void find_tensors() {
@@ -139,8 +156,30 @@ std::vector<std::byte> start_bytes(const Theirs& theirs, const DumpTensor& tenso
   return bytes;
 }
 
+/// One number of a loss scaler's state of step 0, which has to be one that this run's scaler can go on from.
+void take_scaler(const Theirs& theirs, const std::string& name, std::int32_t value,
+                 const LossScalerConfig& config, LossScalerState& state) {
+  const auto refuse = [&](const std::string& why) {
+    refuse_start(theirs.reader(), name + ".0", "is " + std::to_string(value) + ", " + why);
+  };
+  if (name == "log2_loss_scale") {
+    if (config.kind == LossScalerKind::none && value != 0) refuse("and the run has no loss scaler");
+    if (config.kind == LossScalerKind::dynamic && (value < config.log2_min || value > config.log2_max)) {
+      refuse("and the run's scale lies between 2^" + std::to_string(config.log2_min) + " and 2^" +
+             std::to_string(config.log2_max));
+    }
+    state.log2_scale = value;
+    return;
+  }
+  const bool tracker = name == "growth_tracker";
+  const std::int32_t most = std::numeric_limits<std::int32_t>::max() - (tracker ? 1 : 0);
+  if (value < 0 || value > most) refuse("and it counts from 0 to " + std::to_string(most));
+  (tracker ? state.growth_tracker : state.hysteresis_left) = value;
+}
+
 /// Puts what they have of step 0 in the place of the run's own first state; returns the buffers that are theirs.
-std::vector<std::string> take_start(const Theirs& theirs, const DumpPlan& plan, Snapshot& state) {
+std::vector<std::string> take_start(const Theirs& theirs, const DumpPlan& plan,
+                                    const LossScalerConfig& scaler, Snapshot& state) {
   std::vector<std::string> taken;
   for (const DumpTensor& tensor : plan.tensors({0})) {
     const DumpBuffer& buffer = plan.buffers()[tensor.buffer];
@@ -150,6 +189,10 @@ std::vector<std::string> take_start(const Theirs& theirs, const DumpPlan& plan, 
       const TensorSlot& slot = plan.layout().tensors()[static_cast<std::size_t>(tensor.parameter)];
       std::ranges::copy(bytes, std::as_writable_bytes(Span<float>(*flat)).begin() +
                                    slot.begin * static_cast<std::int64_t>(sizeof(float)));
+    } else if (buffer.id == BufferId::loss_scaler) {
+      std::int32_t value = 0;
+      std::memcpy(&value, bytes.data(), sizeof(value));
+      take_scaler(theirs, buffer.name, value, scaler, state.scaler);
     } else if (buffer.id == BufferId::tensor_steps) {
       std::ranges::copy(bytes, std::as_writable_bytes(Span<std::uint64_t>(state.tensor_steps)).begin());
     } else {
@@ -175,7 +218,7 @@ Expectation compare_expected(const Experiment& experiment, const DumpPlan& plan,
     if (result.steps.empty() || result.steps.back() != tensor.step) result.steps.push_back(tensor.step);
   }
   Snapshot start(experiment.initial_state());
-  result.start = take_start(theirs, plan, start);
+  result.start = take_start(theirs, plan, experiment.scaler(), start);
   const FullState state = start.full();
 
   const TemporaryFile expected("the numbers that are compared with " + file + " are kept there");

@@ -23,7 +23,7 @@ struct Expectation {
 
 /// Finds what of a run they have, runs to the last of those steps, and compares; a tensor that they lack, of a buffer
 /// and step of which they have another one, counts as different. If they have step 0 of a buffer (master, the rule's
-/// state, applied_steps), the run begins there.
+/// state, applied_steps, the loss scaler's log2_loss_scale, growth_tracker and hysteresis_left), the run begins there.
 /// Errors: io if the file cannot be read; config if a tensor is none of the run and not ignored, none is to be
 /// compared, one is two of the run, or step 0 is incomplete or of another form.
 Expectation compare_expected(const Experiment& experiment, const DumpPlan& plan, const std::string& file,

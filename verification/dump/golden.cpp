@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "common/base/error.hpp"
+#include "common/io/replacing_file.hpp"
 #include "verification/case/recorded.hpp"
 #include "verification/dump/dump.hpp"
-#include "verification/io/replacing_file.hpp"
 #include "verification/program/capabilities.hpp"
 #include "verification/program/contract_version.hpp"
 #include "verification/program/temporary_file.hpp"
@@ -66,18 +66,6 @@ std::vector<std::pair<std::string, std::string>> environment() {
   return found;
 }
 
-std::vector<std::string> changed_environment(const GoldenRecord& record) {
-  std::vector<std::string> changes;
-  const auto now = environment();
-  for (const auto& [name, was] : record.environment) {
-    const auto found = std::ranges::find(now, name, &std::pair<std::string, std::string>::first);
-    const std::string is = found == now.end() ? "not known" : found->second;
-    if (is != was) changes.push_back(name + " was " + was + ", is " + is);
-  }
-  if (record.program != program) changes.push_back("program was " + record.program + ", is " + program);
-  return changes;
-}
-
 /// The settings of a golden file's run, and what it reads.
 RunConfig config_of(const GoldenRecord& record, const std::string& file) {
   const std::string gradients = record.gradients.empty() ? "" : resolved(file, record.gradients);
@@ -112,11 +100,18 @@ void write_golden(const Experiment& experiment, GoldenRecord& record, const std:
                   const std::string& reason) {
   const DumpPlan plan(experiment);
   const TrainingTrace trace = write_dump(experiment, plan, plan.tensors(record.steps), file, record.case_id);
+  write_golden_record(record, file, to_hex(*trace.hash), reason);
+}
+
+}  // namespace
+
+void write_golden_record(GoldenRecord& record, const std::string& file, const std::string& trajectory,
+                         const std::string& reason) {
   record.contract_version = contract_version;
   record.program = program;
   record.environment = environment();
   record.digest = file_digest(file);
-  record.trajectory = to_hex(*trace.hash);
+  record.trajectory = trajectory;
   record.history.push_back({today(), program, contract_version, record.trajectory, reason});
   ReplacingFile sidecar(golden_record_name(file));
   const std::string text = to_toml(record);
@@ -124,8 +119,7 @@ void write_golden(const Experiment& experiment, GoldenRecord& record, const std:
   sidecar.commit();
 }
 
-/// The record of a golden file that is what the record says.
-GoldenRecord record_of(const std::string& file) {
+GoldenRecord golden_record_of(const std::string& file) {
   const GoldenRecord record = read_golden_record(golden_record_name(file));
   ZP_CHECK(file_digest(file) == record.digest, ErrorCode::io,
            "golden file " + file + " is not the one that " + golden_record_name(file) + " describes",
@@ -133,7 +127,25 @@ GoldenRecord record_of(const std::string& file) {
   return record;
 }
 
-}  // namespace
+std::vector<std::string> changed_environment(const GoldenRecord& record) {
+  std::vector<std::string> changes;
+  const auto now = environment();
+  for (const auto& [name, was] : record.environment) {
+    const auto found = std::ranges::find(now, name, &std::pair<std::string, std::string>::first);
+    const std::string is = found == now.end() ? "not known" : found->second;
+    if (is != was) changes.push_back(name + " was " + was + ", is " + is);
+  }
+  if (record.program != program) changes.push_back("program was " + record.program + ", is " + program);
+  return changes;
+}
+
+void require_no_golden(const std::string& file) {
+  for (const std::string& path : {file, golden_record_name(file)}) {
+    ZP_CHECK(!fs::exists(path), ErrorCode::config, path + " is there already",
+             "a golden file is changed with a reason, or not at all",
+             "use zeroproof golden update FILE --reason TEXT, or another name");
+  }
+}
 
 std::string_view name(GoldenVerdict verdict) {
   if (verdict == GoldenVerdict::equal) return "equal";
@@ -165,11 +177,7 @@ GoldenVerdict GoldenCheck::verdict() const {
 
 GoldenRecord record_golden(const VerifyOptions& options, const CaseSpec& spec,
                            const std::vector<std::int64_t>& steps, const std::string& file) {
-  for (const std::string& path : {file, golden_record_name(file)}) {
-    ZP_CHECK(!fs::exists(path), ErrorCode::config, path + " is there already",
-             "a golden file is changed with a reason, or not at all",
-             "use zeroproof golden update FILE --reason TEXT, or another name");
-  }
+  require_no_golden(file);
   const RunConfig settings = verification::config_of(options, spec);
   const Experiment experiment = experiment_of(options, spec);
   GoldenRecord record;
@@ -192,7 +200,7 @@ GoldenRecord record_golden(const VerifyOptions& options, const CaseSpec& spec,
 }
 
 GoldenCheck check_golden(const std::string& file) {
-  GoldenCheck check{record_of(file), {}, {}, "", ""};
+  GoldenCheck check{golden_record_of(file), {}, {}, "", ""};
   const GoldenRecord& record = check.record;
   ZP_CHECK(record.contract_version == contract_version, ErrorCode::config,
            "golden file " + file + " is of contract " + std::to_string(record.contract_version) +
@@ -221,7 +229,7 @@ GoldenCheck check_golden(const std::string& file) {
 }
 
 GoldenRecord update_golden(const std::string& file, const std::string& reason) {
-  GoldenRecord record = record_of(file);
+  GoldenRecord record = golden_record_of(file);
   write_golden(experiment_of(record, file), record, file, reason);
   return record;
 }

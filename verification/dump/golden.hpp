@@ -12,6 +12,20 @@
 
 namespace zeroproof::verification {
 
+/// Fills in what a record says of this program and of `file`, which is there already, and writes it beside the file.
+/// Errors: io as ReplacingFile.
+void write_golden_record(GoldenRecord& record, const std::string& file, const std::string& trajectory,
+                         const std::string& reason);
+
+/// The record of a golden file that is what the record says. Errors: io if not, or if one of the two cannot be read.
+GoldenRecord golden_record_of(const std::string& file);
+
+/// What is not as it was when a record was written, a sentence each.
+std::vector<std::string> changed_environment(const GoldenRecord& record);
+
+/// Errors: config if there is a golden file, or a record of one, already.
+void require_no_golden(const std::string& file);
+
 /// Runs a case's trajectory, writes the dump of `steps` to `file` and its record beside it.
 /// Errors: config if there is a golden file already; io as SafetensorsWriter.
 GoldenRecord record_golden(const VerifyOptions& options, const CaseSpec& spec,

@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "common/base/error.hpp"
+#include "common/io/byte_source.hpp"
 #include "verification/config/config.hpp"
 #include "verification/config/toml.hpp"
-#include "verification/io/byte_source.hpp"
 
 namespace zeroproof::verification {
 namespace {

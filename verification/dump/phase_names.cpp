@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
+#include "common/io/byte_source.hpp"
 #include "verification/case/id_pattern.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/config/toml.hpp"
-#include "verification/io/byte_source.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -97,7 +97,8 @@ std::optional<std::string> PhaseNames::theirs(const DumpBuffer& buffer, std::int
                                               const std::string& parameter, std::int64_t last_step) const {
   const auto found = patterns_.find(buffer.name);
   if (found == patterns_.end()) return dump_name(buffer.name, step, parameter);
-  if (found->second.find(step_word) == std::string::npos && step != last_step) return std::nullopt;
+  const std::int64_t own_step = buffer.start_only ? 0 : last_step;
+  if (found->second.find(step_word) == std::string::npos && step != own_step) return std::nullopt;
   // The name last: it may have braces of its own.
   return replaced(replaced(found->second, step_word, std::to_string(step)), name_word, parameter);
 }

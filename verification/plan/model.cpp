@@ -6,10 +6,10 @@
 #include <iterator>
 
 #include "common/base/error.hpp"
+#include "common/io/regular_file.hpp"
+#include "common/io/safetensors_reader.hpp"
 #include "verification/case/experiment.hpp"
 #include "verification/config/config.hpp"
-#include "verification/io/regular_file.hpp"
-#include "verification/io/safetensors_reader.hpp"
 #include "verification/workload/recorded.hpp"
 
 namespace zeroproof::verification {

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "common/base/error.hpp"
+#include "common/io/safetensors_types.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/config/toml.hpp"
-#include "verification/io/safetensors_types.hpp"
 #include "verification/plan/model.hpp"
 
 namespace zeroproof::verification {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "common/io/json.hpp"
 #include "common/step/policy.hpp"
-#include "verification/io/json.hpp"
 #include "verification/plan/owners.hpp"
 #include "verification/plan/report.hpp"
 #include "verification/program/contract_version.hpp"

@@ -29,6 +29,7 @@ struct PlanSettings {
   DType param_dtype = DType::bf16;
   DType grad_dtype = DType::fp32;
   OptimizerHyper hyper;
+  std::int64_t clip_groups = 1;    ///< each with a norm
   std::int64_t micro_batches = 0;  ///< M; 0: one for every data parallel rank
   MicroBatchOrder order = MicroBatchOrder::by_stage;
   Windows windows = Windows::off;

@@ -1,4 +1,4 @@
-#include "verification/io/json.hpp"
+#include "common/io/json.hpp"
 #include "verification/plan/counts.hpp"
 #include "verification/plan/report.hpp"
 #include "verification/program/contract_version.hpp"
@@ -95,6 +95,7 @@ std::string plan_json(const Plan& plan) {
                      {"settings",
                       {{"grid", s.grid.id()},
                        {"instances", s.instances},
+                       {"clip_groups", s.clip_groups},
                        {"rule", name(s.hyper.rule)},
                        {"param_dtype", name(s.param_dtype)},
                        {"grad_dtype", name(s.grad_dtype)},

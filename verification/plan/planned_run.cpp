@@ -20,6 +20,7 @@ PredictedStep planned_run(const PlanSettings& settings, const PlannedModel& mode
   run.micro_batches = settings.micro_batches;
   run.state_buffers = state_buffer_count(settings.hyper);
   run.norm = settings.hyper.norm;
+  run.clip_groups = settings.clip_groups;
   run.numel = layout.numel();
   run.num_tensors = static_cast<std::int64_t>(layout.tensors().size());
   set_contract_buckets(run, layout.padded_numel(), settings.bucket_numel);

@@ -139,6 +139,7 @@ PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* mo
   shape.micro_batches = setup.micro_batches;
   shape.state_buffers = state_buffer_count(setup.hyper);
   shape.norm = setup.hyper.norm;
+  shape.clip_groups = setup.clip_groups.count();
   shape.counts_tokens = setup.loss_reduction == LossReduction::tokens;
   shape.skips_missing = setup.missing_grad == MissingGrad::skip;
   set_buckets(shape, *setup.shards);

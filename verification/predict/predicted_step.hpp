@@ -67,6 +67,7 @@ struct PredictedStep {
   std::int64_t micro_batches = 1;  ///< M
   int state_buffers = 2;           ///< fp32 buffers of the rule besides the master (R6)
   NormForm norm = NormForm::chunk1024;
+  std::int64_t clip_groups = 1;  ///< each with a norm
   bool counts_tokens = false;    ///< loss_reduction = tokens
   bool skips_missing = false;    ///< missing_grad = skip
   std::int64_t scalar_sets = 1;  ///< sets of step scalars: groups, or tensors under missing_grad = skip (R5)

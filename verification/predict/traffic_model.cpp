@@ -44,7 +44,7 @@ class TrafficWalk {
       if (!shape_.enqueued) words(Phase::unscale, group, 1, "found_inf");
     }
     if (skipped && !shape_.enqueued) return std::move(traffic_);
-    const std::int64_t norm_words = shape_.norm == NormForm::inf ? 1 : 23;
+    const std::int64_t norm_words = shape_.clip_groups * (shape_.norm == NormForm::inf ? 1 : 23);
     if (shape_.stage != 0) words(Phase::norm, CommGroup::shards, norm_words, "norm");
     words(Phase::norm, CommGroup::tp, norm_words, "norm");
     gather_parameters();

@@ -57,7 +57,7 @@ struct StepTraffic {
 ///     reduce   shards     all_gather      stage 0: the owners' sums, per bucket
 ///     reduce   shards     all_gather      stage 3, layer by layer: units, each time one is made whole
 ///     unscale  all        all_reduce      one word; enqueued three, with a digest of the scalars and its complement
-///     norm     shards     all_reduce      23 words, with the form inf 1; not in stage 0
+///     norm     shards     all_reduce      23 words for each clip group, with the form inf 1; not in stage 0
 ///     norm     tp         all_reduce      the same, in any stage
 ///     gather   shards     all_gather      stages 1 and 2: parameters, per bucket; stage 3: persistent
 ///                                         tensors, if there are any

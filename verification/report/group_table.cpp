@@ -25,7 +25,9 @@ struct Row {
   std::string verdict(const Paint& paint) const {
     if (bad > 0 || differing > 0) return paint("31", "DIFFER");
     if (skipped == cases) return paint("33", "skipped");
-    if (exactness == "bounded") return paint("32", fmt::format("error {:.2g} of its bound", worst_ratio));
+    if (exactness == "bounded")
+      return paint("32", fmt::format("error {:.2g} of its bound, headroom {:.0f} %", worst_ratio,
+                                     100 * (1 - worst_ratio)));
     return paint("32", "equal");
   }
 };
@@ -48,7 +50,8 @@ std::string group_table(const RunReport& report, const std::string& suite, const
   if (rows.empty()) return {};
   std::string out = "\n" + title + ":";
   for (std::size_t i = 0; i < sides.size(); ++i) out += (i > 0 ? ", " : " ") + sides[i];
-  out += fmt::format(" against the reference\n{:<30} {:<8} {:>5} {:>15} {:>12}\n", column, "class", "cases",
+  out += fmt::format(" against {}\n{:<30} {:<8} {:>5} {:>15} {:>12}\n",
+                     report.held_to.empty() ? "the reference" : report.held_to, column, "class", "cases",
                      "compared", "differing");
   for (const Row& row : rows) {
     out += fmt::format("{:<30} {:<8} {:>5} {:>15} {:>12}  {}\n", row.group, row.exactness,

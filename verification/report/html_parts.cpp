@@ -79,7 +79,7 @@ void count(Grid::Cell& cell, Status status) {
 }
 
 void add_grid(std::string& out, const std::string& title, const Grid& grid) {
-  out += "<h3>" + escaped(title) + "</h3>\n<div class=\"wide\"><table>\n<tr><th></th>";
+  out += "<h3>" + escaped(title) + "</h3>\n<div class=\"wide\"><table class=\"grid\">\n<tr><th></th>";
   for (const std::string& column : grid.columns) out += "<th>" + escaped(column) + "</th>";
   out += "</tr>\n";
   for (std::size_t r = 0; r < grid.rows.size(); ++r) {
@@ -144,6 +144,37 @@ std::string trajectories(const RunReport& report) {
         equal, cases);
   }
   return out;
+}
+
+std::string pairs_of_settings(const RunReport& report) {
+  if (report.axes.empty()) return "";
+  const auto cell = [](const VisitedAxis::Share& share, const std::string& title) {
+    if (share.possible == 0) return std::string("<td></td>");
+    return fmt::format("<td class=\"n {}\" title=\"{}\">{}/{}</td>",
+                       share.visited == share.possible ? "good" : "warn", escaped(title), share.visited,
+                       share.possible);
+  };
+  VisitedAxis::Share values, pairs;
+  std::string rows;
+  for (const VisitedAxis& axis : report.axes) {
+    rows += "<tr><th>" + escaped(axis.name) + "</th>" + cell(axis.values, "values of " + axis.name);
+    values.visited += axis.values.visited;
+    values.possible += axis.values.possible;
+    for (std::size_t other = 0; other < axis.pairs.size(); ++other) {
+      rows += cell(axis.pairs[other], axis.name + " with " + report.axes[other].name);
+      pairs.visited += axis.pairs[other].visited;
+      pairs.possible += axis.pairs[other].possible;
+    }
+    rows += "</tr>\n";
+  }
+  std::string head;
+  for (const VisitedAxis& axis : report.axes) head += "<th>" + escaped(axis.name) + "</th>";
+  return fmt::format(
+      "<h2>Pairs of settings</h2>\n<p>Passing cases visited {} of {} values and {} of {} pairs of "
+      "values.</p>\n<div class=\"wide\"><table "
+      "class=\"pairs\">\n<tr><th>setting</th><th>values</th>{}</tr>\n{}"
+      "</table></div>\n",
+      values.visited, values.possible, pairs.visited, pairs.possible, head, rows);
 }
 
 std::string coverage(const RunReport& report) {

@@ -1,5 +1,6 @@
 #include "verification/report/json_types.hpp"
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -67,6 +68,7 @@ Divergence divergence_from(const Json& json) {
   d.call = json.at("call");
   d.hint = json.at("hint");
   d.order = json.at("order");
+  d.exact_value = json.value("exact", "");
   for (const auto& [name, value] : json.at("inputs").members()) d.inputs.emplace_back(name, value);
   return d;
 }
@@ -111,6 +113,25 @@ SkippedStep skip_from(const Json& json) {
   return skip;
 }
 
+Json calls_or_null(const std::optional<StepCalls>& calls) {
+  if (!calls) return nullptr;
+  return {{"launches", calls->launches},
+          {"graph_launches", calls->graph_launches},
+          {"copies", calls->copies},
+          {"allocations", calls->allocations},
+          {"waits", calls->waits}};
+}
+
+std::optional<StepCalls> calls_from(const Json& json) {
+  if (json.is_null()) return {};
+  return StepCalls{json.at("launches"), json.at("graph_launches"), json.at("copies"), json.at("allocations"),
+                   json.at("waits")};
+}
+
+double loss_from(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
 Json training_value(const TrainingRun& run) {
   Json json = {{"trajectory_hash", hash_or_null(run.candidate_hash)},
                {"reference_trajectory_hash", hash_or_null(run.reference_hash)},
@@ -118,14 +139,19 @@ Json training_value(const TrainingRun& run) {
                {"steps", run.steps},
                {"skipped_steps", run.skipped_steps},
                {"skips", Json::array()},
+               {"losses", Json::array()},
+               {"reference_losses", Json::array()},
                {"clipped_steps", run.clipped_steps},
                {"growths", run.growths},
                {"updated_elements", run.updated_elements},
                {"moved_elements", run.moved_elements},
                {"nan_elements", run.nan_elements},
-               {"timing", timing_value(run.timing)}};
+               {"timing", timing_value(run.timing)},
+               {"device_calls", calls_or_null(run.device_calls)}};
   for (const PhaseTally& tally : run.tallies) json["phases"].push_back(to_json_value(tally));
   for (const SkippedStep& skip : run.skips) json["skips"].push_back(skip_value(skip));
+  for (const double loss : run.losses) json["losses"].push_back(number_or_null(loss));
+  for (const double loss : run.reference_losses) json["reference_losses"].push_back(number_or_null(loss));
   return json;
 }
 
@@ -137,12 +163,15 @@ TrainingRun training_from(const Json& json) {
   run.steps = json.at("steps");
   run.skipped_steps = json.at("skipped_steps");
   for (const Json& skip : json.at("skips")) run.skips.push_back(skip_from(skip));
+  for (const Json& loss : json.at("losses")) run.losses.push_back(loss_from(loss));
+  for (const Json& loss : json.at("reference_losses")) run.reference_losses.push_back(loss_from(loss));
   run.clipped_steps = json.at("clipped_steps");
   run.growths = json.at("growths");
   run.updated_elements = json.at("updated_elements");
   run.moved_elements = json.at("moved_elements");
   run.nan_elements = json.at("nan_elements");
   run.timing = timing_from(json.at("timing"));
+  run.device_calls = calls_from(json.at("device_calls"));
   return run;
 }
 
@@ -188,8 +217,34 @@ Json to_json_value(const Divergence& d) {
           {"call", d.call},
           {"hint", d.hint},
           {"order", d.order},
+          {"exact", d.exact_value},
           {"inputs", std::move(inputs)}};
 }
+
+namespace {
+
+Json flight_value(const RankFlight& of) {
+  const auto seconds = [&](std::int64_t since_ns) {
+    return std::chrono::duration<double>(std::chrono::nanoseconds(of.flight.now_ns - since_ns)).count();
+  };
+  Json last = Json::array();
+  for (const FlightEntry& entry : of.flight.entries) {
+    last.push_back({{"collective", name(entry.collective)},
+                    {"number", entry.sequence},
+                    {"communicator", entry.channel},
+                    {"bytes", entry.num_bytes},
+                    {"state", name(entry.state)},
+                    {"begun_seconds_ago", seconds(entry.begun_ns)}});
+  }
+  return {{"rank", of.rank},
+          {"process", of.flight.pid},
+          {"at", of.flight.place},
+          {"collectives", of.flight.num_calls},
+          {"silent_seconds", seconds(of.flight.moved_ns)},
+          {"last", std::move(last)}};
+}
+
+}  // namespace
 
 Json to_json_value(const Result& r) {
   Json training;
@@ -203,11 +258,14 @@ Json to_json_value(const Result& r) {
     training["dtype"] = name(spec.dtype);
     training["mode"] = name(spec.mode);
   }
+  Json flights = Json::array();
+  for (const RankFlight& flight : r.flights) flights.push_back(flight_value(flight));
   return {{"id", r.id},
           {"suite", r.suite},
           {"group", r.group},
           {"side", r.side},
           {"class", r.exactness},
+          {"held_to", r.held_to},
           {"status", name(r.status)},
           {"reason", r.reason},
           {"replay", r.replay},
@@ -218,7 +276,8 @@ Json to_json_value(const Result& r) {
           {"training", std::move(training)},
           {"legal_differences", r.legal_differences},
           {"worst_ratio", number_or_null(r.worst_ratio)},
-          {"ulps", ulps_value(r.ulps)}};
+          {"ulps", ulps_value(r.ulps)},
+          {"flights", std::move(flights)}};
 }
 
 Result result_from(const Json& json) {
@@ -228,6 +287,7 @@ Result result_from(const Json& json) {
   r.group = json.at("group");
   r.side = json.at("side");
   r.exactness = json.at("class");
+  r.held_to = json.at("held_to");
   r.status = from_name<Status>(json.at("status"), all_statuses());
   r.reason = json.at("reason");
   r.replay = json.at("replay");

@@ -1,8 +1,8 @@
 #pragma once
 // JSON forms of the result types.
 
+#include "common/io/json.hpp"
 #include "verification/case/run_report.hpp"
-#include "verification/io/json.hpp"
 
 namespace zeroproof::verification {
 

@@ -49,7 +49,8 @@ std::vector<std::string> chart_of(const TrainingTrace& trace) {
   lines.push_back("     0 +" + std::string(columns.size(), '-'));
   const auto skipped =
       std::ranges::count_if(trace.steps, [](const TrainingStep& step) { return step.skipped; });
-  lines.push_back(fmt::format("        steps 1 to {}{}", trace.steps.size(),
+  lines.push_back(fmt::format("        steps {} to {}{}", trace.first_step,
+                              trace.first_step + static_cast<std::int64_t>(trace.steps.size()) - 1,
                               skipped > 0 ? fmt::format(", {} skipped (overflow)", skipped) : ""));
   return lines;
 }

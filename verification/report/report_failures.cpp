@@ -1,8 +1,10 @@
 #include "verification/report/report_failures.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
+#include "common/base/printable.hpp"
 #include "verification/report/failure_blocks.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
@@ -30,8 +32,9 @@ std::string place_lines(const Divergence& d) {
                        d.parameter, d.coordinates, d.shard_index, d.global_index, d.last_global_index);
   }
   if (!d.candidate_value.empty()) {
-    out += fmt::format("  values    got {}  want {}\n", d.candidate_value,
-                       d.reference_value.empty() ? "NaN" : d.reference_value);
+    out += fmt::format("  values    got {}  want {}{}{}\n", d.candidate_value,
+                       d.reference_value.empty() ? "NaN" : d.reference_value,
+                       d.exact_value.empty() ? "" : "  exact ", d.exact_value);
   }
   for (const auto& [name, value] : d.inputs) out += "  input     " + name + " " + value + "\n";
   if (d.call.empty() && d.compared > 0) {
@@ -53,11 +56,32 @@ std::string told_line(const std::string& label, std::string text) {
 std::string equal_before(const Divergence& d, const TrainingRun& run) {
   std::string equal;
   for (const PhaseTally& tally : run.tallies) {
-    if (tally.phase < d.phase && tally.differing == 0 && tally.against == "reference") {
+    if (tally.phase < d.phase && tally.differing == 0 && tally.against == "reference" && d.step > 0) {
       equal += " " + std::string(name(tally.buffer));
     }
   }
   return equal.empty() ? "" : "  equal     in all earlier phases:" + equal + "\n";
+}
+
+/// What a loss curve would have shown of it.
+std::string loss_line(const TrainingRun& run) {
+  const std::size_t steps = std::min(run.losses.size(), run.reference_losses.size());
+  double apart = 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < steps; ++i) {
+    const double difference = std::abs(run.losses[i] - run.reference_losses[i]);
+    if (std::isnan(run.reference_losses[i])) return "";  // a recording need not have losses
+    if (std::isnan(difference)) return fmt::format("  losses    not a number in step {}\n", i + 1);
+    if (difference > apart) at = i;
+    apart = std::max(apart, difference);
+  }
+  if (steps == 0) return "";
+  if (apart == 0) return fmt::format("  losses    the reference's, in all {} steps\n", steps);
+  return fmt::format(
+      "  losses    {:.4f} -> {:.4f}, the reference's {:.4f} -> {:.4f}; furthest apart, by {:.2g}, in step "
+      "{}\n",
+      run.losses.front(), run.losses[steps - 1], run.reference_losses.front(),
+      run.reference_losses[steps - 1], apart, at + 1);
 }
 
 /// The first case of a block in full, with where else it was met.
@@ -73,15 +97,16 @@ void add_failure(std::string& out, const FailureBlock& block, const Paint& paint
 void add_crowds(std::string& out, const std::vector<Result>& results, const Paint& paint) {
   std::map<std::pair<Status, std::string>, std::vector<const Result*>> crowds;
   for (const Result& result : results) {
-    if (result.status != Status::pass && !failed(result.status)) {
+    if ((result.status != Status::pass || !result.reason.empty()) && !failed(result.status)) {
       crowds[{result.status, result.reason}].push_back(&result);
     }
   }
   for (const auto& [key, members] : crowds) {
     const auto count = static_cast<std::int64_t>(members.size());
-    out += "\n" + paint.status(key.first, std::string(name(key.first))) +
-           fmt::format(" {}, the first {}\n  reason    {}\n",
-                       count == 1 ? "1 case" : grouped(count) + " cases", members.front()->id, key.second);
+    out +=
+        "\n" + paint.status(key.first, std::string(name(key.first))) +
+        fmt::format(" {}, the first {}\n  reason    {}\n", count == 1 ? "1 case" : grouped(count) + " cases",
+                    members.front()->id, printable(key.second));
   }
 }
 
@@ -92,7 +117,7 @@ std::string details_of(const Result& result, const std::string& before_replay) {
   std::string out = told ? "" : "  reason    " + result.reason + "\n";
   if (result.divergence) out += place_lines(*result.divergence);
   if (result.divergence && result.training) {
-    out += equal_before(*result.divergence, *result.training);
+    out += equal_before(*result.divergence, *result.training) + loss_line(*result.training);
   } else if (result.differing > 0) {
     out += fmt::format("  {}    {} of {} results differ\n", told ? "in all" : "extent",
                        grouped(result.differing), grouped(result.compared));
@@ -104,7 +129,7 @@ std::string details_of(const Result& result, const std::string& before_replay) {
   }
   const std::size_t then = result.reason.find(" (then: ");
   if (told && then != std::string::npos) out += "  then      " + result.reason.substr(then + 8) + "\n";
-  return out + before_replay + "  replay    " + result.replay + "\n";
+  return printable_lines(out + before_replay + "  replay    " + result.replay + "\n");
 }
 
 std::string failures_text(const std::vector<Result>& results, bool colour) {

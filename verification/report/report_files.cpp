@@ -2,13 +2,21 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "common/base/error.hpp"
+#include "common/base/span.hpp"
+#include "common/io/replacing_file.hpp"
 
 namespace zeroproof::verification {
 namespace {
+
+namespace fs = std::filesystem;
 
 bool begins_target(const std::string& word) {
   return word == "text" || word.rfind("json:", 0) == 0 || word.rfind("junit:", 0) == 0 ||
@@ -31,16 +39,52 @@ std::vector<std::string> split_targets(const std::vector<std::string>& values) {
   return words;
 }
 
-/// True if the path is a folder that can be written, or could become one.
-bool usable_folder(const std::filesystem::path& folder) {
+/// The nearest folder of a path that exists.
+fs::path existing_folder(const fs::path& folder) {
   std::error_code error;
-  std::filesystem::path existing = folder;
-  while (!std::filesystem::exists(existing, error) && existing.has_parent_path() &&
-         existing.parent_path() != existing) {
+  fs::path existing = folder.empty() ? fs::path(".") : folder;
+  while (!fs::exists(existing, error)) {
+    if (!existing.has_parent_path() || existing.parent_path() == existing) return ".";
     existing = existing.parent_path();
   }
-  if (existing.empty() || !std::filesystem::exists(existing, error)) existing = ".";
-  return std::filesystem::is_directory(existing, error) && ::access(existing.c_str(), W_OK) == 0;
+  return existing;
+}
+
+bool names_are_short(const fs::path& path) {
+  std::size_t longest = 0;
+  for (const fs::path& name : path) longest = std::max(longest, name.native().size());
+  return longest <= NAME_MAX && path.native().size() < PATH_MAX;
+}
+
+/// Why no file can be made in the folder, or in the one where it would be made; "" if it can. Tried: what access() says
+/// is not all, and only the disk knows that it is full.
+std::string refusal_of(const fs::path& folder) {
+  if (!names_are_short(folder)) return std::strerror(ENAMETOOLONG);
+  const fs::path existing = existing_folder(folder);
+  std::error_code error;
+  if (!fs::is_directory(existing, error)) return std::strerror(ENOTDIR);
+  errno = 0;
+  try {
+    const ReplacingFile can_be_written((existing / ".zeroproof").string());  // and is gone again
+  } catch (const Error& refused) {
+    return errno != 0 ? std::strerror(errno) : refused.what();
+  }
+  return "";
+}
+
+/// A device or a pipe: it is written as it is, and nothing takes its place.
+bool is_written_in_place(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  return fs::exists(status) && !fs::is_regular_file(status);
+}
+
+void write_in_place(const std::string& file, const std::string& content) {
+  std::ofstream stream(file, std::ios::binary);
+  stream << content;
+  stream.close();
+  ZP_CHECK(stream.good(), ErrorCode::io, "report file " + file + " could not be written",
+           "the results are lost", "name another file, and run again");
 }
 
 }  // namespace
@@ -74,38 +118,44 @@ ReportTargets parse_targets(const std::vector<std::string>& values) {
 }
 
 void check_report_file(const std::string& file) {
-  const std::filesystem::path path(file);
+  const fs::path path(file);
   std::error_code error;
-  const bool usable = path.has_filename() &&
-                      usable_folder(path.has_parent_path() ? path.parent_path() : ".") &&
-                      !std::filesystem::is_directory(path, error);
-  ZP_CHECK(usable, ErrorCode::config, "report file " + file + " cannot be written",
+  const fs::file_status there = fs::status(path, error);
+  std::string refusal;
+  if (!path.has_filename() || path.filename() == "." || path.filename() == "..")
+    refusal = "it is no name of a file";
+  if (fs::is_directory(there)) refusal = std::strerror(EISDIR);
+  if (!names_are_short(path)) refusal = std::strerror(ENAMETOOLONG);
+  if (refusal.empty() && fs::exists(there) && ::access(path.c_str(), W_OK) != 0)
+    refusal = std::strerror(errno);
+  if (refusal.empty() && !is_written_in_place(path)) refusal = refusal_of(path.parent_path());
+  ZP_CHECK(refusal.empty(), ErrorCode::config, "report file " + file + " cannot be written: " + refusal,
            "the results would be lost", "name a file in a folder you may write to");
 }
 
 void check_not_input(const std::string& output, const std::vector<std::string>& inputs) {
   for (const std::string& input : inputs) {
     std::error_code error;  // one of them does not exist: they are two
-    const bool same = !output.empty() && !input.empty() && std::filesystem::equivalent(output, input, error);
+    const bool same = !output.empty() && !input.empty() && fs::equivalent(output, input, error);
     ZP_CHECK(!same || error, ErrorCode::config, "file " + output + " is to be read and written",
              "what is in it would be lost", "name another file for what is written");
   }
 }
 
 void check_bundle_folder(const std::string& folder) {
-  ZP_CHECK(usable_folder(folder), ErrorCode::config, "folder " + folder + " cannot be written",
+  const std::string refusal = refusal_of(folder);
+  ZP_CHECK(refusal.empty(), ErrorCode::config, "folder " + folder + " cannot be written: " + refusal,
            "failing cases would not be saved", "name a folder you may write to after --save-failing");
 }
 
 void write_report_file(const std::string& file, const std::string& content) {
-  const std::filesystem::path path(file);
+  const fs::path path(file);
   std::error_code error;
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  std::ofstream stream(path, std::ios::binary | std::ios::trunc);
-  stream << content;
-  stream.close();
-  ZP_CHECK(stream.good(), ErrorCode::io, "report file " + file + " could not be written",
-           "the results are lost", "check the folder and the free space, and run again");
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  if (is_written_in_place(path)) return write_in_place(file, content);
+  ReplacingFile whole(file);
+  whole.write(0, std::as_bytes(Span<const char>(content)));
+  whole.commit();
 }
 
 }  // namespace zeroproof::verification

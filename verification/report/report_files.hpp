@@ -18,7 +18,8 @@ struct ReportTargets {
 /// "text,json:FILE,junit:FILE,html:FILE". Errors (ErrorCode::config): another word.
 ReportTargets parse_targets(const std::vector<std::string>& values);
 
-/// Fails before hours of work rather than after: the folder of a report must exist or be creatable, and be writable.
+/// Fails before hours of work rather than after: a file must be possible in the folder of a report, or in the one where
+/// it would be made. Errors: ErrorCode::config.
 void check_report_file(const std::string& file);
 
 /// A file that is read must not be written too. Names that are empty do not count.
@@ -28,7 +29,8 @@ void check_not_input(const std::string& output, const std::vector<std::string>& 
 /// As check_report_file, for a folder that bundles go to.
 void check_bundle_folder(const std::string& folder);
 
-/// Creates missing folders. Errors (ErrorCode::io): the file could not be written.
+/// Creates missing folders. The file is complete or as it was before (common/io/replacing_file.hpp); a device or a pipe
+/// is written as it is. Errors (ErrorCode::io): the file could not be written.
 void write_report_file(const std::string& file, const std::string& content);
 
 }  // namespace zeroproof::verification

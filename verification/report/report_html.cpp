@@ -32,6 +32,8 @@ article{border-left:.3rem solid var(--bad);padding:.1rem 0 .1rem 1rem;margin:1re
 article h3{font-size:1rem;margin:.2rem 0;overflow-wrap:anywhere}
 .hash{font-family:monospace}figure{margin:.5rem 1.5rem .5rem 0;display:inline-block}
 figcaption{font-size:.85rem}svg{max-width:100%;height:auto}
+.pairs th,.pairs td{padding:.1rem .3rem;font-size:.75rem}
+.pairs th:first-child,.grid th:first-child{position:sticky;left:0;background:Canvas}
 .ulps td{padding:.1rem .5rem}.ulps svg{width:7rem;max-width:none;height:.8rem}
 )";
 
@@ -104,7 +106,8 @@ std::string failures(const RunReport& report) {
 std::string not_judged(const RunReport& report) {
   std::vector<std::pair<std::string, std::int64_t>> reasons;
   for (const Result& result : report.results) {
-    if (result.status != Status::skipped && result.status != Status::mistrusted) continue;
+    const bool told = result.status == Status::pass && !result.reason.empty();
+    if (!told && result.status != Status::skipped && result.status != Status::mistrusted) continue;
     const std::string text = std::string(name(result.status)) + ": " + result.reason;
     const auto known =
         std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == text; });
@@ -142,8 +145,12 @@ std::string to_html(const RunReport& report, bool strict) {
                        grouped(report.input.bytes));
   }
   out += verdict(report, strict);
+  if (!report.held_to.empty())
+    out += "<p>Operations are held to " + escaped(report.held_to) + ", not to the contract's bits.</p>\n";
+  for (const std::string& note : report.notes) out += "<p>Note: " + escaped(note) + ".</p>\n";
   if (report.self_test) out += self_test(*report.self_test);
-  out += failures(report) + trajectories(report) + coverage(report) + not_judged(report) + machine(report);
+  out += failures(report) + trajectories(report) + pairs_of_settings(report) + coverage(report) +
+         not_judged(report) + machine(report);
   return out + "</body></html>\n";
 }
 

@@ -10,11 +10,19 @@ namespace {
 Json trace_value(const TrainingTrace& trace) {
   Json steps = Json::array();
   for (const TrainingStep& step : trace.steps) {
-    steps.push_back({{"loss", number_or_null(step.loss)},
-                     {"grad_norm", number_or_null(step.grad_norm)},
-                     {"clip_coef", number_or_null(static_cast<double>(step.clip_coef))},
-                     {"loss_scale", std::ldexp(1.0, step.log2_loss_scale)},
-                     {"skipped", step.skipped}});
+    Json value = {{"loss", number_or_null(step.loss)},
+                  {"grad_norm", number_or_null(step.grad_norm)},
+                  {"clip_coef", number_or_null(static_cast<double>(step.clip_coef))},
+                  {"loss_scale", std::ldexp(1.0, step.log2_loss_scale)},
+                  {"skipped", step.skipped}};
+    Json groups = Json::array();
+    for (const ClipGroupStep& group : step.clip_groups) {
+      groups.push_back({{"name", group.name},
+                        {"grad_norm", number_or_null(group.grad_norm)},
+                        {"clip_coef", number_or_null(static_cast<double>(group.clip_coef))}});
+    }
+    if (!step.clip_groups.empty()) value["clip_groups"] = std::move(groups);
+    steps.push_back(std::move(value));
   }
   return {{"workload", trace.workload},
           {"recipe", trace.recipe},
@@ -46,6 +54,7 @@ std::string to_json(const RunReport& report) {
       {"capabilities", std::move(capabilities)},
       {"input", {{"kind", report.input.kind}, {"path", report.input.path}, {"bytes", report.input.bytes}}},
       {"seconds", report.seconds},
+      {"notes", Json(report.notes)},
       {"training", Json::array()},
       {"cases", Json::array()}};
   if (report.self_test) {
@@ -79,7 +88,7 @@ int exit_code(const RunReport& report, bool strict) {
   if (report.count(Status::error) > 0) return 9;
   if (report.count(Status::crashed) > 0) return 6;
   if (report.count(Status::hung) > 0) return 5;
-  if (report.count(Status::fail) > 0) return 1;
+  if (report.count(Status::fail) + report.count(Status::tampered) > 0) return 1;
   if (report.self_test && !report.self_test->differing.empty()) return 1;
   if (strict && report.count(Status::mistrusted) > 0) return 1;
   return report.count(Status::pass) > 0 ? 0 : 4;

@@ -23,6 +23,7 @@ const char* element_of(Status status, bool strict) {
     case Status::mistrusted:
       return strict ? "failure" : "";
     case Status::fail:
+    case Status::tampered:
       return "failure";
     case Status::skipped:
       return "skipped";

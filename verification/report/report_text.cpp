@@ -1,3 +1,4 @@
+#include "common/base/printable.hpp"
 #include "verification/case/suite.hpp"
 #include "verification/program/contract_version.hpp"
 #include "verification/report/format.hpp"
@@ -29,7 +30,7 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
   std::string out = fmt::format("zeroproof {}  numeric contract {}\n", ZP_VERSION, contract_version);
   if (report.input.bytes > 0) {
     const bool text = report.input.kind != "gradients";
-    out += fmt::format("{}: {} ({}{} bytes)\n", text ? "text" : "gradients", report.input.path,
+    out += fmt::format("{}: {} ({}{} bytes)\n", text ? "text" : "gradients", printable(report.input.path),
                        text ? report.input.kind + ", " : "", grouped(report.input.bytes));
   }
   if (report.self_test) add_self_test(out, *report.self_test, paint);

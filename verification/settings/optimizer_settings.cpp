@@ -1,4 +1,4 @@
-// Options of the update rules, the norm and clipping.
+// Options of the update rules, norms and clipping.
 
 #include <algorithm>
 
@@ -58,6 +58,25 @@ Setting max_norm() {
                        [=](const RunConfig& c) { return limit(c) != 0 && limit(c) <= 0.1 * near_norm(c); }}}};
   setting.always_set = true;
   return setting;
+}
+
+/// Some tensors have a norm of their own, and a limit: far below it, or the run's and none. That of the first kind
+/// binds in every step, whatever the run's does.
+Setting clip_groups() {
+  const auto is = [](const RunConfig& c, std::size_t groups) { return c.clip_groups.size() == groups; };
+  const auto up = [](const RunConfig& c) {
+    return ClipGroupRule{"up", {"*.mlp.up.*"}, false, 0.01 * near_norm(c)};
+  };
+  return {
+      "clip_groups",
+      {"clip_group.name", "clip_group.match", "clip_group.vectors", "clip_group.max_norm", "clip_group"},
+      {{"one", [](RunConfig& c) { c.clip_groups.clear(); }, [=](const RunConfig& c) { return is(c, 0); }},
+       {"two", [=](RunConfig& c) { c.clip_groups = {up(c)}; }, [=](const RunConfig& c) { return is(c, 1); }},
+       {"four",
+        [=](RunConfig& c) {
+          c.clip_groups = {up(c), {"vectors", {}, true, {}}, {"free", {"*.attention.*"}, false, 0.0}};
+        },
+        [=](const RunConfig& c) { return c.clip_groups.size() > 1; }}}};
 }
 
 Setting clip_value() {
@@ -123,7 +142,8 @@ std::vector<Setting> optimizer_settings() {
                 "nesterov", "optimizer.nesterov", [](auto& c) -> auto& { return c.optimizer.nesterov; })),
       norm(),
       clip_value(),
-      max_norm()};
+      max_norm(),
+      clip_groups()};
 }
 
 }  // namespace zeroproof::verification

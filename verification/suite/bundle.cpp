@@ -5,9 +5,9 @@
 #include <iterator>
 
 #include "common/base/error.hpp"
+#include "common/io/json.hpp"
 #include "cuda/host/isa.hpp"
 #include "verification/case/experiment.hpp"
-#include "verification/io/json.hpp"
 #include "verification/program/contract_version.hpp"
 #include "verification/program/plant.hpp"
 #include "verification/report/report_files.hpp"

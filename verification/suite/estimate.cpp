@@ -21,6 +21,7 @@ constexpr double job_start = 1.0;         // mpirun
 constexpr double per_op_case = 35e-3;
 constexpr double per_lbfgs_rank = 40e-3;
 constexpr double per_control = 0.25;
+constexpr double per_resume = 0.1;
 
 /// The gradients of a step of one workload, which all of its cases share.
 struct StepCost {
@@ -71,6 +72,7 @@ double estimated_seconds(const VerifyOptions& options, const Selection& selectio
     if (suite->name() == "controls") alone += per_control * count;
     for (const std::string& id : ids) {
       if (suite->name() == "lbfgs") alone += per_lbfgs_rank * lbfgs_cases(id).front().world.size;
+      if (suite->name() == "resume") alone += per_resume;
       if (suite->name() == "training") trainings.push_back(*parse_case_id(id));
     }
   }

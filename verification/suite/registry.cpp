@@ -3,13 +3,15 @@
 #include "verification/controls/control_suite.hpp"
 #include "verification/lbfgs/lbfgs_suite.hpp"
 #include "verification/ops/op_suite.hpp"
+#include "verification/resume/resume_suite.hpp"
 #include "verification/suite/selection.hpp"
 #include "verification/training/training_suite.hpp"
 
 namespace zeroproof::verification {
 
 const Suites& all_suites() {
-  static const Suites suites = {&training_suite(), &op_suite(), &lbfgs_suite(), &control_suite()};
+  static const Suites suites = {&training_suite(), &op_suite(), &lbfgs_suite(), &resume_suite(),
+                                &control_suite()};
   return suites;
 }
 

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "common/io/safetensors_reader.hpp"
 #include "common/layout/flat_layout.hpp"
-#include "verification/io/safetensors_reader.hpp"
 
 namespace zeroproof::workload {
 

@@ -127,15 +127,16 @@ void RecordedGradients::check_complete() {
 }
 
 void RecordedGradients::check_initial() {
+  std::map<std::string_view, const ParamSpec*> known;
+  for (const ParamSpec& param : params_) known.emplace(param.name, &param);
   for (const SafeTensor& tensor : reader_.header().tensors) {
     if (!tensor.name.starts_with("param.")) continue;
     has_initial_ = true;
-    const std::string parameter = tensor.name.substr(6);
-    const auto param = std::find_if(params_.begin(), params_.end(),
-                                    [&](const ParamSpec& known) { return known.name == parameter; });
-    ZP_CHECK(param != params_.end(), ErrorCode::config,
+    const auto found = known.find(std::string_view(tensor.name).substr(6));
+    ZP_CHECK(found != known.end(), ErrorCode::config,
              reader_.label() + ": tensor " + shown_name(tensor.name) + " has no gradients",
              "it would never change", "leave it out, or record its gradients");
+    const ParamSpec* const param = found->second;
     ZP_CHECK(tensor.dtype == SafeDType::f32 && tensor.shape == param->shape, ErrorCode::config,
              reader_.label() + ": tensor " + shown_name(tensor.name) + " is " +
                  std::string(zeroproof::name(tensor.dtype)) + " " + shape_text(tensor.shape) + ", not F32 " +

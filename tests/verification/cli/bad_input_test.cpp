@@ -96,6 +96,40 @@ TEST_CASE("configuration files") {
   expect_verify_refusal("--config /tmp", "/tmp");
 }
 
+TEST_CASE("numbers that fit no machine word, or only after losing bits") {
+  for (const char* id : {"stage4294967298/self/bf16/lockstep/bucket:4096/omp:1",
+                         "stage1/self/bf16/lockstep/bucket:4096/omp:4294967297",
+                         "stage1/threads:4294967298/bf16/lockstep/bucket:4096/omp:1",
+                         "stage1/self/bf16/lockstep/bucket:18446744073709555712/omp:1"}) {
+    CAPTURE(id);
+    CHECK(run_cli(std::string("replay byte_gpt_tiny/adamw/host/") + id).exit_code == 2);
+    CHECK(run_cli(std::string("verify byte_gpt_tiny/adamw/host/") + id).exit_code >= 2);
+  }
+}
+
+TEST_CASE("what acts on a terminal does not reach it, and nothing is quoted at length") {
+  const std::string red = "\x1b[31mred";
+  const std::string longest(5000, 'x');
+  for (const std::string& word : {red, longest}) {
+    for (const char* flags :
+         {"verify ", "verify byte_gpt_tiny --text ", "verify byte_gpt_tiny --twin ",
+          "verify byte_gpt_tiny --steps ", "verify byte_gpt_tiny --config ",
+          "verify byte_gpt_tiny --report json:/proc/none/", "verify --gradients ", "replay ", "diff /none ",
+          "plan ", "explain ", "golden check ", "judge /none ", "", "verify --"}) {
+      CAPTURE(flags);
+      const CliResult result = run_cli(flags + quoted(word));
+      CHECK(result.exit_code >= 2);
+      CHECK(result.exit_code <= 4);
+      CHECK((result.out + result.err).find('\x1b') == std::string::npos);
+      CHECK((result.out + result.err).size() < 1000);
+      CHECK_FALSE(result.err.empty());
+    }
+  }
+  expect_toml_refusal("[run]\ntext = 3 # \x1b\n", "not valid TOML");
+  expect_toml_refusal("[run]\ndtypes = [\"\\u001b[31m\"]\n", "[31m");
+  expect_toml_refusal("[run]\ndtypes = [\"" + longest + "\"]\n", "bytes left out");
+}
+
 TEST_CASE("texts") {
   const TemporaryFolder folder;
   expect_verify_refusal("--text " + quoted(folder.write("empty.txt", "")), "empty.txt");
@@ -105,9 +139,27 @@ TEST_CASE("texts") {
 }
 
 TEST_CASE("reports that cannot be written are refused before the work") {
-  const CliResult result = run_cli("verify byte_gpt_tiny --steps 1 --report json:/dev/null/report.json");
-  CHECK(result.exit_code == 2);
-  CHECK(result.err.find("cannot be written") != std::string::npos);
+  const TemporaryFolder folder;
+  folder.write("file", "");
+  const std::string longest(256, 'x');
+  for (const std::string& name : {std::string("/dev/null/report.json"), std::string("/proc/report.json"),
+                                  std::string("/proc/none/report.json"), std::string("/"), folder.file(""),
+                                  folder.file("."), folder.file("file/report.json"), folder.file(longest),
+                                  folder.file(longest + "/report.json"), std::string(5000, 'x')}) {
+    CAPTURE(name);
+    for (const char* kind : {"json:", "junit:", "html:"}) {
+      const CliResult result = run_cli("verify byte_gpt_tiny --steps 1 --report " + quoted(kind + name));
+      expect_refusal(result, "cannot be written");
+    }
+    expect_refusal("plan byte_gpt_tiny --json " + quoted(name), "cannot be written");
+  }
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.file("")), {}) == 1);
+  // A folder that is gone.
+  const std::string gone = "; mkdir " + quoted(folder.file("gone")) + " && cd " +
+                           quoted(folder.file("gone")) + " && rmdir " + quoted(folder.file("gone"));
+  CHECK(run_cli("--version >/dev/null" + gone + " && " + quoted(build_folder() + "/zeroproof") +
+                " verify byte_gpt_tiny --steps 1 --report json:x")
+            .exit_code == 2);
   CHECK(run_cli("verify byte_gpt_tiny --report csv:x").exit_code == 2);
 }
 

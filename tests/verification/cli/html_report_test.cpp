@@ -95,3 +95,38 @@ TEST_CASE("verify writes the page") {
   CHECK(has(page, "clip_value"));
   CHECK(has(page, "1 equal"));
 }
+
+TEST_CASE("the page says what a plug-in is held to, and which pairs of settings were visited") {
+  RunReport report;
+  report.results = {
+      training("byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1", Status::pass)};
+  CHECK_FALSE(has(to_html(report, false), "held to"));
+  CHECK_FALSE(has(to_html(report, false), "Pairs of settings"));
+  report.held_to = "the dialect <torch>";
+  report.notes = {"9 of 12 variants were not judged: mine takes no <amsgrad>"};
+  report.axes = {
+      {"stage", {3, 4}, {}}, {"dtype", {2, 2}, {{5, 8}}}, {"sum & more", {0, 1}, {{0, 0}, {1, 1}}}};
+  const std::string page = to_html(report, false);
+  CHECK(has(page, "held to the dialect &lt;torch&gt;, not to the contract's bits"));
+  CHECK(has(page, "<p>Note: 9 of 12 variants were not judged: mine takes no &lt;amsgrad&gt;.</p>"));
+  CHECK(has(page, "Passing cases visited 5 of 7 values and 6 of 9 pairs of values."));
+  CHECK(has(page, "<td class=\"n warn\" title=\"dtype with stage\">5/8</td>"));
+  CHECK(has(page, "<td class=\"n good\" title=\"sum &amp; more with dtype\">1/1</td>"));
+  CHECK(has(page,
+            "<tr><th>sum &amp; more</th><td class=\"n warn\" title=\"values of sum &amp; "
+            "more\">0/1</td><td></td>"));
+  const std::optional<bool> good = parses(page);
+  if (!good) return skip_case("python3 is not here to parse the page");
+  CHECK(*good);
+}
+
+TEST_CASE("verify --cover puts its pairs into the page, and a dialect its name") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("a.html");
+  CHECK(run_cli("verify byte_gpt_tiny --cover values --slice 1/200 --report " + quoted("html:" + file))
+            .exit_code <= 4);
+  const std::string page = read_file(file);
+  CHECK(has(page, "<h2>Pairs of settings</h2>"));
+  CHECK(has(page, "<table class=\"pairs\">"));
+  CHECK_FALSE(has(page, "Passing cases visited 0 of"));
+}

@@ -3,6 +3,7 @@
 // nothing is left unchecked in silence.
 
 #include <algorithm>
+#include <map>
 #include <regex>
 #include <stdexcept>
 #include <string>
@@ -48,8 +49,7 @@ class JsonSchema {
     if (word == "maximum")
       return !value.is_number() || value <= wanted ? "" : at + " is above " + wanted.dump();
     if (word == "pattern") {
-      const bool fits = !value.is_string() ||
-                        std::regex_search(value.get<std::string>(), std::regex(wanted.get<std::string>()));
+      const bool fits = !value.is_string() || std::regex_search(value.get<std::string>(), compiled(wanted));
       return fits ? "" : at + " is " + value.dump();
     }
     if (word == "items") return check_items(wanted, value, at);
@@ -74,8 +74,10 @@ class JsonSchema {
 
   std::string check_members(const Json& schema, const Json& value, const std::string& at) const {
     if (!value.is_object()) return "";
-    const Json known = schema.value("properties", Json::object());
-    const Json rest = schema.value("additionalProperties", Json(true));
+    static const Json nothing = Json::object();
+    static const Json anything = true;
+    const Json& known = schema.contains("properties") ? schema.at("properties") : nothing;
+    const Json& rest = schema.contains("additionalProperties") ? schema.at("additionalProperties") : anything;
     for (const auto& [name, member] : value.items()) {
       if (!known.contains(name) && rest == false) return at + " has \"" + name + "\"";
       if (!known.contains(name) && rest.is_boolean()) continue;
@@ -100,7 +102,13 @@ class JsonSchema {
     throw std::logic_error("the check of JSON Schemas does not know the type " + type);
   }
 
+  const std::regex& compiled(const std::string& pattern) const {
+    const auto found = patterns_.find(pattern);
+    return found != patterns_.end() ? found->second : patterns_.emplace(pattern, pattern).first->second;
+  }
+
   Json schema_;
+  mutable std::map<std::string, std::regex> patterns_;  // compiled once
 };
 
 }  // namespace zeroproof::tests

@@ -62,11 +62,11 @@ TEST_CASE("any text makes a document that parsers accept") {
   CHECK(
       ask(xml,
           "print(root.tag, root.get('tests'), root.get('failures'), root.get('errors'), root.get('time'))") ==
-      "testsuites 8 1 3 1.500000\n");
-  CHECK(ask(xml, "print([s.get('skipped') for s in root])") == "['0', '1', '0']\n");
+      "testsuites 9 2 3 1.500000\n");
+  CHECK(ask(xml, "print([s.get('skipped') for s in root])") == "['1', '0', '0']\n");
   CHECK(ask(xml, "print([s.get('name') for s in root])") == "['op <a>', 'op b', 'byte_gpt']\n");
   CHECK(ask(xml, "print([c.get('name') for c in root[1]][1:])") ==
-        "['op/a&b/1/\"quoted\"', 'op/a&b/3/\"quoted\"', 'op/a&b/5/\"quoted\"']\n");
+        "['op/a&b/1/\"quoted\"', 'op/a&b/3/\"quoted\"', 'op/a&b/5/\"quoted\"', 'op/a&b/7/\"quoted\"']\n");
   CHECK(ask(xml, "print(ascii(root[1].find('testcase/failure').get('message')))")
             .find(R"(a < b & c > d "e" \'f\' ]]> [31m\n\ttab \ufffd\ufffd)") == 1);
   CHECK(ask(xml, "print(root[1].find('testcase/failure').get('type'))") == "fail\n");
@@ -129,8 +129,8 @@ TEST_CASE("a failure says where, what was got and what was wanted") {
 
 TEST_CASE("strict counts mistrusted cases as failures") {
   const RunReport report = nasty_report();
-  CHECK(to_junit(report, false).find("failures=\"1\"") != std::string::npos);
-  CHECK(to_junit(report, true).find("failures=\"2\"") != std::string::npos);
+  CHECK(to_junit(report, false).find("failures=\"2\"") != std::string::npos);
+  CHECK(to_junit(report, true).find("failures=\"3\"") != std::string::npos);
 }
 
 TEST_CASE("the command line writes it") {
@@ -148,4 +148,13 @@ TEST_CASE("the command line writes it") {
   CHECK(unwritable.exit_code == 2);
   CHECK(unwritable.err.find("cannot be written") != std::string::npos);
   CHECK(run_cli("verify op/unscale --report junit:").exit_code == 2);
+}
+
+TEST_CASE("what was tampered with is a failure of its own type, and no error") {
+  RunReport report;
+  report.results.push_back(training_result({}));
+  report.results.back().status = Status::tampered;
+  const std::string xml = to_junit(report, false);
+  CHECK(xml.find("failures=\"1\" errors=\"0\"") != std::string::npos);
+  CHECK(xml.find("type=\"tampered\"") != std::string::npos);
 }

@@ -106,7 +106,7 @@ TEST_CASE("mpi launch: host file and other words for mpirun") {
 
 TEST_CASE("mpi launch: what cannot be started is named") {
   try {
-    run_mpirun({"/no/such/mpirun"}, "/dev/null", [] { return false; });
+    run_mpirun({"/no/such/mpirun"}, "/dev/null", [] { return JobState::runs; });
     FAIL("it was started");
   } catch (const zeroproof::Error& error) {
     CHECK(error.code() == zeroproof::ErrorCode::unavailable);
@@ -118,7 +118,7 @@ TEST_CASE("mpi launch: the output comes back, and the status") {
   const zeroproof::tests::TemporaryFolder folder;
   const std::string output = folder.write("out", "older and longer than what is written");
   const Ended ended =
-      run_mpirun({"sh", "-c", "echo out; echo err >&2; exit 3"}, output, [] { return false; });
+      run_mpirun({"sh", "-c", "echo out; echo err >&2; exit 3"}, output, [] { return JobState::runs; });
   CHECK(WEXITSTATUS(ended.status) == 3);
   CHECK(zeroproof::tests::read_file(output) == "out\nerr\n");
 }
@@ -132,7 +132,7 @@ TEST_CASE("mpi launch: ranks die with the program that started them") {
     ::setenv("ZP_TEST_MARK", mark.c_str(), 1);
     std::vector<std::string> words = mpirun_words("");
     words.insert(words.end(), {"-n", "2", "sleep", "300"});
-    run_mpirun(words, "/dev/null", [] { return false; });
+    run_mpirun(words, "/dev/null", [] { return JobState::runs; });
     ::_exit(0);
   }
   const auto count_within = [&](int seconds, const auto& good) {
@@ -156,7 +156,7 @@ TEST_CASE("mpi launch: ranks read the leaves they are handed, and refuse those o
     std::vector<std::string> words = mpirun_words("");
     const std::string id = "byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1";
     words.insert(words.end(), {"-n", "2", zeroproof::tests::build_folder() + "/zeroproof", "verify", id});
-    run_mpirun(words, output, [] { return false; }, {{"ZP_MPI_LEAVES", leaves}});
+    run_mpirun(words, output, [] { return JobState::runs; }, {{"ZP_MPI_LEAVES", leaves}});
     return zeroproof::tests::read_file(output);
   };
   const auto contains = [](const std::string& text, const std::string& part) {
@@ -179,9 +179,10 @@ TEST_CASE("mpi launch: ranks read the leaves they are handed, and refuse those o
 
 TEST_CASE("slow: mpi launch: mpirun that outlives its job is ended") {
   const auto begin = std::chrono::steady_clock::now();
-  const Ended ended = run_mpirun({"sleep", "100"}, "/dev/null", [] { return true; });
+  const Ended ended = run_mpirun({"sleep", "100"}, "/dev/null", [] { return JobState::over; });
   CHECK(ended.lingered);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
-  const Ended orderly = run_mpirun({"sh", "-c", "sleep 3; exit 4"}, "/dev/null", [] { return true; });
+  const Ended orderly =
+      run_mpirun({"sh", "-c", "sleep 3; exit 4"}, "/dev/null", [] { return JobState::over; });
   CHECK(!orderly.lingered);
 }

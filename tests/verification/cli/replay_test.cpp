@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "verification/io/safetensors.hpp"
+#include "common/io/safetensors.hpp"
 
 #include "tests/verification/cli/cli_support.hpp"
 
@@ -116,6 +116,23 @@ TEST_CASE("a forced instruction set is part of the replay line and of the bundle
   CHECK(again.out.find("replay    ZP_ISA=x86-64 /") != std::string::npos);
   edit(bundle, "isa", "x86-64-v9");
   CHECK(run_cli("replay " + quoted(bundle.string()), "zeroproof-faults").exit_code == 2);
+}
+
+TEST_CASE("a bundle that names a pattern, or nothing, is refused; its words do nothing to a terminal") {
+  const TemporaryFolder folder;
+  const fs::path bundle = save_one(folder);
+  edit(bundle, "failure", "\x1b[31mred");
+  const std::string out = run_cli("replay " + quoted(bundle.string()), "zeroproof-faults").out;
+  CHECK(out.find("\\x1b[31mred") != std::string::npos);
+  CHECK(out.find('\x1b') == std::string::npos);
+  for (const char* id : {"", "*", "op/adamw_update", "op/adamw_update/host/x86-64/*", "\x1b[31m"}) {
+    CAPTURE(id);
+    edit(bundle, "id", id);
+    const CliResult refused = run_cli("replay " + quoted(bundle.string()), "zeroproof-faults");
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.out.empty());
+    CHECK(refused.err.find('\x1b') == std::string::npos);
+  }
 }
 
 TEST_CASE("the printed replay line works in any folder") {

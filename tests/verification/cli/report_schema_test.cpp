@@ -47,6 +47,26 @@ void expect_strict(const Json& report, const Json::json_pointer& at) {
 
 }  // namespace
 
+TEST_CASE("a report of a run with clip groups has their norms, and is what its schema says") {
+  const Json report =
+      report_of("byte_gpt_tiny/adamw+clip_groups:two/host/stage1/self/fp16/lockstep/bucket:4096/omp:1");
+  CHECK(schema().complaint(report) == "");
+  const Json& step = report.at("training").at(0).at("steps").at(0);
+  REQUIRE(step.at("clip_groups").size() == 1);
+  CHECK(step.at("clip_groups").at(0).at("name") == "up");
+  CHECK(step.at("clip_groups").at(0).at("grad_norm") < step.at("grad_norm"));
+  CHECK(step.at("clip_groups").at(0).at("clip_coef") < 1);
+  CHECK(report.at("training")
+            .at(0)
+            .at("steps")
+            .at(2)
+            .at("clip_groups")
+            .at(0)
+            .at("grad_norm")
+            .is_null());  // skipped
+  expect_strict(report, Json::json_pointer("/training/0/steps/0/clip_groups/0"));
+}
+
 TEST_CASE("a report of every suite, with a failure of each kind, is what its schema says") {
   const Json training = report_of(
       "byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1 --steps 2 --fault "

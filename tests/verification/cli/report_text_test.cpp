@@ -3,6 +3,7 @@
 #include <doctest.h>
 
 #include <cstdlib>
+#include <limits>
 
 #include "verification/case/run_report.hpp"
 #include "verification/training/case_run.hpp"
@@ -72,6 +73,36 @@ TEST_CASE("what repeats over fills and instruction sets is one block") {
   CHECK(text.find("more that did not pass") == std::string::npos);
 }
 
+TEST_CASE("a run that failed says what its loss curve would have shown") {
+  RunReport report;
+  Result& result = report.results.emplace_back(failing("adamw", "free", "training", "norm_limbs"));
+  result.suite = "training";
+  result.id = "byte_gpt_tiny/adamw/host-fused/stage1/threads:4/bf16/free/bucket:4096/omp:1";
+  result.divergence->call.clear();
+  result.divergence->step = 1;
+  result.divergence->phase = Phase::norm;
+  TrainingRun& run = result.training.emplace();
+  run.tallies = {{Phase::unscale, BufferId::found_inf, "reference", 4, 0}};
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto text = [&](std::vector<double> losses, std::vector<double> reference) {
+    run.losses = std::move(losses);
+    run.reference_losses = std::move(reference);
+    return to_text(report, {});
+  };
+  CHECK(text({}, {}).find("losses") == std::string::npos);
+  CHECK(text({5.5, 5.25, 5}, {5.5, 5.125, 5.0625})
+            .find("  losses    5.5000 -> 5.0000, the reference's 5.5000 -> 5.0625; furthest apart, by 0.12, "
+                  "in step "
+                  "2\n") != std::string::npos);
+  CHECK(text({5.5, 5}, {5.5, 5}).find("  losses    the reference's, in all 2 steps\n") != std::string::npos);
+  CHECK(text({5.5, nan}, {5.5, 5}).find("  losses    not a number in step 2\n") != std::string::npos);
+  CHECK(text({nan, nan}, {nan, nan}).find("losses") == std::string::npos);
+
+  CHECK(text({}, {}).find("in all earlier phases: found_inf") != std::string::npos);
+  result.divergence->step = 0;  // the state after it was loaded: no phase has run
+  CHECK(text({}, {}).find("earlier phases") == std::string::npos);
+}
+
 TEST_CASE("more causes than fit are counted case by case") {
   RunReport report;
   for (int op = 0; op < 10; ++op) {
@@ -90,6 +121,7 @@ TEST_CASE("green is green: without a pass a run is never 0") {
   CHECK(exit_code(with_status({Status::skipped}), false) == 4);
   CHECK(exit_code(with_status({}), false) == 4);
   CHECK(exit_code(with_status({Status::mistrusted, Status::fail}), false) == 1);
+  CHECK(exit_code(with_status({Status::pass, Status::tampered}), false) == 1);
   CHECK(to_text(with_status({Status::mistrusted}), {}).find("nothing was proved") != std::string::npos);
   CHECK(to_text(with_status({Status::pass}), {}).find("nothing was proved") == std::string::npos);
 }

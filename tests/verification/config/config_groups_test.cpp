@@ -37,6 +37,25 @@ TEST_CASE("config: param groups keep their order, and a file replaces all of the
   CHECK(config.param_groups.empty());
 }
 
+TEST_CASE("config: clip groups keep their order, and a file replaces all of them") {
+  const std::string two =
+      "[[clip_group]]\nname = \"a\"\nmatch = [\"x*\", \"y\"]\n"
+      "[[clip_group]]\nname = \"b\"\nvectors = true\nmax_norm = 0.25\n";
+  RunConfig config = applied(two);
+  REQUIRE(config.clip_groups.size() == 2);
+  CHECK(config.clip_groups[0].name == "a");
+  CHECK(config.clip_groups[0].match == std::vector<std::string>{"x*", "y"});
+  CHECK_FALSE(config.clip_groups[0].vectors);
+  CHECK_FALSE(config.clip_groups[0].max_norm.has_value());
+  CHECK(config.clip_groups[1].name == "b");
+  CHECK(config.clip_groups[1].vectors);
+  CHECK(config.clip_groups[1].max_norm == 0.25);
+  apply_toml(config, "[[clip_group]]\nname = \"c\"\nvectors = true", "some/file.toml");
+  REQUIRE(config.clip_groups.size() == 1);
+  apply_toml(config, "clip_group = []", "some/file.toml");
+  CHECK(config.clip_groups.empty());
+}
+
 TEST_CASE("config: the schedule, key by key") {
   const ScheduleConfig s = applied(R"([schedule]
 unit = "samples"

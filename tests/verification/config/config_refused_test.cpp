@@ -71,6 +71,8 @@ TEST_CASE("config: unknown keys are refused with file and line, and the nearest 
   check_refused("[[param_group]]\nmatches = [\"*\"]", 2, "did you mean param_group.match?");
   check_refused("[[param_group]]\nname = \"a\"\n[[param_group]]\nname = \"b\"\nlr_mul = 2", 5,
                 "did you mean param_group.lr_mult?");
+  check_refused("[[clip_group]]\nname = \"a\"\nmax_nor = 2", 3, "did you mean clip_group.max_norm?");
+  check_refused("[[clip_group]]\nlr_mult = 2", 2, "unknown key clip_group.lr_mult");
   check_refused("[[param_groups]]\nname = \"a\"", 1, "unknown key param_groups");
   check_refused("[[param_group]]\n[param_group.sub]\nx = 1", 2, "unknown key param_group.sub");
   check_refused("\"run.steps\" = 7", 1, "unknown key");     // a quoted dot does not separate

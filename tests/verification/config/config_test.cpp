@@ -53,15 +53,25 @@ auto members(const std::vector<GroupRule>& groups) {
   for (const GroupRule& group : groups) all.push_back(members(group));
   return all;
 }
+auto members(const ClipGroupRule& g) {
+  const auto& [name, match, vectors, max_norm] = g;
+  return std::tuple(name, match, vectors, max_norm);
+}
+auto members(const std::vector<ClipGroupRule>& groups) {
+  std::vector<decltype(members(ClipGroupRule{}))> all;
+  for (const ClipGroupRule& group : groups) all.push_back(members(group));
+  return all;
+}
 auto members(const RunConfig& c) {
   const auto& [seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows, wires,
                instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow, where, idle,
                reduction, nonfinite, missing, rounding, text, timeout, model, optimizer, scaler, schedule,
-               param_groups] = c;
+               param_groups, clip_groups] = c;
   return std::tuple_cat(
       std::tuple(seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows,
                  wires, instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow,
-                 where, idle, reduction, nonfinite, missing, rounding, text, timeout, members(param_groups)),
+                 where, idle, reduction, nonfinite, missing, rounding, text, timeout, members(param_groups),
+                 members(clip_groups)),
       members(model), members(optimizer), members(scaler), members(schedule));
 }
 
@@ -85,6 +95,7 @@ RunConfig every_field_changed() {
   c.persistent_numel = 5;
   c.overlap = !c.overlap;
   c.param_groups.emplace_back();
+  c.clip_groups.emplace_back();
   ScheduleConfig& h = c.schedule;
   h.unit = ScheduleUnit::samples;
   h.first_is_zero = !h.first_is_zero;
@@ -219,6 +230,8 @@ TEST_CASE("config: what to_toml writes brings every setting back") {
   GroupRule& group = odd.param_groups.front();
   group = {"no_decay", {"*.bias", "?"}, true, 0.1, 0.7, 3e-4, 1e-5};
   odd.param_groups.push_back({"rest", {}, false, 1, 1, std::nullopt, std::nullopt});
+  odd.clip_groups = {
+      {"embed", {"*embed*", "?"}, true, 1.0 / 3}, {"free", {"x"}, false, 0.0}, {"rest", {}, true, {}}};
   for (const RunConfig& config : {odd, main_config(), tiny_config()}) {
     const std::string text = to_toml(config);
     CAPTURE(text);
@@ -234,15 +247,34 @@ TEST_CASE("config: what to_toml writes brings every setting back") {
 TEST_CASE("config: defaults.toml has every key that the parser knows, once") {
   std::set<std::string> known = known_keys("run|model|optimizer|loss_scaler|schedule");
   known.insert("param_group");
+  known.insert("clip_group");
   CHECK(known.size() == std::tuple_size_v<decltype(members(main_config()))>);  // one key per field
   CHECK(assigned_keys(content_of(defaults_file)) == known);
 }
 
-TEST_CASE("config: the param group that defaults.toml shows has every key and can be used") {
+namespace {
+/// A group that defaults.toml has as a comment, up to the next empty line.
+std::string group_shown(const std::string& section) {
   const std::string file = content_of(defaults_file);
-  const std::size_t begin = file.find("# [[param_group]]");
+  const std::size_t begin = file.find("# [[" + section + "]]");
   REQUIRE(begin != std::string::npos);
-  const std::string group = std::regex_replace(file.substr(begin), std::regex("(^|\n)# "), "$1");
+  const std::string text = file.substr(begin, file.find("\n\n", begin) - begin);
+  return std::regex_replace(text, std::regex("(^|\n)# "), "$1");
+}
+}  // namespace
+
+TEST_CASE("config: the clip group that defaults.toml shows has every key and can be used") {
+  const std::string group = group_shown("clip_group");
+  CHECK(assigned_keys(group) == known_keys("clip_group"));
+  const RunConfig config = applied(group);
+  REQUIRE(config.clip_groups.size() == 1);
+  CHECK(config.clip_groups[0].match == std::vector<std::string>{"*embedding*"});
+  CHECK(config.clip_groups[0].max_norm == 1.0);
+  validate(config);
+}
+
+TEST_CASE("config: the param group that defaults.toml shows has every key and can be used") {
+  const std::string group = group_shown("param_group");
   CHECK(assigned_keys(group) == known_keys("param_group"));
   RunConfig config = applied(group);
   REQUIRE(config.param_groups.size() == 1);

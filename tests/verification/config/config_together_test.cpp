@@ -14,6 +14,10 @@ TEST_CASE("config: param groups of a wrong shape or type are refused with file, 
   check_refused("[param_group]\nname = \"a\"", 1, "param_group");
   check_refused("param_group = 1", 1, "param_group");
   check_refused("param_group = [1]", 1, "[[param_group]]");
+  check_refused("[clip_group]\nname = \"a\"", 1, "clip_group");
+  check_refused("clip_group = [1]", 1, "[[clip_group]]");
+  check_refused("\n[[clip_group]]\nmax_norm = \"1\"", 3, "clip_group.max_norm");
+  check_refused("\n[[clip_group]]\nmatch = \"*\"", 3, "clip_group.match");
   const std::pair<const char*, const char*> lines[] = {
       {"name = 1", "param_group.name"},
       {"match = \"*\"", "param_group.match"},
@@ -94,6 +98,9 @@ TEST_CASE("config: schedules and groups that cannot be meant") {
        "true\nlr = 1",
        "use lr_mult"},
       {"[[param_group]]\nname = \"g\"", "neither match nor vectors"},
+      {"[[clip_group]]\nname = \"g\"", "neither match nor vectors"},
+      {"[[clip_group]]\nvectors = true", "clip group 1 has no name"},
+      {"[[clip_group]]\nname = \"g\"\nvectors = true\nmax_norm = -1", "clip group 'g': max_norm is -1"},
       {"[[param_group]]\nvectors = true", "has no name"},
       {"[[param_group]]\nname = \"g\"\nvectors = true\nlr_mult = -1", "lr_mult is -1"},
   };

@@ -4,6 +4,7 @@
 
 #include <doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,52 @@ TEST_CASE("what is no TOML has a line and a reason") {
     CHECK(error.line == 2);
     CHECK(std::string(error.what()).find("array") != std::string::npos);
   }
+}
+
+/// The line where a text stops being TOML; 0 if it never does.
+std::int64_t broken_line(const std::string& text) {
+  try {
+    const TomlFile file(text, "f");
+  } catch (const TomlError& error) {
+    return error.line;
+  }
+  return 0;
+}
+
+TEST_CASE("what the library would end the program for is refused, with its line") {
+  CHECK(broken_line("[#") == 1);
+  CHECK(broken_line("a = [}") == 1);
+  CHECK(broken_line("a = 1\nb = '''\n[#\n'''\n\n[#]\nc = 1\n") == 6);
+  CHECK(broken_line("a = 1\nb = [\n  1,\n  }\n") == 4);
+}
+
+TEST_CASE("characters beside the blanks of Unicode") {
+  for (const char* character : {"\xEF\xAC\xA6", "\xEF\xBB\xBD", "\xEF\xBB\xBE"}) {  // U+FB26 to U+FEFE
+    CAPTURE(character);
+    CHECK(broken_line("a = 1 " + std::string(character)) == 1);
+    CHECK(broken_line("a = \"" + std::string(character) + "\"") == 0);
+    CHECK(broken_line("a = 1\nb" + std::string(character) + " = 1") == 2);
+    CHECK(broken_line("a = 1\nb " + std::string(character) + "= 1") == 2);
+  }
+}
+
+TEST_CASE("any small change of a text leaves a file or a refusal") {
+  const std::string text =
+      "[run]\nsteps = 0x1F\nworlds = [ 'self', \"a\\u0041\" ]\n[[param_group]]\nname = '''x'''\n"
+      "a.b = {c = 1.5e3, d = [true, 1979-05-27T07:32:00Z]} # \xC3\xA4\n";
+  const std::string marks = "[]{}#=,.'\"\\\n 0x-+_:eT\x80\xEF\xFF";
+  std::int64_t refused = 0;
+  for (std::size_t at = 0; at <= text.size(); ++at) {
+    for (const char mark : marks) {
+      for (const std::size_t taken : {0, 1, 7}) {
+        std::string changed = text;
+        changed.replace(at, std::min(taken, text.size() - at), 1, mark);
+        refused += broken_line(changed) > 0 ? 1 : 0;
+        refused += broken_line(changed.substr(0, at + 1)) > 0 ? 1 : 0;
+      }
+    }
+  }
+  CHECK(refused > 5000);
 }
 
 TEST_CASE("an object as TOML: members by name, none that is null") {

@@ -2,9 +2,9 @@
 
 #include <doctest.h>
 
+#include "common/io/safetensors.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "tests/verification/dialects/made_step.hpp"
-#include "verification/io/safetensors.hpp"
 
 namespace {
 

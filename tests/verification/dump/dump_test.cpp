@@ -74,7 +74,7 @@ void check_dump_of(const std::string& recipe, DType dtype) {
     CHECK(values_of<std::uint32_t>(folder.file("d"), "step_scalars.is_first" + at).front() ==
           last.scalars.front().is_first);
     const double norm = values_of<double>(folder.file("d"), "grad_norm" + at).front();
-    CHECK(std::bit_cast<std::uint64_t>(norm) == std::bit_cast<std::uint64_t>(last.grad_norm));
+    CHECK(std::bit_cast<std::uint64_t>(norm) == std::bit_cast<std::uint64_t>(last.grad_norm.front()));
     CHECK(values_of<std::int32_t>(folder.file("d"), "log2_loss_scale" + at).front() == last.log2_loss_scale);
     CHECK(values_of<std::uint32_t>(folder.file("d"), "found_inf" + at).front() == last.found_inf);
     CHECK(values_of<std::uint8_t>(folder.file("d"), "skipped" + at).front() == (last.skipped ? 1 : 0));

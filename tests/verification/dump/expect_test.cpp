@@ -3,6 +3,7 @@
 #include <doctest.h>
 
 #include <cmath>
+#include <fstream>
 #include <functional>
 
 #include "tests/verification/cli/cli_support.hpp"
@@ -230,6 +231,114 @@ TEST_CASE("a run can begin where theirs did: state, master and count of step 0")
   std::erase_if(counted, [](const NamedTensor& each) { return each.spec.name == "applied_steps.0"; });
   counted.push_back(tensor<std::int32_t>("applied_steps.0", SafeDType::i32, {}, {2}));
   expect_refusal(setup.expect(counted, "", "later"), "another type or shape");
+}
+
+namespace {
+/// The numbers of steps after `cut` as those of a run that begins there, with the loss scaler it then has.
+std::vector<NamedTensor> cut_after(const std::vector<NamedTensor>& dump, int cut, std::int32_t growth_tracker,
+                                   std::int32_t hysteresis_left) {
+  std::vector<NamedTensor> theirs;
+  for (NamedTensor each : dump) {
+    for (const std::string from :
+         {"master.", "exp_avg.", "exp_avg_sq.", "applied_steps.", "log2_loss_scale."}) {
+      if (!each.spec.name.starts_with(from)) continue;
+      const bool scale =
+          from == "log2_loss_scale.";  // of the leaves of its step: the next one's is the start
+      const int step = each.spec.name[from.size()] - '0';
+      const std::string rest = each.spec.name.substr(from.size() + 1);
+      if (step < cut || (scale && step == cut)) continue;
+      each.spec.name = from + std::to_string(step - cut) + rest;
+      theirs.push_back(each);
+      if (scale && step == cut + 1) {
+        each.spec.name = from + "0";
+        theirs.push_back(each);
+      }
+      break;
+    }
+  }
+  theirs.push_back(tensor<std::int32_t>("growth_tracker.0", SafeDType::i32, {}, {growth_tracker}));
+  theirs.push_back(tensor<std::int32_t>("hysteresis_left.0", SafeDType::i32, {}, {hysteresis_left}));
+  return theirs;
+}
+
+std::vector<NamedTensor> replaced(std::vector<NamedTensor> tensors, const std::string& name,
+                                  std::int32_t value) {
+  std::erase_if(tensors, [&](const NamedTensor& each) { return each.spec.name == name; });
+  tensors.push_back(tensor<std::int32_t>(name, SafeDType::i32, {}, {value}));
+  return tensors;
+}
+}  // namespace
+
+TEST_CASE("a run can begin with their loss scaler: scale, growth tracker, hysteresis") {
+  // From 2^20 every step overflows in fp16. With one overflow forgiven, that of step 2 backs off, to 2^12; without,
+  // that of step 1 does, and steps 2 and 3 are the two good ones before a growth to 2^13, which step 4 has.
+  struct Row {
+    int hysteresis, cut;
+    std::int32_t tracker, left;
+    const char* part;
+    std::int32_t other;
+  };
+  for (const Row& row : {Row{2, 1, 0, 1, "hysteresis_left.0", 2}, Row{2, 1, 0, 1, "log2_loss_scale.0", 21},
+                         Row{1, 2, 1, 0, "growth_tracker.0", 0}}) {
+    CAPTURE(std::string(row.part));
+    const TemporaryFolder folder;
+    const auto expect = [&](const std::vector<NamedTensor>& theirs) {
+      write_tensors(folder.file("theirs"), theirs);
+      return run_cli("verify --gradients " + quoted(folder.file("later")) +
+                     " --recipe adamw --dtype fp16 --config " + quoted(folder.file("c.toml")) + " --expect " +
+                     quoted(folder.file("theirs")));
+    };
+    write_recording(folder.file("all"), 1, 4);
+    write_recording(folder.file("later"), row.cut + 1, 4);
+    std::ofstream(folder.file("c.toml"))
+        << "[loss_scaler]\ngrowth_interval = 2\nhysteresis = " << row.hysteresis;
+    const CliResult run = run_cli("verify --gradients " + quoted(folder.file("all")) +
+                                  " --recipe adamw --dtype fp16 --config " + quoted(folder.file("c.toml")) +
+                                  " --twin host --world self --stage 0 --dump " +
+                                  quoted(folder.file("dump")) + " --dump-steps 1,2,3,4");
+    CAPTURE(run.out);
+    CAPTURE(run.err);
+    REQUIRE(run.exit_code == 0);
+    const std::vector<NamedTensor> theirs =
+        cut_after(read_tensors(folder.file("dump")), row.cut, row.tracker, row.left);
+    const CliResult same = expect(theirs);
+    CAPTURE(same.out);
+    CAPTURE(same.err);
+    CHECK(same.exit_code == 0);
+    CHECK(same.out.find("step 0: log2_loss_scale, growth_tracker, hysteresis_left, exp_avg") !=
+          std::string::npos);
+    const CliResult other = expect(replaced(theirs, row.part, row.other));
+    CHECK(other.exit_code == 1);
+    CHECK(other.out.find("buffer log2_loss_scale") != std::string::npos);
+    expect_refusal(expect(replaced(theirs, "growth_tracker.0", -1)),
+                   "growth_tracker.0 is -1, and it counts from 0");
+    expect_refusal(expect(replaced(theirs, "hysteresis_left.0", -1)), "hysteresis_left.0 is -1");
+    expect_refusal(expect(replaced(theirs, "log2_loss_scale.0", 25)),
+                   "log2_loss_scale.0 is 25, and the run's scale");
+    expect_refusal(expect(replaced(theirs, "growth_tracker.1", 0)), "is none of this run");
+  }
+}
+
+TEST_CASE("without a loss scaler the scale of step 0 is 1") {
+  const Setup setup;
+  expect_refusal(setup.expect(replaced(setup.dump, "log2_loss_scale.0", 3)),
+                 "and the run has no loss scaler");
+  const CliResult plain = setup.expect(replaced(setup.dump, "log2_loss_scale.0", 0));
+  CAPTURE(plain.err);
+  CHECK(plain.exit_code == 0);
+}
+
+TEST_CASE("numbers of another contract are refused, and those that say nothing are not") {
+  const Setup setup;
+  std::string bytes = read_file(setup.folder.file("dump"));
+  const std::string ours = R"("contract_version":"2")";
+  const std::size_t at = bytes.find(ours);
+  REQUIRE(at != std::string::npos);
+  bytes[at + ours.size() - 2] = '9';
+  const std::string flags = "verify " + setup.flags() + " --expect ";
+  expect_refusal(flags + quoted(setup.folder.write("nine", bytes)), "says it is of contract '9'");
+  bytes[at + 1] = 'k';  // kontract_version
+  CHECK(run_cli(flags + quoted(setup.folder.write("silent", bytes))).exit_code == 0);
 }
 
 TEST_CASE("what is not understood is refused, not left out") {

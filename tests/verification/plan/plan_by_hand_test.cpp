@@ -59,6 +59,22 @@ TEST_CASE("stages of one tensor, by hand") {
   CHECK(time.update_us == doctest::Approx((4 + 24 + 2) * 2048 / 4300e3).epsilon(few_roundings));
 }
 
+TEST_CASE("every clip group has a norm of 23 words, and they travel in one call") {
+  PlanSettings settings = settings_for("4x1x1");
+  settings.bucket_numel = 4096;
+  settings.stages = {1};
+  settings.clip_groups = 3;
+  const StagePlan stage = make_plan(one_tensor(8192), settings).stages.front();
+  int norms = 0;
+  for (const TrafficLine& line : stage.largest.traffic.lines) {
+    if (line.what != "norm") continue;
+    ++norms;
+    CHECK(line.sent_bytes == 3 * 8 * 23 * 3);
+    CHECK(line.calls == 1);
+  }
+  CHECK(norms == 1);
+}
+
 TEST_CASE("windows of one tensor, by hand: no nodes or parameters travel, and the parameters are one copy") {
   PlanSettings settings = settings_for("4x1x1");
   settings.bucket_numel = 4096;

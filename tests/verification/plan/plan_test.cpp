@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "common/io/safetensors.hpp"
 #include "tests/verification/cli/cli_support.hpp"
-#include "verification/io/safetensors.hpp"
 #include "verification/plan/model.hpp"
 
 namespace {

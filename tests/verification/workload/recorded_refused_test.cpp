@@ -4,8 +4,11 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
+
 #include "tests/verification/cli/cli_support.hpp"
 #include "tests/verification/workload/recorded_support.hpp"
+#include "verification/workload/recorded.hpp"
 
 namespace {
 
@@ -29,6 +32,26 @@ void expect_renamed(const std::string& name, const std::string& must_mention) {
 }
 
 }  // namespace
+
+TEST_CASE("recorded: loading takes time in proportion to the tensors") {
+  const TemporaryFolder folder;
+  const auto seconds = [&](int parameters) {
+    Recording recording;
+    for (int i = 0; i < parameters; ++i) {
+      const std::string name = "layer." + std::to_string(i);
+      recording.tensors["grad.1.0." + name] = zero_tensor(SafeDType::f32, {1});
+      recording.tensors["param." + name] = zero_tensor(SafeDType::f32, {1});
+    }
+    const std::string path = folder.file(std::to_string(parameters) + ".safetensors");
+    save(recording, path);
+    const auto begin = std::chrono::steady_clock::now();
+    const zeroproof::workload::RecordedGradients loaded(path);
+    CHECK(loaded.params().size() == static_cast<std::size_t>(parameters));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  const double small = seconds(2000);
+  CHECK(seconds(32000) < 80 * small + 0.1);  // sixteen times as many; a search of all for each: 256 times
+}
 
 TEST_CASE("recorded: files that are no recording") {
   const TemporaryFolder folder;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "verification/io/safetensors.hpp"
+#include "common/io/safetensors.hpp"
 
 namespace zeroproof::tests {
 

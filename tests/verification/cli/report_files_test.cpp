@@ -1,0 +1,85 @@
+// Reports are whole or as they were before, and a report that is lost is an error.
+
+#include <doctest.h>
+
+#include <sys/stat.h>
+
+#include "tests/verification/cli/cli_support.hpp"
+
+namespace {
+
+using namespace zeroproof::tests;
+namespace fs = std::filesystem;
+
+constexpr const char* quick =
+    "byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1 --steps 1 --report ";
+
+std::string program() { return quoted(build_folder() + "/zeroproof"); }
+
+/// Runs shell text whose output goes where CliResult has it.
+CliResult run_shell(const std::string& script) { return run_cli("--version >/dev/null; " + script); }
+
+std::size_t entries(const std::string& folder) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
+}
+
+}  // namespace
+
+TEST_CASE("a disk that is full leaves the earlier report, and one sentence") {
+  const TemporaryFolder folder;
+  const std::string report = folder.write("report.json", "an earlier one");
+  const CliResult full = run_shell("((ulimit -f 1; " + program() + " verify " + quick +
+                                   quoted("text,json:" + report) + ") | cat)");
+  CHECK(full.out.find("1 pass") != std::string::npos);  // all else is told
+  CHECK(full.err.find("report.json cannot be written") != std::string::npos);
+  CHECK(read_file(report) == "an earlier one");
+  CHECK(entries(folder.file("")) == 1);
+  const CliResult code =
+      run_shell("(ulimit -f 1; " + program() + " verify " + quick + quoted("json:" + report) + ")");
+  CHECK(code.exit_code == 2);
+}
+
+TEST_CASE("one report that is lost does not cost another") {
+  const TemporaryFolder folder;
+  const std::string good = folder.file("good.xml");
+  const CliResult result =
+      run_cli(std::string("verify ") + quick + quoted("text,json:/dev/full,junit:" + good));
+  CHECK(result.exit_code == 2);
+  CHECK(result.out.find("1 pass") != std::string::npos);
+  CHECK(result.out.find("report: " + good) != std::string::npos);
+  CHECK(result.out.find("report: /dev/full") == std::string::npos);
+  CHECK(read_file(good).find("</testsuites>") != std::string::npos);
+}
+
+TEST_CASE("a report replaces its file, through a link too, and keeps to the umask") {
+  const TemporaryFolder folder;
+  const std::string report = folder.write("report.json", "an earlier one");
+  const std::string link = folder.file("link.json");
+  fs::create_symlink("report.json", link);
+  CHECK(run_shell("umask 027; " + program() + " verify " + quick + quoted("json:" + link)).exit_code == 0);
+  CHECK(fs::is_symlink(link));
+  CHECK(nlohmann::json::parse(read_file(report)).at("summary").at("pass") == 1);
+  struct stat status {};
+  REQUIRE(::stat(report.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0640);
+  CHECK(entries(folder.file("")) == 2);
+}
+
+TEST_CASE("folders that are missing are made, and devices are written as they are") {
+  const TemporaryFolder folder;
+  const std::string report = folder.file("a/b/report.json");
+  CHECK(run_cli(std::string("verify ") + quick + quoted("json:" + report)).exit_code == 0);
+  CHECK(nlohmann::json::parse(read_file(report)).at("summary").at("pass") == 1);
+  CHECK(run_cli(std::string("verify ") + quick + "json:/dev/null").exit_code == 0);
+  CHECK(fs::is_character_file("/dev/null"));
+}
+
+TEST_CASE("standard output that is full is exit 2 and one sentence, whatever the command") {
+  for (const char* arguments : {"verify op/clip/host/x86-64/fill:zero", "list byte_gpt_tiny", "--help",
+                                "--version", "explain", "plan byte_gpt_tiny", "doctor"}) {
+    CAPTURE(arguments);
+    const CliResult result = run_shell("(" + program() + " " + arguments + " >/dev/full)");
+    CHECK(result.exit_code == 2);
+    CHECK(result.err.find("standard output could not be written") != std::string::npos);
+  }
+}

@@ -1,0 +1,71 @@
+// zeroproof audit: a run made again, and held against its log.
+
+#include <charconv>
+#include <cstdio>
+#include <memory>
+
+#include "common/base/error.hpp"
+#include "verification/checkpoints/audit.hpp"
+#include "verification/cli/commands.hpp"
+#include "verification/report/progress.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+struct AuditFlags {
+  std::string folder, steps, world = "self", log;
+  bool by_reference = false;
+};
+
+/// "100..120" or "100".
+void parse_steps(const std::string& text, AuditSettings& settings) {
+  const char* const end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data(), end, settings.first);
+  bool good = error == std::errc{} && settings.first > 0;
+  settings.last = settings.first;
+  if (good && rest != end) {
+    good = text.compare(static_cast<std::size_t>(rest - text.data()), 2, "..") == 0;
+    if (good) {
+      const auto second = std::from_chars(rest + 2, end, settings.last);
+      good = second.ec == std::errc{} && second.ptr == end && settings.last >= settings.first;
+    }
+  }
+  ZP_CHECK(good, ErrorCode::config, "--steps is '" + text + "'", "it says which steps are made again",
+           "write a step or two with .. between, as in --steps 100..120");
+}
+
+int audit_run(const AuditFlags& flags) {
+  AuditSettings settings;
+  settings.folder = flags.folder;
+  settings.log = flags.log.empty() ? flags.folder + "/log.jsonl" : flags.log;
+  if (!flags.steps.empty()) parse_steps(flags.steps, settings);
+  settings.world = parse_world(flags.world);
+  ZP_CHECK(!settings.world.has_processes(), ErrorCode::config, "--world is " + flags.world,
+           "an audit runs in one process", "use self or threads:N: the bits are the same");
+  settings.by_reference = flags.by_reference;
+  AuditResult result;
+  {
+    ProgressBar bar;
+    settings.progress = [&](double fraction, const std::string& what) { bar.show(fraction, what); };
+    result = audit(settings);
+  }
+  std::fputs(to_text(result, settings).c_str(), stdout);
+  return result.finding ? 1 : 0;
+}
+
+}  // namespace
+
+void add_audit(CommandSet& commands) {
+  const Command command = commands.add(
+      "audit",
+      "make steps of a zeroproof train again and name the first one that was not what it should have been");
+  const auto flags = std::make_shared<AuditFlags>();
+  command.required("folder", flags->folder, "of checkpoints and the log");
+  command.option("--steps", flags->steps, "as in 100..120 (default: all that the log has)");
+  command.option("--world", flags->world, "self or threads:N, whatever the run had (default: self)");
+  command.flag("--reference", flags->by_reference, "made again by the readable reference, not by production");
+  command.option("--log", flags->log, "file (default: FOLDER/log.jsonl)");
+  command.runs([flags] { return audit_run(*flags); });
+}
+
+}  // namespace zeroproof::verification

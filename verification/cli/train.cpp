@@ -1,0 +1,284 @@
+// zeroproof train: production alone, as a training job that can be ended and resumed.
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "common/base/error.hpp"
+#include "common/base/parallel_for.hpp"
+#include "common/base/printable.hpp"
+#include "verification/case/recorded.hpp"
+#include "verification/cli/chosen_cases.hpp"
+#include "verification/cli/commands.hpp"
+#include "verification/dump/dump.hpp"
+#include "verification/faults/catalogue.hpp"
+#include "verification/job/job_text.hpp"
+#include "verification/job/rank_processes.hpp"
+#include "verification/job/training_identity.hpp"
+#include "verification/job/training_job.hpp"
+#include "verification/program/stop_request.hpp"
+#include "verification/report/progress.hpp"
+#include "verification/report/report_files.hpp"
+#include "verification/training/case_run.hpp"
+#include "verification/training/mpi_job.hpp"
+#include "verification/world/mpi_environment.hpp"
+#include "verification/world/mpi_launch.hpp"
+#include "verification/world/mpi_world.hpp"
+#include "verification/world/rank_notes.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+struct TrainFlags {
+  CaseFlags where;
+  std::string workload, recipe, twin, world, stage, dtype, bucket, threads, order, layout, sum, windows,
+      wires, grid;
+  std::string checkpoint, save_every, keep, dump, log;
+  bool asynchronous = false, resume = false, allow_fallback = false;
+};
+
+std::int64_t count_of(const std::string& text, const std::string& flag) {
+  if (text.empty()) return 0;
+  std::size_t used = 0;
+  long long value = -1;
+  try {
+    value = std::stoll(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  ZP_CHECK(used == text.size() && value >= 1 && value <= 1'000'000'000, ErrorCode::config,
+           flag + " is '" + text + "'", "it is a number of steps or checkpoints", "use 1 to 1000000000");
+  return value;
+}
+
+/// One value each; none: the first that the settings have.
+CaseSpec spec_of(TrainFlags flags, VerifyOptions& options) {
+  const auto take = [](const std::string& value, std::vector<std::string>& list, const char* otherwise = "") {
+    if (!value.empty()) list = {value};
+    if (value.empty() && *otherwise != '\0') list = {otherwise};
+  };
+  CaseFlags& where = flags.where;
+  take(flags.recipe, where.recipes);
+  take(flags.twin, where.twins, "host");
+  take(flags.world, where.worlds);
+  take(flags.stage, where.stages);
+  take(flags.dtype, where.dtypes);
+  take(flags.bucket, where.buckets);
+  take(flags.threads, where.threads);
+  take(flags.order, where.orders);
+  take(flags.layout, where.layouts);
+  take(flags.sum, where.grad_sums);
+  take(flags.windows, where.windows);
+  take(flags.wires, where.wires);
+  take(flags.grid, where.grids);
+  if (where.gradients.empty())
+    where.patterns = {flags.workload.empty() ? workload_names().front() : flags.workload};
+  ZP_CHECK(where.gradients.empty() || flags.workload.empty(), ErrorCode::config,
+           "--workload was given with --gradients", "the gradients are the workload",
+           "leave one of the two out");
+  if (where.gradients.empty())
+    workload_defaults(where.patterns.front());  // throws for one that does not exist
+  if (where.dtypes.empty()) {
+    const VerifyOptions asked = options_from(where);
+    const std::string workload = where.gradients.empty() ? where.patterns.front() : recorded_workload;
+    where.dtypes = {std::string(name(config_of(asked, workload).dtypes.front()))};
+  }
+  const ChosenCases chosen = choose_cases(where);
+  for (const auto& [suite, ids] : chosen.selection.parts) {
+    if (suite->name() != "training" || ids.empty()) continue;
+    options = chosen.options;
+    return *parse_case_id(ids.front());
+  }
+  fail(ErrorCode::config, "these settings describe no training run", "there is nothing to train",
+       "zeroproof list shows what there is");
+}
+
+/// What would only be found when the first rank is made: a fault of another suite.
+void check_fault_of_step(const std::string& fault) {
+  const auto known = std::ranges::find(fault_catalogue(), fault, &Fault::id);
+  ZP_CHECK(known == fault_catalogue().end() || known->phase.has_value(), ErrorCode::config,
+           "the fault '" + fault + "' is one of L-BFGS", "a training job makes no step of L-BFGS",
+           "zeroproof-faults verify 'lbfgs/*' --fault " + fault + " has it");
+}
+
+void check(const TrainFlags& flags) {
+  const auto needs = [&](bool given, const char* flag, const std::string& other, const char* name) {
+    ZP_CHECK(!given || !other.empty(), ErrorCode::config, std::string(flag) + " was given without " + name,
+             "there is no folder to keep checkpoints in",
+             std::string("add ") + name + " DIR, or leave it out");
+  };
+  needs(!flags.save_every.empty(), "--save-every", flags.checkpoint, "--checkpoint");
+  needs(!flags.keep.empty(), "--keep", flags.checkpoint, "--checkpoint");
+  needs(flags.asynchronous, "--async", flags.checkpoint, "--checkpoint");
+  needs(flags.resume, "--resume", flags.checkpoint, "--checkpoint");
+  check_fault_of_step(flags.where.fault);
+  ZP_CHECK(!flags.allow_fallback || flags.resume, ErrorCode::config,
+           "--allow-fallback was given without --resume", "nothing is read", "add --resume, or leave it out");
+}
+
+/// A folder that has checkpoints is gone on with, or another one is taken: never begun again by mistake.
+void check_folder(const TrainFlags& flags) {
+  std::error_code ignored;
+  if (flags.checkpoint.empty() || flags.resume || !std::filesystem::is_directory(flags.checkpoint, ignored))
+    return;
+  const std::vector<std::int64_t> steps = CheckpointRoot(flags.checkpoint).steps();
+  ZP_CHECK(steps.empty(), ErrorCode::config,
+           flags.checkpoint + " has " + std::to_string(steps.size()) + " checkpoint" +
+               (steps.size() == 1 ? "" : "s") + " already",
+           std::string("a run from the beginning would replace ") + (steps.size() == 1 ? "it" : "them"),
+           std::string("add --resume to go on with ") + (steps.size() == 1 ? "it" : "them") +
+               ", or name another folder");
+}
+
+/// This command once more, as the ranks of a job; what they say goes where this program's words go.
+int start_job(const TrainFlags& flags, const CaseSpec& spec, const VerifyOptions& options,
+              const StopRequest& stop) {
+  RankProcesses job;
+  job.words = mpirun_words(options.hostfile);
+  job.words.insert(job.words.end(), {"-n", std::to_string(spec.world.size),
+                                     std::filesystem::read_symlink("/proc/self/exe").string()});
+  std::ifstream line("/proc/self/cmdline", std::ios::binary);
+  std::string word;
+  std::getline(line, word, '\0');
+  while (std::getline(line, word, '\0')) job.words.push_back(word);
+  job.num_ranks = spec.world.size;
+  job.comm_timeout_s = config_of(options, spec.workload).comm_timeout_s;
+  job.here = mpi_jobs_run_here(options);
+  job.remedy = flags.checkpoint.empty()
+                   ? "with --checkpoint DIR --save-every K the next run can go on from a checkpoint"
+                   : "--resume goes on from the newest checkpoint, on any ranks";
+  std::fflush(stdout);
+  return run_rank_processes(job, stop);
+}
+
+int train(const TrainFlags& flags) {
+  const StopRequest stop;
+  check(flags);
+  VerifyOptions options;
+  const CaseSpec spec = spec_of(flags, options);
+  const bool root = mpi_job_rank() == 0;
+  if (!inside_mpi_job()) check_folder(flags);
+  if (!inside_mpi_job() && !flags.dump.empty()) check_report_file(flags.dump);
+  if (spec.world.has_processes() && !inside_mpi_job()) return start_job(flags, spec, options, stop);
+
+  const Experiment experiment = experiment_of(options, spec);
+  JobSettings settings{experiment, spec, training_identity(experiment, spec, options.gradients),
+                       candidate_factory(spec.twin, options.fault)};
+  settings.omp_threads =
+      spec.omp_threads > 0 ? spec.omp_threads : std::max(1, available_cores() / spec.world.size);
+  settings.folder = flags.checkpoint;
+  settings.save_every = count_of(flags.save_every, "--save-every");
+  settings.keep = static_cast<int>(count_of(flags.keep, "--keep"));
+  settings.mode = flags.asynchronous ? SaveMode::asynchronous : SaveMode::synchronous;
+  settings.resume = flags.resume;
+  settings.allow_fallback = flags.allow_fallback;
+  settings.log = flags.log.empty() && !flags.checkpoint.empty() ? flags.checkpoint + "/log.jsonl" : flags.log;
+  settings.dump = flags.dump;
+  settings.stop = [&] { return stop.signal() != 0 || (root && RankNotes::asked_to_stop()); };
+
+  JobResult result;
+  {
+    ProgressBar bar;
+    const auto steps = static_cast<double>(experiment.config().steps);
+    settings.on_start = [&](std::int64_t from, const std::string& checkpoint) {
+      std::printf("%s\n%s%s\n", version_text().c_str(), described(experiment, spec).c_str(),
+                  checkpoint.empty() ? "from the beginning"
+                                     : ("from step " + std::to_string(from) + ": " + checkpoint).c_str());
+      if (!options.fault.empty()) std::printf("planted: %s\n", options.fault.c_str());
+      std::fflush(stdout);
+    };
+    settings.on_step = [&](const StepRecord& record) {
+      bar.show(static_cast<double>(record.step) / steps, step_line(record));
+    };
+    settings.on_news = [&](const std::string& line) { bar.say({line}); };
+    settings.on_damage = [](const std::string& line) {
+      std::fprintf(stderr, "zeroproof: %s\n", line.c_str());
+    };
+    const auto world = spec.world.has_processes()
+                           ? make_mpi_world(experiment.config().comm_timeout_s)
+                           : make_local_world(spec.world, experiment.config().comm_timeout_s);
+    ZP_CHECK(
+        world->size() == spec.world.size, ErrorCode::config,
+        "world " + spec.world.id() + " was asked for in a job of " + std::to_string(world->size()) + " ranks",
+        "every rank is one process", "start it with mpirun -n " + std::to_string(spec.world.size));
+    try {
+      result = run_training_job(settings, *world);
+    } catch (const Error& error) {
+      const std::vector<RankFlight> flights = world->flights();
+      const bool lost = error.code() == ErrorCode::timeout || error.code() == ErrorCode::comm;
+      if (lost && !flights.empty())
+        std::fprintf(stderr, "what ranks did last:\n%s", printable_lines(flights_text(flights)).c_str());
+      throw;
+    }
+  }
+  if (root) {
+    std::fputs(job_text(experiment, result).c_str(), stdout);
+    if (!flags.checkpoint.empty()) std::printf("checkpoints: %s\n", flags.checkpoint.c_str());
+    if (!flags.dump.empty()) std::printf("dump: %s\n", flags.dump.c_str());
+  }
+  if (!result.stopped) return 0;
+  if (stop.signal() != 0) return 128 + stop.signal();
+  if (root) RankNotes::stopped();  // the process that started the job knows for which signal
+  return 0;
+}
+
+}  // namespace
+
+void add_train(CommandSet& commands) {
+  const Command command = commands.add(
+      "train", "train with production alone, saving checkpoints; --resume goes on from them on any ranks");
+  const auto flags = std::make_shared<TrainFlags>();
+  CaseFlags& where = flags->where;
+  command.option(
+      "config", where.config_file,
+      "TOML settings (verification/config/defaults.toml shows all); of a list the first value is taken");
+  command.option("--checkpoint", flags->checkpoint, "folder of checkpoints, and of the run's log");
+  command.option("--save-every", flags->save_every, "steps between checkpoints (default: one at the end)");
+  command.option("--keep", flags->keep, "checkpoints that are left after a save (default: all)");
+  command.flag("--async", flags->asynchronous, "training goes on while a checkpoint is written");
+  command.flag("--resume", flags->resume,
+               "go on from the newest checkpoint; from the beginning, if there is none");
+  command.flag("--allow-fallback", flags->allow_fallback,
+               "take an older checkpoint if the newest is damaged");
+  command.option("--dump", flags->dump, "safetensors file that gets the last master, state and parameters");
+  command.option("--log", flags->log, "file that gets a line for every step (default: DIR/log.jsonl)");
+  command.option("--workload", flags->workload, "byte_gpt, byte_gpt_tiny (default: byte_gpt)");
+  command.option("--gradients", where.gradients, "safetensors file of recorded gradients to use instead");
+  command.option("--recipe", flags->recipe,
+                 "variation of the step: adamw, adam, sgd, ... (zeroproof list --recipes)");
+  command.option("--twin", flags->twin,
+                 "host, host-fused, device, device-fused, device-graph (default: host)");
+  command.option("--world", flags->world, "self, threads:N, mpi:N; nccl:N");
+  command.option("--stage", flags->stage, "ZeRO stage 0, 1, 2 or 3");
+  command.option("--dtype", flags->dtype, "parameter dtype: bf16, fp16, fp32");
+  command.option("--bucket", flags->bucket, "bucket size in elements, a multiple of 1024");
+  command.option("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
+  command.option("--order", flags->order, "who computes which micro-batch: by_stage, contiguous, strided");
+  command.option("--layout", flags->layout,
+                 "who owns what: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy");
+  command.option("--sum", flags->sum, "how leaves are added: tree, binned");
+  command.option("--windows", flags->windows, "ranks of one machine: off, on, params");
+  command.option("--wires", flags->wires, "between ranks on devices: copies, nccl");
+  command.option("--grid", flags->grid, "data x context x tensor parallel ranks, as in 2x1x4");
+  command.option("--instances", where.instances, "optimizer instances, each with a state of its own");
+  command.option("--persistent", where.persistent_numel,
+                 "stage 3: tensors of at most this many elements stay whole on every rank");
+  command.flag("--overlap", where.overlap, "communicate while layers compute");
+  command.option("--norm", where.norm, "form of the global norm: chunk1024, exact, inf, one");
+  command.option("--max-norm", where.max_norm,
+                 "gradients are scaled down to this global norm; 0 never clips");
+  command.option("--text", where.text, "file to train on");
+  command.option("--seed", where.seed, "seed of first parameters and data order");
+  command.option("--steps", where.steps, "training steps, from the beginning of the run");
+  command.option("--micro-batches", where.micro_batches, "micro-batches per step, over all ranks");
+  command.option("--comm-timeout", where.comm_timeout, "seconds ranks wait for each other");
+  command.option("--fault", where.fault, "plant a fault (only in build/zeroproof-faults)");
+  command.option("--hostfile", where.hostfile, "host file for mpirun (default: ZP_HOSTFILE)");
+  command.flag("--oversubscribe", where.oversubscribe, "allow worlds mpi:N of more than 4 ranks per core");
+  command.runs([flags] { return train(*flags); });
+}
+
+}  // namespace zeroproof::verification
