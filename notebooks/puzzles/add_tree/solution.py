@@ -1,0 +1,11 @@
+"""add_tree: level by level, and what stands alone goes up as it is."""
+
+
+def add_tree(leaves):
+    level = list(leaves)
+    while len(level) > 1:
+        above = [left + right for left, right in zip(level[0::2], level[1::2])]
+        if len(level) % 2 == 1:
+            above.append(level[-1])
+        level = above
+    return level[0].copy()

@@ -1,0 +1,21 @@
+# caught: all_reduce was given float64 (R10: nobody adds floats for us); give it integers on rank
+import math
+from fractions import Fraction
+
+import numpy as np
+
+
+def words_of(grad):
+    own = sum(int(Fraction(float(x))**2 * 2**352) for x in grad)
+    return np.array([(own >> (32 * i)) & 0xFFFFFFFF for i in range(21)], np.uint64)
+
+
+def norm_of(words):
+    return math.sqrt(sum(int(word) << (32 * i) for i, word in enumerate(words)) / 2**352)
+
+
+
+def clip(rank, grad, max_norm, comm, memory):
+    total = comm.all_reduce(np.array([np.sum(grad.astype(np.float64)**2)]))
+    q = max_norm / (math.sqrt(total[0]) + 1e-6)
+    return grad * np.float32(q if q < 1 else 1)

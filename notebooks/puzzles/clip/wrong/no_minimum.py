@@ -1,0 +1,19 @@
+# caught: first at  step 1  phase clip  rank 0  buffer grad | a short gradient, which is not clipped
+import math
+from fractions import Fraction
+
+import numpy as np
+
+
+def words_of(grad):
+    own = sum(int(Fraction(float(x))**2 * 2**352) for x in grad)
+    return np.array([(own >> (32 * i)) & 0xFFFFFFFF for i in range(21)], np.uint64)
+
+
+def norm_of(words):
+    return math.sqrt(sum(int(word) << (32 * i) for i, word in enumerate(words)) / 2**352)
+
+
+
+def clip(rank, grad, max_norm, comm, memory):
+    return grad * np.float32(max_norm / (norm_of(comm.all_reduce(words_of(grad))) + 1e-6))

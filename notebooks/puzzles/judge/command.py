@@ -1,0 +1,174 @@
+"""puzzle list, start, check, hint, solution."""
+
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+
+PLACE = pathlib.Path(__file__).resolve().parent.parent
+NAMES = ("add_tree", "maximal_nodes", "adamw", "clip")
+PROGRESS = ".puzzles.json"  # beside the learner's files
+CPU_SECONDS, WALL_SECONDS, SHOWN, LARGEST = 5, 60, 2000, 4_000_000
+EXIT = {"pass": 0, "fail": 1, "over": 1, "refused": 2, "hung": 5, "error": 6, "ended": 6}
+
+
+class Refused(Exception):
+    """What was asked cannot be done: one sentence."""
+
+
+def progress_of(folder):
+    path = folder / PROGRESS
+    try:
+        known = json.loads(path.read_text()) if path.exists() else {}
+        assert isinstance(known, dict) and all(isinstance(of, dict) for of in known.values())
+        return known
+    except (ValueError, AssertionError, OSError):
+        raise Refused(f"{path} is not what was written there (it remembers what is solved); remove it") from None
+
+
+def remember(folder, name, **what):
+    known = progress_of(folder)
+    known.setdefault(name, {}).update(what)
+    partial = folder / (PROGRESS + ".new")
+    partial.write_text(json.dumps(known, indent=1) + "\n")
+    partial.replace(folder / PROGRESS)
+
+
+def known_name(name):
+    if name not in NAMES:
+        raise Refused(f"'{name}' is no puzzle (nothing was done); puzzle list shows them: {', '.join(NAMES)}")
+    return name
+
+
+def list_puzzles(words):
+    known = progress_of(words.folder)
+    for name in NAMES:
+        of = known.get(name, {})
+        state = "solved" if of.get("solved") else "started" if (words.folder / f"{name}.py").exists() else "not started"
+        question = (PLACE / name / "starter.py").read_text().splitlines()[0].strip('"')
+        print(f"{name:14} {state:12} {question}")
+    return 0
+
+
+def start(words):
+    path = words.folder / f"{known_name(words.name)}.py"
+    if not words.folder.is_dir():
+        raise Refused(f"{words.folder} is no folder (your file goes there); make it first")
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write((PLACE / words.name / "starter.py").read_text())
+    except FileExistsError:
+        raise Refused(f"{path} is there already (nothing is overwritten); name another folder, or go on") from None
+    print(f"{path}: write {words.name}, then: puzzle check {path}")
+    return 0
+
+
+def limits():
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def judged(name, path):
+    """The verdict on a file, and what it printed."""
+    read, write = os.pipe()
+    with tempfile.TemporaryFile() as printed:
+        command = [sys.executable, "-B", str(PLACE / "judge" / "child.py"), name, str(path), str(write)]
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, pass_fds=(write,),
+                                 preexec_fn=limits, env=env, start_new_session=True)
+        os.close(write)
+        try:
+            code = child.wait(WALL_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, 9)
+            code = child.wait()
+            hung = f"no answer after {WALL_SECONDS} s (a right one takes a second); look for what it waits for"
+        else:
+            hung = f"no answer after {CPU_SECONDS} s of computing (a right one takes one); look for a loop without end"
+        with os.fdopen(read, "rb") as pipe:
+            text = pipe.read(LARGEST).decode(errors="replace")
+        size = printed.seek(0, os.SEEK_END)
+        printed.seek(0)
+        said = printed.read(SHOWN).decode(errors="replace")
+    try:
+        verdict = json.loads(text)
+    except ValueError:
+        if code in (-9, -24):
+            verdict = {"status": "hung", "text": hung}
+        else:
+            verdict = {"status": "ended",
+                       "text": f"the file ended the program with {code} (there is no answer to judge); let it return"}
+    return verdict, said, size
+
+
+def check(words):
+    path = words.file
+    name = words.name or path.stem
+    if name not in NAMES:
+        raise Refused(f"{path.name} is called after no puzzle (the name says what is judged); add --name NAME, one of "
+                      f"{', '.join(NAMES)}")
+    if not path.is_file():
+        raise Refused(f"{path} is no file (there is nothing to judge); puzzle start {name} writes one to begin with")
+    if importlib.util.find_spec("numpy") is None:
+        print("numpy cannot be imported (puzzles compute with it); install python3-numpy", file=sys.stderr)
+        return 77
+    verdict, said, size = judged(name, path.resolve())
+    if said:
+        print("".join(f"| {line}\n" for line in said.splitlines()[:20]), end="")
+    if size > SHOWN:
+        print(f"| ... {size:,} bytes were printed, of which {SHOWN:,} are shown")
+    if verdict["status"] == "pass":
+        print(f"right: {name}, {verdict['text']}")
+        remember(path.parent, name, solved=True)
+    else:
+        single = "\n" not in verdict["text"]
+        print(f"FAIL {name}: {verdict['text']}" if single else f"FAIL {name}\n{verdict['text']}")
+    return EXIT[verdict["status"]]
+
+
+def hint(words):
+    hints = (PLACE / known_name(words.name) / "hints.txt").read_text().strip().split("\n\n")
+    seen = progress_of(words.folder).get(words.name, {}).get("hints", 0)
+    seen = min(seen + 1, len(hints)) if isinstance(seen, int) and seen >= 0 else 1
+    print("\n\n".join(f"hint {number} of {len(hints)}: {hints[number - 1]}" for number in range(1, seen + 1)))
+    remember(words.folder, words.name, hints=seen)
+    return 0
+
+
+def solution(words):
+    if not progress_of(words.folder).get(known_name(words.name), {}).get("solved"):
+        raise Refused(f"{words.name} is not solved in {words.folder} (a solution is for comparing with your own); "
+                      f"puzzle check it first, or ask for a hint")
+    print((PLACE / words.name / "solution.py").read_text(), end="")
+    return 0
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="puzzle", description="functions of a sharded optimizer, judged in bits")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="list | start | check | hint | solution")
+    for run, about in ((list_puzzles, "what there is, and how far you are"), (start, "writes NAME.py to begin with"),
+                       (hint, "the next hint"), (solution, "shown when yours is right")):
+        command = commands.add_parser(run.__name__.split("_")[0], help=about, description=about)
+        if run is not list_puzzles:
+            command.add_argument("name", metavar="NAME")
+        command.add_argument("folder", metavar="FOLDER", nargs="?", type=pathlib.Path, default=pathlib.Path("."),
+                             help="where your files are (default: here)")
+        command.set_defaults(run=run)
+    command = commands.add_parser("check", help="judges a file", description="judges a file")
+    command.add_argument("file", metavar="FILE", type=pathlib.Path)
+    command.add_argument("--name", metavar="NAME", help="the puzzle, if the file is not called after it")
+    command.set_defaults(run=check)
+    words = parser.parse_args(arguments)
+    try:
+        return words.run(words)
+    except (Refused, OSError) as error:
+        if isinstance(error, OSError):
+            error = f"{error.filename}: {error.strerror} (nothing was done); look there"
+        print(f"puzzle: {error}", file=sys.stderr)
+        return 2

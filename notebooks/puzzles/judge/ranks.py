@@ -1,0 +1,183 @@
+"""Virtual ranks: threads, whose collectives count what is sent, whose memory is counted, whose dead ends are seen."""
+
+import threading
+
+import numpy as np
+
+
+class Misuse(Exception):
+    """A collective or the memory was used in a way that no rank may; the text is for the learner."""
+
+
+class DeadEnd(Exception):
+    """No rank can go on: some wait in a collective that others have left out."""
+
+
+class Aborted(Exception):
+    """Another rank has ended the run."""
+
+
+class World:
+    """What all ranks of a run share."""
+
+    def __init__(self, size):
+        self.size = size
+        self.turn = threading.Condition()
+        self.at = ["runs"] * size  # or the collective it waits in, or "has ended"
+        self.calls = [0] * size
+        self.given, self.taken = [None] * size, [None] * size
+        self.round, self.over = 0, None
+        self.bytes, self.messages = [0] * size, [0] * size
+        self.held, self.peak = [0] * size, [0] * size
+
+    def meet(self, rank, kind, block, combine):
+        """Hands over a block, waits for all others, and returns what `combine` makes of all blocks for this rank."""
+        with self.turn:
+            self.at[rank], self.given[rank] = kind, block
+            self.calls[rank] += 1
+            entered = self.round
+            if all(at == kind for at in self.at):
+                try:
+                    self.taken = [combine(self.given, other) for other in range(self.size)]
+                except Misuse as misuse:
+                    self._end(misuse)
+                    raise
+                self.at = ["runs"] * self.size
+                self.round += 1
+                self.turn.notify_all()
+            else:
+                self._look()
+            while self.round == entered and self.over is None:
+                self.turn.wait()
+            if self.round == entered:
+                raise Aborted
+            return self.taken[rank]
+
+    def leave(self, rank):
+        with self.turn:
+            self.at[rank] = "has ended"
+            self._look()
+
+    def abort(self, reason):
+        with self.turn:
+            self._end(reason)
+
+    def _end(self, reason):
+        if self.over is None:
+            self.over = reason
+        self.turn.notify_all()
+
+    def _look(self):
+        """Whether nobody is left who could go on. Called with the lock held."""
+        waiting = [rank for rank in range(self.size) if self.at[rank] not in ("runs", "has ended")]
+        if not waiting or "runs" in self.at or len(set(self.at)) == 1:
+            return
+        ended = [rank for rank in range(self.size) if self.at[rank] == "has ended"]
+        waits = ", ".join(f"rank {rank} in {self.at[rank]}, its call {self.calls[rank]}" for rank in waiting)
+        why = " and ".join(f"rank {rank} ended after {self.calls[rank]} calls" for rank in ended)
+        why = why or "ranks are in different collectives"
+        self._end(DeadEnd(f"{why} (a collective takes every rank); waiting for ever: {waits}"))
+
+
+def _array(value, what):
+    if not isinstance(value, np.ndarray):
+        raise Misuse(f"{what} was given {type(value).__name__} (blocks are bytes of numpy arrays); give it an array")
+    return value
+
+
+class Comm:
+    """The collectives of one rank. Results are arrays of its own, which count as held until they are released."""
+
+    def __init__(self, world, rank, memory):
+        self._world, self.rank, self.size, self._memory = world, rank, world.size, memory
+
+    def _count(self, sent):
+        self._world.bytes[self.rank] += sent
+        self._world.messages[self.rank] += self.size - 1
+
+    def all_gather(self, block):
+        """Every rank's block, in the order of ranks."""
+        block = _array(block, "all_gather")
+        self._count(block.nbytes * (self.size - 1))
+        result = self._world.meet(self.rank, "all_gather", block, lambda blocks, _: [np.array(b) for b in blocks])
+        for part in result:
+            self._memory.hold("all_gather", part)
+        return result
+
+    def all_to_all(self, blocks):
+        """Block r goes to rank r; returns the blocks this rank got, in the order of ranks."""
+        if not isinstance(blocks, (list, tuple)) or len(blocks) != self.size:
+            raise Misuse(f"all_to_all takes one block for each of {self.size} ranks (an empty one is a block too)")
+        blocks = [_array(block, "all_to_all") for block in blocks]
+        self._count(sum(block.nbytes for rank, block in enumerate(blocks) if rank != self.rank))
+        result = self._world.meet(self.rank, "all_to_all", blocks, lambda given, to: [np.array(b[to]) for b in given])
+        for part in result:
+            self._memory.hold("all_to_all", part)
+        return result
+
+    def all_reduce(self, words):
+        """The sum over all ranks, of integers."""
+        words = _array(words, "all_reduce")
+        if words.dtype.kind not in "iu":
+            raise Misuse(f"all_reduce was given {words.dtype} (R10: nobody adds floats for us); give it integers")
+        self._count(words.nbytes * (self.size - 1))
+
+        def add(given, _):
+            if len({(block.dtype, block.shape) for block in given}) > 1:
+                shapes = ", ".join(f"rank {rank} {b.dtype}{list(b.shape)}" for rank, b in enumerate(given))
+                raise Misuse(f"all_reduce was given different arrays (they are added word by word): {shapes}")
+            total = given[0].copy()
+            for block in given[1:]:
+                total += block
+            return total
+
+        result = self._world.meet(self.rank, "all_reduce", words, add)
+        self._memory.hold("all_reduce", result)
+        return result
+
+
+class Memory:
+    """Bytes one rank holds besides its arguments and its result."""
+
+    def __init__(self, world, rank):
+        self._world, self._rank, self._arrays = world, rank, {}
+
+    def hold(self, name, array):
+        """Counts an array until it is released; returns it."""
+        if not isinstance(array, np.ndarray):
+            raise Misuse(f"memory.hold('{name}', ...) was given {type(array).__name__} (bytes of arrays are counted)")
+        self._arrays[id(array)] = array
+        self._world.held[self._rank] += array.nbytes
+        self._world.peak[self._rank] = max(self._world.peak[self._rank], self._world.held[self._rank])
+        return array
+
+    def release(self, array):
+        if self._arrays.pop(id(array), None) is None:
+            raise Misuse("memory.release was given an array that is not held (it was never, or is not any more)")
+        self._world.held[self._rank] -= array.nbytes
+
+
+def run_ranks(size, body):
+    """body(rank, comm, memory) on every rank, as threads. Returns (world, results); raises what ended the run first."""
+    world, results = World(size), [None] * size
+
+    def rank_thread(rank):
+        memory = Memory(world, rank)
+        try:
+            results[rank] = body(rank, Comm(world, rank, memory), memory)
+        except Aborted:
+            return
+        except BaseException as error:  # noqa: B902  (what a learner's function does is the learner's)
+            error.rank = rank
+            world.abort(error)
+            return
+        world.leave(rank)
+
+    threads = [threading.Thread(target=rank_thread, args=(rank,), daemon=True) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if world.over is not None:
+        raise world.over
+    return world, results

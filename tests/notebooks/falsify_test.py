@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""falsify_test.py LESSON.py: every claim of a lesson fails, by name, when what it is about is made wrong."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+
+def main(lesson):
+    text = lesson.read_text()
+    claims = re.findall(r'zp\.claim\("([^"]+)"', text)
+    number = str(int(lesson.name.split("_")[0]))
+    wanted = [f"{number}.{k}" for k in range(1, len(claims) + 1)]
+    failures = []
+    if claims != wanted or not 3 <= len(claims) <= 5:
+        failures.append(f"claims are {claims}, not {wanted}, 3 to 5 of them in this order")
+    for name in claims:
+        if f'zp.given("{name}", ' not in text:
+            failures.append(f"claim {name} has no zp.given that could make it wrong")
+            continue
+        done = subprocess.run([sys.executable, lesson], env={**os.environ, "ZP_FALSIFY": name}, capture_output=True,
+                              text=True)
+        if done.returncode != 1 or done.stderr.count("\n") != 1 or not done.stderr.startswith(
+                f"claim {name} does not hold: "):
+            failures.append(f"claim {name}, made wrong, ended with {done.returncode} and said: {done.stderr!r}")
+    for failure in failures:
+        print(f"{lesson.name}: {failure}")
+    print(f"{lesson.name}: {len(claims)} claims, {len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1])))

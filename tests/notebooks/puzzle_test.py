@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""The judge of the puzzles: starters fail, solutions pass, wrong attempts are judged at their place, bad files in a
+sentence."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy as np
+
+NOTEBOOKS = pathlib.Path(__file__).resolve().parents[2] / "notebooks"
+PUZZLES = NOTEBOOKS / "puzzles"
+sys.path[:0] = [str(PUZZLES), str(NOTEBOOKS)]
+import zp  # noqa: E402  (found by the line above)
+from judge import arithmetic, catalogue, command, ranks  # noqa: E402
+
+ALL = sorted(path.parent.name for path in PUZZLES.glob("*/starter.py"))
+
+
+def puzzle(*words, folder=None, seconds=60):
+    return subprocess.run([sys.executable, NOTEBOOKS / "puzzle", *map(str, words)], capture_output=True, text=True,
+                          cwd=folder, timeout=seconds)
+
+
+class Judged(unittest.TestCase):
+    def setUp(self):
+        kept = tempfile.TemporaryDirectory()
+        self.addCleanup(kept.cleanup)
+        self.folder = pathlib.Path(kept.name)
+
+    def check(self, name, text):
+        path = self.folder / f"{name}.py"
+        path.write_text(text)
+        before = time.monotonic()
+        done = puzzle("check", path)
+        self.assertLess(time.monotonic() - before, 30)
+        self.assertEqual(done.stderr, "")
+        self.assertNotIn("Traceback", done.stdout)
+        return done
+
+    def test_every_puzzle_is_known(self):
+        self.assertEqual(ALL, sorted(catalogue.PUZZLES))
+        self.assertEqual(ALL, sorted(command.NAMES))
+
+    def test_starters_fail_and_solutions_pass(self):
+        for name in ALL:
+            starter = (PUZZLES / name / "starter.py").read_text()
+            self.assertIn("# TODO", starter)
+            done = self.check(name, starter)
+            self.assertEqual((done.returncode, done.stdout.count("\n")), (1, 1), name)
+            done = self.check(name, (PUZZLES / name / "solution.py").read_text())
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertRegex(done.stdout, f"^right: {name}, [1-9].* cases of .*, every bit\n$")
+
+    def test_wrong_attempts_are_judged_at_their_place(self):
+        for name in ALL:
+            attempts = sorted((PUZZLES / name / "wrong").glob("*.py"))
+            self.assertGreaterEqual(len(attempts), 3)
+            for attempt in attempts:
+                text = attempt.read_text()
+                self.assertTrue(text.startswith("# caught: "), attempt)
+                done = self.check(name, text)
+                self.assertEqual(done.returncode, 1, f"{attempt}: {done.stdout}")
+                for part in text.splitlines()[0][len("# caught: "):].split(" | "):
+                    self.assertIn(part, done.stdout, attempt)
+
+    def test_two_hints_each(self):
+        for name in ALL:
+            hints = (PUZZLES / name / "hints.txt").read_text().strip().split("\n\n")
+            self.assertEqual([len(hint) > 80 for hint in hints], [True, True], name)
+
+    def test_bad_files(self):
+        head = "import numpy as np\n\n\ndef add_tree(leaves):\n    "
+        table = [
+            ("def add_tree(leaves:\n", 2, "the file does not parse at line 1"),
+            ("\0", 2, "does not parse"),
+            ("x = 1\n", 2, "the file has no function add_tree"),
+            ("add_tree = 3\n", 2, "the file has no function add_tree"),
+            ("import no_such_module\n", 6, "ModuleNotFoundError in line 1: No module named 'no_such_module'"),
+            (head + "return None", 1, "returned nothing"),
+            (head + "return sum(float(leaf[0]) for leaf in leaves)", 1, "returned float for grad_sum"),
+            (head + "return [1.0]", 1, "returned list for grad_sum"),
+            (head + "return np.zeros(7, np.float32)", 1, "of shape [7] (it has [1])"),
+            (head + "return sum(leaf.astype(np.float64) for leaf in leaves)", 1, "in float64"),
+            (head + "return leaves[0][:]", 1, "as a view of its input"),
+            (head + "leaves[0] += 1\n    return leaves[0] - 1", 1, "has edited array 0 of its arguments"),
+            (head + "leaves.pop()\n    return leaves", 1, "returned list"),
+            (head + "return 1 / 0", 6, "ZeroDivisionError in line 5: division by zero"),
+            (head + "return add_tree(leaves)", 6, "RecursionError"),
+            (head + "raise KeyboardInterrupt", 6, "KeyboardInterrupt in line 5: no message"),
+            (head + "raise SystemExit(0)", 6, "the program was ended in line 5 by exit"),
+            (head + "import os; os._exit(0)", 6, "the file ended the program with 0"),
+            (head + "import os; os.abort()", 6, "the file ended the program with -6"),
+            (head + "return open('/dev/stdin').read()", 1, "returned str"),
+            (head + "while True: pass", 5, "no answer after 5 s of computing"),
+        ]
+        for text, code, said in table:
+            done = self.check("add_tree", text + "\n")
+            self.assertEqual(done.returncode, code, f"{text}: {done.stdout}")
+            self.assertEqual(done.stdout.count("\n"), 1, f"{text}: {done.stdout}")
+            self.assertIn(said, done.stdout)
+            self.assertTrue(done.stdout.startswith("FAIL add_tree: "))
+
+    def test_a_megabyte_is_not_shown(self):
+        solution = (PUZZLES / "add_tree" / "solution.py").read_text()
+        done = self.check("add_tree", "print('x' * 79)\n" * 3 + "print('y' * 1_000_000)\n" + solution)
+        self.assertEqual(done.returncode, 0)
+        self.assertLess(len(done.stdout), 3000)
+        self.assertIn("1,000,241 bytes were printed, of which 2,000 are shown", done.stdout)
+        done = self.check("add_tree", "while True: print('z' * 100_000)\n")
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("OSError in line 1", done.stdout)
+        self.assertLess(len(done.stdout), 3000)
+
+    def test_answers_that_are_no_nodes_and_no_tuple(self):
+        for answer, said in (("3", "nodes are pairs"), ("[(1, 2, 3)]", "nodes are pairs"),
+                             ("['ab']", "nodes are pairs"), ("[]", "got no node  want (0, 5)")):
+            self.assertIn(said, self.check("maximal_nodes", f"def maximal_nodes(a, b):\n    return {answer}\n").stdout)
+        done = self.check("adamw", "def adamw(grad, master, exp_avg, exp_avg_sq, s):\n    return master, exp_avg\n")
+        self.assertIn("returned tuple (the answer is a tuple of master", done.stdout)
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        kept = tempfile.TemporaryDirectory()
+        self.addCleanup(kept.cleanup)
+        self.folder = pathlib.Path(kept.name)
+
+    def refused(self, *words):
+        done = puzzle(*words, folder=self.folder)
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+        self.assertRegex(done.stderr, r"^puzzle: .* \(.*\); .*\n$")
+        return done.stderr
+
+    def test_from_start_to_solution(self):
+        self.assertEqual(puzzle("list", folder=self.folder).stdout.count("not started"), len(ALL))
+        self.assertIn("is not solved in", self.refused("solution", "add_tree"))
+        self.assertEqual(puzzle("start", "add_tree", folder=self.folder).returncode, 0)
+        path = self.folder / "add_tree.py"
+        path.write_text("# mine\n")
+        self.assertIn("nothing is overwritten", self.refused("start", "add_tree"))
+        self.assertEqual(path.read_text(), "# mine\n")
+        self.assertRegex(puzzle("list", folder=self.folder).stdout, r"add_tree +started")
+        first, second, third = [puzzle("hint", "add_tree", folder=self.folder).stdout for _ in range(3)]
+        self.assertEqual([text.count("of 2: ") for text in (first, second, third)], [1, 2, 2])
+        path.write_text((PUZZLES / "add_tree" / "solution.py").read_text())
+        self.assertEqual(puzzle("check", path).returncode, 0)
+        self.assertRegex(puzzle("list", self.folder).stdout, r"add_tree +solved")
+        self.assertIn("def add_tree", puzzle("solution", "add_tree", self.folder).stdout)
+        self.assertEqual(puzzle("hint", "add_tree", folder=self.folder).stdout, third)
+        self.assertIn("is not solved in", self.refused("solution", "clip"))
+
+    def test_bad_words(self):
+        self.assertIn("is no puzzle", self.refused("start", "add_three"))
+        self.assertIn("is no folder", self.refused("start", "clip", "nowhere"))
+        self.assertIn("is no file", self.refused("check", "clip.py"))
+        (self.folder / "mine.py").write_text("")
+        self.assertIn("is called after no puzzle", self.refused("check", "mine.py"))
+        self.assertEqual(puzzle("check", "mine.py", "--name", "clip", folder=self.folder).returncode, 2)
+        (self.folder / ".puzzles.json").write_text("[1, 2")
+        for words in (("list",), ("hint", "clip"), ("solution", "clip")):
+            self.assertIn("is not what was written there", self.refused(*words))
+        for words in ((), ("chek",), ("start",)):
+            self.assertEqual(puzzle(*words, folder=self.folder).returncode, 2)
+
+
+class Ranks(unittest.TestCase):
+    def test_collectives(self):
+        def body(rank, comm, memory):
+            everybody = comm.all_gather(np.full(rank, rank, np.float32))
+            dealt = comm.all_to_all([np.array([10 * rank + to]) for to in range(3)])
+            total = comm.all_reduce(np.array([rank, 2**63], np.uint64))
+            for part in everybody:
+                memory.release(part)
+            return [part.size for part in everybody], [int(part[0]) for part in dealt], total.tolist()
+
+        world, results = ranks.run_ranks(3, body)
+        self.assertEqual([result[0] for result in results], [[0, 1, 2]] * 3)
+        self.assertEqual([result[1] for result in results], [[0, 10, 20], [1, 11, 21], [2, 12, 22]])
+        self.assertEqual(results[0][2], [3, 2**63])
+        self.assertEqual(world.messages, [6, 6, 6])
+        self.assertEqual(world.bytes, [2 * 4 * rank + 16 + 32 for rank in range(3)])
+        self.assertEqual(world.peak, [12 + 24 + 16] * 3)
+        self.assertEqual(world.held, [24 + 16] * 3)
+
+    def test_what_no_rank_may(self):
+        def ended(body):
+            with self.assertRaises((ranks.Misuse, ranks.DeadEnd, ZeroDivisionError)) as caught:
+                ranks.run_ranks(3, body)
+            return str(caught.exception)
+
+        self.assertIn("nobody adds floats", ended(lambda rank, comm, memory: comm.all_reduce(np.ones(2))))
+        self.assertIn("was given list", ended(lambda rank, comm, memory: comm.all_gather([1])))
+        self.assertIn("different arrays", ended(lambda rank, comm, memory: comm.all_reduce(np.arange(1 + rank % 2))))
+        self.assertIn("one block for each", ended(lambda rank, comm, memory: comm.all_to_all([np.ones(1)])))
+        self.assertIn("not held", ended(lambda rank, comm, memory: memory.release(np.ones(1))))
+        self.assertIn("counted", ended(lambda rank, comm, memory: memory.hold("x", 3)))
+        self.assertIn("division", ended(lambda rank, comm, memory: 1 // (rank - 1) or comm.all_gather(np.ones(1))))
+        said = ended(lambda rank, comm, memory: rank == 1 or comm.all_gather(np.ones(1)))
+        self.assertEqual(said, "rank 1 ended after 0 calls (a collective takes every rank); waiting for ever: "
+                               "rank 0 in all_gather, its call 1, rank 2 in all_gather, its call 1")
+
+    def test_what_is_sent_is_what_it_was(self):
+        def body(rank, comm, memory):
+            block = np.array([rank])
+            got = comm.all_gather(block)
+            block[0] = -1
+            got[0][0] += 7
+            return [int(part[0]) for part in comm.all_gather(got[0]) + got]
+
+        self.assertEqual(ranks.run_ranks(2, body)[1], [[7, 7, 7, 1]] * 2)
+
+
+class Truth(unittest.TestCase):
+    """What the judge compares with is what the programs compute."""
+
+    def test_adamw(self):
+        with tempfile.TemporaryDirectory() as folder:
+            call, made = pathlib.Path(folder, "call.st"), pathlib.Path(folder, "made.st")
+            for words in ((), ("--fill", "ties"), ("--numel", 37, "--seed", 3)):
+                zp.run("gen", "adamw_update", *words, "-o", call)
+                before = zp.tensors(call)
+                said = {name[15:]: np.float32(float(value)) for name, value in before.metadata.items()
+                        if name.startswith("setting.scalar.")}
+                said |= {beta: np.float32(float(before.metadata[f"setting.{beta}"])) for beta in ("beta1", "beta2")}
+                ours = arithmetic.adam_scalars(int(before.metadata["setting.t"]))
+                for name in vars(ours):
+                    self.assertEqual(float(getattr(ours, name)), float(said[name]), name)
+                order = [before[f"before.{name}"] for name in ("grad", "master", "exp_avg", "exp_avg_sq")]
+                master, m, v = arithmetic.adamw_step(*order, ours)
+                zp.write_tensors(made, {"after.master": master, "after.exp_avg": m, "after.exp_avg_sq": v,
+                                        "after.max_exp_avg_sq": before["before.max_exp_avg_sq"]})
+                zp.run("judge", call, made)  # ends with 1 if a bit differs
+
+    def test_norm_and_plan(self):
+        shards = catalogue.gradients(3, 4, 100)
+        with tempfile.TemporaryDirectory() as folder:
+            path, settings = pathlib.Path(folder, "g.safetensors"), pathlib.Path(folder, "s.toml")
+            zp.write_tensors(path, {"grad.1.0.x": np.concatenate(shards)}, steps=1, micro_batches=1)
+            settings.write_text("[optimizer]\nmax_norm = 0.25\nnorm = 'exact'\n")
+            run = ("verify", "--gradients", path, "--config", settings, "--recipe", "adamw", "--dtype", "fp32")
+            dump = zp.file_of(*run, "--stage", 2, "--twin", "host", "--world", "threads:4", option="--dump")
+        coef = arithmetic.coefficient(sum(map(arithmetic.sum_of_squares, shards)), 0.25)
+        self.assertEqual(zp.hexadecimal(coef), zp.hexadecimal(dump["clip_coef.1"].reshape(())))
+        for size in (2, 3, 5):
+            plan = zp.json_of("plan", "byte_gpt_tiny", "--grid", f"{size}x1x1", "--stage", 1)
+            norm = {(row["sent_bytes"], row["messages"]) for row in found(plan, "collective") if row["phase"] == "norm"}
+            ours = catalogue.norm_plan(size)
+            self.assertEqual(norm, {(ours["bytes"], ours["messages"])})
+
+    def test_words(self):
+        total = arithmetic.sum_of_squares(np.array([1e20, 1e-45, 3], np.float32))
+        self.assertEqual(arithmetic.from_words(arithmetic.to_words(total)), total)
+
+
+def found(value, key):
+    """Every dictionary below `value` that has this key."""
+    if isinstance(value, dict):
+        below = [row for inner in value.values() for row in found(inner, key)]
+        return below + ([value] if key in value else [])
+    return [row for inner in value for row in found(inner, key)] if isinstance(value, list) else []
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    unittest.main()

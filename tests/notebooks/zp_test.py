@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""What the lessons rest on: bits, files, programs that are not there, claims that do not hold."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+NOTEBOOKS = pathlib.Path(__file__).resolve().parents[2] / "notebooks"
+sys.path.insert(0, str(NOTEBOOKS))
+import zp  # noqa: E402  (found by the line above)
+
+
+def ended(call):
+    """Exit code and what stands on standard error of a call that ends the lesson."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            call()
+        except SystemExit as end:
+            return end.code, said.getvalue()
+    return None, said.getvalue()
+
+
+class Bits(unittest.TestCase):
+    def test_patterns(self):
+        self.assertEqual(zp.hexadecimal(np.float32(1)), "0x3f800000")
+        self.assertEqual(zp.hexadecimal(np.float64(-2)), "0xc000000000000000")
+        self.assertEqual(zp.hexadecimal(np.uint16(0x3F80)), "0x3f80")
+        self.assertEqual(zp.number("0xf0000000 (4026531840)"), 0xF0000000)
+
+    def test_bf16_is_rounded_to_nearest_even(self):
+        patterns = np.arange(0, 0x7F80, dtype=np.uint16)
+        exact = zp.from_bf16(patterns)
+        self.assertEqual(zp.different(zp.to_bf16(exact), exact), 0)
+        middle = (exact[:-1].astype(np.float64) + exact[1:]) / 2  # exact in fp64, and in fp32: one bit more than bf16
+        even = np.where(patterns[:-1] % 2 == 0, exact[:-1], exact[1:])
+        self.assertEqual(zp.different(zp.to_bf16(middle.astype(np.float32)), even), 0)
+        above = np.nextafter(middle.astype(np.float32), np.float32(np.inf))
+        self.assertEqual(zp.different(zp.to_bf16(above), exact[1:]), 0)
+        self.assertEqual(zp.hexadecimal(zp.to_bf16(np.float32(3.4e38))), "0x7f800000")
+        for pattern in (0x7FC00000, 0x7F800001, 0x7FFFFFFF, 0xFFFFFFFF):
+            self.assertTrue(np.isnan(zp.to_bf16(np.uint32(pattern).view(np.float32))), hex(pattern))
+        self.assertEqual(zp.hexadecimal(zp.to_bf16(np.float32(-0.0))), "0x80000000")
+        self.assertEqual([zp.to_bf16(np.zeros(shape)).shape for shape in ((), (0,), (2, 3))], [(), (0,), (2, 3)])
+
+    def test_different_counts_bits(self):
+        a = np.array([1, 0.0, np.nan, 2], np.float32)
+        b = np.array([1, -0.0, -np.nan, np.nextafter(np.float32(2), np.float32(3))], np.float32)
+        self.assertEqual(zp.different(a, b), 2)  # zeros have a sign, and NaNs are one value
+        self.assertEqual(zp.different(np.float32([np.nan]), np.float32([1])), 1)
+        for other in (a.astype(np.float64), a[:3], a[:1], a.reshape(2, 2)):
+            with self.assertRaises(ValueError):
+                zp.different(a, other)
+
+
+class Files(unittest.TestCase):
+    def test_every_type(self):
+        values = {"F64": [1.5], "F32": [1.5, -2], "F16": [0.5], "BF16": [0x3FC0, 0x8000], "I64": [-1], "I32": [-1, 7],
+                  "U64": [2**63], "U32": [2**31], "U8": [255], "BOOL": [True, False], "F32 ": []}
+        arrays = {dtype: np.array([numbers], zp.DTYPES[dtype.strip()]) for dtype, numbers in values.items()}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "x.safetensors")
+            zp.write_tensors(path, arrays, what="a test")
+            data = path.read_bytes()
+            size = struct.unpack("<Q", data[:8])[0]  # uint16 has no name of its own in such files
+            header = json.loads(data[8:8 + size])
+            header["BF16"]["dtype"] = "BF16"
+            text = json.dumps(header).encode()
+            path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size:])
+            read = zp.tensors(path)
+        self.assertEqual(read.metadata, {"what": "a test"})
+        for dtype, numbers in values.items():
+            self.assertEqual(read[dtype].shape, (1, len(numbers)))
+            wanted = [1.5, -0.0] if dtype == "BF16" else numbers
+            self.assertEqual(read[dtype].ravel().tolist(), wanted)
+        self.assertEqual(zp.hexadecimal(read["BF16"][0, 1]), "0x80000000")
+
+    def test_what_the_programs_write(self):
+        run = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--twin", "host", "--world", "self")
+        dump = zp.file_of("verify", *run, "--stage", 1, "--dump-steps", 1, option="--dump")
+        master, param = dump["master.1.head.weight"], dump["param.1.head.weight"]
+        self.assertEqual(zp.different(zp.to_bf16(master), param), 0)
+        self.assertGreater(zp.different(master, param), 0)
+        plan = zp.json_of("plan", "byte_gpt_tiny")
+        self.assertIn("schema", plan)
+
+
+class Endings(unittest.TestCase):
+    def test_claims(self):
+        self.assertEqual(ended(lambda: zp.claim("0.1", True, "x")), (None, ""))
+        self.assertEqual(ended(lambda: zp.claim("0.1", np.bool_(True), "x")), (None, ""))
+        for wrong in (False, None, 0, 1, float("nan"), "yes", np.array([True])):
+            got = ended(lambda wrong=wrong: zp.claim("0.1", wrong, "x"))
+            self.assertEqual(got, (1, "claim 0.1 does not hold: x\n"))
+
+    def test_one_claim_is_made_wrong(self):
+        os.environ["ZP_FALSIFY"] = "0.2"
+        self.addCleanup(os.environ.pop, "ZP_FALSIFY")
+        self.assertEqual([zp.given(name, 1, 2) for name in ("0.1", "0.2", "0.20")], [1, 2, 1])
+
+    def test_a_program_that_refuses(self):
+        code, said = ended(lambda: zp.run("verfy"))
+        self.assertEqual((code, said.count("\n")), (1, 1))
+        self.assertIn("did you mean verify?", said)
+
+    def test_nothing_is_built(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, first in (("", "./verification/run"), ("zeroproof-faults", "./tests/run")):
+                code = f"import zp; zp.verify('x', fault={name!r})"
+                done = subprocess.run([sys.executable, "-c", code], cwd=NOTEBOOKS, capture_output=True, text=True,
+                                      env={**os.environ, "ZP_BUILD": folder})
+                self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (3, "", 1))
+                self.assertIn(f"run {first} first", done.stderr)
+
+    def test_a_package_is_missing(self):
+        code, said = ended(lambda: zp.require("json", "no_such_package"))
+        self.assertEqual((code, said.count("\n")), (77, 1))
+        self.assertIn("python3-no_such_package", said)
+
+    def test_every_lesson_says_what_is_missing(self):
+        for lesson in (*sorted(NOTEBOOKS.glob("[0-9][0-9]_*.py")), NOTEBOOKS / "minizero.py"):
+            done = subprocess.run([sys.executable, "-S", lesson], capture_output=True, text=True)  # no packages
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (77, "", 1), done.stderr)
+            self.assertIn("install python3-numpy python3-matplotlib", done.stderr)
+
+    def test_answers(self):
+        seal = "bm8tbWFzdGVy"
+        self.assertEqual(zp.sealed(seal), "no-master")
+        self.assertEqual([zp.answer(text, seal)[:5] for text in ("", "no-master", "no")], ["no an", "right", "not t"])
+
+
+class Tables(unittest.TestCase):
+    def test_columns(self):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            zp.table(("buffer", "n"), ("master", 1), ("m", 1000))
+        self.assertEqual(said.getvalue(), "buffer     n\nmaster     1\nm       1000\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
