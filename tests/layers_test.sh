@@ -20,8 +20,9 @@ if [ "$1" = --foreign ]; then
   # whatever takes seconds to read is read by one source (benchmarks bring their own)
   only 'CLI/' 'verification/cli/command_set\.cpp|verification/bench/'
   only 'toml\+\+' 'verification/config/toml\.cpp'
-  only 'nlohmann/' 'verification/io/json\.cpp|verification/bench/'
+  only 'nlohmann/' 'common/io/json\.cpp|verification/bench/'
   only 'fmt/' 'verification/report/format\.|verification/bench/'
+  only 'nanobind/' 'verification/python/'
   only 'cub/' 'cuda/device/(bulk/batched_copy|grad_stats)\.cu|verification/bench/device/'
   only 'cuda_runtime|cuda\.h|nccl|thrust/' 'cuda/'
   found=$(grep -rlE '^ *#pragma omp' common reference verification || true)

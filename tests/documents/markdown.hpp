@@ -11,7 +11,8 @@ struct CodeBlock {
   std::string kind;      ///< behind the fence: "console", "sh", "toml", ...; "indented" without one
   std::string not_run;   ///< the reason in a comment "<!-- not run: REASON -->" on the line above, or ""
   bool nightly = false;  ///< "<!-- nightly: REASON -->" stands there
-  std::string needs;     ///< a program, "<!-- needs: PROGRAM -->"; the block is not run where it is missing
+  std::string needs;     ///< a program, "<!-- needs: python3 numpy -->" with modules of it; the block is not
+                         ///< run where one is missing
   int line = 0;          ///< of its first line of code, counted from 1
   std::vector<std::string> lines;
 };

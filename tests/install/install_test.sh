@@ -27,6 +27,8 @@ case $how in
     quietly "$compiler" -x c -std=c99 -Wall -Wextra -pedantic -Werror -fsyntax-only "$work/plugin.c"
     quietly "$compiler" -std=c++20 -shared -fPIC -I "${plugin_header%/*}" \
       "$source/verification/examples/plugin_cpp/adamw.cpp" -o "$work/libmine.so"
+    quietly "$compiler" -std=c++17 -Wall -Wextra -Werror -shared -fPIC -I "${plugin_header%/*}" \
+      -x c++ "$source/verification/examples/plugin_cuda/adamw.cu" -o "$work/libkernel.so"
     # nothing of the consumer may come from this checkout
     if grep -rlF -e "$source" "$work/prefix" --include='*.cmake' --include='*.hpp'; then
       fail "these installed files name the checkout"

@@ -10,7 +10,9 @@ The rows are in mutations.txt. Exit status: 0 all noticed, 1 not so, 2 a row tha
 """
 
 import argparse
+import functools
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -77,18 +79,39 @@ def check_rows(rows):
     return 2 if bad else 0
 
 
+@functools.cache
+def folder_of(program):
+    """A program of tests is built in the folder whose CMakeLists.txt has it."""
+    for lists in ROOT.glob("tests/**/CMakeLists.txt"):
+        if re.search(rf"\bzp_test\({program}\s", lists.read_text()):
+            return lists.parent.relative_to(ROOT)
+    raise Refused(f"no CMakeLists.txt of the tests has the program {program}")
+
+
 def command_of(row, copy):
     """Targets to build and words to run."""
     kind, *words = row["check"].split()
     if kind == "verify" and words:
         return ["zeroproof"], [str(copy / "build/zeroproof"), "verify", *words]
     if kind == "test" and len(words) == 2 and any(ROOT.glob(f"tests/**/{words[1]}.cpp")):
-        folder = {"test_common": "common", "test_reference": "reference", "test_cuda": "cuda",
-                  "test_sim": "cuda/sim", "test_nccl": "cuda/nccl", "test_nccl_steps": "cuda/nccl"}.get(words[0], "verification")
         # tests of the command line start both programs
         programs = ["zeroproof-faults"] if words[0] == "test_verification" else []
-        return [words[0], *programs], [str(copy / "build/tests" / folder / words[0]), f"--source-file=*/{words[1]}.cpp",
-                          "--test-case-exclude=slow: *,nightly: *"]
+        return [words[0], *programs], [str(copy / "build" / folder_of(words[0]) / words[0]),
+                                       f"--source-file=*/{words[1]}.cpp", "--test-case-exclude=slow: *,nightly: *"]
+    failures = "tests/verification/failures"
+    if kind == "failures" and words and (ROOT / failures / words[0]).is_file():
+        between = {"ranks_test.py": copy / "build/tests/verification/libzp_misbehave.so",
+                   "disk_test.py": copy / "build/tests/verification/libzp_refuse.so",
+                   "train_test.py": copy / "verification/examples/train_until_done.sh"}
+        return ["zeroproof", "zp_misbehave", "zp_refuse"], ["python3", str(copy / failures / words[0]),
+                                               str(copy / "build/zeroproof"),
+                                               *filter(None, [str(between.get(words[0], ""))]), *words[1:]]
+    tests = "tests/verification/python"
+    if kind == "python" and len(words) == 1 and (ROOT / tests / f"{words[0]}.py").is_file():
+        # installed first: what does not build or cannot be fetched is nothing that was noticed
+        script = (f'cd "{copy}" && {{ sh {tests}/environment.sh python3 "$PWD" "$PWD/build" || exit 0; }} && '
+                  f'exec sh {tests}/in_environment.sh "$PWD/build/python-env" "$PWD/{tests}/{words[0]}.py"')
+        return ["zeroproof"], ["sh", "-c", script]
     raise Refused(f"row {row['name']}: nobody knows the check '{row['check']}'")
 
 
