@@ -1,43 +1,19 @@
 """What is handed to the package zproof, and what it has to say: the class of the exception and a part of its sentence."""
 
-import ctypes
+import sys
+from pathlib import Path
 
 import numpy as np
 import zproof
 from command_rows import Row
 
+sys.path.append(str(Path(__file__).parents[1] / "python"))
+from support import OnDevice  # noqa: E402
+
 F = np.float32
 NUMEL = 37
 NAN = float("nan")
 reference = zproof.reference
-
-
-class _Tensor(ctypes.Structure):
-    """A DLTensor with what owns it."""
-
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
-                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
-                ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
-
-
-class OnCuda:
-    """fp32 that says it lies on a CUDA device; whoever reads it is wrong."""
-
-    shape = (NUMEL,)
-
-    def __init__(self):
-        self.sizes, self.strides = (ctypes.c_int64 * 1)(NUMEL), (ctypes.c_int64 * 1)(1)
-        self.tensor = _Tensor(16, 2, 0, 1, 2, 32, 1, self.sizes, self.strides, 0, None, None)
-
-    def __dlpack__(self, **words):
-        make = ctypes.pythonapi.PyCapsule_New
-        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        return make(ctypes.addressof(self.tensor), b"dltensor", None)
-
-    def __dlpack_device__(self):
-        return (2, 0)
 
 
 def kernel(grad, master, exp_avg, exp_avg_sq, *, scalars):
@@ -96,9 +72,9 @@ def array_rows():
         ("the same, of clip", "ValueError", "grad is read-only",
          lambda a: reference.clip(a.read_only, 0.5, inplace=True)),
         ("one array twice", "ValueError", "exp_avg_sq shares memory", lambda a: a.adamw(exp_avg_sq=a.exp_avg)),
-        ("a tensor on a device", "ValueError", "grad is on device type 2", lambda a: a.adamw(grad=OnCuda())),
+        ("a tensor on a device", "ValueError", "grad is on device type 2", lambda a: a.adamw(grad=OnDevice(NUMEL))),
         ("a leaf on a device", "ValueError", "leaf 1 is on device type 2",
-         lambda a: reference.grad_sum([a.grad, OnCuda()])),
+         lambda a: reference.grad_sum([a.grad, OnDevice(NUMEL)])),
         ("a list of numbers", "TypeError", "grad is a list", lambda a: a.adamw(grad=[1.0])),
         ("None", "TypeError", "master is a NoneType", lambda a: a.adamw(master=None, inplace=False)),
         ("a number for a list of arrays", "TypeError", "leaves is 3", lambda a: reference.grad_sum(3)),
@@ -159,7 +135,7 @@ def step_rows():
         ("another shape", "ValueError", "another shape", lambda a: a.step(grads=a.weight(np.ones((4, 3), F)))),
         ("gaps between elements", "ValueError", "is not contiguous",
          lambda a: a.step(grads=a.weight(np.ones((4, 3), F).T))),
-        ("a gradient on a device", "ValueError", "is on device type 2", lambda a: a.step(grads=a.weight(OnCuda()))),
+        ("a gradient on a device", "ValueError", "is on device type 2", lambda a: a.step(grads=a.weight(OnDevice(NUMEL)))),
         ("a gradient that is a number", "TypeError", "is a int", lambda a: a.step(grads=a.weight(3))),
         ("a gradient that is NaN, under `on_nonfinite=\"error\"`", "FloatingPointError", "is not finite",
          lambda a: a.step(grads=a.weight(np.full((3, 4), NAN, F)), on_nonfinite="error")),
@@ -219,7 +195,7 @@ def judge_rows():
     ) + [Row("zproof.judge", given, says, judge(returning(value)), kind="error") for given, says, value in (
         ("results of another dtype", "master was returned as float64", lambda m: m.astype(np.float64)),
         ("results of another shape", "master was returned with shape (5,)", lambda m: np.zeros(5, F)),
-        ("results on a device", "master was returned on a device", lambda m: OnCuda()),
+        ("results on a device", "master was returned on a device", lambda m: OnDevice(NUMEL)),
         ("results that are no arrays", "master was returned", lambda m: "x"),
         ("a result more", "it returned 6 arrays", lambda m: (m,) * 6),
         ("a result that nobody knows", "did you mean master?", lambda m: {"mastre": m}))]
@@ -230,7 +206,7 @@ def assert_rows():
     return _rows(
         "zproof.assert_step_close",
         ("None", "TypeError", "actual is a NoneType", lambda a: check(None, a.grad)),
-        ("a tensor on a device", "TypeError", "actual is on CUDA 0", lambda a: check(OnCuda(), a.grad)),
+        ("a tensor on a device", "TypeError", "actual is on CUDA 0", lambda a: check(OnDevice(NUMEL), a.grad)),
         ("objects", "TypeError", "has elements of type object", lambda a: check(np.array([object()]), a.grad[:1])),
         ("`ulps` below 0", "ValueError", "ulps is -1", lambda a: check(a.grad, a.grad, ulps=-1)),
         ("`ulps` is NaN", "TypeError", "ulps is nan", lambda a: check(a.grad, a.grad, ulps=NAN)),
