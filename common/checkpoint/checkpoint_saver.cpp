@@ -15,24 +15,9 @@
 #include "common/checkpoint/rank_report.hpp"
 #include "common/io/checkpoint_names.hpp"
 #include "common/io/checkpoint_writer.hpp"
+#include "common/step/state_buffers.hpp"
 
 namespace zeroproof {
-namespace {
-
-bool is_state(BufferId id) {
-  switch (id) {
-    case BufferId::master:
-    case BufferId::exp_avg:
-    case BufferId::exp_avg_sq:
-    case BufferId::max_exp_avg_sq:
-    case BufferId::momentum_buffer:
-      return true;
-    default:
-      return false;
-  }
-}
-
-}  // namespace
 
 /// A checkpoint that is being written, on one rank.
 struct CheckpointSaver::Pending {

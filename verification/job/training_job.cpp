@@ -12,6 +12,7 @@
 #include "common/checkpoint/rank_report.hpp"
 #include "common/io/checkpoint_names.hpp"
 #include "common/step/kept_buffers.hpp"
+#include "common/step/state_buffers.hpp"
 #include "verification/case/stopwatch.hpp"
 #include "verification/job/first_state.hpp"
 #include "verification/job/job_dump.hpp"
@@ -26,20 +27,9 @@ namespace {
 
 /// What the log has sums of, in the flow of a step.
 bool is_summed(Phase phase, BufferId id) {
-  switch (id) {
-    case BufferId::grad_sum:
-      return phase == Phase::reduce;
-    case BufferId::exp_avg:
-    case BufferId::exp_avg_sq:
-    case BufferId::max_exp_avg_sq:
-    case BufferId::momentum_buffer:
-    case BufferId::master:
-      return phase == Phase::update;
-    case BufferId::param_shard:
-      return phase == Phase::cast;
-    default:
-      return false;
-  }
+  if (id == BufferId::grad_sum) return phase == Phase::reduce;
+  if (id == BufferId::param_shard) return phase == Phase::cast;
+  return is_state(id) && phase == Phase::update;
 }
 
 /// One rank of the job.

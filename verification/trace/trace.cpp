@@ -5,6 +5,7 @@
 
 #include "common/base/error.hpp"
 #include "common/comm/threads.hpp"
+#include "common/step/state_buffers.hpp"
 #include "reference/distributed_optimizer.hpp"
 #include "verification/trace/timed_communicator.hpp"
 #include "verification/training/case_run.hpp"
@@ -56,18 +57,7 @@ TracedBuffer words_of(BufferId id, DType dtype, const Words& words) {
 }
 
 bool survives(BufferId id) {
-  switch (id) {
-    case BufferId::master:
-    case BufferId::exp_avg:
-    case BufferId::exp_avg_sq:
-    case BufferId::max_exp_avg_sq:
-    case BufferId::momentum_buffer:
-    case BufferId::param_shard:
-    case BufferId::param_full:
-      return true;
-    default:
-      return false;
-  }
+  return is_state(id) || id == BufferId::param_shard || id == BufferId::param_full;
 }
 
 /// Keeps what memory() says whenever it says something else.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "common/base/error.hpp"
+#include "tests/support/stranger.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/exchange/golden_call.hpp"
 
@@ -13,21 +14,6 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
-
-class Stranger final : public OpCandidate {
- public:
-  Stranger(std::string op, OpFunction run) : op_(std::move(op)), run_(std::move(run)) {}
-  std::string id() const override { return "guest/one"; }
-  std::string side() const override { return "guest one"; }
-  Twin kind() const override { return Twin::plugin; }
-  bool has(const Op& op) const override { return op.name == op_; }
-  std::string obstacle(const Op&) const override { return ""; }
-  OpFunction function(const Op&, const std::string&) const override { return run_; }
-
- private:
-  std::string op_;
-  OpFunction run_;
-};
 
 OpFunction unscaled_by(float (*how)(float)) {
   return [how](OpCall& call) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "common/base/error.hpp"
+#include "tests/support/stranger.hpp"
 #include "verification/exchange/dialect_call.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/ops/update_settings.hpp"
@@ -12,6 +13,7 @@
 namespace {
 
 using namespace zeroproof;
+using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
 /// Somebody else's clip_value, and nothing more.
@@ -111,22 +113,8 @@ OpFunction decay_first(const std::function<std::int64_t(std::int64_t numel)>& un
   };
 }
 
-class Stranger final : public OpCandidate {
- public:
-  explicit Stranger(OpFunction run) : run_(std::move(run)) {}
-  std::string id() const override { return "guest/one"; }
-  std::string side() const override { return "guest one"; }
-  Twin kind() const override { return Twin::plugin; }
-  bool has(const Op& op) const override { return op.name == "adamw_update"; }
-  std::string obstacle(const Op&) const override { return ""; }
-  OpFunction function(const Op&, const std::string&) const override { return run_; }
-
- private:
-  OpFunction run_;
-};
-
 Result update_of(const OpFunction& run, bool any_order, const std::string& fill = "training") {
-  const Stranger stranger(run);
+  const Stranger stranger("adamw_update", run);
   OpRunOptions options;
   options.any_order = any_order;
   return run_op_cases(op_cases("op/adamw_update/guest/one/fill:" + fill, {&stranger}), options).front();
@@ -194,7 +182,7 @@ TEST_CASE("a stranger's update can be held to the bits of another library") {
   const std::shared_ptr<const OpExpectation> torch = dialect_expectation("torch-cpu-single");
   const Dialect& dialect = dialect_named("torch-cpu-single");
   const auto judged_by_torch = [&](const OpFunction& run, const std::string& pattern) {
-    const Stranger stranger(run);
+    const Stranger stranger("adamw_update", run);
     OpRunOptions options;
     options.expectation = torch.get();
     return run_op_cases(op_cases(pattern, {&stranger}), options).front();
@@ -220,23 +208,8 @@ TEST_CASE("a stranger's update can be held to the bits of another library") {
 namespace {
 
 /// A stranger's operation by name, as the reference computes it and then changed.
-class Other final : public OpCandidate {
- public:
-  Other(std::string op, OpFunction run) : op_(std::move(op)), run_(std::move(run)) {}
-  std::string id() const override { return "guest/one"; }
-  std::string side() const override { return "guest one"; }
-  Twin kind() const override { return Twin::plugin; }
-  bool has(const Op& op) const override { return op.name == op_; }
-  std::string obstacle(const Op&) const override { return ""; }
-  OpFunction function(const Op&, const std::string&) const override { return run_; }
-
- private:
-  std::string op_;
-  OpFunction run_;
-};
-
 Result of_stranger(const std::string& op, const std::string& fill, bool any_order, const OpFunction& run) {
-  const Other other(op, run);
+  const Stranger other(op, run);
   OpRunOptions options;
   options.any_order = any_order;
   return run_op_cases(op_cases("op/" + op + "/guest/one/fill:" + fill, {&other}), options).front();

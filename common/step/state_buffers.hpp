@@ -1,0 +1,14 @@
+#pragma once
+// Which buffers hold the state of the optimizer: what goes from step to step and into checkpoints (R6).
+
+#include "common/step/phase.hpp"
+
+namespace zeroproof {
+
+/// True for the master weights and the moments: fp32, [shard_numel] each, of rules that have them.
+constexpr bool is_state(BufferId id) {
+  return id == BufferId::master || id == BufferId::exp_avg || id == BufferId::exp_avg_sq ||
+         id == BufferId::max_exp_avg_sq || id == BufferId::momentum_buffer;
+}
+
+}  // namespace zeroproof
