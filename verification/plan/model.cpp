@@ -57,6 +57,11 @@ PlannedModel safetensors_model(const std::string& path) {
   return model;
 }
 
+bool has_elements(const PlannedTensor& tensor) {
+  const std::vector<std::int64_t>& shape = tensor.spec.shape;
+  return std::find(shape.begin(), shape.end(), 0) == shape.end();
+}
+
 std::string read_text(const std::string& path) {
   require_regular_file(path, "model description");
   std::ifstream file(path, std::ios::binary);
@@ -86,11 +91,15 @@ std::int64_t PlannedModel::numel() const {
 PlannedModel load_model(const std::string& what) {
   const std::vector<std::string>& workloads = workload_names();
   if (std::find(workloads.begin(), workloads.end(), what) != workloads.end()) return workload_model(what);
-  if (ends_with(what, ".safetensors")) return safetensors_model(what);
-  ZP_CHECK(ends_with(what, ".toml"), ErrorCode::config, "'" + what + "' is no model",
+  const bool saved = ends_with(what, ".safetensors");
+  ZP_CHECK(saved || ends_with(what, ".toml"), ErrorCode::config, "'" + what + "' is no model",
            "a plan needs names and shapes of tensors",
            "name a description *.toml, a file *.safetensors, byte_gpt or byte_gpt_tiny");
-  return parse_model_toml(read_text(what), what);
+  PlannedModel model = saved ? safetensors_model(what) : parse_model_toml(read_text(what), what);
+  ZP_CHECK(std::any_of(model.tensors.begin(), model.tensors.end(), has_elements), ErrorCode::config,
+           "no tensor of " + what + " has an element", "every figure of a plan is a share of the elements",
+           "give a tensor a shape without a 0");
+  return model;
 }
 
 std::vector<ParamSpec> tp_shapes(const PlannedModel& model, int tp) {

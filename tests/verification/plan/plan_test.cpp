@@ -189,6 +189,7 @@ TEST_CASE("what a new user gets wrong is answered in one sentence") {
   expect_refusal("plan byte_gpt --svg /dev/null/x", "/dev/null/x");
   expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshape = [3, -1]\n"), "model.toml:3");
   expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshape = 3\n"), "model.toml:3");
+  expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshape = [0, 3]\n"), "has an element");
   expect_refusal(
       "plan " + described("[[tensor]]\nname = \"a\"\nshape = [9000000000000000, 9000000000000000]\n"),
       "too large");
