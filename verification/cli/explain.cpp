@@ -80,14 +80,24 @@ int explain_phase(Phase phase) {
   return 0;
 }
 
-/// The operation and the first line of its doc block.
+/// The first sentence of a doc block, or the paragraph if it goes on to an equation.
+std::string first_sentence(const std::vector<std::string>& block) {
+  std::string text;
+  for (const std::string& line : block) {
+    if (line.empty() || line.front() == ' ') break;
+    text += (text.empty() ? "" : " ") + line;
+  }
+  const std::size_t end = text.find(". ");
+  return end == std::string::npos ? text : text.substr(0, end + 1);
+}
+
+/// The operation and what it does, in a column of its own.
 std::string line_of(const Op& op) {
   const std::vector<std::string> block = doc_block(op.type);
-  std::string line = op.name;
-  line.resize(std::max<std::size_t>(28, line.size() + 1), ' ');
-  line += block.empty() ? fused_pass : block.front();
-  if (line.size() > explain_columns - 2) line = line.substr(0, line.rfind(' ', explain_columns - 6)) + " ...";
-  return "  " + line + "\n";
+  const std::string indent(30, ' ');
+  std::string text = wrapped({block.empty() ? fused_pass : first_sentence(block)}, explain_columns, indent);
+  if (op.name.size() + 3 > indent.size()) return "  " + op.name + "\n" + text;
+  return text.replace(2, op.name.size(), op.name);
 }
 
 int explain_all() {
@@ -110,6 +120,7 @@ int explain_all() {
   names.clear();
   for (const Passage& label : labels()) names.push_back("[" + label.name + "]");
   out += labelled("labels", names, "");
+  out += labelled("errata", {"zeroproof", "explain", "errata", "lists", "them"}, "");
   out += labelled("dialects", {"zeroproof", "explain", "dialects", "lists", "them"}, "");
   out += labelled("faults", {"zeroproof", "list", "--faults", "has", "their", "ids"}, "");
   std::fputs(out.c_str(), stdout);
@@ -126,10 +137,11 @@ std::vector<std::string> known_names() {
   std::vector<std::string> known;
   for (const Op& op : all_ops()) known.push_back(op.name);
   for (const Phase phase : all_phases) known.emplace_back(name(phase));
-  known.insert(known.end(), {"lbfgs", "dialects", "stage0", "stage1", "stage2", "stage3"});
+  known.insert(known.end(), {"lbfgs", "dialects", "errata", "stage0", "stage1", "stage2", "stage3"});
   for (const Fault& fault : fault_catalogue()) known.emplace_back(fault.id);
   for (const Passage& rule : rules()) known.push_back(rule.name);
   for (const Passage& label : labels()) known.push_back(label.name);
+  for (const Erratum& erratum : errata()) known.push_back("erratum " + std::to_string(erratum.number));
   return known;
 }
 
@@ -152,7 +164,8 @@ std::vector<std::string> holding(const std::string& what, const std::vector<std:
   if (close.empty() && !near.empty()) close = {near};
   std::string meant;
   for (std::size_t i = 0; i < close.size() && i < 5; ++i) meant += (i > 0 ? " or " : "") + close[i];
-  fail(ErrorCode::config, "'" + what + "' is no operation, phase, stage, dialect, rule, label or fault",
+  fail(ErrorCode::config,
+       "'" + what + "' is no operation, phase, stage, dialect, rule, label, erratum or fault",
        "there is nothing to explain",
        (meant.empty() ? "" : "did you mean " + meant + "? ") + "zeroproof explain lists what there is");
 }
@@ -164,10 +177,12 @@ int explain(const std::string& what) {
     if (name(phase) == what) return explain_phase(phase);
   }
   if (what == "lbfgs") return printed(explain_lbfgs());
+  if (what == "errata") return printed(explain_errata());
   if (what == "dialects") return printed(explain_dialects());
   if (const std::string dialect = explain_dialect(what); !dialect.empty()) return printed(dialect);
   if (const Passage* rule = find_passage(rules(), what)) return printed(explain_rule(*rule));
   if (const Passage* label = find_passage(labels(), what)) return printed(explain_label(*label));
+  if (const Erratum* erratum = erratum_named(what)) return printed(explain_erratum(*erratum));
   if (const Fault* fault = find_fault(what)) return printed(explain_fault(*fault));
   if (const auto stage = stage_named(what)) return printed(explain_stage(*stage));
   refuse(what);
@@ -178,12 +193,14 @@ int explain(const std::string& what) {
 void add_explain(CommandSet& commands) {
   const Command command =
       commands.add("explain",
-                   "what the contract says of an operation, phase, stage, rule or "
-                   "label, what a dialect computes, and what a fault does (no name: all of them)");
+                   "what the contract says of an operation, phase, stage, rule or label, what a dialect "
+                   "computes, what is wrong with a claim, and what a fault does (no name: all of them)");
   const auto words = std::make_shared<std::vector<std::string>>();
-  command.words("name", *words,
-                "an operation (adamw_update), a phase (update), lbfgs, a stage (stage2), dialects, a dialect "
-                "(torch-cpu-fused), a rule (R12), a label (ZeRO:local) or a fault (double-unscale)");
+  command.words(
+      "name", *words,
+      "an operation (adamw_update), a phase (update), lbfgs, a stage (stage2), dialects, a dialect "
+      "(torch-cpu-fused), a rule (R12), a label (ZeRO:local), errata, an erratum (erratum 46) or a fault "
+      "(double-unscale)");
   command.runs([words] {
     std::string what;
     for (const std::string& word : *words) what += (what.empty() ? "" : " ") + word;

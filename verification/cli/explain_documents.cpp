@@ -1,4 +1,4 @@
-// zeroproof explain R12, zeroproof explain ZeRO:local: rules of the contract and labels of the notes.
+// zeroproof explain R12, ZeRO:local, erratum 46: rules of the contract, labels of the notes, and errata.
 
 #include <algorithm>
 
@@ -7,6 +7,7 @@
 #include "verification/program/contract_text.hpp"
 #include "verification/program/contract_version.hpp"
 #include "verification/program/document_text.hpp"
+#include "verification/program/errata_text.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -56,6 +57,39 @@ std::string explain_label(const Passage& label) {
   out += list_of("operations", ops_citing("[" + label.name + "]"));
   out += list_of("rules", passages_citing(rules(), "[" + label.name + "]"));
   return out + list_of("notes", passages_citing(labels(), "[" + label.name + "]"));
+}
+
+const Erratum* erratum_named(const std::string& text) {
+  std::size_t at = 0;
+  for (const char* word : {"erratum", "errata"}) {
+    if (text.starts_with(word)) at = std::string(word).size();
+  }
+  if (at == 0) return nullptr;
+  if (at < text.size() && text[at] == ' ') ++at;
+  for (const Erratum& erratum : errata()) {
+    if (std::to_string(erratum.number) == text.substr(at)) return &erratum;
+  }
+  return nullptr;
+}
+
+std::string explain_erratum(const Erratum& erratum) {
+  const auto part = [](const std::string& label, const std::string& text) {
+    return labelled(label, words_of(text), "");
+  };
+  return heading("erratum " + std::to_string(erratum.number)) + " (" + erratum.section + ")\n\n" +
+         part("claim", erratum.claim) + part("finding", erratum.finding) +
+         part("shown by", erratum.shown_by) + part("from", "papers/errata.md");
+}
+
+std::string explain_errata() {
+  std::string out = "Claims in circulation; zeroproof explain erratum N says what is wrong with one.\n";
+  std::string section;
+  for (const Erratum& erratum : errata()) {
+    if (erratum.section != section) out += "\n" + heading(erratum.section) + "\n";
+    section = erratum.section;
+    out += labelled(std::to_string(erratum.number), words_of(erratum.claim), "");
+  }
+  return out;
 }
 
 }  // namespace zeroproof::verification

@@ -42,18 +42,6 @@ std::string collectives_of(int stage) {
   return out;
 }
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words(1);
-  for (const char c : text) {
-    if (c == ' ') {
-      words.emplace_back();
-    } else {
-      words.back() += c;
-    }
-  }
-  return words;
-}
-
 }  // namespace
 
 std::optional<int> stage_named(const std::string& text) {

@@ -27,6 +27,18 @@ std::string labelled(const std::string& label, const std::vector<std::string>& w
   return out + line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
 }
 
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    if (c == ' ') {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
 std::string block_of(const std::string& type) { return wrapped(doc_block(type), explain_columns, "  "); }
 
 std::string fault_text(const Fault& fault) {

@@ -7,6 +7,7 @@
 
 #include "verification/faults/catalogue.hpp"
 #include "verification/program/document_text.hpp"
+#include "verification/program/errata_text.hpp"
 
 namespace zeroproof::verification {
 
@@ -18,6 +19,9 @@ std::string heading(const std::string& text);
 std::string labelled(const std::string& label, const std::vector<std::string>& words,
                      const std::string& separator);
 
+/// What labelled() takes of a sentence.
+std::vector<std::string> words_of(const std::string& text);
+
 /// The doc block of a function type.
 std::string block_of(const std::string& type);
 
@@ -27,6 +31,11 @@ std::string fault_text(const Fault& fault);
 /// A rule of the contract or a label of the notes, and what cites it.
 std::string explain_rule(const Passage& rule);
 std::string explain_label(const Passage& label);
+
+/// "erratum 46", "erratum46"; what it claims and what is wrong with it. All of them: their claims.
+const Erratum* erratum_named(const std::string& text);
+std::string explain_erratum(const Erratum& erratum);
+std::string explain_errata();
 
 /// The fault of that id, or nullptr; what it does and where it must be found.
 const Fault* find_fault(const std::string& id);

@@ -3,11 +3,13 @@
 #include <doctest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/ops/op.hpp"
 #include "verification/program/contract_text.hpp"
 #include "verification/program/document_text.hpp"
+#include "verification/program/errata_text.hpp"
 
 namespace {
 
@@ -20,10 +22,13 @@ TEST_CASE("every operation and phase is explained in 80 columns, without colour 
   const CliResult all = run_cli("explain");
   CHECK(all.exit_code == 0);
   CHECK(widest(all.out) <= 80);
+  CHECK(all.out.find("...") == std::string::npos);  // no sentence is cut
   std::vector<std::string> names = {"prepare", "reduce", "unscale", "norm",
                                     "clip",    "update", "cast",    "gather"};
   for (const Op& op : all_ops()) {
-    CHECK_MESSAGE(all.out.find("\n  " + op.name + " ") != std::string::npos, op.name);
+    const bool there = all.out.find("\n  " + op.name + " ") != std::string::npos ||
+                       all.out.find("\n  " + op.name + "\n") != std::string::npos;
+    CHECK_MESSAGE(there, op.name);
     names.push_back(op.name);
   }
   for (const std::string& name : names) {
@@ -101,6 +106,49 @@ TEST_CASE("labels are explained from the notes") {
   const std::string table = run_cli("explain ZeRO:memory").out;  // the label stands alone above it
   CHECK(table.find("| 3 | and parameters") != std::string::npos);
   CHECK(table.find("Elements a rank sends") == std::string::npos);
+}
+
+TEST_CASE("errata are explained from their table, and listed") {
+  REQUIRE(errata().size() > 50);
+  const std::string all = run_cli("explain errata").out;
+  CHECK(widest(all) <= 80);
+  int number = 0;
+  for (const Erratum& erratum : errata()) {
+    CAPTURE(erratum.number);
+    CHECK(erratum.number == ++number);
+    CHECK_FALSE(erratum.section.empty());
+    CHECK_FALSE(erratum.shown_by.empty());
+    CHECK(all.find("\n  " + std::to_string(erratum.number) + " ") != std::string::npos);
+    for (std::size_t at = 0; (at = erratum.shown_by.find("fault `", at)) != std::string::npos;) {
+      at += std::string("fault `").size();
+      const std::string id = erratum.shown_by.substr(at, erratum.shown_by.find('`', at) - at);
+      CHECK_MESSAGE(run_cli("explain " + id).exit_code == 0, id);
+    }
+  }
+  const CliResult one = run_cli("explain erratum 46");
+  CHECK(one.exit_code == 0);
+  CHECK(widest(one.out) <= 80);
+  for (const char* part :
+       {"Sharding and sums", "count of real elements", "never updated", "shard-from-unpadded-count"})
+    CHECK_MESSAGE(one.out.find(part) != std::string::npos, part);
+  CHECK(run_cli("explain erratum46").out == one.out);
+  for (const char* none : {"erratum", "erratum 0", "erratum 999", "erratum x"})
+    CHECK_MESSAGE(run_cli("explain " + std::string(none)).exit_code == 2, none);
+}
+
+TEST_CASE("figures of errata are those of the plan they name") {
+  std::istringstream plan(run_cli("plan byte_gpt_tiny --grid 8x1x1 --micro-batches 64").out);
+  std::vector<std::string> messages;
+  std::vector<std::string> bytes;
+  for (std::string line, word; std::getline(plan, line);) {
+    std::istringstream words(line);
+    if (!line.starts_with("  sum ")) continue;
+    words >> word >> messages.emplace_back() >> bytes.emplace_back();
+  }
+  REQUIRE(bytes.size() == 4);
+  CHECK(errata().at(52).finding.find(bytes[2] + " bytes of a rank against " + bytes[1]) != std::string::npos);
+  CHECK(errata().at(53).finding.find(messages[0] + ", " + messages[1] + ", " + messages[2] + " and " +
+                                     messages[3] + " messages") != std::string::npos);
 }
 
 TEST_CASE("faults and stages are explained") {
