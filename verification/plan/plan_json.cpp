@@ -70,6 +70,7 @@ Json counts(const std::vector<Count>& counts) {
                     {"formula", count.formula},
                     {"bytes", count.bytes},
                     {"right", count.right},
+                    {"counts", count.counts},
                     {"why", count.why}});
   }
   return list;

@@ -150,6 +150,7 @@ void add_counts(std::string& out, const std::string& title, const std::vector<Co
     const std::string verdict = count.right ? paint("32", "right") : paint("31", "wrong");
     out += fmt::format("  {:<34}  {:<20}  {:>22}  {}\n", count.what, count.formula, rounded(count.bytes),
                        verdict);
+    out += wrapped({"bytes: " + count.counts + "."}, plan_columns, "      ");
     out += wrapped({count.why}, plan_columns, "      ");
   }
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -199,10 +200,39 @@ TEST_CASE("figures in circulation for 175e9 parameters are reproduced, and judge
   CHECK(claims[1].bytes == 1400e9);
   CHECK(claims[2].bytes == 2100e9);
   CHECK(claims[3].bytes == 350e9);
+  CHECK(claims[1].right);  // of fp32 training
   CHECK(claims[2].right);
-  CHECK(std::count_if(claims.begin(), claims.end(), [](const Count& c) { return c.right; }) == 1);
+  CHECK(std::count_if(claims.begin(), claims.end(), [](const Count& c) { return c.right; }) == 2);
   CHECK(plan.stages[0].papers.total() == 4 * 175e9 + 12 * 175e9 / 8);
   const std::vector<Count> deepspeed = deepspeed_counts(plan);
   CHECK(deepspeed[0].bytes == 2 * 175e9 + 18 * 175e9 / 8);
   CHECK(deepspeed[1].bytes == 4 * 175e9 + 16 * 175e9 / 8);
+  CHECK(deepspeed[0].right);
+  CHECK_FALSE(deepspeed[1].right);
+  CHECK(deepspeed[2].right);
+}
+
+TEST_CASE("what a count names adds up to its formula") {
+  const Plan plan = make_plan(one_tensor(1000), settings_for("4x1x1"));
+  const auto sum = [](const std::string& text) {  // of the numbers that stand alone
+    std::istringstream words(text);
+    int all = 0;
+    for (std::string word; words >> word;) {
+      const std::string digits = word.substr(0, word.find_first_not_of("0123456789"));
+      const std::string rest = word.substr(digits.size());
+      if (!digits.empty() && (rest.empty() || rest == "," || rest == ";")) all += std::stoi(digits);
+    }
+    return all;
+  };
+  const auto check = [&](const std::vector<Count>& counts, const std::vector<int>& sums) {
+    REQUIRE(counts.size() == sums.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      CAPTURE(counts[i].formula);
+      CHECK(sum(counts[i].counts) == sums[i]);
+    }
+  };
+  check(zero_paper_counts(plan), {16, 16, 16, 16});
+  check(deepspeed_counts(plan), {2 + 18, 4 + 16, 4 + 18});
+  check(megatron_counts(plan), {20, 4 + 16, 18, 6 + 12, 16, 8 + 8});
+  check(circulating_counts(plan), {4, 8, 12, 2, 2, 4 + 4, 4 + 4});
 }
