@@ -22,7 +22,7 @@ namespace {
 struct TraceFlags {
   std::string stage = "2", world = "2", micro_batches = "4", rule = "adamw", steps = "2", dtype = "bf16",
               loss_scale = "1024", overflow_step = "0", seed = "2026", bucket = "0", clip_group, fault,
-              folder, json_file, timeline_file;
+              folder, json_file, html_file, timeline_file;
 };
 
 template <class Number = int>
@@ -97,6 +97,8 @@ int run_trace(const TraceFlags& flags) {
   const TraceSettings settings = settings_of(flags);
   const auto text = [](const StepTrace& trace) { return trace_text(trace, false); };
   std::vector<OutputFile> outputs;
+  // First: it can refuse, and then nothing is written.
+  if (!flags.html_file.empty()) outputs.push_back({flags.html_file, trace_html});
   if (!flags.json_file.empty()) outputs.push_back({flags.json_file, trace_json});
   if (!flags.timeline_file.empty()) outputs.push_back({flags.timeline_file, timeline_json});
   if (!flags.folder.empty()) {
@@ -146,6 +148,7 @@ void add_trace(CommandSet& commands) {
   command.option("--out", flags->folder,
                  "folder for trace.txt, memory_map.txt, trace.json and timeline.json, instead of printing");
   command.option("--json", flags->json_file, "file for all values (zeroproof-trace/1)");
+  command.option("--html", flags->html_file, "file for a player of its events, one page without requests");
   command.option("--timeline", flags->timeline_file,
                  "file for the timeline (Chrome trace events; ui.perfetto.dev opens it)");
   command.runs([flags] { return run_trace(*flags); });

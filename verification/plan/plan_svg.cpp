@@ -4,6 +4,7 @@
 #include <array>
 
 #include "verification/plan/report.hpp"
+#include "verification/report/class_fills.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
 
@@ -19,11 +20,8 @@ constexpr double bottom = 56;
 constexpr double plot_width = width - left - right;
 constexpr double plot_height = height - top - bottom;
 
-/// Grey that reads on white and on black; the colours (Okabe and Ito's, darkened or lightened to the middle)
-/// do too.
+/// Reads on white and on black, as the colours of classes do.
 constexpr const char* ink = "#7a7f87";
-constexpr std::array<const char*, num_memory_classes> fills = {"#0f78b8", "#4fa9dc", "#d98c00", "#e0b33c",
-                                                               "#c2569a", "#0c9a73", "#5fbf9f", "#9a8f86"};
 
 /// Text inside an element or attribute.
 std::string escaped(const std::string& text) {
@@ -119,7 +117,7 @@ std::string bar(const StagePlan& stage, double center, double bar_width, double 
         "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\"><title>stage {}, {}: "
         "{} "
         "bytes</title></rect>\n",
-        center - bar_width / 2, y, bar_width, bar_height, fills[c], stage.stage,
+        center - bar_width / 2, y, bar_width, bar_height, class_fills[c], stage.stage,
         name(static_cast<MemoryClass>(c)), stage.largest.at_peak[c]);
   }
   out += paper_line(center - bar_width / 2 - 8, center + bar_width / 2 + 8,
@@ -134,7 +132,7 @@ std::string legend() {
   double y = top + 8;
   for (int c = num_memory_classes - 1; c >= 0; --c) {
     out += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/>\n",
-                       width - right + 24, y - 10, fills[static_cast<std::size_t>(c)]);
+                       width - right + 24, y - 10, class_fills[static_cast<std::size_t>(c)]);
     out += words(width - right + 42, y, "start", 13, std::string(name(static_cast<MemoryClass>(c))));
     y += 20;
   }

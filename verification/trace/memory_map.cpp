@@ -9,9 +9,7 @@
 #include "verification/trace/sections.hpp"
 
 namespace zeroproof::verification {
-namespace {
 
-/// The class a buffer of elements belongs to; g1 and g stand where G stood, or in buffers of their own.
 std::optional<MemoryClass> class_of(BufferId id) {
   switch (id) {
     case BufferId::master:
@@ -33,6 +31,8 @@ std::optional<MemoryClass> class_of(BufferId id) {
       return std::nullopt;
   }
 }
+
+namespace {
 
 /// One character per parameter.
 std::string bar(const FlatLayout& layout, const std::vector<FlatRange>& ranges, char mark) {

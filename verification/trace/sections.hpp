@@ -2,6 +2,7 @@
 // Parts of the trace's text that are made in files of their own.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ std::vector<int> computing_ranks(const StepTrace& trace);
 
 /// Leaves, messages and nodes of the reduce phase.
 std::string gradient_text(const StepTrace& trace, std::size_t step);
+
+/// The class a buffer of elements belongs to; g1 and g stand where G stood, or in buffers of their own.
+std::optional<MemoryClass> class_of(BufferId id);
 
 /// Whether a buffer holds words rather than elements; a rank that owns nothing has buffers without ranges too.
 bool holds_words(BufferId id);
