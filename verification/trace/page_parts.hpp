@@ -88,7 +88,8 @@ inline constexpr const char* player_script = R"js(
     wide.append(all);
     return wide;
   };
-  const short = v => typeof v === "number" ? String(Number(v.toPrecision(5))) : String(v);
+  const short = v => typeof v !== "number" ? String(v)
+    : v !== 0 && Math.abs(v) < 1e-3 ? v.toExponential(3) : String(Number(v.toPrecision(5)));
   const showCell = e => {
     const c = cell(valuesOf(e, chosen.rank), chosen.element), old = cell(earlier(e, chosen.rank), chosen.element);
     const p = parameters[chosen.element], rows = [["owner", "rank " + p.owner]];
