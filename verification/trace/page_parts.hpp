@@ -89,7 +89,7 @@ inline constexpr const char* player_script = R"js(
     return wide;
   };
   const short = v => typeof v !== "number" ? String(v)
-    : v !== 0 && Math.abs(v) < 1e-3 ? v.toExponential(3) : String(Number(v.toPrecision(5)));
+    : v !== 0 && Math.abs(v) * 1000 < 1 ? v.toExponential(3) : String(Number(v.toPrecision(5)));
   const showCell = e => {
     const c = cell(valuesOf(e, chosen.rank), chosen.element), old = cell(earlier(e, chosen.rank), chosen.element);
     const p = parameters[chosen.element], rows = [["owner", "rank " + p.owner]];
