@@ -8,6 +8,8 @@ import unittest
 
 import numpy as np
 
+import zproof
+
 F = np.float32
 
 
@@ -31,6 +33,11 @@ def one_sentence(test: unittest.TestCase, kind: type, *parts: str):
     test.assertRegex(text, r"^[^()].*\(.+\); .+", text)
     for part in parts:
         test.assertIn(part, text)
+
+
+def judged(fn, op="adamw", **words):
+    """The verdict on one family of inputs, unless words say otherwise."""
+    return zproof.judge(fn, op, **{"fills": "training", **words})
 
 
 def adamw(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
