@@ -1,32 +1,32 @@
 #!/usr/bin/env python3
-"""ZeRO in numpy, from the contract alone: its trajectory hash is that of the programs, on any number of ranks.
+"""ZeRO in numpy, from the contract alone: in every stage, on any number of ranks it prints the programs' hash.
 
-    minizero.py [--ranks W] [GRADIENTS.safetensors]
+    minizero.py [--ranks W] [--stage 0|1|2|3] [GRADIENTS.safetensors]
 
-trains with AdamW on recorded gradients (without a file: those of byte_gpt_tiny, recorded first) on W virtual ranks, and
-prints the hash. Moments start at zero, as in `zeroproof verify --gradients FILE --recipe adamw` with the setting
-`run.initial_state = "zero"`, which prints the same one.
+trains with AdamW on recorded gradients (without a file: those of byte_gpt_tiny, recorded first) on W virtual ranks,
+with bf16 parameters, or with fp16 parameters, fp16 gradients and a loss scaler, and prints the hash. Moments start at
+zero, as in `zeroproof verify --gradients FILE --recipe adamw` with the setting `run.initial_state = "zero"`, which
+prints the same one.
 """
 
 import argparse
-import ctypes
-import ctypes.util
 import math
-import re
-import struct
 from fractions import Fraction
 
 import zp
+from zp_hash import TrajectoryHash
+from zp_recording import read_settings, recording
 
 import numpy as np
 
 F, CHUNK = np.float32, 1024
 
-# All that this file knows; a recording with other settings is refused.
-SETTINGS = ("clip_group = []", "param_group = []", "rule = 'adamw'", "norm = 'chunk1024'", "amsgrad = false",
-            "maximize = false", "bias_correction = true", "clip_value = 0.0", "dtypes = [ 'bf16' ]",
-            "loss_reduction = 'mean'", "missing_grad = 'zero'", "on_nonfinite = 'skip'", "param_rounding = 'nearest'",
-            "decay = 'constant'", "warmup = 0", "weight_decay_ramp = 'constant'")
+# All that this file knows, a line of settings each, or one of several; a recording with others is refused.
+SETTINGS = [line.split(" | ") for line in (
+    "clip_group = []", "param_group = []", "rule = 'adamw'", "norm = 'chunk1024'", "amsgrad = false",
+    "maximize = false", "bias_correction = true", "clip_value = 0.0", "loss_reduction = 'mean'",
+    "missing_grad = 'zero'", "on_nonfinite = 'skip'", "param_rounding = 'nearest'", "decay = 'constant'",
+    "warmup = 0", "weight_decay_ramp = 'constant'", "dtypes = [ 'bf16' ] | dtypes = [ 'fp16' ]")]
 
 
 def push(stack, node):
@@ -37,13 +37,21 @@ def push(stack, node):
         stack.append((level + 1, index // 2, stack.pop()[2] + right))
 
 
-def reduce(blocks, owns):
-    """The sum of gradients, a shard for every owner, from the maximal nodes of each rank's block of leaves."""
-    sent = []
-    for first, leaves in blocks:
+def fold(stack):
+    """R11: what is left on a stack, from last to first."""
+    total = stack.pop()[2]
+    while stack:
+        total = stack.pop()[2] + total
+    return total
+
+
+def reduce_at_the_end(leaf, count, owns):
+    """Stages 0 and 1: rank r has a block of micro-batches, keeps its maximal nodes, and sends them once."""
+    ranks, sent = len(owns), []
+    for rank in range(ranks):
         stack = []
-        for j, leaf in enumerate(leaves, first):
-            push(stack, (0, j, leaf))
+        for j in range(count * rank // ranks, count * (rank + 1) // ranks):
+            push(stack, (0, j, leaf(j)))
         sent.append(stack)
     shards = []
     for begin, end in owns:
@@ -51,11 +59,19 @@ def reduce(blocks, owns):
         for nodes in sent:
             for level, index, values in nodes:
                 push(stack, (level, index, values[begin:end]))
-        total = stack.pop()[2]
-        while stack:
-            total = stack.pop()[2] + total
-        shards.append(total.copy())
+        shards.append(fold(stack).copy())
     return shards
+
+
+def reduce_at_once(leaf, count, owns):
+    """Stages 2 and 3: rank r has the j with j mod W = r, sends a leaf's parts to their owners, and frees the leaf."""
+    stacks = [[] for _ in owns]
+    for first in range(0, count, len(owns)):  # a micro-step
+        for j in range(first, min(first + len(owns), count)):
+            values = leaf(j)
+            for stack, (begin, end) in zip(stacks, owns):
+                push(stack, (0, j, values[begin:end].copy()))
+    return [fold(stack) for stack in stacks]
 
 
 def squares(shard):
@@ -81,13 +97,43 @@ def power(b, t):
         b = b * b
 
 
-def step_scalars(o, t, divisor):
+def step_scalars(o, t, scale, count):
     """R5: the 15 words, fp64 rounded to fp32 once; the last two are flags."""
     b1, b2 = np.float64(F(o["beta1"])), np.float64(F(o["beta2"]))
     lr, decay = np.float64(o["lr"]), np.float64(o["weight_decay"])
-    words = [1 / np.float64(divisor), b1, 1 - b1, b2, 1 - b2, np.sqrt(1 - power(b2, t)), lr / (1 - power(b1, t)),
-             o["eps"], lr * decay, decay, lr, o["momentum"], 1 - np.float64(o["dampening"])]
+    words = [1 / (np.float64(2)**scale * count), b1, 1 - b1, b2, 1 - b2, np.sqrt(1 - power(b2, t)),
+             lr / (1 - power(b1, t)), o["eps"], lr * decay, decay, lr, o["momentum"], 1 - np.float64(o["dampening"])]
     return [F(word) for word in words] + [np.uint32(lr * decay != 0), np.uint32(t == 1)]
+
+
+class LossScaler:
+    """R14: an automaton over exponents. The scale stays 1 with `kind` none, as wherever gradients are not fp16."""
+
+    def __init__(self, kind, o):
+        def exponent(name):
+            return math.frexp(o[name])[1] - 1
+
+        self.dynamic = kind == "dynamic"
+        self.scale = 0 if kind == "none" else exponent("initial_loss_scale")
+        self.growth, self.backoff = exponent("growth_factor"), -exponent("backoff_factor")
+        self.least, self.most = exponent("min_loss_scale"), exponent("max_loss_scale")
+        self.interval, self.hysteresis = int(o["growth_interval"]), int(o["hysteresis"])
+        self.refill_always = o["hysteresis_refill"] == "good_step"
+        self.good, self.left = 0, self.hysteresis
+
+    def move(self, found_inf):
+        if self.dynamic and found_inf:
+            self.good, self.left = 0, max(self.left - 1, 0)
+            if self.left == 0:
+                self.scale = max(self.scale - self.backoff, self.least)
+        elif self.dynamic:
+            self.good += 1
+            if self.refill_always:
+                self.left = self.hysteresis
+            if self.good == self.interval:
+                self.good, self.left = 0, self.hysteresis
+                if self.scale + self.growth <= self.most:
+                    self.scale += self.growth
 
 
 def adamw(g, master, m, v, s):
@@ -100,47 +146,20 @@ def adamw(g, master, m, v, s):
     return master - u, m, v
 
 
-class Xxh3:
-    """XXH3-128, of the library that the programs use too."""
-
-    def __init__(self):
-        name = ctypes.util.find_library("xxhash") or "libxxhash.so.0"
-        try:
-            self.library = ctypes.CDLL(name)
-        except OSError:
-            zp.stop("libxxhash cannot be loaded (the trajectory hash is made with it); install libxxhash0", 77)
-        self.parts = []
-
-    def add(self, *values):
-        """Little endian; every NaN is the canonical one (R9)."""
-        for value in values:
-            value = np.asarray(value)
-            if value.dtype.kind == "f":
-                canonical = {4: np.uint32(0x7FFFFFFF), 8: np.uint64(0x7FFFFFFFFFFFFFFF)}[value.dtype.itemsize]
-                value = np.where(np.isnan(value), canonical, zp.bits(value))
-            self.parts.append(value.tobytes())
-
-    def add_bf16(self, values):
-        upper = (zp.bits(values) >> 16).astype(np.uint16)
-        self.parts.append(np.where(np.isnan(values), np.uint16(0x7FFF), upper).tobytes())
-
-    def text(self):
-        class Hash(ctypes.Structure):
-            _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
-
-        self.library.XXH3_128bits.restype = Hash
-        self.library.XXH3_128bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
-        data = b"".join(self.parts)
-        value = self.library.XXH3_128bits(data, len(data))
-        return f"{value.high:016x}{value.low:016x}"
+def borrow(shards, owns, own):
+    """Stage 3: the parameters of one tensor, each part from its owner."""
+    parts = [shard[max(own.start - begin, 0):max(own.stop - begin, 0)] for shard, (begin, _) in zip(shards, owns)]
+    return np.concatenate(parts)
 
 
-def train(file, ranks):
+def train(file, ranks, stage):
     """The trajectory hash, and how many steps were skipped."""
     names = file.metadata["order"].splitlines()
     steps, count = int(file.metadata["steps"]), int(file.metadata["micro_batches"])
-    section = file.metadata["settings"].split("[optimizer]")[1].split("[")[0]
-    o = {name: float(value) for name, value in re.findall(r"(\w+) = ([-+.\de]+)$", section, flags=re.M)}
+    recorded_at = int(file.metadata.get("loss_scale_log2", 0))
+    o = read_settings(file.metadata["settings"])
+    half = o["dtypes"] == "[ 'fp16' ]"
+    scaler = LossScaler(o["kind"] if half else "none", o)
 
     # R13: one numbering; every tensor starts at a multiple of 1024, and padding stays +0
     pieces, end = {}, 0
@@ -149,6 +168,7 @@ def train(file, ranks):
         end += -(-file[f"param.{name}"].size // CHUNK) * CHUNK
     chunks = end // CHUNK
     owns = [(chunks * rank // ranks * CHUNK, chunks * (rank + 1) // ranks * CHUNK) for rank in range(ranks)]
+    holds = [(0, end)] * ranks if stage == 0 else owns  # of master and moments
 
     def flat(prefix):
         whole = np.zeros(end, F)
@@ -156,68 +176,68 @@ def train(file, ranks):
             whole[pieces[name]] = file[prefix + name].ravel()
         return whole
 
+    def cast(master):  # R8; numpy has no bf16: an fp32 array with its values
+        return master.astype(np.float16) if half else zp.to_bf16(master)
+
     first = flat("param.")
-    masters = [first[begin:stop].copy() for begin, stop in owns]
-    moments = [(np.zeros(stop - begin, F), np.zeros(stop - begin, F)) for begin, stop in owns]
-    t, skipped, digest = 1, 0, Xxh3()
+    masters = [first[begin:stop].copy() for begin, stop in holds]
+    moments = [(np.zeros(stop - begin, F), np.zeros(stop - begin, F)) for begin, stop in holds]
+    params = [cast(master) for master in masters]
+    t, skipped, digest = 1, 0, TrajectoryHash()
     digest.add(np.uint64(2))
     for step in range(1, steps + 1):
-        s = step_scalars(o, t, count)
-        leaves = [flat(f"grad.{step}.{j}.") for j in range(count)]
-        cuts = [count * rank // ranks for rank in range(ranks + 1)]
-        sums = reduce([(begin, leaves[begin:stop]) for begin, stop in zip(cuts, cuts[1:])], owns)
-        unscaled = [shard * s[0] for shard in sums]
+        scale = scaler.scale
+        s = step_scalars(o, t, scale, count)
+
+        def leaf(j):
+            values = flat(f"grad.{step}.{j}.") * F(2.0**(scale - recorded_at))
+            return values.astype(np.float16).astype(F) if half else values
+
+        sums = (reduce_at_the_end if stage < 2 else reduce_at_once)(leaf, count, owns)
+        total = np.concatenate(sums)
+        unscaled = [shard * s[0] for shard in (sums if stage else [total] * ranks)]  # stage 0: sums go to every rank
         found_inf = max(int(not np.isfinite(shard).all()) for shard in unscaled)  # R14: an OR
+        scaler.move(found_inf)
         norm, coef = np.float64(np.nan), F(np.nan)
         if not found_inf:
-            norm = np.float64(math.sqrt(sum(map(squares, unscaled)) / 2**352))
+            counted = unscaled if stage else unscaled[:1]  # R12: what every rank has is counted once
+            norm = np.float64(math.sqrt(sum(map(squares, counted)) / 2**352))
             q = np.float64(o["max_norm"]) / (norm + np.float64(1e-6))
             coef = F(1) if o["max_norm"] == 0 else F(q if q < 1 else 1)
             for rank in range(ranks):
                 new = adamw(unscaled[rank] * coef, masters[rank], *moments[rank], s)
-                masters[rank], moments[rank] = new[0], new[1:]
+                masters[rank], moments[rank], params[rank] = new[0], new[1:], cast(new[0])
             t += 1
         skipped += found_inf
-        master = np.concatenate(masters)  # gather
-        state = [np.concatenate([moment[i] for moment in moments]) for i in (0, 1)]
-        digest.add(np.uint64(step), *s, np.int64(0), np.uint64(found_inf), norm, coef)
-        total, param = np.concatenate(sums), zp.to_bf16(master)
+
+        def whole(shards):
+            return shards[0] if stage == 0 else np.concatenate(shards)
+
+        digest.add(np.uint64(step), *s, np.int64(scale), np.uint64(found_inf), norm, coef)
+        state = [whole(masters), *(whole([moment[i] for moment in moments]) for i in (0, 1))]
+        # stages 1 and 2 gather all parameters for the next step; in stage 3 nobody has more than a tensor of them
+        gathered = None if stage == 3 else whole(params)
         for own in pieces.values():
-            digest.add(total[own], master[own], state[0][own], state[1][own])
-            digest.add_bf16(param[own])
+            digest.add(total[own], *(buffer[own] for buffer in state))
+            param = borrow(params, owns, own) if stage == 3 else gathered[own]
+            digest.add(param) if half else digest.add_bf16(param)
     return digest.text(), skipped
-
-
-def recording(path):
-    """A file of zeroproof record, with the settings of this file; otherwise ends with 2."""
-    try:
-        file = zp.tensors(path)
-        about = file.metadata
-        lacks = [name for name in ("order", "steps", "micro_batches", "settings") if name not in about]
-    except (OSError, ValueError, KeyError, TypeError, struct.error):
-        zp.stop(f"{path} is no safetensors file (gradients are read from it); zeroproof record writes one", 2)
-    if lacks:
-        zp.stop(f"{path} does not say its {lacks[0]} (a run takes it from there); zeroproof record writes it", 2)
-    other = [line for line in SETTINGS if line not in about["settings"].splitlines()]
-    if other:
-        zp.stop(f"{path} was not recorded with {other[0]} (minizero knows nothing else); record with --dtype bf16, and "
-                f"leave these settings as they are", 2)
-    return file
 
 
 def main():
     parser = argparse.ArgumentParser(description="ZeRO in numpy: prints the trajectory hash of the programs")
-    parser.add_argument("gradients", nargs="?", help="what zeroproof record --dtype bf16 wrote (default: it is run)")
+    parser.add_argument("gradients", nargs="?", help="what zeroproof record --dtype bf16 or fp16 wrote (default: bf16)")
     parser.add_argument("--ranks", type=int, default=4, help="virtual ranks (default: 4)")
+    parser.add_argument("--stage", type=int, default=2, choices=range(4), help="of ZeRO (default: 2)")
     words = parser.parse_args()
     if words.ranks < 1:
         parser.error(f"--ranks is {words.ranks} (somebody has to own the elements); use 1 or more")
     if words.gradients:
-        file = recording(words.gradients)
+        file = recording(words.gradients, SETTINGS)
     else:
         file = zp.file_of("record", "--workload", "byte_gpt_tiny", "--dtype", "bf16")
     with np.errstate(all="ignore"):
-        text, skipped = train(file, words.ranks)
+        text, skipped = train(file, words.ranks, words.stage)
     print(f"{file.metadata['steps']} steps on {words.ranks} ranks, {skipped} skipped: trajectory {text}")
 
 

@@ -23,11 +23,12 @@ def stop(sentence, code):
 
 
 def require(*modules):
-    """Ends with 77, which tests read as "skipped", if one of these packages is not here."""
+    """Ends with 3 if this interpreter does not have one of these packages."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
-        stop(f"{' and '.join(missing)} cannot be imported (lessons compute and draw with them); install "
-             + " ".join(f"python3-{name}" for name in missing), 77)
+        packages = " ".join(f"python3-{name}" for name in missing)
+        stop(f"{' and '.join(missing)} cannot be imported by {sys.executable} (lessons compute and draw with them); "
+             f"install them for it, or {packages} for /usr/bin/python3", 3)
 
 
 require("numpy", "matplotlib")

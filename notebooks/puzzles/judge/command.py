@@ -116,8 +116,9 @@ def check(words):
     if not path.is_file():
         raise Refused(f"{path} is no file (there is nothing to judge); puzzle start {name} writes one to begin with")
     if importlib.util.find_spec("numpy") is None:
-        print("numpy cannot be imported (puzzles compute with it); install python3-numpy", file=sys.stderr)
-        return 77
+        print(f"numpy cannot be imported by {sys.executable} (puzzles compute with it); install it for that, or "
+              f"python3-numpy for /usr/bin/python3", file=sys.stderr)
+        return 3
     verdict, said, size = judged(name, path.resolve())
     if said:
         print("".join(f"| {line}\n" for line in said.splitlines()[:20]), end="")
