@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <random>
 
@@ -23,16 +24,40 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// One rank's checkpoint of step 10, of one tensor.
+void save_one_tensor(const std::string& path, std::int64_t count) {
+  CheckpointManifest manifest;
+  manifest.contract = "1";
+  manifest.run = small_run;
+  manifest.step = 10;
+  manifest.tensors = {{"w", {count}, 0}};
+  const CheckpointPiece piece{"master", 0, 0, 0, count, count, count, 0};
+  const std::vector<float> values(static_cast<std::size_t>(count), 1.5F);
+  const CheckpointRoot root = CheckpointRoot::lock(path);
+  UnfinishedCheckpoint checkpoint = root.begin(manifest.step);
+  manifest.pieces = {piece};
+  manifest.files.push_back(
+      write_rank_file(system_disk(), checkpoint, rank_file_name(0), manifest, {piece},
+                      [&](const CheckpointPiece&, std::int64_t first, std::int64_t length) {
+                        return Span<const float>(values).subspan(static_cast<std::size_t>(first),
+                                                                 static_cast<std::size_t>(length));
+                      }));
+  commit_checkpoint(system_disk(), root, checkpoint, manifest);
+}
+
 /// A checkpoint in memory, and its files one after the other.
 struct Saved {
-  explicit Saved(std::int64_t step, int ranks, const char* name = "run")
-      : folder(TemporaryFolder::in_memory()), path(folder.file(name)) {
-    save_small(system_disk(), path, step, ranks);
+  using Save = std::function<void(const std::string& path)>;
+
+  explicit Saved(const Save& save) : folder(TemporaryFolder::in_memory()), path(folder.file("run")) {
+    save(path);
     for (const auto& entry : fs::recursive_directory_iterator(path)) {
       if (entry.is_regular_file() && entry.path().filename() != "lock")
         files.push_back(entry.path().string());
     }
   }
+  Saved(std::int64_t step, int ranks)
+      : Saved([&](const std::string& path) { save_small(system_disk(), path, step, ranks); }) {}
   std::string file(const std::string& name, std::int64_t step) const {
     return path + "/" + checkpoint_name(step) + "/" + name;
   }
@@ -71,32 +96,6 @@ bool names(const std::string& problem, const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("checkpoint: every bit of every file") {
-  const Saved saved(10, 2);
-  REQUIRE(problem_of(saved.path, 10) == "");
-  std::int64_t flips = 0, found = 0, named = 0;
-  for (const std::string& file : saved.files) {
-    const std::string whole = content(file);
-    std::string bytes = whole;
-    for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
-      bytes[bit / 8] = static_cast<char>(whole[bit / 8] ^ (1 << (bit % 8)));
-      replace(file, bytes);
-      bytes[bit / 8] = whole[bit / 8];
-      const std::string problem = problem_of(saved.path, 10);
-      ++flips;
-      found += problem.empty() ? 0 : 1;
-      named += names(problem, file) ? 1 : 0;
-    }
-    replace(file, whole);
-  }
-  std::printf("bits %lld, found %lld, file named %lld\n", static_cast<long long>(flips),
-              static_cast<long long>(found), static_cast<long long>(named));
-  CHECK(flips >= 60000);
-  CHECK(found == flips);
-  CHECK(named == flips);
-  CHECK(problem_of(saved.path, 10) == "");
-}
-
 TEST_CASE("checkpoint: every length, and bytes behind the end") {
   const Saved saved(10, 2);
   for (const std::string& file : saved.files) {
@@ -114,30 +113,11 @@ TEST_CASE("checkpoint: every length, and bytes behind the end") {
 }
 
 TEST_CASE("checkpoint: bursts, and which chunk they are in") {
-  const TemporaryFolder folder = TemporaryFolder::in_memory();
-  const std::string path = folder.file("run");
-  // One tensor of 3 MiB, so that there are chunks.
-  CheckpointManifest manifest;
-  manifest.contract = "1";
-  manifest.run = small_run;
-  manifest.step = 1;
-  manifest.tensors = {{"w", {3 << 18}, 0}};
-  const CheckpointPiece piece{"master", 0, 0, 0, 3 << 18, 3 << 18, 3 << 18, 0};
-  const std::vector<float> values(3 << 18, 1.5F);
-  {
-    const CheckpointRoot root = CheckpointRoot::lock(path);
-    UnfinishedCheckpoint checkpoint = root.begin(1);
-    manifest.pieces = {piece};
-    manifest.files.push_back(
-        write_rank_file(system_disk(), checkpoint, rank_file_name(0), manifest, {piece},
-                        [&](const CheckpointPiece&, std::int64_t first, std::int64_t count) {
-                          return Span<const float>(values).subspan(static_cast<std::size_t>(first),
-                                                                   static_cast<std::size_t>(count));
-                        }));
-    commit_checkpoint(system_disk(), root, checkpoint, manifest);
-  }
-  REQUIRE(problem_of(path, 1) == "");
-  const std::string file = path + "/" + checkpoint_name(1) + "/" + rank_file_name(0);
+  const Saved saved(
+      [](const std::string& path) { save_one_tensor(path, 3 << 18); });  // 3 MiB: there are chunks
+  const std::string& path = saved.path;
+  REQUIRE(problem_of(path, 10) == "");
+  const std::string file = saved.file(rank_file_name(0), 10);
   const std::string whole = content(file);
   std::mt19937 random(7);
   for (int i = 0; i < 200; ++i) {
@@ -146,13 +126,13 @@ TEST_CASE("checkpoint: bursts, and which chunk they are in") {
     for (std::size_t j = at; j < std::min(whole.size(), at + length); ++j)
       bytes[j] = static_cast<char>(bytes[j] ^ static_cast<char>(1 + random() % 255));
     replace(file, bytes);
-    const std::string problem = problem_of(path, 1);
+    const std::string problem = problem_of(path, 10);
     CAPTURE(problem);
     CHECK(problem.find("damaged in chunk " + std::to_string(at >> 20) + " ") != std::string::npos);
   }
   // What was found damaged once is not taken for read the second time.
   replace(file, whole);
-  const CheckpointReader reader(CheckpointRoot(path), 1);
+  const CheckpointReader reader(CheckpointRoot(path), 10);
   std::string bytes = whole;
   bytes[(std::size_t{2} << 20) + 5] ^= 1;
   replace(file, bytes);
@@ -178,6 +158,30 @@ class ChangedFile {
  private:
   int handle_;
 };
+
+/// What is found of every single bit of all files.
+void check_every_bit(const Saved& saved, std::int64_t at_least) {
+  REQUIRE(problem_of(saved.path, 10) == "");
+  std::int64_t flips = 0, found = 0, named = 0;
+  for (const std::string& name : saved.files) {
+    const ChangedFile file(name);
+    for (std::size_t bit = 0; bit < file.whole.size() * 8; ++bit) {
+      const char right = file.whole[bit / 8];
+      file.put(bit / 8, {static_cast<char>(right ^ (1 << (bit % 8)))});
+      const std::string problem = problem_of(saved.path, 10);
+      file.put(bit / 8, {right});
+      ++flips;
+      found += problem.empty() ? 0 : 1;
+      named += names(problem, name) ? 1 : 0;
+    }
+  }
+  std::printf("bits %lld, found %lld, file named %lld\n", static_cast<long long>(flips),
+              static_cast<long long>(found), static_cast<long long>(named));
+  CHECK(flips >= at_least);
+  CHECK(found == flips);
+  CHECK(named == flips);
+  CHECK(problem_of(saved.path, 10) == "");
+}
 
 /// What is found of so many bursts of 1 to 600 bytes in any of the files, each byte another, or the first bits of two
 /// bytes far apart.
@@ -210,6 +214,11 @@ void check_bursts(int count) {
 }
 
 }  // namespace
+
+TEST_CASE("checkpoint: every bit of every file") { check_every_bit(Saved(10, 2), 60'000); }
+TEST_CASE("nightly: checkpoint: every bit of 64 KiB") {
+  check_every_bit(Saved([](const std::string& path) { save_one_tensor(path, 1 << 14); }), 8 << 16);
+}
 
 TEST_CASE("checkpoint: 20,000 bursts") { check_bursts(20'000); }
 TEST_CASE("nightly: checkpoint: a million bursts") { check_bursts(1'000'000); }
