@@ -17,6 +17,8 @@ PUZZLES = NOTEBOOKS / "puzzles"
 sys.path[:0] = [str(PUZZLES), str(NOTEBOOKS)]
 import zp  # noqa: E402  (found by the line above)
 from judge import arithmetic, catalogue, command, ranks  # noqa: E402
+from judge.cases.clip import norm_plan  # noqa: E402
+from judge.inputs import gradients  # noqa: E402
 
 ALL = sorted(path.parent.name for path in PUZZLES.glob("*/starter.py"))
 
@@ -237,7 +239,7 @@ class Truth(unittest.TestCase):
                 zp.run("judge", call, made)  # ends with 1 if a bit differs
 
     def test_norm_and_plan(self):
-        shards = catalogue.gradients(3, 4, 100)
+        shards = gradients(3, 4, 100)
         with tempfile.TemporaryDirectory() as folder:
             path, settings = pathlib.Path(folder, "g.safetensors"), pathlib.Path(folder, "s.toml")
             zp.write_tensors(path, {"grad.1.0.x": np.concatenate(shards)}, steps=1, micro_batches=1)
@@ -249,7 +251,7 @@ class Truth(unittest.TestCase):
         for size in (2, 3, 5):
             plan = zp.json_of("plan", "byte_gpt_tiny", "--grid", f"{size}x1x1", "--stage", 1)
             norm = {(row["sent_bytes"], row["messages"]) for row in found(plan, "collective") if row["phase"] == "norm"}
-            ours = catalogue.norm_plan(size)
+            ours = norm_plan(size)
             self.assertEqual(norm, {(ours["bytes"], ours["messages"])})
 
     def test_words(self):
