@@ -1,5 +1,6 @@
 """Virtual ranks: threads, whose collectives count what is sent, whose memory is counted, whose dead ends are seen."""
 
+import contextlib
 import threading
 
 import numpy as np
@@ -85,42 +86,52 @@ def _array(value, what):
     return value
 
 
+def _memory_of(array):
+    """The array whose memory a view shows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
 class Comm:
-    """The collectives of one rank. Results are arrays of its own, which count as held until they are released."""
+    """The collectives of one rank. Results are arrays of its own, which count as held until they are released.
+
+    A message is a block of one byte or more to another rank. What is sent counts as held while it is on its way, unless
+    it is an argument's memory or held anyway.
+    """
 
     def __init__(self, world, rank, memory):
         self._world, self.rank, self.size, self._memory = world, rank, world.size, memory
 
-    def _count(self, sent):
-        self._world.bytes[self.rank] += sent
-        self._world.messages[self.rank] += self.size - 1
+    def _meet(self, kind, given, blocks, combine):
+        """`given` to World.meet; `blocks` of it go to other ranks, and the answer's arrays are held."""
+        sizes = [block.nbytes for block in blocks if block.nbytes > 0]
+        self._world.bytes[self.rank] += sum(sizes)
+        self._world.messages[self.rank] += len(sizes)
+        with self._memory.on_its_way(given):
+            result = self._world.meet(self.rank, kind, given, combine)
+            for part in result if isinstance(result, list) else [result]:
+                self._memory.hold(kind, part)
+        return result
 
     def all_gather(self, block):
         """Every rank's block, in the order of ranks."""
         block = _array(block, "all_gather")
-        self._count(block.nbytes * (self.size - 1))
-        result = self._world.meet(self.rank, "all_gather", block, lambda blocks, _: [np.array(b) for b in blocks])
-        for part in result:
-            self._memory.hold("all_gather", part)
-        return result
+        return self._meet("all_gather", block, [block] * (self.size - 1), lambda given, _: [np.array(b) for b in given])
 
     def all_to_all(self, blocks):
         """Block r goes to rank r; returns the blocks this rank got, in the order of ranks."""
         if not isinstance(blocks, (list, tuple)) or len(blocks) != self.size:
             raise Misuse(f"all_to_all takes one block for each of {self.size} ranks (an empty one is a block too)")
         blocks = [_array(block, "all_to_all") for block in blocks]
-        self._count(sum(block.nbytes for rank, block in enumerate(blocks) if rank != self.rank))
-        result = self._world.meet(self.rank, "all_to_all", blocks, lambda given, to: [np.array(b[to]) for b in given])
-        for part in result:
-            self._memory.hold("all_to_all", part)
-        return result
+        others = [block for rank, block in enumerate(blocks) if rank != self.rank]
+        return self._meet("all_to_all", blocks, others, lambda given, to: [np.array(b[to]) for b in given])
 
     def all_reduce(self, words):
         """The sum over all ranks, of integers."""
         words = _array(words, "all_reduce")
         if words.dtype.kind not in "iu":
             raise Misuse(f"all_reduce was given {words.dtype} (R10: nobody adds floats for us); give it integers")
-        self._count(words.nbytes * (self.size - 1))
 
         def add(given, _):
             if len({(block.dtype, block.shape) for block in given}) > 1:
@@ -131,30 +142,45 @@ class Comm:
                 total += block
             return total
 
-        result = self._world.meet(self.rank, "all_reduce", words, add)
-        self._memory.hold("all_reduce", result)
-        return result
+        return self._meet("all_reduce", words, [words] * (self.size - 1), add)
 
 
 class Memory:
     """Bytes one rank holds besides its arguments and its result."""
 
     def __init__(self, world, rank):
-        self._world, self._rank, self._arrays = world, rank, {}
+        self._world, self._rank, self._arrays, self._lent = world, rank, {}, []
+
+    def lend(self, arrays):
+        """Arguments of the function: they are there anyway, and not counted."""
+        self._lent += arrays
+
+    def _add(self, size):
+        self._world.held[self._rank] += size
+        self._world.peak[self._rank] = max(self._world.peak[self._rank], self._world.held[self._rank])
 
     def hold(self, name, array):
         """Counts an array until it is released; returns it."""
         if not isinstance(array, np.ndarray):
             raise Misuse(f"memory.hold('{name}', ...) was given {type(array).__name__} (bytes of arrays are counted)")
         self._arrays[id(array)] = array
-        self._world.held[self._rank] += array.nbytes
-        self._world.peak[self._rank] = max(self._world.peak[self._rank], self._world.held[self._rank])
+        self._add(array.nbytes)
         return array
 
     def release(self, array):
         if self._arrays.pop(id(array), None) is None:
             raise Misuse("memory.release was given an array that is not held (it was never, or is not any more)")
-        self._world.held[self._rank] -= array.nbytes
+        self._add(-array.nbytes)
+
+    @contextlib.contextmanager
+    def on_its_way(self, given):
+        """Counts the whole memory that these blocks are parts of, for as long as they are sent."""
+        known = {id(_memory_of(array)) for array in (*self._arrays.values(), *self._lent)}
+        blocks = map(_memory_of, given if isinstance(given, list) else [given])
+        size = sum({id(block): block.nbytes for block in blocks if id(block) not in known}.values())
+        self._add(size)
+        yield
+        self._add(-size)
 
 
 def run_ranks(size, body):

@@ -37,6 +37,18 @@ def require_array(name, what, got, like, inputs):
         raise Wrong(f"{name} returned {what} as a view of its input (others write there again); return a new array")
 
 
+def require_budget(world, plans, about, phase, say=None):
+    """Bytes, messages and memory of every rank against its plan. `say(rank, what, used)` may know what was done."""
+    for rank, plan in enumerate(plans):
+        used = {"bytes": world.bytes, "messages": world.messages, "bytes held at most": world.peak}
+        for what, limit in plan.items():
+            if used[what][rank] > limit:
+                known = say(rank, what, used[what][rank]) if say else ""
+                raise Wrong(f"  right bits, over budget: phase {phase}  rank {rank}  {what}: {used[what][rank]:,}, "
+                            f"and the plan has {limit:,}\n"
+                            f"  case      {about}" + (f"\n  hint      {known}" if known else ""), "over")
+
+
 class Judge:
     """Calls the function, counts what was equal, and stops at the first difference."""
 

@@ -3,7 +3,7 @@
 from judge import arithmetic as rules
 from judge.inputs import gradients
 from judge.ranks import run_ranks
-from judge.verdict import Wrong, require_array
+from judge.verdict import require_array, require_budget
 
 WORDS_OF_THE_NORM = 23  # of 8 bytes; R12: 21 limbs, and counts of NaN and infinity. zeroproof plan has the same
 
@@ -23,6 +23,7 @@ def judge_clip(judge):
         coef = rules.coefficient(total, max_norm)
 
         def body(rank, comm, memory):
+            memory.lend([shards[rank]])
             return judge.call(rank, shards[rank], max_norm, comm, memory)
 
         world, answers = run_ranks(len(sizes), body)
@@ -30,14 +31,8 @@ def judge_clip(judge):
             want = shards[rank] * coef
             require_array(judge.name, "grad", got, want, arrays)
             judge.compare(f"{about}, ranks with {sizes} elements", got, want, phase="clip", rank=rank, buffer="grad")
-        plan = norm_plan(len(sizes))
-        for rank in range(len(sizes)):
-            used = {"bytes": world.bytes, "messages": world.messages, "bytes held at most": world.peak}
-            for what, limit in plan.items():
-                if used[what][rank] > limit:
-                    raise Wrong(f"  right bits, over budget: phase norm  rank {rank}  {what}: {used[what][rank]:,}, "
-                                f"and the plan has {limit:,}\n"
-                                f"  case      {about}, ranks with {sizes} elements", "over")
+        plans = [norm_plan(len(sizes))] * len(sizes)
+        require_budget(world, plans, f"{about}, ranks with {sizes} elements", "norm")
         judge.cases += 1
 
     one("a long gradient", [40, 40, 40, 40], 1.0)
