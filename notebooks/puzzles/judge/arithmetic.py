@@ -82,3 +82,62 @@ def coefficient(total, max_norm):
     norm = math.sqrt(total / 2**352)
     q = max_norm / (norm + 1e-6)
     return F(q if q < 1 else 1)
+
+
+def scaler_step(config, state, found_inf):
+    """R14, loss_scaler.hpp: exponent, tracker and overflows left, after a step."""
+    scale, tracker, left = state
+    if config.kind == "constant":
+        return state
+    if found_inf:
+        left = max(left - 1, 0)
+        return max(scale - config.log2_backoff, config.log2_min) if left == 0 else scale, 0, left
+    if tracker + 1 != config.growth_interval:
+        return scale, tracker + 1, config.hysteresis if config.refill == "good_step" else left
+    grown = scale + config.log2_growth
+    return grown if grown <= config.log2_max else scale, 0, config.hysteresis
+
+
+def unscale(shards, inv_scale):
+    """R6, R14: every shard's g1, and found_inf of all."""
+    with np.errstate(all="ignore"):
+        g1 = [shard * inv_scale for shard in shards]
+    return g1, int(any(not np.isfinite(shard).all() for shard in g1))
+
+
+def cuts(chunks, ranks):
+    """R13: where the slices of one bucket begin and end, in elements."""
+    return [1024 * (chunks * rank // ranks) for rank in range(ranks + 1)]
+
+
+def shard_map(sizes, ranks):
+    """R13, one bucket: for every rank (tensor, begin, end) of what it owns, without padding."""
+    at = cuts(sum(-(-size // 1024) for size in sizes), ranks)
+    owned, rank, begin = [[] for _ in range(ranks)], 0, 0
+    for tensor, size in enumerate(sizes):
+        done = 0
+        while done < size:
+            while at[rank + 1] <= begin + done:
+                rank += 1
+            end = min(size, at[rank + 1] - begin)
+            owned[rank].append((tensor, done, end))
+            done = end
+        begin += -(-size // 1024) * 1024
+    return owned
+
+
+def shards_of(whole, buckets, ranks):
+    """R13: every rank's shard, its slices of all buckets one after another."""
+    begins = np.cumsum([0, *buckets])
+    slices = [[whole[begin:][cut:end] for begin, length in zip(begins, buckets)
+               for cut, end in [cuts(length // 1024, ranks)[rank:rank + 2]]] for rank in range(ranks)]
+    return [np.concatenate([whole[:0], *own]) for own in slices]
+
+
+def groups(rank, grid, replicated):
+    """R11, R12: ranks whose parts make a leaf, ranks that share a state, and whether this one counts in the norm."""
+    place = {(d, c, t): (d * grid[1] + c) * grid[2] + t for d, c, t in np.ndindex(*grid)}
+    mine = next(where for where, number in place.items() if number == rank)
+    parts = [number for where, number in place.items() if where[:2] == mine[:2]] if replicated else [rank]
+    nodes = [number for where, number in place.items() if where[2] == mine[2]]
+    return parts, nodes, int(not replicated or mine[2] == 0)

@@ -3,11 +3,27 @@
 from judge.cases.adamw import judge_adamw
 from judge.cases.add_tree import judge_add_tree
 from judge.cases.clip import judge_clip
+from judge.cases.groups import judge_groups
+from judge.cases.loss_scaler import judge_loss_scaler
 from judge.cases.maximal_nodes import judge_maximal_nodes
+from judge.cases.reduce import judge_reduce
+from judge.cases.reshard import judge_reshard
+from judge.cases.shard_map import judge_shard_map
+from judge.cases.unscale import judge_unscale
 
 PUZZLES = {
     "add_tree": ("add_tree(leaves): the sum of gradients as R11 has it, in every bit", judge_add_tree),
     "maximal_nodes": ("maximal_nodes(a, b): what a rank with the leaves [a, b) sends", judge_maximal_nodes),
     "adamw": ("adamw(grad, master, exp_avg, exp_avg_sq, s): every bit of a thousand steps", judge_adamw),
+    "loss_scaler": ("loss_scaler(config, state, found_inf): the loss scale after every pattern of overflows",
+                    judge_loss_scaler),
+    "unscale": ("unscale(rank, grad_sum, inv_scale, comm, memory): the gradient, and whether any rank has an infinity",
+                judge_unscale),
     "clip": ("clip(rank, grad, max_norm, comm, memory): one norm for all ranks, in bits and bytes", judge_clip),
+    "shard_map": ("shard_map(sizes, ranks): which elements of which tensors each rank owns", judge_shard_map),
+    "reduce": ("reduce(rank, leaves, count, owns, comm, memory): a rank's shard of the sum, in bits and bytes",
+               judge_reduce),
+    "groups": ("groups(rank, dp, cp, tp, replicated): over which ranks a tensor is reduced, and who counts it",
+               judge_groups),
+    "reshard": ("reshard(shards, buckets, ranks): the same state on another number of ranks", judge_reshard),
 }

@@ -11,7 +11,8 @@ import sys
 import tempfile
 
 PLACE = pathlib.Path(__file__).resolve().parent.parent
-NAMES = ("add_tree", "maximal_nodes", "adamw", "clip")
+NAMES = ("add_tree", "maximal_nodes", "adamw", "loss_scaler", "unscale", "clip", "shard_map", "reduce", "groups",
+         "reshard")
 PROGRESS = ".puzzles.json"  # beside the learner's files
 CPU_SECONDS, WALL_SECONDS, SHOWN, LARGEST = 5, 60, 2000, 4_000_000
 EXIT = {"pass": 0, "fail": 1, "over": 1, "refused": 2, "hung": 5, "error": 6, "ended": 6}

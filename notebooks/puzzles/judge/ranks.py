@@ -97,7 +97,7 @@ class Comm:
     """The collectives of one rank. Results are arrays of its own, which count as held until they are released.
 
     A message is a block of one byte or more to another rank. What is sent counts as held while it is on its way, unless
-    it is an argument's memory or held anyway.
+    it is an argument's memory or held anyway. What a rank copies to itself is not counted.
     """
 
     def __init__(self, world, rank, memory):
@@ -108,10 +108,10 @@ class Comm:
         sizes = [block.nbytes for block in blocks if block.nbytes > 0]
         self._world.bytes[self.rank] += sum(sizes)
         self._world.messages[self.rank] += len(sizes)
-        with self._memory.on_its_way(given):
+        with self._memory.on_its_way(blocks):
             result = self._world.meet(self.rank, kind, given, combine)
-            for part in result if isinstance(result, list) else [result]:
-                self._memory.hold(kind, part)
+            for rank, part in enumerate(result) if isinstance(result, list) else [(None, result)]:
+                self._memory.hold(kind, part, counted=rank != self.rank)
         return result
 
     def all_gather(self, block):
@@ -159,25 +159,27 @@ class Memory:
         self._world.held[self._rank] += size
         self._world.peak[self._rank] = max(self._world.peak[self._rank], self._world.held[self._rank])
 
-    def hold(self, name, array):
+    def hold(self, name, array, counted=True):
         """Counts an array until it is released; returns it."""
         if not isinstance(array, np.ndarray):
             raise Misuse(f"memory.hold('{name}', ...) was given {type(array).__name__} (bytes of arrays are counted)")
-        self._arrays[id(array)] = array
-        self._add(array.nbytes)
+        size = array.nbytes if counted else 0
+        self._arrays[id(array)] = array, size
+        self._add(size)
         return array
 
     def release(self, array):
-        if self._arrays.pop(id(array), None) is None:
+        _, size = self._arrays.pop(id(array), (None, None))
+        if size is None:
             raise Misuse("memory.release was given an array that is not held (it was never, or is not any more)")
-        self._add(-array.nbytes)
+        self._add(-size)
 
     @contextlib.contextmanager
-    def on_its_way(self, given):
+    def on_its_way(self, blocks):
         """Counts the whole memory that these blocks are parts of, for as long as they are sent."""
-        known = {id(_memory_of(array)) for array in (*self._arrays.values(), *self._lent)}
-        blocks = map(_memory_of, given if isinstance(given, list) else [given])
-        size = sum({id(block): block.nbytes for block in blocks if id(block) not in known}.values())
+        known = {id(_memory_of(array)) for array in (*(array for array, _ in self._arrays.values()), *self._lent)}
+        wholes = {id(whole): whole.nbytes for whole in map(_memory_of, blocks) if id(whole) not in known}
+        size = sum(wholes.values())
         self._add(size)
         yield
         self._add(-size)

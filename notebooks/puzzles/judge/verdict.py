@@ -37,6 +37,14 @@ def require_array(name, what, got, like, inputs):
         raise Wrong(f"{name} returned {what} as a view of its input (others write there again); return a new array")
 
 
+def require_tuple(name, what, got, count):
+    """A tuple of so many values."""
+    if got is None:
+        raise Wrong(f"{name} returned nothing (the answer is a tuple of {what}); end it with a return")
+    if not isinstance(got, tuple) or len(got) != count:
+        raise Wrong(f"{name} returned {type(got).__name__} (the answer is a tuple of {what}); return the {count} of them")
+
+
 def require_budget(world, plans, about, phase, say=None):
     """Bytes, messages and memory of every rank against its plan. `say(rank, what, used)` may know what was done."""
     for rank, plan in enumerate(plans):

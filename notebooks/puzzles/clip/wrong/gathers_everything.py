@@ -1,4 +1,4 @@
-# caught: right bits, over budget: phase norm  rank 0  bytes held at most: 640, and the plan has 368
+# caught: right bits, over budget: phase norm  rank 0  bytes held at most: 480, and the plan has 368
 import math
 from fractions import Fraction
 
