@@ -1,4 +1,4 @@
-# caught: reshard returned 5 shards (the answer is a list of 6 shards, one for each rank); an empty shard is one too
+# caught: reshard returned 5 shards (the answer is a list with a shard for each rank, 6 in all)
 import numpy as np
 
 
