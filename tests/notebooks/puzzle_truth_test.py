@@ -64,6 +64,18 @@ class Operations(InFolder):
                                                    np.float32(float(call.metadata["setting.inv_scale"])))
                 self.judged(unscaled_grad=g1[0], found_inf=np.array([found_inf], np.uint32))
 
+    def test_found_inf(self):
+        """Of a whole step, which is skipped then: NaN alone, an infinity alone, neither."""
+        path = self.folder / "g.safetensors"
+        for value in (np.nan, -np.inf, 3e38):
+            gradient = np.ones(3000, np.float32)
+            gradient[2047] = value
+            zp.write_tensors(path, {"grad.1.0.x": gradient}, steps=1, micro_batches=1)
+            dump = zp.file_of("verify", "--gradients", path, "--recipe", "adamw", "--dtype", "fp32", "--stage", 1, "--twin",
+                              "host", "--world", "threads:3", option="--dump", may_end_with=(0, 4))
+            shards = np.split(gradient, [1024, 2048])
+            self.assertEqual(int(dump["found_inf.1"].item()), arithmetic.unscale(shards, np.float32(1))[1])
+
     def test_maximal_nodes(self):
         call = self.call("maximal_nodes", "--fill", "sweep")
         nodes, refused = np.zeros((1000, 64), np.uint64), np.zeros(1000, np.uint32)
@@ -106,6 +118,17 @@ class Plans(InFolder):
                     held = row["peak"]["grad_nodes"] + row["peak"]["comm_buffer"]
                     self.assertEqual(held, ours["bytes held at most"], (ranks, count, row["data_rank"]))
 
+    def test_reduce_on_ranks_that_own_nothing(self):
+        path = self.folder / "model.toml"
+        path.write_text('[[tensor]]\nname = "x"\nshape = [3072]\n')
+        owned = np.diff(arithmetic.cuts(3, 5)).tolist()
+        for count in (3, 5, 12):
+            plan = zp.json_of("plan", path, "--grid", "5x1x1", "--stage", 1, "--micro-batches", count)["stages"][0]
+            for row in (plan["smallest"], plan["largest"]):
+                ours = reduce_plan(count, owned, row["data_rank"])
+                nodes = [(line["sent_bytes"], line["messages"]) for line in row["traffic"] if line["of"] == "nodes"]
+                self.assertEqual(nodes or [(0, 0)], [(ours["bytes"], ours["messages"])])
+
     def test_flag(self):
         for ranks in (2, 3, 5):
             plan = zp.json_of("plan", "byte_gpt_tiny", "--grid", f"{ranks}x1x1", "--stage", 1)["stages"][0]
@@ -140,6 +163,16 @@ class Layout(InFolder):
                 for tensor, begin, end in own:
                     times[tensor][begin:end] += 1
             self.assertTrue(all((count == 1).all() for count in times), ranks)
+
+    def test_shards_in_order(self):
+        padded = 1024 * plan_chunks()
+        buckets = [min(4096, padded - begin) for begin in range(0, padded, 4096)]
+        for ranks in (1, 3, 5):
+            plan = zp.json_of("plan", "byte_gpt_tiny", "--owners", "--grid", f"{ranks}x1x1", "--bucket", 4096)
+            ours = arithmetic.shards_of(np.arange(padded), buckets, ranks)
+            for rank, own in zip(plan["ranks"], ours):
+                theirs = [np.arange(part["buffer_begin"], part["buffer_end"]) for part in rank["slices"]]
+                self.assertEqual(np.concatenate([np.arange(0), *theirs]).tolist(), own.tolist())
 
     def test_shards_of_checkpoints(self):
         saved, resharded = self.folder / "three", self.folder / "five"
@@ -190,9 +223,10 @@ class Grid(InFolder):
         norms = [sum(array.size for name, array in file.items() if name.startswith("master.") and "norm." in name)
                  for file in files]
         self.assertEqual(sum(norms), 9 * 2 * 136)  # gains and biases of nine norms are replicated, and saved once
-        saves = [rank for rank in ranks if norms[rank] > 0]
-        self.assertTrue(saves and all(arithmetic.groups(rank, grid, 1)[2] for rank in saves), norms)
         for rank in ranks:
+            parts, _, counts = arithmetic.groups(rank, grid, 1)
+            self.assertEqual([arithmetic.groups(part, grid, 1)[2] for part in parts], [1, 0])
+            self.assertTrue(counts or norms[rank] == 0, norms)
             columns = {int(name.split("@")[1]) for name in files[rank] if name.startswith("master.")
                        and name.split("@")[0].endswith(("query.bias", "key.bias", "value.bias"))}
             first = arithmetic.groups(rank, grid, 0)[1][0]  # the data ranks of one TP rank begin with it
@@ -209,8 +243,7 @@ class Grid(InFolder):
 
 
 def names_of_tiny():
-    return zp.file_of("record", "--workload", "byte_gpt_tiny", "--dtype", "bf16",
-                      "--steps", 1).metadata["order"].splitlines()
+    return zp.file_of("record", "--workload", "byte_gpt_tiny", "--steps", 1).metadata["order"].splitlines()
 
 
 def plan_chunks():
