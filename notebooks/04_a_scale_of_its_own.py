@@ -177,9 +177,11 @@ print(zp.answer(mine, seal))
 #
 # ## Puzzle 5
 #
-# With `interval=2` a run that overflows at 2^18 and nowhere below skips every third step. Which interval keeps the
-# share of skipped steps below one in a thousand, and how long does the scale then stay too low after a single infinity
-# that had nothing to do with it? Change `automaton` and try.
+# Write it yourself, with every setting of the contract, against all patterns of 14 steps:
+# `python3 notebooks/puzzle start loss_scaler` ([how](puzzles/README.md)). And one to try here: with `interval=2` a run
+# that overflows at 2^18 and nowhere below skips every third step. Which interval keeps the share of skipped steps below
+# one in a thousand, and how long does the scale then stay too low after a single infinity that had nothing to do with
+# it? Change `automaton` and try.
 #
 # ## From here
 #

@@ -262,11 +262,11 @@ print(zp.answer(mine, "c2hvcnQtcGllY2VzLWNvdW50ZWQtdHdpY2U="))
 #
 # ## Puzzle 6
 #
-# Write it yourself, on virtual ranks, in bits and within the bytes of the plan: `python3 notebooks/puzzle start clip`
-# ([how](puzzles/README.md)). And one on paper: in stage 0 every rank has all elements and counts all; with tensor
-# parallelism some tensors lie whole on every rank and others are cut. Who counts what, so that every square is counted
-# once? R12 answers it in one sentence; then look at the fault `replica-counted-as-shard`
-# (`build/zeroproof-faults explain replica-counted-as-shard`).
+# Write it yourself, on virtual ranks, in bits and within the bytes of the plan:
+# `python3 notebooks/puzzle start unscale`, then `... start clip` ([how](puzzles/README.md)). And one on paper: in stage
+# 0 every rank has all elements and counts all; with tensor parallelism some tensors lie whole on every rank and others
+# are cut. Who counts what, so that every square is counted once? R12 answers it in one sentence; then look at the fault
+# `replica-counted-as-shard` (`build/zeroproof-faults explain replica-counted-as-shard`).
 #
 # ## From here
 #

@@ -163,8 +163,9 @@ print(zp.answer(mine, seal))
 #
 # ## Puzzle 7
 #
-# Write `shard_map(numel, ranks)` for a single tensor such that no element is lost, ranks differ by at most one element,
-# and a rank may own nothing; then make `owners` draw it as a seventh strip.
+# Write the contract's own layout yourself, judged on 1 to 1,000 ranks: `python3 notebooks/puzzle start shard_map`
+# ([how](puzzles/README.md)). Then invent one: no element is lost, ranks differ by at most one element, and a rank may
+# own nothing; make `owners` draw it as a seventh strip.
 #
 # ## From here
 #

@@ -173,8 +173,10 @@ print(zp.answer(mine, seal))
 #
 # ## Puzzle 8
 #
-# With 20 micro-batches on 4 ranks the block of each rank is 5 long. Another assignment of micro-batches to ranks, still
-# 5 each, needs fewer nodes: find one, and count its nodes. (`--order strided` is not it.)
+# Write the reduction of stage 1 yourself, in bits and within bytes, messages and memory of the plan:
+# `python3 notebooks/puzzle start reduce` ([how](puzzles/README.md)). And one on paper: with 20 micro-batches on 4 ranks
+# the block of each rank is 5 long. Another assignment of micro-batches to ranks, still 5 each, needs fewer nodes: find
+# one, and count its nodes. (`--order strided` is not it.)
 #
 # ## From here
 #
