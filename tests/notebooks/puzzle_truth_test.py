@@ -71,8 +71,8 @@ class Operations(InFolder):
             gradient = np.ones(3000, np.float32)
             gradient[2047] = value
             zp.write_tensors(path, {"grad.1.0.x": gradient}, steps=1, micro_batches=1)
-            dump = zp.file_of("verify", "--gradients", path, "--recipe", "adamw", "--dtype", "fp32", "--stage", 1, "--twin",
-                              "host", "--world", "threads:3", option="--dump", may_end_with=(0, 4))
+            dump = zp.file_of("verify", "--gradients", path, "--recipe", "adamw", "--dtype", "fp32", "--stage", 1,
+                              "--twin", "host", "--world", "threads:3", option="--dump", may_end_with=(0, 4))
             shards = np.split(gradient, [1024, 2048])
             self.assertEqual(int(dump["found_inf.1"].item()), arithmetic.unscale(shards, np.float32(1))[1])
 
@@ -176,8 +176,8 @@ class Layout(InFolder):
 
     def test_shards_of_checkpoints(self):
         saved, resharded = self.folder / "three", self.folder / "five"
-        zp.run("train", "--workload", "byte_gpt_tiny", "--dtype", "bf16", "--world", "threads:3", "--stage", 1, "--steps",
-               1, "--bucket", 4096, "--checkpoint", saved)
+        zp.run("train", "--workload", "byte_gpt_tiny", "--dtype", "bf16", "--world", "threads:3", "--stage", 1,
+               "--steps", 1, "--bucket", 4096, "--checkpoint", saved)
         zp.run("checkpoint", "reshard", saved, "-o", resharded, "--grid", "5x1x1", "--bucket", 4096)
         begins = dict(zip(names_of_tiny(), np.cumsum([0] + [-(-size // 1024) * 1024 for size in MODEL])))
         padded = 1024 * plan_chunks()

@@ -42,7 +42,8 @@ def require_tuple(name, what, got, count):
     if got is None:
         raise Wrong(f"{name} returned nothing (the answer is a tuple of {what}); end it with a return")
     if not isinstance(got, tuple) or len(got) != count:
-        raise Wrong(f"{name} returned {type(got).__name__} (the answer is a tuple of {what}); return the {count} of them")
+        raise Wrong(f"{name} returned {type(got).__name__} (the answer is a tuple of {what}); return all "
+                    f"{count} of them")
 
 
 def require_budget(world, plans, about, phase, say=None):

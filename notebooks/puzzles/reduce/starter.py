@@ -6,8 +6,8 @@ import numpy as np
 def reduce(rank, leaves, count, owns, comm, memory):
     """This rank's shard of the sum of all `count` leaves: a new fp32 array. Every rank runs this function, as a thread.
 
-    Rank r of W has the leaves floor(count * r / W) up to (not including) floor(count * (r + 1) / W): `leaves`, a list of
-    fp32 arrays of one shape, which may be empty. It owns the elements owns[r] = (begin, end) of the sum, maybe none.
+    Rank r of W has the leaves floor(count * r / W) up to (not including) floor(count * (r + 1) / W): `leaves`, a list
+    of fp32 arrays of one shape, which may be empty. It owns the elements owns[r] = (begin, end) of the sum, maybe none.
     Bits are those of the tree of R11 over all leaves (add_tree), infinities, NaN and -0 included.
 
     comm.all_to_all(blocks) gives block r to rank r, and returns the blocks for this rank. A rank may send what

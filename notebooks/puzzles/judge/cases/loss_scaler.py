@@ -28,7 +28,8 @@ def require_state(name, got):
     require_tuple(name, "exponent, tracker and left", got, 3)
     for word, value in zip(WORDS, got):
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-            raise Wrong(f"{name} returned {type(value).__name__} for {word} (R14: decisions are integers); stay in them")
+            raise Wrong(f"{name} returned {type(value).__name__} for {word} (R14: decisions are integers); return "
+                        f"integers")
 
 
 def judge_loss_scaler(judge):

@@ -14,8 +14,8 @@ def require_shards(name, about, got, want, inputs):
         raise Wrong(f"{name} returned nothing (the answer is a list of shards); end it with a return")
     if not isinstance(got, (list, tuple)) or len(got) != len(want):
         count = f"{len(got)} shards" if isinstance(got, (list, tuple)) else type(got).__name__
-        raise Wrong(f"{name} returned {count} (the answer is a list with a shard for each rank, {len(want)} in all); an "
-                    f"empty one is a shard too")
+        raise Wrong(f"{name} returned {count} (the answer is a list with a shard for each rank, {len(want)} in all); "
+                    f"an empty one is a shard too")
     for rank, (shard, right) in enumerate(zip(got, want)):
         require_array(name, f"shard {rank}, {about},", shard, right, inputs)
 

@@ -14,8 +14,8 @@ def require_pieces(name, got, ranks):
     try:
         got = [[(int(tensor), int(begin), int(end)) for tensor, begin, end in rank] for rank in got]
     except (TypeError, ValueError):
-        raise Wrong(f"{name} returned {str(got)[:60]} (a rank owns a list of tensor, begin and end); return such a list "
-                    f"for every rank") from None
+        raise Wrong(f"{name} returned {str(got)[:60]} (a rank owns a list of tensor, begin and end); return such a "
+                    f"list for every rank") from None
     if len(got) != ranks:
         raise Wrong(f"{name} returned lists for {len(got)} ranks (there are {ranks}, and one that owns nothing has an "
                     f"empty list); return one for each")

@@ -37,8 +37,8 @@ def judge_unscale(judge):
             if not isinstance(flag, (int, np.integer)):
                 raise Wrong(f"{judge.name} returned {type(flag).__name__} for found_inf (R14: decisions are integers); "
                             f"return 0 or 1")
-            judge.compare(about, np.array([flag], np.int64), np.array([found_inf], np.int64), phase="unscale", rank=rank,
-                          buffer="found_inf")
+            judge.compare(about, np.array([flag], np.int64), np.array([found_inf], np.int64), phase="unscale",
+                          rank=rank, buffer="found_inf")
         require_budget(world, [flag_plan(len(sizes))] * len(sizes), about, "unscale")
         judge.cases += 1
 

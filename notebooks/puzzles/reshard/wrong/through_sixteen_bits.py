@@ -16,4 +16,5 @@ def reshard(shards, buckets, ranks):
         whole = np.concatenate(slices)
         for rank in range(ranks):
             new[rank].append(whole[new_cuts[rank]:new_cuts[rank + 1]])
-    return [(np.concatenate(parts).view(np.uint32) & 0xFFFF0000).view(np.float32) if parts else np.zeros(0, np.float32) for parts in new]
+    whole = [np.concatenate([np.zeros(0, np.float32), *parts]) for parts in new]
+    return [(shard.view(np.uint32) & 0xFFFF0000).view(np.float32) for shard in whole]

@@ -16,4 +16,4 @@ def reshard(shards, buckets, ranks):
         whole = np.concatenate(slices)
         for rank in range(ranks):
             new[rank].append(whole[new_cuts[rank]:new_cuts[rank + 1]])
-    return [np.concatenate(parts) if parts else np.zeros(0, np.float32) for parts in new if sum(part.size for part in parts) > 0]
+    return [np.concatenate(parts) for parts in new if sum(part.size for part in parts) > 0]
