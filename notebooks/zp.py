@@ -152,6 +152,9 @@ def answer(text, seal):
 def place(case):
     """Where a case first differs, as verify prints it, without the hint."""
     first = case["divergence"]
+    if first["what"] and not first["compared"]:  # seen while layers ran: there is no buffer to count in
+        said = first["what"].replace(": got", "\n  got ").replace(", want", "\n  want")
+        return f"step {first['step']}  phase {first['phase']}  rank {first['rank']}  buffer {first['buffer']}\n  {said}"
     named = first["parameter"] + first["coordinates"]
     where = f"element {named}" if named else f"index {first['shard_index']}"
     return (f"step {first['step']}  phase {first['phase']}  rank {first['rank']}  buffer {first['buffer']}  {where}\n"

@@ -139,6 +139,20 @@ class Endings(unittest.TestCase):
         self.assertEqual([zp.answer(text, seal)[:5] for text in ("", "no-master", "no")], ["no an", "right", "not t"])
 
 
+    def test_places(self):
+        case = {"divergence": {"step": 2, "phase": "reduce", "rank": 1, "buffer": "leaf", "parameter": "",
+                               "coordinates": "", "shard_index": 7, "candidate": "0x2 (2)", "reference": "0x3 (3)",
+                               "differing": 1000, "compared": 2000, "what": "differs from the reference"}}
+        at = "step 2  phase reduce  rank 1  buffer leaf"
+        self.assertEqual(zp.place(case), f"{at}  index 7\n  got  0x2 (2)\n  want 0x3 (3)\n"
+                         "  1,000 of 2,000 elements of this buffer on this rank differ")
+        case["divergence"].update(parameter="w", coordinates="[3, 4]")
+        self.assertIn(f"{at}  element w[3, 4]\n", zp.place(case))
+        said = "showed what is not right, at w[0]: got 0x2 (2), want 0x3 (3)"
+        case["divergence"].update(compared=0, differing=0, what=said)
+        self.assertEqual(zp.place(case), f"{at}\n  showed what is not right, at w[0]\n  got  0x2 (2)\n  want 0x3 (3)")
+
+
 class Tables(unittest.TestCase):
     def test_columns(self):
         said = io.StringIO()

@@ -1,0 +1,261 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 8. Borrowed parameters
+#
+# **Question.** In stage 3 no rank has the model. It borrows a piece, computes with it and gives it back. How often, how
+# much at a time, and what happens to somebody who reads a piece that was given back?
+#
+# 25 minutes. A model is cut into *units*, neighbouring tensors that compute together ([ZeRO:units](../papers/zero.md)).
+# Before a unit computes, its owners send it to everybody: *gather*. After its *visit* it is *released*. Papers say that
+# parameters travel twice in stage 3, once for the forward and once for the backward pass.
+#
+# **Guess first.** 3 units, 2 ranks, 4 micro-batches. How often does a rank gather a unit in one step?
+
+# %%
+import re
+
+import zp  # first: it says what is missing
+
+import numpy as np
+from matplotlib.patches import Rectangle
+
+
+def visits(ranks, micro_batches):
+    """What every rank does with which unit in a step, in order; and the names of the units."""
+    words = ("--stage", 3, "--steps", 1, "--world", ranks, "--micro-batches", micro_batches)
+    trace = zp.json_of("trace", *words)
+    reduce = next(phase for phase in trace["steps"][0]["phases"] if phase["phase"] == "reduce")
+    done = [[event for event in reduce["visits"] if event["rank"] == rank] for rank in range(ranks)]
+    return done, [unit["name"] for unit in trace["layout"]["units"]]
+
+
+rows, right = [], []
+for ranks, micro_batches in ((2, 4), (1, 4), (2, 5), (3, 5), (4, 5), (4, 1)):
+    done, units = visits(ranks, micro_batches)
+    times = [sum(event["event"] == "gather" for event in events) for events in done]
+    micro_steps = -(-micro_batches // ranks)
+    each = zp.given("8.1", 2 * len(units) - 1, 2 * len(units))
+    right += [count == each * micro_steps for count in times]
+    batches = [len({e["micro_batch"] for e in events} - {None}) for events in done]
+    rows.append((ranks, micro_batches, " ".join(map(str, batches)), micro_steps, " ".join(map(str, times))))
+print(f"{len(units)} units: {', '.join(units)}")
+zp.table(("ranks", "micro-batches", "of them on rank 0, 1, ..", "micro-steps", "gathers of rank 0, 1, .."), *rows)
+zp.claim("8.1", all(right),
+         "a rank gathers 2 n - 1 times in a micro-step of n units, also a rank that has nothing to compute")
+
+# %% [markdown]
+# Not 2 n: the last unit of the forward pass is the first of the backward pass, and is kept over the turn. And not "per
+# micro-batch": a gather needs every owner, so a rank without a micro-batch walks through the model with the others.
+# Who skips that walk leaves the others waiting for ever.
+#
+# **Guess first.** How many units does a rank have at the same time?
+
+
+# %%
+def present(events, give_back="release"):
+    """Most units that are there at once, and whether each was there when it computed."""
+    there, most, found = set(), 0, True
+    for event in events:
+        if event["event"] == "gather":
+            there.add(event["unit"])
+        elif event["event"] == give_back:
+            there.discard(event["unit"])
+        else:
+            found = found and event["unit"] in there
+        most = max(most, len(there))
+    return most, found
+
+
+seen = [present(events, zp.given("8.2", "release", "backward")) for ranks in range(1, 5) for m in (1, 4, 7)
+        for events in visits(ranks, m)[0]]
+print(f"{len(seen)} ranks of steps; most units at once: {max(most for most, _ in seen)}")
+print(f"visits of a unit that was not there: {sum(not found for _, found in seen)}")
+model = zp.json_of("plan", "byte_gpt", "--grid", "1x1x1")["model"]
+grids = {ranks: zp.json_of("plan", "byte_gpt", "--grid", f"{ranks}x1x1")["stages"] for ranks in (2, 8, 64)}
+classes = ("param_shard", "param_full")
+zp.table(("byte_gpt: bytes on the largest rank", *[f"{ranks} ranks" for ranks in grids]),
+         *[(f"stage {stage} {name}", *[f"{stages[stage]['largest']['peak'][name]:,}" for stages in grids.values()])
+           for stage in (2, 3) for name in classes])
+full = {stages[3]["largest"]["peak"]["param_full"] for stages in grids.values()}
+zp.claim("8.2", max(most for most, _ in seen) == 1 and all(found for _, found in seen)
+         and full == {2 * model["largest_unit"]},
+         "one unit is there at a time, so whole parameters weigh what the largest unit weighs, on any number of ranks")
+
+# %% [markdown]
+# The largest unit sets the price: more ranks make the shard smaller, and the borrowed piece not at all.
+#
+# Now somebody reads what was given back. The memory may still be there, and the old values may still be in it: then
+# nothing happens, until a day on which it is used for something else. This project fills a released unit with NaN.
+#
+# **Guess first.** A model releases a unit after its forward pass and reads it again in the backward pass, without a
+# gather. Where is that seen first: which step, which visit?
+
+# %%
+RUN = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--twin", "host", "--world", "threads:3")
+case = zp.verify(*RUN, "--stage", 3, fault=zp.given("8.3", "unit-read-after-release", "units-swapped"))["cases"][0]
+print(zp.place(case))
+first = case["divergence"]
+got = zp.from_bf16(np.uint16(zp.number(re.search("got (0x[0-9a-f]+)", first["what"])[1])))
+zp.claim("8.3", first["step"] == 1 and "backward" in first["what"] and bool(np.isnan(got)),
+         "a unit that is read after its release is NaN, so the first visit that reads one shows it")
+
+# %% [markdown]
+# Unit 3 is the last one, and read first in the backward pass.
+#
+# While a unit computes, the wires are idle. *Prefetch* gathers the next unit meanwhile, so two are there. `zeroproof
+# train` measures what a rank had in its hands, with and without.
+#
+# **Guess first.** What does prefetch cost: twice the memory? One more unit? Nothing?
+
+# %%
+plan = zp.json_of("plan", "byte_gpt_tiny", "--owners", "--grid", "1x1x1")  # one rank owns all tensors, in their order
+numel, weights = {}, {}
+for piece in (piece for part in plan["ranks"][0]["slices"] for piece in part["pieces"]):
+    numel[piece["tensor"]] = piece["tensor_end"]
+for name, elements in numel.items():
+    block = re.match(r"block\d+", name)
+    unit = block[0] if block else "head" if len(weights) > 1 else "embedding"
+    weights[unit] = weights.get(unit, 0) + 2 * (-(-elements // 1024) * 1024)  # bf16; tensors begin at 1024s (R13)
+zp.table(("unit", "bytes"), *[(unit, f"{size:,}") for unit, size in weights.items()])
+sizes = list(weights.values())
+two = zp.given("8.4", max(a + b for a, b in zip(sizes, sizes[1:])), max(sizes))
+
+
+def peak(ranks, bucket, *words):
+    job = ("train", "--workload", "byte_gpt_tiny", "--dtype", "bf16", "--steps", 1, "--stage", 3)
+    said = zp.run(*job, "--world", f"threads:{ranks}", "--bucket", bucket, *words)
+    return int(re.search(r"([\d,]+) bytes on rank 0", said)[1].replace(",", ""))
+
+
+rows, more = [], {}
+for ranks in (2, 3, 4):
+    for bucket in (262144, 4096):
+        alone, overlapped = peak(ranks, bucket), peak(ranks, bucket, "--overlap")
+        more[ranks, bucket] = overlapped - alone
+        counts = alone, overlapped, overlapped - alone
+        rows.append((f"{ranks} ranks, buckets of {bucket:,}", *[f"{count:,}" for count in counts]))
+zp.table(("peak of rank 0, bytes", "one unit", "prefetch", "more"), *rows)
+zp.claim("8.4", all(more[ranks, 262144] == two - max(sizes) for ranks in (2, 3, 4)),
+         "where gradients wait anyway, prefetch costs the next unit: the heaviest two neighbours less the heaviest one")
+
+# %% [markdown]
+# With one large bucket the gradients of all units stay until the last one is there, and what is left is the second
+# unit. With small buckets a gradient can leave early, and with overlap it leaves two visits later: that is the rest.
+#
+# **Guess first.** Gathering early, computing with whatever has arrived, sending while something else computes: how many
+# bits of six steps change?
+
+# %%
+plain = zp.verify(*RUN, "--stage", "0,1,2,3")["cases"]
+early = zp.verify(*[zp.given("8.5", word, "adam") if word == "adamw" else word for word in RUN], "--stage", "2,3",
+                  "--overlap")["cases"]
+hashes = [case["training"]["trajectory_hash"] for case in plain + early]
+rows = [(f"stage {case['training']['stage']}{', overlap' * (case in early)}", case["status"], value)
+        for case, value in zip(plain + early, hashes)]
+zp.table(("", "", "trajectory"), *rows)
+zp.claim("8.5", len(hashes) == 6 and len(set(hashes)) == 1 and all(case["status"] == "pass" for case in plain + early),
+         "borrowing, and borrowing early, leaves every bit as it was")
+
+# %%
+done, units = visits(4, 5)
+columns = sum(event["event"] == "gather" for event in done[0])
+fig, axes = zp.figure(height=4.2)
+for rank, events in enumerate(done):
+    column = -1
+    for event in events:
+        row = rank * (len(units) + 0.6) + event["unit"]
+        if event["event"] == "gather":
+            column, letters = column + 1, ""
+        elif event["event"] in ("forward", "backward"):
+            letters += event["event"][0].upper()
+        else:
+            axes.add_patch(Rectangle(
+                (column + 0.04, row - 0.46), 0.92, 0.92, facecolor="#3a6ea5" if letters else "#ffffff",
+                edgecolor="#3a6ea5" if letters else "#8a8a8a", hatch="" if letters else "////"))
+            axes.text(column + 0.5, row, " ".join(letters), color="#ffffff", ha="center", va="center", weight="bold")
+ticks = [rank * (len(units) + 0.6) + unit for rank in range(4) for unit in range(len(units))]
+axes.set_yticks(ticks, [f"rank {rank}  {name}" if name == units[0] else name for rank in range(4) for name in units])
+axes.set_xticks([column + 0.5 for column in range(columns)], [str(column + 1) for column in range(columns)])
+axes.axvline(columns / 2, color="#000000", linewidth=1)
+axes.set(xlim=(0, columns), ylim=(max(ticks) + 0.7, -0.7), xlabel="visit of the step (a gather begins each)")
+axes.set_title("which unit a rank has: F, B it computes, hatched: gathered for the others", fontsize=9)
+zp.show(fig, "Four ranks, three units, ten visits of a step with five micro-batches. In each visit one unit is there "
+             "on every rank: embed, block, head, block, embed, twice. In the second half only rank 0 computes.")
+
+# %% [markdown]
+# ## Find it
+#
+# A fault, modelled on a public one. Step 1 is right in every bit; here is what is seen then. What is special about step
+# 1? Where have you seen the number that was got?
+
+# %%
+seal = "c3RhbGUtdW5pdA=="
+print(zp.place(zp.verify(*RUN, "--stage", 3, fault=zp.sealed(seal))["cases"][0]))
+recorded = zp.file_of("record", "--workload", "byte_gpt_tiny", "--dtype", "bf16", "--steps", 1)
+print(f"before step 1 the element was {zp.to_bf16(recorded['param.token_embedding.weight'])[0, 0]:.4f}")
+mine = ""
+print(zp.answer(mine, seal))
+
+# %% [markdown]
+# Names to choose from: `units-swapped`, `stale-unit`, `persistent-not-refreshed`, `unit-read-after-release`,
+# `no-gather-after-load`.
+#
+# ## Puzzle 9
+#
+# Release is a choice: a unit that is kept from its forward to its backward visit need not be gathered again. Four units
+# of these sizes, and room for 13: write the schedule that gathers the fewest elements. A word is what is done (g gather,
+# f forward, b backward, r release) and the unit's number. The judge is below; `plain` is what this lesson has shown.
+
+# %%
+SIZES, ROOM = (4, 7, 2, 6), 13
+
+
+def judged(schedule):
+    """What a schedule costs, or the first thing that is wrong with it."""
+    there, room, gathered, computed = set(), 0, 0, []
+    if not schedule:
+        return "no schedule yet"
+    for place, word in enumerate(schedule.split(), 1):
+        if not re.fullmatch("[gfbr][0-3]", word):
+            return f"word {place}, {word}: is no g, f, b or r with a unit from 0 to 3"
+        what, unit = word[0], int(word[1])
+        if (unit in there) == (what == "g"):
+            return f"word {place}, {word}: unit {unit} is {'there already' if what == 'g' else 'not there'}"
+        if what == "g":
+            there.add(unit)
+            gathered += SIZES[unit]
+        elif what == "r":
+            there.remove(unit)
+        else:
+            computed.append(word)
+        room = max(room, sum(SIZES[unit] for unit in there))
+        if room > ROOM:
+            return f"word {place}, {word}: {room} elements are there, and there is room for {ROOM}"
+    if computed != "f0 f1 f2 f3 b3 b2 b1 b0".split() or there:
+        return f"it computes {' '.join(computed) or 'nothing'}, and leaves {len(there)} units"
+    return f"{gathered} elements gathered, at most {room} there"
+
+
+plain = "g0 f0 r0 g1 f1 r1 g2 f2 r2 g3 f3 b3 r3 g2 b2 r2 g1 b1 r1 g0 b0 r0"
+mine = ""
+print("plain:", judged(plain))
+print("mine:", judged(mine))
+print(zp.answer(judged(mine) if mine else "", "MjUgZWxlbWVudHMgZ2F0aGVyZWQsIGF0IG1vc3QgMTMgdGhlcmU="))
+
+# %% [markdown]
+# ## From here
+#
+# - [plain_stage3.cpp](../reference/zero/plain_stage3.cpp), a page; [unit_params.cpp](../reference/zero/unit_params.cpp)
+#   gathers, and fills with NaN what is released; [leaf_pass.cpp](../reference/zero/leaf_pass.cpp) walks.
+# - [ZeRO:units, ZeRO:volume](../papers/zero.md). How often all of it travels in a step: lesson 7.
