@@ -31,28 +31,29 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 
-def visits(ranks, micro_batches):
-    """What every rank does with which unit in a step, in order; and the names of the units."""
+def reduction(ranks, micro_batches):
+    """What ranks send, hold and compute while gradients are made and added; and the model's units."""
     words = ("--stage", 3, "--steps", 1, "--world", ranks, "--micro-batches", micro_batches)
     trace = zp.json_of("trace", *words)
-    reduce = next(phase for phase in trace["steps"][0]["phases"] if phase["phase"] == "reduce")
-    done = [[event for event in reduce["visits"] if event["rank"] == rank] for rank in range(ranks)]
-    return done, [unit["name"] for unit in trace["layout"]["units"]]
+    return next(p for p in trace["steps"][0]["phases"] if p["phase"] == "reduce"), trace["layout"]["units"]
 
 
 rows, right = [], []
-for ranks, micro_batches in ((2, 4), (1, 4), (2, 5), (3, 5), (4, 5), (4, 1)):
-    done, units = visits(ranks, micro_batches)
-    times = [sum(event["event"] == "gather" for event in events) for events in done]
+for ranks, micro_batches in ((2, 4), (2, 5), (3, 5), (4, 5), (4, 1)):
+    reduce, units = reduction(ranks, micro_batches)
+    times, batches = [], []
+    for rank in range(ranks):
+        calls = {m["call"] for m in reduce["messages"] if m["what"] == "parameters" and rank in (m["from"], m["to"])}
+        times.append(len(calls))
+        batches.append(len({v["micro_batch"] for v in reduce["visits"] if v["rank"] == rank} - {None}))
     micro_steps = -(-micro_batches // ranks)
     each = zp.given("8.1", 2 * len(units) - 1, 2 * len(units))
     right += [count == each * micro_steps for count in times]
-    batches = [len({e["micro_batch"] for e in events} - {None}) for events in done]
     rows.append((ranks, micro_batches, " ".join(map(str, batches)), micro_steps, " ".join(map(str, times))))
-print(f"{len(units)} units: {', '.join(units)}")
+print(f"{len(units)} units: {', '.join(unit['name'] for unit in units)}")
 zp.table(("ranks", "micro-batches", "of them on rank 0, 1, ..", "micro-steps", "gathers of rank 0, 1, .."), *rows)
 zp.claim("8.1", all(right),
-         "a rank gathers 2 n - 1 times in a micro-step of n units, also a rank that has nothing to compute")
+         "a rank takes part in 2 n - 1 gathers in a micro-step of n units, also if it has nothing to compute")
 
 # %% [markdown]
 # Not 2 n: the last unit of the forward pass is the first of the backward pass, and is kept over the turn. And not "per
@@ -61,26 +62,17 @@ zp.claim("8.1", all(right),
 #
 # **Guess first.** How many units does a rank have at the same time?
 
-
 # %%
-def present(events, give_back="release"):
-    """Most units that are there at once, and whether each was there when it computed."""
-    there, most, found = set(), 0, True
-    for event in events:
-        if event["event"] == "gather":
-            there.add(event["unit"])
-        elif event["event"] == give_back:
-            there.discard(event["unit"])
-        else:
-            found = found and event["unit"] in there
-        most = max(most, len(there))
-    return most, found
-
-
-seen = [present(events, zp.given("8.2", "release", "backward")) for ranks in range(1, 5) for m in (1, 4, 7)
-        for events in visits(ranks, m)[0]]
-print(f"{len(seen)} ranks of steps; most units at once: {max(most for most, _ in seen)}")
-print(f"visits of a unit that was not there: {sum(not found for _, found in seen)}")
+weight = {unit["name"]: 2 * (unit["end"] - unit["begin"]) for unit in units}  # bf16
+zp.table(("unit", "bytes"), *weight.items())
+held = {}
+for ranks in (2, 3, 4):
+    for micro_batches in (1, 4, 7):
+        for event in reduction(ranks, micro_batches)[0]["memory"]:
+            if event["class"] == zp.given("8.2", "param_full", "grad"):
+                held[ranks, event["rank"]] = max(held.get((ranks, event["rank"]), 0), event["bytes"])
+zp.table(("ranks", "most bytes of units on rank 0, 1, .."),
+         *[(ranks, " ".join(str(held.get((ranks, rank), 0)) for rank in range(ranks))) for ranks in (2, 3, 4)])
 model = zp.json_of("plan", "byte_gpt", "--grid", "1x1x1")["model"]
 grids = {ranks: zp.json_of("plan", "byte_gpt", "--grid", f"{ranks}x1x1")["stages"] for ranks in (2, 8, 64)}
 classes = ("param_shard", "param_full")
@@ -88,9 +80,8 @@ zp.table(("byte_gpt: bytes on the largest rank", *[f"{ranks} ranks" for ranks in
          *[(f"stage {stage} {name}", *[f"{stages[stage]['largest']['peak'][name]:,}" for stages in grids.values()])
            for stage in (2, 3) for name in classes])
 full = {stages[3]["largest"]["peak"]["param_full"] for stages in grids.values()}
-zp.claim("8.2", max(most for most, _ in seen) == 1 and all(found for _, found in seen)
-         and full == {2 * model["largest_unit"]},
-         "one unit is there at a time, so whole parameters weigh what the largest unit weighs, on any number of ranks")
+zp.claim("8.2", set(held.values()) == {max(weight.values())} and full == {2 * model["largest_unit"]},
+         "a rank has one unit at a time, so whole parameters weigh what the largest unit weighs, on any ranks")
 
 # %% [markdown]
 # The largest unit sets the price: more ranks make the shard smaller, and the borrowed piece not at all.
@@ -168,7 +159,9 @@ zp.claim("8.5", len(hashes) == 6 and len(set(hashes)) == 1 and all(case["status"
          "borrowing, and borrowing early, leaves every bit as it was")
 
 # %%
-done, units = visits(4, 5)
+reduce, units = reduction(4, 5)
+names = [unit["name"] for unit in units]
+done = [[event for event in reduce["visits"] if event["rank"] == rank] for rank in range(4)]
 columns = sum(event["event"] == "gather" for event in done[0])
 fig, axes = zp.figure(height=4.2)
 for rank, events in enumerate(done):
@@ -185,7 +178,7 @@ for rank, events in enumerate(done):
                 edgecolor="#3a6ea5" if letters else "#8a8a8a", hatch="" if letters else "////"))
             axes.text(column + 0.5, row, " ".join(letters), color="#ffffff", ha="center", va="center", weight="bold")
 ticks = [rank * (len(units) + 0.6) + unit for rank in range(4) for unit in range(len(units))]
-axes.set_yticks(ticks, [f"rank {rank}  {name}" if name == units[0] else name for rank in range(4) for name in units])
+axes.set_yticks(ticks, [f"rank {rank}  {name}" if name == names[0] else name for rank in range(4) for name in names])
 axes.set_xticks([column + 0.5 for column in range(columns)], [str(column + 1) for column in range(columns)])
 axes.axvline(columns / 2, color="#000000", linewidth=1)
 axes.set(xlim=(0, columns), ylim=(max(ticks) + 0.7, -0.7), xlabel="visit of the step (a gather begins each)")
@@ -214,8 +207,9 @@ print(zp.answer(mine, seal))
 # ## Puzzle 9
 #
 # Release is a choice: a unit that is kept from its forward to its backward visit need not be gathered again. Four units
-# of these sizes, and room for 13: write the schedule that gathers the fewest elements. A word is what is done (g gather,
-# f forward, b backward, r release) and the unit's number. The judge is below; `plain` is what this lesson has shown.
+# of these sizes, and room for 13: write the schedule that gathers the fewest elements. A word is what is done (g
+# gather, f forward, b backward, r release) and the unit's number. The judge is below; `plain` is what this lesson has
+# shown.
 
 # %%
 SIZES, ROOM = (4, 7, 2, 6), 13
