@@ -1,0 +1,244 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 10. Another number of ranks
+#
+# **Question.** A run on five ranks is stopped, and goes on on three. What has to be in the files so that nobody can tell?
+#
+# 25 minutes. Who owns an element never mattered for its value (lesson 6), so a shard can be given to somebody else
+# between two steps as well: that is all that *resharding* is. Here production makes three steps on W ranks, saves
+# what they own and is destroyed; made anew on W' ranks it reads the files and makes three more. Every buffer of these
+# is compared with a reference that never stopped.
+#
+# **Guess first.** W and W' from 1 to 6: 36 ways. The gradient sum of a step is made by other ranks, from other
+# micro-batches. In how many of the 36 do the results differ, in any bit?
+
+# %%
+import itertools
+import json
+import math
+import pathlib
+import re
+import tempfile
+
+import zp  # first: it says what is missing
+
+import numpy as np
+
+WORLDS = range(1, 7)
+
+
+def resumed(before, after, fault="", dtype="bf16"):
+    """The id of a case: `before` ranks make three steps in stage 2, `after` ranks go on in stage 1."""
+    return f"resume/adamw/{before}:2-to-{after}:1/{dtype}/contract-to-contract/after:3"
+
+
+fault = zp.given("10.1", "", "resume-reads-the-next-shard")
+report = zp.verify(*[resumed(*pair) for pair in itertools.product(WORLDS, WORLDS)], fault=fault)
+status = {case["id"]: case["status"] for case in report["cases"]}
+zp.table(("from \\ to", *WORLDS), *[(before, *[status[resumed(before, after)] for after in WORLDS]) for before in WORLDS])
+numbers = [sum(case[what] for case in report["cases"]) for what in ("compared", "differing")]
+print(f"{numbers[0]:,} elements compared, {numbers[1]:,} differ")
+zp.claim("10.1", list(status.values()) == ["pass"] * 36 and numbers[0] > 0 and numbers[1] == 0,
+         "from every number of ranks to every other, a resumed run has the bits of the one that never stopped")
+
+# %% [markdown]
+# Two rules had to hold for that: the sum of gradients has one order, whoever adds (lesson 2), and the norm is a sum of
+# integers (lesson 5). A library that adds around a ring has other bits after such a resume, and cannot know whether its
+# resume is wrong or only its sum another one.
+#
+# Now the files themselves. `zeroproof train` saves, and `zeroproof checkpoint` looks.
+#
+# **Guess first.** Five ranks save, each into a file of its own. What must a file say besides its numbers, so that three
+# ranks can each find what they own?
+
+# %%
+kept = tempfile.TemporaryDirectory()
+folder = pathlib.Path(kept.name)
+STOPPED, STEPS = 6, 60
+JOB = ("--workload", "byte_gpt_tiny", "--dtype", "bf16")
+
+
+def train(where, steps, ranks, *words):
+    """Trains up to step `steps`: the losses, and the digest of master, state and parameters."""
+    log = where / "log.jsonl"
+    place = ("--checkpoint", where, "--world", f"threads:{ranks}", "--stage", 1 + ranks % 3)
+    said = zp.run("train", *JOB, "--steps", steps, *place, *words)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss" in line], re.search(r"^state (\w+)", said, re.M)[1]
+
+
+def pieces(where):
+    """What a checkpoint's manifest says of the masters: rank, first element and length of each piece."""
+    manifest = json.loads((where / f"step-{STOPPED:08}" / "manifest.json").read_text())["manifest"]
+    rank = [int(re.search(r"\d+", file["name"])[0]) for file in manifest["files"]]
+    begins = np.cumsum([0] + [math.prod(tensor["shape"]) for tensor in manifest["tensors"]]).tolist()
+    return [(rank[piece["file"]], begins[piece["tensor"]] + piece["first"], piece["numel"])
+            for piece in manifest["pieces"] if piece["state"] == "master"]
+
+
+train(folder / "five", STOPPED, 5)
+whole, digest = train(folder / "whole", STEPS, 1, "--seed", zp.given("10.2", 1, 2))
+found, rows = {}, []
+for ranks in WORLDS:
+    other = folder / f"for {ranks}"
+    zp.run("checkpoint", "reshard", folder / "five", "--world", f"threads:{ranks}", "-o", other)
+    where = pieces(other)
+    counts = [sum(numel for rank, _, numel in where if rank == owner) for owner in range(ranks)]
+    difference = zp.run("checkpoint", "diff", folder / "five", other).splitlines()[-1]
+    losses, found[ranks] = train(other, STEPS, ranks, "--resume")
+    rows.append((ranks, len(where), " ".join(f"{count:,}" for count in counts), found[ranks][:8]))
+    assert difference.startswith("0 of ")
+zp.table(("ranks", "pieces", "masters of rank 0, 1, ...", f"digest after step {STEPS}"), *rows)
+print("the run that never stopped:", digest[:8])
+zp.claim("10.2", set(found.values()) == {digest}, "through files too, on 1 to 6 ranks, the run ends in the same state")
+
+# %% [markdown]
+# A piece says which tensor it is of, where it begins there and how long it is; nothing says "rank 2 of 5". Whoever
+# reads asks for elements, not for ranks. (A rank can own nothing here: 12,269 elements lie in slices that begin at
+# multiples of 1024, and tensors do too, with padding behind them.)
+#
+# What is saved is master, both moments and the counters. **Guess first.** bf16 parameters are in no file at all. Why
+# can they be left out? And why can the master not be left out, if the parameters are there instead?
+
+# %%
+stopped = folder / "five" / f"step-{STOPPED:08}"
+zp.run("checkpoint", "export", stopped, "-o", folder / "state.safetensors")
+state = zp.tensors(folder / "state.safetensors")
+
+
+def damaged(name, buffer, change):
+    """A run that goes on from `state` with one buffer changed, through a file: its losses, and how many elements differ."""
+    tensors = {key: change(value) if key.startswith(buffer + ".") else value for key, value in state.items()}
+    zp.write_tensors(folder / f"{name}.safetensors", tensors, **state.metadata)
+    words = ("import", folder / f"{name}.safetensors", "--like", stopped, "-o", folder / name)
+    zp.run("checkpoint", *words)
+    changed = sum(zp.different(tensors[key], state[key]) for key in state)
+    losses, end = train(folder / name, STEPS, 2, "--resume")
+    return np.abs(np.array(losses) - right), changed, end
+
+
+right, end = train(folder / "five", STEPS, 5, "--resume")
+right = np.array(right)[-(STEPS - STOPPED):]
+seeds = [np.array(train(folder / f"seed {seed}", STEPS, 1, "--seed", seed)[0])[STOPPED:] for seed in (2, 3, 4)]
+spread = np.abs(np.array(seeds) - right)
+typical = float(np.median(spread))
+masters = [value for key, value in state.items() if key.startswith("master.")]
+rounding = zp.given("10.3", zp.to_bf16, lambda value: value)
+forgotten = sum(zp.different(zp.to_bf16(rounding(value)), zp.to_bf16(value)) for value in masters)
+off, changed, digest_of_rounded = damaged("rounded", "master", rounding)
+apart = np.flatnonzero(off > 0)
+print(f"masters rebuilt from bf16: {changed:,} of {sum(value.size for value in masters):,} are another number;")
+print(f"parameters made from them: {forgotten} differ; loss of step {STOPPED + 1}, the first: off by {off[0]:g}")
+print(f"losses that differ: {apart.size} of {off.size}, from step {STOPPED + 1 + (apart[0] if apart.size else 0)} on")
+zp.table(("losses apart by", "largest", "at half of the steps"), ("master from bf16", f"{off.max():.6f}",
+         f"{np.median(off):.6f}"), ("two seeds", f"{spread.max():.6f}", f"{typical:.6f}"))
+zp.claim("10.3", changed == sum(value.size for value in masters) and forgotten == 0 and off[0] == 0 and 0 < off.max() < typical / 10
+         and digest_of_rounded != end,
+         "a master from 16 bits is another number in every element, and no loss is a tenth of a seed's difference off")
+
+# %% [markdown]
+# How many steps until the loss curve shows it? Here: it never does. The parameters are the same at once, so the first
+# loss is; and what comes after is smaller than anything that a curve is trusted with. That is what makes this fault
+# common. It costs something all the same: half of an ulp of bf16, in each element, at each resume. Who resumes after
+# every step has no master at all, and lesson 3 shows what becomes of that.
+#
+# **Guess first.** Somebody forgets a moment instead, which then begins at zero. Which one does a curve show: the first
+# or the second?
+
+# %%
+zero = zp.given("10.4", np.zeros_like, lambda value: value)
+curves = {"master from bf16": off}
+rows = []
+for buffer in ("exp_avg", "exp_avg_sq"):
+    curves[buffer + " forgotten"], changed, _ = damaged(buffer, buffer, zero)
+for name, curve in curves.items():
+    over = np.flatnonzero(curve > typical)
+    rows.append((name, f"{curve[0]:.6f}", f"{curve[1]:.6f}", f"{curve.max():.6f}", f"{over.size} of {curve.size}"))
+zp.table(("losses off by", f"step {STOPPED + 1}", f"step {STOPPED + 2}", "at most", "more than seeds, typically"), *rows)
+first, second = curves["exp_avg forgotten"], curves["exp_avg_sq forgotten"]
+zp.claim("10.4", second[0] == first[0] == 0 and second.max() > 10 * first.max() and second[1] == second.max()
+         and 0 < first.max() < spread.max(),
+         "a forgotten second moment jumps at the next loss; a forgotten first moment stays within what seeds do")
+
+# %% [markdown]
+# The first moment is only a direction, and is found again. **Guess first.** With a second moment of zero a step divides
+# by what the new gradient alone puts there, for most elements a few times too little. Why does the loss explode?
+
+# %%
+zp.run("checkpoint", "import", folder / "exp_avg_sq.safetensors", "--like", stopped, "-o", folder / "leap")
+words = ("train", *JOB, "--steps", STOPPED + 1, "--resume", "--checkpoint", folder / "leap")
+after = zp.file_of(*words, option="--dump")
+names = [key[len("master."):] for key in state if key.startswith("master.")]
+flat = {what: np.concatenate([dump[key + name].ravel() for name in names]) for what, dump, key in (
+    ("before", state, "master."), ("after", after, f"master.{STOPPED + 1}."), ("v", after, f"exp_avg_sq.{STOPPED + 1}."))}
+moved, unseen = np.abs(flat["after"] - flat["before"]), flat["v"] == 0
+zp.table((f"step {STOPPED + 1}", "elements", "half of them moved more than", "at most"),
+         *[(name, f"{own.sum():,}", f"{np.median(moved[own]):.4f}", f"{moved[own].max():.4f}") for name, own in (("gradient not 0", ~unseen),
+                                                                                  ("gradient 0", unseen))])
+
+# %% [markdown]
+# A row of the embedding whose byte is not in the batch has no gradient, and some others hardly have one; but they have a
+# first moment. That is divided by $\sqrt 0 + \epsilon$, or not much more
+# ([Adam:alg1](../papers/adam.md)).
+
+# %%
+fig, (left, right_axes) = zp.figure(1, 2, height=3.4)
+shades = ("#f2f2f2", "#c8c8c8", "#9a9a9a", "#5a5a5a", "#222222")
+for row, name in enumerate(("five", "for 3")):
+    for rank, begin, numel in pieces(folder / name):
+        left.barh(row, numel, left=begin, height=0.6, color=shades[rank], edgecolor="black", linewidth=0.4)
+        if numel > 600:
+            left.text(begin + numel / 2, row, rank, ha="center", va="center", color="white" if rank > 2 else "black")
+left.set(yticks=[0, 1], ylim=(1.6, -0.6), xlim=(0, sum(value.size for value in masters)),
+         xlabel="element of the master (numbers: ranks)", title="who holds what")
+left.set_yticklabels(["saved\nby five", "read\nby three"])
+steps = np.arange(STOPPED + 2, STEPS + 1)
+for name, curve in curves.items():
+    right_axes.plot(steps, curve[1:], label=name)
+right_axes.plot(steps, np.median(spread, axis=0)[1:], label="two seeds (median)")
+right_axes.set(yscale="log", xlabel="step", ylabel="loss off by", title="what a curve shows")
+right_axes.set_ylim(1e-7, 1e4)
+right_axes.legend(fontsize=7, loc="upper right")
+zp.show(fig, "Left: the slices of master weights that five ranks saved and three ranks read, as strips of pieces "
+             "that are shaded by rank. Right: how far losses are from the right run's after a damaged resume: a rounded master "
+             "three orders of magnitude below two seeds, a forgotten first moment about there, a second far above.")
+
+# %% [markdown]
+# ## Find it
+#
+# Another resume, on as many ranks as before. Look at the buffer that is wrong and at how many of its elements are. What
+# was saved: everything? And what was read?
+
+# %%
+seal = "cmVzdW1lLXNoaWZ0cy1pbmRleA=="
+case = zp.verify(resumed(3, 3, dtype="fp16"), fault=zp.sealed(seal))["cases"][0]
+print(zp.place(case))
+mine = ""
+print(zp.answer(mine, seal))
+
+# %% [markdown]
+# Names to choose from: `resume-forgets-moment`, `resume-shifts-index`, `resume-saves-rounded-masters`,
+# `resume-forgets-steps`, `resume-reaches-first-rank-alone`.
+#
+# ## Puzzle 11
+#
+# Write `reshard(shards, ranks)`: a list of arrays, one for each old rank, becomes one for each new rank. Cut as
+# `shard_map` of puzzle 7 does, send no element that already lies where it belongs, and count what travels from 5 to 3,
+# from 5 to 4 and from 6 to 3 ranks. Which change is the cheapest, and why?
+#
+# ## From here
+#
+# - [checkpoint](../common/checkpoint), with a page of its own in [common/io](../common/io/README.md#checkpoints);
+#   [adam.cpp](../reference/adam.cpp): what the counters and moments are needed for.
+# - [MP:master](../papers/mixed_precision.md), [Adam:bias](../papers/adam.md), [ZeRO:local](../papers/zero.md).
