@@ -61,7 +61,7 @@ def timings(waits, done=()):
 
 def outcome(order):
     """What the update is given, if the operations run in this order. Memory is NaN before it is written."""
-    memory, seen = dict.fromkeys(("A", "B", "sum 0", "sum 1", "sum 2"), "NaN"), None
+    memory, seen = dict.fromkeys(("A", "B", "C", "sum 0", "sum 1", "sum 2"), "NaN"), None
     for name, _, reads, writes in order:
         if name == "update":
             seen = tuple(memory[buffer] for buffer in reads)
@@ -93,7 +93,7 @@ def audit(waits):
     before = {}
     for i, (name, stream, *_) in enumerate(PLAN):
         direct = [op[0] for op in PLAN[:i] if op[1] == stream] + [other for who, other in waits if who == name]
-        before[name] = set(direct).union(*[before[other] for other in direct])
+        before[name] = set(direct).union(*[before.get(other, ()) for other in direct])
         for earlier, _, reads, writes in PLAN[:i]:
             clash = set(writes) & {*PLAN[i][2], *PLAN[i][3]} | set(reads) & set(PLAN[i][3])
             if clash and earlier not in before[name]:
@@ -307,9 +307,9 @@ print(zp.answer(mine, seal))
 #
 # ## Puzzle 12
 #
-# Give every unit memory of its own (`A`, `B` and `C` in `PLAN`). One wait becomes needless: find it, take it out, and
-# let `audit` and `timings` confirm it. Then the other way: with A alone, which wait must be added, and how many orders
-# are left?
+# In a cell of your own, give every unit of `PLAN` memory of its own, `A`, `B` and `C`. One of the `WAITS` becomes
+# needless: take it out, and let `audit` and the outcomes of all `timings` confirm it. Then give all three `A`: two other
+# waits must stand in its place. Which, and how many orders are left?
 #
 # ## From here
 #
