@@ -54,8 +54,8 @@ zp.claim("10.1", list(status.values()) == ["pass"] * 36 and numbers[0] > 0 and n
 
 # %% [markdown]
 # Two rules had to hold for that: the sum of gradients has one order, whoever adds (lesson 2), and the norm is a sum of
-# integers (lesson 5). A library that adds around a ring has other bits after such a resume, and cannot know whether its
-# resume is wrong or only its sum another one.
+# integers (lesson 5). A library that adds around a ring has other bits after such a resume, and nobody can tell whether
+# the resume is wrong, or the sum only another one.
 #
 # Now the files themselves. `zeroproof train` saves, and `zeroproof checkpoint` looks.
 #
@@ -152,10 +152,12 @@ zp.claim("10.3", changed == sum(value.size for value in masters) and forgotten =
          "a master from 16 bits is another number in every element, and no loss is a tenth of a seed's difference off")
 
 # %% [markdown]
+# Parameters are the master, rounded: they can be made from it again, and it cannot be made from them.
+#
 # How many steps until the loss curve shows it? Here: it never does. The parameters are the same at once, so the first
-# loss is; and what comes after is smaller than anything that a curve is trusted with. That is what makes this fault
-# common. It costs something all the same: half of an ulp of bf16, in each element, at each resume. Who resumes after
-# every step has no master at all, and lesson 3 shows what becomes of that.
+# loss is; what comes after is smaller than anything a curve is trusted with. It costs something all the same: up to
+# half an ulp of bf16, in each element, at each resume. Who resumes after every step has no master at all, and lesson 3
+# shows what becomes of that.
 #
 # **Guess first.** Somebody forgets a moment instead, which then begins at zero. Which one does a curve show: the first
 # or the second?
