@@ -13,7 +13,8 @@
 # %% [markdown]
 # # 10. Another number of ranks
 #
-# **Question.** A run on five ranks is stopped, and goes on on three. What has to be in the files so that nobody can tell?
+# **Question.** A run on five ranks is stopped, and goes on on three. What has to be in the files so that nobody can
+# tell?
 #
 # 25 minutes. Who owns an element never mattered for its value (lesson 6), so a shard can be given to somebody else
 # between two steps as well: that is all that *resharding* is. Here production makes three steps on W ranks, saves
@@ -46,7 +47,8 @@ def resumed(before, after, fault="", dtype="bf16"):
 fault = zp.given("10.1", "", "resume-reads-the-next-shard")
 report = zp.verify(*[resumed(*pair) for pair in itertools.product(WORLDS, WORLDS)], fault=fault)
 status = {case["id"]: case["status"] for case in report["cases"]}
-zp.table(("from \\ to", *WORLDS), *[(before, *[status[resumed(before, after)] for after in WORLDS]) for before in WORLDS])
+zp.table(("from \\ to", *WORLDS),
+         *[(before, *[status[resumed(before, after)] for after in WORLDS]) for before in WORLDS])
 numbers = [sum(case[what] for case in report["cases"]) for what in ("compared", "differing")]
 print(f"{numbers[0]:,} elements compared, {numbers[1]:,} differ")
 zp.claim("10.1", list(status.values()) == ["pass"] * 36 and numbers[0] > 0 and numbers[1] == 0,
@@ -105,12 +107,13 @@ for ranks in WORLDS:
     assert difference.startswith("0 of ")
 zp.table(("ranks", "stage", "pieces", "masters of rank 0, 1, ...", f"digest after step {STEPS}"), *rows)
 print(f"the run that never stopped: {digest[:8]}; elements of a bucket: {re.search('bucket:([0-9]+)', said)[1]}")
-zp.claim("10.2", set(found.values()) == {digest}, "through files too, on 1 to 6 ranks, in three stages, there is one end")
+zp.claim("10.2", set(found.values()) == {digest},
+         "through files too, on 1 to 6 ranks, in three stages, there is one end")
 
 # %% [markdown]
 # A piece says which tensor it is of, where it begins there and how long it is; nothing says "rank 2 of 5". Whoever
-# reads asks for elements, not for ranks. (Rank 0 of five owns nothing: every bucket is dealt out by itself, in multiples
-# of 1024, and there are only four of these in it.)
+# reads asks for elements, not for ranks. (Rank 0 of five owns nothing: every bucket is dealt out by itself, in
+# multiples of 1024, and there are only four of these in it.)
 #
 # What is saved is master, both moments and the counters. **Guess first.** bf16 parameters are in no file at all. Why
 # can they be left out? And why can the master not be left out, if the parameters are there instead?
@@ -122,7 +125,7 @@ state = zp.tensors(folder / "state.safetensors")
 
 
 def damaged(name, buffer, change):
-    """A run that goes on from `state` with one buffer changed, through a file: its losses, and how many elements differ."""
+    """Goes on from `state` with one buffer changed, through a file: how far losses are off, elements changed, digest."""
     tensors = {key: change(value) if key.startswith(buffer + ".") else value for key, value in state.items()}
     zp.write_tensors(folder / f"{name}.safetensors", tensors, **state.metadata)
     words = ("import", folder / f"{name}.safetensors", "--like", stopped, "-o", folder / name)
@@ -147,9 +150,9 @@ print(f"parameters made from them: {forgotten} differ; loss of step {STOPPED + 1
 print(f"losses that differ: {apart.size} of {off.size}, from step {STOPPED + 1 + (apart[0] if apart.size else 0)} on")
 zp.table(("losses apart by", "largest", "at half of the steps"), ("master from bf16", f"{off.max():.6f}",
          f"{np.median(off):.6f}"), ("two seeds", f"{spread.max():.6f}", f"{typical:.6f}"))
-zp.claim("10.3", changed == sum(value.size for value in masters) and forgotten == 0 and off[0] == 0 and 0 < off.max() < typical / 10
-         and digest_of_rounded != end,
-         "a master from 16 bits is another number in every element, and no loss is a tenth of a seed's difference off")
+zp.claim("10.3", changed == sum(value.size for value in masters) and forgotten == 0 and off[0] == 0
+         and 0 < off.max() < typical / 10 and digest_of_rounded != end,
+         "a master from 16 bits is another number in every element, and losses are off by less than a tenth of seeds")
 
 # %% [markdown]
 # Parameters are the master, rounded: they can be made from it again, and it cannot be made from them.
@@ -171,7 +174,8 @@ for buffer in ("exp_avg", "exp_avg_sq"):
 for name, curve in curves.items():
     over = np.flatnonzero(curve > typical)
     rows.append((name, f"{curve[0]:.6f}", f"{curve[1]:.6f}", f"{curve.max():.6f}", f"{over.size} of {curve.size}"))
-zp.table(("losses off by", f"step {STOPPED + 1}", f"step {STOPPED + 2}", "at most", "more than seeds, typically"), *rows)
+zp.table(("losses off by", f"step {STOPPED + 1}", f"step {STOPPED + 2}", "at most", "more than seeds, typically"),
+         *rows)
 first, second = curves["exp_avg forgotten"], curves["exp_avg_sq forgotten"]
 zp.claim("10.4", second[0] == first[0] == 0 and second.max() > 10 * first.max() and second[1] == second.max()
          and 0 < first.max() < spread.max(),
@@ -186,17 +190,16 @@ zp.run("checkpoint", "import", folder / "exp_avg_sq.safetensors", "--like", stop
 words = ("train", *JOB, "--steps", STOPPED + 1, "--resume", "--checkpoint", folder / "leap")
 after = zp.file_of(*words, option="--dump")
 names = [key[len("master."):] for key in state if key.startswith("master.")]
-flat = {what: np.concatenate([dump[key + name].ravel() for name in names]) for what, dump, key in (
-    ("before", state, "master."), ("after", after, f"master.{STOPPED + 1}."), ("v", after, f"exp_avg_sq.{STOPPED + 1}."))}
-moved, unseen = np.abs(flat["after"] - flat["before"]), flat["v"] == 0
+old, new, v = [np.concatenate([dump[buffer + name].ravel() for name in names]) for dump, buffer in (
+    (state, "master."), (after, f"master.{STOPPED + 1}."), (after, f"exp_avg_sq.{STOPPED + 1}."))]
+moved, unseen = np.abs(new - old), v == 0
 zp.table((f"step {STOPPED + 1}", "elements", "half of them moved more than", "at most"),
-         *[(name, f"{own.sum():,}", f"{np.median(moved[own]):.4f}", f"{moved[own].max():.4f}") for name, own in (("gradient not 0", ~unseen),
-                                                                                  ("gradient 0", unseen))])
+         *[(name, f"{own.sum():,}", f"{np.median(moved[own]):.4f}", f"{moved[own].max():.4f}")
+           for name, own in (("gradient not 0", ~unseen), ("gradient 0", unseen))])
 
 # %% [markdown]
-# A row of the embedding whose byte is not in the batch has no gradient, and some others hardly have one; but they have a
-# first moment. That is divided by $\sqrt 0 + \epsilon$, or not much more
-# ([Adam:alg1](../papers/adam.md)).
+# A row of the embedding whose byte is not in the batch has no gradient, and some others hardly have one; but they have
+# a first moment. That is divided by $\sqrt 0 + \epsilon$, or not much more ([Adam:alg1](../papers/adam.md)).
 
 # %%
 fig, (left, right_axes) = zp.figure(1, 2, height=3.4)
@@ -217,8 +220,9 @@ right_axes.set(yscale="log", xlabel="step", ylabel="loss off by", title="what a 
 right_axes.set_ylim(1e-7, 1e4)
 right_axes.legend(fontsize=7, loc="upper right")
 zp.show(fig, "Left: the slices of master weights that five ranks saved and three ranks read, as strips of pieces "
-             "that are shaded by rank. Right: how far losses are from the right run's after a damaged resume: a rounded master "
-             "two to three orders of magnitude below two seeds, a forgotten first moment about there, a second far above.")
+             "that are shaded by rank. Right: how far losses are off after a damaged resume: with a rounded master two "
+             "to three orders of magnitude less than two seeds, without the first moment about as far, without the "
+             "second far above.")
 
 # %% [markdown]
 # ## Find it

@@ -17,9 +17,9 @@
 # still the answer?
 #
 # 25 minutes. No time is measured here: a race that was not lost today proves nothing. Here is a plan of two *streams*.
-# Each runs its own operations one after another, and the only order between them are *waits*. The backward pass of three
-# units fills gradients, and a second stream adds them up; there is memory for two gradients, A and B, so unit 0 takes
-# A again.
+# Each runs its own operations one after another, and the only order between them are *waits*. The backward pass of
+# three units fills gradients, and a second stream adds them up; there is memory for two gradients, A and B, so unit 0
+# takes A again.
 #
 # **Guess first.** Five waits. In how many different orders can the seven operations run? How many results are there?
 
@@ -107,7 +107,7 @@ for wait in WAITS + zp.given("11.2", [], [("update", "reduce 1")]):
     orders = list(timings(left))
     outcomes, race = {outcome(order) for order in orders}, audit(left)
     agree.append(len(outcomes) > 1 and race is not None)
-    held = sorted({f"sum {2 - i}: {value}" for seen in outcomes for i, value in enumerate(seen) if value[-1] != str(2 - i)})
+    held = sorted({f"sum {unit}: {value}" for seen in outcomes for unit, value in zip("210", seen) if value[-1] != unit})
     rows.append((f"{wait[0]}, for {wait[1]}", len(orders), len(outcomes), "; ".join(held),
                  "{} and {}, on {}".format(*race) if race else "nothing"))
 zp.table(("wait that is left out", "orders", "outcomes", "wrong", "the audit names"), *rows)
@@ -139,7 +139,8 @@ alone, beside = [report_of("zeroproof", *host, *more)["cases"][0] for more in ((
 refused = report_of("zeroproof-faults", *host, "--overlap", "--fault", fault)["cases"][0]
 for name, case in (("one after another", alone), ("overlapped", beside)):
     print(f"{name:<18}{case['status']}, {case['training']['trajectory_hash']}")
-print(textwrap.fill(f"{'a wait left out':<18}{refused['status']}: {refused['reason']}", 110, subsequent_indent=18 * " "))
+said = f"{'a wait left out':<18}{refused['status']}: {refused['reason']}"
+print(textwrap.fill(said, 110, subsequent_indent=18 * " "))
 named = re.search(r"(\w+ of unit \d+) \(operation \d+, compute stream\) and (\w+ of bucket \d+) \(operation \d+, comm",
                   refused["reason"])
 zp.claim("11.3", alone["training"]["trajectory_hash"] == beside["training"]["trajectory_hash"]
@@ -151,8 +152,8 @@ print("\non a GPU, as recorded:", kept[1].strip() + "\n ", kept[2].strip())
 
 # %% [markdown]
 # A device has streams too. Not everybody has one, so there is a simulated device: the same kernels, compiled for the
-# processor, and streams that run when somebody waits, in one of two orders. `device` runs phase by phase, `device-fused`
-# in two passes, `device-graph` enqueues whole steps and lets nobody look on the way.
+# processor, and streams that run when somebody waits, in one of two orders. `device` runs phase by phase,
+# `device-fused` in two passes, `device-graph` enqueues whole steps and lets nobody look on the way.
 #
 # **Guess first.** Other kernels, other passes, two streams, a graph. How many different results?
 
@@ -250,10 +251,12 @@ zp.table(("a step", "passes", "bytes per element"),
          *[(name, one.passes, f"{count:.0f}") for name, one, count in zip(CHANGES, steps, rung)])
 print(f"elements of master, moments and parameters with other bits, in all forms: {apart}")
 record = json.loads(gzip.decompress((records / "epyc-2026-11-23" / "product-64Mi.json.gz").read_bytes()))
-row = next(row for row in record["product"] if (row["micro_batches"], row["tensors"], row["grad_dtype"]) == (1, 1, "fp32"))
+row = next(row for row in record["product"]
+           if (row["micro_batches"], row["tensors"], row["grad_dtype"]) == (1, 1, "fp32"))
 print(f"recorded (epyc-2026-11-23/product-64Mi): a step of production moves {row['bytes_per_parameter']:.0f} bytes per "
       f"parameter,\nand took {row['step_to_limit']['median']:.2f} times as long as moving them and doing nothing else")
-zp.claim("11.5", apart == 0 and steps[0].passes == 7 and steps[-1].passes == 2 and rung[-1] == row["bytes_per_parameter"],
+zp.claim("11.5", apart == 0 and steps[0].passes == 7 and steps[-1].passes == 2
+         and rung[-1] == row["bytes_per_parameter"],
          "from seven passes to two: the same bits with fewer bytes, and as many as production moves")
 
 # %% [markdown]
@@ -308,8 +311,8 @@ print(zp.answer(mine, seal))
 # ## Puzzle 12
 #
 # In a cell of your own, give every unit of `PLAN` memory of its own, `A`, `B` and `C`. One of the `WAITS` becomes
-# needless: take it out, and let `audit` and the outcomes of all `timings` confirm it. Then give all three `A`: two other
-# waits must stand in its place. Which, and how many orders are left?
+# needless: take it out, and let `audit` and the outcomes of all `timings` confirm it. Then give all three `A`: two
+# other waits must stand in its place. Which, and how many orders are left?
 #
 # ## From here
 #
