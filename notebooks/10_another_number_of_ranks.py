@@ -125,7 +125,7 @@ state = zp.tensors(folder / "state.safetensors")
 
 
 def damaged(name, buffer, change):
-    """Goes on from `state` with one buffer changed, through a file: how far losses are off, elements changed, digest."""
+    """Goes on from `state` with one buffer changed, through a file: how far losses are off, elements, digest."""
     tensors = {key: change(value) if key.startswith(buffer + ".") else value for key, value in state.items()}
     zp.write_tensors(folder / f"{name}.safetensors", tensors, **state.metadata)
     words = ("import", folder / f"{name}.safetensors", "--like", stopped, "-o", folder / name)

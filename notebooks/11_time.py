@@ -107,7 +107,8 @@ for wait in WAITS + zp.given("11.2", [], [("update", "reduce 1")]):
     orders = list(timings(left))
     outcomes, race = {outcome(order) for order in orders}, audit(left)
     agree.append(len(outcomes) > 1 and race is not None)
-    held = sorted({f"sum {unit}: {value}" for seen in outcomes for unit, value in zip("210", seen) if value[-1] != unit})
+    held = sorted({f"sum {unit}: {value}" for seen in outcomes for unit, value in zip("210", seen)
+                   if value[-1] != unit})
     rows.append((f"{wait[0]}, for {wait[1]}", len(orders), len(outcomes), "; ".join(held),
                  "{} and {}, on {}".format(*race) if race else "nothing"))
 zp.table(("wait that is left out", "orders", "outcomes", "wrong", "the audit names"), *rows)
