@@ -64,8 +64,9 @@ void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64
 std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vector<Stretches>& send,
                                              const std::vector<std::int64_t>& recv_bytes, GrowingBuffer& out,
                                              GrowingBuffer& in) {
+  const auto up_to_words = [](std::int64_t bytes) { return (bytes + 3) / 4 * 4; };
   std::int64_t arriving = 0;
-  for (const std::int64_t bytes : recv_bytes) arriving += bytes;
+  for (const std::int64_t bytes : recv_bytes) arriving += up_to_words(bytes);
   const std::vector<Span<std::byte>> leaving = in_one(send, out.take(scattered_bytes(send)));
   std::byte* at = in.take(arriving);
   std::vector<Span<std::byte>> arrived;
@@ -73,7 +74,7 @@ std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vect
   for (std::size_t rank = 0; rank < send.size(); ++rank) {
     if (is_scattered(send[rank])) pack(send[rank], leaving[rank].data(), moves);
     arrived.push_back({at, static_cast<std::size_t>(recv_bytes[rank])});
-    at += recv_bytes[rank];
+    at += up_to_words(recv_bytes[rank]);
   }
   out.space().copy_many(moves);
   const std::vector<Span<const std::byte>> sent(leaving.begin(), leaving.end());

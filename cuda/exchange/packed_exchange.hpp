@@ -22,7 +22,7 @@ void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64
 void unpack(const std::byte* packed, const Stretches& to, std::vector<Move>& moves);
 
 /// send: [world_size], empty for nothing. recv_bytes: [world_size]. Returns what arrived from every rank, packed in
-/// `in`.
+/// `in`, each from a multiple of 4 bytes on: it may be fp32.
 /// Nothing is communicated in a world of one rank.
 std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vector<Stretches>& send,
                                              const std::vector<std::int64_t>& recv_bytes, GrowingBuffer& out,

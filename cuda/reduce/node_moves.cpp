@@ -45,7 +45,7 @@ NodeMoves NodeMoves::tree(const Steps& steps, LastLeaves last) {
         Stack::Entry& entry = stack.entries()[place];
         if (is_slot(entry.values)) continue;
         const std::size_t slot = slot_of.try_emplace({key, place}, slot_of.size()).first->second;
-        here.push_back({slot, host::FoldPlan(entry.values.nodes), std::move(entry.values.sources)});
+        here.push_back({slot, host::FoldPlan(entry.values.nodes), std::move(entry.values.sources), false});
         entry.values = {{entry.node}, {{false, slot}}};
       }
     }
@@ -54,12 +54,28 @@ NodeMoves NodeMoves::tree(const Steps& steps, LastLeaves last) {
   for (auto& [key, stack] : stacks) {
     for (const Stack::Entry& entry : stack.entries()) {
       for (std::size_t i = 0; i < entry.values.nodes.size(); ++i) {
-        moves.left_.push_back({entry.values.nodes[i], entry.values.sources[i]});
+        const TreeNode& node = entry.values.nodes[i];
+        moves.left_.push_back({node, entry.values.sources[i], node.level == 0});
       }
     }
   }
   std::ranges::sort(moves.left_, {}, [](const Left& left) { return left.node.first_micro_batch(); });
+  moves.mark_leaves_that_stay();
   return moves;
+}
+
+/// What a slot holds at the end is what was last written into it.
+void NodeMoves::mark_leaves_that_stay() {
+  for (const Left& left : left_) {
+    if (!left.is_leaf || left.source.leaf) continue;
+    NodeMove* last = nullptr;
+    for (std::vector<NodeMove>& step : moves_) {
+      for (NodeMove& move : step) {
+        if (move.slot == left.source.index) last = &move;
+      }
+    }
+    last->stays = true;
+  }
 }
 
 NodeMoves NodeMoves::accumulate(const Steps& steps, LastLeaves last) {
@@ -67,20 +83,20 @@ NodeMoves NodeMoves::accumulate(const Steps& steps, LastLeaves last) {
   for (const std::vector<ArrivingLeaf>& leaves : steps) {
     std::vector<NodeMove>& here = moves.moves_.emplace_back();
     const bool stay = moves.moves_.size() == steps.size() && last == LastLeaves::stay;
-    if (stay && moves.slots_ > 0) moves.left_.push_back({{}, {false, 0}});
+    if (stay && moves.slots_ > 0) moves.left_.push_back({{}, {false, 0}, false});
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       if (stay) {
-        moves.left_.push_back({{0, leaves[i].number}, {true, i}});
+        moves.left_.push_back({{0, leaves[i].number}, {true, i}, true});
         continue;
       }
       std::vector<NodeSource> operands;
       if (moves.slots_ > 0) operands.push_back({false, 0});
       operands.push_back({true, i});
       moves.slots_ = 1;
-      here.push_back({0, host::FoldPlan::one_after_another(operands.size()), operands});
+      here.push_back({0, host::FoldPlan::one_after_another(operands.size()), operands, false});
     }
   }
-  if (moves.left_.empty() && moves.slots_ > 0) moves.left_.push_back({{}, {false, 0}});
+  if (moves.left_.empty() && moves.slots_ > 0) moves.left_.push_back({{}, {false, 0}, false});
   return moves;
 }
 

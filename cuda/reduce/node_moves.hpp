@@ -27,6 +27,7 @@ struct NodeMove {
   std::size_t slot = 0;
   host::FoldPlan plan;
   std::vector<NodeSource> operands;
+  bool stays = false;  ///< a leaf by itself, and still so at the end of the step
 };
 
 /// Nodes live in slots. The node that stands k-th on its stack is in the stack's k-th slot, so that a slot has one
@@ -36,7 +37,8 @@ class NodeMoves {
   /// A node that is left after the last micro-step.
   struct Left {
     TreeNode node;
-    NodeSource source;  ///< a leaf if the last leaves stay where they are
+    NodeSource source;     ///< a leaf if the last leaves stay where they are
+    bool is_leaf = false;  ///< nothing was added to it
   };
   enum class LastLeaves { combined, stay };
   using Steps =
@@ -55,6 +57,8 @@ class NodeMoves {
   const std::vector<Left>& left() const { return left_; }  ///< in increasing first micro-batch
 
  private:
+  void mark_leaves_that_stay();
+
   std::vector<std::vector<NodeMove>> moves_;  // [micro-step]
   std::size_t slots_ = 0;
   std::vector<Left> left_;

@@ -10,9 +10,12 @@ void NodeStore::make() {
   while (slots_.size() < moves_.slots()) slots_.push_back(tools_.memory.nodes(numel_));
 }
 
-NodeValues NodeStore::flat(std::size_t slot) {
+NodeValues NodeStore::flat(std::size_t slot) { return flat(slot, DType::fp32); }
+
+NodeValues NodeStore::flat(std::size_t slot, DType dtype) {
   make();
-  return NodeValues::flat(slots_[slot]->view(), 0);
+  const TensorView whole = slots_[slot]->view();
+  return NodeValues::flat(TensorView{whole.data, dtype, whole.numel}, 0);
 }
 
 NodeValues NodeStore::packed(std::size_t slot, const BucketPlan& plan) {
@@ -27,6 +30,10 @@ void NodeStore::apply(const host::PieceLoop& loop, std::int64_t micro_step, Span
   const std::vector<NodeMove>& moves = moves_.of(micro_step);
   std::vector<FoldJob> jobs;
   for (const NodeMove& move : moves) {
+    if (move.stays && leaf_dtype_ != DType::fp32) {
+      tools_.put_leaf(loop, leaves[move.operands.front().index], flat(move.slot, leaf_dtype_));
+      continue;
+    }
     FoldJob& job = jobs.emplace_back(FoldJob{&move.plan, {}, slot(move.slot)});
     for (const NodeSource& source : move.operands) {
       job.operands.push_back(source.leaf ? leaves[source.index] : slot(source.index));

@@ -14,9 +14,12 @@ namespace zeroproof::cuda {
 
 class NodeStore {
  public:
-  /// numel: elements of every slot, of the whole model or of this rank's shard. Both arguments outlive this.
-  NodeStore(const ReduceTools& tools, const NodeMoves& moves, std::int64_t numel)
-      : tools_(tools), moves_(moves), numel_(numel) {}
+  /// numel: elements of every slot, of the whole model or of this rank's shard. leaf_dtype: what a leaf to which
+  /// nothing is added in the step is kept in: fp32, or its own type, at the start of its slot. Both references
+  /// outlive this.
+  NodeStore(const ReduceTools& tools, const NodeMoves& moves, std::int64_t numel,
+            DType leaf_dtype = DType::fp32)
+      : tools_(tools), moves_(moves), numel_(numel), leaf_dtype_(leaf_dtype) {}
 
   /// The same in slots that are there already, as many as the moves need, each of the whole model.
   NodeStore(const ReduceTools& tools, const NodeMoves& moves, std::vector<CountedBuffer> slots)
@@ -30,6 +33,11 @@ class NodeStore {
   NodeValues flat(std::size_t slot);
   NodeValues packed(std::size_t slot, const BucketPlan& plan);
 
+  /// A node that is left in a slot of the whole model, in the type it is kept in.
+  NodeValues left(const NodeMoves::Left& node) {
+    return flat(node.source.index, node.is_leaf ? leaf_dtype_ : DType::fp32);
+  }
+
   /// With guards, makes everything NaN.
   void forget();
 
@@ -38,6 +46,7 @@ class NodeStore {
 
  private:
   void make();
+  NodeValues flat(std::size_t slot, DType dtype);
   template <class SlotView>
   void apply(const host::PieceLoop& loop, std::int64_t micro_step, Span<const NodeValues> leaves,
              const SlotView& slot);
@@ -45,6 +54,7 @@ class NodeStore {
   const ReduceTools& tools_;
   const NodeMoves& moves_;
   const std::int64_t numel_;
+  const DType leaf_dtype_ = DType::fp32;
   std::vector<CountedBuffer> slots_;
 };
 

@@ -121,6 +121,13 @@ void ReduceTools::put_leaf(const host::PieceLoop& loop, const NodeValues& leaf,
     const FoldJob job{&itself, {leaf}, target};
     return run(loop, {&job, 1});
   }
+  if (space().kind == Space::device) {
+    std::vector<Move> moves;
+    for_runs(loop, leaf, target, [&](Span<std::byte> from, Span<std::byte> to) {
+      moves.push_back({to.data(), from.data(), numel(from)});
+    });
+    return space().copy_many(moves);
+  }
   loop.run(setup.exec, [&](const Exec& exec, const Piece& piece) {
     host::copy_bytes(exec, leaf.bytes(piece), target.bytes(piece), streams);
   });

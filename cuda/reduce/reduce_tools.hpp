@@ -51,8 +51,7 @@ struct ReduceTools {
   /// In every block all jobs, one after another: a job may write what an earlier one reads. see: of the last job's sum.
   void run(const host::PieceLoop& loop, Span<const FoldJob> jobs, const SeeSum& see = {}) const;
 
-  /// On the host: target = the bits of a leaf, or its values if target is fp32. Both flat; nothing is done if the leaf
-  /// lies there.
+  /// target = the bits of a leaf, or its values if target is fp32. Both flat; nothing is done if the leaf lies there.
   void put_leaf(const host::PieceLoop& loop, const NodeValues& leaf, const NodeValues& target) const;
 
   /// With guards, makes values NaN that nobody is to read again.

@@ -1,11 +1,12 @@
 // The canonical tree (R11).
 
+#include <algorithm>
 #include <utility>
 
-#include "common/base/error.hpp"
 #include "cuda/exchange/micro_batches.hpp"
 #include "cuda/exchange/packed_exchange.hpp"
 #include "cuda/reduce/leaf_sum.hpp"
+#include "cuda/reduce/leaf_window.hpp"
 #include "cuda/reduce/node_store.hpp"
 #include "cuda/reduce/placed_node.hpp"
 
@@ -20,7 +21,12 @@ class TreeSum final : public LeafSum {
         keeps_(keeps),
         moves_(
             NodeMoves::tree(keeps ? numbers.steps_of(tools.setup.comm->rank()) : numbers.arriving_steps())),
-        store_(tools, moves_, keeps ? tools.setup.layout->padded_numel() : shard_numel(tools.setup)) {}
+        leaf_dtype_(keeps ? shared_leaf_dtype(tools.setup) : DType::fp32),
+        left_(moves_.left()),
+        store_(tools, moves_, keeps ? tools.setup.layout->padded_numel() : shard_numel(tools.setup),
+               leaf_dtype_) {
+    std::ranges::stable_partition(left_, goes_first, &NodeMoves::Left::node);
+  }
 
   void begin() override {}
 
@@ -58,10 +64,16 @@ class TreeSum final : public LeafSum {
 
   std::vector<PlacedNode> exchange(const BucketPlan& plan);
 
+  /// A message has its leaves last, so that fp32 begins at a multiple of 4 bytes whatever a rank owns.
+  static bool goes_first(const TreeNode& node) { return node.level > 0; }
+  DType dtype_of(const TreeNode& node) const { return node.level > 0 ? DType::fp32 : leaf_dtype_; }
+
   const ReduceTools& tools_;
   const LeafNumbers& numbers_;
   const bool keeps_;
   const NodeMoves moves_;
+  const DType leaf_dtype_;             ///< that leaves which are left travel in
+  std::vector<NodeMoves::Left> left_;  ///< as in a message
   NodeStore store_;
 };
 
@@ -71,30 +83,29 @@ std::vector<PlacedNode> TreeSum::exchange(const BucketPlan& plan) {
   Communicator& comm = *tools_.wires.comm;
   const int world = comm.world_size();
   const int rank = comm.rank();
-  constexpr std::int64_t width = sizeof(float);
   std::vector<Stretches> send(static_cast<std::size_t>(world));
+  std::vector<std::vector<TreeNode>> sent_here(send.size());
   std::vector<std::int64_t> recv_bytes(send.size(), 0);
   for (int r = 0; r < world; ++r) {
     if (r == rank) continue;
     const auto at = static_cast<std::size_t>(r);
     const RankPart part = plan.part(r);
-    for (const NodeMoves::Left& left : moves_.left()) {
-      append(send[at], part, store_.flat(left.source.index).view().data, 0, width);
+    for (const NodeMoves::Left& left : left_) {
+      append(send[at], part, store_.left(left).view().data, 0, num_bytes(dtype_of(left.node)));
     }
-    recv_bytes[at] = static_cast<std::int64_t>(numbers_.nodes(r).size()) * plan.own.numel * width;
+    sent_here[at] = numbers_.nodes(r);
+    std::ranges::stable_partition(sent_here[at], goes_first);
+    for (const TreeNode& node : sent_here[at]) recv_bytes[at] += plan.own.numel * num_bytes(dtype_of(node));
   }
   const std::vector<Span<std::byte>> arrived =
       exchange_packed(comm, send, recv_bytes, tools_.memory.out, tools_.memory.in);
   std::vector<PlacedNode> nodes;
-  for (const NodeMoves::Left& left : moves_.left()) {
-    nodes.push_back({left.node, store_.flat(left.source.index)});
-  }
-  for (int r = 0; r < world; ++r) {
-    if (r == rank) continue;
-    std::byte* at = arrived[static_cast<std::size_t>(r)].data();
-    for (const TreeNode& node : numbers_.nodes(r)) {
-      nodes.push_back({node, NodeValues::packed(TensorView{at, DType::fp32, plan.own.numel})});
-      at += plan.own.numel * width;
+  for (const NodeMoves::Left& left : left_) nodes.push_back({left.node, store_.left(left)});
+  for (std::size_t r = 0; r < arrived.size(); ++r) {
+    std::byte* at = arrived[r].data();
+    for (const TreeNode& node : sent_here[r]) {
+      nodes.push_back({node, NodeValues::packed(TensorView{at, dtype_of(node), plan.own.numel})});
+      at += plan.own.numel * num_bytes(dtype_of(node));
     }
   }
   return nodes;

@@ -63,6 +63,11 @@ std::int64_t nodes_left(const LeafNumbers& leaves) {
   return nodes;
 }
 
+std::int64_t leaves_left(const LeafNumbers& leaves) {
+  if (leaves.step > 1 || leaves.count == 0) return leaves.count;
+  return leaves.first % 2 + (leaves.first + leaves.count) % 2;  // whose neighbour in a pair is elsewhere
+}
+
 std::int64_t instance_nodes(const PredictedStep& shape, int instance) {
   NodeCount stack;
   std::vector<LeafNumbers> turn;  // all ranks, or those of one micro-batch
@@ -110,6 +115,8 @@ const InstanceStacks& LeafStacks::of(int instance) {
     stacks_.leaves += leaves.count;
     stacks_.left += left;
     stacks_.holders += left > 0 ? 1 : 0;
+    stacks_.left_leaves += leaves_left(leaves);
+    stacks_.odd_holders += leaves_left(leaves) % 2;
   }
   if (!shape_.keeps_leaves()) count_most(instance);
   return stacks_;

@@ -37,6 +37,9 @@ class NodeCount {
 /// Nodes left on a stack when only these leaves were pushed on it.
 std::int64_t nodes_left(const LeafNumbers& leaves);
 
+/// How many of those are leaves, to which nothing was added.
+std::int64_t leaves_left(const LeafNumbers& leaves);
+
 /// Nodes left when one instance has pushed all its leaves, in increasing order.
 std::int64_t instance_nodes(const PredictedStep& shape, int instance);
 
@@ -49,8 +52,10 @@ LeafNumbers own_leaf_numbers(const PredictedStep& shape);
 /// The ranks of one instance together.
 struct InstanceStacks {
   std::int64_t leaves = 0;
-  std::int64_t left = 0;     ///< entries left on the ranks' own stacks
-  std::int64_t holders = 0;  ///< ranks with such an entry
+  std::int64_t left = 0;         ///< entries left on the ranks' own stacks
+  std::int64_t holders = 0;      ///< ranks with such an entry
+  std::int64_t left_leaves = 0;  ///< entries that are leaves
+  std::int64_t odd_holders = 0;  ///< ranks with an odd number of those
   /// Of leaves that do not stay: places on the stacks of an owner, as many on each as it holds at most between two
   /// micro-steps.
   std::int64_t most_nodes = 0;

@@ -100,6 +100,9 @@ struct PredictedStep {
     return windows == Windows::params && reads_in_place() && (stage == 1 || stage == 2);
   }
   std::int64_t data_ranks() const { return std::int64_t{instances} * world_size; }
+  /// Bytes of an element of a leaf that stays on its rank and is sent by itself, or read by others; parts of TP ranks
+  /// are added to it in fp32.
+  std::int64_t leaf_bytes() const { return tp_size > 1 ? 4 : num_bytes(grad_dtype); }
   /// What this rank keeps state for: everything in stage 0.
   std::int64_t kept_numel() const { return stage == 0 ? padded_numel : shard_numel; }
 };

@@ -15,7 +15,7 @@ bool adds_whole_leaves(const PredictedStep& shape) {
 /// bucket if layers or TP parts do.
 std::int64_t shared_leaf_bytes(const PredictedStep& shape) {
   if (!shape.reads_in_place() || own_leaves(shape) == 0) return 0;
-  const std::int64_t width = shape.tp_size > 1 ? 4 : num_bytes(shape.grad_dtype);
+  const std::int64_t width = shape.leaf_bytes();
   bool whole = shape.keeps_leaves() || !shape.layered();
   std::int64_t largest = 0;
   for (const BucketShape& bucket : shape.buckets) {
@@ -50,8 +50,11 @@ class Messages {
         told_(stacks.told()),
         receives_(stacks.of(shape.instance).leaves > 0),
         mine_(nodes_left(own_leaf_numbers(shape))),
-        others_(stacks.of(shape.instance).left - mine_),
-        senders_(stacks.of(shape.instance).holders - (mine_ > 0 ? 1 : 0)) {
+        odd_(leaves_left(own_leaf_numbers(shape)) % 2),
+        stacks_(stacks.of(shape.instance)),
+        my_bytes_(node_bytes_of(mine_, leaves_left(own_leaf_numbers(shape)))),
+        other_bytes_(node_bytes_of(stacks_.left, stacks_.left_leaves) - my_bytes_),
+        senders_(stacks_.holders - (mine_ > 0 ? 1 : 0)) {
     for (const BucketShape& bucket : shape.buckets) {
       add_tp_parts(bucket);
       if (!adds_whole_leaves(shape)) add_sums(bucket);
@@ -67,6 +70,13 @@ class Messages {
   std::int64_t total() const { return out_ + in_ + gathered_; }
 
  private:
+  /// Bytes of one element in all of these nodes, as they travel.
+  std::int64_t node_bytes_of(std::int64_t nodes, std::int64_t leaves) const {
+    return 4 * nodes - (4 - shape_.leaf_bytes()) * leaves;
+  }
+
+  static std::int64_t up_to_words(std::int64_t bytes) { return (bytes + 3) / 4 * 4; }
+
   static void grow(std::int64_t& buffer, std::int64_t bytes) { buffer = std::max(buffer, bytes); }
 
   void gather(std::int64_t split) { grow(in_, num_bytes(shape_.param_dtype) * split); }
@@ -82,14 +92,14 @@ class Messages {
     if (!shape_.keeps_leaves() && sends_nodes) {
       const std::int64_t width = bucket.tp_replicated > 0 ? 4 : num_bytes(shape_.grad_dtype);
       if (computes_) grow(out_, width * split_others);
-      grow(in_, width * bucket.owned * senders_);
+      grow(in_, up_to_words(width * bucket.owned) * senders_);
     }
     switch (shape_.grad_sum) {
       case GradSum::tree:
         told = 4 * bucket.owned * told_;
         if (!shape_.keeps_leaves() || !sends_nodes) break;
-        grow(out_, 4 * mine_ * (mine_ == 1 ? split_others : bucket.owned_by_others()));
-        grow(in_, 4 * bucket.owned * others_);
+        grow(out_, my_bytes_ * (mine_ == 1 ? split_others : bucket.owned_by_others()));
+        grow(in_, other_bytes_ * bucket.owned + padding(bucket));
         break;
       case GradSum::binned:
         told = shape_.instances * bin_bytes(bucket.owned);
@@ -108,13 +118,22 @@ class Messages {
     if (shape_.instances > 1 && bucket.owned > 0) grow(gathered_, told);
   }
 
+  /// What arrives from a rank begins at a word: two bytes for every other rank with an odd number of elements in
+  /// 16-bit leaves.
+  std::int64_t padding(const BucketShape& bucket) const {
+    return shape_.leaf_bytes() == 2 && bucket.owned % 2 == 1 ? 2 * (stacks_.odd_holders - odd_) : 0;
+  }
+
   const PredictedStep& shape_;
   const bool computes_;
-  const std::int64_t told_;     // nodes of all instances together
-  const bool receives_;         // some rank of the instance has a leaf
-  const std::int64_t mine_;     // nodes left on this rank's stack
-  const std::int64_t others_;   // and on those of the other ranks together
-  const std::int64_t senders_;  // other ranks with a leaf
+  const std::int64_t told_;  // nodes of all instances together
+  const bool receives_;      // some rank of the instance has a leaf
+  const std::int64_t mine_;  // nodes left on this rank's stack
+  const std::int64_t odd_;   // whether an odd number of those are leaves
+  const InstanceStacks stacks_;
+  const std::int64_t my_bytes_;     // of one element in all nodes of this rank, as they travel
+  const std::int64_t other_bytes_;  // and in those of the other ranks
+  const std::int64_t senders_;      // other ranks with a leaf
   std::int64_t out_ = 0, in_ = 0, gathered_ = 0;
 };
 

@@ -23,7 +23,9 @@ class TrafficWalk {
     my_leaves_ = mine.count;
     other_leaves_ = all.leaves - my_leaves_;
     my_nodes_ = nodes_left(mine);
-    other_nodes_ = all.left - my_nodes_;
+    const std::int64_t narrow = fp32_bytes - shape.leaf_bytes();
+    my_node_bytes_ = fp32_bytes * my_nodes_ - narrow * leaves_left(mine);
+    other_node_bytes_ = fp32_bytes * all.left - narrow * all.left_leaves - my_node_bytes_;
     other_holders_ = all.holders - (my_nodes_ > 0 ? 1 : 0);
   }
 
@@ -114,8 +116,8 @@ class TrafficWalk {
       sent->messages += my_nodes_ > 0 ? count * bucket.other_owners() : 0;
       sent->messages_received += bucket.owned > 0 ? count * other_holders_ : 0;
       if (shape_.grad_sum == GradSum::tree) {
-        sent->sent_bytes += count * fp32_bytes * my_nodes_ * bucket.owned_by_others();
-        sent->received_bytes += count * fp32_bytes * other_nodes_ * bucket.owned;
+        sent->sent_bytes += count * my_node_bytes_ * bucket.owned_by_others();
+        sent->received_bytes += count * other_node_bytes_ * bucket.owned;
       } else {
         sent->sent_bytes += my_nodes_ > 0 ? count * (8 * bucket.owned_by_others() + 4 * bucket.quads) : 0;
         sent->received_bytes += count * other_holders_ * bin_bytes(bucket.owned);
@@ -244,7 +246,9 @@ class TrafficWalk {
   LeafStacks& stacks_;
   StepTraffic traffic_;
   std::int64_t my_leaves_ = 0, other_leaves_ = 0;  ///< of this instance
-  std::int64_t my_nodes_ = 0, other_nodes_ = 0;    ///< left on the stacks
+  std::int64_t my_nodes_ = 0;                      ///< left on the stack
+  std::int64_t my_node_bytes_ = 0;                 ///< of one element in all of them, as they travel
+  std::int64_t other_node_bytes_ = 0;              ///< and in those of the other ranks
   std::int64_t other_holders_ = 0;                 ///< other ranks with a leaf
 };
 

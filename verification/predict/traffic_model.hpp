@@ -49,7 +49,8 @@ struct StepTraffic {
 ///                                         tensors, in the gradient dtype
 ///     reduce   shards     all_to_all      leaves that are not kept: one per bucket and micro-step
 ///     reduce   shards     all_to_all      leaves that are kept: per bucket the nodes left, 4 o(r) bytes
-///                                         each, or the bins; from a rank without leaves nothing
+///                                         each (leaves among them, without TP, in the gradient dtype), or
+///                                         the bins; from a rank without leaves nothing
 ///     reduce   shards     reduce_scatter  native: fp32 sums, per bucket
 ///     reduce   instances  all_gather      per bucket with o > 0: the nodes left, or the bins
 ///     reduce   instances  reduce_scatter  native, per bucket with o > 0: shares from floor(o i / I) to

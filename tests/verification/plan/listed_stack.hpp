@@ -24,14 +24,21 @@ class ListedStack {
   }
   std::int64_t size() const { return static_cast<std::int64_t>(nodes_.size()); }
 
+  /// Bytes of one element of all nodes, each leaf in a type of its own.
+  std::int64_t bytes(std::int64_t leaf_bytes) const {
+    std::int64_t sum = 0;
+    for (const auto& [level, index] : nodes_) sum += level == 0 ? leaf_bytes : 4;
+    return sum;
+  }
+
  private:
   std::vector<std::pair<int, std::int64_t>> nodes_;
 };
 
-inline std::int64_t nodes_of(const std::vector<std::int64_t>& leaves) {
+inline ListedStack stack_of(const std::vector<std::int64_t>& leaves) {
   ListedStack stack;
   for (const std::int64_t leaf : leaves) stack.push(leaf);
-  return stack.size();
+  return stack;
 }
 
 }  // namespace zeroproof::tests

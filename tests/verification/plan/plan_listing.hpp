@@ -126,7 +126,7 @@ class PlanListing {
       all.insert(all.end(), own.begin(), own.end());
     }
     std::sort(all.begin(), all.end());
-    return nodes_of(all);
+    return tests::stack_of(all).size();
   }
   std::size_t stack_of(int rank) const {
     if (!shape_.keeps_leaves() && shape_.strided()) return 0;
@@ -199,15 +199,16 @@ class PlanListing {
   }
 
   void finish() {
-    const std::int64_t mine = nodes_of(leaves(shape_.rank));
-    std::int64_t others = 0, told = 0;
+    const std::int64_t leaf_bytes = shape_.tp_size > 1 ? 4 : num_bytes(shape_.grad_dtype);
+    const ListedStack mine = tests::stack_of(leaves(shape_.rank));
+    std::int64_t others = 0, told = 0;  // bytes of an element
     for (int rank = 0; rank < shape_.world_size; ++rank)
-      others += rank == shape_.rank ? 0 : nodes_of(leaves(rank));
+      others += rank == shape_.rank ? 0 : tests::stack_of(leaves(rank)).bytes(leaf_bytes);
     for (int instance = 0; instance < shape_.instances; ++instance) told += joined(instance);
     for (const BucketShape& bucket : shape_.buckets) {
       if (shape_.keeps_leaves() && !windows()) {
-        grow(out_, mine > 1 ? 4 * mine * bucket.owned_by_others() : 0);
-        grow(in_, 4 * bucket.owned * others);
+        grow(out_, mine.size() > 1 ? mine.bytes(leaf_bytes) * bucket.owned_by_others() : 0);
+        grow(in_, bucket.owned * others);
       }
       if (shape_.instances > 1 && bucket.owned > 0) grow(gathered_, 4 * bucket.owned * told);
     }

@@ -179,8 +179,11 @@ TEST_CASE("nodes on a stack: the reference's maximal nodes, and one more while a
   for (std::int64_t first = 0; first < 40; ++first) {
     NodeCount stack;
     for (std::int64_t last = first; last <= 40; ++last) {
-      REQUIRE(stack.size() == static_cast<std::int64_t>(reference::maximal_nodes(first, last).size()));
+      const std::vector<TreeNode> nodes = reference::maximal_nodes(first, last);
+      REQUIRE(stack.size() == static_cast<std::int64_t>(nodes.size()));
       REQUIRE(nodes_left({first, 1, last - first}) == stack.size());
+      REQUIRE(leaves_left({first, 1, last - first}) ==
+              std::ranges::count_if(nodes, [](const TreeNode& node) { return node.level == 0; }));
       stack.push(last);
     }
   }
@@ -194,6 +197,7 @@ TEST_CASE("nodes on a stack: the reference's maximal nodes, and one more while a
     CHECK(peak == log2 + 1);  // [ZeRO:nodes], leaves in order from 0
   }
   CHECK(nodes_left({0, 2, 4}) == 4);  // half of a pair is never combined
+  CHECK(leaves_left({0, 2, 4}) == 4);
   CHECK(nodes_left({5, 1, 0}) == 0);
 }
 
