@@ -52,7 +52,7 @@ class CountedBuffer {
   CountedBuffer() = default;
   CountedBuffer(MemoryLedger& ledger, MemoryClass kind, std::int64_t numel, DType dtype,
                 BufferFill fill = BufferFill::poison)
-      : CountedBuffer(ledger, kind, GuardedBuffer(numel, dtype, fill, ledger.space().memory), fill) {}
+      : CountedBuffer(ledger, kind, made(ledger, kind, numel, dtype, fill), fill) {}
   CountedBuffer(MemoryLedger& ledger, MemoryClass kind, GuardedBuffer buffer, BufferFill fill)
       : buffer_(std::move(buffer)), ledger_(&ledger), kind_(kind), fill_(fill) {
     ledger_->add(kind_, buffer_.view().num_bytes());
@@ -82,6 +82,10 @@ class CountedBuffer {
   const GuardedBuffer* operator->() const { return &buffer_; }
 
  private:
+  /// Errors: unavailable, with what the memory was for, if the device has not so much.
+  static GuardedBuffer made(const MemoryLedger& ledger, MemoryClass kind, std::int64_t numel, DType dtype,
+                            BufferFill fill);
+
   void release() {
     if (ledger_ == nullptr) return;
     if (fill_ == BufferFill::poison) buffer_.poison();

@@ -38,6 +38,11 @@ void require_intact(bool intact) {
 
 }  // namespace
 
+ScarceMemory& scarce_memory() {
+  static ScarceMemory scarce;
+  return scarce;
+}
+
 DeviceMemory& DeviceMemory::instance() {
   static DeviceMemory* const memory = new DeviceMemory;  // threads may still release when statics are gone
   return *memory;
@@ -98,9 +103,13 @@ std::int64_t DeviceMemory::bytes_in_use() const {
 
 unsigned char* DeviceMemory::reserve(std::int64_t num_bytes) {
   const auto bytes = static_cast<std::size_t>(num_bytes);
-  ZP_CHECK(bytes <= capacity, ErrorCode::unavailable,
-           "allocating device memory failed" + device::in_named_step(), "the simulated device has 16 GiB",
-           "use a smaller model");
+  const std::int64_t most = scarce_memory().device_bytes;
+  const bool enough = most == ScarceMemory::plenty ? bytes <= capacity : num_bytes <= most - bytes_in_use();
+  ZP_CHECK(
+      enough, ErrorCode::unavailable,
+      "allocating " + std::to_string(num_bytes) + " bytes of device memory failed" + device::in_named_step(),
+      "the simulated device has " + (most == ScarceMemory::plenty ? "16 GiB" : std::to_string(most)),
+      "use a smaller model");
   const std::size_t size = guard_bytes + rounded(bytes + guard_bytes);
   unsigned char* data = base_ + find_free(size) + guard_bytes;
   blocks_[data] = {bytes, size, false, false};

@@ -2,9 +2,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 
 namespace zeroproof::cuda::sim {
+
+/// A machine with less of it than the simulation could give. All calls hold device_mutex().
+struct ScarceMemory {
+  static constexpr std::int64_t plenty = std::numeric_limits<std::int64_t>::max();
+  std::int64_t device_bytes = plenty;        ///< in use at a time
+  std::int64_t pinned_allocations = plenty;  ///< until one is refused
+};
+ScarceMemory& scarce_memory();
 
 /// The memory of the simulated device: one range of addresses that the host cannot touch. Only while the device works
 /// (DeviceWorks) are its pages there. All calls hold device_mutex().

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <map>
+#include <string>
 
 #include "common/base/error.hpp"
 #include "cuda/device/runtime/calls.hpp"
@@ -69,8 +70,13 @@ void* pinned_allocate(std::int64_t num_bytes) {
   require_allocation(num_bytes);
   const std::lock_guard lock(sim::device_mutex());
   if (capturing()) refuse_in_capture("pinned memory");
-  void* data = ::mmap(nullptr, size(num_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ZP_CHECK(data != MAP_FAILED, ErrorCode::unavailable, "allocating pinned memory failed" + in_named_step(),
+  void* data = MAP_FAILED;
+  const bool refused = sim::scarce_memory().pinned_allocations == 0;
+  if (!refused) --sim::scarce_memory().pinned_allocations;
+  if (!refused)
+    data = ::mmap(nullptr, size(num_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ZP_CHECK(data != MAP_FAILED, ErrorCode::unavailable,
+           "allocating " + std::to_string(num_bytes) + " bytes of pinned memory failed" + in_named_step(),
            "the system has not so much", "free some of it");
   ++counted_calls().allocations;
   pinned_blocks()[static_cast<const unsigned char*>(data)] = num_bytes;

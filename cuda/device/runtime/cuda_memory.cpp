@@ -1,3 +1,5 @@
+#include <string>
+
 #include "common/base/error.hpp"
 #include "cuda/device/runtime/calls.hpp"
 #include "cuda/device/runtime/cuda_call.hpp"
@@ -42,7 +44,8 @@ void* device_allocate(std::int64_t num_bytes) {
   require_allocation(num_bytes);
   if (capturing()) refuse_in_capture("device memory");
   void* data = nullptr;
-  check_cuda(cudaMallocAsync(&data, size(num_bytes), current_cuda_stream()), "allocating device memory");
+  const std::string what = "allocating " + std::to_string(num_bytes) + " bytes of device memory";
+  check_cuda(cudaMallocAsync(&data, size(num_bytes), current_cuda_stream()), what.c_str());
   ++counted_calls().allocations;
   return data;
 }
@@ -56,7 +59,8 @@ void* pinned_allocate(std::int64_t num_bytes) {
   require_allocation(num_bytes);
   if (capturing()) refuse_in_capture("pinned memory");
   void* data = nullptr;
-  check_cuda(cudaHostAlloc(&data, size(num_bytes), cudaHostAllocPortable), "allocating pinned memory");
+  const std::string what = "allocating " + std::to_string(num_bytes) + " bytes of pinned memory";
+  check_cuda(cudaHostAlloc(&data, size(num_bytes), cudaHostAllocPortable), what.c_str());
   ++counted_calls().allocations;
   return data;
 }
