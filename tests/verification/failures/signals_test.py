@@ -2,6 +2,7 @@
 """Ended from outside, the command leaves a report, and no process, file or shared memory.
 
 signals_test.py PROGRAM [REPEATS]
+signals_test.py SIMULATION devices      while steps are replayed on simulated devices
 """
 
 import os
@@ -17,6 +18,12 @@ ROWS = [
     (["--world", "mpi:3"], True),
     (["--world", "threads:3"], False),
     (["--world", "self,mpi:2"], True),
+]
+REPLAYED = ["verify", "byte_gpt_tiny/adamw/*", "--twin", "device-graph", "--steps", "2000", "--dtype", "bf16"]
+DEVICES = [
+    ["--world", "self", "--stage", "1"],
+    ["--world", "threads:3", "--stage", "2"],
+    ["--world", "threads:3", "--stage", "3", "--wires", "nccl"],  # of the library that ZP_NCCL_LIBRARY names
 ]
 OPERATIONS = ["verify", "op/*", "--twin", "host"]
 
@@ -90,10 +97,7 @@ def check_swept(program, problems):
             problems.append(f"sweeping: shared memory left: {abandoned()}")
 
 
-def main():
-    program, repeats = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    problems = []
-    draw = random.Random(1)
+def check_commands(program, repeats, draw, problems):
     for repeat in range(repeats):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
             for world, in_job in ROWS:
@@ -101,6 +105,18 @@ def main():
             check(program, number, OPERATIONS, False, draw.uniform(0.35, 1), problems)
     check_ignored(program, problems)
     check_swept(program, problems)
+
+
+def main():
+    program, rest = sys.argv[1], sys.argv[2:]
+    problems = []
+    draw = random.Random(1)
+    if rest == ["devices"]:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
+            for world in DEVICES:
+                check(program, number, [*REPLAYED, *world], False, draw.uniform(1, 2), problems)
+    else:
+        check_commands(program, int(rest[0]) if rest else 1, draw, problems)
     for problem in problems:
         print(problem)
     print(f"{len(problems)} problems")
