@@ -6,15 +6,20 @@
 
 namespace zeroproof::cuda {
 
-TensorView HostMirrors::of(const TensorView& buffer) {
-  const auto [at, is_new] = mirrors_.try_emplace({buffer.data, buffer.num_bytes()}, buffer);
-  Mirror& mirror = at->second;
-  if (is_new && mirror.size() > 0) {
+std::vector<TensorView> HostMirrors::of(Span<const TensorView> buffers) {
+  std::vector<Mirror*> filling;
+  std::vector<TensorView> seen;
+  for (const TensorView& buffer : buffers) {
+    const auto [at, is_new] = mirrors_.try_emplace({buffer.data, buffer.num_bytes()}, buffer);
+    Mirror& mirror = at->second;
+    seen.push_back({mirror.now.data(), buffer.dtype, buffer.numel});
+    if (!is_new || mirror.size() == 0) continue;
     enqueue_fill(mirror);
-    device::wait_for_stream();
-    take(mirror);
+    filling.push_back(&mirror);
   }
-  return {mirror.now.data(), buffer.dtype, buffer.numel};
+  if (!filling.empty()) device::wait_for_stream();
+  for (Mirror* mirror : filling) take(*mirror);
+  return seen;
 }
 
 void HostMirrors::enqueue_fill(const Mirror& mirror) {

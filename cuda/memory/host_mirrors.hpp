@@ -17,9 +17,9 @@ class HostMirrors {
  public:
   HostMirrors() = default;
 
-  /// The host's copy of a buffer that stays where it is; what is in the buffer now, the first time. The same memory for
-  /// the same buffer.
-  TensorView of(const TensorView& buffer);
+  /// The host's copies of buffers that stay where they are; what is in a buffer now, the first time. The same memory
+  /// for the same buffer. Waits once, if one of them is new.
+  std::vector<TensorView> of(Span<const TensorView> buffers);
 
   /// Mirrors that somebody has written since they were filled go back. Waits only if there are such.
   void send_back();

@@ -96,7 +96,10 @@ void DeviceOptimizer::run_phase(Phase phase, GradSource& leaves) {
 }
 
 std::vector<ExposedBuffer> DeviceOptimizer::mirrored(std::vector<ExposedBuffer> buffers) {
-  for (ExposedBuffer& buffer : buffers) buffer.view = mirrors_.of(buffer.view);
+  std::vector<TensorView> views;
+  for (const ExposedBuffer& buffer : buffers) views.push_back(buffer.view);
+  const std::vector<TensorView> mirrors = mirrors_.of(views);
+  for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].view = mirrors[i];
   return buffers;
 }
 
