@@ -24,6 +24,15 @@ void require_device() {
            "use --twin host, or run on a machine with a device of compute capability 8.0");
 }
 
+DeviceInfo info_of(const ListedDevice& device) {
+  const std::string text = device.name + ", compute capability " + std::to_string(device.major) + "." +
+                           std::to_string(device.minor);
+  if (device.is_usable()) return {true, true, false, text};
+  return {true, false, false,
+          "no usable CUDA device: " + text + ", but " + std::to_string(ListedDevice::oldest_major) +
+              ".0 or newer is needed"};
+}
+
 DeviceCalls& counted_calls() {
   thread_local DeviceCalls calls;
   return calls;

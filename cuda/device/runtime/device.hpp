@@ -24,6 +24,9 @@ struct ListedDevice {
   bool is_usable() const { return major >= oldest_major; }
 };
 
+/// Of a program that was built for devices, on this one.
+DeviceInfo info_of(const ListedDevice& device);
+
 /// Asks the CUDA runtime once per process.
 const DeviceInfo& device_info();
 

@@ -25,11 +25,8 @@ DeviceInfo ask() {
     info.detail = "no usable CUDA device: the driver lists none";
     return info;
   }
-  const std::string device = std::string(properties.name) + ", compute capability " +
-                             std::to_string(properties.major) + "." + std::to_string(properties.minor);
-  info.answers = properties.major >= ListedDevice::oldest_major;
-  info.detail = info.answers ? device : "no usable CUDA device: " + device + ", but 8.0 or newer is needed";
-  return info;
+  return info_of({properties.name, static_cast<std::int64_t>(properties.totalGlobalMem), properties.major,
+                  properties.minor});
 }
 
 }  // namespace

@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "common/base/error.hpp"
+#include "cuda/device/runtime/device.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "tests/cuda/device/device_runtime_support.hpp"
 #include "tests/cuda/device_layouts.hpp"
@@ -88,6 +90,18 @@ TEST_CASE("device: local ranks take turns on the devices") {
     });
   }
   in_a_thread([] { expect_error(ErrorCode::invalid_argument, [] { choose_device(-1); }); });
+}
+
+TEST_CASE("device: one that is too old for the kernels is none, and is named") {
+  for (const auto& [major, minor] : {std::pair{3, 7}, {7, 0}, {7, 5}}) {
+    const DeviceInfo info = info_of({"Old One", 1, major, minor});
+    CHECK(info.built);
+    CHECK(!info.answers);
+    CHECK(info.detail == "no usable CUDA device: Old One, compute capability " + std::to_string(major) + "." +
+                             std::to_string(minor) + ", but 8.0 or newer is needed");
+  }
+  for (const auto& [major, minor] : {std::pair{8, 0}, {9, 0}, {12, 1}})
+    CHECK(info_of({"New One", 1, major, minor}).answers);
 }
 
 TEST_CASE("device: a grid has at least one block, and at most what fills the device") {
