@@ -1,6 +1,6 @@
 """child.py PUZZLE FILE DESCRIPTOR: runs a learner's file, and writes the verdict as JSON to the descriptor.
 
-A process of its own: whatever the file does, the judge is left to say so.
+A process of its own: whatever the file does, the judge is left to say so. FILE may be what C++ was compiled to, too.
 """
 
 import json
@@ -10,6 +10,7 @@ import sys
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from judge import compiled_cases  # noqa: E402
 from judge.catalogue import PUZZLES  # noqa: E402
 from judge.ranks import DeadEnd, Misuse  # noqa: E402
 from judge.verdict import Judge, Wrong  # noqa: E402
@@ -27,6 +28,8 @@ def of_rank(error):
 
 def function_of(name, path):
     """The learner's function, or why there is none."""
+    if path.endswith(".so"):
+        return compiled_cases.function_of(name, path)
     try:
         code = compile(pathlib.Path(path).read_bytes(), path, "exec")
     except (SyntaxError, ValueError) as error:
@@ -45,12 +48,15 @@ def verdict(name, path):
     judge = None
     try:
         judge = Judge(name, function_of(name, path))
-        what = PUZZLES[name][1](judge)
+        what = (compiled_cases.JUDGES if path.endswith(".so") else PUZZLES)[name][1](judge)
         return {"status": "pass", "text": f"{judge.cases:,} cases of {what}, {judge.elements:,} results, every bit"}
     except Wrong as wrong:
         return {"status": wrong.status, "text": wrong.text}
     except (DeadEnd, Misuse) as error:
         return {"status": "fail", "text": f"{error}{of_rank(error)}{where(error, path)}"}
+    except compiled_cases.Refusal as refusal:
+        return {"status": "fail", "text": f"{name} refused arguments that are right ({refusal}); after "
+                                          f"{judge.cases:,} cases"}
     except SystemExit as error:
         return {"status": "ended", "text": f"the program was ended{where(error, path)} by exit (the answer is what the "
                                            f"function returns); return it"}

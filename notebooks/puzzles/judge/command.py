@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 
+from judge import compiled
+
 PLACE = pathlib.Path(__file__).resolve().parent.parent
 NAMES = ("add_tree", "maximal_nodes", "adamw", "loss_scaler", "unscale", "clip", "shard_map", "reduce", "groups",
          "reshard")
@@ -40,29 +42,48 @@ def remember(folder, name, **what):
     partial.replace(folder / PROGRESS)
 
 
-def known_name(name):
-    if name not in NAMES:
-        raise Refused(f"'{name}' is no puzzle (nothing was done); puzzle list shows them: {', '.join(NAMES)}")
-    return name
+def names(cpp):
+    return tuple(compiled.PUZZLES) if cpp else NAMES
+
+
+def known_name(words):
+    """NAME.py or NAME.cpp: what the learner's file is called."""
+    if words.name not in names(words.cpp):
+        if words.name in names(not words.cpp):
+            raise Refused(f"'{words.name}' is a puzzle in {'Python' if words.cpp else 'C++'} alone (nothing was done); "
+                          f"{'leave out' if words.cpp else 'add'} --cpp")
+        raise Refused(f"'{words.name}' is no puzzle (nothing was done); puzzle list shows them: "
+                      f"{', '.join(names(words.cpp))}")
+    return words.name + (".cpp" if words.cpp else ".py")
+
+
+def of_puzzle(name, file):
+    """A file of a puzzle: its starter, hints, solution."""
+    return (PLACE / "cpp" / name if name.endswith(".cpp") else PLACE / name).with_suffix("") / file
+
+
+def key_of(file):
+    """What the progress calls it."""
+    return file if file.endswith(".cpp") else pathlib.Path(file).stem
 
 
 def list_puzzles(words):
     known = progress_of(words.folder)
-    for name in NAMES:
-        of = known.get(name, {})
-        state = "solved" if of.get("solved") else "started" if (words.folder / f"{name}.py").exists() else "not started"
-        question = (PLACE / name / "starter.py").read_text().splitlines()[0].strip('"')
-        print(f"{name:14} {state:12} {question}")
+    for file in [f"{name}.py" for name in NAMES] + [f"{name}.cpp" for name in compiled.PUZZLES]:
+        of, suffix = known.get(key_of(file), {}), pathlib.Path(file).suffix
+        state = "solved" if of.get("solved") else "started" if (words.folder / file).exists() else "not started"
+        question = of_puzzle(file, f"starter{suffix}").read_text().splitlines()[0].strip('"/ ')
+        print(f"{key_of(file):14} {state:12} {question}")
     return 0
 
 
 def start(words):
-    path = words.folder / f"{known_name(words.name)}.py"
+    path = words.folder / known_name(words)
     if not words.folder.is_dir():
         raise Refused(f"{words.folder} is no folder (your file goes there); make it first")
     try:
         with open(path, "x", encoding="utf-8") as file:
-            file.write((PLACE / words.name / "starter.py").read_text())
+            file.write(of_puzzle(path.name, f"starter{path.suffix}").read_text())
     except FileExistsError:
         raise Refused(f"{path} is there already (nothing is overwritten); name another folder, or go on") from None
     print(f"{path}: write {words.name}, then: puzzle check {path}")
@@ -110,24 +131,29 @@ def judged(name, path):
 
 def check(words):
     path = words.file
-    name = words.name or path.stem
-    if name not in NAMES:
-        raise Refused(f"{path.name} is called after no puzzle (the name says what is judged); add --name NAME, one of "
-                      f"{', '.join(NAMES)}")
+    name, cpp = words.name or path.stem, path.suffix in (".cpp", ".cc", ".cxx")
+    if name not in names(cpp):
+        raise Refused(f"{path.name} is called after no {'C++ ' * cpp}puzzle (the name says what is judged); add --name "
+                      f"NAME, one of {', '.join(names(cpp))}")
     if not path.is_file():
-        raise Refused(f"{path} is no file (there is nothing to judge); puzzle start {name} writes one to begin with")
-    if importlib.util.find_spec("numpy") is None:
+        raise Refused(f"{path} is no file (there is nothing to judge); puzzle start {'--cpp ' * cpp}{name} writes one to "
+                      f"begin with")
+    if not (cpp and compiled.by_program(name)) and importlib.util.find_spec("numpy") is None:
         print(f"numpy cannot be imported by {sys.executable} (puzzles compute with it); install it for that, or "
               f"python3-numpy for /usr/bin/python3", file=sys.stderr)
         return 3
-    verdict, said, size = judged(name, path.resolve())
+    if cpp:
+        with tempfile.TemporaryDirectory() as folder:
+            verdict, said, size = compiled.judged(name, path.resolve(), folder, judged)
+    else:
+        verdict, said, size = judged(name, path.resolve())
     if said:
         print("".join(f"| {line}\n" for line in said.splitlines()[:20]), end="")
     if size > SHOWN:
         print(f"| ... {size:,} bytes were printed, of which {SHOWN:,} are shown")
     if verdict["status"] == "pass":
         print(f"right: {name}, {verdict['text']}")
-        remember(path.parent, name, solved=True)
+        remember(path.parent, name + ".cpp" * cpp, solved=True)
     else:
         single = "\n" not in verdict["text"]
         print(f"FAIL {name}: {verdict['text']}" if single else f"FAIL {name}\n{verdict['text']}")
@@ -135,19 +161,21 @@ def check(words):
 
 
 def hint(words):
-    hints = (PLACE / known_name(words.name) / "hints.txt").read_text().strip().split("\n\n")
-    seen = progress_of(words.folder).get(words.name, {}).get("hints", 0)
+    file = known_name(words)
+    hints = of_puzzle(file, "hints.txt").read_text().strip().split("\n\n")
+    seen = progress_of(words.folder).get(key_of(file), {}).get("hints", 0)
     seen = min(seen + 1, len(hints)) if isinstance(seen, int) and seen >= 0 else 1
     print("\n\n".join(f"hint {number} of {len(hints)}: {hints[number - 1]}" for number in range(1, seen + 1)))
-    remember(words.folder, words.name, hints=seen)
+    remember(words.folder, key_of(file), hints=seen)
     return 0
 
 
 def solution(words):
-    if not progress_of(words.folder).get(known_name(words.name), {}).get("solved"):
+    file = known_name(words)
+    if not progress_of(words.folder).get(key_of(file), {}).get("solved"):
         raise Refused(f"{words.name} is not solved in {words.folder} (a solution is for comparing with your own); "
                       f"puzzle check it first, or ask for a hint")
-    print((PLACE / words.name / "solution.py").read_text(), end="")
+    print(of_puzzle(file, f"solution{pathlib.Path(file).suffix}").read_text(), end="")
     return 0
 
 
@@ -159,6 +187,7 @@ def main(arguments):
         command = commands.add_parser(run.__name__.split("_")[0], help=about, description=about)
         if run is not list_puzzles:
             command.add_argument("name", metavar="NAME")
+            command.add_argument("--cpp", action="store_true", help="in C++, with the contract's own signature")
         command.add_argument("folder", metavar="FOLDER", nargs="?", type=pathlib.Path, default=pathlib.Path("."),
                              help="where your files are (default: here)")
         command.set_defaults(run=run)
@@ -169,6 +198,9 @@ def main(arguments):
     words = parser.parse_args(arguments)
     try:
         return words.run(words)
+    except compiled.Missing as error:
+        print(f"puzzle: {error}", file=sys.stderr)
+        return 3
     except (Refused, OSError) as error:
         if isinstance(error, OSError):
             error = f"{error.filename}: {error.strerror} (nothing was done); look there"

@@ -1,0 +1,17 @@
+// The sum of the gradients of M micro-batches in C++, by the tree, in every bit (lesson 2; rule R11).
+
+#include "common/base/error.hpp"
+#include "common/contracts/grad_sum.hpp"
+
+namespace zeroproof::mine {
+
+/// sum[i]: node (l, k) of the tree is (l-1, 2k) + (l-1, 2k+1), one fp32 addition; where the right one covers nothing it
+/// is the left one, bit for bit. A leaf is node (0, j). Leaves must stay as they are.
+///
+/// Errors   zeroproof::Error with ErrorCode::invalid_argument, which ZP_CHECK of common/base/error.hpp throws, if there
+///          is no leaf.
+void grad_sum(const Exec&, Span<const Span<const float>> leaves, Span<float> sum) {
+  // TODO: neighbours first, then the sums of neighbours; and no leaf at all is refused
+}
+
+}  // namespace zeroproof::mine

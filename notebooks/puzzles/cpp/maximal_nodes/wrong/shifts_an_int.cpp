@@ -1,0 +1,21 @@
+// caught: block [0, 1099511627775)
+
+#include "common/base/error.hpp"
+#include "common/contracts/grad_sum.hpp"
+
+namespace zeroproof::mine {
+
+std::vector<TreeNode> maximal_nodes(std::int64_t first, std::int64_t last) {
+  ZP_CHECK(0 <= first && first <= last, ErrorCode::invalid_argument, "these are no micro-batches",
+           "a rank holds a block of them", "pass 0 <= first <= last");
+  std::vector<TreeNode> nodes;
+  while (first < last) {
+    int level = 0;
+    while (level < 29 && first % (2 << level) == 0 && first + (2 << level) <= last) ++level;
+    nodes.push_back({level, first >> level});
+    first += 1 << level;
+  }
+  return nodes;
+}
+
+}  // namespace zeroproof::mine

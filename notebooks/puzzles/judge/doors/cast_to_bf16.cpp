@@ -1,0 +1,18 @@
+// Operands of the plug-in interface, handed to CastToBf16Fn.
+
+#include "plugin_door.hpp"
+
+namespace zeroproof::door {
+namespace {
+
+std::int32_t run(const zeroproof_call* call) {
+  return whole(call, [&] {
+    mine::cast_to_bf16({call->num_threads}, {data<float>(call, 0), size(call)},
+                       {data<bf16>(call, 1), size(call)});
+  });
+}
+
+}  // namespace
+}  // namespace zeroproof::door
+
+PUZZLE_DOOR("cast_to_bf16", zeroproof::door::run)

@@ -1,0 +1,19 @@
+// maximal_nodes through a C function: how many nodes there are, and the level and index of as many as fit.
+
+#include "door.hpp"
+
+extern "C" std::int32_t puzzle_call(std::int64_t first, std::int64_t last, std::int64_t* nodes,
+                                    std::int64_t room, std::int64_t* count, char* message, std::size_t size) {
+  using namespace zeroproof;
+  const auto call = [&] {
+    *count = 0;
+    for (const TreeNode& node : mine::maximal_nodes(first, last)) {
+      if (*count < room) {
+        nodes[2 * *count] = node.level;
+        nodes[2 * *count + 1] = node.index;
+      }
+      ++*count;
+    }
+  };
+  return door::outcome_of(call, message, size);
+}

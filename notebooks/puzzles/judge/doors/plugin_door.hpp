@@ -1,0 +1,44 @@
+#pragma once
+// A door to zeroproof verify --plugin, for one operation: PUZZLE_DOOR("clip_coef", function of a call).
+
+#include "door.hpp"
+#include "zeroproof_plugin.h"
+
+namespace zeroproof::door {
+
+template <class T>
+T* data(const zeroproof_call* call, int operand) {
+  return static_cast<T*>(call->operands[operand].tensor.data);
+}
+
+inline std::size_t size(const zeroproof_call* call) {
+  return static_cast<std::size_t>(call->operands[0].tensor.shape[0]);
+}
+
+/// Nothing of what goes through these doors may refuse a whole call, so whatever was thrown is an error.
+template <class Call>
+std::int32_t whole(const zeroproof_call* call, Call run) {
+  return outcome_of(run, call->message, call->message_size);
+}
+
+/// 1 where the function refuses the arguments of one element. What else it throws goes through.
+template <class Call>
+std::uint32_t refuses(Call call) {
+  try {
+    call();
+    return 0;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_argument) throw;
+    return 1;
+  }
+}
+
+}  // namespace zeroproof::door
+
+#define PUZZLE_DOOR(operation, function)                                                                \
+  extern "C" const zeroproof_plugin* zeroproof_get_plugin(void) {                                       \
+    static const zeroproof_operation operations[] = {{operation, function}};                            \
+    static const zeroproof_plugin description = {                                                       \
+        ZEROPROOF_PLUGIN_ABI, sizeof(zeroproof_plugin), "mine", operations, 1, nullptr, nullptr, 0, 0}; \
+    return &description;                                                                                \
+  }
