@@ -7,7 +7,9 @@ from judge.cases.groups import judge_groups
 from judge.cases.loss_scaler import judge_loss_scaler
 from judge.cases.maximal_nodes import judge_maximal_nodes
 from judge.cases.reduce import judge_reduce
+from judge.cases.repair import judge_repair
 from judge.cases.reshard import judge_reshard
+from judge.cases.schedule import judge_schedule
 from judge.cases.shard_map import judge_shard_map
 from judge.cases.unscale import judge_unscale
 
@@ -26,4 +28,6 @@ PUZZLES = {
     "groups": ("groups(rank, dp, cp, tp, replicated): over which ranks a tensor is reduced, and who counts it",
                judge_groups),
     "reshard": ("reshard(shards, buckets, ranks): the same state on another number of ranks", judge_reshard),
+    "schedule": ("schedule(sizes, budget): who is gathered, visited, released, when", judge_schedule),
+    "repair": ("repair(operations, waits): the waits that two streams need, and no others", judge_repair),
 }

@@ -14,7 +14,7 @@ from judge import compiled
 
 PLACE = pathlib.Path(__file__).resolve().parent.parent
 NAMES = ("add_tree", "maximal_nodes", "adamw", "loss_scaler", "unscale", "clip", "shard_map", "reduce", "groups",
-         "reshard")
+         "reshard", "schedule", "repair")
 PROGRESS = ".puzzles.json"  # beside the learner's files
 CPU_SECONDS, WALL_SECONDS, SHOWN, LARGEST = 5, 60, 2000, 4_000_000
 EXIT = {"pass": 0, "fail": 1, "over": 1, "refused": 2, "hung": 5, "error": 6, "ended": 6}
@@ -73,7 +73,7 @@ def list_puzzles(words):
         of, suffix = known.get(key_of(file), {}), pathlib.Path(file).suffix
         state = "solved" if of.get("solved") else "started" if (words.folder / file).exists() else "not started"
         question = of_puzzle(file, f"starter{suffix}").read_text().splitlines()[0].strip('"/ ')
-        print(f"{key_of(file):14} {state:12} {question}")
+        print(f"{key_of(file):{14 if suffix == '.py' else 30}} {state:12} {question}")
     return 0
 
 
@@ -136,8 +136,8 @@ def check(words):
         raise Refused(f"{path.name} is called after no {'C++ ' * cpp}puzzle (the name says what is judged); add --name "
                       f"NAME, one of {', '.join(names(cpp))}")
     if not path.is_file():
-        raise Refused(f"{path} is no file (there is nothing to judge); puzzle start {'--cpp ' * cpp}{name} writes one to "
-                      f"begin with")
+        raise Refused(f"{path} is no file (there is nothing to judge); puzzle start {'--cpp ' * cpp}{name} writes one "
+                      f"to begin with")
     if not (cpp and compiled.by_program(name)) and importlib.util.find_spec("numpy") is None:
         print(f"numpy cannot be imported by {sys.executable} (puzzles compute with it); install it for that, or "
               f"python3-numpy for /usr/bin/python3", file=sys.stderr)
