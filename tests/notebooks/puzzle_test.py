@@ -16,7 +16,7 @@ NOTEBOOKS = pathlib.Path(__file__).resolve().parents[2] / "notebooks"
 PUZZLES = NOTEBOOKS / "puzzles"
 sys.path[:0] = [str(PUZZLES), str(NOTEBOOKS)]
 import zp  # noqa: E402  (found by the line above)
-from judge import arithmetic, catalogue, command, ranks  # noqa: E402
+from judge import arithmetic, catalogue, command, compiled, ranks  # noqa: E402
 from judge.cases.clip import norm_plan  # noqa: E402
 from judge.inputs import gradients  # noqa: E402
 
@@ -139,7 +139,8 @@ class Command(unittest.TestCase):
         return done.stderr
 
     def test_from_start_to_solution(self):
-        self.assertEqual(puzzle("list", folder=self.folder).stdout.count("not started"), len(ALL))
+        self.assertEqual(puzzle("list", folder=self.folder).stdout.count("not started"),
+                         len(ALL) + len(compiled.PUZZLES))
         self.assertIn("is not solved in", self.refused("solution", "add_tree"))
         self.assertEqual(puzzle("start", "add_tree", folder=self.folder).returncode, 0)
         path = self.folder / "add_tree.py"

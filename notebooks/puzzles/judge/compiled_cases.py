@@ -5,7 +5,9 @@ import ctypes
 import numpy as np
 
 from judge import arithmetic as rules
-from judge.catalogue import gradients, judge_add_tree, judge_maximal_nodes
+from judge.cases.add_tree import judge_add_tree
+from judge.cases.maximal_nodes import judge_maximal_nodes
+from judge.inputs import gradients
 from judge.verdict import Wrong
 
 GUARD = 64  # elements before and behind an output that nobody may touch

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""C++ puzzles: starters fail, solutions pass, wrong attempts are judged at their place, what does not compile is told
+with its line; and the program's own twins, handed in as a learner's, are right."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+NOTEBOOKS = pathlib.Path(__file__).resolve().parents[2] / "notebooks"
+CPP = NOTEBOOKS / "puzzles" / "cpp"
+sys.path[:0] = [str(NOTEBOOKS / "puzzles")]
+from judge import compiled  # noqa: E402  (found by the line above)
+
+ALL = sorted(compiled.PUZZLES)
+SECONDS = 5  # of computing, of a check
+
+
+def caught(text):
+    """What the first comment of a wrong attempt says that its verdict has."""
+    head = " ".join(line[3:] for line in re.match(r"(// .*\n)+", text)[0].splitlines())
+    assert head.startswith("caught: "), head
+    return head[len("caught: "):].split(" | ")
+
+
+class Compiled(unittest.TestCase):
+    def setUp(self):
+        kept = tempfile.TemporaryDirectory()
+        self.addCleanup(kept.cleanup)
+        self.folder = pathlib.Path(kept.name)
+
+    def puzzle(self, *words, **env):
+        return subprocess.run([sys.executable, NOTEBOOKS / "puzzle", *map(str, words)], capture_output=True, text=True,
+                              cwd=self.folder, timeout=120, env={**os.environ, **env})
+
+    def check(self, name, text, code, **env):
+        path = self.folder / f"{name}.cpp"
+        path.write_text(text)
+        done = self.puzzle("check", path, **env)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertNotIn("Traceback", done.stdout + done.stderr)
+        return done.stdout if code != 3 else done.stderr
+
+    def test_starters_fail_and_solutions_pass(self):
+        for name in ALL:
+            starter, solution = [(CPP / name / f"{kind}.cpp").read_text() for kind in ("starter", "solution")]
+            self.assertIn("// TODO", starter)
+            self.assertIn("first at", self.check(name, starter, 1))
+            before = os.times()
+            said = self.check(name, solution, 0)
+            after = os.times()
+            self.assertRegex(said, rf"^right: {name}, [1-9].* cases of .*, every bit\n$")
+            self.assertLess(sum(after[2:4]) - sum(before[2:4]), SECONDS, name)
+            hints = (CPP / name / "hints.txt").read_text().strip().split("\n\n")
+            self.assertEqual([len(hint) > 80 for hint in hints], [True, True], name)
+
+    def test_wrong_attempts_are_judged_at_their_place(self):
+        for name in ALL:
+            attempts = sorted((CPP / name / "wrong").glob("*.cpp"))
+            self.assertGreaterEqual(len(attempts), 3)
+            for attempt in attempts:
+                said = self.check(name, attempt.read_text(), 1)
+                for part in caught(attempt.read_text()):
+                    self.assertIn(part, said, attempt)
+
+    def test_what_does_not_compile(self):
+        right = (CPP / "grad_sum" / "solution.cpp").read_text()
+        begin = "  std::vector<float> level(leaves.size());\n"
+        line = right[:right.index(begin)].count("\n") + 1
+        self.assertIn(begin, right)
+        table = [
+            (right.replace(begin, ""), "'level' was not declared in this scope"),
+            (right.replace(begin, begin.replace(";", "")), f"does not compile at line {line + 1}: "),
+            (right.replace("#include <vector>", "#include <no_such>"), "at line 3: no_such: No such file"),
+            (right.replace("void grad_sum", "float grad_sum"), "ambiguating new declaration"),
+            (right.replace("Span<float> sum", "Span<float>& sum"), "no function zeroproof::mine::grad_sum with the "),
+            (right.replace("zeroproof::mine", "zeroproof"), "no function zeroproof::mine::grad_sum with the arg"),
+            ("int main() {}\n", "no function zeroproof::mine::grad_sum with the arguments of GradSumFn"),
+            ("#include <vector>\nint f();\nint x = f();\n" + right, "undefined reference to `f()'"),
+        ]
+        for text, said in table:
+            shown = self.check("grad_sum", text, 2, CXX="g++")
+            self.assertIn(said, shown)
+            self.assertEqual(shown.count("\n"), 1, shown)
+            self.assertTrue(shown.startswith("FAIL grad_sum: the file "), shown)
+
+    def test_what_does_not_return(self):
+        for name in ("grad_sum", "cast_to_bf16"):
+            right = (CPP / name / "solution.cpp").read_text()
+            at = right.index("{", right.index(f"void {name}")) + 1
+            for text, code, said in (("throw 3;", 6, "something that is no exception"),
+                                     ("std::string().at(1);", 6, "basic_string::at"),
+                                     ("__builtin_trap();", 6, "ended" if name == "grad_sum" else "SIGILL"),
+                                     ("for (volatile int i = 0;;) i = 1;", 5, "loop" if name == "grad_sum" else
+                                      "did not come back")):
+                self.assertIn(said, self.check(name, "#include <string>\n" + right[:at] + text + right[at:], code))
+        right_sum = (CPP / "grad_sum" / "solution.cpp").read_text()
+        refuses = right_sum.replace("!leaves.empty()", "leaves.size() > 5")
+        self.assertIn("grad_sum refused arguments that are right (there is no leaf", self.check("grad_sum", refuses, 1))
+        edits = right_sum.replace("    sum[i] = level[0];", "    sum[i] = level[0];\n    const_cast<float&>(leaves[0][i])"
+                                  " = 1;")
+        self.assertIn("has edited its leaves", self.check("grad_sum", edits, 1))
+
+    def test_what_is_missing(self):
+        right = (CPP / "clip_coef" / "solution.cpp").read_text()
+        said = self.check("clip_coef", right, 3, CXX="no-such-compiler")
+        self.assertRegex(said, r"^puzzle: there is no C\+\+ compiler \(.*\); .*\n$")
+        said = self.check("clip_coef", right, 3, ZP_BUILD=str(self.folder))
+        self.assertRegex(said, r"^puzzle: .*zeroproof is not there \(.*\); run ./verification/run first\n$")
+
+    def test_from_start_to_solution(self):
+        def refused(*words):
+            done = self.puzzle(*words)
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+            return done.stderr
+
+        self.assertIn("in C++ alone (nothing was done); add --cpp", refused("start", "grad_sum"))
+        self.assertIn("in Python alone (nothing was done); leave out --cpp", refused("start", "adamw", "--cpp"))
+        self.assertEqual(self.puzzle("start", "--cpp", "maximal_nodes").returncode, 0)
+        path = self.folder / "maximal_nodes.cpp"
+        self.assertEqual(path.read_text(), (CPP / "maximal_nodes" / "starter.cpp").read_text())
+        self.assertIn("nothing is overwritten", refused("start", "--cpp", "maximal_nodes"))
+        self.assertRegex(self.puzzle("list").stdout, r"maximal_nodes +not started .*(.*\n)*maximal_nodes.cpp +started")
+        hints = [self.puzzle("hint", "maximal_nodes", "--cpp").stdout.count("of 2: ") for _ in range(3)]
+        self.assertEqual(hints, [1, 2, 2])
+        self.assertIn("is not solved in", refused("solution", "maximal_nodes", "--cpp"))
+        self.check("maximal_nodes", (CPP / "maximal_nodes" / "solution.cpp").read_text(), 0)
+        self.assertRegex(self.puzzle("list").stdout, r"maximal_nodes +not started .*(.*\n)*maximal_nodes.cpp +solved")
+        self.assertIn("std::vector<TreeNode>", self.puzzle("solution", "maximal_nodes", "--cpp").stdout)
+        self.assertIn("is not solved in", refused("solution", "maximal_nodes"))
+
+    def test_the_twins_of_the_program_are_right(self):
+        """What results are compared with is what the program computes (its maximal_nodes would push 2^40 leaves)."""
+        sums = [f"reference/{name}.cpp" for name in ("grad_sum", "tree_stack", "buffers", "checks", "cast")]
+        sums.append("common/base/philox.cpp")
+        twins = {
+            "grad_sum": (sums, "void grad_sum(const Exec& exec, Span<const Span<const float>> leaves, Span<float> sum)",
+                         "reference::grad_sum(exec, leaves, sum)"),
+            "grad_norm_exact_accumulate": (
+                ["reference/grad_norm.cpp", "reference/limb_deposit.cpp", "reference/checks.cpp"],
+                "void grad_norm_exact_accumulate(const Exec& exec, Span<const float> grad, NormLimbs& limbs)",
+                "reference::grad_norm_exact_accumulate(exec, grad, limbs)"),
+            "shard_map": (["common/layout/shard_map.cpp", "common/layout/flat_layout.cpp"],
+                          "FlatRange shard_map(std::int64_t numel, int ranks, std::int64_t bucket_numel, std::size_t "
+                          "bucket, int rank)", "return ShardMap(numel, ranks, bucket_numel).slice(bucket, rank)"),
+        }
+        for name, (sources, head, body) in twins.items():
+            text = "".join(f'#include "{source}"\n' for source in sources)
+            self.check(name, f"{text}namespace zeroproof::mine {{\n{head} {{ {body}; }}\n}}\n", 0,
+                       CPLUS_INCLUDE_PATH=os.environ["ZP_EIGEN_DIR"])
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    unittest.main()
