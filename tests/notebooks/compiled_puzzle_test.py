@@ -120,7 +120,7 @@ class Compiled(unittest.TestCase):
 
         self.assertIn("in C++ alone (nothing was done); add --cpp", refused("start", "grad_sum"))
         self.assertIn("in Python alone (nothing was done); leave out --cpp", refused("start", "adamw", "--cpp"))
-        self.assertEqual(self.puzzle("start", "--cpp", "maximal_nodes").returncode, 0)
+        self.assertEqual(self.puzzle("start", "maximal_nodes", "--cpp", ".").returncode, 0)
         path = self.folder / "maximal_nodes.cpp"
         self.assertEqual(path.read_text(), (CPP / "maximal_nodes" / "starter.cpp").read_text())
         self.assertIn("nothing is overwritten", refused("start", "--cpp", "maximal_nodes"))

@@ -9,8 +9,8 @@ import unittest
 NOTEBOOKS = pathlib.Path(__file__).resolve().parents[2] / "notebooks"
 sys.path[:0] = [str(NOTEBOOKS / "puzzles"), str(NOTEBOOKS)]
 import zp  # noqa: E402  (found by the line above)
-from judge import repairs, schedules  # noqa: E402
-from judge.repairs import Operation  # noqa: E402
+from judge.cases import repair, schedule  # noqa: E402
+from judge.cases.repair import Operation  # noqa: E402
 from judge.verdict import Judge, Wrong  # noqa: E402
 
 
@@ -30,21 +30,21 @@ class Schedule(unittest.TestCase):
                              ([("visit", 3)], "and one of 3 units"), ([("visit", 0.0)], "actions are pairs"),
                              (["visit"], "actions are pairs"), ([("visit", "x")], "actions are pairs"),
                              ([], "the end: the forward pass has not visited unit 0")):
-            self.assertIn(said, said_of("schedule", schedules.judge, answer))
+            self.assertIn(said, said_of("schedule", schedule.judge_schedule, answer))
 
     def test_actions_that_cannot_be(self):
         for answer, said in (([("gather", 0), ("gather", 0)], "unit 0 is present already, and would travel twice"),
                              ([("release", 1)], "unit 1 is not present, and cannot be released"),
                              ([("visit", 0)], "phase forward  rank 0  buffer unit 0"),
                              ([("gather", 1), ("visit", 1)], "unit 1 is visited where the forward pass is at unit 0")):
-            self.assertIn(said, said_of("schedule", schedules.judge, answer))
+            self.assertIn(said, said_of("schedule", schedule.judge_schedule, answer))
         everything = [("gather", unit) for unit in range(3)] + [("visit", unit) for unit in (0, 1, 2, 2, 1, 0, 0)]
-        self.assertIn("when both passes are over", said_of("schedule", schedules.judge, everything))
+        self.assertIn("when both passes are over", said_of("schedule", schedule.judge_schedule, everything))
 
     def test_gathers_of_the_program(self):
         plan = zp.json_of("plan", "byte_gpt_tiny", "--grid", "4x1x1", "--stage", 3)
         calls = {row["calls"] for row in found(plan, "collective") if row["of"] == "units"}
-        self.assertEqual(calls, {schedules.plan_of([1] * plan["model"]["units"], 1)["gathers"]})
+        self.assertEqual(calls, {schedule.plan_of([1] * plan["model"]["units"], 1)["gathers"]})
 
 
 class Repair(unittest.TestCase):
@@ -52,22 +52,22 @@ class Repair(unittest.TestCase):
         for answer, said in ((None, "returned nothing"), (3, "returned 3 (waits are pairs"),
                              ([("a", "b", "c")], "waits are pairs"), ([("a", "b")], "a wait with a (no operation of"),
                              ([([], "gather 0")], "waits are pairs")):
-            self.assertIn(said, said_of("repair", repairs.judge, answer))
+            self.assertIn(said, said_of("repair", repair.judge_repair, answer))
 
     def verdict(self, operations, waits):
         try:
-            repairs.judge_waits(Judge("repair", None), "a plan", operations, waits)
+            repair.judge_waits(Judge("repair", None), "a plan", operations, waits)
         except Wrong as wrong:
             return wrong.text.splitlines()[0].strip()
         return "right"
 
     def test_every_set_of_waits(self):
         """Of all sets of waits of a plan one is right, and it is the one that the judge has."""
-        for operations in (repairs.prefetch(2), repairs.backward(2), repairs.prefetch(3)[:5]):
+        for operations in (repair.prefetch(2), repair.backward(2), repair.prefetch(3)[:5]):
             across = [(a.name, b.name) for a, b in itertools.combinations(operations, 2) if a.stream != b.stream]
             right = [set(waits) for size in range(len(across) + 1) for waits in itertools.combinations(across, size)
                      if self.verdict(operations, list(waits)) == "right"]
-            self.assertEqual(right, [set(repairs.needed(operations))])
+            self.assertEqual(right, [set(repair.needed(operations))])
 
     def test_what_is_found(self):
         plan = [Operation("a", 0, [], ["x"]), Operation("b", 1, ["x"], ["y"]), Operation("c", 0, ["y"], []),
@@ -85,10 +85,10 @@ class Repair(unittest.TestCase):
 
     def test_who_may_share(self):
         reader, writer, other = Operation("r", 0, ["x"]), Operation("w", 1, [], ["x"]), Operation("s", 1, ["x"])
-        self.assertEqual(repairs.shared(reader, writer), "x")
-        self.assertEqual(repairs.shared(writer, reader), "x")
-        self.assertEqual(repairs.shared(writer, writer), "x")
-        self.assertIsNone(repairs.shared(reader, other))
+        self.assertEqual(repair.shared(reader, writer), "x")
+        self.assertEqual(repair.shared(writer, reader), "x")
+        self.assertEqual(repair.shared(writer, writer), "x")
+        self.assertIsNone(repair.shared(reader, other))
 
 
 def found(value, key):

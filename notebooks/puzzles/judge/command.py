@@ -195,6 +195,8 @@ def main(arguments):
     command.add_argument("file", metavar="FILE", type=pathlib.Path)
     command.add_argument("--name", metavar="NAME", help="the puzzle, if the file is not called after it")
     command.set_defaults(run=check)
+    if "--cpp" in arguments[1:]:  # to the front, since argparse takes no FOLDER after it when NAME comes before
+        arguments = [arguments[0], "--cpp", *(word for word in arguments[1:] if word != "--cpp")]
     words = parser.parse_args(arguments)
     try:
         return words.run(words)
