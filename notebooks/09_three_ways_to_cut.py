@@ -133,7 +133,7 @@ zp.table((f"{M} micro-batches in {CP} parts", "elements with other bits"),
 case = zp.verify(*RUN, "--grid", "2x2x2", "--steps", 1, fault="tp-parts-after-the-sum")["cases"][0]
 print("production that adds TP parts after the sum over micro-batches:")
 print(zp.place(case))
-zp.claim("9.4", zp.different(parts_first, one_tree) == 0 and zp.different(parts_last, one_tree) > 400
+zp.claim("9.4", zp.different(parts_first, one_tree) == 0 and zp.different(parts_last, one_tree) > 0
          and case["divergence"]["phase"] == "reduce",
          "parts first is one tree, with the bits of any grid; parts last is another sum")
 
