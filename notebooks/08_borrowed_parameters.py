@@ -209,7 +209,8 @@ print(zp.answer(mine, seal))
 # Release is a choice: a unit that is kept from its forward to its backward visit need not be gathered again. Four units
 # of these sizes, and room for 13: write the schedule that gathers the fewest elements. A word is what is done (g
 # gather, f forward, b backward, r release) and the unit's number. The judge is below; `plain` is what this lesson has
-# shown.
+# shown. For any sizes and budgets, with prefetch, it is a function to write: `python3 notebooks/puzzle start schedule`
+# ([how](puzzles/README.md)).
 
 # %%
 SIZES, ROOM = (4, 7, 2, 6), 13

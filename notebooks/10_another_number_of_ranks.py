@@ -243,10 +243,10 @@ print(zp.answer(mine, seal))
 #
 # ## Puzzle 11
 #
-# Write `reshard(shards, ranks)`: a list of arrays, one for each old rank, becomes one for each new rank, cut as
-# `shard_map` of puzzle 7 does it. Rank i goes on as rank i: what already lies where it belongs is not sent. Count what
-# travels from 5 to 4, from 5 to 3 and from 6 to 3 ranks. Which change is the cheapest? And does it help to choose which
-# three of the six ranks go on?
+# Write `reshard(shards, buckets, ranks)`: the arrays of the old ranks become those of the new ones, in bits, for all
+# pairs of 1 to 6: `python3 notebooks/puzzle start reshard` ([how](puzzles/README.md)). And one on paper: rank i goes on
+# as rank i, and what already lies where it belongs is not sent. Count what travels from 5 to 4, from 5 to 3 and from 6 to
+# 3 ranks. Which change is the cheapest? And does it help to choose which three of the six ranks go on?
 #
 # ## From here
 #

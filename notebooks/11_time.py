@@ -315,7 +315,8 @@ print(zp.answer(mine, seal))
 #
 # In a cell of your own, give every unit of `PLAN` memory of its own, `A`, `B` and `C`. One of the `WAITS` becomes
 # needless: take it out, and let `audit` and the outcomes of all `timings` confirm it. Then give all three `A`: two
-# other waits must stand in its place. Which, and how many orders are left?
+# other waits must stand in its place. Which, and how many orders are left? For any plan it is a function to write:
+# `python3 notebooks/puzzle start repair` ([how](puzzles/README.md)).
 #
 # ## From here
 #
