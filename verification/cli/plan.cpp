@@ -12,6 +12,7 @@
 #include "verification/cli/commands.hpp"
 #include "verification/config/config.hpp"
 #include "verification/config/nearest.hpp"
+#include "verification/plan/measured_plan.hpp"
 #include "verification/plan/owners.hpp"
 #include "verification/plan/report.hpp"
 #include "verification/report/format.hpp"
@@ -28,7 +29,7 @@ struct PlanFlags {
                      instances, clip_groups, alpha, beta, memory;
   std::vector<std::string> counts;
   std::string svg_file, json_file;
-  bool owners = false;
+  bool owners = false, measure = false;
   std::string layout, rank, config_file;
 };
 
@@ -136,7 +137,8 @@ void require_fitting_flags(const PlanFlags& flags) {
         std::pair{"--windows", flags.windows == unset.windows},
         std::pair{"--space", flags.space == unset.space}, std::pair{"--count", flags.counts.empty()},
         std::pair{"--alpha", flags.alpha.empty()}, std::pair{"--beta", flags.beta.empty()},
-        std::pair{"--memory", flags.memory.empty()}, std::pair{"--svg", flags.svg_file.empty()}}) {
+        std::pair{"--memory", flags.memory.empty()}, std::pair{"--measure", !flags.measure},
+        std::pair{"--svg", flags.svg_file.empty()}}) {
     ZP_CHECK(same, ErrorCode::config, std::string(flag) + " was given with --owners",
              "who owns what does not depend on it", "leave one of the two out");
   }
@@ -191,7 +193,9 @@ int run_plan(const PlanFlags& flags) {
   for (const std::string* file : {&flags.svg_file, &flags.json_file}) {
     if (!file->empty()) check_report_file(*file);
   }
-  const Plan plan = make_plan(load_model(flags.model), settings);
+  const PlannedModel model = load_model(flags.model);
+  Plan plan = make_plan(model, settings);
+  if (flags.measure) measure(model, plan);
   if (!flags.svg_file.empty()) write_report_file(flags.svg_file, plan_svg(plan));
   if (!flags.json_file.empty()) write_report_file(flags.json_file, plan_json(plan));
   std::fputs(plan_text(plan, sections, wants_colour(STDOUT_FILENO)).c_str(), stdout);
@@ -234,6 +238,8 @@ void add_plan(CommandSet& commands) {
   option("--alpha", flags->alpha, "microseconds per message (default: 5)");
   option("--beta", flags->beta, "GB/s a rank sends (default: 360)");
   option("--memory", flags->memory, "GB/s of a rank's memory (default: 4300)");
+  command.flag("--measure", flags->measure,
+               "run two steps of every stage on threads too, and show what was counted beside the plan");
   command.flag("--owners", flags->owners,
                "who owns which elements of which tensors, and what is padding, instead of bytes");
   option("--layout", flags->layout,

@@ -2,6 +2,7 @@
 // Bytes and messages of a step on any grid, computed, not measured.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,13 +60,22 @@ struct StepTime {
   double total_us() const { return reduce_us + norm_us + update_us + gather_us + other_us; }
 };
 
+/// What ranks were seen to hold and to send.
+struct MeasuredStage {
+  BytesByClass least{}, most{};  ///< peaks of every class, over ranks
+  MemoryUse smallest, largest;   ///< of the ranks that the plan names so
+  std::int64_t messages = 0;     ///< of the largest one, in a step
+  std::int64_t sent_bytes = 0;
+};
+
 struct StagePlan {
   int stage = 0;
   RankPlan largest, smallest;    ///< by peak of the sum, lower rank first
   BytesByClass least{}, most{};  ///< peaks of every class, over ranks
   std::int64_t ranks_computed = 0;
-  PaperBytes papers;  ///< bytes of one rank
-  StepTime time;      ///< of the largest rank
+  PaperBytes papers;                      ///< bytes of one rank
+  StepTime time;                          ///< of the largest rank
+  std::optional<MeasuredStage> measured;  ///< with --measure
 };
 
 struct Plan {
@@ -91,6 +101,9 @@ void require_whole_instances(const PlanSettings& settings);
 
 /// Errors: ErrorCode::config if settings and model do not fit.
 Plan make_plan(const PlannedModel& model, const PlanSettings& settings);
+
+/// Sum over all figures of how far the measured bytes are from the planned ones; 0 if nothing was measured.
+std::int64_t bytes_apart(const StagePlan& stage);
 
 /// Bytes that the update and the norm of one step move on a rank, by the passes of a fused step: the norm reads G;
 /// the update reads G, reads and writes master and state, writes the parameter.

@@ -41,26 +41,44 @@ Json rank(const RankPlan& rank) {
           {"traffic", traffic(rank.traffic)}};
 }
 
+Json measured_rank(const MemoryUse& memory) {
+  return {{"peak", classes(memory.peak)},
+          {"total_after_step", memory.total_now},
+          {"total_peak", memory.total_peak}};
+}
+
+Json measured(const StagePlan& stage) {
+  const MeasuredStage& m = *stage.measured;
+  Json largest = measured_rank(m.largest);
+  largest["messages"] = m.messages;
+  largest["sent_bytes"] = m.sent_bytes;
+  return {{"smallest", measured_rank(m.smallest)},
+          {"largest", std::move(largest)},
+          {"bytes_apart", bytes_apart(stage)}};
+}
+
 Json stage(const StagePlan& stage) {
   const StepTime& t = stage.time;
-  return {{"stage", stage.stage},
-          {"ranks_computed", stage.ranks_computed},
-          {"smallest", rank(stage.smallest)},
-          {"largest", rank(stage.largest)},
-          {"papers",
-           {{"params", stage.papers.params},
-            {"grads", stage.papers.grads},
-            {"master", stage.papers.master},
-            {"moments", stage.papers.moments},
-            {"total", stage.papers.total()}}},
-          {"model_time_us",
-           {{"reduce", t.reduce_us},
-            {"norm", t.norm_us},
-            {"update", t.update_us},
-            {"gather", t.gather_us},
-            {"other", t.other_us},
-            {"of_which_latency", t.latency_us},
-            {"sum", t.total_us()}}}};
+  Json json = {{"stage", stage.stage},
+               {"ranks_computed", stage.ranks_computed},
+               {"smallest", rank(stage.smallest)},
+               {"largest", rank(stage.largest)},
+               {"papers",
+                {{"params", stage.papers.params},
+                 {"grads", stage.papers.grads},
+                 {"master", stage.papers.master},
+                 {"moments", stage.papers.moments},
+                 {"total", stage.papers.total()}}},
+               {"model_time_us",
+                {{"reduce", t.reduce_us},
+                 {"norm", t.norm_us},
+                 {"update", t.update_us},
+                 {"gather", t.gather_us},
+                 {"other", t.other_us},
+                 {"of_which_latency", t.latency_us},
+                 {"sum", t.total_us()}}}};
+  if (stage.measured) json["measured"] = measured(stage);
+  return json;
 }
 
 Json counts(const std::vector<Count>& counts) {

@@ -14,8 +14,8 @@ std::string rounded(double bytes) { return grouped(static_cast<std::int64_t>(byt
 
 void add_inputs(std::string& out, const Plan& plan) {
   const PlanSettings& s = plan.settings;
-  out += fmt::format("zeroproof {}  numeric contract {}  plan: computed, not measured\n", ZP_VERSION,
-                     contract_version);
+  out += fmt::format("zeroproof {}  numeric contract {}  plan: computed, {}\n", ZP_VERSION, contract_version,
+                     !plan.stages.empty() && plan.stages.front().measured ? "and measured" : "not measured");
   out += shown_name(plan.model) + "\n";
   out += fmt::format("{} parameters in {} tensors", grouped(plan.numel), grouped(plan.num_tensors));
   if (s.grid.tp > 1) out += fmt::format("; {} on a TP rank", grouped(plan.tp_numel));
@@ -83,6 +83,33 @@ void add_memory(std::string& out, const StagePlan& stage, const Paint& paint) {
   out += fmt::format("  {:<16}  {:>20}  {:>20}  {:>24}\n", "peak of the sum",
                      grouped(stage.smallest.memory.total_peak), grouped(stage.largest.memory.total_peak),
                      rounded(stage.papers.total()) + " 16");
+}
+
+/// What was counted in a run, where one was made.
+void add_measured(std::string& out, const StagePlan& stage, const Paint& paint) {
+  if (!stage.measured) return;
+  const MeasuredStage& m = *stage.measured;
+  out +=
+      "\n" + paint("1", fmt::format("stage {}: measured in a run of two steps, bytes", stage.stage)) + "\n";
+  out += fmt::format("  {:<16}  {:>20}  {:>20}  {:>24}\n", "class", "smallest rank", "largest rank",
+                     "from the plan");
+  const auto row = [&](std::string_view what, std::int64_t least, std::int64_t most, std::int64_t apart) {
+    out += fmt::format("  {:<16}  {:>20}  {:>20}  {:>24}\n", what, least < 0 ? "" : grouped(least),
+                       grouped(most), grouped(apart));
+  };
+  for (std::size_t c = 0; c < m.most.size(); ++c) {
+    row(name(static_cast<MemoryClass>(c)), m.least[c], m.most[c],
+        std::abs(m.least[c] - stage.least[c]) + std::abs(m.most[c] - stage.most[c]));
+  }
+  const MemoryUse& smallest = stage.smallest.memory;
+  const MemoryUse& largest = stage.largest.memory;
+  row("after the step", m.smallest.total_now, m.largest.total_now,
+      std::abs(m.smallest.total_now - smallest.total_now) +
+          std::abs(m.largest.total_now - largest.total_now));
+  row("peak of the sum", m.smallest.total_peak, m.largest.total_peak,
+      std::abs(m.smallest.total_peak - smallest.total_peak) +
+          std::abs(m.largest.total_peak - largest.total_peak));
+  row("sent in a step", -1, m.sent_bytes, std::abs(m.sent_bytes - stage.largest.traffic.sent_bytes()));
 }
 
 void add_traffic(std::string& out, const StagePlan& stage, const Paint& paint) {
@@ -178,6 +205,7 @@ std::string plan_text(const Plan& plan, const PlanSections& sections, bool colou
   if (sections.contract) {
     for (const StagePlan& stage : plan.stages) {
       add_memory(out, stage, paint);
+      add_measured(out, stage, paint);
       add_traffic(out, stage, paint);
     }
     add_times(out, plan, paint);

@@ -8,6 +8,7 @@
 #include "common/io/safetensors.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/plan/model.hpp"
+#include "verification/plan/plan.hpp"
 
 namespace {
 
@@ -148,6 +149,53 @@ TEST_CASE("files: JSON of every stage and a well-formed picture, whatever the na
   CHECK(well_formed(svg));
   CHECK(svg.find("a&lt;b&gt;&amp;&quot;c&quot;.toml") != std::string::npos);
   CHECK(svg.find("stage 3") != std::string::npos);
+}
+
+TEST_CASE("a plan that is small enough is measured, to the byte") {
+  const TemporaryFolder folder;
+  const std::string out = " --json " + quoted(folder.file("p.json"));
+  for (const char* flags :
+       {"byte_gpt_tiny --grid 3x1x1", "byte_gpt_tiny --grid 4x2x1 --rule sgd --momentum 0.9",
+        "byte_gpt_tiny --grid 4x1x1 --instances 2 --grad-dtype bf16 --micro-batches 7",
+        "byte_gpt_tiny --grid 4x1x1 --windows params --bucket 4096"}) {
+    CAPTURE(flags);
+    const CliResult run = run_cli(std::string("plan ") + flags + " --measure" + out);
+    CHECK(run.exit_code == 0);
+    CHECK(widest(run.out) <= 100);
+    CHECK(run.out.find("stage 3: measured in a run of two steps") != std::string::npos);
+    const nlohmann::json json = nlohmann::json::parse(folder.read("p.json"));
+    for (const nlohmann::json& stage : json.at("stages")) {
+      const nlohmann::json& measured = stage.at("measured");
+      CHECK(measured.at("bytes_apart") == 0);
+      for (const char* rank : {"smallest", "largest"}) {
+        CHECK(measured.at(rank).at("total_peak") == stage.at(rank).at("total_peak"));
+        CHECK(measured.at(rank).at("peak") == stage.at(rank).at("peak"));
+      }
+      CHECK(measured.at("largest").at("sent_bytes") > 0);
+    }
+  }
+  CHECK(run_cli("plan byte_gpt_tiny" + out).exit_code == 0);
+  CHECK_FALSE(nlohmann::json::parse(folder.read("p.json")).at("stages").at(0).contains("measured"));
+}
+
+TEST_CASE("what was measured is held against the plan figure by figure") {
+  StagePlan stage;
+  CHECK(bytes_apart(stage) == 0);
+  MeasuredStage& measured = stage.measured.emplace();
+  measured.most[0] = 3;
+  measured.least[1] = 5;
+  measured.largest.total_peak = 7;
+  measured.sent_bytes = 11;
+  CHECK(bytes_apart(stage) == 3 + 5 + 7 + 11);
+}
+
+TEST_CASE("a plan that cannot be run here is not measured, in a sentence") {
+  for (const char* flags : {"byte_gpt --grid 65x1x1", "byte_gpt --grid 1x1x2", "byte_gpt --space device",
+                            "byte_gpt --clip-groups 2", "byte_gpt --grid 8x1x1 --micro-batches 1000"}) {
+    CAPTURE(flags);
+    expect_refusal(run_cli(std::string("plan ") + flags + " --measure"), "--measure was given with");
+  }
+  expect_refusal(run_cli("plan byte_gpt --owners --measure"), "--measure was given with --owners");
 }
 
 TEST_CASE("the header of a safetensors file is enough") {
