@@ -27,7 +27,7 @@ th,td{padding:.1rem .6rem .1rem 0;text-align:left;overflow-wrap:anywhere}
 .legend i{display:inline-block;width:.9rem;height:.7rem;margin-right:.3rem}
 @media(max-width:40rem){.cells{grid-template-columns:repeat(4,minmax(0,1fr))}}
 @media print{nav{display:none}.cells button,.legend i{print-color-adjust:exact;-webkit-print-color-adjust:exact}
-section{break-inside:avoid}pre{white-space:pre-wrap}}
+section{break-inside:avoid}pre{white-space:pre-wrap;font-size:7.5pt}}
 )";
 
 /// Moves through the events of #events and shows what #trace holds of each. Values and names go in as text only.
@@ -72,6 +72,10 @@ inline constexpr const char* player_script = R"js(
     if (e.kind === "leaf") return "gradient of micro-batch " + e.of;
     if (e.kind === "node") return nodeName(phase.nodes[e.of]);
     if (e.kind === "message") return phase.messages.find(m => m.call === e.of).collective + ", messages";
+    if (e.kind === "visit") return "the ranks' units, visit " + (e.of + 1);
+    if (e.kind === "chunks") return "sums of squares, chunk by chunk";
+    if (e.kind === "memory") return "what ranks allocate and give back";
+    if (e.kind === "difference") return "what differs from the reference";
     if (e.kind === "skipped") return "not entered: a gradient was not finite";
     return e.kind === "nothing" ? "nothing is sent or written" : e.of;
   };
@@ -90,6 +94,27 @@ inline constexpr const char* player_script = R"js(
   };
   const short = v => typeof v !== "number" ? String(v)
     : v !== 0 && Math.abs(v) * 1000 < 1 ? v.toExponential(3) : String(Number(v.toPrecision(5)));
+  const nth = (list, k) => {
+    const seen = {};
+    return list.filter(v => (seen[v.rank] = (seen[v.rank] || 0) + 1) === k + 1);
+  };
+  const tableOf = e => {
+    const phase = phaseOf(e);
+    if (e.kind === "visit")
+      return table(["rank", "does", "unit", "micro-batch"], nth(phase.visits, e.of).map(v => [v.rank, v.event,
+          trace.layout.units[v.unit].name, v.micro_batch === null ? "-" : v.micro_batch]));
+    if (e.kind === "chunks")
+      return table(["rank", "chunk", "tensor", "sum of squares", "bits"], phase.chunks.map(c => [c.rank, c.chunk,
+          trace.layout.tensors[c.tensor].name, short(c.value), c.bits]));
+    if (e.kind === "memory")
+      return table(["rank", "when", "class", "change", "bytes then"], phase.memory.map(m => [m.rank, m.at, m.class,
+          (m.change > 0 ? "+" : "") + m.change, m.bytes]));
+    if (e.kind === "difference")
+      return table(["rank", "buffer", "first at", "got", "want"], trace.differences.filter(d =>
+          d.step === e.step + 1 && d.phase === phase.phase).map(d => [d.rank, d.buffer,
+          d.word === undefined ? parameters[d.parameter].name : d.word, d.got, d.want]));
+    return null;
+  };
   const showCell = e => {
     const c = cell(valuesOf(e, chosen.rank), chosen.element), old = cell(earlier(e, chosen.rank), chosen.element);
     const p = parameters[chosen.element], rows = [["owner", "rank " + p.owner]];
@@ -144,6 +169,8 @@ inline constexpr const char* player_script = R"js(
       by("event").append(table(["from", "", "to", "bytes", "what"],
           phase.messages.filter(m => m.call === e.of).map(m => ["rank " + m.from, "\u2192", "rank " + m.to, m.bytes,
               m.what + (m.unit === undefined ? "" : " of " + trace.layout.units[m.unit].name)])));
+    const rows = tableOf(e);
+    if (rows) by("event").append(rows);
     by("lanes").hidden = !["leaf", "node", "buffer"].includes(e.kind);
     by("cell").hidden = by("lanes").hidden || Boolean((valuesOf(e, 0) || {}).names);
     put("lanes", ...Array.from({ length: world }, (_, rank) => lane(e, rank)));
@@ -189,6 +216,10 @@ inline constexpr const char* player_script = R"js(
     entry.append(colour, document.createTextNode(name));
     return entry;
   }));
+  const text = by("text");
+  let opened = false;
+  addEventListener("beforeprint", () => { opened = text.open; text.open = true; });
+  addEventListener("afterprint", () => { text.open = opened; });
   by("player").hidden = false;
   by("text").open = false;
   show(false);

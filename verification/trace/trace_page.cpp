@@ -26,7 +26,7 @@ std::string embedded(const std::string& id, const Json& value) {
 
 class Events {
  public:
-  explicit Events(const Json& trace) {
+  explicit Events(const Json& trace) : differences_(trace.at("differences")) {
     for (const Json& step : trace.at("steps")) {
       phase_ = 0;
       for (const Json& phase : step.at("phases")) {
@@ -51,6 +51,13 @@ class Events {
   void add_phase(const Json& step, const Json& phase) {
     const int first = index_;
     if (phase.at("phase").get<std::string>() == "reduce") add_each("leaf", step.at("leaves"));
+    std::vector<int> visits(1);  // made by each rank; its k-th one is at the same time as the others' k-th
+    for (const Json& visit : phase.at("visits")) {
+      const auto rank = static_cast<std::size_t>(visit.at("rank").get<int>());
+      visits.resize(std::max(visits.size(), rank + 1));
+      ++visits[rank];
+    }
+    for (int k = 0; k < *std::max_element(visits.begin(), visits.end()); ++k) add("visit", k);
     std::vector<int> calls;
     for (const Json& message : phase.at("messages")) calls.push_back(message.at("call"));
     std::sort(calls.begin(), calls.end());
@@ -65,8 +72,24 @@ class Events {
     }
     for (const std::string& name : names) add("buffer", name);
     if (index_ == first) add(phase.at("entered").get<bool>() ? "nothing" : "skipped", Json());
+    if (has_any(phase.at("chunks"))) add("chunks", Json());
+    if (has_any(phase.at("memory"))) add("memory", Json());
+    for (const Json& difference : differences_) {
+      if (difference.at("step").get<int>() != step_ + 1 ||
+          difference.at("phase").get<std::string>() != phase.at("phase").get<std::string>()) {
+        continue;
+      }
+      add("difference", Json());
+      break;
+    }
   }
 
+  static bool has_any(const Json& list) {
+    for ([[maybe_unused]] const Json& one : list) return true;
+    return false;
+  }
+
+  const Json& differences_;
   int index_ = 0, step_ = 0, phase_ = 0;
 };
 
@@ -102,7 +125,7 @@ them.</p>
 std::string trace_html(const StepTrace& trace) {
   const Json values = Json::parse(trace_json(trace));
   const std::string text = trace_text(trace, false);
-  const std::string heading = text.substr(0, text.find('\n'));
+  const std::string heading = text.substr(0, text.find(".\n") + 1);  // it may take two lines
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"

@@ -2,6 +2,7 @@
 
 #include <doctest.h>
 
+#include <map>
 #include <set>
 
 #include "tests/verification/cli/cli_support.hpp"
@@ -47,7 +48,18 @@ std::set<std::string> expected_events(const Values& trace) {
           all.insert(place + "buffer " + Values(name).dump());
         }
       }
+      std::map<int, int> visits;
+      for (const Values& visit : phase.at("visits")) {
+        all.insert(place + "visit " + std::to_string(visits[visit.at("rank").get<int>()]++));
+      }
       if (all.size() == before) all.insert(place + (phase.at("entered") ? "nothing" : "skipped") + " null");
+      for (const char* list : {"chunks", "memory"}) {
+        if (!phase.at(list).empty()) all.insert(place + list + " null");
+      }
+      for (const Values& difference : trace.at("differences")) {
+        if (difference.at("step") == step + 1 && difference.at("phase") == phase.at("phase"))
+          all.insert(place + "difference null");
+      }
     }
     ++step;
   }
@@ -99,6 +111,32 @@ TEST_CASE("every event of the page has an index, and everything that happened is
     CHECK(seen.size() == events.size());
     CHECK(seen == expected_events(Values::parse(trace_json(trace))));
   }
+}
+
+TEST_CASE("what a unit's visits, chunks and memory are is on the page, and what a fault makes different") {
+  const auto kinds = [](const Values& events) {
+    std::set<std::string> all;
+    for (const Values& event : events) all.insert(event.at("kind").get<std::string>());
+    return all;
+  };
+  TraceSettings stage3;
+  stage3.stage = 3;
+  const std::set<std::string> layered = kinds(embedded(trace_html(trace_step(stage3)), "events"));
+  for (const char* kind : {"visit", "chunks", "memory", "leaf", "message", "node", "buffer"})
+    CHECK_MESSAGE(layered.count(kind) == 1, kind);
+  CHECK(layered.count("difference") == 0);
+  CHECK(kinds(embedded(trace_html(trace_step({})), "events")).count("visit") == 0);
+
+  const TemporaryFolder folder;
+  const std::string file = folder.file("fault.html");
+  CHECK(run_cli("trace --fault double-unscale --html " + quoted(file), "zeroproof-faults").exit_code == 0);
+  const Values events = embedded(read_file(file), "events");
+  std::string first;
+  for (const Values& event : events) {
+    if (event.at("kind") == "difference" && first.empty()) first = event.at("phase").dump();
+  }
+  CHECK(first == "2");  // unscale
+  CHECK(read_file(file).find("with the\nfault double-unscale.</p>") != std::string::npos);
 }
 
 TEST_CASE("without its script the page is the text") {
