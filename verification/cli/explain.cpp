@@ -20,15 +20,6 @@ std::vector<std::string> phase_names(const std::vector<Phase>& phases) {
   return names;
 }
 
-std::string faults_of(const std::vector<Phase>& phases) {
-  std::string out;
-  for (const Fault& fault : fault_catalogue()) {
-    if (std::find(phases.begin(), phases.end(), fault.phase) == phases.end()) continue;
-    out += fault_text(fault);
-  }
-  return out.empty() ? "    none\n" : out;
-}
-
 /// What there is to say of an operation without a doc block of its own.
 constexpr const char* fused_pass = "A fused pass of production: the bits of the phases it stands for (R17).";
 
@@ -62,20 +53,6 @@ int explain_op(const Op& op) {
     out += labelled("", {"zeroproof verify byte_gpt_tiny", "(as part of every step)"}, "");
     out += "  faults planted in this phase (zeroproof-faults):\n" + faults_of(op.phases);
   }
-  std::fputs(out.c_str(), stdout);
-  return 0;
-}
-
-int explain_phase(Phase phase) {
-  std::string out = heading("phase " + std::string(name(phase))) + "\n\n";
-  std::vector<std::string> ops;
-  for (const Op& op : all_ops()) {
-    if (std::find(op.phases.begin(), op.phases.end(), phase) != op.phases.end()) ops.push_back(op.name);
-  }
-  if (ops.empty()) ops = {"none:", "bytes", "are", "moved"};
-  out += labelled("operations", ops, ops.front() == "none:" ? "" : ",");
-  out += labelled("on overflow", {skipped_on_overflow(phase) ? "not entered (R6)" : "runs"}, "");
-  out += "  faults planted in this phase (zeroproof-faults):\n" + faults_of({phase});
   std::fputs(out.c_str(), stdout);
   return 0;
 }
@@ -174,7 +151,7 @@ int explain(const std::string& what) {
   if (what.empty()) return explain_all();
   if (const Op* op = find_op(what)) return explain_op(*op);
   for (const Phase phase : all_phases) {
-    if (name(phase) == what) return explain_phase(phase);
+    if (name(phase) == what) return printed(explain_phase(phase));
   }
   if (what == "lbfgs") return printed(explain_lbfgs());
   if (what == "errata") return printed(explain_errata());

@@ -28,6 +28,12 @@ std::string block_of(const std::string& type);
 /// A fault and below it what it does.
 std::string fault_text(const Fault& fault);
 
+/// Those that are found in these phases.
+std::string faults_of(const std::vector<Phase>& phases);
+
+/// What a phase makes of what, with the formulas of the contract.
+std::string explain_phase(Phase phase);
+
 /// A rule of the contract or a label of the notes, and what cites it.
 std::string explain_rule(const Passage& rule);
 std::string explain_label(const Passage& label);
