@@ -162,6 +162,7 @@ TEST_CASE("a report survives the way through JSON") {
                             2047,
                             "a.b",
                             "[1, 2]",
+                            "limb 3, of weight 2^-256",
                             "0x0 (0)",
                             "0x1 (1e-45)",
                             "1e-46",
@@ -171,6 +172,7 @@ TEST_CASE("a report survives the way through JSON") {
                             "they hold 0",
                             "in no legal order",
                             {}};
+  r.training->bytes = {{1, {8, 9}, {{"master", {4, 5}}}, {{"shards", "all_gather", {1, 2}, {3, 4}, {5, 6}}}}};
   constexpr std::uint64_t many = std::uint64_t{1} << 33;
   r.training->skips = {
       {2, 37, 0x7FFFFFFFU, {{"a \"b\"", 48, {0x7F800000U, 1, 0}}, {"c", 1, {0x7FFFFFFFU, many, 3}}}},
@@ -195,6 +197,15 @@ TEST_CASE("a report survives the way through JSON") {
   CHECK(back[0].training->candidate_hash == r.training->candidate_hash);
   REQUIRE(back[0].divergence.has_value());
   CHECK(back[0].divergence->last_global_index == 2047);
+  CHECK(back[0].divergence->word == "limb 3, of weight 2^-256");
+  REQUIRE(back[0].training->bytes.size() == 1);
+  const RankBytes& bytes = back[0].training->bytes[0];
+  CHECK((bytes.rank == 1 && bytes.peak.measured == 8 && bytes.peak.predicted == 9));
+  REQUIRE((bytes.memory.size() == 1 && bytes.sent.size() == 1));
+  CHECK((bytes.memory[0].name == "master" && bytes.memory[0].bytes.predicted == 5));
+  CHECK((bytes.sent[0].group == "shards" && bytes.sent[0].collective == "all_gather"));
+  CHECK((bytes.sent[0].calls.predicted == 2 && bytes.sent[0].messages.measured == 3));
+  CHECK(bytes.sent[0].bytes.predicted == 6);
   CHECK(back[0].divergence->candidate_value == "0x1 (1e-45)");
   CHECK(back[0].divergence->hint == "they hold 0");
   CHECK(back[0].divergence->exact_value == "1e-46");

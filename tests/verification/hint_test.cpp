@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "verification/compare/hint.hpp"
+#include "verification/compare/limbs_hint.hpp"
 
 namespace {
 
@@ -210,6 +211,15 @@ TEST_CASE("hint: limbs of a norm are read as the sum they stand for") {
   CHECK(hint(e) == "nan_count is 2 more than it should be");
   want[22] = 1;
   CHECK(hint(e) == "nan_count is 2 more than it should be, and inf_count is 1 less than it should be");
+}
+
+TEST_CASE("a limb is named by its place and its weight, also of a second clip group") {
+  CHECK(limb_name(0) == "limb 0, of weight 2^-352");
+  CHECK(limb_name(11) == "limb 11, of weight 2^0");
+  CHECK(limb_name(20) == "limb 20, of weight 2^288");
+  CHECK(limb_name(21) == "nan_count");
+  CHECK(limb_name(22) == "inf_count");
+  CHECK(limb_name(23 + 12) == "limb 12, of weight 2^32");
 }
 
 TEST_CASE("hint: zeros of the other sign, ones, single precision, and sums that cancel") {

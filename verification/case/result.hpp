@@ -40,6 +40,8 @@ struct Divergence {
   std::int64_t last_global_index = -1;
   std::string parameter;
   std::string coordinates;
+  std::string
+      word;  ///< of a buffer that belongs to no tensor: "limb 12, of weight 2^32"; "" where words have no names
   std::string reference_value;  ///< bits and value
   std::string candidate_value;
   std::string exact_value;     ///< what exact arithmetic has there; "" where no bound says it
@@ -74,6 +76,31 @@ struct StepCalls {
   std::int64_t waits = 0;
 };
 
+/// Something that was counted, and what it was computed to be before the run.
+struct Planned {
+  std::int64_t measured = 0;
+  std::int64_t predicted = 0;
+};
+
+/// Bytes of one rank of a candidate on the host, beside those that verification/predict computes for it.
+struct RankBytes {
+  /// The most a rank held of one class of memory at once.
+  struct Class {
+    std::string name;  ///< "master", "grad_nodes", ...
+    Planned bytes;
+  };
+  /// What a rank sent in all steps, by the ranks and the collective it was sent with.
+  struct Wire {
+    std::string group;       ///< "shards", "instances", "tp"
+    std::string collective;  ///< "all_gather", ...
+    Planned calls, messages, bytes;
+  };
+  int rank = 0;
+  Planned peak;  ///< of the sum over all classes
+  std::vector<Class> memory;
+  std::vector<Wire> sent;
+};
+
 /// What a training case measured besides its verdict.
 struct TrainingRun {
   std::vector<PhaseTally> tallies;
@@ -93,6 +120,8 @@ struct TrainingRun {
   /// Mode whole on a device: what a rank's host asks the device for in a step, from the third on. The most of all such
   /// steps and ranks, number by number.
   std::optional<StepCalls> device_calls;
+  /// By rank; none on devices, of plug-ins, and before the second step has made what later ones reuse.
+  std::vector<RankBytes> bytes;
 };
 
 /// What one rank of a training case found.

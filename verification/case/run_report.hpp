@@ -102,7 +102,8 @@ std::string to_html(const RunReport& report, bool strict);
 /// How the text report looks.
 struct TextStyle {
   bool colour = false;
-  bool rows = false;  ///< a row for every case, step and buffer, besides what they come to
+  bool rows = false;   ///< a row for every case, step and buffer, besides what they come to
+  bool bytes = false;  ///< and what every rank held and sent
 };
 
 /// Tables for people, at most 100 columns wide.

@@ -6,7 +6,6 @@
 #include "common/base/error.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/exchange/dialect_call.hpp"
-#include "verification/faults/catalogue.hpp"
 #include "verification/plugin/plugin_candidate.hpp"
 #include "verification/plugin/plugin_ops.hpp"
 #include "verification/program/plant.hpp"
@@ -82,7 +81,8 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
            "it says what a plug-in's results are held to", "use bits, any-order, or dialect:NAME");
   options.any_order = flags.accept == "any-order";
   if (of_dialect) options.expectation = dialect_expectation(flags.accept.substr(dialect.size()));
-  ZP_CHECK(flags.fault.empty(), ErrorCode::config, "--fault was given with --plugin",
+  ZP_CHECK(flags.fault.empty() && flags.blind.empty(), ErrorCode::config,
+           (flags.blind.empty() ? "--fault" : "--blind") + std::string(" was given with --plugin"),
            "faults are planted in the twins of this program", "leave one of the two out");
   const auto plugin = std::make_shared<Plugin>(flags.plugin, limits);
   options.plugin = plugin_candidate(plugin);
@@ -131,7 +131,7 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
         std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--norm", &flags.norm},
         std::pair{"--max-norm", &flags.max_norm}, std::pair{"--plugin", &flags.plugin},
         std::pair{"--plugin-timeout", &flags.plugin_timeout}, std::pair{"--accept", &flags.accept},
-        std::pair{"--fault", &flags.fault}}) {
+        std::pair{"--fault", &flags.fault}, std::pair{"--blind", &flags.blind}}) {
     if (value->empty()) continue;
     const std::string_view word = flag;
     const bool file = word == "--config" || word == "--text" || word == "--gradients" || word == "--plugin";
@@ -143,17 +143,6 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
 }
 
 }  // namespace
-
-void check_fault(const std::string& fault) {
-  if (fault.empty()) return;
-  std::vector<std::string> ids;
-  for (const Fault& known : fault_catalogue()) ids.emplace_back(known.id);
-  const bool known = std::find(ids.begin(), ids.end(), fault) != ids.end();
-  ZP_CHECK(known, ErrorCode::config, "fault '" + fault + "' does not exist", "there is nothing to plant",
-           suggestion(fault, ids, "zeroproof list --faults shows them"));
-  ZP_CHECK(faults_built(), ErrorCode::unavailable, "this program has no planted faults",
-           "wrong optimizers are kept out of it", "use build/zeroproof-faults, which ./tests/run builds");
-}
 
 std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   auto flags = std::make_shared<CaseFlags>();

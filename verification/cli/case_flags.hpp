@@ -21,7 +21,7 @@ struct CaseFlags {
   std::string gradients;
   std::string plugin, plugin_timeout, accept;
   std::string cover, cover_seed, slice;  ///< rows of a covering array instead of patterns
-  std::string config_file, text, fault, seed, steps, micro_batches, comm_timeout, hostfile, jobs;
+  std::string config_file, text, fault, blind, seed, steps, micro_batches, comm_timeout, hostfile, jobs;
 };
 
 /// Registers the flags on a subcommand.
@@ -32,5 +32,14 @@ VerifyOptions options_from(const CaseFlags& flags);
 
 /// Errors: ErrorCode::config if there is no such fault, unavailable in a program without planted faults; "" is none.
 void check_fault(const std::string& fault);
+
+/// Errors: ErrorCode::unavailable in a program without planted faults.
+void require_faults();
+
+/// Registers --blind.
+void add_blind_flag(const Command& command, CaseFlags& flags);
+
+/// "blind: fault 3 of 21 that this case can have; ...", a line, or "" without --blind.
+std::string blind_line(const CaseFlags& flags, const VerifyOptions& options, const std::string& case_id);
 
 }  // namespace zeroproof::verification

@@ -10,6 +10,7 @@
 #include "verification/case/obstacle.hpp"
 #include "verification/cli/covering_rows.hpp"
 #include "verification/cli/flag_scope.hpp"
+#include "verification/faults/blind_faults.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/program/capabilities.hpp"
 #include "verification/program/device_capabilities.hpp"
@@ -137,10 +138,18 @@ bool asked_by_name(const CaseFlags& flags, const std::string& id) {
 
 ChosenCases choose_cases(const CaseFlags& flags) {
   require_applicable(flags);
+  if (!flags.blind.empty()) {
+    ZP_CHECK(flags.fault.empty(), ErrorCode::config, "--blind was given with --fault",
+             "one fault is planted at a time", "leave one of the two out");
+    require_faults();
+  }
   ChosenCases chosen{options_from(flags), {}};
   check_wires(flags);
   if (!flags.cover.empty()) chosen.options.patterns = covering_rows(flags, chosen.options);
   chosen.selection = select_cases(chosen.options);
+  if (!flags.blind.empty() && chosen.selection.size() > 0) {
+    chosen.options.fault = blind_fault(chosen.options, chosen.selection.ids(), flags.blind).id;
+  }
   check_hostfile(flags, chosen.selection);
   check_ranks(flags, chosen.selection);
   check_obstacles(flags, chosen.options, chosen.selection);

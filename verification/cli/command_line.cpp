@@ -14,6 +14,7 @@ int run_command_line(int argc, char** argv) {
   add_golden(commands);
   add_doctor(commands);
   add_faults(commands);
+  add_reveal(commands);
   add_explain(commands);
   add_replay(commands);
   add_plan(commands);

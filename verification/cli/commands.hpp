@@ -16,6 +16,7 @@ void add_diff(CommandSet& commands);
 void add_golden(CommandSet& commands);
 void add_doctor(CommandSet& commands);
 void add_faults(CommandSet& commands);
+void add_reveal(CommandSet& commands);
 void add_explain(CommandSet& commands);
 void add_replay(CommandSet& commands);
 void add_plan(CommandSet& commands);

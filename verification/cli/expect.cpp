@@ -37,6 +37,7 @@ void refuse_candidate_flags(const VerifyRequest& request) {
                                                 {"--jobs", !f.jobs.empty()},
                                                 {"--oversubscribe", f.oversubscribe},
                                                 {"--fault", !f.fault.empty()},
+                                                {"--blind", !f.blind.empty()},
                                                 {"--save-failing", !request.save_failing.empty()},
                                                 {"--strict", request.strict},
                                                 {"--dump", !request.dump.file.empty()},

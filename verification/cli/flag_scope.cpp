@@ -89,6 +89,7 @@ std::vector<Use> uses_of(const CaseFlags& f) {
           {"--plugin-timeout", !f.plugin_timeout.empty(), runs | op},
           {"--accept", !f.accept.empty(), op},
           {"--fault", !f.fault.empty(), runs | op | lbfgs | resume},
+          {"--blind", !f.blind.empty(), runs | op | lbfgs | resume},
           {"--cover", !f.cover.empty(), covering},
           {"--cover-seed", !f.cover_seed.empty(), covering},
           {"--slice", !f.slice.empty(), covering},

@@ -26,7 +26,8 @@ void take_flags(const Bundle& bundle, CaseFlags& flags) {
       {"--plugin", &flags.plugin},
       {"--plugin-timeout", &flags.plugin_timeout},
       {"--accept", &flags.accept},
-      {"--fault", &flags.fault}};
+      {"--fault", &flags.fault},
+      {"--blind", &flags.blind}};
   for (std::size_t i = 0; i < bundle.flags.size(); i += 2) {
     const auto flag = std::find_if(known.begin(), known.end(),
                                    [&](const auto& entry) { return entry.first == bundle.flags[i]; });
@@ -111,6 +112,7 @@ void add_replay(CommandSet& commands) {
   command.option("--plugin-timeout", flags.plugin_timeout, "seconds a call of a plug-in may take");
   command.option("--accept", flags.accept, "what results of a plug-in are held to: bits, or any-order");
   command.option("--fault", flags.fault, "plant a fault (only in build/zeroproof-faults)");
+  add_blind_flag(command, flags);
   add_report_flags(command, *request);
   command.runs([request, what] {
     std::error_code error;

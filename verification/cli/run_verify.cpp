@@ -45,7 +45,7 @@ void write_reports(const RunReport& report, const ReportTargets& targets, const 
   if (!targets.junit_files.empty()) write(targets.junit_files, to_junit(report, request.strict));
   if (!targets.html_files.empty()) write(targets.html_files, to_html(report, request.strict));
   if (targets.text) {
-    const TextStyle style{wants_colour(STDOUT_FILENO) && !inside_mpi_job(), request.rows};
+    const TextStyle style{wants_colour(STDOUT_FILENO) && !inside_mpi_job(), request.rows, request.bytes};
     std::fputs(to_text(report, style).c_str(), stdout);
     for (const std::string& file : written) std::printf("report: %s\n", printable(file).c_str());
   }
@@ -89,6 +89,8 @@ void add_report_flags(const Command& command, VerifyRequest& request) {
   command.words("--report", request.reports,
                 "text, json:FILE, junit:FILE, html:FILE, or several with commas between (default: text)");
   command.flag("--rows", request.rows, "a row for every case, step and buffer, besides what they come to");
+  command.flag("--bytes", request.bytes,
+               "what every rank held by class of memory, and sent by collective, beside what was predicted");
   command.flag("--strict", request.strict, "mistrusted cases count as failed");
   command.option("--save-failing", request.save_failing,
                  "folder that gets a bundle of every failing case, for zeroproof replay");
@@ -154,6 +156,9 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
       const std::string line = make_dump(request.dump, options, selection);
       if (targets.text) std::printf("%s\n", line.c_str());
     }
+  }
+  if (root && targets.text && !request.cases.blind.empty() && !inside_mpi_job()) {
+    std::fputs(blind_line(request.cases, options, report.results.front().id).c_str(), stdout);
   }
   if (result != nullptr) *result = report;
   const int code = exit_code(report, request.strict);

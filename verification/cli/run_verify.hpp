@@ -15,9 +15,10 @@ struct VerifyRequest {
   std::string phase_names;  ///< what tensors are called there
   bool strict = false;
   bool rows = false;
+  bool bytes = false;
 };
 
-/// Registers --report, --strict, --rows and --save-failing.
+/// Registers --report, --strict, --rows, --bytes and --save-failing.
 void add_report_flags(const Command& command, VerifyRequest& request);
 
 /// Says on standard error that nothing was selected, with the nearest name; returns the exit code.

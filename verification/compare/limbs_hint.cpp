@@ -34,6 +34,12 @@ std::string plain(long double value) {
 
 }  // namespace
 
+std::string limb_name(std::int64_t word) {
+  const std::int64_t limb = word % (num_limbs + 2);
+  if (limb >= num_limbs) return limb == num_limbs ? "nan_count" : "inf_count";
+  return "limb " + std::to_string(limb) + ", of weight 2^" + std::to_string(32 * limb - 352);
+}
+
 std::string limbs_hint(const HintEvidence& e) {
   if (e.want.numel != num_limbs + 2 || e.got.numel != num_limbs + 2) return {};
   std::string counts =

@@ -5,6 +5,7 @@
 #include "common/base/error.hpp"
 #include "verification/case/write_sets.hpp"
 #include "verification/compare/hint.hpp"
+#include "verification/compare/limbs_hint.hpp"
 #include "verification/judge/lacking_norm.hpp"
 #include "verification/judge/native_bound.hpp"
 #include "verification/judge/rank_comparison.hpp"
@@ -91,6 +92,7 @@ void RankComparison::count_comparison(const Comparison& comparison, const Expose
                                       Divergence at) {
   judge_.count(comparison, buffer.view.dtype, std::move(at),
                [&](Divergence& d, std::int64_t first, std::int64_t last) {
+                 if (buffer.id == BufferId::norm_limbs) d.word = limb_name(first);
                  for (const Piece& piece : pieces_of(buffer)) {
                    if (piece.tensor < 0) continue;
                    const auto inside = [&](std::int64_t local) {

@@ -64,6 +64,7 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
       reference_groups_(layout, *comms.reference),
       candidate_groups_(layout, *comms.candidate),
       harness_groups_(layout, *comms.harness),
+      account_(spec_),
       grad_maker_(experiment, spec_, layout, *comms.harness, harness_groups_.tp(), harness_groups_.cp()),
       skip_stats_(experiment, spec_, layout, *comms.harness, {.num_threads = omp_threads},
                   candidate_stats != nullptr ? candidate_stats : grad_stats_of(spec.twin)) {
@@ -80,6 +81,7 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
   setup.windows = spec.place.windows;
   setup.exec.num_threads = omp_threads;
   candidate_groups_.place(setup);
+  account_.place(setup);
   candidate_ = make_candidate(setup);
   harness_groups_.place(setup);
   harness_setup_ = setup;
@@ -218,6 +220,7 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves, const refere
   const StepGrads theirs(grad_maker_, leaves, *candidate_, step, before.candidate, share ? &ours : nullptr);
   ProvidedGrads for_reference(experiment_, step, ours.provider(), ours.layers());
   StrictGrads for_candidate(experiment_, step, theirs.provider(), theirs.layers());
+  account_.begin(theirs.layers());
   if (spec_.mode != Mode::lockstep) {
     note_losses(reference_losses_, ours);
     note_losses(candidate_losses_, theirs);
@@ -250,6 +253,7 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves, const refere
       if (phase == Phase::unscale && !agree_to_skip(step, phase)) return;
     }
   }
+  account_.end_step(*candidate_);
   note_problem(step, Phase::reduce, "leaf", for_candidate.end_step());
   if (reference_->skipped()) {
     check_skipped_scalars(step);

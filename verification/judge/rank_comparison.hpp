@@ -14,6 +14,7 @@
 #include "verification/case/case_layout.hpp"
 #include "verification/compare/judge.hpp"
 #include "verification/gradients/step_grads.hpp"
+#include "verification/judge/byte_account.hpp"
 #include "verification/judge/exact_sums.hpp"
 #include "verification/judge/rank_groups.hpp"
 #include "verification/judge/skip_stats.hpp"
@@ -84,6 +85,7 @@ class RankComparison {
   const std::vector<double>& reference_losses() const { return reference_losses_; }
   const std::vector<double>& candidate_losses() const { return candidate_losses_; }
   const DistributedOptimizer& candidate() const { return *candidate_; }
+  std::vector<RankBytes> bytes() const { return account_.result(comms_.harness->rank()); }
 
  private:
   using Buffers = std::map<BufferId, ExposedBuffer>;
@@ -168,6 +170,7 @@ class RankComparison {
   Communicators comms_;
   const RankCoords place_;
   RankGroups reference_groups_, candidate_groups_, harness_groups_;
+  ByteAccount account_;  // outlives the candidate, which sends through it
   GradMaker grad_maker_;
   OptimizerSetup harness_setup_;  // where this rank stands, in the harness's groups
   ExactSums exact_sums_;          // of the step's leaves, with native sums

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/base/error.hpp"
+#include "verification/report/json_bytes.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -61,6 +62,7 @@ Divergence divergence_from(const Json& json) {
   d.last_global_index = json.at("last_global_index");
   d.parameter = json.at("parameter");
   d.coordinates = json.at("coordinates");
+  d.word = json.at("word");
   d.reference_value = json.at("reference");
   d.candidate_value = json.at("candidate");
   d.differing = json.at("differing");
@@ -147,7 +149,8 @@ Json training_value(const TrainingRun& run) {
                {"moved_elements", run.moved_elements},
                {"nan_elements", run.nan_elements},
                {"timing", timing_value(run.timing)},
-               {"device_calls", calls_or_null(run.device_calls)}};
+               {"device_calls", calls_or_null(run.device_calls)},
+               {"bytes", to_json_value(run.bytes)}};
   for (const PhaseTally& tally : run.tallies) json["phases"].push_back(to_json_value(tally));
   for (const SkippedStep& skip : run.skips) json["skips"].push_back(skip_value(skip));
   for (const double loss : run.losses) json["losses"].push_back(number_or_null(loss));
@@ -172,6 +175,7 @@ TrainingRun training_from(const Json& json) {
   run.nan_elements = json.at("nan_elements");
   run.timing = timing_from(json.at("timing"));
   run.device_calls = calls_from(json.at("device_calls"));
+  run.bytes = rank_bytes_from(json.at("bytes"));
   return run;
 }
 
@@ -210,6 +214,7 @@ Json to_json_value(const Divergence& d) {
           {"last_global_index", d.last_global_index},
           {"parameter", d.parameter},
           {"coordinates", d.coordinates},
+          {"word", d.word},
           {"reference", d.reference_value},
           {"candidate", d.candidate_value},
           {"differing", d.differing},

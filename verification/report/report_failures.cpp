@@ -31,6 +31,7 @@ std::string place_lines(const Divergence& d) {
     out += fmt::format("  element   {}{}  shard index {}  global index {} (last differing: {})\n",
                        d.parameter, d.coordinates, d.shard_index, d.global_index, d.last_global_index);
   }
+  if (!d.word.empty()) out += "  element   " + d.word + "\n";
   if (!d.candidate_value.empty()) {
     out += fmt::format("  values    got {}  want {}{}{}\n", d.candidate_value,
                        d.reference_value.empty() ? "NaN" : d.reference_value,

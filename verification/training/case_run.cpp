@@ -175,6 +175,7 @@ std::vector<RankReport> CaseRun::reports() const {
     run.moved_elements = rank.moved_elements();
     run.nan_elements = rank.nan_elements();
     run.device_calls = device_calls_[r];
+    run.bytes = rank.bytes();
     reports[r].divergence = rank.divergence();
   }
   return reports;
@@ -201,12 +202,14 @@ Result CaseRun::result(const std::optional<Digest>& truth_hash, const std::strin
   }
   run.tallies.clear();
   run.updated_elements = run.moved_elements = run.nan_elements = 0;
+  run.bytes.clear();
   for (const RankReport& rank : all) {
     merge_tallies(rank.run.tallies, run.tallies);
     run.updated_elements += rank.run.updated_elements;
     run.moved_elements += rank.run.moved_elements;
     run.nan_elements += rank.run.nan_elements;
     keep_most(rank.run.device_calls, run.device_calls);
+    run.bytes.insert(run.bytes.end(), rank.run.bytes.begin(), rank.run.bytes.end());
     if (rank.divergence && (!result.divergence || earlier(*rank.divergence, *result.divergence))) {
       result.divergence = rank.divergence;
     }

@@ -2,6 +2,7 @@
 
 #include "common/base/error.hpp"
 #include "verification/case/experiment.hpp"
+#include "verification/training/bytes_table.hpp"
 #include "verification/training/training_run.hpp"
 #include "verification/training/training_screen.hpp"
 #include "verification/training/training_table.hpp"
@@ -38,7 +39,8 @@ class TrainingSuite final : public Suite {
 
   std::string table(const RunReport& report, const TextStyle& style) const override {
     return (style.rows ? training_table(report, style.colour) : std::string()) +
-           training_screen(report, style.colour);
+           training_screen(report, style.colour) +
+           (style.bytes ? bytes_table(report, style.colour) : std::string());
   }
 
   bool spans_processes() const override { return true; }

@@ -86,6 +86,19 @@ TEST_CASE("a report of every suite, with a failure of each kind, is what its sch
   for (const char* place : {"/cases/0/training/skips/0", "/cases/0/training/skips/0/not_finite/0"}) {
     expect_strict(skipped, Json::json_pointer(place));
   }
+  const Json bytes =
+      report_of("byte_gpt_tiny/adamw/host/stage1/threads:2/bf16/lockstep/bucket:4096/omp:1 --steps 2");
+  CHECK(schema().complaint(bytes) == "");
+  for (const char* place : {"/cases/0/training/bytes/0", "/cases/0/training/bytes/0/peak",
+                            "/cases/0/training/bytes/0/memory/0", "/cases/0/training/bytes/0/sent/0"}) {
+    expect_strict(bytes, Json::json_pointer(place));
+  }
+  const Json limbs = report_of(
+      "byte_gpt_tiny/adamw/host/stage0/threads:3/fp16/lockstep/bucket:4096/omp:2 --fault "
+      "replicated-counted-per-rank",
+      "zeroproof-faults");
+  CHECK(schema().complaint(limbs) == "");
+  CHECK(limbs.at("cases").at(0).at("divergence").at("word").get<std::string>().rfind("limb ", 0) == 0);
   const Json operation = report_of(
       "op/adamw_update/host/x86-64/fill:training --fault eps-under-bias-correction", "zeroproof-faults");
   CHECK(schema().complaint(operation) == "");

@@ -1,0 +1,74 @@
+// zeroproof-faults verify --fault ID, verify --blind N, and reveal N: faults with and without their names.
+
+#include <algorithm>
+#include <cstdio>
+
+#include "common/base/error.hpp"
+#include "verification/cli/case_flags.hpp"
+#include "verification/cli/commands.hpp"
+#include "verification/cli/explain_text.hpp"
+#include "verification/config/nearest.hpp"
+#include "verification/faults/blind_faults.hpp"
+#include "verification/program/plant.hpp"
+#include "verification/suite/selection.hpp"
+
+namespace zeroproof::verification {
+
+void require_faults() {
+  ZP_CHECK(faults_built(), ErrorCode::unavailable, "this program has no planted faults",
+           "wrong optimizers are kept out of it", "use build/zeroproof-faults, which ./tests/run builds");
+}
+
+void check_fault(const std::string& fault) {
+  if (fault.empty()) return;
+  std::vector<std::string> ids;
+  for (const Fault& known : fault_catalogue()) ids.emplace_back(known.id);
+  const bool known = std::find(ids.begin(), ids.end(), fault) != ids.end();
+  ZP_CHECK(known, ErrorCode::config, "fault '" + fault + "' does not exist", "there is nothing to plant",
+           suggestion(fault, ids, "zeroproof list --faults shows them"));
+  require_faults();
+}
+
+void add_blind_flag(const Command& command, CaseFlags& flags) {
+  command.option("--blind", flags.blind,
+                 "plant the N-th of the faults that this case can have, without naming it (only in "
+                 "build/zeroproof-faults); reveal N CASE tells");
+}
+
+std::string blind_line(const CaseFlags& flags, const VerifyOptions& options, const std::string& case_id) {
+  const std::size_t all = blind_faults(options, case_id).size();
+  return "blind: fault " + flags.blind + " of " + std::to_string(all) +
+         " that this case can have; zeroproof-faults reveal " + flags.blind + " " + case_id +
+         " says which it is\n";
+}
+
+namespace {
+
+int reveal(const std::string& number, const CaseFlags& flags) {
+  const VerifyOptions options = options_from(flags);
+  const Selection selection = select_cases(options);
+  ZP_CHECK(selection.size() > 0, ErrorCode::config, "no case matches '" + flags.patterns.front() + "'",
+           "the number of a fault is one of a case", "use the id that verify --blind printed");
+  std::fputs(explain_fault(blind_fault(options, selection.ids(), number)).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+void add_reveal(CommandSet& commands) {
+  const Command command =
+      commands.add("reveal", "say which fault verify --blind N plants into a case, and what it does");
+  const auto flags = std::make_shared<CaseFlags>();
+  const auto number = std::make_shared<std::string>();
+  const auto id = std::make_shared<std::string>();
+  command.required("number", *number, "the N of --blind");
+  command.required("case", *id, "the id of the case");
+  command.option("--steps", flags->steps, "training steps, if the run had others than the case");
+  command.option("--config", flags->config_file, "TOML settings of the run");
+  command.runs([=] {
+    flags->patterns = {*id};
+    return reveal(*number, *flags);
+  });
+}
+
+}  // namespace zeroproof::verification
