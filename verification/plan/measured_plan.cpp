@@ -1,6 +1,7 @@
 #include "verification/plan/measured_plan.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include "verification/plan/counts.hpp"
 #include "verification/plan/report.hpp"
