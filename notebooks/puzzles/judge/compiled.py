@@ -102,8 +102,8 @@ def through_the_door(name, library):
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=JUDGE_SECONDS,
                               stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        return {"status": "hung", "text": f"no verdict after {JUDGE_SECONDS} s (a right one takes two); look for a loop "
-                                          f"without end"}
+        return {"status": "hung", "text": f"no verdict after {JUDGE_SECONDS} s (a right one takes two); look for a "
+                                          "loop without end"}
     row = re.search(rf"^{name} +\w+ +(\d+) +([\d,]+) ", done.stdout, re.MULTILINE)
     if done.returncode not in STATUS or row is None:
         said = (done.stderr or done.stdout).strip().splitlines() or [f"exit {done.returncode}"]
