@@ -114,9 +114,10 @@ def backward(units):
 
 
 def any_plan(random):
-    names = ["g", "m", "p", "x", "y"]
-    return [Operation(f"op {i}", "ab"[random.randint(2)], [names[k] for k in random.randint(5, size=random.randint(3))],
-                      [names[k] for k in random.randint(5, size=random.randint(2))]) for i in range(random.randint(2, 9))]
+    def some(most):
+        return ["gmpxy"[k] for k in random.randint(5, size=random.randint(most))]
+
+    return [Operation(f"op {i}", "ab"[random.randint(2)], some(3), some(2)) for i in range(random.randint(2, 9))]
 
 
 def judge_repair(judge):
