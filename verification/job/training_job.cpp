@@ -226,7 +226,11 @@ class JobRank {
     record.seconds = watch.seconds();
     together(harness_, [&] {
       if (!root()) return;
-      if (log_) log_->add(record);
+      if (log_) {
+        const Stopwatch logging;
+        log_->add(record);
+        result_.sums_s += logging.seconds();
+      }
       if (settings_.on_step) settings_.on_step(record);
     });
     if (root()) result_.steps.push_back(std::move(record));
