@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "common/base/parallel_for.hpp"
 #include "common/checkpoint/checkpoint_state.hpp"
 #include "common/checkpoint/rank_report.hpp"
 #include "common/io/checkpoint_names.hpp"
@@ -160,26 +159,12 @@ void CheckpointSaver::stage(Pending& pending) {
     staged_.reset(new float[count]);
     staged_numel_ = count;
   }
-  // In parts, since one thread alone is slower than the memory, and training stands meanwhile.
-  struct Part {
-    Span<const float> from;
-    float* to;
-  };
-  constexpr std::size_t part_numel = std::size_t{1} << 20;
-  std::vector<Part> parts;
   float* to = staged_.get();
   for (Span<const float>& values : pending.values) {
-    for (std::size_t first = 0; first < values.size(); first += part_numel)
-      parts.push_back({values.subspan(first, std::min(part_numel, values.size() - first)), to + first});
+    std::copy(values.begin(), values.end(), to);
     values = {to, values.size()};
     to += values.size();
   }
-  // Ranks may be threads of one process: each takes its share of the cores.
-  const int threads = std::max(1, available_cores() / world_.world_size());
-  parallel_for(threads, static_cast<std::int64_t>(parts.size()), [&](std::int64_t i) {
-    const Part& part = parts[static_cast<std::size_t>(i)];
-    std::copy(part.from.begin(), part.from.end(), part.to);
-  });
 }
 
 bool CheckpointSaver::advance() {

@@ -7,11 +7,6 @@
 #include "common/base/error.hpp"
 
 namespace zeroproof {
-namespace {
-
-constexpr auto chunk_size = static_cast<std::size_t>(chunk_bytes);
-
-}  // namespace
 
 CheckpointFile::CheckpointFile(Disk& disk, int folder, const std::string& where, const std::string& name)
     : disk_(disk), label_(where + "/" + name), file_(disk, disk.create(folder, name.c_str())) {
@@ -23,27 +18,21 @@ CheckpointFile::CheckpointFile(Disk& disk, int folder, const std::string& where,
 
 void CheckpointFile::write(Span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    if (block_.empty()) block_ = writer_->block();
-    const std::size_t count = std::min(bytes.size(), chunk_size - (filled_ - hashed_));
-    std::copy_n(bytes.begin(), count, block_.begin() + static_cast<std::ptrdiff_t>(filled_));
+    if (chunk_.empty()) chunk_ = writer_->block();
+    const std::size_t count = std::min(bytes.size(), chunk_.size() - filled_);
+    std::copy_n(bytes.begin(), count, chunk_.begin() + static_cast<std::ptrdiff_t>(filled_));
     filled_ += count;
     bytes = bytes.subspan(count);
-    if (filled_ - hashed_ == chunk_size) hash();
-    if (filled_ == block_.size()) put();
+    if (filled_ == chunk_.size()) put();
   }
 }
 
-void CheckpointFile::hash() {
-  record_.chunks.push_back(raw_digest(block_.data() + hashed_, static_cast<std::int64_t>(filled_ - hashed_)));
-  hashed_ = filled_;
-}
-
 void CheckpointFile::put() {
-  if (hashed_ < filled_) hash();
+  record_.chunks.push_back(raw_digest(chunk_.data(), static_cast<std::int64_t>(filled_)));
   record_.num_bytes += static_cast<std::int64_t>(filled_);
   writer_->put(filled_);
-  block_ = {};
-  filled_ = hashed_ = 0;
+  chunk_ = {};
+  filled_ = 0;
 }
 
 FileRecord CheckpointFile::finish() {

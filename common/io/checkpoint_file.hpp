@@ -1,6 +1,6 @@
 #pragma once
-// A file of a checkpoint while it is written: front to back, hashed on the way, durable at its end. Chunks are
-// hashed while the block before them is written.
+// A file of a checkpoint while it is written: front to back, hashed on the way, durable at its end. A chunk is hashed
+// while the one before is written.
 
 #include <memory>
 #include <string>
@@ -25,17 +25,16 @@ class CheckpointFile {
   FileRecord finish();
 
  private:
-  void hash();  ///< a chunk, which ends at `filled_`
-  void put();   ///< a block: has it written
+  /// Hashes a chunk, and has it written.
+  void put();
 
   Disk& disk_;
   std::string label_;
   FileRecord record_;
   OpenFile file_;
   std::unique_ptr<WriteBehind> writer_;
-  Span<std::byte> block_;  // of the file's end, that is being filled
+  Span<std::byte> chunk_;  // of the file's end, that is being filled
   std::size_t filled_ = 0;
-  std::size_t hashed_ = 0;  // of these
 };
 
 }  // namespace zeroproof

@@ -47,17 +47,18 @@ Span<std::byte> WriteBehind::block() {
     throw_if_broken();
   }
   Block& block = blocks_[put_ % blocks_.size()];
+  constexpr auto size = static_cast<std::size_t>(chunk_bytes);
   if (!block.bytes) {
-    block.bytes.reset(static_cast<std::byte*>(::operator new(block_bytes, std::align_val_t(alignment))));
+    block.bytes.reset(static_cast<std::byte*>(::operator new(size, std::align_val_t(alignment))));
   }
-  return {block.bytes.get(), block_bytes};
+  return {block.bytes.get(), size};
 }
 
 void WriteBehind::put(std::size_t num_bytes) {
   Block& block = blocks_[put_ % blocks_.size()];
   block.num_bytes = num_bytes;
   // A file of one block, as most are that are not a rank's, is written where it is made.
-  const bool more = num_bytes == block_bytes;
+  const bool more = num_bytes == static_cast<std::size_t>(chunk_bytes);
   const bool behind = writer_.joinable() || (more && start());
   if (!behind) write(block);
   {
@@ -102,11 +103,9 @@ void WriteBehind::run() {
 void WriteBehind::write(const Block& block) {
   const std::byte* from = block.bytes.get();
   for (std::size_t left = block.num_bytes; left > 0;) {
-    // The last block is aligned but for its end.
-    const std::size_t part = direct_ && left > alignment ? left / alignment * alignment : left;
     // The end of the file, and what a short write left.
-    if (direct_ && !is_aligned(from, part)) direct_ = !disk_.set_direct(file_, false);
-    const ssize_t count = disk_.write(file_, from, part);
+    if (direct_ && !is_aligned(from, left)) direct_ = !disk_.set_direct(file_, false);
+    const ssize_t count = disk_.write(file_, from, left);
     if (count < 0 && errno == EINVAL && direct_) {  // said yes, and means no
       direct_ = false;
       disk_.set_direct(file_, false);

@@ -25,10 +25,7 @@ class WriteBehind {
   WriteBehind(const WriteBehind&) = delete;
   WriteBehind& operator=(const WriteBehind&) = delete;
 
-  /// Of one write: with 1 MiB the disk waits for the next one a twentieth of the time.
-  static constexpr auto block_bytes = static_cast<std::size_t>(4 * chunk_bytes);
-
-  /// The next block, of block_bytes, to be filled from its front: the same one until put(). Waits for room. Errors
+  /// The next block, of chunk_bytes, to be filled from its front: the same one until put(). Waits for room. Errors
   /// (ErrorCode::io): the disk is full or broken.
   Span<std::byte> block();
 

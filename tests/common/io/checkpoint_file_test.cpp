@@ -24,10 +24,8 @@ using namespace zeroproof::tests;
 namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
-constexpr std::size_t block = WriteBehind::block_bytes;
-constexpr std::size_t sizes[] = {
-    0,         1,     4095,      4096,    mib - 1,   mib,           mib + 1,       2 * mib,
-    block - 1, block, block + 1, 5 * mib, 2 * block, 3 * block + 8, 5 * block - 4, 9 * block + 4097};
+constexpr std::size_t sizes[] = {0,       1,       4095,        4096,        mib - 1, mib,
+                                 mib + 1, 2 * mib, 3 * mib + 8, 5 * mib - 4, 6 * mib, 9 * mib + 4097};
 
 enum class Cache { as_it_is, refused, meant_no };
 
@@ -113,11 +111,10 @@ TEST_CASE("checkpoint file: every size, in pieces of any, through the page cache
     }
   }
   ParticularDisk disk(Cache::as_it_is);
-  check_file(disk, on_disk, 3 * block + mib + 4097, mib);
+  check_file(disk, on_disk, 5 * mib + 1, mib);
   std::printf("past the page cache %d writes, through it %d\n", disk.past, disk.through);
-  // All whole blocks and whole pages, and one byte through it; or the file system cannot.
-  CHECK((disk.past == 4 || disk.past == 0));
-  CHECK(disk.through == (disk.past == 4 ? 1 : 4));
+  CHECK((disk.past == 5 || disk.past == 0));  // all whole chunks, or the file system cannot
+  CHECK(disk.through == 6 - disk.past);
 }
 
 TEST_CASE("checkpoint file: a disk that takes little at once") {
@@ -125,7 +122,7 @@ TEST_CASE("checkpoint file: a disk that takes little at once") {
   for (const Cache cache : {Cache::as_it_is, Cache::refused, Cache::meant_no}) {
     for (const std::size_t most : {std::size_t{100001}, std::size_t{4096 * 100}, mib - 1}) {
       ParticularDisk disk(cache, most);
-      check_file(disk, folder, 2 * block + 77, 4093);
+      check_file(disk, folder, 3 * mib + 77, 4093);
       CHECK(disk.crooked == 0);
     }
   }
@@ -150,7 +147,7 @@ class FullDisk final : public Disk {
 
 std::string problem_of_writing(Disk& disk, const TemporaryFolder& folder, std::size_t at_once) {
   try {
-    write_file(disk, folder, bytes_of(9 * block + 5), at_once);
+    write_file(disk, folder, bytes_of(9 * mib + 5), at_once);
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::io);
     return error.what();
@@ -170,8 +167,7 @@ TEST_CASE("checkpoint file: a disk that is full, broken, or takes nothing, at ev
       const std::string problem = problem_of_writing(disk, folder, 16 * mib);
       CAPTURE(problem);
       CHECK(problem.find(said) != std::string::npos);
-      const std::size_t byte = static_cast<std::size_t>(at) * block;
-      CHECK(problem.find("folder/file cannot be written at byte " + std::to_string(byte) + ":") !=
+      CHECK(problem.find("folder/file cannot be written at byte " + std::to_string(at * mib) + ":") !=
             std::string::npos);
       std::filesystem::remove(folder.file("file"));
     }
@@ -180,10 +176,10 @@ TEST_CASE("checkpoint file: a disk that is full, broken, or takes nothing, at ev
 
 TEST_CASE("checkpoint file: given up in the middle, nobody waits for the rest") {
   const TemporaryFolder folder;
-  for (const int blocks : {1, 2, 3, 8}) {
+  for (const int chunks : {1, 2, 3, 8}) {
     const OpenFile opened(system_disk(), system_disk().open_root(folder.file("").c_str()));
-    CheckpointFile file(system_disk(), opened.handle(), "folder", "file-" + std::to_string(blocks));
-    const std::string bytes = bytes_of(static_cast<std::size_t>(blocks) * block + 17);
+    CheckpointFile file(system_disk(), opened.handle(), "folder", "file-" + std::to_string(chunks));
+    const std::string bytes = bytes_of(static_cast<std::size_t>(chunks) * mib + 17);
     file.write(std::as_bytes(Span<const char>(bytes)));
   }
   CHECK(folder.num_entries() == 4);
@@ -191,7 +187,7 @@ TEST_CASE("checkpoint file: given up in the middle, nobody waits for the rest") 
 
 namespace {
 
-constexpr std::int64_t large_numel = 3 * (block / 4);  // with the header, four blocks
+constexpr std::int64_t large_numel = 5 << 18;  // with the header, six chunks
 
 float large_value(std::int64_t step, std::int64_t e) { return static_cast<float>(e % 65521 + step); }
 
@@ -237,7 +233,7 @@ std::int64_t newest_large(const std::string& path, std::string& problem) {
 }  // namespace
 
 TEST_CASE(
-    "checkpoint file: killed, cut short, no space, broken disk, at every call of a save of several blocks") {
+    "checkpoint file: killed, cut short, no space, broken disk, at every call of a save of several chunks") {
   int points = 0;
   const TemporaryFolder on_disk;
   const TemporaryFolder in_memory = TemporaryFolder::in_memory();
@@ -277,6 +273,6 @@ TEST_CASE(
       }
     }
   }
-  std::printf("crash points of several blocks: %d\n", points);
+  std::printf("crash points of several chunks: %d\n", points);
   CHECK(points >= 200);
 }
