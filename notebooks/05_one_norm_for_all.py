@@ -245,9 +245,11 @@ zp.show(fig, "A ruler of 21 limbs of 32 bits from 2^-352 to 2^320. The chunks of
 # down: which tensors have anything there? What do they have in common that a kernel might treat apart?
 
 # %%
-case = zp.verify(*run[1:-2], "--world", "threads:4", "--stage", 2, "--steps", 1,
-                 fault=zp.sealed("c2hvcnQtcGllY2VzLWNvdW50ZWQtdHdpY2U="))["cases"][0]
+fault = zp.sealed("c2hvcnQtcGllY2VzLWNvdW50ZWQtdHdpY2U=")
+case = zp.verify(*run[1:-2], "--world", "threads:4", "--stage", 2, "--steps", 1, fault=fault)["cases"][0]
 print(zp.place(case))
+norms = [zp.train(*job, "--steps", 1, config=config, fault=planted)[0]["grad_norm"] for planted in (fault, "")]
+print(f"  sum of squares, wrong / right: {(norms[0] / norms[1])**2:.3f}")
 for name, g in gradients(1).items():
     digits = limbs(sum(as_integer(chunk) for chunk in chunk_values(g)))
     if digits[6]:
