@@ -26,11 +26,12 @@ import sys
 
 from prose_reading import place, read
 
-NUMBER = re.compile(r"0[xX][0-9a-fA-F]+(?:\.[0-9a-fA-F]+)?(?:p[-+]?\d+)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)*(?:[eE][-+]?\d+)?")
+NUMBER = re.compile(r"0[xX][0-9a-fA-F]+(?:\.[0-9a-fA-F]+)?(?:p[-+]?\d+)?|"
+                    r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)*(?:[eE][-+]?\d+)?")
 LINK = re.compile(r"\]\(([^)\s]*)\)")
 BESIDE = re.compile(r"`[^`]*`|\$\$.*?\$\$|\$[^$]+\$")
 CITED = r"pages?|pp\.|section|chapter|figure|table|theorem|lemma|equation|algorithm|erratum|errata|issue|lessons?"
-TOOLS = r"g\+\+|clang|CMake|CUDA|NumPy|Python|Debian|License|PyTorch|torch|DeepSpeed|Open MPI|version|revision|zeroproof"
+TOOLS = r"g\+\+|clang|CMake|CUDA|NumPy|Python|Debian|License|PyTorch|torch|DeepSpeed|Open MPI|revision|version"
 FORMS = {name: re.compile(pattern) for name, pattern in {
     "code span": r"`[^`]*`",
     "formula": r"\$\$.*?\$\$|\$[^$]+\$",
@@ -198,8 +199,9 @@ def check(root, listed=None, documents=DOCUMENTS, say=lambda text: None):
             document = path.relative_to(root).as_posix()
             for line, number, kind, detail in origins(root, document, rows):
                 if kind is None:
-                    wrong.append(f"{place(document, line)}: nothing shows where {number} is from (\"{detail.strip()[:60]}"
-                                 "...\"); print it there, or give its origin a row in tests/documents/prose_numbers.txt")
+                    near = detail.strip()[:60]
+                    wrong.append(f"{place(document, line)}: nothing shows where {number} is from (\"{near}...\"); "
+                                 "print it there, or give its origin a row of prose_numbers.txt")
                 tally[pattern, kind or "without origin", "" if kind is None else detail] += 1
                 say(f"{place(document, line)}: {number}: {kind}: {detail}")
     return wrong + sorted(set(rows.errors)) + rows.needless(), tally

@@ -17,10 +17,12 @@ of May 2017, with g++ 12.2 and fp8; 99.4 % of [the ranks](more/page.md#how-fast)
 
 ```console
 $ build/zeroproof count
-parts 1234  share 0.5  precise 77.1249
+parts 1234  share 0.5  precise 77.1249  odd 0.4621
 ```
 
 About 77.12 of them, on rank 7.
+
+On a device 144 cases ([records](verification/records/README.md)).
 """
 PAGE = "# Page\n\n```console\n$ a\n11.5\n```\n\n## How fast\n\n```console\n$ b\n99.4\n```\n"
 NOTE = """# A note
@@ -47,7 +49,8 @@ def prose(text):
     return {"cell_type": "markdown", "source": text}
 
 
-CELLS = [prose("# 1. A lesson\n\nWith a rate of 0.25, how many of 5,061 differ?"), code("rate = 0.25", "5,061 differ\n"),
+CELLS = [prose("# 1. A lesson\n\nWith a rate of 0.25, how many of 5,061 differ?"),
+         code("rate = 0.25", "5,061 differ\n"),
          prose("So 5,061 differ, at 0.25.")]
 
 
@@ -55,6 +58,7 @@ class Numbers(unittest.TestCase):
     def found(self, readme=README, cells=None, note=NOTE, rows=ROWS):
         with tempfile.TemporaryDirectory() as folder:
             files = {"README.md": readme, "more/page.md": PAGE, "papers/a.md": note,
+                     "verification/records/README.md": "| stages | 144 cases |\n",
                      "notebooks/01_x.ipynb": json.dumps({"cells": cells or CELLS}),
                      "tests/a_test.cpp": "for (int i = 0; i < 20'000; ++i) {}",
                      "tests/documents/prose_numbers.txt": rows}
@@ -76,7 +80,8 @@ class Numbers(unittest.TestCase):
     def test_what_is_right(self):
         out, wrong = self.found()
         self.assertEqual(wrong, [])
-        for line in ("README.md: 6 numbers\n", "    4 produced: printed", "1 form: date or year",
+        for line in ("README.md: 7 numbers\n", "    4 produced: printed", "1 produced: recorded",
+                     "1 form: date or year",
                      "1 in a file: in tests/a_test.cpp", "1 listed: a count of the paper", "6 form: citation",
                      "2 form: power", "2 form: label or name", "1 form: version", "3 shown: beside"):
             self.assertIn(line, out)
@@ -84,10 +89,11 @@ class Numbers(unittest.TestCase):
     def test_a_number_nobody_made(self):
         self.one("README.md:3:", "1,235", readme=README.replace("1,234", "1,235"))
         self.one("README.md:11:", "77.13", readme=README.replace("77.12 of", "77.13 of"))
-        self.one("README.md:3:", "0.6", readme=README.replace("0.50", "0.6"))  # not rounded from fewer than three digits
+        self.one("README.md:3:", "0.46", readme=README.replace("0.50", "0.46"))  # rounded to two digits: too many fit
 
     def test_the_section_a_paragraph_links_to(self):
         self.one("11.5", readme=README.replace("99.4 %", "11.5 %"))  # another section prints it
+        self.one("144", readme=README.replace("](verification/records/README.md)", ""))
         self.one("99.4", readme=README.replace("](more/page.md#how-fast)", ""))
 
     def test_a_block_that_is_not_run_prints_nothing(self):
@@ -116,6 +122,8 @@ class Numbers(unittest.TestCase):
         self.one("prose_numbers.txt:4: README.md has no number", rows=ROWS + "README.md | 1,234 | a reason\n")
         self.one("prose_numbers.txt:4:", "no DOCUMENT | PATTERN | ORIGIN", rows=ROWS + "a.md | 4096\n")
         self.one("prose_numbers.txt:4:", "no DOCUMENT | PATTERN | ORIGIN", rows=ROWS + "a.md | (4096 | why\n")
+        part = self.found(rows=ROWS.replace("cases 4096", "cases 40"))[1]  # it covers the number only in part
+        self.assertIn("nothing shows where 4096", part[0])
         gone = self.found(rows=ROWS.replace("a_test.cpp", "b_test.cpp"))[1]
         self.assertIn("there is no tests/b_test.cpp", " ".join(gone))
         self.assertIn("nothing shows where 20,000", gone[0])
