@@ -117,7 +117,7 @@ TEST_CASE("slow: the table of papers/bounds.md: largest ratios of 6,000,000 elem
     if (!b.valid) continue;
     ++judged;
     for (unsigned freedom = 0; freedom < 16; ++freedom) {
-      add(s.l2 && s.decay ? 1 : 0, ratios(b, adam(s, x, freedom)));
+      add(s.l2 && s.decay ? 1U : 0U, ratios(b, adam(s, x, freedom)));
     }
   }
   MESSAGE("Adam: " << count - judged << " of " << count << " elements outside of [Bound:valid]");
@@ -126,7 +126,7 @@ TEST_CASE("slow: the table of papers/bounds.md: largest ratios of 6,000,000 elem
     const Scalars s = of_sgd.scalars();
     const Element x = of_sgd.element(s);
     const SgdBounds b = sgd_bounds(s, x);
-    if (b.valid) add(s.l2 && s.decay ? 3 : 2, ratios(b, sgd(s, x)));
+    if (b.valid) add(s.l2 && s.decay ? 3U : 2U, ratios(b, sgd(s, x)));
   }
   for (std::size_t rule = 0; rule < rules.size(); ++rule) {
     for (std::size_t j = 0; j < (rule < 2 ? 5U : 3U); ++j) {
