@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 """C++ puzzles: starters fail, solutions pass, wrong attempts are judged at their place, what does not compile is told
-with its line; and the program's own twins, handed in as a learner's, are right."""
+with its line; and the program's own twins, handed in as a learner's, are right.
+
+    compiled_puzzle_test.py            the first wrong attempt of every puzzle, and everything else
+    compiled_puzzle_test.py every      every wrong attempt, and nothing else: a compilation each
+"""
 
 import os
 import pathlib
@@ -18,6 +22,7 @@ from judge import compiled  # noqa: E402  (found by the line above)
 
 ALL = sorted(compiled.PUZZLES)
 SECONDS = 5  # of computing, of a check
+EVERY = sys.argv[1:] == ["every"]
 
 
 def caught(text):
@@ -62,7 +67,7 @@ class Compiled(unittest.TestCase):
         for name in ALL:
             attempts = sorted((CPP / name / "wrong").glob("*.cpp"))
             self.assertGreaterEqual(len(attempts), 3)
-            for attempt in attempts:
+            for attempt in attempts if EVERY else attempts[:1]:
                 said = self.check(name, attempt.read_text(), 1)
                 for part in caught(attempt.read_text()):
                     self.assertIn(part, said, attempt)
@@ -156,4 +161,6 @@ class Compiled(unittest.TestCase):
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    if EVERY:
+        sys.argv[1:] = ["Compiled.test_wrong_attempts_are_judged_at_their_place"]
     unittest.main()
