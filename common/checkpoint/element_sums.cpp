@@ -1,6 +1,7 @@
 #include "common/checkpoint/element_sums.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -9,6 +10,9 @@ namespace {
 
 constexpr std::int64_t most_buckets = 64;
 constexpr std::int64_t least_bucket = 1024;
+
+/// At most that many elements are one thread's at a time; the places of them all have the same upper half.
+constexpr std::int64_t run_numel = 65536;
 
 std::int64_t bucket_for(std::int64_t numel) {
   std::int64_t bucket = least_bucket;
@@ -32,55 +36,95 @@ std::uint32_t canonical(Bits bits, Bits infinity) {
   return nan ? static_cast<Bits>(~sign) : bits;
 }
 
-ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint32_t* bits, std::int64_t count, std::uint64_t place) {
+/// In blocks, factors and bits first: products of 32 bits by 32 bits are then all that has 64.
+template <class Bits>
+[[gnu::always_inline]] inline std::uint64_t sum_in_blocks(const Bits* bits, std::int64_t count,
+                                                          std::uint64_t place, Bits infinity) {
+  constexpr std::int64_t block = 256;
+  std::array<std::uint32_t, block> words;
+  std::array<std::uint32_t, block> factors;
+  const auto high = static_cast<std::uint32_t>(place >> 32);
   std::uint64_t sum = 0;
-  for (std::int64_t i = 0; i < count; ++i)
-    sum +=
-        element_number(place + static_cast<std::uint64_t>(i), canonical(bits[i], std::uint32_t{0x7f800000}));
+  for (std::int64_t begin = 0; begin < count; begin += block) {
+    const auto low = static_cast<std::uint32_t>(place + static_cast<std::uint64_t>(begin));
+    const auto numel = static_cast<std::uint32_t>(std::min(block, count - begin));
+    for (std::uint32_t i = 0; i < numel; ++i) {
+      factors[i] = element_factor(low + i, high);
+      words[i] = canonical(bits[begin + i], infinity) ^ element_salt;
+    }
+    for (std::uint32_t i = 0; i < numel; ++i) sum += static_cast<std::uint64_t>(words[i]) * factors[i];
+  }
   return sum;
+}
+
+ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint32_t* bits, std::int64_t count, std::uint64_t place) {
+  return sum_in_blocks(bits, count, place, std::uint32_t{0x7f800000});
 }
 
 ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint16_t* bits, std::int64_t count, std::uint64_t place,
                                     std::uint16_t infinity) {
-  std::uint64_t sum = 0;
-  for (std::int64_t i = 0; i < count; ++i)
-    sum += element_number(place + static_cast<std::uint64_t>(i), canonical(bits[i], infinity));
-  return sum;
+  return sum_in_blocks(bits, count, place, infinity);
 }
 
 }  // namespace
 
-ElementSums::ElementSums(const FlatLayout& whole, std::vector<OwnPiece> own)
+ElementSums::ElementSums(const FlatLayout& whole, std::vector<OwnPiece> own, int num_threads)
     : whole_(whole),
       own_(std::move(own)),
+      crew_(num_threads),
       bucket_numel_(bucket_for(whole.padded_numel())),
       num_buckets_(std::max<std::int64_t>(1, (whole.padded_numel() + bucket_numel_ - 1) / bucket_numel_)) {}
 
-void ElementSums::add(const ExposedBuffer& buffer) {
-  std::vector<std::uint64_t>& sums = sums_[buffer.id];
-  sums.assign(static_cast<std::size_t>(num_buckets_), 0);
-  const auto* const bytes = static_cast<const std::byte*>(buffer.view.data);
-  const DType dtype = buffer.view.dtype;
+std::vector<ElementSums::Run> ElementSums::runs_of(const ExposedBuffer& buffer) const {
+  std::vector<Run> runs;
   for (const OwnPiece& own : own_) {
     const CheckpointPiece& piece = own.piece;
     const std::int64_t tensor_begin = whole_.tensors()[static_cast<std::size_t>(piece.tensor)].begin;
     const std::int64_t at = place_of(own, buffer);
     for (std::int64_t e = 0; e < piece.numel;) {
-      // As far as neighbours are neighbours in the undistributed model, and in one bucket.
       const std::int64_t place = tensor_begin + piece.element(e);
       std::int64_t count = std::min(piece.numel - e, piece.row_numel - (piece.first + e) % piece.row_numel);
       count = std::min(count, bucket_numel_ - place % bucket_numel_);
-      std::uint64_t& sum = sums[static_cast<std::size_t>(place / bucket_numel_)];
-      const auto from = static_cast<std::uint64_t>(place);
-      if (dtype == DType::fp32) {
-        sum += sum_of(reinterpret_cast<const std::uint32_t*>(bytes) + at + e, count, from);
-      } else {
-        const auto infinity = static_cast<std::uint16_t>(dtype == DType::bf16 ? 0x7f80 : 0x7c00);
-        sum += sum_of(reinterpret_cast<const std::uint16_t*>(bytes) + at + e, count, from, infinity);
-      }
+      count = std::min(count, run_numel - place % run_numel);
+      runs.push_back({place, at + e, count});
       e += count;
     }
   }
+  return runs;
+}
+
+void ElementSums::add(const ExposedBuffer& buffer) {
+  const std::vector<Run> runs = runs_of(buffer);
+  const auto* const bytes = static_cast<const std::byte*>(buffer.view.data);
+  const DType dtype = buffer.view.dtype;
+  const auto infinity = static_cast<std::uint16_t>(dtype == DType::bf16 ? 0x7f80 : 0x7c00);
+  const auto num_shares = static_cast<std::size_t>(crew_.num_threads());
+  // A share is some runs in a row, of nearly as many elements as any other share.
+  std::vector<std::size_t> begins(num_shares + 1, runs.size());
+  std::int64_t numel = 0, before = 0;
+  for (const Run& run : runs) numel += run.numel;
+  for (std::size_t i = 0, share = 0; i < runs.size(); before += runs[i++].numel) {
+    for (; share < num_shares &&
+           before * static_cast<std::int64_t>(num_shares) >= numel * static_cast<std::int64_t>(share);
+         ++share)
+      begins[share] = i;
+  }
+  const auto num_buckets = static_cast<std::size_t>(num_buckets_);
+  std::vector<std::uint64_t> of_shares(num_shares * num_buckets, 0);
+  crew_.for_each(static_cast<std::int64_t>(num_shares), [&](std::int64_t number) {
+    const auto share = static_cast<std::size_t>(number);
+    for (std::size_t i = begins[share]; i < begins[share + 1]; ++i) {
+      const Run& run = runs[i];
+      const auto place = static_cast<std::uint64_t>(run.place);
+      of_shares[share * num_buckets + static_cast<std::size_t>(run.place / bucket_numel_)] +=
+          dtype == DType::fp32
+              ? sum_of(reinterpret_cast<const std::uint32_t*>(bytes) + run.at, run.numel, place)
+              : sum_of(reinterpret_cast<const std::uint16_t*>(bytes) + run.at, run.numel, place, infinity);
+    }
+  });
+  std::vector<std::uint64_t>& sums = sums_[buffer.id];
+  sums.assign(num_buckets, 0);
+  for (std::size_t i = 0; i < of_shares.size(); ++i) sums[i % num_buckets] += of_shares[i];
 }
 
 std::map<BufferId, std::vector<std::uint64_t>> ElementSums::take(Communicator& world) {

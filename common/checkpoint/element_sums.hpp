@@ -6,27 +6,35 @@
 #include <map>
 #include <vector>
 
+#include "common/base/crew.hpp"
 #include "common/checkpoint/own_pieces.hpp"
 
 namespace zeroproof {
+
+/// Added to bits, so that a zero counts too.
+inline constexpr std::uint32_t element_salt = 0x5bd1e995u;
+
+/// Odd, and another one for most places.
+inline std::uint32_t element_factor(std::uint32_t place_low, std::uint32_t place_high) {
+  std::uint32_t factor = (place_low * 0x9e3779b1u) ^ (place_high * 0x9e3779b1u);
+  factor = (factor ^ (factor >> 16)) * 0x85ebca6bu;
+  return (factor ^ (factor >> 13)) | 1u;
+}
 
 /// The number of one element: its bits, times an odd number that its place is mixed into. So one element that differs
 /// always shows, two that changed places do unless their factors are one, and it takes a third of a nanosecond (the
 /// multilinear family of Carter and Wegman, 1979, with factors that are mixed instead of drawn). A NaN counts as the
 /// canonical one.
 inline std::uint64_t element_number(std::uint64_t place, std::uint32_t bits) {
-  std::uint32_t factor = static_cast<std::uint32_t>(place) * 0x9e3779b1u;
-  factor ^= static_cast<std::uint32_t>(place >> 32) * 0x9e3779b1u;
-  factor = (factor ^ (factor >> 16)) * 0x85ebca6bu;
-  factor ^= factor >> 13;
-  return static_cast<std::uint64_t>(bits ^ 0x5bd1e995u) * (factor | 1u);
+  const auto low = static_cast<std::uint32_t>(place), high = static_cast<std::uint32_t>(place >> 32);
+  return static_cast<std::uint64_t>(bits ^ element_salt) * element_factor(low, high);
 }
 
 class ElementSums {
  public:
   /// A bucket is a range of bucket_numel() elements of the undistributed numbering of R13: the same for every layout,
-  /// and at most 64 of them. own: what this rank answers for (own_pieces).
-  ElementSums(const FlatLayout& whole, std::vector<OwnPiece> own);
+  /// and at most 64 of them. own: what this rank answers for (own_pieces). num_threads: that add, the caller included.
+  ElementSums(const FlatLayout& whole, std::vector<OwnPiece> own, int num_threads = 1);
 
   std::int64_t bucket_numel() const { return bucket_numel_; }
   std::int64_t num_buckets() const { return num_buckets_; }
@@ -38,8 +46,15 @@ class ElementSums {
   std::map<BufferId, std::vector<std::uint64_t>> take(Communicator& world);
 
  private:
+  /// Neighbours in the undistributed model and in the memory of a buffer, of one bucket.
+  struct Run {
+    std::int64_t place, at, numel;
+  };
+  std::vector<Run> runs_of(const ExposedBuffer& buffer) const;
+
   const FlatLayout& whole_;
   std::vector<OwnPiece> own_;
+  Crew crew_;
   std::int64_t bucket_numel_, num_buckets_;
   std::map<BufferId, std::vector<std::uint64_t>> sums_;
 };

@@ -47,7 +47,7 @@ class JobRank {
                 setup.exec.num_threads = settings.omp_threads;
                 return settings.make_optimizer(setup);
               }),
-        sums_(experiment_.layout(), own_pieces(rank_.setup(), experiment_.layout())),
+        sums_(experiment_.layout(), own_pieces(rank_.setup(), experiment_.layout()), settings.omp_threads),
         // A fused step has no phases to look at; it leaves G as it is, and is looked at when it is over.
         in_phases_(settings.spec.twin.runs_in(Mode::lockstep) && !settings.spec.twin.fused),
         times_([this](Phase phase, const ExposedBuffer& buffer) { look(phase, buffer); }) {}

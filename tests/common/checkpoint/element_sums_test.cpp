@@ -28,13 +28,13 @@ std::uint32_t any_bits(BufferId id, std::int64_t place) {
   return x;
 }
 
-Sums sums_of(const Held& held, DType param_dtype, const HeldBits& bits = any_bits) {
+Sums sums_of(const Held& held, DType param_dtype, int threads = 1) {
   Sums result;
   run_grid(held.grid, [&](const GridPlace& place) {
-    HeldState state(held, place, bits);
+    HeldState state(held, place, any_bits);
     state.param_dtype = param_dtype;
-    state.fill(BufferId::param_shard, bits);
-    ElementSums sums(held_layout(), own_pieces(state.setup(), held_layout()));
+    state.fill(BufferId::param_shard, any_bits);
+    ElementSums sums(held_layout(), own_pieces(state.setup(), held_layout()), threads);
     for (const BufferId id : {BufferId::master, BufferId::exp_avg_sq, BufferId::param_shard})
       sums.add(state.buffer(id));
     Sums mine = sums.take(*place.all);
@@ -68,6 +68,9 @@ TEST_CASE("element sums: on any ranks those of the definition, whatever padding 
       if (dtype != DType::bf16 && held.grid.size() != 6) continue;
       CAPTURE(to_string(held));
       const Sums sums = sums_of(held, dtype);
+      if (held.grid.size() <= 3) {
+        for (const int threads : {2, 5}) CHECK(sums_of(held, dtype, threads) == sums);
+      }
       const ElementSums shape(held_layout(), {});
       for (const BufferId id : {BufferId::master, BufferId::exp_avg_sq})
         CHECK(sums.at(id) == defined(id, DType::fp32, shape.bucket_numel(), shape.num_buckets()));
@@ -89,7 +92,7 @@ TEST_CASE("element sums: every bit of every buffer is in its own bucket's sum, a
   const std::vector<FlatRange> all = {{0, layout.padded_numel()}};
   std::vector<float> values(static_cast<std::size_t>(layout.padded_numel()), 0.5F);
   std::vector<std::uint16_t> halves(values.size(), 0x3f00);
-  ElementSums sums(layout, own);
+  ElementSums sums(layout, own, 3);  // shares that end inside of a tensor, and of a bucket
   REQUIRE(sums.num_buckets() >= 3);
   ThreadWorld one(1);
   const auto world = one.communicator(0);
