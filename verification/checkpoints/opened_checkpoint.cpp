@@ -41,7 +41,8 @@ SavedTraining saved_training(const Json& about, std::int64_t steps, const std::s
     RunConfig config = gradients.empty() ? workload_defaults(workload) : recorded_defaults(gradients);
     apply_toml(config, text("settings"), label);
     take_place(config, saved.spec);
-    config.text = text("text_file");
+    const std::string file = text("text_file");
+    config.text = !file.empty() || !gradients.empty() ? file : workload_defaults(workload).text;
     config.steps = steps;
     text_digest = text("text");
     saved.experiment = std::make_unique<Experiment>(

@@ -72,7 +72,10 @@ Json training_identity(const Experiment& experiment, const CaseSpec& spec, const
   identity["dtype"] = std::string(name(experiment.param_dtype()));
   identity["settings"] = settings_of(experiment);
   identity["text"] = to_hex(experiment.text_digest());
-  identity["text_file"] = absolute(experiment.config().text);
+  // The workload's own text is wherever the program is that makes the run again.
+  const std::string& text_file = experiment.config().text;
+  const bool own = gradients.empty() && text_file == workload_defaults(experiment.workload()).text;
+  identity["text_file"] = own ? "" : absolute(text_file);
   identity["gradients"] = absolute(gradients);
   identity["place"] = spec.id();
   return identity;
