@@ -1,9 +1,11 @@
 #include "common/io/checkpoint_file.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
+#include "common/base/dtype.hpp"
 #include "common/base/error.hpp"
 
 namespace zeroproof {
@@ -16,14 +18,41 @@ CheckpointFile::CheckpointFile(Disk& disk, int folder, const std::string& where,
   writer_ = std::make_unique<WriteBehind>(disk_, file_.handle(), label_);
 }
 
+Span<std::byte> CheckpointFile::room() {
+  if (chunk_.empty()) chunk_ = writer_->block();
+  return chunk_.subspan(filled_);
+}
+
+void CheckpointFile::fill(std::size_t num_bytes) {
+  filled_ += num_bytes;
+  if (filled_ == chunk_.size()) put();
+}
+
 void CheckpointFile::write(Span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    if (chunk_.empty()) chunk_ = writer_->block();
-    const std::size_t count = std::min(bytes.size(), chunk_.size() - filled_);
-    std::copy_n(bytes.begin(), count, chunk_.begin() + static_cast<std::ptrdiff_t>(filled_));
-    filled_ += count;
+    const Span<std::byte> to = room();
+    const std::size_t count = std::min(bytes.size(), to.size());
+    std::copy_n(bytes.begin(), count, to.begin());
     bytes = bytes.subspan(count);
-    if (filled_ == chunk_.size()) put();
+    fill(count);
+  }
+}
+
+void CheckpointFile::write(Span<const float> values) {
+  using Float = Format<float>;
+  while (!values.empty()) {
+    const Span<std::byte> bytes = room();
+    ZP_CHECK(bytes.size() % sizeof(float) == 0, ErrorCode::internal,
+             label_ + " gets numbers at a byte that 4 does not divide", "a chunk would end inside of one",
+             "report it");
+    auto* const to = reinterpret_cast<Float::Bits*>(bytes.data());
+    const std::size_t count = std::min(values.size(), bytes.size() / sizeof(float));
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto bits = std::bit_cast<Float::Bits>(values[i]);
+      to[i] = Float::is_nan(bits) ? Float::magnitude : bits;
+    }
+    values = values.subspan(count);
+    fill(count * sizeof(float));
   }
 }
 

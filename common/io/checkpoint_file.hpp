@@ -20,12 +20,18 @@ class CheckpointFile {
   /// Errors (ErrorCode::io): the disk is full or broken; told here or by a later call, as it takes chunks behind.
   void write(Span<const std::byte> bytes);
 
+  /// As they are, but for NaNs: a file has one value for all of them (R9). At an offset that 4 divides. Errors: as above.
+  void write(Span<const float> values);
+
   /// Makes the file durable. Its entry in the folder is not, until the folder is synced. Errors (ErrorCode::io): as
   /// write(); a failed sync is not tried again.
   FileRecord finish();
 
  private:
-  /// Hashes a chunk, and has it written.
+  /// What is left of the chunk at the file's end; never empty.
+  Span<std::byte> room();
+  /// So many of these bytes have their values. A chunk that is full is hashed, and written.
+  void fill(std::size_t num_bytes);
   void put();
 
   Disk& disk_;

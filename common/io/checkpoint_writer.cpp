@@ -1,12 +1,9 @@
 #include "common/io/checkpoint_writer.hpp"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstdio>
 #include <map>
 
-#include "common/base/dtype.hpp"
 #include "common/base/error.hpp"
 #include "common/io/checkpoint_file.hpp"
 #include "common/io/checkpoint_names.hpp"
@@ -17,21 +14,6 @@ namespace zeroproof {
 namespace {
 
 constexpr std::int64_t most_at_once = chunk_bytes / 4;
-
-/// As they are, but for NaNs: a file has one value for all of them (R9).
-void write_values(CheckpointFile& file, Span<const float> values) {
-  using Float = Format<float>;
-  std::array<Float::Bits, 1024> block;
-  for (std::size_t done = 0; done < values.size();) {
-    const std::size_t count = std::min(block.size(), values.size() - done);
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto bits = std::bit_cast<Float::Bits>(values[done + i]);
-      block[i] = Float::is_nan(bits) ? Float::magnitude : bits;
-    }
-    file.write(std::as_bytes(Span<const Float::Bits>(block.data(), count)));
-    done += count;
-  }
-}
 
 }  // namespace
 
@@ -72,7 +54,7 @@ FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, c
                tensor.name + " has " + std::to_string(elements.size()) + " elements instead of " +
                    std::to_string(count) + " from " + std::to_string(first),
                "the file would end somewhere else than its header says", "report it");
-      write_values(file, elements);
+      file.write(elements);
     }
   }
   return file.finish();

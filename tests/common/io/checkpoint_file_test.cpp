@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -115,6 +116,41 @@ TEST_CASE("checkpoint file: every size, in pieces of any, through the page cache
   std::printf("past the page cache %d writes, through it %d\n", disk.past, disk.through);
   CHECK((disk.past == 5 || disk.past == 0));  // all whole chunks, or the file system cannot
   CHECK(disk.through == 6 - disk.past);
+}
+
+TEST_CASE("checkpoint file: numbers over the ends of chunks are those of memory, a NaN the one of R9") {
+  const TemporaryFolder folder = TemporaryFolder::in_memory();
+  const OpenFile opened(system_disk(), system_disk().open_root(folder.file("").c_str()));
+  std::vector<std::uint32_t> bits(700000);  // three chunks
+  std::uint32_t state = 1;
+  for (std::uint32_t& word : bits) word = state = state * 1664525U + 1013904223U;
+  for (std::size_t i = 0; i < bits.size(); i += 1000) bits[i] = 0xff800001U + static_cast<std::uint32_t>(i);
+  for (const std::size_t at_once : {std::size_t{1}, std::size_t{4093}, bits.size()}) {
+    CAPTURE(at_once);
+    CheckpointFile file(system_disk(), opened.handle(), "folder", "numbers");
+    file.write(std::as_bytes(Span<const char>("header: ", 8)));
+    for (std::size_t at = 0; at < bits.size(); at += at_once) {
+      std::vector<float> values(std::min(at_once, bits.size() - at));
+      std::memcpy(values.data(), bits.data() + at, values.size() * sizeof(float));
+      file.write(values);
+    }
+    CHECK(file.finish().num_bytes == static_cast<std::int64_t>(8 + bits.size() * sizeof(float)));
+    const std::string bytes = folder.read("numbers");
+    REQUIRE(bytes.size() == 8 + bits.size() * sizeof(float));
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < bits.size(); ++i) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, bytes.data() + 8 + i * sizeof word, sizeof word);
+      const bool nan = (bits[i] & 0x7fffffffU) > 0x7f800000U;
+      wrong += word != (nan ? 0x7fffffffU : bits[i]) ? 1U : 0U;
+    }
+    CHECK(wrong == 0);
+    std::filesystem::remove(folder.file("numbers"));
+  }
+  CheckpointFile file(system_disk(), opened.handle(), "folder", "crooked");
+  file.write(std::as_bytes(Span<const char>("odd", 3)));
+  const std::vector<float> one = {1.0F};
+  CHECK_THROWS_WITH_AS(file.write(one), doctest::Contains("at a byte that 4 does not divide"), Error);
 }
 
 TEST_CASE("checkpoint file: a disk that takes little at once") {
