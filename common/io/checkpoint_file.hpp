@@ -20,7 +20,8 @@ class CheckpointFile {
   /// Errors (ErrorCode::io): the disk is full or broken; told here or by a later call, as it takes chunks behind.
   void write(Span<const std::byte> bytes);
 
-  /// As they are, but for NaNs: a file has one value for all of them (R9). At an offset that 4 divides. Errors: as above.
+  /// As they are, but for NaNs: a file has one value for all of them (R9). At an offset that 4 divides. Errors: as
+  /// above.
   void write(Span<const float> values);
 
   /// Makes the file durable. Its entry in the folder is not, until the folder is synced. Errors (ErrorCode::io): as
