@@ -1,12 +1,12 @@
 #!/bin/sh
-# ptx_test.sh NVCC SOURCE_DIR INCLUDE_ROOT [FLAG...]
+# ptx_test.sh ARCH NVCC SOURCE_DIR INCLUDE_ROOT [FLAG...]
 # Reads the PTX of every device kernel: only correctly rounded, uncontracted arithmetic (R2, R4), nothing that
 # flushes subnormals (R1), no float atomics (R10), no byte more than a fold or an update has to move; and what ptxas
 # makes of it: registers, and nothing spilled.
-# FLAGs stand in for those of common/cmake/FpFlags.cmake.
+# ARCH: 90, as sm_90. FLAGs stand in for those of common/cmake/FpFlags.cmake.
 set -eu
-nvcc=$1 source=$2 root=$3
-shift 3
+arch=$1 nvcc=$2 source=$3 root=$4
+shift 4
 if [ $# -eq 0 ]; then
   # shellcheck disable=SC2046  # one word per flag is wanted
   set -- $(sed -n '/COMPILE_LANGUAGE:CUDA>:/,/>)/p' "$source/common/cmake/FpFlags.cmake" |
@@ -132,10 +132,8 @@ for file in "$source"/cuda/device/*.cu "$source"/cuda/device/bulk/*.cu \
   "$source"/cuda/device/step/*.cu "$source"/cuda/wires/*.cu "$source"/cuda/leaves/*.cu; do
   name=${file#"$source"/cuda/device/} name=${name#"$source"/cuda/}
   case $name in wires/* | leaves/*) name=../$name ;; esac
-  for arch in 80 90; do
-    inspect "$file" "${name%.cu}" $arch || failed=1
-    files=$((files + 1))
-  done
+  inspect "$file" "${name%.cu}" "$arch" || failed=1
+  files=$((files + 1))
 done
 [ "$files" -gt 0 ] || { printf 'FAILED: no .cu file in %s/cuda/device\n' "$source"; exit 1; }
 
@@ -151,7 +149,7 @@ found=$(grep -nE '__shared__|__global__|__device__|<<<|#pragma unroll|\basm\b|cu
 # The test itself must be able to fail: a contraction and a spill, planted. 64 values fit into no 32 registers.
 plant() {
   printf '%s\n' "$2" >"$folder/$1.cu"
-  if inspect "$folder/$1.cu" "$1" 90 >"$folder/$1.out" || ! grep -qE "$3" "$folder/$1.out"; then
+  if inspect "$folder/$1.cu" "$1" "$arch" >"$folder/$1.out" || ! grep -qE "$3" "$folder/$1.out"; then
     printf 'FAILED: a planted %s was not reported: %s\n' "$3" "$(cat "$folder/$1.out")"
     failed=1
   else
@@ -163,7 +161,7 @@ for wide in fold_nodes:ld.global.v2.u32:ld.global.v4.f32 fused_update:st.global.
   IFS=: read -r kernel narrow wider <<END
 $wide
 END
-  sed "s/$narrow/$wider/" "$folder/$kernel.90" >"$folder/wide"
+  sed "s/$narrow/$wider/" "$folder/$kernel.$arch" >"$folder/wide"
   if floors "$folder/wide" >"$folder/wide.out"; then
     printf 'FAILED: wider elements in %s were not reported: %s\n' "$kernel" "$(cat "$folder/wide.out")"
     failed=1
