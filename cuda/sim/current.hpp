@@ -12,6 +12,9 @@ namespace zeroproof::cuda::sim {
 /// Of the current stream of this thread.
 const std::shared_ptr<WorkQueue>& current_queue();
 
+/// What choose_device() gave this thread last; 0, as on a real machine, if it was not asked.
+int chosen_device();
+
 /// A queue that the device sees beside those of streams.
 std::shared_ptr<WorkQueue> branch_queue();
 

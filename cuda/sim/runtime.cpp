@@ -5,8 +5,15 @@
 #include "common/base/error.hpp"
 #include "cuda/device/runtime/calls.hpp"
 #include "cuda/device/runtime/device.hpp"
+#include "cuda/sim/current.hpp"
 
-namespace zeroproof::cuda::device {
+namespace zeroproof::cuda {
+
+static thread_local int chosen = 0;
+
+int sim::chosen_device() { return chosen; }
+
+namespace device {
 
 const DeviceInfo& device_info() {
   static const DeviceInfo info{true, true, true, "simulated on the processor"};
@@ -23,10 +30,11 @@ int num_devices() { return 2; }
 
 int choose_device(int local_rank) {
   require_local_rank(local_rank);
-  return local_rank % num_devices();
+  return chosen = local_rank % num_devices();
 }
 
 /// So few that kernels have to stride at the sizes of tests.
 int num_multiprocessors() { return 3; }
 
-}  // namespace zeroproof::cuda::device
+}  // namespace device
+}  // namespace zeroproof::cuda

@@ -25,7 +25,8 @@ namespace zeroproof::cuda {
 /// of this one may be under way. shared_window is null. barrier is one of hosts. The end of the communicator waits for
 /// its calls, within the limit.
 /// limit: half of control's, or less (nccl_watch.hpp).
-/// Errors: unavailable if a device or a driver does not work; those of control.
+/// Errors: unavailable if a device or a driver does not work, or NCCL does not let two ranks share a device; those of
+/// control.
 std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control, const NcclLibrary& library,
                                                      std::chrono::milliseconds limit = default_nccl_limit);
 

@@ -12,9 +12,18 @@ namespace {
 constexpr const char* remedy = "run it again with NCCL_DEBUG=WARN, and see what NCCL prints on every rank";
 constexpr std::chrono::microseconds pause{50};
 
-/// Whether another machine would have helped, or the same one in another state.
+/// Whether another machine would have helped, or the same one in another state. Of what a rank says when it joins, two
+/// ranks on one device is the one thing that NCCL calls an invalid usage.
 bool machine_is_to_blame(ncclResult_t result) {
-  return result == ncclUnhandledCudaError || result == ncclSystemError;
+  return result == ncclUnhandledCudaError || result == ncclSystemError || result == ncclInvalidUsage;
+}
+
+const char* remedy_of(ncclResult_t result) {
+  if (result == ncclInvalidUsage)
+    return "give every rank a device of its own, take copies as the wires of ranks that are threads, or set "
+           "NCCL_MULTI_RANK_GPU_ENABLE=1 for NCCL 2.30 or later";
+  return machine_is_to_blame(result) ? "give every rank a device with a driver that works, or use other wires"
+                                     : remedy;
 }
 
 }  // namespace
@@ -39,15 +48,10 @@ bool NcclHandle::connect(int world_size, int rank, const ncclUniqueId& id, Limit
   const ncclResult_t begun = nccl_.ncclCommInitRankConfig(&comm_, world_size, id, rank, &config);
   const ncclResult_t result = comm_ == nullptr ? begun : wait(begun, limit);
   if (result == ncclInProgress) return false;
-  ZP_CHECK(
-      result == ncclSuccess && comm_ != nullptr,
-      machine_is_to_blame(result) ? ErrorCode::unavailable : ErrorCode::comm,
-      "rank " + std::to_string(rank) + " could not join " + name_, nccl_says(nccl_, result, comm_),
-      machine_is_to_blame(result) ? "give every rank a device with a driver that works, or use other wires"
-      : result == ncclInvalidUsage
-          ? "give every rank a device of its own, or set NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30 and later); "
-            "NCCL_DEBUG=WARN says more"
-          : remedy);
+  ZP_CHECK(result == ncclSuccess && comm_ != nullptr,
+           machine_is_to_blame(result) ? ErrorCode::unavailable : ErrorCode::comm,
+           "rank " + std::to_string(rank) + " could not join " + name_, nccl_says(nccl_, result, comm_),
+           remedy_of(result));
   return true;
 }
 

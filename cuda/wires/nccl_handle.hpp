@@ -20,7 +20,7 @@ class NcclHandle {
   NcclHandle& operator=(const NcclHandle&) = delete;
 
   /// Begins to make it, on the device of this host thread. Returns whether it was made within the limit.
-  /// Errors: unavailable if a device or the system is to blame, else comm.
+  /// Errors: unavailable if a device, two ranks on one or the system is to blame, else comm.
   bool connect(int world_size, int rank, const ncclUniqueId& id, Limit limit);
 
   /// For a call that returned `result`: whether it has been enqueued within the limit. `what` says which one it was.

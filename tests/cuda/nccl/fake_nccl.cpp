@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "cuda/sim/capture.hpp"
+#include "cuda/sim/current.hpp"
 #include "tests/cuda/nccl/fake_nccl_state.hpp"
 
 namespace zp_fake_nccl {
@@ -185,6 +186,7 @@ ncclResult_t join(ncclComm_t* made, int num_ranks, const ncclUniqueId& id, int r
     return complain(nullptr, "a communicator that blocks was asked for");
   auto comm = std::make_unique<ncclComm>();
   comm->rank = rank;
+  comm->device = zeroproof::cuda::sim::chosen_device();
   if (planned_to_fail(*comm, "init")) return ncclInternalError;
   const auto clique =
       state().cliques.find(std::string(id.internal, strnlen(id.internal, sizeof(id.internal))));
@@ -203,6 +205,7 @@ ncclResult_t join(ncclComm_t* made, int num_ranks, const ncclUniqueId& id, int r
 ncclResult_t ask(ncclComm& comm) {
   if (comm.life == Life::joining) {
     if (static_cast<int>(comm.clique->joined.size()) < comm.clique->num_ranks) return ncclInProgress;
+    if (const ncclResult_t judged = judge_devices(comm); judged != ncclSuccess) return judged;
     comm.life = Life::alive;
   }
   if (comm.async != ncclSuccess) return comm.async;

@@ -11,6 +11,10 @@ extern "C" {
 ///   async=1:3             nor does this one, and from then on rank 1 has an asynchronous error
 ///   patience=50           calls are in progress for at most so many milliseconds, if other ranks have not made theirs;
 ///                         after that, or at once with 0, they count as enqueued, as NCCL does it
+///   ranks_per_device=1    ranks of a communicator that have chosen the same device are refused if they are more,
+///   unless
+///                         NCCL_MULTI_RANK_GPU_ENABLE=1 is set and the version is 2.30 or later; those that have not
+///                         are left waiting
 ///   version=3.1.0         that is what it says it is
 void zp_fake_nccl_plan(const char* plan);
 

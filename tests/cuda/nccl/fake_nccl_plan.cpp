@@ -43,6 +43,8 @@ Plan read_plan(const std::string& text) {
       plan.async_number = number(1);
     } else if (what == "patience") {
       plan.patience = std::chrono::milliseconds(number(0));
+    } else if (what == "ranks_per_device" && words.size() == 1) {
+      plan.ranks_per_device = number(0);
     } else if (what == "version" && words.size() == 3) {
       plan.version = number(0) * 10000 + number(1) * 100 + number(2);
     } else {

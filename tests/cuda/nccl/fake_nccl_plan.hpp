@@ -14,6 +14,7 @@ struct Plan {
   int async_rank = -1, async_number = 0;
   std::chrono::milliseconds patience{3'600'000};
   int version = 22809;
+  int ranks_per_device = 1 << 20;
 };
 
 /// Ends the process if it cannot be read: whoever wrote it would not see what he meant to.

@@ -108,6 +108,10 @@ ncclResult_t complain(ncclComm_t comm, const std::string& what);
 /// Counts a call of this name.
 bool planned_to_fail(ncclComm& comm, const std::string& call);
 
+/// Of a communicator that all ranks have come to: whether they may share devices as they do. In progress for those that
+/// could, if others may not.
+ncclResult_t judge_devices(ncclComm& comm);
+
 /// Makes the call a part of its operation, which never begins if one part does not.
 std::shared_ptr<Operation> post(const Call& call, bool begins);
 /// The rank's part ends without having done anything.
@@ -124,6 +128,7 @@ void enqueue_work(Operation& operation);
 struct ncclComm {
   std::shared_ptr<zp_fake_nccl::Clique> clique;
   int rank = 0;
+  int device = 0;
   enum class Life : std::uint8_t { joining, alive, finalized, destroyed, aborted } life = Life::joining;
   ncclResult_t async = ncclSuccess;
   std::string last_error;

@@ -215,12 +215,13 @@ TEST_CASE("nccl steps: a library without windows has ordinary memory") {
   });
 }
 
-TEST_CASE("nccl steps: memory and windows that are refused end all ranks, and both are given back") {
+TEST_CASE("nccl steps: devices, memory and windows that are refused end all ranks, and both are given back") {
   struct Refusal {
     const char *plan, *problem;
   };
   for (const Refusal& refusal :
-       {Refusal{"fail=mem_alloc:2", "bytes could not be allocated"},
+       {Refusal{"ranks_per_device=1", "NCCL says: invalid usage: Duplicate GPU detected: ranks"},
+        Refusal{"fail=mem_alloc:2", "bytes could not be allocated"},
         Refusal{"fail=register:1:1", "the registration of a window failed on nccl:3"}}) {
     CAPTURE(refusal.plan);
     const UsePlan plan(refusal.plan);

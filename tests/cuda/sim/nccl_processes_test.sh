@@ -28,5 +28,9 @@ for process in /proc/[0-9]*; do
   fi
 done
 run 3 '3 ranks, 2 devices' --world nccl:3 --stage 1
+export ZP_FAKE_NCCL=ranks_per_device=1  # and simulated devices are two
+run 0 '^1 pass, 0 fail' --world threads:2 --wires nccl --stage 1
+run 3 'could not join nccl:3 (NCCL says: invalid usage: Duplicate GPU' --world threads:3 --wires nccl --stage 1
+unset ZP_FAKE_NCCL
 export ZP_NCCL_LIBRARY=/nowhere/libnccl.so.2
 run 3 'NCCL could not be loaded from /nowhere' --world nccl:1 --stage 1
