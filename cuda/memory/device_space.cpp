@@ -117,6 +117,8 @@ const MemorySpace& device_space() {
     device.from_host = from_host;
     device.to_host = to_host;
     device.wait = [] { device::wait_for_stream(); };
+    device.lies_here = device::lies_on_device;
+    device.lies_on_host = device::lies_on_host;
     device.fold = fold;
     device.fold_look = fold_look;
     device.deposit = [](const host::PieceLoop& loop, const NodeValues& leaf, const PlacedBins& bins) {

@@ -31,6 +31,7 @@ struct MemorySpace {
   using CopyFn = void(void* to, const void* from, std::int64_t num_bytes);
   using CopyManyFn = void(Span<const Move> moves);
   using WaitFn = void();
+  using LiesFn = bool(const void* data);
   using FoldFn = void(const host::PieceLoop& loop, const host::FoldPlan& plan,
                       Span<const NodeValues> operands, const NodeValues& sum);
   using FoldLookFn = std::int64_t(const host::PieceLoop& loop, const host::FoldPlan& plan,
@@ -52,6 +53,8 @@ struct MemorySpace {
   CopyFn* to_host = nullptr;
   /// Until everything that was enqueued is done. Errors: what went wrong in it.
   WaitFn* wait = nullptr;
+  /// Where memory of somebody else lies: here, or where the host reads it. Null on the host, which cannot ask.
+  LiesFn *lies_here = nullptr, *lies_on_host = nullptr;
 
   // Over all pieces of a loop at once. Null on the host, where whoever adds does so block by block and looks at what is
   // in the caches (reduce/reduce_tools, reduce/binned_sum).

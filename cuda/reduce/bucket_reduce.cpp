@@ -8,23 +8,11 @@
 #include "cuda/exchange/micro_batches.hpp"
 #include "cuda/exchange/packed_exchange.hpp"
 #include "cuda/host/stream_copy.hpp"
+#include "cuda/reduce/checked_leaf.hpp"
 #include "cuda/reduce/tp_parts.hpp"
 
 namespace zeroproof::cuda {
 namespace {
-
-TensorView checked_leaf(const OptimizerSetup& setup, GradSource& leaves, std::int64_t micro_batch) {
-  const TensorView leaf = leaves.micro_batch_grad(micro_batch);
-  ZP_CHECK(leaf.dtype == setup.grad_dtype && leaf.numel == setup.layout->padded_numel() &&
-               (leaf.data != nullptr || leaf.numel == 0),
-           ErrorCode::invalid_argument,
-           "the leaf of micro-batch " + std::to_string(micro_batch) + " has " + std::to_string(leaf.numel) +
-               " " + std::string(name(leaf.dtype)) + " elements",
-           "the layout has " + std::to_string(setup.layout->padded_numel()) + " and expects " +
-               std::string(name(setup.grad_dtype)),
-           "pass the flat gradient buffer, padding included");
-  return leaf;
-}
 
 /// Whether leaves stay on their rank until the last one is there. Bins take whole leaves (R11), whose CP parts meet on
 /// the owners of their elements: those leave in every micro-step.
@@ -111,7 +99,7 @@ std::optional<TensorView> BucketReduce::reduce_leaves(GradSource& leaves, const 
   clear();
   const std::vector<std::int64_t> own = own_micro_batches(setup_);
   const auto leaf_of = [&](std::int64_t i) {
-    return checked_leaf(setup_, leaves, own[static_cast<std::size_t>(i)]);
+    return checked_leaf(setup_, tools_.space(), leaves, own[static_cast<std::size_t>(i)]);
   };
   if (WholeReduce::fits(setup_)) {
     if (!whole_) whole_ = std::make_unique<WholeReduce>(tools_, numbers_, state_ranges(setup_));

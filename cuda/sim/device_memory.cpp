@@ -95,6 +95,14 @@ std::size_t DeviceMemory::find_free(std::size_t size) {
   return offset;
 }
 
+bool DeviceMemory::has(const void* data) const {
+  const auto* const at = static_cast<const unsigned char*>(data);
+  const auto after =
+      blocks_.upper_bound(const_cast<unsigned char*>(at));  // NOLINT(*-const-cast): only compared
+  return after != blocks_.begin() &&
+         at < std::prev(after)->first + static_cast<std::ptrdiff_t>(std::prev(after)->second.num_bytes);
+}
+
 std::int64_t DeviceMemory::bytes_in_use() const {
   std::size_t bytes = 0;
   for (const auto& [data, block] : blocks_) bytes += block.num_bytes;

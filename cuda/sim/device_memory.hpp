@@ -29,6 +29,9 @@ class DeviceMemory {
   /// The device works. Errors: internal if its guards were written over and nobody was told; it is released then too.
   void release(unsigned char* data);
 
+  /// Whether an address is one of a byte that is reserved.
+  bool has(const void* data) const;
+
   /// Of what has been reserved and not yet released, as asked for.
   std::int64_t bytes_in_use() const;
 

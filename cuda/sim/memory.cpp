@@ -128,4 +128,11 @@ void copy_to_host(void* host, const void* device, std::int64_t num_bytes) {
   copy_and_wait(host, device, num_bytes);
 }
 
+bool lies_on_device(const void* data) {
+  const std::lock_guard lock(sim::device_mutex());
+  return sim::DeviceMemory::instance().has(data);
+}
+
+bool lies_on_host(const void* data) { return !lies_on_device(data); }
+
 }  // namespace zeroproof::cuda::device

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "common/base/error.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
 #include "cuda/zero/staged_model.hpp"
@@ -28,6 +30,10 @@ class StagedLeaves final : public GradSource {
   TensorView micro_batch_grad(std::int64_t micro_batch) override {
     const TensorView leaf = leaves_->micro_batch_grad(micro_batch);
     if (leaf.data == nullptr) return leaf;  // whoever asked refuses it
+    ZP_CHECK(ledger_.space().lies_on_host(leaf.data), ErrorCode::invalid_argument,
+             "the leaf of micro-batch " + std::to_string(micro_batch) + " lies in the memory of a device",
+             "its source says that the host has it, which cannot read it there",
+             "let GradSource::space() say device, or copy it to the host");
     if (copy_->numel() != leaf.numel || copy_->dtype() != leaf.dtype) {
       copy_ = CountedBuffer();
       copy_ = CountedBuffer(ledger_, MemoryClass::grad, leaf.numel, leaf.dtype, BufferFill::untouched);

@@ -9,8 +9,8 @@
 
 namespace zeroproof::tests {
 
-/// Runs the call, expects an Error of the code, and checks the grammar "problem (why); remedy".
-inline void expect_error(ErrorCode code, const std::function<void()>& call) {
+/// Runs the call, expects an Error of the code that says `part`, and checks the grammar "problem (why); remedy".
+inline void expect_error(ErrorCode code, const std::function<void()>& call, const std::string& part = "") {
   try {
     call();
     FAIL_CHECK("no error was reported");
@@ -20,6 +20,7 @@ inline void expect_error(ErrorCode code, const std::function<void()>& call) {
     CHECK(error.code() == code);
     CHECK(text.find(" (") != std::string::npos);
     CHECK(text.find("); ") != std::string::npos);
+    CHECK(text.find(part) != std::string::npos);
   }
 }
 

@@ -17,11 +17,15 @@ void enqueue_copy(void* target, const void* source, std::int64_t num_bytes, cuda
   ++counted_calls().copies;
 }
 
+cudaPointerAttributes attributes_of(const void* data) {
+  cudaPointerAttributes attributes{};
+  check_cuda(cudaPointerGetAttributes(&attributes, data), "asking where memory lies");
+  return attributes;
+}
+
 /// CUDA would take pageable memory too, and wait.
 void require_pinned(const void* host) {
-  cudaPointerAttributes attributes{};
-  check_cuda(cudaPointerGetAttributes(&attributes, host), "looking at memory of the host");
-  ZP_CHECK(attributes.type == cudaMemoryTypeHost, ErrorCode::invalid_argument,
+  ZP_CHECK(attributes_of(host).type == cudaMemoryTypeHost, ErrorCode::invalid_argument,
            "a copy that does not wait was asked for of host memory that is not pinned" + in_named_step(),
            "the device would wait for it, or find other content", "allocate it with pinned_allocate");
 }
@@ -101,5 +105,15 @@ void copy_to_host(void* host, const void* device, std::int64_t num_bytes) {
   copy_and_wait(host, device, num_bytes, cudaMemcpyDeviceToHost,
                 "running a kernel and copying from the device");
 }
+
+bool lies_on_device(const void* data) {
+  const cudaPointerAttributes attributes = attributes_of(data);
+  if (attributes.type == cudaMemoryTypeManaged) return true;
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  return attributes.type == cudaMemoryTypeDevice && attributes.device == device;
+}
+
+bool lies_on_host(const void* data) { return attributes_of(data).type != cudaMemoryTypeDevice; }
 
 }  // namespace zeroproof::cuda::device

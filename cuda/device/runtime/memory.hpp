@@ -34,4 +34,8 @@ void enqueue_fill(void* device, unsigned char byte, std::int64_t num_bytes);
 void copy_to_device(void* device, const void* host, std::int64_t num_bytes);
 void copy_to_host(void* host, const void* device, std::int64_t num_bytes);
 
+/// Where memory lies; the answer does not wait, and is not enqueued. Managed memory lies on both sides.
+bool lies_on_device(const void* data);  ///< on that of this host thread
+bool lies_on_host(const void* data);
+
 }  // namespace zeroproof::cuda::device

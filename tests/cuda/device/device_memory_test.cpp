@@ -31,6 +31,23 @@ TEST_CASE("device: odd sizes through memory that is not pinned") {
   }
 }
 
+TEST_CASE("device: memory lies on the device or on the host") {
+  if (!usable()) return;
+  const DeviceBytes data(1001);
+  const PinnedBytes pinned(1001);
+  const Bytes pageable(1001);
+  for (const std::int64_t at : {0, 1, 500, 1000}) {
+    CAPTURE(at);
+    CHECK(lies_on_device(data.data() + at));
+    CHECK_FALSE(lies_on_host(data.data() + at));
+    for (const void* const host :
+         {static_cast<const void*>(pinned.data() + at), static_cast<const void*>(pageable.data() + at)}) {
+      CHECK_FALSE(lies_on_device(host));
+      CHECK(lies_on_host(host));
+    }
+  }
+}
+
 TEST_CASE("device: odd sizes through pinned memory and from place to place on the device") {
   if (!usable()) return;
   for (const std::int64_t num_bytes : odd_sizes) {

@@ -58,3 +58,33 @@ TEST_CASE("enqueued steps: a leaf of another size or type, or none, is refused, 
     rank.check_same_state();
   }
 }
+
+TEST_CASE("enqueued steps: a leaf that is not where its source says is refused, and changes nothing") {
+  if (!device::device_info().answers) return;
+  EnqueuedRank rank(true);
+  HostLeaves host(rank, 2);
+  DeviceLeaves there(rank, 2);
+  rank.optimizer->load_state(rank.state());
+  rank.on_host->load_state(rank.state());
+  void* const pinned = device::pinned_allocate(host.micro_batch_grad(0).num_bytes());
+  for (int step = 0; step < 4; ++step) {
+    const TensorView here = host.micro_batch_grad(0);
+    for (const std::int64_t micro_batch : {0, 1}) {
+      for (void* const data : {here.data, pinned}) {
+        LastLeafIs on_host(there, micro_batch, {data, here.dtype, here.numel});
+        expect_error(
+            ErrorCode::invalid_argument, [&] { rank.optimizer->enqueue_step(on_host); },
+            "does not lie on the device of its rank");
+      }
+      LastLeafIs on_device(host, micro_batch, there.micro_batch_grad(0));
+      expect_error(
+          ErrorCode::invalid_argument, [&] { rank.optimizer->enqueue_step(on_device); },
+          "lies in the memory of a device");
+    }
+    rank.optimizer->enqueue_step(there);
+    rank.on_host->step(host);
+  }
+  CHECK(rank.optimizer->wait().applied_steps == 4);
+  device::pinned_release(pinned);
+  rank.check_same_state();
+}

@@ -122,6 +122,16 @@ TEST_CASE("simulated streams: the host cannot touch memory of the device, kernel
   CHECK(signal_of([&] { write_byte(data); }) == SIGSEGV);
 }
 
+TEST_CASE("simulated streams: memory of the device ends where it was asked to") {
+  constexpr std::int64_t num_bytes = 1001;
+  auto* const data = static_cast<unsigned char*>(device_allocate(num_bytes));
+  for (const std::int64_t at : {std::int64_t{0}, num_bytes - 1}) CHECK(lies_on_device(data + at));
+  for (const std::int64_t at : {std::int64_t{-1}, num_bytes}) CHECK_FALSE(lies_on_device(data + at));
+  device_release(data);
+  wait_for_stream();
+  CHECK_FALSE(lies_on_device(data));
+}
+
 TEST_CASE("simulated streams: what is enqueued needs pinned memory") {
   const DeviceWord word(5);
   unsigned host = 0;
