@@ -1,74 +1,20 @@
 #include "cuda/zero/device_step.hpp"
 
-#include <algorithm>
 #include <cstddef>
-#include <limits>
-#include <optional>
 #include <string>
 
 #include "common/base/error.hpp"
-#include "cuda/device/runtime/memory.hpp"
-#include "cuda/device/step/fold_look.hpp"
 #include "cuda/enqueued_optimizer.hpp"
 #include "cuda/exchange/micro_batches.hpp"
 #include "cuda/exchange/step_ranks.hpp"
+#include "cuda/zero/device_tables.hpp"
 #include "cuda/zero/step_counts.hpp"
 
 namespace zeroproof::cuda {
 namespace {
 
-/// Steps that one schedule table serves.
-constexpr std::int64_t schedule_rows = 1024;
-static_assert(schedule_rows > 2 * EnqueuedOptimizer::most_enqueued);
-
 device::StepRules rules_of(const OptimizerSetup& setup) {
   return {setup.hyper, setup.scaler, setup.on_nonfinite, setup.param_dtype, setup.param_rounding, setup.seed};
-}
-
-/// Where the elements of a tensor stand in the undistributed model.
-TensorPlacement placement_of(const OptimizerSetup& setup, std::int64_t tensor) {
-  const auto at = static_cast<std::size_t>(tensor);
-  if (!setup.placement.empty()) return setup.placement[at];
-  const TensorSlot& slot = setup.layout->tensors()[at];
-  return {true, slot.begin, std::max<std::int64_t>(slot.numel, 1), std::max<std::int64_t>(slot.numel, 1)};
-}
-
-std::vector<device::StepPiece> pieces_of(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges) {
-  constexpr std::int64_t most = device::StepPiece::most_numel;
-  std::vector<device::StepPiece> pieces;
-  for (const Piece& whole : setup.layout->pieces(ranges)) {
-    const TensorPlacement place = placement_of(setup, whole.tensor);
-    const bool counted = tp_rank(setup) == 0 || !tp_replicated(setup, whole.tensor);
-    for (std::int64_t begin = 0; begin < whole.numel; begin += most) {
-      const Piece piece = whole.part(begin, most);
-      pieces.push_back({piece.local_begin, piece.numel, piece.tensor, piece.tensor_begin,
-                        setup.groups.of(piece.tensor), counted ? 1 : 0, place.begin, place.row_numel,
-                        place.row_stride, setup.clip_groups.of(piece.tensor)});
-    }
-  }
-  return pieces;
-}
-
-/// One bit per tensor; none if all count (R12).
-std::vector<std::uint64_t> counted_bits(const OptimizerSetup& setup) {
-  if (tp_rank(setup) == 0) return {};
-  const std::size_t count = setup.layout->tensors().size();
-  std::vector<std::uint64_t> bits((count + 63) / 64);
-  for (std::size_t i = 0; i < count; ++i) {
-    const bool counts = !tp_replicated(setup, static_cast<std::int64_t>(i));
-    bits[i / 64] |= std::uint64_t{counts} << (i % 64);
-  }
-  return bits;
-}
-
-/// max_norm of every clip group, 0 for none; empty if there is one group.
-std::vector<double> group_limits(const OptimizerSetup& setup) {
-  std::vector<double> limits;
-  if (setup.clip_groups.count() == 1) return limits;
-  for (const std::optional<double>& limit : max_norms_of(setup.clip_groups, setup.hyper.max_norm)) {
-    limits.push_back(limit.value_or(0.0));
-  }
-  return limits;
 }
 
 std::int64_t count_if(bool there, std::size_t count) { return there ? static_cast<std::int64_t>(count) : 0; }
@@ -77,12 +23,6 @@ std::int64_t count_if(bool there, std::size_t count) { return there ? static_cas
 std::int64_t num_groups_apart(const OptimizerSetup& setup) {
   const int count = setup.clip_groups.count();
   return count > 1 ? count : 0;
-}
-
-/// Only its address is used here.
-template <class T>
-void clear(T& in_device_memory) {
-  device_space().fill(&in_device_memory, 0, sizeof(T));
 }
 
 /// What passes over G find: sums, amax and found_inf.
@@ -103,8 +43,8 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
       tensor_steps_(device_space(), count_if(per_tensor(), shard.setup.layout->tensors().size())),
       has_grad_(device_space(), count_if(per_tensor(), grad_words(shard.setup))),
       tensor_groups_(device_space(), count_if(per_tensor(), shard.setup.layout->tensors().size())),
-      schedule_(device_space(), schedule_rows * shard.setup.groups.count()),
-      pieces_(device_space(), pieces_of(shard.setup, shard.ranges)),
+      schedule_(device_space(), max_schedule_rows * shard.setup.groups.count()),
+      pieces_(device_space(), step_pieces(shard.setup, shard.ranges)),
       counted_(device_space(), counted_bits(shard.setup)),
       group_sums_(device_space(), num_groups_apart(shard.setup) * device::num_norm_words),
       group_amax_(device_space(), num_groups_apart(shard.setup)),
@@ -149,30 +89,6 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
       .num_pieces = pieces_.count()};
 }
 
-/// Rows from first_t on. Steps that were enqueued before have read theirs by then.
-void DeviceStep::enqueue_schedule(std::int64_t first_t) {
-  const OptimizerSetup& setup = shard_.setup;
-  constexpr std::int64_t last_t = std::numeric_limits<std::int64_t>::max();
-  std::vector<device::ScheduleRow> rows;
-  const auto add = [&](std::int64_t t) {
-    for (int group = 0; group < setup.groups.count(); ++group) {
-      const OptimizerHyper hyper = hyper_of(setup.groups, setup.hyper, group, t, setup.micro_batches);
-      rows.push_back({hyper.lr, hyper.weight_decay});
-    }
-  };
-  add(first_t);
-  num_rows_ = 1;
-  try {
-    for (; num_rows_ < schedule_rows && first_t <= last_t - num_rows_; ++num_rows_) add(first_t + num_rows_);
-  } catch (const Error&) {  // R20 ends there; so does the table
-  }
-  rows.resize(static_cast<std::size_t>(schedule_.count()));
-  std::ranges::copy(rows, rows_.data());
-  device::enqueue_to_device(schedule_.data(), rows_.data(), rows_.num_bytes());
-  first_row_t_ = first_t;
-  divisor_ = 0;  // what is written with it
-}
-
 void DeviceStep::load(const FullState& state) {
   device::StepRecord record{};
   record.state = {static_cast<std::uint64_t>(state.applied_steps), state.scaler, 0};
@@ -207,33 +123,6 @@ void DeviceStep::throw_if_halted(const device::StepState& state) const {
            "its schedule table is not that of this step", "report this with the command line");
 }
 
-void DeviceStep::enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
-                                std::int64_t slot) {
-  send_inputs(leaves, seen_t, latest_t, slot);
-  begin_look(memory_.found);
-  if (several_norms()) clear_norms();
-}
-
-void DeviceStep::send_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
-                             std::int64_t slot) {
-  const OptimizerSetup& setup = shard_.setup;
-  skipped_ = false;
-  const std::int64_t divisor = step_divisor(setup, leaves);
-  if (per_tensor()) {
-    const std::int64_t count = has_grad_.count();
-    std::uint64_t* const words = grad_bits_.data() + slot * count;
-    find_gradients(setup, leaves, {words, static_cast<std::size_t>(count)});
-    device::enqueue_to_device(has_grad_.data(), words, count * static_cast<std::int64_t>(sizeof(*words)));
-  }
-  if (first_row_t_ == 0 || seen_t < first_row_t_ || latest_t - first_row_t_ >= num_rows_) {
-    enqueue_schedule(seen_t);
-  }
-  if (divisor == divisor_) return;
-  inputs_.data()[slot] = {divisor, first_row_t_, num_rows_};
-  device::enqueue_to_device(input_.data(), inputs_.data() + slot, sizeof(device::StepInput));
-  divisor_ = divisor;
-}
-
 void DeviceStep::prepare(GradSource& leaves) {
   const std::int64_t t = applied_steps() + 1;
   send_inputs(leaves, t, t, 0);
@@ -245,81 +134,6 @@ void DeviceStep::prepare(GradSource& leaves) {
   std::vector<StepScalars> scalars(static_cast<std::size_t>(scalars_.count()));
   scalars_.read(scalars);
   require_same_scalars(shard_.setup, scalars);
-}
-
-GradTarget DeviceStep::grad_target() {
-  GradTarget target{shard_.grad->as<float>()};
-  if (!fused_ || several_norms()) return target;
-  target.see.enqueue = [this](const host::PieceLoop& loop, const host::FoldPlan& plan,
-                              Span<const NodeValues> operands, const NodeValues& sum) {
-    seen_ += device_space().fold_look(
-        loop, plan, operands, sum, {memory_.state, memory_.input, look_, counted_.data(), rules_.hyper.norm});
-  };
-  return target;
-}
-
-void DeviceStep::end_sum(const std::optional<TensorView>&, const GradTarget&) {
-  if (seen_ != numel_) forget_look();
-}
-
-void DeviceStep::begin_look(device::StepFound* found) {
-  look_ = found;
-  seen_ = 0;
-  clear(*found);
-}
-
-void DeviceStep::clear_norms() const {
-  if (several_norms()) {
-    group_sums_.fill(0);
-    group_amax_.fill(0);
-  } else {
-    clear(memory_.found->sums);
-    clear(memory_.found->amax);
-  }
-}
-
-void DeviceStep::forget_look() {
-  if (seen_ > 0) begin_look(look_);
-}
-
-void DeviceStep::enqueue_find() const {
-  if (seen_ == 0) return device::enqueue_finite_norm(memory_, rules_, !alone());
-  if (!alone()) decide(device::decide_scalars);
-}
-
-void DeviceStep::enqueue_integers() const {
-  static_assert(offsetof(device::StepFound, not_digest) == offsetof(device::StepFound, found_inf) + 16);
-  all_reduce_step(&memory_.found->found_inf, 3, IntegerReduce::max);  // with digest and not_digest
-  all_reduce_norm();
-}
-
-void DeviceStep::enqueue_update() const {
-  constexpr std::uint32_t rest =
-      device::decide_scaler | device::decide_norm | device::decide_clip | device::decide_count;
-  device::enqueue_decide(memory_, rules_, alone() ? rest | device::decide_scalars : rest, !alone());
-  device::enqueue_fused_update(memory_, rules_);
-}
-
-void DeviceStep::all_reduce_step(std::uint64_t* words, std::size_t count, IntegerReduce op) const {
-  for (Communicator* const wire : {wires_.comm, wires_.replicas, wires_.tp}) {
-    if (wire != nullptr && wire->world_size() > 1) wire->all_reduce({words, count}, op);
-  }
-}
-
-void DeviceStep::all_reduce_norm() const {
-  // In stage 0 every rank has counted every element, and every instance has all of them.
-  Communicator* const comm = shard_.setup.stage > 0 ? wires_.comm : nullptr;
-  const bool largest = rules_.hyper.norm == NormForm::inf;
-  const device::ClipGroupsFound& groups = memory_.groups_found;
-  const auto count = static_cast<std::size_t>(groups.count);
-  std::uint64_t* const sums = several_norms() ? groups.sums : memory_.found->sums;
-  std::uint64_t* const amax = several_norms() ? groups.amax : &memory_.found->amax;
-  const Span<std::uint64_t> words(largest ? amax : sums, largest ? count : count * device::num_norm_words);
-  for (Communicator* const wire : {comm, wires_.tp}) {
-    if (wire != nullptr && wire->world_size() > 1) {
-      wire->all_reduce(words, largest ? IntegerReduce::max : IntegerReduce::sum);
-    }
-  }
 }
 
 /// After a phase that may have decided to skip or to stop.

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "cuda/device/step/step_passes.hpp"
+#include "cuda/enqueued_optimizer.hpp"
 #include "cuda/exchange/wires.hpp"
+#include "cuda/memory/memory_space.hpp"
 #include "cuda/memory/pinned_array.hpp"
 #include "cuda/memory/space_array.hpp"
 #include "cuda/zero/local_step.hpp"
@@ -83,6 +85,15 @@ class DeviceStep : public LocalStep {
   /// Words of the device, over every rank of the step; those of the norm, over ranks that have other elements.
   void all_reduce_step(std::uint64_t* words, std::size_t count, IntegerReduce op) const;
   void all_reduce_norm() const;
+  /// Only its address is used here.
+  template <class T>
+  static void clear(T& in_device_memory) {
+    device_space().fill(&in_device_memory, 0, sizeof(T));
+  }
+
+  /// Steps that one schedule table serves.
+  static constexpr std::int64_t max_schedule_rows = 1024;
+  static_assert(max_schedule_rows > 2 * EnqueuedOptimizer::most_enqueued);
 
   RankShard& shard_;
   const Wires wires_;

@@ -1,56 +1,14 @@
 #include "verification/judge/rank_comparison.hpp"
-#include "verification/program/out_of_memory.hpp"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 
-#include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
 #include "verification/case/stopwatch.hpp"
+#include "verification/judge/rank_buffers.hpp"
+#include "verification/program/out_of_memory.hpp"
 
 namespace zeroproof::verification {
-namespace {
-
-template <class T>
-T read(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id) {
-  T value;
-  std::memcpy(&value, buffers.at(id).view.data, sizeof(T));
-  return value;
-}
-
-/// Whether a buffer of values has one of which test is true.
-template <class T, class Test>
-bool any_of(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id, const Test& test) {
-  const TensorView& view = buffers.at(id).view;
-  const auto* values = static_cast<const T*>(view.data);
-  return std::any_of(values, values + view.numel, test);
-}
-
-std::map<BufferId, ExposedBuffer> by_id(std::vector<ExposedBuffer> buffers) {
-  std::map<BufferId, ExposedBuffer> map;
-  for (ExposedBuffer& buffer : buffers) {
-    const BufferId id = buffer.id;
-    const bool first = map.emplace(id, std::move(buffer)).second;
-    ZP_CHECK(first, ErrorCode::internal, std::string(name(id)) + " is exposed twice in one phase",
-             "only one of the two would be compared", "expose every buffer once");
-  }
-  return map;
-}
-
-/// Bytes the phases unscale to cast read and write per element.
-std::int64_t bytes_per_element(Twin twin, DType param_dtype, int state_buffers) {
-  const std::int64_t param = num_bytes(param_dtype);
-  const std::int64_t update = 8 * (1 + state_buffers);  // master and state are read and written
-  if (twin.fused) return 4 + (4 + update + param);      // read G; read G, update, write param
-  return 8 + 4 + 8 + (4 + update) + (4 + param);        // unscale, norm, clip, update, cast
-}
-
-constexpr BufferId state_ids[] = {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq,
-                                  BufferId::momentum_buffer};
-
-}  // namespace
 
 RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
                                const Communicators& comms, int omp_threads,
@@ -87,13 +45,7 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
   harness_setup_ = setup;
   load_first_state();
   storage_ = candidate_->storage();
-  std::int64_t numel = 0;
-  const Buffers update = by_id(reference_->exposed(Phase::update));
-  for (const Piece& piece : pieces_of(update.at(BufferId::master))) numel += piece.numel;
-  int states = 0;
-  for (const BufferId id : state_ids) states += update.count(id) > 0 ? 1 : 0;
-  timing_.reference_bytes = numel * bytes_per_element(Twin::host, experiment.param_dtype(), states);
-  timing_.candidate_bytes = numel * bytes_per_element(spec.twin, experiment.param_dtype(), states);
+  count_bytes();
   compare_loaded_state();
 }
 
@@ -144,39 +96,11 @@ void RankComparison::overwrite(Phase phase, const Buffers& reference, const Buff
   candidate_->overwritten(phase);
 }
 
-void RankComparison::count(const Buffers& reference, Phase phase) {
-  if (phase == Phase::clip &&
-      any_of<float>(reference, BufferId::clip_coef, [](float coef) { return coef < 1.0F; }))
-    ++clipped_steps_;
-  if (phase != Phase::update) return;
-  const ExposedBuffer& master = reference.at(BufferId::master);
-  const auto* values = static_cast<const float*>(master.view.data);
-  std::int64_t nan_elements = 0;
-  std::int64_t moved_elements = 0;
-  for (const Piece& piece : pieces_of(master)) {
-    updated_elements_ += piece.numel;
-    for (std::int64_t i = piece.local_begin; i < piece.local_begin + piece.numel; ++i) {
-      const float before = master_before_[static_cast<std::size_t>(i)];
-      const bool number = !std::isnan(before);
-      nan_elements += number ? 0 : 1;
-      moved_elements += (number & (before != values[i])) ? 1 : 0;
-    }
-  }
-  nan_elements_ += nan_elements;
-  moved_elements_ += moved_elements;
-}
-
 /// What there is to say of a phase of the reference by itself.
 void RankComparison::look_at(std::int64_t step, Phase phase, const Buffers& reference,
                              const reference::DenseOptimizer* truth) {
   if (truth != nullptr) compare_with_truth(step, phase, reference, *truth);
   count(reference, phase);
-}
-
-void RankComparison::remember_master() {
-  const TensorView master = by_id(reference_->exposed(Phase::update)).at(BufferId::master).view;
-  const auto* values = static_cast<const float*>(master.data);
-  master_before_.assign(values, values + master.numel);
 }
 
 /// What a phase needs memory for, by phase.
@@ -305,48 +229,6 @@ bool RankComparison::agree_to_skip(std::int64_t step, Phase phase) {
   return !stopped_;
 }
 
-RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& for_reference,
-                                               GradSource& for_candidate,
-                                               const reference::DenseOptimizer* truth) {
-  std::map<Phase, Buffers> ours;
-  std::vector<GuardedBuffer> kept;  // the reference uses memory again
-  Sums sums;
-  for (const Phase phase : all_phases) {
-    const bool left_out = skipped_on_overflow(phase) && reference_->skipped();
-    if (left_out && phase < Phase::update) continue;  // norm and coefficient are NaN then
-    if (!left_out) {
-      if (phase == Phase::update) remember_master();
-      const Stopwatch watch;
-      reference_->run_phase(phase, for_reference);
-      if (phase >= Phase::unscale && phase <= Phase::cast) timing_.reference_seconds += watch.seconds();
-    }
-    // What a skipped step leaves is what was there: a candidate that looks at nothing in between may have changed it.
-    Buffers& now = ours[phase] = by_id(reference_->exposed(phase));
-    if (!left_out) look_at(step, phase, now, truth);
-    if (phase == Phase::reduce) sums.reference = collected_sum(*reference_);
-    for (auto& [id, buffer] : now) {
-      const GuardedBuffer& copy =
-          kept.emplace_back(buffer.view.numel, buffer.view.dtype, BufferFill::untouched);
-      if (buffer.view.numel > 0) {
-        std::memcpy(copy.data(), buffer.view.data, static_cast<std::size_t>(buffer.view.num_bytes()));
-      }
-      buffer.view = copy.view();
-    }
-  }
-  candidate_->step(for_candidate);
-  sums.candidate = collected_sum(*candidate_);
-  keep_sums(ours.at(Phase::reduce).at(BufferId::grad_sum));
-  for (const auto& [phase, reference] : ours) {
-    const Buffers theirs = by_id(candidate_->exposed(phase));
-    compare_phase(step, phase, reference, theirs, truth);
-    check_padding(step, phase, theirs);
-    check_red_zones(step, phase);
-    // Somebody else's step begins where the reference does: a difference is of this one.
-    if (spec_.twin.foreign) overwrite(phase, reference, theirs, {});
-  }
-  return sums;
-}
-
 void RankComparison::check_skipped_scalars(std::int64_t step) {
   const auto is_number = [](auto value) { return value == value; };
   const Buffers norm = by_id(candidate_->exposed(Phase::norm));
@@ -355,48 +237,6 @@ void RankComparison::check_skipped_scalars(std::int64_t step) {
       any_of<float>(clip, BufferId::clip_coef, is_number)) {
     note_problem(step, Phase::unscale, "grad_norm", "or clip_coef is a number although the step was skipped");
   }
-}
-
-TensorView RankComparison::collected(const TensorView& mine, std::vector<GuardedBuffer>& memory) {
-  StateCollector& collector = grad_maker_.collector();
-  if (collector.whole_on_root()) return mine;
-  return memory.emplace_back(collector.collect(mine)).view();
-}
-
-TensorView RankComparison::collected_params(DistributedOptimizer& side, std::vector<GuardedBuffer>& memory) {
-  if (spec_.stage == 3 || !local().placement.empty()) {
-    return collected(by_id(side.exposed(Phase::cast)).at(BufferId::param_shard).view, memory);
-  }
-  return by_id(side.exposed(Phase::gather)).at(BufferId::param_full).view;  // what the model sees, on rank 0
-}
-
-void RankComparison::hash_step(std::int64_t step, const Scales& scales, const GuardedBuffer& reference_grad,
-                               const GuardedBuffer& candidate_grad) {
-  const auto add = [&](DistributedOptimizer& side, int log2_scale, const GuardedBuffer& grad,
-                       TrajectoryHash& hash) {
-    const Buffers update = by_id(side.exposed(Phase::update));
-    std::vector<GuardedBuffer> memory;
-    std::vector<TensorView> views = {grad.view(), collected(update.at(BufferId::master).view, memory)};
-    for (const BufferId id : state_ids) {
-      // A candidate that hides state is reported by compare_phase; its hash is then simply another one.
-      if (update.count(id) > 0) views.push_back(collected(update.at(id).view, memory));
-    }
-    views.push_back(collected_params(side, memory));
-    if (comms_.harness->rank() != 0) return;
-    TrajectoryHash::Scalars s;
-    s.step = step;
-    const Buffers prepared = by_id(side.exposed(Phase::prepare));
-    s.step_scalars = prepared.at(BufferId::step_scalars).view;
-    if (update.count(BufferId::tensor_steps) > 0) s.tensor_steps = update.at(BufferId::tensor_steps).view;
-    s.found_inf = read<std::uint32_t>(by_id(side.exposed(Phase::unscale)), BufferId::found_inf) != 0;
-    s.skipped = side.skipped();
-    s.grad_norm = by_id(side.exposed(Phase::norm)).at(BufferId::grad_norm).view;
-    s.clip_coef = by_id(side.exposed(Phase::clip)).at(BufferId::clip_coef).view;
-    s.log2_loss_scale = log2_scale;
-    hash.add_step(s, experiment_.layout(), views);
-  };
-  add(*reference_, scales.reference, reference_grad, reference_hash_);
-  add(*candidate_, scales.candidate, candidate_grad, candidate_hash_);
 }
 
 }  // namespace zeroproof::verification

@@ -18,33 +18,9 @@
 #include "verification/judge/exact_sums.hpp"
 #include "verification/judge/rank_groups.hpp"
 #include "verification/judge/skip_stats.hpp"
+#include "verification/judge/trajectory.hpp"
 
 namespace zeroproof::verification {
-
-/// The trajectory hash of CONTRACT.md.
-class TrajectoryHash {
- public:
-  explicit TrajectoryHash(GradSum grad_sum = GradSum::tree);
-
-  struct Scalars {
-    std::int64_t step = 0;
-    TensorView step_scalars;  ///< 15 words, or 15 for every tensor
-    int log2_loss_scale = 0;
-    bool found_inf = false;
-    bool skipped = false;
-    TensorView grad_norm;     ///< fp64, of every clip group
-    TensorView clip_coef;     ///< fp32, the same
-    TensorView tensor_steps;  ///< under missing_grad = skip, else empty
-  };
-
-  /// buffers: G, master, the rule's state in the order of R6, param; each [padded_numel].
-  void add_step(const Scalars& scalars, const FlatLayout& layout, const std::vector<TensorView>& buffers);
-
-  Digest digest() const { return hasher_.digest(); }
-
- private:
-  Hasher hasher_;
-};
 
 class RankComparison {
  public:
@@ -132,6 +108,8 @@ class RankComparison {
   void remember_master();
   void look_at(std::int64_t step, Phase phase, const Buffers& reference,
                const reference::DenseOptimizer* truth);
+  /// That a step reads and writes at least.
+  void count_bytes();
   void count(const Buffers& reference, Phase phase);
   Divergence place(std::int64_t step, Phase phase, std::string_view buffer, const std::string& what) const;
   /// Notes something that is wrong although no element is; nothing if `what` is empty.

@@ -1,9 +1,11 @@
+#include "verification/judge/trajectory.hpp"
+
 #include <limits>
 
-#include "verification/judge/rank_comparison.hpp"
 #include "verification/program/contract_version.hpp"
 
 namespace zeroproof::verification {
+
 TrajectoryHash::TrajectoryHash(GradSum grad_sum) {
   hasher_.add(std::uint64_t{contract_version});
   if (grad_sum == GradSum::binned) hasher_.add(std::uint64_t{0x62696E6E6564});  // "binned"

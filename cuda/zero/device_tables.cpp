@@ -1,0 +1,59 @@
+#include "cuda/zero/device_tables.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "cuda/exchange/micro_batches.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+/// Where the elements of a tensor stand in the undistributed model.
+TensorPlacement placement_of(const OptimizerSetup& setup, std::int64_t tensor) {
+  const auto at = static_cast<std::size_t>(tensor);
+  if (!setup.placement.empty()) return setup.placement[at];
+  const TensorSlot& slot = setup.layout->tensors()[at];
+  return {true, slot.begin, std::max<std::int64_t>(slot.numel, 1), std::max<std::int64_t>(slot.numel, 1)};
+}
+
+}  // namespace
+
+std::vector<device::StepPiece> step_pieces(const OptimizerSetup& setup,
+                                           const std::vector<FlatRange>& ranges) {
+  constexpr std::int64_t most = device::StepPiece::most_numel;
+  std::vector<device::StepPiece> pieces;
+  for (const Piece& whole : setup.layout->pieces(ranges)) {
+    const TensorPlacement place = placement_of(setup, whole.tensor);
+    const bool counted = tp_rank(setup) == 0 || !tp_replicated(setup, whole.tensor);
+    for (std::int64_t begin = 0; begin < whole.numel; begin += most) {
+      const Piece piece = whole.part(begin, most);
+      pieces.push_back({piece.local_begin, piece.numel, piece.tensor, piece.tensor_begin,
+                        setup.groups.of(piece.tensor), counted ? 1 : 0, place.begin, place.row_numel,
+                        place.row_stride, setup.clip_groups.of(piece.tensor)});
+    }
+  }
+  return pieces;
+}
+
+std::vector<std::uint64_t> counted_bits(const OptimizerSetup& setup) {
+  if (tp_rank(setup) == 0) return {};
+  const std::size_t count = setup.layout->tensors().size();
+  std::vector<std::uint64_t> bits((count + 63) / 64);
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool counts = !tp_replicated(setup, static_cast<std::int64_t>(i));
+    bits[i / 64] |= std::uint64_t{counts} << (i % 64);
+  }
+  return bits;
+}
+
+std::vector<double> group_limits(const OptimizerSetup& setup) {
+  std::vector<double> limits;
+  if (setup.clip_groups.count() == 1) return limits;
+  for (const std::optional<double>& limit : max_norms_of(setup.clip_groups, setup.hyper.max_norm)) {
+    limits.push_back(limit.value_or(0.0));
+  }
+  return limits;
+}
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,47 @@
+#pragma once
+// Exposed buffers by their names, for those who compare two sides of a rank.
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "common/step/distributed_optimizer.hpp"
+
+namespace zeroproof::verification {
+
+/// State of a rule, in the order of R6.
+inline constexpr BufferId state_ids[] = {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq,
+                                         BufferId::momentum_buffer};
+
+/// Of a scalar.
+template <class T>
+T read(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id) {
+  T value;
+  std::memcpy(&value, buffers.at(id).view.data, sizeof(T));
+  return value;
+}
+
+/// Whether a buffer of values has one of which test is true.
+template <class T, class Test>
+bool any_of(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id, const Test& test) {
+  const TensorView& view = buffers.at(id).view;
+  const auto* values = static_cast<const T*>(view.data);
+  return std::any_of(values, values + view.numel, test);
+}
+
+inline std::map<BufferId, ExposedBuffer> by_id(std::vector<ExposedBuffer> buffers) {
+  std::map<BufferId, ExposedBuffer> map;
+  for (ExposedBuffer& buffer : buffers) {
+    const BufferId id = buffer.id;
+    const bool first = map.emplace(id, std::move(buffer)).second;
+    ZP_CHECK(first, ErrorCode::internal, std::string(name(id)) + " is exposed twice in one phase",
+             "only one of the two would be compared", "expose every buffer once");
+  }
+  return map;
+}
+
+}  // namespace zeroproof::verification

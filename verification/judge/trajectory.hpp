@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/digest.hpp"
+#include "common/layout/flat_layout.hpp"
+#include "common/step/policy.hpp"
+
+namespace zeroproof::verification {
+
+/// The trajectory hash of CONTRACT.md.
+class TrajectoryHash {
+ public:
+  explicit TrajectoryHash(GradSum grad_sum = GradSum::tree);
+
+  struct Scalars {
+    std::int64_t step = 0;
+    TensorView step_scalars;  ///< 15 words, or 15 for every tensor
+    int log2_loss_scale = 0;
+    bool found_inf = false;
+    bool skipped = false;
+    TensorView grad_norm;     ///< fp64, of every clip group
+    TensorView clip_coef;     ///< fp32, the same
+    TensorView tensor_steps;  ///< under missing_grad = skip, else empty
+  };
+
+  /// buffers: G, master, the rule's state in the order of R6, param; each [padded_numel].
+  void add_step(const Scalars& scalars, const FlatLayout& layout, const std::vector<TensorView>& buffers);
+
+  Digest digest() const { return hasher_.digest(); }
+
+ private:
+  Hasher hasher_;
+};
+
+}  // namespace zeroproof::verification
