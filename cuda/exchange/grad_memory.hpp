@@ -4,7 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "cuda/exchange/wire_memory.hpp"
+#include "cuda/exchange/wires.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
 
 namespace zeroproof::cuda {
@@ -12,9 +17,10 @@ namespace zeroproof::cuda {
 /// Memory that grows to the largest request and keeps that size.
 class GrowingBuffer {
  public:
-  /// guarded: what an earlier call left is NaN when the memory is taken again.
-  GrowingBuffer(MemoryLedger& ledger, MemoryClass kind, bool guarded)
-      : ledger_(ledger), kind_(kind), guarded_(guarded) {}
+  /// guarded: what an earlier call left is NaN when the memory is taken again. wires: those that messages travel on
+  /// from here and to here; they outlive this.
+  GrowingBuffer(MemoryLedger& ledger, MemoryClass kind, bool guarded, std::vector<Communicator*> wires = {})
+      : ledger_(ledger), kind_(kind), guarded_(guarded), wires_(std::move(wires)) {}
 
   const MemorySpace& space() const { return ledger_.space(); }
 
@@ -22,7 +28,10 @@ class GrowingBuffer {
   std::byte* take(std::int64_t num_bytes) {
     if (buffer_->numel() < num_bytes) {
       buffer_ = CountedBuffer();  // before the larger one is there, so that both never exist
-      buffer_ = CountedBuffer(ledger_, kind_, num_bytes, DType::e4m3, fill());  // one byte each
+      memory_.reset();
+      constexpr DType bytes = DType::e4m3;  // one each
+      memory_ = message_memory(wires_, num_bytes, bytes);
+      buffer_ = counted_in(memory_.get(), ledger_, kind_, num_bytes, bytes, fill());
     } else if (guarded_) {
       buffer_->poison();
     }
@@ -35,6 +44,8 @@ class GrowingBuffer {
   MemoryLedger& ledger_;
   const MemoryClass kind_;
   const bool guarded_;
+  const std::vector<Communicator*> wires_;
+  std::unique_ptr<WireMemory> memory_;  // of the buffer, if it is the wires'
   CountedBuffer buffer_;
 };
 
@@ -42,10 +53,11 @@ class GrowingBuffer {
 class GradMemory {
  public:
   /// guarded: memory is NaN from its birth and after every last use (OptimizerSetup::guards).
-  GradMemory(MemoryLedger& ledger, bool guarded)
-      : out(ledger, MemoryClass::comm_buffer, guarded),
-        in(ledger, MemoryClass::comm_buffer, guarded),
-        gathered(ledger, MemoryClass::comm_buffer, guarded),
+  /// wires: what messages travel on; they outlive this.
+  GradMemory(MemoryLedger& ledger, bool guarded, const Wires& wires = {})
+      : out(ledger, MemoryClass::comm_buffer, guarded, {wires.comm}),
+        in(ledger, MemoryClass::comm_buffer, guarded, {wires.comm}),
+        gathered(ledger, MemoryClass::comm_buffer, guarded, {wires.replicas, wires.tp}),
         tp_sum(ledger, MemoryClass::grad_nodes, guarded),
         ledger_(ledger),
         guarded_(guarded) {}
@@ -54,7 +66,7 @@ class GradMemory {
   const MemorySpace& space() const { return ledger_.space(); }
   bool guarded() const { return guarded_; }
 
-  // None of them is in WireMemory: they grow with the messages of their own rank, and a window is made by all.
+  // They grow with the messages of their own rank, so none has a window, which is made by all.
   GrowingBuffer out;       ///< packed parts on their way to their owners
   GrowingBuffer in;        ///< what arrives here
   GrowingBuffer gathered;  ///< what instances, or TP ranks, tell each other

@@ -174,6 +174,13 @@ class NcclCommunicator final : public Communicator,
     return memory;
   }
 
+  std::unique_ptr<WireMemory> message_memory(std::int64_t num_bytes) override {
+    failure_.rethrow();
+    std::unique_ptr<WireMemory> memory;
+    or_break([&] { memory = make_message_memory(*this, library_, num_bytes); });
+    return memory;
+  }
+
   void abort(const std::string& reason) override {
     stop();
     static_cast<void>(failure_.keep(ended_error(rank(), reason)));

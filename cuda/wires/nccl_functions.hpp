@@ -16,7 +16,8 @@
 
 #ifdef ZP_NCCL_WINDOWS
 #define ZP_NCCL_OPTIONAL(X) \
-  X(ncclMemAlloc) X(ncclMemFree) X(ncclCommWindowRegister) X(ncclCommWindowDeregister)
+  X(ncclMemAlloc) X(ncclMemFree) X(ncclCommWindowRegister) X(ncclCommWindowDeregister) \
+  X(ncclCommRegister) X(ncclCommDeregister)
 #else
 #define ZP_NCCL_OPTIONAL(X)
 #endif

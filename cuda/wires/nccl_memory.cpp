@@ -36,7 +36,8 @@ NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t num_bytes)
 
 /// A device that does not come to an end keeps the memory.
 NcclMemory::~NcclMemory() {
-  if (!wait_to_release(comm_ == nullptr ? default_nccl_limit : comm_->time_limit())) return;
+  const Communicator* const of = comm_ == nullptr && !known_to_.empty() ? known_to_.front().first : comm_;
+  if (!wait_to_release(of == nullptr ? default_nccl_limit : of->time_limit())) return;
   deregister();
   static_cast<void>(library_.functions().ncclMemFree(data_));
 }
@@ -55,7 +56,22 @@ void NcclMemory::register_with(Communicator& comm) {
   window_ = window;
 }
 
+void NcclMemory::also_for(Communicator& comm) {
+  auto* const member = dynamic_cast<NcclMember*>(&comm);
+  if (member == nullptr) return;
+  void* handle = nullptr;
+  member->settle(
+      library_.functions().ncclCommRegister(member->nccl_handle().comm(), data_, num_bytes_, &handle),
+      "the registration of message memory");
+  known_to_.emplace_back(&comm, handle);
+}
+
 void NcclMemory::deregister() noexcept {
+  for (const auto& [comm, handle] : std::exchange(known_to_, {})) {
+    auto* const member = dynamic_cast<NcclMember*>(comm);
+    if (member == nullptr || !member->nccl_handle().alive() || handle == nullptr) continue;
+    static_cast<void>(library_.functions().ncclCommDeregister(member->nccl_handle().comm(), handle));
+  }
   if (comm_ == nullptr) return;
   auto* const member = dynamic_cast<NcclMember*>(std::exchange(comm_, nullptr));
   if (member == nullptr || !member->nccl_handle().alive() || window_ == nullptr) return;
@@ -75,6 +91,7 @@ NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t) : library_(libr
 
 NcclMemory::~NcclMemory() { deregister(); }
 void NcclMemory::register_with(Communicator&) {}
+void NcclMemory::also_for(Communicator&) {}
 void NcclMemory::deregister() noexcept {
   static_cast<void>(library_);
   comm_ = nullptr;
@@ -97,6 +114,14 @@ std::unique_ptr<NcclMemory> make_nccl_memory(Communicator& comm, Communicator& c
                " bytes were asked for on the ranks of " + comm.name(),
            "a window is equally long on all of them", "give every rank the same setup");
   memory->register_with(comm);
+  return memory;
+}
+
+std::unique_ptr<NcclMemory> make_message_memory(Communicator& comm, const NcclLibrary& library,
+                                                std::int64_t num_bytes) {
+  if (!NcclMemory::offered(library)) return nullptr;
+  auto memory = std::make_unique<NcclMemory>(library, num_bytes);
+  memory->also_for(comm);
   return memory;
 }
 

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "common/base/span.hpp"
 #include "common/comm/communicator.hpp"
@@ -35,6 +37,10 @@ class NcclMemory final : public WireMemory {
   /// why other ranks do not come, within the limit of comm.
   void register_with(Communicator& comm);
 
+  /// Lets another communicator know it, for messages of this rank, whatever other ranks do. comm outlives the block.
+  /// Errors: comm if NCCL refuses.
+  void also_for(Communicator& comm) override;
+
   /// Not collective. Nothing happens if it is not registered, or its communicator is broken.
   void deregister() noexcept;
 
@@ -42,13 +48,18 @@ class NcclMemory final : public WireMemory {
   const NcclLibrary& library_;
   std::byte* data_ = nullptr;
   std::size_t num_bytes_;
-  Communicator* comm_ = nullptr;  // that it is registered with
-  void* window_ = nullptr;        // an ncclWindow_t; null: NCCL does without
+  Communicator* comm_ = nullptr;                           // that it is registered with
+  void* window_ = nullptr;                                 // an ncclWindow_t; null: NCCL does without
+  std::vector<std::pair<Communicator*, void*>> known_to_;  // for messages, with NCCL's handles
 };
 
 /// Collective over control, the ranks of comm (WindowedWires::wire_memory). They agree before NCCL is asked, which
 /// would let them wait for one that has no memory. Null if one of them has a library without windows.
 std::unique_ptr<NcclMemory> make_nccl_memory(Communicator& comm, Communicator& control,
                                              const NcclLibrary& library, std::int64_t num_bytes);
+
+/// Such memory for messages of this rank. Null if the library has no windows: the two came together.
+std::unique_ptr<NcclMemory> make_message_memory(Communicator& comm, const NcclLibrary& library,
+                                                std::int64_t num_bytes);
 
 }  // namespace zeroproof::cuda

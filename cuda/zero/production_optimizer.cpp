@@ -42,7 +42,7 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       plans_(plan_buckets(setup_)),
       ledger_(space_of(space), setup_.guards),
       near_(find_near(setup_)),
-      memory_(ledger_, setup_.guards),
+      memory_(ledger_, setup_.guards, wires_),
       reduce_(setup_, plans_, ops, memory_, near_.get(), wires_),
       sums_(share_sums(setup_, near_.get())),
       grad_(sums_ ? sums_->mine(0, ledger_, MemoryClass::grad_sum)

@@ -5,7 +5,7 @@ extern "C" {
 
 /// What shall go wrong from now on, several with commas, "" for nothing; ZP_FAKE_NCCL says so from the start.
 ///   fail=all_gather:3:1   the third all_gather of a communicator on rank 1 returns an internal error. Also init, send,
-///                         recv, broadcast, all_reduce, reduce_scatter, reduce, register
+///                         recv, broadcast, all_reduce, reduce_scatter, reduce, register, register_message
 ///   fail=mem_alloc:2      ncclMemAlloc has no memory the second time, on whichever rank
 ///   stall=1:3             the third thing that rank 1 of a communicator is given, a call or a group, never begins
 ///   async=1:3             nor does this one, and from then on rank 1 has an asynchronous error
@@ -23,6 +23,8 @@ const char* zp_fake_nccl_complaints();
 
 /// How often a rank has received something in a window of its own, launches of graphs included.
 long long zp_fake_nccl_received_in_windows();
-/// Windows that are registered with communicators that can be called.
+/// How often in memory that it has registered for messages, and alone.
+long long zp_fake_nccl_received_in_messages();
+/// Windows, and memory for messages, that are registered with communicators that can be called.
 long long zp_fake_nccl_windows();
 }

@@ -26,6 +26,11 @@ long long zp_fake_nccl_received_in_windows() {
   return state().received_in_windows;
 }
 
+long long zp_fake_nccl_received_in_messages() {
+  const std::lock_guard lock(state().mutex);
+  return state().received_in_messages;
+}
+
 long long zp_fake_nccl_windows() {
   const std::lock_guard lock(state().mutex);
   long long registered = 0;

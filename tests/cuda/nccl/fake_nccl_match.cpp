@@ -18,7 +18,7 @@ bool agree(const Call& a, const Call& b) {
   return a.kind == b.kind && a.op == b.op && a.peer == b.peer;
 }
 
-enum class Place : std::uint8_t { ordinary, window, former };
+enum class Place : std::uint8_t { ordinary, window, message, former };
 
 /// Where a buffer lies, as its rank has told its communicator.
 Place place_of(const Call& call, const void* data) {
@@ -26,7 +26,7 @@ Place place_of(const Call& call, const void* data) {
   const auto* const at = static_cast<const std::byte*>(data);
   for (const auto& window : call.comm->windows) {
     if (at >= window->begin && at < window->begin + window->size)
-      place = window->registered ? Place::window : Place::former;
+      place = !window->registered ? Place::former : window->symmetric ? Place::window : Place::message;
   }
   return place;
 }
@@ -35,8 +35,9 @@ Place place_of(const Call& call, const void* data) {
 void check_windows(const Operation& operation) {
   const Call& first = operation.parts.front().call;
   for (const Operation::Part& part : operation.parts) {
-    if (part.call.recv != nullptr && place_of(part.call, part.call.recv) == Place::window)
-      ++state().received_in_windows;
+    const Place received = part.call.recv != nullptr ? place_of(part.call, part.call.recv) : Place::ordinary;
+    if (received == Place::window) ++state().received_in_windows;
+    if (received == Place::message) ++state().received_in_messages;
     for (const auto member : {&Call::send, static_cast<const void * Call::*>(nullptr)}) {
       const void* const data = member != nullptr ? part.call.*member : part.call.recv;
       const void* const others = member != nullptr ? first.send : first.recv;

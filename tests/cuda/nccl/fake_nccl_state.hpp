@@ -84,10 +84,12 @@ struct Clique {
   std::map<std::pair<int, int>, std::map<std::int64_t, std::shared_ptr<Operation>>> messages;
 };
 
+/// A stretch of memory that a communicator has been told of: by all ranks, or by one for its messages.
 struct Window {
   const std::byte* begin;
   std::size_t size;
   bool registered = true;
+  bool symmetric = true;
 };
 
 struct State {
@@ -96,6 +98,7 @@ struct State {
   std::string complaints;
   int mem_allocs = 0;  ///< since the plan was made
   long long received_in_windows = 0;
+  long long received_in_messages = 0;
   std::map<std::string, std::shared_ptr<Clique>> cliques;  // by id
   std::map<void*, std::pair<void*, std::size_t>>
       memory;                                    // of ncclMemAlloc: what was allocated, and how long it is

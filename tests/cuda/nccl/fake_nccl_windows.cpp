@@ -89,6 +89,25 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* data, std::size_t siz
   return ncclInProgress;
 }
 
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* data, std::size_t size, void** handle) {
+  const std::lock_guard lock(state().mutex);
+  if (comm == nullptr || comm->life != ncclComm::Life::alive)
+    return complain(comm, "memory was registered with a communicator that cannot be called");
+  if (planned_to_fail(*comm, "register_message")) return ncclInternalError;
+  const auto block = state().memory.find(data);
+  if (block == state().memory.end() || size > block->second.second)
+    return complain(comm, "memory was registered that ncclMemAlloc did not give");
+  auto made = std::make_unique<Window>(Window{static_cast<const std::byte*>(data), size, true, false});
+  *handle = made.get();
+  std::erase_if(comm->windows, [&](const auto& one) { return one->begin == data && !one->registered; });
+  comm->windows.push_back(std::move(made));
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+  return ncclCommWindowDeregister(comm, static_cast<ncclWindow_t>(handle));
+}
+
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
   const std::lock_guard lock(state().mutex);
   if (comm == nullptr || comm->life != ncclComm::Life::alive)

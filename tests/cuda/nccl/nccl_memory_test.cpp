@@ -144,3 +144,67 @@ TEST_CASE("nccl memory: a window that is refused on one rank ends the others in 
              "the registration of a window failed on nccl:3 (NCCL says: internal error: planned to fail");
   CHECK(complaints().empty());
 }
+
+namespace {
+
+/// Every rank sends to every other one from one piece of memory and receives in it, behind what it sends.
+void exchange(Communicator& comm, Span<std::byte> memory) {
+  const auto ranks = static_cast<std::size_t>(comm.world_size());
+  const std::size_t size = memory.size() / (2 * ranks);
+  std::vector<Span<const std::byte>> send;
+  std::vector<Span<std::byte>> recv;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    send.push_back(memory.subspan(rank * size, size));
+    recv.push_back(memory.subspan((ranks + rank) * size, size));
+  }
+  cuda::device::enqueue_fill(memory.data(), value(0, comm.rank()), static_cast<std::int64_t>(ranks * size));
+  comm.all_to_all(send, recv);
+}
+
+long long received_in_messages() { return fake_function<long long()>("zp_fake_nccl_received_in_messages")(); }
+
+}  // namespace
+
+TEST_CASE("nccl memory: messages in memory that every rank registers by itself") {
+  for (const int world_size : {2, 3}) {
+    const long long before = received_in_messages();
+    check_ranks(world_size, [](Communicator& control) {
+      const auto all = make_nccl_communicator(control, fake());
+      const auto again = all->split(0);
+      const std::int64_t part = 2 * control.world_size();
+      Communicator* const comms[] = {nullptr, all.get(), &control, again.get()};
+      const auto memory = cuda::message_memory(comms, part * 7 + 100 * control.rank(), DType::e4m3);
+      REQUIRE(memory != nullptr);
+      for (Communicator* const comm : {all.get(), again.get()})
+        exchange(*comm, memory->bytes().first(static_cast<std::size_t>(part * 7)));
+      Bytes got(static_cast<std::size_t>(part) / 2 * 7), expected;
+      cuda::device::copy_to_host(got.data(), memory->bytes().data() + got.size(),
+                                 static_cast<std::int64_t>(got.size()));
+      for (int rank = 0; rank < control.world_size(); ++rank)
+        expected.insert(expected.end(), 7, value(0, rank));
+      CHECK(got == expected);
+    });
+    // In both orders of streams, on two communicators.
+    CHECK(received_in_messages() - before == 4 * world_size * (world_size - 1));
+  }
+  const UsePlan plan("version=2.26.9");
+  check_ranks(2, [](Communicator& control) {
+    const auto comm = make_nccl_communicator(control, fake());
+    Communicator* const comms[] = {comm.get()};
+    CHECK(cuda::message_memory(comms, 5, DType::bf16) == nullptr);
+  });
+}
+
+TEST_CASE("nccl memory: messages in memory that is registered no more are found") {
+  ThreadWorld world(2);
+  run_ranks_and_streams(world, [&](Communicator& control) {
+    const auto comm = make_nccl_communicator(control, fake());
+    NcclMemory memory(fake(), 64);
+    memory.also_for(*comm);
+    if (control.rank() == 1) memory.deregister();
+    exchange(*comm, memory.bytes());
+    cuda::device::wait_for_stream();
+    control.barrier();
+  });
+  contains(complaints(), "uses a window after its deregistration");
+}

@@ -173,8 +173,14 @@ namespace {
 long long ask_fake(const char* name) { return fake_function<long long()>(name)(); }
 long long windows() { return ask_fake("zp_fake_nccl_windows"); }
 
-/// Steps of a stage, the later ones as graphs. Calls check(receptions in windows in every step) on each rank.
-void run_stage(Communicator& control, int stage, const std::function<void(long long)>& check) {
+/// What all ranks received in windows, and in memory that is registered for messages.
+struct Received {
+  long long windows = ask_fake("zp_fake_nccl_received_in_windows");
+  long long messages = ask_fake("zp_fake_nccl_received_in_messages");
+};
+
+/// Steps of a stage, the later ones as graphs. Calls check(what was received in every step) on each rank.
+void run_stage(Communicator& control, int stage, const std::function<void(const Received&)>& check) {
   CAPTURE(stage);
   Steps steps(control, true);
   steps.rank.setup.stage = stage;
@@ -185,12 +191,13 @@ void run_stage(Communicator& control, int stage, const std::function<void(long l
   for (int step = 0; step < 5; ++step) {
     steps.fill(1.0F);
     control.barrier();
-    const long long before = ask_fake("zp_fake_nccl_received_in_windows");
+    const Received before;
     control.barrier();
     steps.rank.optimizer->enqueue_step(steps.leaves);
     steps.rank.on_host->step(steps.same);
     control.barrier();
-    check(ask_fake("zp_fake_nccl_received_in_windows") - before);
+    const Received now;
+    check({now.windows - before.windows, now.messages - before.messages});
   }
   CHECK(steps.rank.optimizer->wait().applied_steps == 5);
   steps.rank.check_same_state();
@@ -198,10 +205,15 @@ void run_stage(Communicator& control, int stage, const std::function<void(long l
 
 }  // namespace
 
-TEST_CASE("nccl steps: whole parameters arrive in windows, in graphs too") {
+TEST_CASE(
+    "nccl steps: whole parameters arrive in windows, in graphs too, and gradients in registered memory") {
   check_ranks(ranks, [](Communicator& control) {
-    for (const int stage : {1, 2, 3})
-      run_stage(control, stage, [](long long received) { CHECK(received >= ranks); });
+    for (const int stage : {0, 1, 2, 3}) {
+      run_stage(control, stage, [&](const Received& received) {
+        if (stage > 0) CHECK(received.windows >= ranks);
+        CHECK(received.messages >= ranks * (ranks - 1));
+      });
+    }
     control.barrier();
     CHECK(windows() == 0);
   });
@@ -211,7 +223,10 @@ TEST_CASE("nccl steps: a library without windows has ordinary memory") {
   const UsePlan plan("version=2.20.0");
   check_ranks(ranks, [](Communicator& control) {
     for (const int stage : {1, 3})
-      run_stage(control, stage, [](long long received) { CHECK(received == 0); });
+      run_stage(control, stage, [](const Received& received) {
+        CHECK(received.windows == 0);
+        CHECK(received.messages == 0);
+      });
   });
 }
 
@@ -222,11 +237,16 @@ TEST_CASE("nccl steps: devices, memory and windows that are refused end all rank
   for (const Refusal& refusal :
        {Refusal{"ranks_per_device=1", "NCCL says: invalid usage: Duplicate GPU detected: ranks"},
         Refusal{"fail=mem_alloc:2", "bytes could not be allocated"},
-        Refusal{"fail=register:1:1", "the registration of a window failed on nccl:3"}}) {
+        Refusal{"fail=register:1:1", "the registration of a window failed on nccl:3"},
+        Refusal{"fail=mem_alloc:4", "bytes could not be allocated"},  // for messages
+        Refusal{"fail=register_message:1:2", "the registration of message memory failed on nccl:3"}}) {
     CAPTURE(refusal.plan);
     const UsePlan plan(refusal.plan);
-    const Outcome outcome =
-        run_failing(ranks, [](Communicator& control) { const Steps steps(control, true); });
+    const Outcome outcome = run_failing(ranks, [](Communicator& control) {
+      Steps steps(control, true);
+      steps.rank.optimizer->enqueue_step(steps.leaves);
+      steps.rank.optimizer->wait();
+    });
     for (const std::string& text : outcome.texts) contains(text, refusal.problem);
     CHECK(complaints().empty());
     CHECK(windows() == 0);
