@@ -64,7 +64,6 @@ void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64
 std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vector<Stretches>& send,
                                              const std::vector<std::int64_t>& recv_bytes, GrowingBuffer& out,
                                              GrowingBuffer& in) {
-  const auto up_to_words = [](std::int64_t bytes) { return (bytes + 3) / 4 * 4; };
   std::int64_t arriving = 0;
   for (const std::int64_t bytes : recv_bytes) arriving += up_to_words(bytes);
   const std::vector<Span<std::byte>> leaving = in_one(send, out.take(scattered_bytes(send)));

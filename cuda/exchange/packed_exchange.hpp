@@ -15,6 +15,9 @@ namespace zeroproof::cuda {
 /// Memory that travels as one message, in this order.
 using Stretches = std::vector<Span<std::byte>>;
 
+/// Where the next message begins behind one of so many bytes: each may start with fp32.
+constexpr std::int64_t up_to_words(std::int64_t bytes) { return (bytes + 3) / 4 * 4; }
+
 /// Adds what a rank owns of a buffer that starts at global index `base`, elements of `width` bytes.
 void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64_t base, std::int64_t width);
 

@@ -22,20 +22,22 @@ class NodeStore {
       : tools_(tools), moves_(moves), numel_(numel), leaf_dtype_(leaf_dtype) {}
 
   /// The same in slots that are there already, as many as the moves need, each of the whole model.
-  NodeStore(const ReduceTools& tools, const NodeMoves& moves, std::vector<CountedBuffer> slots)
-      : tools_(tools), moves_(moves), numel_(0), slots_(std::move(slots)) {}
+  NodeStore(const ReduceTools& tools, const NodeMoves& moves, std::vector<CountedBuffer> slots,
+            DType leaf_dtype)
+      : tools_(tools), moves_(moves), numel_(0), leaf_dtype_(leaf_dtype), slots_(std::move(slots)) {}
 
   /// One micro-step over a part of the slots. leaves: those of NodeMoves, in that order, over the same part.
   /// flat: slots hold the whole model; packed: slots hold the shard, of which this is one bucket.
   void apply_flat(const host::PieceLoop& loop, std::int64_t micro_step, Span<const NodeValues> leaves);
   void apply_packed(const BucketPlan& plan, std::int64_t micro_step, Span<const NodeValues> leaves);
 
-  NodeValues flat(std::size_t slot);
-  NodeValues packed(std::size_t slot, const BucketPlan& plan);
+  NodeValues flat(std::size_t slot, DType dtype = DType::fp32);
+  NodeValues packed(std::size_t slot, const BucketPlan& plan, DType dtype = DType::fp32);
 
-  /// A node that is left in a slot of the whole model, in the type it is kept in.
-  NodeValues left(const NodeMoves::Left& node) {
-    return flat(node.source.index, node.is_leaf ? leaf_dtype_ : DType::fp32);
+  /// A node that is left in a slot of the whole model, or of the shard, in the type it is kept in.
+  NodeValues left(const NodeMoves::Left& node) { return flat(node.source.index, dtype_of(node)); }
+  NodeValues left(const NodeMoves::Left& node, const BucketPlan& plan) {
+    return packed(node.source.index, plan, dtype_of(node));
   }
 
   /// With guards, makes everything NaN.
@@ -46,7 +48,7 @@ class NodeStore {
 
  private:
   void make();
-  NodeValues flat(std::size_t slot, DType dtype);
+  DType dtype_of(const NodeMoves::Left& node) const { return node.is_leaf ? leaf_dtype_ : DType::fp32; }
   template <class SlotView>
   void apply(const host::PieceLoop& loop, std::int64_t micro_step, Span<const NodeValues> leaves,
              const SlotView& slot);

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "cuda/exchange/micro_batches.hpp"
+#include "cuda/exchange/packed_exchange.hpp"
+#include "cuda/reduce/leaf_window.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -17,28 +19,69 @@ void sort(std::vector<PlacedNode>& nodes) {
 std::vector<PlacedNode> exchange_instances(const ReduceTools& tools, const LeafNumbers& numbers,
                                            const BucketPlan& plan, const std::vector<PlacedNode>& mine) {
   const OptimizerSetup& setup = tools.setup;
-  const std::int64_t node_bytes = plan.own.numel * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t numel = plan.own.numel;
   std::int64_t total = 0;
   for (int i = 0; i < instances(setup); ++i) {
-    total += static_cast<std::int64_t>(numbers.instance_nodes(i).size()) * node_bytes;
+    total += up_to_words(message_bytes(setup, numbers.instance_nodes(i), numel));
   }
   std::byte* at = tools.memory.gathered.take(total);
   std::vector<Span<std::byte>> receive;
   std::vector<PlacedNode> nodes;
   for (int i = 0; i < instances(setup); ++i) {
-    std::byte* const begin = at;
-    for (const TreeNode& node : numbers.instance_nodes(i)) {
-      nodes.push_back({node, NodeValues::packed(TensorView{at, DType::fp32, plan.own.numel})});
-      at += node_bytes;
-      if (i == instance(setup)) add_up(tools, plan.mine, below(node, mine), nodes.back().values);
-    }
-    receive.push_back({begin, static_cast<std::size_t>(at - begin)});
+    const std::vector<TreeNode> told = in_message(numbers.instance_nodes(i));
+    const std::int64_t bytes = message_bytes(setup, told, numel);
+    const std::vector<PlacedNode> here = i == instance(setup)
+                                             ? pack_nodes(tools, plan.mine, numel, told, mine, at)
+                                             : nodes_at(setup, told, numel, at);
+    nodes.insert(nodes.end(), here.begin(), here.end());
+    receive.push_back({at, static_cast<std::size_t>(bytes)});
+    at += up_to_words(bytes);
   }
   tools.wires.replicas->all_gather(receive[static_cast<std::size_t>(instance(setup))], receive);
   return nodes;
 }
 
 }  // namespace
+
+DType travel_dtype(const OptimizerSetup& setup, const TreeNode& node) {
+  return node.level > 0 ? DType::fp32 : shared_leaf_dtype(setup);
+}
+
+std::vector<TreeNode> in_message(std::vector<TreeNode> nodes) {
+  std::ranges::stable_partition(nodes, [](const TreeNode& node) { return node.level > 0; });
+  return nodes;
+}
+
+std::int64_t message_bytes(const OptimizerSetup& setup, const std::vector<TreeNode>& nodes,
+                           std::int64_t numel) {
+  std::int64_t bytes = 0;
+  for (const TreeNode& node : nodes) bytes += numel * num_bytes(travel_dtype(setup, node));
+  return bytes;
+}
+
+std::vector<PlacedNode> nodes_at(const OptimizerSetup& setup, const std::vector<TreeNode>& nodes,
+                                 std::int64_t numel, std::byte* at) {
+  std::vector<PlacedNode> placed;
+  for (const TreeNode& node : nodes) {
+    const DType dtype = travel_dtype(setup, node);
+    placed.push_back({node, NodeValues::packed(TensorView{at, dtype, numel})});
+    at += numel * num_bytes(dtype);
+  }
+  return placed;
+}
+
+/// A leaf is below itself alone, in the type it travels in.
+std::vector<PlacedNode> pack_nodes(const ReduceTools& tools, const host::PieceLoop& loop, std::int64_t numel,
+                                   const std::vector<TreeNode>& nodes, const std::vector<PlacedNode>& all,
+                                   std::byte* to) {
+  std::vector<PlacedNode> packed = nodes_at(tools.setup, nodes, numel, to);
+  for (const PlacedNode& one : packed) {
+    const std::vector<PlacedNode> parts = below(one.node, all);
+    one.node.level > 0 ? add_up(tools, loop, parts, one.values)
+                       : tools.put_leaf(loop, parts.front().values, one.values);
+  }
+  return packed;
+}
 
 std::vector<PlacedNode> below(const TreeNode& node, const std::vector<PlacedNode>& all) {
   std::vector<PlacedNode> found;

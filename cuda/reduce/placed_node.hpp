@@ -15,6 +15,23 @@ struct PlacedNode {
   NodeValues values;
 };
 
+/// How nodes travel: a leaf, to which nothing was added, in a type of its own, everything else in fp32. A message has
+/// its leaves last, so that fp32 begins at a multiple of 4 bytes whatever a rank owns.
+DType travel_dtype(const OptimizerSetup& setup, const TreeNode& node);
+std::vector<TreeNode> in_message(std::vector<TreeNode> nodes);
+std::int64_t message_bytes(const OptimizerSetup& setup, const std::vector<TreeNode>& nodes,
+                           std::int64_t numel);
+
+/// Writes each of these nodes, in that order, from those of `all` that lie below it, over a loop with `numel` elements.
+/// Returns them where they are.
+std::vector<PlacedNode> pack_nodes(const ReduceTools& tools, const host::PieceLoop& loop, std::int64_t numel,
+                                   const std::vector<TreeNode>& nodes, const std::vector<PlacedNode>& all,
+                                   std::byte* to);
+
+/// Such nodes of somebody else, in the message that brought them.
+std::vector<PlacedNode> nodes_at(const OptimizerSetup& setup, const std::vector<TreeNode>& nodes,
+                                 std::int64_t numel, std::byte* at);
+
 /// Those of `all` that lie below a node, or are it, in increasing order of micro-batches.
 std::vector<PlacedNode> below(const TreeNode& node, const std::vector<PlacedNode>& all);
 

@@ -21,11 +21,10 @@ class TreeSum final : public LeafSum {
         keeps_(keeps),
         moves_(
             NodeMoves::tree(keeps ? numbers.steps_of(tools.setup.comm->rank()) : numbers.arriving_steps())),
-        leaf_dtype_(keeps ? shared_leaf_dtype(tools.setup) : DType::fp32),
         left_(moves_.left()),
         store_(tools, moves_, keeps ? tools.setup.layout->padded_numel() : shard_numel(tools.setup),
-               leaf_dtype_) {
-    std::ranges::stable_partition(left_, goes_first, &NodeMoves::Left::node);
+               shared_leaf_dtype(tools.setup)) {
+    std::ranges::stable_partition(left_, [](const NodeMoves::Left& left) { return !left.is_leaf; });
   }
 
   void begin() override {}
@@ -57,22 +56,17 @@ class TreeSum final : public LeafSum {
   std::vector<PlacedNode> held(const BucketPlan& plan) {
     std::vector<PlacedNode> nodes;
     for (const NodeMoves::Left& left : moves_.left()) {
-      nodes.push_back({left.node, store_.packed(left.source.index, plan)});
+      nodes.push_back({left.node, store_.left(left, plan)});
     }
     return nodes;
   }
 
   std::vector<PlacedNode> exchange(const BucketPlan& plan);
 
-  /// A message has its leaves last, so that fp32 begins at a multiple of 4 bytes whatever a rank owns.
-  static bool goes_first(const TreeNode& node) { return node.level > 0; }
-  DType dtype_of(const TreeNode& node) const { return node.level > 0 ? DType::fp32 : leaf_dtype_; }
-
   const ReduceTools& tools_;
   const LeafNumbers& numbers_;
   const bool keeps_;
   const NodeMoves moves_;
-  const DType leaf_dtype_;             ///< that leaves which are left travel in
   std::vector<NodeMoves::Left> left_;  ///< as in a message
   NodeStore store_;
 };
@@ -91,22 +85,20 @@ std::vector<PlacedNode> TreeSum::exchange(const BucketPlan& plan) {
     const auto at = static_cast<std::size_t>(r);
     const RankPart part = plan.part(r);
     for (const NodeMoves::Left& left : left_) {
-      append(send[at], part, store_.left(left).view().data, 0, num_bytes(dtype_of(left.node)));
+      append(send[at], part, store_.left(left).view().data, 0,
+             num_bytes(travel_dtype(tools_.setup, left.node)));
     }
-    sent_here[at] = numbers_.nodes(r);
-    std::ranges::stable_partition(sent_here[at], goes_first);
-    for (const TreeNode& node : sent_here[at]) recv_bytes[at] += plan.own.numel * num_bytes(dtype_of(node));
+    sent_here[at] = in_message(numbers_.nodes(r));
+    recv_bytes[at] = message_bytes(tools_.setup, sent_here[at], plan.own.numel);
   }
   const std::vector<Span<std::byte>> arrived =
       exchange_packed(comm, send, recv_bytes, tools_.memory.out, tools_.memory.in);
   std::vector<PlacedNode> nodes;
   for (const NodeMoves::Left& left : left_) nodes.push_back({left.node, store_.left(left)});
   for (std::size_t r = 0; r < arrived.size(); ++r) {
-    std::byte* at = arrived[r].data();
-    for (const TreeNode& node : sent_here[r]) {
-      nodes.push_back({node, NodeValues::packed(TensorView{at, dtype_of(node), plan.own.numel})});
-      at += plan.own.numel * num_bytes(dtype_of(node));
-    }
+    const std::vector<PlacedNode> sent =
+        nodes_at(tools_.setup, sent_here[r], plan.own.numel, arrived[r].data());
+    nodes.insert(nodes.end(), sent.begin(), sent.end());
   }
   return nodes;
 }

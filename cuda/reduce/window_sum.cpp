@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "cuda/exchange/packed_exchange.hpp"
 #include "cuda/exchange/shared_buffers.hpp"
 #include "cuda/reduce/leaf_sum.hpp"
 #include "cuda/reduce/leaf_window.hpp"
@@ -43,12 +44,15 @@ class WindowSum final : public LeafSum {
         moves_(moves_of(numbers, own_machine())),
         buffers_(near.group(), shapes_of(tools.setup, moves_)),
         last_leaf_(buffers_.mine(0, tools.memory.ledger(), MemoryClass::grad_nodes)),
-        store_(tools, own_moves(), own_slots()) {
-    for (const std::vector<int>& ranks : near.machines()) nodes_.push_back(numbers.nodes_of(ranks));
+        store_(tools, own_moves(), own_slots(), shared_leaf_dtype(tools.setup)) {
+    for (const std::vector<int>& ranks : near.machines())
+      nodes_.push_back(in_message(numbers.nodes_of(ranks)));
     for (std::size_t place = 0; place < moves_.size(); ++place) {
       for (const NodeMoves::Left& left : moves_[place].left()) {
         const std::size_t buffer = left.source.leaf ? 0 : 1 + left.source.index;
-        near_nodes_.push_back({left.node, NodeValues::flat(buffers_.of(static_cast<int>(place), buffer), 0)});
+        TensorView values = buffers_.of(static_cast<int>(place), buffer);
+        values.dtype = travel_dtype(tools.setup, left.node);
+        near_nodes_.push_back({left.node, NodeValues::flat(values, 0)});
       }
     }
   }
@@ -120,7 +124,6 @@ class WindowSum final : public LeafSum {
 void WindowSum::receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nodes) {
   Communicator& comm = *tools_.wires.comm;
   const auto world = static_cast<std::size_t>(comm.world_size());
-  constexpr std::int64_t width = sizeof(float);
   const std::size_t here = near_.own_machine();
   const int own_place = near_.place(comm.rank());
   const auto stands_at = [&](std::size_t machine, int place) {
@@ -134,11 +137,11 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nod
     const int rank = static_cast<int>(r);
     if (near_.near(rank) || stands_at(here, near_.place(rank)) != own_place) continue;
     parts[r] = plan.part(rank);
-    leaving += parts[r].numel * width * static_cast<std::int64_t>(nodes_[here].size());
+    leaving += up_to_words(message_bytes(tools_.setup, nodes_[here], parts[r].numel));
   }
   for (std::size_t machine = 0; machine < nodes_.size(); ++machine) {
     if (machine != here)
-      arriving += plan.own.numel * width * static_cast<std::int64_t>(nodes_[machine].size());
+      arriving += up_to_words(message_bytes(tools_.setup, nodes_[machine], plan.own.numel));
   }
   std::byte* out = tools_.memory.out.take(leaving);
   for (std::size_t r = 0; r < world; ++r) {
@@ -150,24 +153,20 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nod
       local += range.numel();
     }
     const host::PieceLoop loop(pieces);
-    std::byte* const begin = out;
-    for (const TreeNode& node : nodes_[here]) {
-      const NodeValues sum = NodeValues::packed(TensorView{out, DType::fp32, parts[r].numel});
-      add_up(tools_, loop, below(node, near_nodes_), sum);
-      out += parts[r].numel * width;
-    }
-    send[r] = {begin, static_cast<std::size_t>(out - begin)};
+    const std::int64_t bytes = message_bytes(tools_.setup, nodes_[here], parts[r].numel);
+    pack_nodes(tools_, loop, parts[r].numel, nodes_[here], near_nodes_, out);
+    send[r] = {out, static_cast<std::size_t>(bytes)};
+    out += up_to_words(bytes);
   }
   std::byte* in = tools_.memory.in.take(arriving);
   for (std::size_t machine = 0; machine < nodes_.size(); ++machine) {
     if (machine == here || plan.own.numel == 0) continue;
     const int from = near_.machines()[machine][static_cast<std::size_t>(stands_at(machine, own_place))];
-    std::byte* const begin = in;
-    for (const TreeNode& node : nodes_[machine]) {
-      nodes.push_back({node, NodeValues::packed(TensorView{in, DType::fp32, plan.own.numel})});
-      in += plan.own.numel * width;
-    }
-    receive[static_cast<std::size_t>(from)] = {begin, static_cast<std::size_t>(in - begin)};
+    const std::int64_t bytes = message_bytes(tools_.setup, nodes_[machine], plan.own.numel);
+    const std::vector<PlacedNode> sent = nodes_at(tools_.setup, nodes_[machine], plan.own.numel, in);
+    nodes.insert(nodes.end(), sent.begin(), sent.end());
+    receive[static_cast<std::size_t>(from)] = {in, static_cast<std::size_t>(bytes)};
+    in += up_to_words(bytes);
   }
   comm.all_to_all(send, receive);
 }

@@ -205,31 +205,42 @@ TEST_CASE("several machines: windows inside, messages between them, the bits of 
   }
 }
 
+namespace {
+
+/// Of one step of stage 1, by all ranks. owned: elements of each rank's shard.
+std::int64_t sent(const Hosts& hosts, Windows windows, std::int64_t micro_batches = 8,
+                  DType grad_dtype = DType::fp32, std::vector<std::int64_t>* owned = nullptr) {
+  World world = windows_world(static_cast<int>(hosts.size()), micro_batches, windows);
+  world.setup.stage = 1;
+  world.setup.grad_dtype = grad_dtype;
+  world.shards = World::contract_map(4096);
+  std::vector<Traffic> traffic(hosts.size());
+  if (owned != nullptr) owned->resize(hosts.size());
+  run_grid(world.grid, [&](const GridPlace& place) {
+    WorldRank rank(world, place);
+    HostedCommunicator hosted(*rank.setup.comm, hosts);
+    RecordingCommunicator comm(hosted);
+    rank.setup.comm = &comm;
+    rank.load();
+    comm.reset();
+    rank.prepare_grads(1);
+    rank.optimizer->step(rank.grads);
+    const auto at = static_cast<std::size_t>(place.number);
+    traffic[at] = comm.traffic();
+    if (owned != nullptr) (*owned)[at] = rank.shards.shard_numel(place.number);
+    rank.optimizer.reset();
+  });
+  std::int64_t bytes = 0;
+  for (const Traffic& rank : traffic) {
+    bytes += rank.of(Collective::all_to_all).bytes_sent + rank.of(Collective::all_gather).bytes_sent;
+  }
+  return bytes;
+}
+
+}  // namespace
+
 TEST_CASE(
     "what ranks of one machine tell each other is no message, and machines tell each other nodes once") {
-  const auto sent = [](const Hosts& hosts, Windows windows) {
-    World world = windows_world(static_cast<int>(hosts.size()), 8, windows);
-    world.setup.stage = 1;
-    world.shards = World::contract_map(4096);
-    std::vector<Traffic> traffic(hosts.size());
-    run_grid(world.grid, [&](const GridPlace& place) {
-      WorldRank rank(world, place);
-      HostedCommunicator hosted(*rank.setup.comm, hosts);
-      RecordingCommunicator comm(hosted);
-      rank.setup.comm = &comm;
-      rank.load();
-      comm.reset();
-      rank.prepare_grads(1);
-      rank.optimizer->step(rank.grads);
-      traffic[static_cast<std::size_t>(place.number)] = comm.traffic();
-      rank.optimizer.reset();
-    });
-    std::int64_t bytes = 0;
-    for (const Traffic& rank : traffic) {
-      bytes += rank.of(Collective::all_to_all).bytes_sent + rank.of(Collective::all_gather).bytes_sent;
-    }
-    return bytes;
-  };
   constexpr std::int64_t agreement =
       4 * 3 * 16;  // digests of the step's scalars, from every rank to every other
   CHECK(sent({"a", "a", "a", "a"}, Windows::on) == agreement);
@@ -240,6 +251,15 @@ TEST_CASE(
   // Of nodes, a rank gets one from the other machine instead of three from three ranks; of parameters, a machine gets
   // the other one's half once instead of each rank three quarters.
   CHECK(two * 3 == messages);
+}
+
+TEST_CASE("a leaf to which a whole machine adds nothing travels in its own type") {
+  const Hosts hosts = {"a", "a", "b"};
+  std::vector<std::int64_t> owned;
+  const std::int64_t wide = sent(hosts, Windows::on, 3, DType::fp32, &owned);
+  // Leaf 2 is all that the second machine has, for the owners of the first; leaves 0 and 1 are one node.
+  CHECK(wide - sent(hosts, Windows::on, 3, DType::bf16) == 2 * (owned[0] + owned[1]));
+  CHECK(owned[0] > 0);
 }
 
 TEST_CASE("one copy of the parameters is one piece of memory") {

@@ -48,7 +48,8 @@ std::string instance_moves(const PredictedStep& run, int instance) {
   for (int rank = 0; rank < run.world_size; ++rank) {
     ranks.push_back(leaf_numbers(run, std::int64_t{instance} * run.world_size + rank));
   }
-  std::string moves = std::to_string(instance_nodes(run, instance));
+  const JoinedNodes left = instance_nodes(run, instance);
+  std::string moves = std::to_string(left.nodes) + ' ' + std::to_string(left.leaves);
   std::vector<NodeCount> stacks(ranks.size());
   for (std::int64_t i = 0; i < run.micro_steps(); ++i) {
     moves += ' ';
@@ -68,7 +69,7 @@ RankKinds kinds_of_ranks(const PredictedStep& run, std::int64_t bucket_numel, Le
   const std::int64_t full = std::min(bucket_numel, run.padded_numel);
   const std::int64_t rest = run.padded_numel % bucket_numel;
   std::map<std::string, int> moves;
-  std::map<std::pair<InstanceStacks, std::int64_t>, int> sums;
+  std::map<std::pair<InstanceStacks, JoinedNodes>, int> sums;
   std::set<RankKind> kinds, memories;
   RankKinds result;
   for (int instance = 0; instance < run.instances; ++instance) {

@@ -51,6 +51,10 @@ std::int64_t NodeCount::push(std::int64_t leaf) {
   return combined;
 }
 
+std::int64_t NodeCount::leaves() const {
+  return std::ranges::count_if(stack_, [](const Node& node) { return node.level == 0; });
+}
+
 std::int64_t nodes_left(const LeafNumbers& leaves) {
   if (leaves.step > 1) return leaves.count;  // no two are a pair
   std::int64_t nodes = 0;
@@ -68,7 +72,7 @@ std::int64_t leaves_left(const LeafNumbers& leaves) {
   return leaves.first % 2 + (leaves.first + leaves.count) % 2;  // whose neighbour in a pair is elsewhere
 }
 
-std::int64_t instance_nodes(const PredictedStep& shape, int instance) {
+JoinedNodes instance_nodes(const PredictedStep& shape, int instance) {
   NodeCount stack;
   std::vector<LeafNumbers> turn;  // all ranks, or those of one micro-batch
   for (int rank = 0; rank < shape.world_size; ++rank) {
@@ -80,7 +84,7 @@ std::int64_t instance_nodes(const PredictedStep& shape, int instance) {
     turn.push_back(leaf_numbers(shape, at));
   }
   push_in_turn(turn, stack);
-  return stack.size();
+  return {stack.size(), stack.leaves()};
 }
 
 std::int64_t most_nodes(const LeafNumbers& leaves) {
@@ -101,7 +105,9 @@ LeafNumbers own_leaf_numbers(const PredictedStep& shape) {
 LeafStacks::LeafStacks(const PredictedStep& shape) : shape_(shape) {
   for (int instance = 0; instance < shape.instances; ++instance) {
     joined_.push_back(instance_nodes(shape, instance));
-    told_ += joined_.back();
+    told_.nodes += joined_.back().nodes;
+    told_.leaves += joined_.back().leaves;
+    odd_tellers_ += joined_.back().leaves % 2;
   }
 }
 

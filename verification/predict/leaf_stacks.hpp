@@ -25,6 +25,7 @@ class NodeCount {
   /// Pushes a leaf. Returns how many entries are combined with it, one after another.
   std::int64_t push(std::int64_t leaf);
   std::int64_t size() const { return static_cast<std::int64_t>(stack_.size()); }
+  std::int64_t leaves() const;  ///< of those: leaves, to which nothing was added
 
  private:
   struct Node {
@@ -40,8 +41,13 @@ std::int64_t nodes_left(const LeafNumbers& leaves);
 /// How many of those are leaves, to which nothing was added.
 std::int64_t leaves_left(const LeafNumbers& leaves);
 
-/// Nodes left when one instance has pushed all its leaves, in increasing order.
-std::int64_t instance_nodes(const PredictedStep& shape, int instance);
+/// What is left when one instance has pushed all its leaves, in increasing order.
+struct JoinedNodes {
+  std::int64_t nodes = 0;
+  std::int64_t leaves = 0;  ///< of those
+  auto operator<=>(const JoinedNodes&) const = default;
+};
+JoinedNodes instance_nodes(const PredictedStep& shape, int instance);
 
 /// Most nodes on a stack on which only these leaves are pushed, between two of them.
 std::int64_t most_nodes(const LeafNumbers& leaves);
@@ -71,16 +77,18 @@ class LeafStacks {
   /// Counted when it is first asked for, and kept until another instance is.
   const InstanceStacks& of(int instance);
 
-  /// Nodes left when all leaves of an instance are on one stack, and the same added over all instances.
-  std::int64_t joined(int instance) const { return joined_[static_cast<std::size_t>(instance)]; }
-  std::int64_t told() const { return told_; }
+  /// What is left when all leaves of an instance are on one stack, and the same added over all instances.
+  const JoinedNodes& joined(int instance) const { return joined_[static_cast<std::size_t>(instance)]; }
+  const JoinedNodes& told() const { return told_; }
+  std::int64_t odd_tellers() const { return odd_tellers_; }  ///< instances with an odd number of such leaves
 
  private:
   void count_most(int instance);
 
   const PredictedStep& shape_;
-  std::vector<std::int64_t> joined_;  // [instances]
-  std::int64_t told_ = 0;
+  std::vector<JoinedNodes> joined_;  // [instances]
+  JoinedNodes told_;
+  std::int64_t odd_tellers_ = 0;
   int counted_ = -1;
   InstanceStacks stacks_;  // of instance counted_
 };

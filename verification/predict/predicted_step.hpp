@@ -103,6 +103,10 @@ struct PredictedStep {
   /// Bytes of an element of a leaf that stays on its rank and is sent by itself, or read by others; parts of TP ranks
   /// are added to it in fp32.
   std::int64_t leaf_bytes() const { return tp_size > 1 ? 4 : num_bytes(grad_dtype); }
+  /// Of an element in so many nodes, as they travel: leaves among them in their own type.
+  std::int64_t node_bytes(std::int64_t nodes, std::int64_t leaves) const {
+    return 4 * nodes - (4 - leaf_bytes()) * leaves;
+  }
   /// What this rank keeps state for: everything in stage 0.
   std::int64_t kept_numel() const { return stage == 0 ? padded_numel : shard_numel; }
 };

@@ -47,13 +47,14 @@ class Messages {
   Messages(const PredictedStep& shape, LeafStacks& stacks)
       : shape_(shape),
         computes_(own_leaves(shape) > 0),
-        told_(stacks.told()),
+        told_bytes_(shape.node_bytes(stacks.told().nodes, stacks.told().leaves)),
+        odd_tellers_(stacks.odd_tellers()),
         receives_(stacks.of(shape.instance).leaves > 0),
         mine_(nodes_left(own_leaf_numbers(shape))),
         odd_(leaves_left(own_leaf_numbers(shape)) % 2),
         stacks_(stacks.of(shape.instance)),
-        my_bytes_(node_bytes_of(mine_, leaves_left(own_leaf_numbers(shape)))),
-        other_bytes_(node_bytes_of(stacks_.left, stacks_.left_leaves) - my_bytes_),
+        my_bytes_(shape.node_bytes(mine_, leaves_left(own_leaf_numbers(shape)))),
+        other_bytes_(shape.node_bytes(stacks_.left, stacks_.left_leaves) - my_bytes_),
         senders_(stacks_.holders - (mine_ > 0 ? 1 : 0)) {
     for (const BucketShape& bucket : shape.buckets) {
       add_tp_parts(bucket);
@@ -70,11 +71,6 @@ class Messages {
   std::int64_t total() const { return out_ + in_ + gathered_; }
 
  private:
-  /// Bytes of one element in all of these nodes, as they travel.
-  std::int64_t node_bytes_of(std::int64_t nodes, std::int64_t leaves) const {
-    return 4 * nodes - (4 - shape_.leaf_bytes()) * leaves;
-  }
-
   static std::int64_t up_to_words(std::int64_t bytes) { return (bytes + 3) / 4 * 4; }
 
   static void grow(std::int64_t& buffer, std::int64_t bytes) { buffer = std::max(buffer, bytes); }
@@ -96,10 +92,10 @@ class Messages {
     }
     switch (shape_.grad_sum) {
       case GradSum::tree:
-        told = 4 * bucket.owned * told_;
+        told = told_bytes_ * bucket.owned + padding(bucket, odd_tellers_);
         if (!shape_.keeps_leaves() || !sends_nodes) break;
         grow(out_, my_bytes_ * (mine_ == 1 ? split_others : bucket.owned_by_others()));
-        grow(in_, other_bytes_ * bucket.owned + padding(bucket));
+        grow(in_, other_bytes_ * bucket.owned + padding(bucket, stacks_.odd_holders - odd_));
         break;
       case GradSum::binned:
         told = shape_.instances * bin_bytes(bucket.owned);
@@ -118,18 +114,19 @@ class Messages {
     if (shape_.instances > 1 && bucket.owned > 0) grow(gathered_, told);
   }
 
-  /// What arrives from a rank begins at a word: two bytes for every other rank with an odd number of elements in
+  /// What arrives from a rank, or an instance, begins at a word: two bytes for each with an odd number of elements in
   /// 16-bit leaves.
-  std::int64_t padding(const BucketShape& bucket) const {
-    return shape_.leaf_bytes() == 2 && bucket.owned % 2 == 1 ? 2 * (stacks_.odd_holders - odd_) : 0;
+  std::int64_t padding(const BucketShape& bucket, std::int64_t odd) const {
+    return shape_.leaf_bytes() == 2 && bucket.owned % 2 == 1 ? 2 * odd : 0;
   }
 
   const PredictedStep& shape_;
   const bool computes_;
-  const std::int64_t told_;  // nodes of all instances together
-  const bool receives_;      // some rank of the instance has a leaf
-  const std::int64_t mine_;  // nodes left on this rank's stack
-  const std::int64_t odd_;   // whether an odd number of those are leaves
+  const std::int64_t told_bytes_;   // of one element in what all instances tell each other
+  const std::int64_t odd_tellers_;  // instances that tell an odd number of leaves
+  const bool receives_;             // some rank of the instance has a leaf
+  const std::int64_t mine_;         // nodes left on this rank's stack
+  const std::int64_t odd_;          // whether an odd number of those are leaves
   const InstanceStacks stacks_;
   const std::int64_t my_bytes_;     // of one element in all nodes of this rank, as they travel
   const std::int64_t other_bytes_;  // and in those of the other ranks

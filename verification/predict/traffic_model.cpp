@@ -23,9 +23,8 @@ class TrafficWalk {
     my_leaves_ = mine.count;
     other_leaves_ = all.leaves - my_leaves_;
     my_nodes_ = nodes_left(mine);
-    const std::int64_t narrow = fp32_bytes - shape.leaf_bytes();
-    my_node_bytes_ = fp32_bytes * my_nodes_ - narrow * leaves_left(mine);
-    other_node_bytes_ = fp32_bytes * all.left - narrow * all.left_leaves - my_node_bytes_;
+    my_node_bytes_ = shape.node_bytes(my_nodes_, leaves_left(mine));
+    other_node_bytes_ = shape.node_bytes(all.left, all.left_leaves) - my_node_bytes_;
     other_holders_ = all.holders - (my_nodes_ > 0 ? 1 : 0);
   }
 
@@ -190,18 +189,18 @@ class TrafficWalk {
   /// Owners of the same elements tell each other what their instance has left.
   void instances() {
     if (shape_.instances == 1) return;
-    std::int64_t mine = 0, others = 0, senders = 0;
+    std::int64_t mine = 0, others = 0, senders = 0;  // bytes of an element
     for (int instance = 0; instance < shape_.instances; ++instance) {
-      const std::int64_t left = stacks_.joined(instance);
-      (instance == shape_.instance ? mine : others) += left;
-      senders += instance != shape_.instance && left > 0 ? 1 : 0;
+      const std::int64_t bytes =
+          shape_.node_bytes(stacks_.joined(instance).nodes, stacks_.joined(instance).leaves);
+      (instance == shape_.instance ? mine : others) += bytes;
+      senders += instance != shape_.instance && bytes > 0 ? 1 : 0;
     }
     for (const BucketShape& bucket : shape_.buckets) {
       if (bucket.owned == 0) continue;
       if (shape_.grad_sum == GradSum::tree) {
         add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "nodes"),
-                   fp32_bytes * mine * bucket.owned, fp32_bytes * others * bucket.owned, senders,
-                   bucket.count);
+                   mine * bucket.owned, others * bucket.owned, senders, bucket.count);
       } else {
         const std::int64_t bytes = bin_bytes(bucket.owned);
         add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "bins"), bytes,

@@ -119,21 +119,21 @@ class PlanListing {
   const std::vector<std::int64_t>& leaves(int rank) const {
     return leaves_[static_cast<std::size_t>(std::int64_t{shape_.instance} * shape_.world_size + rank)];
   }
-  std::int64_t joined(int instance) const {
+  ListedStack joined(int instance) const {
     std::vector<std::int64_t> all;
     for (int rank = 0; rank < shape_.world_size; ++rank) {
       const auto& own = leaves_[static_cast<std::size_t>(instance * shape_.world_size + rank)];
       all.insert(all.end(), own.begin(), own.end());
     }
     std::sort(all.begin(), all.end());
-    return tests::stack_of(all).size();
+    return tests::stack_of(all);
   }
   std::size_t stack_of(int rank) const {
     if (!shape_.keeps_leaves() && shape_.strided()) return 0;
     return static_cast<std::size_t>(shape_.keeps_leaves() ? rank : rank / shape_.cp);
   }
   std::vector<std::int64_t> instance_moves() const {
-    std::vector<std::int64_t> moves = {joined(shape_.instance)};
+    std::vector<std::int64_t> moves = {joined(shape_.instance).size(), joined(shape_.instance).bytes(2)};
     std::vector<ListedStack> stacks(static_cast<std::size_t>(shape_.world_size));
     for (std::size_t i = 0; i < static_cast<std::size_t>(shape_.micro_steps()); ++i) {
       for (int rank = 0; rank < shape_.world_size; ++rank) {
@@ -204,13 +204,14 @@ class PlanListing {
     std::int64_t others = 0, told = 0;  // bytes of an element
     for (int rank = 0; rank < shape_.world_size; ++rank)
       others += rank == shape_.rank ? 0 : tests::stack_of(leaves(rank)).bytes(leaf_bytes);
-    for (int instance = 0; instance < shape_.instances; ++instance) told += joined(instance);
+    for (int instance = 0; instance < shape_.instances; ++instance)
+      told += joined(instance).bytes(leaf_bytes);
     for (const BucketShape& bucket : shape_.buckets) {
       if (shape_.keeps_leaves() && !windows()) {
         grow(out_, mine.size() > 1 ? mine.bytes(leaf_bytes) * bucket.owned_by_others() : 0);
         grow(in_, bucket.owned * others);
       }
-      if (shape_.instances > 1 && bucket.owned > 0) grow(gathered_, 4 * bucket.owned * told);
+      if (shape_.instances > 1 && bucket.owned > 0) grow(gathered_, bucket.owned * told);
     }
   }
 
