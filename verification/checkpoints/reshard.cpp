@@ -1,7 +1,6 @@
 #include "verification/checkpoints/reshard.hpp"
 
 #include <algorithm>
-#include <set>
 #include <vector>
 
 #include "common/base/error.hpp"
@@ -35,8 +34,10 @@ std::string reshard(const CheckpointReader& from, const Experiment& experiment, 
   ZP_CHECK(manifest.tensors == checkpoint_tensors(experiment.layout()), ErrorCode::damaged,
            from.label() + " has other tensors than its own training", "they cannot be cut as its ranks would",
            "name one that zeroproof train wrote");
-  std::set<std::string> states;
-  for (const CheckpointPiece& piece : manifest.pieces) states.insert(piece.state);
+  std::vector<std::string> states;  // as who saved them had them
+  for (const CheckpointPiece& piece : manifest.pieces) {
+    if (std::find(states.begin(), states.end(), piece.state) == states.end()) states.push_back(piece.state);
+  }
   manifest.files.clear();
   manifest.pieces.clear();
   manifest.about["place"] = spec.id();
@@ -48,12 +49,14 @@ std::string reshard(const CheckpointReader& from, const Experiment& experiment, 
     for (int rank = 0; rank < spec.world.size; ++rank) {
       const RankCoords coords = layout.place(rank);
       const CaseLayout::Local& local = layout.local(coords.tp_rank);
+      const std::vector<OwnPiece> own =
+          own_pieces({local.layout, local.shards.shard(coords.shard_rank), local.placement,
+                      coords.instance == 0, coords.tp_rank == 0},
+                     experiment.layout());
       std::vector<CheckpointPiece> pieces;
-      for (const OwnPiece& own : own_pieces({local.layout, local.shards.shard(coords.shard_rank),
-                                             local.placement, coords.instance == 0, coords.tp_rank == 0},
-                                            experiment.layout())) {
-        for (const std::string& state : states) {
-          pieces.push_back(own.piece);
+      for (const std::string& state : states) {
+        for (const OwnPiece& one : own) {
+          pieces.push_back(one.piece);
           pieces.back().state = state;
         }
       }
