@@ -8,12 +8,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <limits>
-#include <sstream>
 
 #include "common/base/error.hpp"
 #include "common/io/regular_file.hpp"
+#include "verification/program/file_text.hpp"
 #include "verification/report/format.hpp"
 
 namespace zeroproof::verification {
@@ -113,12 +112,10 @@ void RunLog::write(const std::string& line) {
 
 ReadLog read_log(const std::string& file) {
   require_regular_file(file, "log");
-  std::ifstream in(file, std::ios::binary);
-  ZP_CHECK(in.good(), ErrorCode::io, file + " cannot be read: " + std::strerror(errno),
+  const std::optional<std::string> content = file_text(file);
+  ZP_CHECK(content.has_value(), ErrorCode::io, file + " cannot be read: " + std::strerror(errno),
            "it says what every step was", "name the folder that zeroproof train was given with --checkpoint");
-  std::ostringstream content;
-  content << in.rdbuf();
-  const std::string text = content.str();
+  const std::string& text = *content;
   ReadLog log;
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {

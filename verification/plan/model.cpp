@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
-#include <iterator>
 
 #include "common/base/error.hpp"
 #include "common/io/regular_file.hpp"
 #include "common/io/safetensors_reader.hpp"
 #include "verification/case/experiment.hpp"
 #include "verification/config/config.hpp"
+#include "verification/program/file_text.hpp"
 #include "verification/workload/recorded.hpp"
 
 namespace zeroproof::verification {
@@ -64,11 +63,10 @@ bool has_elements(const PlannedTensor& tensor) {
 
 std::string read_text(const std::string& path) {
   require_regular_file(path, "model description");
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  ZP_CHECK(file.good() || file.eof(), ErrorCode::io, "model description " + path + " cannot be read",
+  const std::optional<std::string> text = file_text(path);
+  ZP_CHECK(text.has_value(), ErrorCode::io, "model description " + path + " cannot be read",
            "there is nothing to plan for", "check the name and the permissions");
-  return text;
+  return *text;
 }
 
 /// "a.layers.3.b.c" is of "a.layers.3"; a name without a number is of the stretch between numbered ones, "".

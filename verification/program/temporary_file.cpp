@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 
 #include "common/base/error.hpp"
+#include "verification/program/file_text.hpp"
 
 namespace zeroproof::verification {
 
@@ -25,8 +25,10 @@ TemporaryFile::TemporaryFile(const std::string& purpose) : purpose_(purpose) {
 TemporaryFile::~TemporaryFile() { ::unlink(path_.c_str()); }
 
 std::string TemporaryFile::content() const {
-  std::ifstream file(path_, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::optional<std::string> text = file_text(path_);
+  ZP_CHECK(text.has_value(), ErrorCode::io, "temporary file " + path_ + " cannot be read", purpose_,
+           "check the disk of TMPDIR");
+  return *text;
 }
 
 void TemporaryFile::write(const std::vector<std::uint8_t>& bytes) const {

@@ -1,14 +1,13 @@
 #include "verification/suite/bundle.hpp"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "common/base/error.hpp"
 #include "common/io/json.hpp"
 #include "cuda/host/isa.hpp"
 #include "verification/case/experiment.hpp"
 #include "verification/program/contract_version.hpp"
+#include "verification/program/file_text.hpp"
 #include "verification/program/plant.hpp"
 #include "verification/report/report_files.hpp"
 #include "verification/suite/selection.hpp"
@@ -39,8 +38,10 @@ fs::path free_name(const fs::path& folder, const std::string& name) {
 }
 
 std::string read_all(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::optional<std::string> text = file_text(path.string());
+  ZP_CHECK(text.has_value(), ErrorCode::io, path.string() + " cannot be read",
+           "a case is found again by what stands in it", "check its permissions and the disk");
+  return *text;
 }
 
 /// Settings without the files, whose copies stand in the bundle.

@@ -10,10 +10,9 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "common/base/error.hpp"
+#include "verification/program/file_text.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -58,10 +57,7 @@ void sweep_job_folders(const std::string& parent) {
   for (const std::string& folder : abandoned) fs::remove_all(folder, error);
 }
 
-std::string content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
+std::string content_of(const std::string& path) { return file_text(path).value_or(""); }
 
 JobFolder::JobFolder() {
   const std::string parent = temporary_folder();
