@@ -5,7 +5,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 13> resume = {{
+constexpr std::array<Fault, 16> resume = {{
     {"resume-forgets-steps", FaultKind::state, "checkpoint", Phase::update,
      "the step count begins again, and bias corrections and schedules with it", ""},
     {"resume-forgets-scale", FaultKind::state, "checkpoint", Phase::unscale,
@@ -32,6 +32,14 @@ constexpr std::array<Fault, 13> resume = {{
      "the last rank saves its masters of the step before", ""},
     {"resume-saves-rounded-masters", FaultKind::state, "checkpoint", Phase::update,
      "masters are saved in 16 bits", ""},
+    {"resume-loses-resting-tensors", FaultKind::state, "checkpoint", Phase::update,
+     "saving goes over what was stepped: masters of tensors that rested are lost, and begin at zero",
+     "deepspeedai/DeepSpeed#3090"},
+    {"resume-keeps-constructor-rate", FaultKind::state, "checkpoint", Phase::prepare,
+     "tensors are loaded, and the rate stays the one that the optimizer was made with",
+     "pytorch/pytorch#129079"},
+    {"resume-keeps-constructor-powers", FaultKind::state, "checkpoint", Phase::prepare,
+     "powers of the betas are made before the betas are set", "tenstorrent/tt-metal#53212"},
 }};
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/float_formats.hpp"
+#include "cuda/host/step_scalars.hpp"
 #include "verification/controls/wrapped_optimizer.hpp"
 #include "verification/faults/planted/ground.hpp"
 
@@ -107,6 +108,55 @@ class WrongLoad final : public WrappedOptimizer {
   const OptimizerSetup& setup_;
 };
 
+/// Loads tensors, and has scalars of the settings that it was made with: defaults, which the run does not have.
+class WrongScalars final : public WrappedOptimizer {
+ public:
+  WrongScalars(std::string_view fault, const OptimizerSetup& setup,
+               std::unique_ptr<DistributedOptimizer> inner)
+      : WrappedOptimizer(std::move(inner), *setup.layout), fault_(fault), setup_(setup) {}
+
+  void load_state_from(const StateSource& source) override {
+    inner_->load_state_from(source);
+    loaded_ = true;
+  }
+
+  void run_phase(Phase phase, GradSource& leaves) override {
+    inner_->run_phase(phase, leaves);
+    if (phase != Phase::prepare || !loaded_) return;
+    for (const ExposedBuffer& buffer : inner_->exposed(phase)) {
+      if (buffer.id == BufferId::step_scalars) spoil(buffer.view);
+    }
+  }
+
+ private:
+  void spoil(const TensorView& view) const {
+    const std::int64_t t = inner_->applied_steps() + 1;
+    OptimizerHyper hyper = setup_.hyper;
+    if (fault_ == "resume-keeps-constructor-rate") {
+      hyper.lr = OptimizerHyper{}.lr;
+    } else {
+      hyper.beta1 = OptimizerHyper{}.beta1;
+      hyper.beta2 = OptimizerHyper{}.beta2;
+    }
+    auto* const scalars = static_cast<StepScalars*>(view.data);
+    for (std::int64_t group = 0; group < view.numel / num_step_scalar_words; ++group) {
+      StepScalars& right = scalars[group];
+      StepScalars made = cuda::host::step_scalars(
+          hyper_of(setup_.groups, hyper, static_cast<int>(group), t, setup_.micro_batches), t,
+          inner_->loss_scaler().log2_scale, setup_.micro_batches);
+      made.beta1 = right.beta1;
+      made.one_minus_beta1 = right.one_minus_beta1;
+      made.beta2 = right.beta2;
+      made.one_minus_beta2 = right.one_minus_beta2;
+      right = made;
+    }
+  }
+
+  const std::string fault_;
+  const OptimizerSetup& setup_;
+  bool loaded_ = false;
+};
+
 /// Shows whoever saves another buffer than the one it has.
 class WrongSave final : public WrappedOptimizer {
  public:
@@ -118,6 +168,7 @@ class WrongSave final : public WrappedOptimizer {
       for (const ExposedBuffer& buffer : inner_->storage()) {
         if (buffer.id == BufferId::exp_avg_sq || buffer.id == BufferId::master)
           before_[buffer.id] = copied(buffer);
+        if (buffer.id == BufferId::tensor_steps) counts_ = counts_of(buffer);
       }
     }
     inner_->run_phase(phase, leaves);
@@ -130,15 +181,41 @@ class WrongSave final : public WrappedOptimizer {
                          (fault_ == "resume-saves-a-torn-state" && buffer.id == BufferId::master &&
                           setup_.comm->rank() + 1 == setup_.comm->world_size());
       if (stale && before_.count(buffer.id) > 0) buffer.view.data = before_.at(buffer.id).data();
-      if (fault_ != "resume-saves-rounded-masters" || buffer.id != BufferId::master) continue;
-      shown_ = copied(buffer);
-      for (float& value : shown_) value = to_float(to_bf16(value));
+      if (buffer.id != BufferId::master) continue;
+      if (fault_ == "resume-saves-rounded-masters") {
+        shown_ = copied(buffer);
+        for (float& value : shown_) value = to_float(to_bf16(value));
+      } else if (fault_ == "resume-loses-resting-tensors") {
+        shown_ = without_resting(buffer);
+      } else {
+        continue;
+      }
       buffer.view.data = shown_.data();
     }
     return all;
   }
 
  private:
+  static std::vector<std::uint64_t> counts_of(const ExposedBuffer& buffer) {
+    const auto* values = static_cast<const std::uint64_t*>(buffer.view.data);
+    return {values, values + buffer.view.numel};
+  }
+
+  /// Zeros where a tensor was not stepped by the last update: whoever saves goes over what was.
+  std::vector<float> without_resting(const ExposedBuffer& master) const {
+    std::vector<float> values = copied(master);
+    std::vector<std::uint64_t> now;
+    for (const ExposedBuffer& buffer : inner_->storage()) {
+      if (buffer.id == BufferId::tensor_steps) now = counts_of(buffer);
+    }
+    for (const Piece& piece : setup_.layout->pieces(master.ranges)) {
+      const auto tensor = static_cast<std::size_t>(piece.tensor);
+      if (now.at(tensor) == counts_.at(tensor))
+        std::fill_n(values.begin() + piece.local_begin, piece.numel, 0.0F);
+    }
+    return values;
+  }
+
   static std::vector<float> copied(const ExposedBuffer& buffer) {
     const auto* values = static_cast<const float*>(buffer.view.data);
     return {values, values + buffer.view.numel};
@@ -147,6 +224,7 @@ class WrongSave final : public WrappedOptimizer {
   const std::string fault_;
   const OptimizerSetup& setup_;
   std::map<BufferId, std::vector<float>> before_;
+  std::vector<std::uint64_t> counts_;  // of tensors, before the last update
   std::vector<float> shown_;
 };
 
@@ -154,8 +232,8 @@ class WrongSave final : public WrappedOptimizer {
 
 std::unique_ptr<DistributedOptimizer> wrong_checkpoint(std::string_view fault, const Ground& ground,
                                                        std::unique_ptr<DistributedOptimizer>& inner) {
-  for (const std::string_view saves :
-       {"resume-saves-before-the-update", "resume-saves-a-torn-state", "resume-saves-rounded-masters"}) {
+  for (const std::string_view saves : {"resume-saves-before-the-update", "resume-saves-a-torn-state",
+                                       "resume-saves-rounded-masters", "resume-loses-resting-tensors"}) {
     if (fault == saves) return std::make_unique<WrongSave>(fault, ground.setup, std::move(inner));
   }
   for (const std::string_view loads :
@@ -163,6 +241,9 @@ std::unique_ptr<DistributedOptimizer> wrong_checkpoint(std::string_view fault, c
         "resume-forgets-tensor-steps", "resume-forgets-moment", "resume-reaches-first-rank-alone",
         "resume-counts-padding", "resume-reads-the-next-shard", "resume-shifts-index"}) {
     if (fault == loads) return std::make_unique<WrongLoad>(fault, ground.setup, std::move(inner));
+  }
+  for (const std::string_view keeps : {"resume-keeps-constructor-rate", "resume-keeps-constructor-powers"}) {
+    if (fault == keeps) return std::make_unique<WrongScalars>(fault, ground.setup, std::move(inner));
   }
   return nullptr;
 }
