@@ -17,10 +17,13 @@ CheckedSource::CheckedSource(Disk& disk, int folder, const std::string& where, F
       record_(std::move(record)),
       file_(disk, disk.open(folder, record_.name.c_str())),
       chunks_(std::move(chunks)) {
-  ZP_CHECK(file_.is_open(), ErrorCode::io, label() + " cannot be opened: " + std::strerror(errno),
+  // The checkpoint lacks it; anything else may be mended, and then the file is read.
+  const bool lacking = errno == ENOENT || errno == ELOOP;
+  ZP_CHECK(file_.is_open(), lacking ? ErrorCode::damaged : ErrorCode::io,
+           label() + " cannot be opened: " + std::strerror(errno),
            "a checkpoint is read only if all of it is there", take_another);
   struct stat status {};
-  ZP_CHECK(::fstat(file_.handle(), &status) == 0 && S_ISREG(status.st_mode), ErrorCode::io,
+  ZP_CHECK(::fstat(file_.handle(), &status) == 0 && S_ISREG(status.st_mode), ErrorCode::damaged,
            label() + " is no regular file", "a checkpoint consists of files, and of no links to others",
            take_another);
   ZP_CHECK(status.st_size == record_.num_bytes, ErrorCode::damaged,

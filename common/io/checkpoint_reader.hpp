@@ -17,8 +17,8 @@ namespace zeroproof {
 class CheckpointReader {
  public:
   /// Reads the manifest and the headers of all files. Errors: damaged, naming the file, and the chunk of 1 MiB where it
-  /// is one that differs; io, if a file is missing or cannot be read, is a link, a folder, a pipe or a device, or one
-  /// is there that does not belong to it.
+  /// is one that differs, or if a file is missing, is a link, a folder, a pipe or a device, or one is there that does
+  /// not belong to it; io, if there is no such checkpoint, or a file cannot be read.
   CheckpointReader(const CheckpointRoot& root, std::int64_t step, Disk& disk = system_disk());
 
   const std::string& label() const { return label_; }  ///< its folder

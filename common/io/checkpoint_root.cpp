@@ -121,7 +121,9 @@ std::optional<std::int64_t> CheckpointRoot::latest() const {
 OpenFile CheckpointRoot::open(std::int64_t step) const {
   const std::string name = checkpoint_name(step);
   OpenFile folder(disk_, disk_.open_folder(root_.handle(), name.c_str()));
-  ZP_CHECK(folder.is_open(), ErrorCode::io, path_ + "/" + name + " cannot be opened: " + std::strerror(errno),
+  const bool other = errno == ENOTDIR || errno == ELOOP;
+  ZP_CHECK(folder.is_open(), other ? ErrorCode::damaged : ErrorCode::io,
+           path_ + "/" + name + " cannot be opened: " + std::strerror(errno),
            "a checkpoint is a folder, and no link to one",
            "zeroproof checkpoint inspect lists what is there");
   return folder;

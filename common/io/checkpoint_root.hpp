@@ -41,7 +41,7 @@ class CheckpointRoot {
   /// What LATEST says; nothing if there is none. Errors: damaged, if it says nothing that was ever written there.
   std::optional<std::int64_t> latest() const;
 
-  /// The folder of a checkpoint. Errors (ErrorCode::io): there is none.
+  /// The folder of a checkpoint. Errors: io, if there is none; damaged, if there is something else of its name.
   OpenFile open(std::int64_t step) const;
 
   /// Makes the folder of a new one, empty. Errors (ErrorCode::io).

@@ -29,25 +29,40 @@ std::unique_ptr<CheckpointReader> open_checkpoint(const std::string& path) {
   return std::make_unique<CheckpointReader>(root, steps.back());
 }
 
+namespace {
+
+/// What `make` makes of something that `label` says. What it refuses, no program of this version wrote.
+template <class Make>
+auto said_by(const std::string& label, const Make& make) try {
+  return make();
+} catch (const Error& error) {
+  if (error.code() != ErrorCode::config) throw;
+  throw Error(ErrorCode::damaged, label + " does not say what training it is of: " + error.what());
+}
+
+}  // namespace
+
 SavedTraining saved_training(const Json& about, std::int64_t steps, const std::string& label) {
   SavedTraining saved;
   std::string text_digest;
   try {
     const auto text = [&](const char* key) { return about.at(key).get<std::string>(); };
     const std::string workload = text("workload"), gradients = text("gradients");
-    const auto spec = parse_case_id(text("place"));
+    const auto spec = said_by(label, [&] { return parse_case_id(text("place")); });
     if (!spec) throw JsonError("its place is no case");
     saved.spec = *spec;
-    RunConfig config = gradients.empty() ? workload_defaults(workload) : recorded_defaults(gradients);
-    apply_toml(config, text("settings"), label);
+    RunConfig config = gradients.empty() ? said_by(label, [&] { return workload_defaults(workload); })
+                                         : recorded_defaults(gradients);
+    said_by(label, [&] { apply_toml(config, text("settings"), label); });
+    const DType dtype = said_by(label, [&] { return parse_param_dtype(text("dtype")); });
     take_place(config, saved.spec);
     const std::string file = text("text_file");
     config.text = !file.empty() || !gradients.empty() ? file : workload_defaults(workload).text;
     config.steps = steps;
     text_digest = text("text");
     saved.experiment = std::make_unique<Experiment>(
-        workload, config, parse_param_dtype(text("dtype")),
-        gradients.empty() ? load_text(config) : recorded_text(gradients), text("recipe"));
+        workload, config, dtype, gradients.empty() ? load_text(config) : recorded_text(gradients),
+        text("recipe"));
   } catch (const JsonError& error) {
     fail(ErrorCode::damaged, label + " does not say what training it is of: " + error.what(),
          "it cannot be made again", "name one that zeroproof train wrote");

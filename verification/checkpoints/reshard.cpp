@@ -8,6 +8,7 @@
 #include "common/io/checkpoint_names.hpp"
 #include "common/io/checkpoint_writer.hpp"
 #include "verification/case/case_layout.hpp"
+#include "verification/checkpoints/free_space.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -35,13 +36,16 @@ std::string reshard(const CheckpointReader& from, const Experiment& experiment, 
            from.label() + " has other tensors than its own training", "they cannot be cut as its ranks would",
            "name one that zeroproof train wrote");
   std::vector<std::string> states;  // as who saved them had them
+  std::uint64_t elements = 0;
   for (const CheckpointPiece& piece : manifest.pieces) {
+    elements += static_cast<std::uint64_t>(piece.numel);
     if (std::find(states.begin(), states.end(), piece.state) == states.end()) states.push_back(piece.state);
   }
   manifest.files.clear();
   manifest.pieces.clear();
   manifest.about["place"] = spec.id();
 
+  require_free_space(folder, 4 * elements);
   const CheckpointRoot root = CheckpointRoot::lock(folder, disk);
   UnfinishedCheckpoint unfinished = root.begin(manifest.step);
   try {

@@ -8,6 +8,8 @@
 #include "common/io/checkpoint_writer.hpp"
 #include "common/io/safetensors_reader.hpp"
 #include "common/io/safetensors_writer.hpp"
+#include "common/step/phase.hpp"
+#include "verification/checkpoints/free_space.hpp"
 #include "verification/workload/recorded.hpp"
 
 namespace zeroproof::verification {
@@ -43,6 +45,41 @@ Number read_number(const SafetensorsReader& file, const SafeTensor& tensor, Safe
   Number number;
   file.read(tensor, 0, std::as_writable_bytes(Span<Number>(&number, 1)));
   return number;
+}
+
+/// Counts of tensors that are left alone now and then, where the training keeps any.
+void read_tensor_steps(const SafetensorsReader& file, Json& counters) {
+  const std::size_t kept = counters.at("tensor_steps").get<std::vector<std::uint64_t>>().size();
+  const SafeTensor* const there = file.find("tensor_steps");
+  const bool fits = kept == 0 ? there == nullptr
+                              : there != nullptr && there->dtype == SafeDType::u64 &&
+                                    there->numel() == static_cast<std::int64_t>(kept);
+  ZP_CHECK(fits, ErrorCode::config,
+           file.label() + (kept == 0          ? " has tensor_steps, which the training does not keep"
+                           : there == nullptr ? " has no tensor tensor_steps"
+                                              : " has tensor_steps of another type or length"),
+           "bias corrections of a tensor depend on the steps that it had",
+           kept == 0 ? "leave it out" : "give " + std::to_string(kept) + " counts, U64");
+  if (kept == 0) return;
+  std::vector<std::uint64_t> steps(kept);
+  file.read(*there, 0, std::as_writable_bytes(Span<std::uint64_t>(steps)));
+  counters["tensor_steps"] = steps;
+}
+
+/// A buffer that this update rule does not have belongs to the state of another one.
+void refuse_other_states(const SafetensorsReader& file, const CheckpointReader& like) {
+  const std::set<std::string> kept = states_of(like);
+  for (const SafeTensor& tensor : file.header().tensors) {
+    const std::size_t dot = tensor.name.find('.');
+    if (dot == std::string::npos || kept.count(tensor.name.substr(0, dot)) > 0) continue;
+    for (const BufferId id : {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
+                              BufferId::max_exp_avg_sq, BufferId::momentum_buffer}) {
+      ZP_CHECK(tensor.name.substr(0, dot) != name(id), ErrorCode::config,
+               file.label() + " has " + shown_name(tensor.name) + ", which is not kept in " + like.label(),
+               "it would be the state of another update rule",
+               "name a checkpoint of the same training with --like, or leave it out");
+    }
+  }
 }
 
 }  // namespace
@@ -101,6 +138,8 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
     const SafeTensor* const word = source.find(scaler_words[i]);
     if (word != nullptr) counters[scaler_keys[i]] = read_number<std::int32_t>(source, *word, SafeDType::i32);
   }
+  read_tensor_steps(source, counters);
+  refuse_other_states(source, like);
   manifest.step = step;
   manifest.run = make_nonce() + make_nonce();
   manifest.about["state"] = counters;
@@ -123,6 +162,9 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
       if (count > 0) pieces.push_back({state, static_cast<std::int64_t>(t), 0, 0, count, count, count, 0});
     }
   }
+  std::uint64_t elements = 0;
+  for (const CheckpointPiece& piece : pieces) elements += static_cast<std::uint64_t>(piece.numel);
+  require_free_space(folder, 4 * elements);
   const CheckpointRoot root = CheckpointRoot::lock(folder, disk);
   UnfinishedCheckpoint unfinished = root.begin(step);
   try {

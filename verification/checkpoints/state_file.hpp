@@ -18,7 +18,7 @@ void export_state(const CheckpointReader& checkpoint, const std::string& file);
 
 /// A checkpoint in `folder` with the state of the file, and everything else as `like` has it; `step`: how many steps
 /// it stands for. What the file does not have of the loss scaler stays as it is in `like`. Returns its label. Errors:
-/// config, if the file has not the buffers and shapes of `like`, naming the first; io.
+/// config, if the file has not the buffers, shapes and counts of `like`, or more, naming the first; io.
 std::string import_state(const std::string& file, const CheckpointReader& like, std::int64_t step,
                          const std::string& folder, Disk& disk = system_disk());
 

@@ -1,6 +1,7 @@
 // zeroproof checkpoint: what is in checkpoints, whether it is whole, and the same state on other ranks or in other
 // hands.
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -12,6 +13,7 @@
 #include "verification/checkpoints/state_file.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/config/nearest.hpp"
+#include "verification/program/exit_code.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
 
@@ -44,8 +46,11 @@ int verify(const CheckpointFlags& flags) {
   for (const std::string& path : flags.paths) {
     const CheckpointPath where = parse_checkpoint_path(path);
     const CheckpointRoot root(where.root);
-    const std::vector<std::int64_t> steps =
-        where.step ? std::vector<std::int64_t>{*where.step} : root.steps();
+    std::vector<std::int64_t> steps = root.steps();
+    if (where.step) {
+      const bool there = std::find(steps.begin(), steps.end(), *where.step) != steps.end();
+      steps.assign(there ? 1 : 0, *where.step);
+    }
     if (steps.empty()) open_checkpoint(path);  // says so
     for (const std::int64_t step : steps) {
       try {
@@ -62,8 +67,9 @@ int verify(const CheckpointFlags& flags) {
         std::printf("whole    %s, %lld bytes\n", checkpoint.label().c_str(),
                     static_cast<long long>(checkpoint.num_bytes()));
       } catch (const Error& error) {
-        std::printf("damaged  %s\n", error.what());
-        code = 7;
+        const bool later = error.code() == ErrorCode::unavailable;  // nobody here can say whether it is whole
+        std::printf("%s %s\n", later ? "not read" : "damaged ", error.what());
+        if (code != 7) code = later ? exit_code_of(error) : 7;
       }
     }
   }
@@ -156,6 +162,10 @@ int checkpoint(const CheckpointFlags& flags) {
   ZP_CHECK(!flags.paths.empty(), ErrorCode::config,
            "checkpoint " + flags.action + " was given nothing to read", "nothing was done",
            "name a folder that zeroproof train was given with --checkpoint");
+  for (const std::string& path : flags.paths) {
+    ZP_CHECK(!path.empty(), ErrorCode::config, "checkpoint " + flags.action + " was given an empty name",
+             "it names nothing", "name a folder that zeroproof train was given with --checkpoint");
+  }
   const bool many = flags.action == "verify" || flags.action == "diff";
   ZP_CHECK(many || flags.paths.size() == 1, ErrorCode::config,
            "checkpoint " + flags.action + " was given " + std::to_string(flags.paths.size()) + " names",

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <memory>
 
@@ -14,6 +13,7 @@
 #include "common/step/kept_buffers.hpp"
 #include "common/step/state_buffers.hpp"
 #include "verification/case/stopwatch.hpp"
+#include "verification/checkpoints/free_space.hpp"
 #include "verification/job/first_state.hpp"
 #include "verification/job/job_dump.hpp"
 #include "verification/job/phase_times.hpp"
@@ -55,10 +55,10 @@ class JobRank {
   /// Complete on rank 0.
   JobResult run() {
     if (!settings_.folder.empty() && !settings_.first_checkpoint) {
-      saver_.emplace(settings_.folder, harness_, settings_.keep, settings_.mode);
       together(harness_, [&] {
         if (root()) require_space();
       });
+      saver_.emplace(settings_.folder, harness_, settings_.keep, settings_.mode);
     }
     begin();
     const std::int64_t last = experiment_.config().steps;
@@ -92,13 +92,8 @@ class JobRank {
   void require_space() const {
     const std::vector<BufferId> kept = kept_buffers(experiment_.config().optimizer);
     const auto buffers = static_cast<std::uint64_t>(kept.size()) + 1;
-    const std::uint64_t bytes = static_cast<std::uint64_t>(experiment_.layout().numel()) * 4 * buffers;
-    std::error_code unknown;
-    const auto space = std::filesystem::space(settings_.folder, unknown);
-    ZP_CHECK(unknown || space.available >= bytes, ErrorCode::io,
-             settings_.folder + " has " + std::to_string(space.available) + " bytes of free space for " +
-                 std::to_string(bytes) + " bytes of state",
-             "the next checkpoint would not fit", "make room, or name a folder on another disk");
+    require_free_space(settings_.folder,
+                       static_cast<std::uint64_t>(experiment_.layout().numel()) * 4 * buffers);
   }
 
   /// Loads the first state, and opens the log.

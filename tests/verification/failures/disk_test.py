@@ -142,6 +142,26 @@ def check(program, library, name):
     return refused, problems
 
 
+def check_space(program, library):
+    """Who can know that there is no room says so before anything is made, there or in a folder that is not there yet."""
+    problems, refused = [], 0
+    for name in ("train-checkpoint", "checkpoint-reshard", "checkpoint-import"):
+        for where in ("{out}", "{out}/new", "{out}/new/"):
+            with Place(program, library) as place:
+                place.run([*TRAIN, "2", "--checkpoint", "{in}/runs"])
+                place.run(["checkpoint", "export", "{in}/runs", "-o", "{in}/state"])
+                end = place.run([word.replace("{out}", where) for word in ROWS[name]], ("space", "ENOSPC", 1))
+                refused += 1
+                found = []
+                if end.returncode != 2 or not re.fullmatch(
+                        r"zeroproof: .* has 0 bytes of free space for \d+ bytes of state \(.*\); .*\n", end.stderr):
+                    found.append(f"exit {end.returncode} {end.stderr.strip()[:400]}")
+                if contents(place.out):
+                    found.append(f"left: {list(contents(place.out))}")
+                problems += [f"{name} into {where}: {word}" for word in found]
+    return refused, problems
+
+
 def check_job(program, library, name):
     """Before ranks begin there is one sentence; a note that cannot be taken later costs nothing."""
     problems, refused = [], 0
@@ -163,10 +183,13 @@ def check_job(program, library, name):
 def main():
     program, library, chosen = sys.argv[1], sys.argv[2], sys.argv[3:]
     failed, count = 0, 0
-    for name in [*ROWS, *MPI_ROWS]:
-        if name not in (chosen or ROWS):
+    for name in [*ROWS, "space", *MPI_ROWS]:
+        if name not in (chosen or [*ROWS, "space"]):
             continue
-        refused, problems = (check if name in ROWS else check_job)(program, library, name)
+        if name == "space":
+            refused, problems = check_space(program, library)
+        else:
+            refused, problems = (check if name in ROWS else check_job)(program, library, name)
         count += refused
         failed += len(problems)
         print(f"{'FAILED' if problems else 'ok':7}{name}, refused {refused} times", *problems, sep="\n  ", flush=True)

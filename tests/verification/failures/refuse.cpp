@@ -1,11 +1,12 @@
 // Loaded into a program (LD_PRELOAD): the disk refuses what it asks of files below one folder, as ZP_REFUSE says,
 // "CALL ERRNO N FOLDER": from the N-th call of a kind on, or, if CALL ends with -once, at that one alone.
 //
-// CALL   make (files and folders are made or opened for writing), write, sync, rename
+// CALL   make (files and folders are made or opened for writing), write, sync, rename; space: it says that none is free
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -151,6 +152,18 @@ int renameat2(int from_folder, const char* from, int folder, const char* to, uns
   if (refused("rename", path_at(folder, to))) return -1;
   return next<int(int, const char*, int, const char*, unsigned)>("renameat2")(from_folder, from, folder, to,
                                                                               flags);
+}
+
+int statvfs(const char* path, struct statvfs* status) {
+  const int result = next<int(const char*, struct statvfs*)>("statvfs")(path, status);
+  if (result == 0 && refused("space", path_at(AT_FDCWD, path))) status->f_bavail = 0;
+  return result;
+}
+
+int statvfs64(const char* path, struct statvfs64* status) {
+  const int result = next<int(const char*, struct statvfs64*)>("statvfs64")(path, status);
+  if (result == 0 && refused("space", path_at(AT_FDCWD, path))) status->f_bavail = 0;
+  return result;
 }
 
 }  // extern "C"

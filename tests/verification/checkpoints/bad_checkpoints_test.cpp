@@ -1,0 +1,231 @@
+// Folders that are no checkpoint, or not the one that was written, and files that are no state of it, at every command
+// that reads them: a sentence, exit 7 where a file is at fault, and nothing written.
+
+#include <doctest.h>
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+
+#include "common/io/checkpoint_manifest.hpp"
+#include "common/io/checkpoint_reader.hpp"
+#include "tests/verification/cli/cli_support.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Every path below a folder, and what a file holds; of what is neither file nor folder nothing.
+std::map<std::string, std::string> content_below(const fs::path& folder) {
+  std::map<std::string, std::string> content;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const bool file = entry.is_regular_file() && !entry.is_symlink();
+    content[entry.path().string()] = file ? read_file(entry.path()) : "";
+  }
+  return content;
+}
+
+std::string train(const std::string& words, const std::string& folder) {
+  return "train --workload byte_gpt_tiny --dtype fp16 " + words + " --checkpoint " + quoted(folder);
+}
+
+/// A run of three ranks with checkpoints of steps 2 and 4, and a state in a file.
+class Saved {
+ public:
+  Saved() : folder_(TemporaryFolder::in_memory()) {
+    REQUIRE(run_cli(train("--world threads:3 --stage 2 --steps 4 --save-every 2", file("good"))).exit_code ==
+            0);
+    REQUIRE(run_cli("checkpoint export " + quoted(file("good")) + " -o " + quoted(file("state"))).exit_code ==
+            0);
+  }
+
+  std::string file(const std::string& name) const { return folder_.file(name); }
+
+  /// A copy of the run, whose step 4 is spoilt.
+  std::string spoilt(const std::function<void(const fs::path& newest)>& act) const {
+    fs::remove_all(file("bad"));
+    fs::copy(file("good"), file("bad"), fs::copy_options::recursive);
+    act(fs::path(file("bad")) / "step-00000004");
+    return file("bad");
+  }
+
+  /// Every command that reads a checkpoint, but for verify, which says it on standard output.
+  std::map<std::string, std::string> readers(const std::string& path) const {
+    const std::string out = " -o " + quoted(file("out"));
+    return {{"inspect", "checkpoint inspect " + quoted(path)},
+            {"reshard", "checkpoint reshard " + quoted(path) + " --world threads:2" + out},
+            {"diff", "checkpoint diff " + quoted(file("good")) + " " + quoted(path)},
+            {"export", "checkpoint export " + quoted(path) + out},
+            {"import", "checkpoint import " + quoted(file("state")) + " --like " + quoted(path) + out}};
+  }
+
+  void expect_refused(const std::string& words, const std::string& says, int code) const {
+    CAPTURE(words);
+    const auto before = content_below(file(""));
+    expect_refusal(run_cli(words), says, code);
+    CHECK(content_below(file("")) == before);
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+/// As whoever can make hashes would edit it.
+void edit_manifest(const fs::path& checkpoint, const std::function<void(CheckpointManifest&)>& edit) {
+  const fs::path path = checkpoint / "manifest.json";
+  CheckpointManifest manifest = parse_manifest(read_file(path), path.string());
+  edit(manifest);
+  std::ofstream(path, std::ios::binary) << manifest_text(manifest);
+}
+
+const char* const shard = "rank-00001.safetensors";
+
+}  // namespace
+
+TEST_CASE("bad checkpoints: whatever is wrong with a file is exit 7 for everybody who reads it") {
+  const Saved saved;
+  struct Row {
+    const char* says;
+    std::function<void(const fs::path&)> act;
+  };
+  const Row rows[] = {
+      {"rank-00001.safetensors cannot be opened: No such file",
+       [](const fs::path& at) { fs::remove(at / shard); }},
+      {"rank-00001.safetensors cannot be opened: Too many levels",
+       [](const fs::path& at) {
+         fs::rename(at / shard, at.parent_path() / "elsewhere");
+         fs::create_symlink("../elsewhere", at / shard);
+       }},
+      {"rank-00001.safetensors is no regular file",
+       [](const fs::path& at) {
+         fs::remove(at / shard);
+         fs::create_directory(at / shard);
+       }},
+      {"rank-00001.safetensors is no regular file",
+       [](const fs::path& at) {
+         fs::remove(at / shard);
+         REQUIRE(::mkfifo((at / shard).c_str(), 0600) == 0);
+       }},
+      {"rank-00001.safetensors has ",
+       [](const fs::path& at) { std::ofstream(at / shard, std::ios::app) << "x"; }},
+      {"rank-00001.safetensors is damaged in chunk 0",
+       [](const fs::path& at) {
+         fs::copy_file(at.parent_path() / "step-00000002" / shard, at / shard,
+                       fs::copy_options::overwrite_existing);
+       }},
+      {"manifest.json cannot be opened", [](const fs::path& at) { fs::remove(at / "manifest.json"); }},
+      {"'more' does not belong to the checkpoint",
+       [](const fs::path& at) { std::ofstream(at / "more") << "x"; }},
+      {"step-00000004 cannot be opened: Not a directory",
+       [](const fs::path& at) {
+         fs::rename(at, at.parent_path() / "real");
+         fs::create_directory_symlink("real", at);
+       }},
+      {"step-00000004 cannot be opened: Not a directory",
+       [](const fs::path& at) {
+         fs::remove_all(at);
+         std::ofstream(at) << "x";
+       }},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(std::string(row.says));
+    const std::string path = saved.spoilt(row.act);
+    for (const auto& [command, words] : saved.readers(path + "/step-00000004"))
+      saved.expect_refused(words, row.says, 7);
+    CHECK(run_cli("checkpoint inspect " + quoted(path)).exit_code == 7);  // after the table of what is there
+    const CliResult verified = run_cli("checkpoint verify " + quoted(path));
+    CHECK(verified.exit_code == 7);
+    CHECK(verified.out.find("damaged  ") != std::string::npos);
+    CHECK(verified.out.find(row.says) != std::string::npos);
+    CHECK(run_cli(train("--world threads:2 --steps 6 --resume", path)).exit_code == 7);
+    fs::remove_all(fs::path(path) / "step-00000002");  // nothing is left to fall back to
+    CHECK(run_cli(train("--world threads:2 --steps 6 --resume", path)).exit_code == 7);
+  }
+}
+
+TEST_CASE("bad checkpoints: what is not there, and what is of a later version, is not called damaged") {
+  const Saved saved;
+  const std::string missing = saved.file("good/step-00000099");
+  for (const auto& [command, words] : saved.readers(missing))
+    saved.expect_refused(words, "step-00000099 cannot be opened: No such file", 2);
+  saved.expect_refused("checkpoint verify " + quoted(missing), "step-00000099 cannot be opened", 2);
+  fs::create_directory(saved.file("empty"));
+  for (const auto& [command, words] : saved.readers(saved.file("empty")))
+    saved.expect_refused(words, "empty has no checkpoint", 2);
+  for (const auto& [command, words] : saved.readers(""))
+    saved.expect_refused(words, command == "import" ? "" : "empty name", 2);
+  saved.expect_refused("checkpoint verify ''", "checkpoint verify was given an empty name", 2);
+
+  const std::string later = saved.spoilt([](const fs::path& at) {
+    CheckpointManifest manifest = parse_manifest(read_file(at / "manifest.json"), "manifest");
+    std::string text = manifest_text(manifest);
+    const std::size_t begin = text.find("\"manifest\":") + 11;
+    std::string body = text.substr(begin, text.rfind("}") - begin);
+    body.replace(body.find("\"version\":1"), 11, "\"version\":2");
+    std::ofstream(at / "manifest.json", std::ios::binary)
+        << "{\"hash\":\"" + to_hex(raw_digest(body.data(), static_cast<std::int64_t>(body.size()))) +
+               "\",\"manifest\":" + body + text.substr(text.rfind("}"));
+  });
+  for (const auto& [command, words] : saved.readers(later + "/step-00000004"))
+    saved.expect_refused(words, "is of version 2", 3);
+  const CliResult verified = run_cli("checkpoint verify " + quoted(later));
+  CHECK(verified.exit_code == 3);
+  CHECK(verified.out.find("not read ") != std::string::npos);
+  CHECK(verified.out.find("damaged") == std::string::npos);
+  fs::remove(fs::path(later) / "step-00000002" / shard);
+  CHECK(run_cli("checkpoint verify " + quoted(later)).exit_code == 7);
+}
+
+TEST_CASE("bad checkpoints: one that does not say what training it is of is named") {
+  const Saved saved;
+  const std::pair<const char*, const char*> rows[] = {
+      {"workload", "no_such"}, {"dtype", "fp8"},
+      {"settings", "[a"},      {"settings", "[optimizer]\nno_such = 1"},
+      {"place", "x"},          {"place", "byte_gpt/adamw/host/stage9/self/bf16/free/bucket:1/omp:1"}};
+  for (const auto& [key, value] : rows) {
+    CAPTURE(std::string(key));
+    CAPTURE(std::string(value));
+    const std::string path = saved.spoilt([&, k = key, v = value](const fs::path& at) {
+      edit_manifest(at, [&](CheckpointManifest& manifest) { manifest.about[k] = std::string(v); });
+    });
+    saved.expect_refused("checkpoint reshard " + quoted(path) + " -o " + quoted(saved.file("out")),
+                         "step-00000004 does not say what training it is of: ", 7);
+  }
+}
+
+TEST_CASE("bad checkpoints: a state in a file is taken whole, or not at all") {
+  const Saved saved;
+  const auto made = [&](const std::string& recipe, const std::string& name, int steps) {
+    REQUIRE(run_cli(train("--recipe " + recipe + " --world self --steps " + std::to_string(steps),
+                          saved.file(name)))
+                .exit_code == 0);
+    REQUIRE(run_cli("checkpoint export " + quoted(saved.file(name)) + " -o " +
+                    quoted(saved.file(name + ".state")))
+                .exit_code == 0);
+  };
+  made("lion", "lion", 2);
+  made("adamw-idle", "idle", 4);
+  made("adamw-idle", "earlier", 1);
+  const auto import = [&](const std::string& file, const std::string& like) {
+    return "checkpoint import " + quoted(saved.file(file)) + " --like " + quoted(saved.file(like)) + " -o " +
+           quoted(saved.file("out"));
+  };
+  saved.expect_refused(import("state", "lion"), "has 'exp_avg_sq.", 2);
+  saved.expect_refused(import("lion.state", "good"), "has no tensor 'exp_avg_sq.", 2);
+  saved.expect_refused(import("state", "idle"), "has no tensor tensor_steps", 2);
+  saved.expect_refused(import("idle.state", "good"), "has tensor_steps, which the training does not keep", 2);
+  // Counts of tensors come from the file: the checkpoint it was exported from, but for its step and run.
+  REQUIRE(run_cli(import("idle.state", "earlier")).exit_code == 0);
+  const auto counts = [&](const std::string& name, std::int64_t step) {
+    const CheckpointReader reader(CheckpointRoot(saved.file(name)), step);
+    return reader.manifest().about.at("state").at("tensor_steps").get<std::vector<std::uint64_t>>();
+  };
+  CHECK(counts("out", 1) == counts("idle", 4));
+  CHECK(counts("earlier", 1) != counts("idle", 4));
+}

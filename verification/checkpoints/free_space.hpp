@@ -1,0 +1,28 @@
+#pragma once
+// What can be known before a checkpoint is begun: whether it has room.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof::verification {
+
+/// Errors (ErrorCode::io): the disk of `folder`, or of where it will be made, has less room than so many bytes. Where
+/// that cannot be found out, whoever writes will.
+inline void require_free_space(const std::string& folder, std::uint64_t bytes) {
+  namespace fs = std::filesystem;
+  std::error_code unknown;
+  fs::path place = fs::absolute(folder, unknown).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();  // "runs/"
+  if (!fs::exists(place, unknown)) place = place.parent_path();
+  const auto space = fs::space(place, unknown);
+  ZP_CHECK(unknown || space.available >= bytes, ErrorCode::io,
+           folder + " has " + std::to_string(space.available) + " bytes of free space for " +
+               std::to_string(bytes) + " bytes of state",
+           "the next checkpoint would not fit", "make room, or name a folder on another disk");
+}
+
+}  // namespace zeroproof::verification
