@@ -6,6 +6,7 @@
 
 #include "common/comm/threads.hpp"
 #include "tests/verification/cli/cli_support.hpp"
+#include "tests/verification/cli/every_object.hpp"
 #include "tests/verification/cli/json_schema.hpp"
 #include "verification/predict/memory_model.hpp"
 #include "verification/predict/traffic_model.hpp"
@@ -32,32 +33,11 @@ TraceSettings settings_of_case(int stage, int world) {
   return settings;
 }
 
-/// Every place of a document that holds an object, or the first of a list of them.
-void collect_objects(const Values& value, const Values::json_pointer& at,
-                     std::vector<Values::json_pointer>& all) {
-  if (value.is_object()) {
-    all.push_back(at);
-    for (const auto& [name, member] : value.items()) collect_objects(member, at / name, all);
-  } else if (value.is_array() && !value.empty()) {
-    collect_objects(value.front(), at / 0, all);
-  }
-}
-
 const Values& phase_of(const Values& step, const std::string& name) {
   for (const Values& phase : step.at("phases")) {
     if (phase.at("phase") == name) return phase;
   }
   throw std::logic_error("there is no phase " + name);
-}
-
-/// Every list with its first item alone.
-Values shortened(const Values& value) {
-  Values less = value;
-  if (value.is_array() && !value.empty()) less = Values::array({shortened(value.front())});
-  if (value.is_object()) {
-    for (auto& [name, member] : less.items()) member = shortened(member);
-  }
-  return less;
 }
 
 /// One of every kind: each list has its first item alone, and the only phase has what any of them has.
