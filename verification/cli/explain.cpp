@@ -23,9 +23,9 @@ std::vector<std::string> phase_names(const std::vector<Phase>& phases) {
 /// What there is to say of an operation without a doc block of its own.
 constexpr const char* fused_pass = "A fused pass of production: the bits of the phases it stands for (R17).";
 
-int explain_op(const Op& op) {
+std::string explain_op(const Op& op, bool below_phase) {
   const std::string text = op.type.empty() ? wrapped({fused_pass}, explain_columns, "  ") : block_of(op.type);
-  std::string out = heading(op.name) + "\n\n" + text + "\n";
+  std::string out = heading((below_phase ? "operation " : "") + op.name) + "\n\n" + text + "\n";
   for (const std::string& type : referred_types(doc_block(op.type))) {
     if (type != op.type) out += heading(type) + " (referred to above)\n\n" + block_of(type) + "\n";
   }
@@ -51,10 +51,20 @@ int explain_op(const Op& op) {
                   "");
   if (!op.phases.empty()) {
     out += labelled("", {"zeroproof verify byte_gpt_tiny", "(as part of every step)"}, "");
-    out += "  faults planted in this phase (zeroproof-faults):\n" + faults_of(op.phases);
+    if (!below_phase) out += "  faults planted in this phase (zeroproof-faults):\n" + faults_of(op.phases);
   }
-  std::fputs(out.c_str(), stdout);
-  return 0;
+  return out;
+}
+
+/// A phase, an operation, or one after the other where both have the name; "" if neither has.
+std::string explain_step_part(const std::string& what) {
+  const auto phase = std::find_if(std::begin(all_phases), std::end(all_phases),
+                                  [&](Phase one) { return name(one) == what; });
+  const bool is_phase = phase != std::end(all_phases);
+  const Op* const op = find_op(what);
+  const std::string of_phase = is_phase ? explain_phase(*phase) : "";
+  if (op == nullptr) return of_phase;
+  return of_phase + (is_phase ? "\n" : "") + explain_op(*op, is_phase);
 }
 
 /// The first sentence of a doc block, or the paragraph if it goes on to an equation.
@@ -84,6 +94,7 @@ int explain_all() {
     for (const Op& op : all_ops()) {
       if (!op.phases.empty() && op.phases.front() == phase) out += line_of(op);
     }
+    if (phase == Phase::gather) out += "  no operation: bytes are moved\n";
   }
   out += "\n" + heading("in no phase") + "\n";
   for (const Op& op : all_ops()) {
@@ -149,10 +160,7 @@ std::vector<std::string> holding(const std::string& what, const std::vector<std:
 
 int explain(const std::string& what) {
   if (what.empty()) return explain_all();
-  if (const Op* op = find_op(what)) return explain_op(*op);
-  for (const Phase phase : all_phases) {
-    if (name(phase) == what) return printed(explain_phase(phase));
-  }
+  if (const std::string part = explain_step_part(what); !part.empty()) return printed(part);
   if (what == "lbfgs") return printed(explain_lbfgs());
   if (what == "errata") return printed(explain_errata());
   if (what == "dialects") return printed(explain_dialects());

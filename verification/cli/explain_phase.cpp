@@ -1,7 +1,7 @@
 // zeroproof explain update: what a phase makes of what, in the contract's words.
 
 #include <algorithm>
-#include <set>
+#include <utility>
 
 #include "verification/cli/explain_text.hpp"
 #include "verification/ops/op.hpp"
@@ -22,27 +22,46 @@ std::string value_of_phase(Phase phase) {
   return {};
 }
 
-/// The part of a doc block that says in which order what is computed; none if it has none.
-std::vector<std::string> order_of(const std::vector<std::string>& block) {
-  constexpr std::string_view label = "Order    ";
+/// The part of a doc block with this label; none if it has none.
+std::vector<std::string> part_of(const std::vector<std::string>& block, const std::string& label) {
+  constexpr std::size_t column = 9;
   std::vector<std::string> lines;
   for (const std::string& line : block) {
-    const bool begins = line.rfind(label, 0) == 0;
+    const bool begins = line.rfind(label + " ", 0) == 0;
     if (!begins && lines.empty()) continue;
-    if (!begins && line.rfind(std::string(label.size(), ' '), 0) != 0) break;
+    if (!begins && line.rfind(std::string(column, ' '), 0) != 0) break;
     lines.push_back(line);
   }
   return lines;
 }
 
+/// What a doc block says of how its value is made: in which order, or else its first paragraph and what is returned.
+std::vector<std::string> formula_of(const std::vector<std::string>& block) {
+  const std::vector<std::string> order = part_of(block, "Order");
+  if (!order.empty() && order.front().find(" none: ") == std::string::npos) return order;
+  std::vector<std::string> lines(block.begin(), std::find(block.begin(), block.end(), ""));
+  for (const std::vector<std::string>& part : {order, part_of(block, "Returns")}) {
+    lines.insert(lines.end(), part.begin(), part.end());
+  }
+  return lines;
+}
+
 std::string formulas_of(Phase phase) {
-  std::string out;
-  std::set<std::string> shown;  // operations of one type share a block
+  std::vector<std::pair<std::string, std::vector<std::string>>> shown;  // functions may share a block
   for (const Op& op : all_ops()) {
-    if (std::find(op.phases.begin(), op.phases.end(), phase) == op.phases.end()) continue;
-    const std::vector<std::string> order = order_of(doc_block(op.type));
-    if (order.empty() || !shown.insert(op.type).second) continue;
-    out += "    " + op.name + "\n" + wrapped(order, explain_columns, "    ");
+    const std::vector<std::string> block = doc_block(op.type);
+    if (std::find(op.phases.begin(), op.phases.end(), phase) == op.phases.end() || block.empty()) continue;
+    const auto same =
+        std::find_if(shown.begin(), shown.end(), [&](const auto& one) { return one.second == block; });
+    if (same == shown.end()) {
+      shown.emplace_back(op.name, block);
+    } else {
+      same->first += ", " + op.name;
+    }
+  }
+  std::string out;
+  for (const auto& [names, block] : shown) {
+    out += "    " + names + "\n" + wrapped(formula_of(block), explain_columns, "      ");
   }
   return out.empty() ? "" : "  formulas, from common/contracts:\n" + out;
 }
