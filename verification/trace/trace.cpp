@@ -82,14 +82,14 @@ using Make = std::function<std::unique_ptr<DistributedOptimizer>(const Optimizer
 /// One rank of one side.
 class TracingRank {
  public:
-  TracingRank(const StepTrace& trace, const Make& make, Communicator& comm, const TraceClock& clock,
+  TracingRank(const StepTrace& trace, const Make& make, const TraceClock& clock,
               std::unique_ptr<Communicator> inner)
-      : trace_(trace),
-        clock_(clock),
-        comm_(std::move(inner), clock, [this](const std::string& at) { look(at); }) {
+      : trace_(trace), clock_(clock), comm_(std::move(inner), clock, [this](const std::string& at) {
+          if (at == "all_gather") sight(UnitSighting::Kind::all_gather);
+          look(at);
+        }) {
     OptimizerSetup setup = traced_setup(trace.settings, trace.model, trace.shards);
     setup.comm = &comm_;
-    rank_ = comm.rank();
     optimizer_ = make(setup);
     optimizer_->load_state(trace.model.initial_state());
     comm_.take_spans();
@@ -107,13 +107,18 @@ class TracingRank {
     for (const ExposedBuffer& buffer : optimizer_->storage()) {
       if (survives(buffer.id)) now_.before.push_back(copy_of(Phase::prepare, buffer));
     }
-    TracedGrads leaves(trace_.model, trace_.settings, number, scaler.log2_scale,
-                       [this](const std::string& at) { look(at); });
+    TracedGrads leaves(
+        trace_.model, trace_.settings, number, scaler.log2_scale,
+        [this](std::int64_t micro_batch) {
+          sight(UnitSighting::Kind::leaf);
+          if (trace_.settings.stage != 3) look("leaf " + std::to_string(micro_batch));
+        },
+        [this](const TracedVisit& visit) {
+          sight(UnitSighting::Kind::visit, visit);
+          look(std::string(verification::name(visit.event)) + " " +
+               TracedModel::unit_name(static_cast<std::size_t>(visit.unit)));
+        });
     run(leaves);
-    if (trace_.settings.stage == 3) {
-      PredictedStep shape = trace_.shape(rank_);
-      now_.visits = with_gathers(leaves, shape.micro_steps());
-    }
     for (const ExposedBuffer& buffer : optimizer_->storage()) {
       now_.held.push_back(copy_of(Phase::gather, buffer));
     }
@@ -126,14 +131,22 @@ class TracingRank {
     if (watching_) memory_.look(*optimizer_, phase_, at, now_.memory);
   }
 
+  void sight(UnitSighting::Kind kind, const TracedVisit& visit = {}) {
+    if (trace_.settings.stage != 3 || phase_ != Phase::reduce || !watching_) return;
+    const auto bytes = optimizer_->memory().now[static_cast<std::size_t>(MemoryClass::param_full)];
+    now_.sightings.push_back({kind, bytes, visit});
+  }
+
   /// DistributedOptimizer::step, with the time of every phase.
   void run(GradSource& leaves) {
     for (const Phase phase : all_phases) {
       phase_ = phase;
       comm_.set_phase(phase);
       if (optimizer_->skipped() && skipped_on_overflow(phase)) continue;
+      sight(UnitSighting::Kind::begin);
       const std::int64_t begin = clock_.now_ns();
       optimizer_->run_phase(phase, leaves);
+      sight(UnitSighting::Kind::end);
       now_.phases.push_back({std::string(name(phase)), begin, clock_.now_ns(), phase});
       look("end of the phase");
       for (const ExposedBuffer& buffer : optimizer_->exposed(phase)) {
@@ -146,7 +159,6 @@ class TracingRank {
   const StepTrace& trace_;
   const TraceClock& clock_;
   TimedCommunicator comm_;
-  int rank_ = 0;
   Phase phase_ = Phase::prepare;
   MemoryWatch memory_;
   bool watching_ = false;
@@ -159,7 +171,7 @@ std::vector<TracedRank> run_side(const StepTrace& trace, const Make& make) {
   std::vector<TracedRank> ranks(static_cast<std::size_t>(trace.settings.world_size));
   ThreadWorld world(trace.settings.world_size);
   run_ranks(world, [&](Communicator& comm) {
-    TracingRank rank(trace, make, comm, clock, world.communicator(comm.rank()));
+    TracingRank rank(trace, make, clock, world.communicator(comm.rank()));
     TracedRank& mine = ranks[static_cast<std::size_t>(comm.rank())];
     for (int step = 1; step <= trace.settings.steps; ++step) mine.steps.push_back(rank.step(step));
   });
@@ -228,6 +240,7 @@ StepTrace trace_step(const TraceSettings& settings) {
       settings, std::move(model), ShardMap(padded_numel, settings.world_size, bucket_numel), {}, {}};
   trace.reference = run_side(trace, reference::make_distributed_optimizer);
   trace.production = run_side(trace, candidate_factory(Twin::host, settings.fault));
+  find_visits(trace);
   return trace;
 }
 

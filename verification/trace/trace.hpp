@@ -11,6 +11,7 @@
 #include "common/step/distributed_optimizer.hpp"
 #include "verification/predict/predicted_step.hpp"
 #include "verification/trace/traced_model.hpp"
+#include "verification/trace/unit_sightings.hpp"
 
 namespace zeroproof::verification {
 
@@ -58,8 +59,9 @@ struct TracedStep {
       held;  ///< every buffer that exists, after the step (DistributedOptimizer::storage)
   std::vector<TracedSpan> phases;
   std::vector<TracedSpan> collectives;
-  std::vector<TracedVisit> visits;   ///< stage 3
-  std::vector<TracedMemory> memory;  ///< of an implementation that counts
+  std::vector<UnitSighting> sightings;  ///< stage 3, of an implementation that counts
+  std::vector<TracedVisit> visits;      ///< of units, from the sightings of all ranks
+  std::vector<TracedMemory> memory;     ///< of an implementation that counts
 };
 
 struct TracedRank {

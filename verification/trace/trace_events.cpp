@@ -9,13 +9,14 @@ namespace {
 using Event = TracedVisit::Event;
 
 /// What the bytes of a collective are.
-std::string content_of(const StepTrace& trace, const TracedSpan& span) {
+std::string content_of(const StepTrace& trace, const TracedSpan& span, bool of_unit, bool after_exchange) {
   switch (span.phase) {
     case Phase::prepare:
       return "digest of the step scalars";
     case Phase::reduce:
       if (span.name == "all_to_all") return trace.shape(0).strided() ? "leaves" : "nodes";
-      return trace.settings.stage == 3 ? "parameters" : "sums";
+      if (of_unit) return "parameters";
+      return after_exchange ? "sums" : "leaves";  // whole ones: of an optimizer with a fault
     case Phase::unscale:
       return "found_inf";
     case Phase::norm:
@@ -71,8 +72,12 @@ Json messages_json(const StepTrace& trace, std::size_t step, Phase phase) {
       const bool gather = phase == Phase::reduce && span.name == "all_gather" && gathers < units.size();
       for (std::size_t to = 0; to < span.sent.size(); ++to) {
         if (span.sent[to] == 0) continue;
-        Json message = {{"call", call}, {"collective", span.name},         {"from", rank},
-                        {"to", to},     {"what", content_of(trace, span)}, {"bytes", span.sent[to]}};
+        Json message = {{"call", call},
+                        {"collective", span.name},
+                        {"from", rank},
+                        {"to", to},
+                        {"what", content_of(trace, span, gather, exchanges > 0)},
+                        {"bytes", span.sent[to]}};
         if (exchange) message["nodes"] = sent_nodes_json(trace, static_cast<int>(rank), exchanges);
         if (gather) message["unit"] = units[gathers];
         all.push_back(message);

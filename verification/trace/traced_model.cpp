@@ -92,18 +92,19 @@ const char* name(TracedVisit::Event event) {
 }
 
 TracedGrads::TracedGrads(const TracedModel& model, const TraceSettings& settings, int step,
-                         int log2_loss_scale, std::function<void(const std::string&)> on_visit)
+                         int log2_loss_scale, std::function<void(std::int64_t)> on_leaf, OnVisit on_visit)
     : model_(model),
       stage_(settings.stage),
       step_(step),
       log2_loss_scale_(log2_loss_scale),
       grad_dtype_(settings.grad_dtype()),
+      on_leaf_(std::move(on_leaf)),
       on_visit_(std::move(on_visit)) {
   for (int u = 0; u < num_units; ++u) order_.push_back(u);
 }
 
 TensorView TracedGrads::micro_batch_grad(std::int64_t micro_batch) {
-  on_visit_("leaf " + std::to_string(micro_batch));
+  on_leaf_(micro_batch);
   const std::vector<float> values = model_.leaf(step_, micro_batch, log2_loss_scale_);
   leaf_.resize(values.size() * static_cast<std::size_t>(num_bytes(grad_dtype_)));
   const TensorView view{leaf_.data(), grad_dtype_, static_cast<std::int64_t>(values.size())};
@@ -112,13 +113,11 @@ TensorView TracedGrads::micro_batch_grad(std::int64_t micro_batch) {
 }
 
 void TracedGrads::forward(int unit, const TensorView&) {
-  on_visit_("forward " + TracedModel::unit_name(static_cast<std::size_t>(unit)));
-  seen_.push_back({TracedVisit::Event::forward, micro_batch_, unit});
+  on_visit_({TracedVisit::Event::forward, micro_batch_, unit});
 }
 
 void TracedGrads::backward(int unit, const TensorView&, const TensorView& grad) {
-  on_visit_("backward " + TracedModel::unit_name(static_cast<std::size_t>(unit)));
-  seen_.push_back({TracedVisit::Event::backward, micro_batch_, unit});
+  on_visit_({TracedVisit::Event::backward, micro_batch_, unit});
   const std::vector<float> values = model_.leaf(step_, micro_batch_, log2_loss_scale_);
   const FlatRange& range = model_.units()[static_cast<std::size_t>(unit)];
   for (const Piece& piece : model_.layout().pieces({range})) {
@@ -126,26 +125,6 @@ void TracedGrads::backward(int unit, const TensorView&, const TensorView& grad) 
       store_element(grad, piece.local_begin + i, values[static_cast<std::size_t>(piece.global_begin + i)]);
     }
   }
-}
-
-std::vector<TracedVisit> with_gathers(const TracedGrads& grads, std::int64_t micro_steps) {
-  using Event = TracedVisit::Event;
-  const std::vector<TracedVisit>& seen = grads.seen();
-  const std::size_t pass = 2 * grads.visits().size();
-  std::vector<TracedVisit> all;
-  for (std::int64_t i = 0; i < micro_steps; ++i) {
-    for (std::size_t v = 0; v < pass; ++v) {
-      const auto unit_at = [&](std::size_t at) { return grads.visits()[at < pass / 2 ? at : pass - 1 - at]; };
-      const std::size_t at = static_cast<std::size_t>(i) * pass + v;
-      const int unit = unit_at(v);
-      const bool idle = at >= seen.size();
-      const std::int64_t micro_batch = idle ? -1 : seen[at].micro_batch;
-      if (v == 0 || unit_at(v - 1) != unit) all.push_back({Event::gather, micro_batch, unit});
-      if (!idle) all.push_back(seen[at]);
-      if (v + 1 == pass || unit_at(v + 1) != unit) all.push_back({Event::release, micro_batch, unit});
-    }
-  }
-  return all;
 }
 
 }  // namespace zeroproof::verification

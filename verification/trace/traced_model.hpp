@@ -72,34 +72,29 @@ const char* name(TracedVisit::Event event);
 /// The leaves of one step of a TracedModel: whole, or in stage 3 layer by layer.
 class TracedGrads final : public GradSource, public LayeredModel {
  public:
-  /// on_visit: told of every leaf and visit, "forward embed", before it is made.
+  using OnVisit = std::function<void(const TracedVisit&)>;
+
+  /// on_leaf, on_visit: told of every leaf, and of every forward and backward visit, before it is made.
   TracedGrads(const TracedModel& model, const TraceSettings& settings, int step, int log2_loss_scale,
-              std::function<void(const std::string&)> on_visit);
+              std::function<void(std::int64_t)> on_leaf, OnVisit on_visit);
 
   TensorView micro_batch_grad(std::int64_t micro_batch) override;
   LayeredModel* layers() override { return stage_ == 3 ? this : nullptr; }
   const std::vector<FlatRange>& units() const override { return model_.units(); }
   const std::vector<int>& visits() const override { return order_; }
-  void begin(std::int64_t micro_batch) override { micro_batch_ = micro_batch; }
+  void begin(std::int64_t micro_batch) override { on_leaf_(micro_batch_ = micro_batch); }
   void forward(int unit, const TensorView& param) override;
   void backward(int unit, const TensorView& param, const TensorView& grad) override;
-
-  /// Forward and backward visits so far.
-  const std::vector<TracedVisit>& seen() const { return seen_; }
 
  private:
   const TracedModel& model_;
   int stage_, step_, log2_loss_scale_;
   DType grad_dtype_;
-  std::function<void(const std::string&)> on_visit_;
+  std::function<void(std::int64_t)> on_leaf_;
+  OnVisit on_visit_;
   std::int64_t micro_batch_ = 0;
   std::vector<int> order_;
-  std::vector<TracedVisit> seen_;
   std::vector<std::byte> leaf_;
 };
-
-/// The visits of a rank in stage 3 without overlap, and between them what happens to units: each is gathered before its
-/// visits and released after them. micro_steps: of the step; ranks that have no micro-batch in one gather too.
-std::vector<TracedVisit> with_gathers(const TracedGrads& grads, std::int64_t micro_steps);
 
 }  // namespace zeroproof::verification

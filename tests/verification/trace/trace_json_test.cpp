@@ -62,7 +62,8 @@ void with_shape(const StepTrace& trace, const Use& use) {
   run_ranks(world, [&](Communicator& comm) {
     OptimizerSetup setup = traced_setup(trace.settings, trace.model, trace.shards);
     setup.comm = &comm;
-    TracedGrads leaves(trace.model, trace.settings, 1, 0, [](const std::string&) {});
+    TracedGrads leaves(
+        trace.model, trace.settings, 1, 0, [](std::int64_t) {}, [](const TracedVisit&) {});
     use(comm.rank(), predicted_step(setup, leaves.layers()));
   });
 }

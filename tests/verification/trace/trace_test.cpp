@@ -124,8 +124,9 @@ TEST_CASE("values are those of the optimizer's exposed buffers") {
       setup.comm = &comm;
       const auto optimizer = reference::make_distributed_optimizer(setup);
       optimizer->load_state(trace.model.initial_state());
-      TracedGrads leaves(trace.model, trace.settings, 1, trace.settings.log2_loss_scale,
-                         [](const std::string&) {});
+      TracedGrads leaves(
+          trace.model, trace.settings, 1, trace.settings.log2_loss_scale, [](std::int64_t) {},
+          [](const TracedVisit&) {});
       SeeingTap tap;
       optimizer->step(leaves, &tap);
       seen[static_cast<std::size_t>(comm.rank())] = tap.seen;
