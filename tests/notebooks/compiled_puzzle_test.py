@@ -12,13 +12,13 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+from unittest import mock
 
 NOTEBOOKS = pathlib.Path(__file__).resolve().parents[2] / "notebooks"
 CPP = NOTEBOOKS / "puzzles" / "cpp"
 sys.path[:0] = [str(NOTEBOOKS / "puzzles")]
-from judge import compiled  # noqa: E402  (found by the line above)
+from judge import command, compiled  # noqa: E402  (found by the line above)
 
 ALL = sorted(compiled.PUZZLES)
 SECONDS = 5  # of computing, of a check
@@ -41,6 +41,16 @@ class Compiled(unittest.TestCase):
     def puzzle(self, *words, **env):
         return subprocess.run([sys.executable, NOTEBOOKS / "puzzle", *map(str, words)], capture_output=True, text=True,
                               cwd=self.folder, timeout=120, env={**os.environ, **env})
+
+    def judge_once(self, name, path):
+        """The verdict on a file that is compiled the first time."""
+        if not hasattr(self, "library") or self.library[0] != path:
+            self.library = path, *compiled.build(name, path, self.folder)
+        library, why = self.library[1:]
+        self.assertEqual(why, "")
+        if compiled.by_program(name):
+            return compiled.through_the_door(name, library)
+        return command.judged(name, library)[0]
 
     def check(self, name, text, code, **env):
         path = self.folder / f"{name}.cpp"
@@ -94,21 +104,34 @@ class Compiled(unittest.TestCase):
             self.assertTrue(shown.startswith("FAIL grad_sum: the file "), shown)
 
     def test_what_does_not_return(self):
+        ways = ("throw 3;", "std::string().at(1);", "__builtin_trap();", "for (volatile int i = 0;;) i = 1;")
+        places = "".join(f"case '{k}': {way} break;\n" for k, way in enumerate(ways))
         for name in ("grad_sum", "cast_to_bf16"):
             right = (CPP / name / "solution.cpp").read_text()
             at = right.index("{", right.index(f"void {name}")) + 1
-            for text, code, said in (("throw 3;", 6, "something that is no exception"),
-                                     ("std::string().at(1);", 6, "basic_string::at"),
-                                     ("__builtin_trap();", 6, "ended" if name == "grad_sum" else "SIGILL"),
-                                     ("for (volatile int i = 0;;) i = 1;", 5, "loop" if name == "grad_sum" else
-                                      "did not come back")):
-                self.assertIn(said, self.check(name, "#include <string>\n" + right[:at] + text + right[at:], code))
+            path = self.folder / f"{name}.cpp"
+            path.write_text("#include <cstdlib>\n#include <string>\n" + right[:at] +
+                            f"\nswitch (*std::getenv(\"WAY\")) {{\n{places}}}\n" + right[at:])
+            here = name == "grad_sum"
+            for way, (status, said) in enumerate((("error", "something that is no exception"),
+                                                  ("error", "basic_string::at"),
+                                                  ("ended", "ended" if here else "SIGILL"),
+                                                  ("hung", "no answer after 1 s" if here else "did not come back"))):
+                with mock.patch.dict(os.environ, {"WAY": str(way), "ZP_PUZZLE_SECONDS": "1"}):
+                    verdict = self.judge_once(name, path)
+                self.assertIn(said, verdict["text"])
+                self.assertEqual(command.EXIT[verdict["status"]], command.EXIT[status], verdict)
         right_sum = (CPP / "grad_sum" / "solution.cpp").read_text()
         refuses = right_sum.replace("!leaves.empty()", "leaves.size() > 5")
         self.assertIn("grad_sum refused arguments that are right (there is no leaf", self.check("grad_sum", refuses, 1))
         edits = right_sum.replace("    sum[i] = level[0];", "    sum[i] = level[0];\n    const_cast<float&>(leaves[0][i])"
                                   " = 1;")
         self.assertIn("has edited its leaves", self.check("grad_sum", edits, 1))
+        throws = right_sum.replace("!leaves.empty()", "(throw 3, true)")
+        self.assertIn("FAIL grad_sum: grad_sum threw: something that", self.check("grad_sum", throws, 6))
+        said = self.puzzle("check", self.folder / "grad_sum.cpp", ZP_PUZZLE_SECONDS="soon")
+        self.assertEqual((said.returncode, said.stdout), (2, ""))
+        self.assertRegex(said.stderr, r"^puzzle: ZP_PUZZLE_SECONDS is 'soon' \(.*\); use a whole number .*\n$")
 
     def test_what_is_missing(self):
         right = (CPP / "clip_coef" / "solution.cpp").read_text()

@@ -20,6 +20,7 @@ from judge import arithmetic, catalogue, command, compiled, ranks  # noqa: E402
 from judge.cases.clip import norm_plan  # noqa: E402
 from judge.inputs import gradients  # noqa: E402
 
+SECONDS = 5  # of computing, of a check
 ALL = sorted(path.parent.name for path in PUZZLES.glob("*/starter.py"))
 
 
@@ -54,8 +55,11 @@ class Judged(unittest.TestCase):
             self.assertIn("# TODO", starter)
             done = self.check(name, starter)
             self.assertEqual((done.returncode, done.stdout.count("\n")), (1, 1), name)
+            before = os.times()
             done = self.check(name, (PUZZLES / name / "solution.py").read_text())
+            after = os.times()
             self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertLess(sum(after[2:4]) - sum(before[2:4]), SECONDS, name)
             self.assertRegex(done.stdout, f"^right: {name}, [1-9].* cases of .*, every bit\n$")
 
     def test_wrong_attempts_are_judged_at_their_place(self):

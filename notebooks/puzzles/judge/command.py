@@ -11,17 +11,14 @@ import sys
 import tempfile
 
 from judge import compiled
+from judge.compiled import Refused
 
 PLACE = pathlib.Path(__file__).resolve().parent.parent
 NAMES = ("add_tree", "maximal_nodes", "adamw", "loss_scaler", "unscale", "clip", "shard_map", "reduce", "groups",
          "reshard", "schedule", "repair")
 PROGRESS = ".puzzles.json"  # beside the learner's files
-CPU_SECONDS, WALL_SECONDS, SHOWN, LARGEST = 5, 60, 2000, 4_000_000
+WALL_SECONDS, SHOWN, LARGEST = 60, 2000, 4_000_000
 EXIT = {"pass": 0, "fail": 1, "over": 1, "refused": 2, "hung": 5, "error": 6, "ended": 6}
-
-
-class Refused(Exception):
-    """What was asked cannot be done: one sentence."""
 
 
 def progress_of(folder):
@@ -90,29 +87,31 @@ def start(words):
     return 0
 
 
-def limits():
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+def limits(seconds):
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def judged(name, path):
     """The verdict on a file, and what it printed."""
+    seconds = compiled.call_seconds()
+    longest = WALL_SECONDS + seconds
     read, write = os.pipe()
     with tempfile.TemporaryFile() as printed:
         command = [sys.executable, "-B", str(PLACE / "judge" / "child.py"), name, str(path), str(write)]
         env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, pass_fds=(write,),
-                                 preexec_fn=limits, env=env, start_new_session=True)
+                                 preexec_fn=lambda: limits(seconds), env=env, start_new_session=True)
         os.close(write)
         try:
-            code = child.wait(WALL_SECONDS)
+            code = child.wait(longest)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, 9)
             code = child.wait()
-            hung = f"no answer after {WALL_SECONDS} s (a right one takes a second); look for what it waits for"
+            hung = f"no answer after {longest} s (a right one takes a second); look for what it waits for"
         else:
-            hung = f"no answer after {CPU_SECONDS} s of computing (a right one takes one); look for a loop without end"
+            hung = f"no answer after {seconds} s of computing (a right one takes one); look for a loop without end"
         with os.fdopen(read, "rb") as pipe:
             text = pipe.read(LARGEST).decode(errors="replace")
         size = printed.seek(0, os.SEEK_END)
