@@ -106,6 +106,13 @@ def command_of(row, copy):
         return ["zeroproof", "zp_misbehave", "zp_refuse"], ["python3", str(copy / failures / words[0]),
                                                str(copy / "build/zeroproof"),
                                                *filter(None, [str(between.get(words[0], ""))]), *words[1:]]
+    if kind == "notebooks" and words and notebook_script(words[0]) is not None:
+        # what it prints is a lesson's, or a test's of lessons, puzzles and their judge; skipped (77) is not passed
+        script = (f'cd "{copy}" && export ZP_BUILD="$PWD/build" ZP_EIGEN_DIR="$(sed -n s/^ZP_EIGEN_DIR:PATH=//p '
+                  f'build/CMakeCache.txt)" MPLBACKEND=Agg PYTHONDONTWRITEBYTECODE=1 && '
+                  f'exec sh tests/notebooks/with_numpy.sh "$@"')
+        return ["zeroproof", "zeroproof-faults", "zeroproof-sim"], [
+            "sh", "-c", script, "sh", notebook_script(words[0]), *words[1:]]
     tests = "tests/verification/python"
     if kind == "python" and len(words) == 1 and (ROOT / tests / f"{words[0]}.py").is_file():
         # installed first: what does not build or cannot be fetched is nothing that was noticed
@@ -113,6 +120,14 @@ def command_of(row, copy):
                   f'exec sh {tests}/in_environment.sh "$PWD/build/python-env" "$PWD/{tests}/{words[0]}.py"')
         return ["zeroproof"], ["sh", "-c", script]
     raise Refused(f"row {row['name']}: nobody knows the check '{row['check']}'")
+
+
+def notebook_script(name):
+    """A lesson, or a test of lessons and puzzles."""
+    for place in (f"tests/notebooks/{name}.py", f"notebooks/{name}.py"):
+        if (ROOT / place).is_file():
+            return place
+    return None
 
 
 def build(copy, targets):
