@@ -9,7 +9,11 @@
 namespace zeroproof::verification {
 namespace {
 
-int faults(const std::vector<std::string>& patterns, bool json) {
+int faults(const std::vector<std::string>& patterns, bool json, const std::string& inputs) {
+  if (!inputs.empty()) {
+    for (const std::string& path : write_fault_inputs(patterns, inputs)) std::printf("%s\n", path.c_str());
+    return 0;
+  }
   FaultReport report;
   {
     ProgressBar bar;
@@ -30,7 +34,11 @@ void add_faults(CommandSet& commands) {
   const auto json = std::make_shared<bool>(false);
   command.words("pattern", *patterns, "fault ids, or patterns with * and ? (default: every fault)");
   command.flag("--json", *json, "print JSON instead of the table");
-  command.runs([patterns, json] { return faults(*patterns, *json); });
+  const auto inputs = std::make_shared<std::string>();
+  command.option("--inputs", *inputs,
+                 "folder that gets what the cases need besides their ids, for verify and train: ID.toml, "
+                 "ID.safetensors; nothing is run");
+  command.runs([patterns, json, inputs] { return faults(*patterns, *json, *inputs); });
 }
 
 }  // namespace zeroproof::verification

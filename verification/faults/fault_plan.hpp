@@ -53,6 +53,14 @@ Span<const FaultCase> lbfgs_fault_plan();
 /// The row of a fault. Errors: internal if there is none.
 const FaultCase& plan_of(std::string_view fault);
 
+/// The faults whose ids match one of the patterns (none: all). Errors: config if nothing matches.
+std::vector<const Fault*> chosen_faults(const std::vector<std::string>& patterns);
+
+/// Writes into `folder` what the cases of these faults need besides their ids: ID.toml, their settings, and
+/// ID.safetensors, their gradients. Returns the paths. Errors: io, and those of chosen_faults.
+std::vector<std::string> write_fault_inputs(const std::vector<std::string>& patterns,
+                                            const std::string& folder);
+
 /// What became of the case of a row.
 struct RowOutcome {
   Status status = Status::error;

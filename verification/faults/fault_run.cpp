@@ -71,9 +71,7 @@ int FaultReport::false_alarms() const {
       std::ranges::count_if(controls, [](const ControlFinding& c) { return c.status != Status::pass; }));
 }
 
-FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressSink& progress) {
-  ZP_CHECK(faults_built(), ErrorCode::unavailable, "this program has no planted faults",
-           "wrong optimizers are kept out of it", "use build/zeroproof-faults, which ./tests/run builds");
+std::vector<const Fault*> chosen_faults(const std::vector<std::string>& patterns) {
   std::vector<const Fault*> chosen;
   std::vector<std::string> ids;
   for (const Fault& fault : fault_catalogue()) {
@@ -86,6 +84,13 @@ FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressS
   ZP_CHECK(!chosen.empty(), ErrorCode::config, "no fault matches '" + patterns.front() + "'",
            "there is nothing to plant",
            suggestion(patterns.front(), ids, "zeroproof list --faults shows them"));
+  return chosen;
+}
+
+FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressSink& progress) {
+  ZP_CHECK(faults_built(), ErrorCode::unavailable, "this program has no planted faults",
+           "wrong optimizers are kept out of it", "use build/zeroproof-faults, which ./tests/run builds");
+  const std::vector<const Fault*> chosen = chosen_faults(patterns);
 
   FaultReport report;
   const double total = 2.0 * static_cast<double>(chosen.size());
