@@ -79,10 +79,12 @@ class FirstNormReduced final : public WrongClipGroups {
 class LimitOfTheRun final : public WrongClipGroups {
   using WrongClipGroups::WrongClipGroups;
   void clip() override {
-    HostStep::clip();
     for (std::size_t group = 0; group < clip_coef_.size(); ++group) {
       clip_coef_[group] = cuda::host::clip_coef(grad_norm_[group], setup_.hyper.max_norm);
     }
+    pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+      ops_.clip(exec, clip_coef_[clip_group(piece)], part(grad_, piece), part(grad_, piece));
+    });
   }
 };
 
