@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""everyday_checks.py PROGRAM RECORD [FAULT ...]    which everyday check sees which planted fault.
+
+PROGRAM is zeroproof-faults, RECORD the JSON file that is written; with names, the rows of these in the file that is
+there. Every fault is put into the case that the fault plan has for it, and production trains by itself, with the fault
+and without. The checks are given
+what a run leaves, and nothing of the project; `phases` is the project's own, `zeroproof-faults faults`.
+
+  loss          60 steps: in some step the two losses are further apart than the standard deviation of 8 other seeds
+  sum           the sum of all master weights, printed with 6 digits, is another one
+  allclose_1e3  some master weight has |a - b| > 1e-8 + 1e-3 |b|, as numpy.allclose(a, b, rtol=1e-3) counts
+  allclose_1e5  the same with its default, rtol=1e-5
+  bits          a parameter that the model computes with, in 16 bits, has another bit
+  hash          the digest of master weights, moments and parameters that train prints is another one, or the number of
+                applied steps, or the loss scale
+  phases        a phase of a step differs from the reference in a bit, or a rank refuses the run
+
+All but the loss look at the state after the steps of the case, 6 or 2 of them. A NaN is seen. A run that ends with an
+error needs no check. What no run of train can show (L-BFGS, what a layer is shown in stage 3) is not applicable.
+"""
+
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from everyday_runs import Ended, Runs, floats, on_host, words_of
+
+CHECKS = ("loss", "sum", "allclose_1e3", "allclose_1e5", "bits", "hash", "phases")
+CURVE = 60
+SEEDS = range(2, 10)
+
+
+def loss(wrong, right, seeds):
+    """How far apart two curves are, in spreads of other seeds: the most, and where. Losses are None if not finite."""
+    apart = [(math.inf if a is None else abs(a - b) / statistics.stdev(others), -step)
+             for step, (a, b, *others) in enumerate(zip(wrong, right, *seeds), 1)]
+    most, step = max(apart)
+    return {"sees": not most <= 1, "spreads": float(f"{most:.3g}") if math.isfinite(most) else None, "step": -step}
+
+
+def total(wrong, right):
+    # What printf and Python print of a number if they are not told otherwise.
+    a, b = (f"{math.fsum(numbers):g}" if all(map(math.isfinite, numbers)) else "nan" for numbers in (wrong, right))
+    return {"sees": a != b or a == "nan", "with": a, "without": b}
+
+
+def allclose(wrong, right, rtol):
+    outside = sum(not abs(a - b) <= 1e-8 + rtol * abs(b) for a, b in zip(wrong, right))
+    return {"sees": outside > 0, "outside": outside}
+
+
+def other_bits(wrong, right):
+    if wrong is None:  # production shows no parameters
+        return {"sees": True, "differ": None}
+    assert wrong[0] == right[0] and wrong[0] in ("BF16", "F16") and len(wrong[1]) == len(right[1])
+    differ = sum(wrong[1][i:i + 2] != right[1][i:i + 2] for i in range(0, len(right[1]), 2))
+    return {"sees": differ > 0, "differ": differ}
+
+
+def phases(finding):
+    first = finding["divergence"]
+    place = f"step {first['step']}, {first['phase'] or 'l-bfgs'}, {first['buffer']}" if first else "refused"
+    return {"sees": finding["caught"], "exact": finding["exact"], "place": place}
+
+
+def no_run_shows(finding):
+    """Why no run of train can have the consequences of a fault; "" if one can."""
+    if finding["case"].startswith("lbfgs/"):
+        return "no run of train makes steps of L-BFGS"
+    if "/stage3/" in finding["case"] and (finding["divergence"] or {}).get("buffer") in ("leaf", "param_full"):
+        return ("in stage 3 the harness makes gradients from the shards' parameters: what a layer was shown has no "
+                "consequence")
+    return ""
+
+
+def everyday(runs, fault, case):
+    """What the checks say of one fault, but for the last of them. Ended: the run with the fault ended with an error."""
+    words, saved = words_of(case)
+    inputs = runs.inputs(fault)
+    planted = ("--fault", fault)
+    steps = "2" if case.startswith("recorded/") else "6"  # as verify makes them
+    train = (lambda *more: runs.resumed(saved, *more)) if saved else runs.run_once
+    right = runs.train(*inputs, *words, "--steps", steps)
+    wrong = train(*inputs, *words, "--steps", steps, *planted)
+    a, b = floats(wrong["buffers"]["master"]), floats(right["buffers"]["master"])
+    found = {"sum": total(a, b), "allclose_1e3": allclose(a, b, 1e-3), "allclose_1e5": allclose(a, b, 1e-5),
+             "bits": other_bits(wrong["buffers"].get("param"), right["buffers"]["param"]),
+             "hash": {"sees": wrong["state"] != right["state"]}}
+    if "--gradients" in inputs:
+        return {"loss": None, **found}
+    curve = ("--steps", str(CURVE))
+    host = (*inputs, *on_host(words), *curve)
+    seeds = [runs.train(*host, "--seed", str(seed))["losses"] for seed in SEEDS]
+    wrong = train(*inputs, *words, *curve, *planted)
+    return {"loss": loss(wrong["losses"], runs.train(*host)["losses"], seeds), **found}
+
+
+def record(program, ids, say):
+    with tempfile.TemporaryDirectory() as folder:
+        say("the project's own check")
+        subprocess.run([program, "faults", *ids, "--inputs", folder], check=True, stdout=subprocess.DEVNULL)
+        own = json.loads(subprocess.run([program, "faults", *ids, "--json"], capture_output=True, text=True).stdout)
+        runs, rows = Runs(program, folder), []
+        for finding in own["faults"]:
+            fault, case = finding["id"], finding["case"]
+            say(fault)
+            row = {"fault": fault, "case": case, "outcome": "trained", "why": ""}
+            found = dict.fromkeys(CHECKS)
+            why = no_run_shows(finding)
+            if why:
+                row.update(outcome="not applicable", why=why)
+            else:
+                try:
+                    found.update(everyday(runs, fault, case))
+                except Ended as ended:
+                    row.update(outcome="stopped", why=str(ended))
+            rows.append({**row, **found, "phases": phases(finding)})
+    return {"schema": "zeroproof-checks/1", "contract": own["contract"], "curve_steps": CURVE,
+            "seeds": list(SEEDS), "faults": rows}
+
+
+def merged(kept, made, catalogue):
+    """The kept record with the rows that were made now, in the order of the catalogue, without what is not in it."""
+    rows = {row["fault"]: row for row in kept["faults"] + made["faults"]}
+    if {**kept, "faults": 0} != {**made, "faults": 0}:
+        raise ValueError("the record was made with other settings (its rows do not compare); make all of them anew")
+    return {**kept, "faults": [rows[name] for name in catalogue if name in rows]}
+
+
+def text_of(record):
+    """One line for each fault, so that a change shows which."""
+    rows = ",\n".join("  " + json.dumps(row) for row in record["faults"])
+    head = {name: value for name, value in record.items() if name != "faults"}
+    return json.dumps(head)[:-1] + ', "faults": [\n' + rows + "\n]}\n"
+
+
+def main(arguments):
+    if len(arguments) < 2 or arguments[0].startswith("-"):
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    program, path, *ids = arguments
+    if not os.access(program, os.X_OK):
+        print(f"everyday_checks.py: {program} is no program (faults are planted by it); ninja -C build zeroproof-faults",
+              file=sys.stderr)
+        return 2
+    path, kept = pathlib.Path(path), None
+    if ids and path.exists():
+        kept = json.loads(path.read_text())
+    made = record(program, ids, lambda what: print(what, file=sys.stderr, flush=True))
+    if kept:
+        listed = subprocess.run([program, "list", "--faults"], capture_output=True, text=True, check=True).stdout
+        made = merged(kept, made, [line.split()[0] for line in listed.splitlines()])
+    path.write_text(text_of(made))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
