@@ -100,11 +100,19 @@ def everyday(runs, fault, case):
     return {"loss": loss(wrong["losses"], runs.train(*host)["losses"], seeds), **found}
 
 
+def output_of(*words):
+    """What a program prints; ends with what it said, if it could not run. 1 is a fault that was not found."""
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        sys.exit(done.stderr.strip())
+    return done.stdout
+
+
 def record(program, ids, say):
     with tempfile.TemporaryDirectory() as folder:
         say("the project's own check")
-        subprocess.run([program, "faults", *ids, "--inputs", folder], check=True, stdout=subprocess.DEVNULL)
-        own = json.loads(subprocess.run([program, "faults", *ids, "--json"], capture_output=True, text=True).stdout)
+        output_of(program, "faults", *ids, "--inputs", folder)
+        own = json.loads(output_of(program, "faults", *ids, "--json"))
         runs, rows = Runs(program, folder), []
         for finding in own["faults"]:
             fault, case = finding["id"], finding["case"]
@@ -153,8 +161,7 @@ def main(arguments):
         kept = json.loads(path.read_text())
     made = record(program, ids, lambda what: print(what, file=sys.stderr, flush=True))
     if kept:
-        listed = subprocess.run([program, "list", "--faults"], capture_output=True, text=True, check=True).stdout
-        made = merged(kept, made, [line.split()[0] for line in listed.splitlines()])
+        made = merged(kept, made, [line.split()[0] for line in output_of(program, "list", "--faults").splitlines()])
     path.write_text(text_of(made))
     return 0
 
