@@ -142,7 +142,7 @@ zp.table(("kind of bug", "bugs", "the curve sees"),
          *[(family, len(seen), sum(seen)) for family, seen in sorted(families.items()) if len(seen) >= 5])
 groups = families[zp.given("12.3", "param-group", "scaling")]
 zp.claim("12.3", len(groups) >= 5 and not any(groups),
-         "of the bugs in what a group of parameters is trained with, rates, decay, eps, the curve sees none")
+         "of the bugs in how a group of parameters is trained, rate, decay, eps, or not at all, the curve sees none")
 
 # %%
 past = [row["fault"] for row in trained if not any(row["fault"] in sees[check] for check in CHECKS)]
@@ -170,7 +170,7 @@ places = []
 for letter, fault in zip("ABCDEF", zp.given("12.4", SIX, [*SIX[:5], ""])):
     first = beside_the_reference("--fault", fault)["divergence"] or dict.fromkeys(("step", "phase", "buffer"))
     places.append(f"step {first['step']}, {first['phase']}, {first['buffer']}")
-    print(f"{letter}: {places[-1]}")
+    print(f"{letter}: {places[-1]}\n   {faults.get(fault, ('', ''))[1]}")
 exact = sum(row["phases"]["exact"] for row in record)
 print(f"in the record: {exact} of {len(record)} found, at the step, phase, rank, buffer and elements where they are")
 zp.claim("12.4", places == [rows[fault]["phases"]["place"] for fault in SIX] and exact == len(record),
@@ -191,19 +191,18 @@ axes.tick_params(which="both", left=False)
 for y, row in enumerate(matrix):
     axes.text(len(trained) + 1, y, np.count_nonzero(row == 1), va="center")
 axes.spines[:].set_visible(False)
-zp.show(fig, "A matrix: a row for each check, from the loss above to phases below, a column for each bug, dark where the "
-             "check sees it. Half of the first row is dark, more of each row below, and all of the last.")
+zp.show(fig, "A matrix: a row for each check, from the loss above to phases below, a column for each bug, dark where "
+             "the check sees it. Half of the first row is dark, more of each row below, and all of the last.")
 
 # %% [markdown]
 # ## Find it
 #
-# Six bugs in the same case, none of them from above. `--blind N` plants the N-th that this case can have and does not
-# say which. Write what you think each is into `mine`, then run the cell; `reveal` in a shell gives up.
+# Six bugs in the same case, none of them from above. `verify --blind N` plants the N-th that this case can have, and
+# does not say which. Run the cell, write what you think each is into `mine`, and run it again.
 
 # %%
-BLIND = (3, 4, 7, 8, 14, 21)
 mine = {3: "", 4: "", 7: "", 8: "", 14: "", 21: ""}
-for number in BLIND:
+for number in mine:
     name = zp.run("reveal", number, CASE, name="zeroproof-faults").split()[0]
     verdict = "no answer yet" if not mine[number] else "right" if mine[number] == name else "not that one; look again"
     print(f"blind {number}: {zp.place(beside_the_reference('--blind', number))}\n  your answer: {verdict}")
@@ -216,8 +215,8 @@ for number in BLIND:
 #
 # ## Puzzle 13
 #
-# The same in a shell, from any of the numbers that the case has, and with as little as you can: name the phase, the
-# rank and the cause. How often do you need more than one run?
+# The same in a shell, where nobody suggests names, with any number that the case has (`CASE` is the id in the first
+# cell). Name the phase, the rank and the cause before you let it be revealed. How often do you need a second run?
 #
 # ```
 # build/zeroproof-faults verify CASE --blind 10
