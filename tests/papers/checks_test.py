@@ -77,6 +77,20 @@ class Record(unittest.TestCase):
         with contextlib.redirect_stdout(said):
             self.assertFalse(table.check(PROGRAM), said.getvalue())
 
+    def test_other_faults_than_the_catalogue_has_are_told(self):
+        other = table.load(table.RECORD)
+        gone = other["faults"].pop(7)["fault"]
+        other["faults"].append({**other["faults"][0], "fault": "invented"})
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as said:
+            path = pathlib.Path(folder, "record.json")
+            path.write_text(checks.text_of(other))
+            self.assertTrue(table.check(PROGRAM, path))
+            other["faults"] = table.load(table.RECORD)["faults"][::-1]
+            path.write_text(checks.text_of(other))
+            self.assertTrue(table.check(PROGRAM, path))
+        for sentence in (f"the record has no {gone} (", "the catalogue has no invented (", "in another order ("):
+            self.assertIn(sentence, said.getvalue())
+
     def test_is_what_runs_give(self):
         names = ["power-by-running-product", "bins-rounded-twice", "shards-of-another-world", "resume-forgets-steps"]
         kept = {fault["fault"]: fault for fault in table.load(table.RECORD)["faults"]}

@@ -94,15 +94,15 @@ def each(record):
     return lines
 
 
-def check(program):
+def check(program, path=RECORD):
     listed = subprocess.run([program, "list", "--faults"], capture_output=True, text=True, check=True).stdout
-    want, have = ([line.split()[0] for line in listed.splitlines()], [f["fault"] for f in load(RECORD)["faults"]])
+    want, have = ([line.split()[0] for line in listed.splitlines()], [f["fault"] for f in load(path)["faults"]])
     wrong = [f"the record has no {name}" for name in want if name not in have]
     wrong += [f"the catalogue has no {name}" for name in have if name not in want]
     if not wrong and want != have:
         wrong = ["the record has the faults in another order"]
     for line in wrong:
-        print(f"{RECORD.name}: {line} (its table would not be that of the faults); make it anew with everyday_checks.py")
+        print(f"{path.name}: {line} (its table would not be that of the faults); make it anew with everyday_checks.py")
     return bool(wrong)
 
 
