@@ -9,7 +9,8 @@
 
 namespace zeroproof::cuda {
 
-/// The tensors in the ranges of a rank, in parts that a block takes, and where their elements stand in the undistributed
+/// The tensors in the ranges of a rank, in parts that a block takes, and where their elements stand in the
+/// undistributed
 /// model.
 std::vector<device::StepPiece> step_pieces(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges);
 
