@@ -128,6 +128,10 @@ std::string trace_html(const StepTrace& trace) {
   const std::string heading = text.substr(0, text.find(".\n") + 1);  // it may take two lines
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
+      // whatever is in here, a browser asks nobody for anything
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src "
+      "'unsafe-inline'; "
+      "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
       "<title>zeroproof trace</title>\n<style>" +
       std::string(player_style) + "</style></head>\n<body>\n<h1>zeroproof trace</h1>\n<p>" +

@@ -84,7 +84,12 @@ TEST_CASE("the page holds the values of --json, at most 300,000 bytes, and asks 
     const std::string page = trace_html(trace);
     CHECK(embedded(page, "trace") == Values::parse(trace_json(trace)));
     CHECK(page.size() <= 300'000);
-    for (const char* other : {"http:", "https:", "src=", "href=", "@import", "url(", "innerHTML", "fetch("}) {
+    // In front of everything that could ask.
+    CHECK(page.find("content=\"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';") <
+          page.find("<style>"));
+    for (const char* other : {"http:", "https:", "src=", "srcset", "href=", "@import", "url(", "innerHTML",
+                              "fetch(", "import(", "XMLHttpRequest", "WebSocket", "EventSource", "sendBeacon",
+                              "<link", "<iframe", "<object", "<img"}) {
       CAPTURE(other);
       CHECK(page.find(other) == std::string::npos);
     }
@@ -110,6 +115,18 @@ TEST_CASE("every event of the page has an index, and everything that happened is
     }
     CHECK(seen.size() == events.size());
     CHECK(seen == expected_events(Values::parse(trace_json(trace))));
+  }
+}
+
+TEST_CASE(
+    "arrow keys go to the event before and to the next one, within all of them, from the first one on") {
+  const std::string page = trace_html(trace_step({}));
+  for (const char* line :
+       {"let at = 0,", "const move = { ArrowLeft: () => go(at - 1), ArrowRight: () => go(at + 1) }[key.key];",
+        "at = Math.max(0, Math.min(events.length - 1, to));",
+        "document.addEventListener(\"keydown\", key => {"}) {
+    CAPTURE(line);
+    CHECK(page.find(line) != std::string::npos);
   }
 }
 
