@@ -22,13 +22,21 @@ def stop(sentence, code):
     raise SystemExit(code)
 
 
+def remedy(missing):
+    """How to come to packages: by the system's interpreter, if that one has them and another stands before it."""
+    system = "/usr/bin/python3"
+    if sys.executable != system and pathlib.Path(system).is_file():
+        if subprocess.run([system, "-c", f"import {', '.join(missing)}"], stderr=subprocess.DEVNULL).returncode == 0:
+            return f"run it with {system}, which has {'it' if len(missing) == 1 else 'them'}"
+    return f"install them for it, or {' '.join(f'python3-{name}' for name in missing)} for {system}"
+
+
 def require(*modules):
     """Ends with 3 if this interpreter does not have one of these packages."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
-        packages = " ".join(f"python3-{name}" for name in missing)
         stop(f"{' and '.join(missing)} cannot be imported by {sys.executable} (lessons compute and draw with them); "
-             f"install them for it, or {packages} for /usr/bin/python3", 3)
+             f"{remedy(missing)}", 3)
 
 
 require("numpy", "matplotlib")

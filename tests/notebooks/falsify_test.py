@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""falsify_test.py LESSON.py: every claim of a lesson fails, by name, when what it is about is made wrong."""
+"""falsify_test.py LESSON.py: every claim of a lesson fails, by name, when what it is about is made wrong.
+
+falsify_test.py sum LESSON.py...: all lessons together assert enough, and none between the first and the last is
+missing.
+"""
 
 import os
 import pathlib
@@ -8,9 +12,23 @@ import subprocess
 import sys
 
 
+LEAST = 45  # claims of all lessons
+
+
+def claims_of(lesson):
+    return re.findall(r'zp\.claim\("([^"]+)"', lesson.read_text())
+
+
+def count(lessons):
+    claims = sum(len(claims_of(lesson)) for lesson in lessons)
+    numbers = sorted(int(lesson.name.split("_")[0]) for lesson in lessons)
+    print(f"{len(lessons)} lessons, {claims} claims")
+    return 0 if claims >= LEAST and numbers == list(range(1, len(lessons) + 1)) else 1
+
+
 def main(lesson):
     text = lesson.read_text()
-    claims = re.findall(r'zp\.claim\("([^"]+)"', text)
+    claims = claims_of(lesson)
     number = str(int(lesson.name.split("_")[0]))
     wanted = [f"{number}.{k}" for k in range(1, len(claims) + 1)]
     failures = []
@@ -32,4 +50,5 @@ def main(lesson):
 
 
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1])))
+    paths = [pathlib.Path(word) for word in sys.argv[1:]]
+    sys.exit(count(paths[1:]) if sys.argv[1] == "sum" else main(paths[0]))

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -125,6 +126,13 @@ class Endings(unittest.TestCase):
         code, said = ended(lambda: zp.require("json", "no_such_package"))
         self.assertEqual((code, said.count("\n")), (3, 1))
         self.assertIn("python3-no_such_package", said)
+
+    def test_another_interpreter_has_the_packages(self):
+        with mock.patch.object(sys, "executable", "/elsewhere/python3"):
+            self.assertEqual(zp.remedy(["json"]), "run it with /usr/bin/python3, which has it")
+            self.assertIn("install them for it, or python3-json ", zp.remedy(["json", "no_such_package"]))
+        with mock.patch.object(sys, "executable", "/usr/bin/python3"):
+            self.assertEqual(zp.remedy(["json"]), "install them for it, or python3-json for /usr/bin/python3")
 
     def test_every_lesson_says_what_is_missing(self):
         for lesson in (*sorted(NOTEBOOKS.glob("[0-9][0-9]_*.py")), NOTEBOOKS / "minizero.py"):

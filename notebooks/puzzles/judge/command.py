@@ -83,7 +83,7 @@ def start(words):
             file.write(of_puzzle(path.name, f"starter{path.suffix}").read_text())
     except FileExistsError:
         raise Refused(f"{path} is there already (nothing is overwritten); name another folder, or go on") from None
-    print(f"{path}: write {words.name}, then: puzzle check {path}")
+    print(f"{path}: write {words.name}, then: python3 {os.path.relpath(sys.argv[0])} check {path}")
     return 0
 
 
@@ -128,6 +128,15 @@ def judged(name, path):
     return verdict, said, size
 
 
+def numpy_elsewhere():
+    """How to come to numpy: by the system's interpreter, if that one has it and another stands before it."""
+    system = "/usr/bin/python3"
+    if sys.executable != system and pathlib.Path(system).is_file():
+        if subprocess.run([system, "-c", "import numpy"], stderr=subprocess.DEVNULL).returncode == 0:
+            return f"run it with {system}, which has it"
+    return f"install it for that, or python3-numpy for {system}"
+
+
 def check(words):
     path = words.file
     name, cpp = words.name or path.stem, path.suffix in (".cpp", ".cc", ".cxx")
@@ -138,8 +147,8 @@ def check(words):
         raise Refused(f"{path} is no file (there is nothing to judge); puzzle start {'--cpp ' * cpp}{name} writes one "
                       f"to begin with")
     if not (cpp and compiled.by_program(name)) and importlib.util.find_spec("numpy") is None:
-        print(f"numpy cannot be imported by {sys.executable} (puzzles compute with it); install it for that, or "
-              f"python3-numpy for /usr/bin/python3", file=sys.stderr)
+        print(f"numpy cannot be imported by {sys.executable} (puzzles compute with it); {numpy_elsewhere()}",
+              file=sys.stderr)
         return 3
     if cpp:
         with tempfile.TemporaryDirectory() as folder:
