@@ -8,7 +8,7 @@
 #include "common/io/checkpoint_names.hpp"
 #include "common/io/checkpoint_writer.hpp"
 #include "verification/case/case_layout.hpp"
-#include "verification/checkpoints/free_space.hpp"
+#include "verification/program/free_space.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -9,7 +9,7 @@
 #include "common/io/safetensors_reader.hpp"
 #include "common/io/safetensors_writer.hpp"
 #include "common/step/phase.hpp"
-#include "verification/checkpoints/free_space.hpp"
+#include "verification/program/free_space.hpp"
 #include "verification/workload/recorded.hpp"
 
 namespace zeroproof::verification {

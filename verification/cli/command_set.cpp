@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+
 #include "common/base/error.hpp"
 #include "verification/config/nearest.hpp"
 
@@ -51,6 +53,18 @@ std::vector<std::string> flags_of(const CLI::App& command) {
     }
   }
   fail(ErrorCode::config, message, why, "see zeroproof --help");
+}
+
+/// An empty value is what a shell makes of a variable that is not set; it would mean as much as no flag.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    for (const CLI::Option* option : command->get_options()) {
+      const std::vector<std::string>& values = option->results();
+      ZP_CHECK(option->get_lnames().empty() || std::find(values.begin(), values.end(), "") == values.end(),
+               ErrorCode::config, "--" + option->get_lnames().front() + " was given an empty value",
+               "it would be as if it had not been given", "name something, or leave the flag out");
+    }
+  }
 }
 
 }  // namespace
@@ -110,6 +124,7 @@ int CommandSet::run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     fail(ErrorCode::config, error.what(), why, "see zeroproof --help");
   }
+  refuse_empty_values(*app_);
   return chosen_();
 }
 

@@ -13,7 +13,6 @@
 #include "common/step/kept_buffers.hpp"
 #include "common/step/state_buffers.hpp"
 #include "verification/case/stopwatch.hpp"
-#include "verification/checkpoints/free_space.hpp"
 #include "verification/job/first_state.hpp"
 #include "verification/job/job_dump.hpp"
 #include "verification/job/phase_times.hpp"
@@ -21,6 +20,7 @@
 #include "verification/job/whole_state.hpp"
 #include "verification/judge/training_rank.hpp"
 #include "verification/program/contract_version.hpp"
+#include "verification/program/free_space.hpp"
 
 namespace zeroproof::verification {
 namespace {

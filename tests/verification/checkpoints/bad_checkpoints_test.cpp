@@ -182,6 +182,14 @@ TEST_CASE("bad checkpoints: what is not there, and what is of a later version, i
   CHECK(run_cli("checkpoint verify " + quoted(later)).exit_code == 7);
 }
 
+TEST_CASE("bad checkpoints: a folder whose name is empty, as of a variable that is not set, is none") {
+  for (const char* flag : {"checkpoint", "log", "dump"}) {
+    const std::string words =
+        std::string("train --workload byte_gpt_tiny --dtype bf16 --steps 1 --") + flag + " ''";
+    expect_refusal(run_cli(words), std::string("--") + flag + " was given an empty value");
+  }
+}
+
 TEST_CASE("bad checkpoints: one that does not say what training it is of is named") {
   const Saved saved;
   const std::pair<const char*, const char*> rows[] = {
