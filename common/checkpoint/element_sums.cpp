@@ -40,7 +40,7 @@ std::uint32_t canonical(Bits bits, Bits infinity) {
 template <class Bits>
 [[gnu::always_inline]] inline std::uint64_t sum_in_blocks(const Bits* bits, std::int64_t count,
                                                           std::uint64_t place, Bits infinity) {
-  constexpr std::int64_t block = 256;
+  constexpr std::int64_t block = 256, ahead = 4, line = 64 / sizeof(Bits);
   std::array<std::uint32_t, block> words;
   std::array<std::uint32_t, block> factors;
   const auto high = static_cast<std::uint32_t>(place >> 32);
@@ -48,6 +48,10 @@ template <class Bits>
   for (std::int64_t begin = 0; begin < count; begin += block) {
     const auto low = static_cast<std::uint32_t>(place + static_cast<std::uint64_t>(begin));
     const auto numel = static_cast<std::uint32_t>(std::min(block, count - begin));
+    // What comes next, over the ends of pages too, where processors stop reading ahead.
+    if (count - begin >= (ahead + 1) * block) {
+      for (std::int64_t i = 0; i < block; i += line) __builtin_prefetch(bits + begin + ahead * block + i);
+    }
     for (std::uint32_t i = 0; i < numel; ++i) {
       factors[i] = element_factor(low + i, high);
       words[i] = canonical(bits[begin + i], infinity) ^ element_salt;
