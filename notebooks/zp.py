@@ -52,8 +52,8 @@ def program(name="zeroproof"):
     """The path of a program of the build; ends with 3 if it is not built."""
     path = BUILD / name
     if not path.is_file():
-        first = "./verification/run" if name == "zeroproof" else "./tests/run"
-        stop(f"{path} is not there (lessons show what it prints); run {first} first", 3)
+        stop(f"{path} is not there (lessons show what it prints); run ./verification/run"
+             + ("" if name == "zeroproof" else f", then cmake --build build --target {name},") + " first", 3)
     return str(path)
 
 
