@@ -34,6 +34,7 @@ NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t) : library_(libr
 }
 NcclMemory::~NcclMemory() { deregister(); }
 void NcclMemory::register_with(Communicator&) { no_nccl(); }
+void NcclMemory::also_for(Communicator&) { no_nccl(); }
 void NcclMemory::deregister() noexcept {
   static_cast<void>(library_);
   comm_ = nullptr;

@@ -39,8 +39,8 @@ def function_of(name, path):
     names = {"__name__": "puzzle", "__file__": path}
     exec(code, names)
     if not callable(names.get(name)):
-        raise Wrong(f"the file has no function {name} (it is what is judged); puzzle start {name} writes one to begin "
-                    f"with", "refused")
+        raise Wrong(f"the file has no function {name} (it is what is judged); "
+                    f"notebooks/puzzle start {name} writes one to begin with", "refused")
     return names[name]
 
 

@@ -49,7 +49,7 @@ def known_name(words):
         if words.name in names(not words.cpp):
             raise Refused(f"'{words.name}' is a puzzle in {'Python' if words.cpp else 'C++'} alone (nothing was done); "
                           f"{'leave out' if words.cpp else 'add'} --cpp")
-        raise Refused(f"'{words.name}' is no puzzle (nothing was done); puzzle list shows them: "
+        raise Refused(f"'{words.name}' is no puzzle (nothing was done); notebooks/puzzle list shows them: "
                       f"{', '.join(names(words.cpp))}")
     return words.name + (".cpp" if words.cpp else ".py")
 
@@ -144,8 +144,8 @@ def check(words):
         raise Refused(f"{path.name} is called after no {'C++ ' * cpp}puzzle (the name says what is judged); add --name "
                       f"NAME, one of {', '.join(names(cpp))}")
     if not path.is_file():
-        raise Refused(f"{path} is no file (there is nothing to judge); puzzle start {'--cpp ' * cpp}{name} writes one "
-                      f"to begin with")
+        raise Refused(f"{path} is no file (there is nothing to judge); "
+                      f"notebooks/puzzle start {'--cpp ' * cpp}{name} writes one to begin with")
     if not (cpp and compiled.by_program(name)) and importlib.util.find_spec("numpy") is None:
         print(f"numpy cannot be imported by {sys.executable} (puzzles compute with it); {numpy_elsewhere()}",
               file=sys.stderr)
@@ -182,7 +182,7 @@ def solution(words):
     file = known_name(words)
     if not progress_of(words.folder).get(key_of(file), {}).get("solved"):
         raise Refused(f"{words.name} is not solved in {words.folder} (a solution is for comparing with your own); "
-                      f"puzzle check it first, or ask for a hint")
+                      f"notebooks/puzzle check it first, or ask for a hint")
     print(of_puzzle(file, f"solution{pathlib.Path(file).suffix}").read_text(), end="")
     return 0
 

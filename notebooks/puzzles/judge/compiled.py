@@ -71,7 +71,7 @@ def complaint(name, path, log):
     signature = PUZZLES[name][1]
     if "undefined reference" in log and f"mine::{name}(" in log:
         return (f"the file has no function zeroproof::mine::{name} with the arguments of {signature} (it is what is "
-                f"judged); puzzle start --cpp {name} writes one to begin with")
+                f"judged); notebooks/puzzle start --cpp {name} writes one to begin with")
     errors = re.findall(r"^(.*?):(\d+):\d+: (?:fatal )?error: (.*)$", log, re.MULTILINE)
     own = [(line, text) for file, line, text in errors if file == str(path)]
     through = re.findall(rf"^{re.escape(str(path))}:(\d+):\d+:", log, re.MULTILINE)
