@@ -196,11 +196,12 @@ TEST_CASE("bad checkpoints: one that does not say what training it is of is name
       {"workload", "no_such"}, {"dtype", "fp8"},
       {"settings", "[a"},      {"settings", "[optimizer]\nno_such = 1"},
       {"place", "x"},          {"place", "byte_gpt/adamw/host/stage9/self/bf16/free/bucket:1/omp:1"}};
-  for (const auto& [key, value] : rows) {
-    CAPTURE(std::string(key));
-    CAPTURE(std::string(value));
-    const std::string path = saved.spoilt([&, k = key, v = value](const fs::path& at) {
-      edit_manifest(at, [&](CheckpointManifest& manifest) { manifest.about[k] = std::string(v); });
+  for (const auto& row : rows) {  // clang does not let a lambda have structured bindings
+    const std::string key = row.first, value = row.second;
+    CAPTURE(key);
+    CAPTURE(value);
+    const std::string path = saved.spoilt([&](const fs::path& at) {
+      edit_manifest(at, [&](CheckpointManifest& manifest) { manifest.about[key] = value; });
     });
     saved.expect_refused("checkpoint reshard " + quoted(path) + " -o " + quoted(saved.file("out")),
                          "step-00000004 does not say what training it is of: ", 7);

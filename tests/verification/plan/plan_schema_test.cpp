@@ -53,7 +53,10 @@ void expect_strict(const JsonSchema& schema, const Values& whole, std::size_t ob
     Values more = document;
     more.at(at)["unheard_of"] = 1;
     CHECK_FALSE(schema.complaint(more).empty());
-    for (const auto& [name, value] : document.at(at).items()) {
+    for (const auto& item :
+         document.at(at).items()) {  // clang does not let a lambda have structured bindings
+      const std::string& name = item.key();
+      const Values& value = item.value();
       CAPTURE(name);
       Values less = document;
       less.at(at).erase(name);

@@ -106,7 +106,9 @@ TEST_CASE("the schema says enough: no member of a trace can go, change its type 
     CHECK_FALSE(trace_schema().complaint(more).empty());
     // Which buffers a phase has depends on the stage and the rule.
     const bool free = place.ends_with("/before") || place.ends_with("/after");
-    for (const auto& [name, value] : trace.at(at).items()) {
+    for (const auto& item : trace.at(at).items()) {  // clang does not let a lambda have structured bindings
+      const std::string& name = item.key();
+      const auto& value = item.value();
       CAPTURE(name);
       Values less = trace;
       less.at(at).erase(name);

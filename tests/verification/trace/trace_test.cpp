@@ -270,7 +270,8 @@ TEST_CASE("JSON is what trace.schema.json says, in every stage; a member more or
     nlohmann::json more = json;
     more["steps"][0]["phases"][0]["unheard_of"] = 1;
     CHECK_FALSE(schema.complaint(more).empty());
-    for (const auto& [name, value] : json.items()) {
+    for (const auto& item : json.items()) {  // clang does not let a lambda have structured bindings
+      const std::string& name = item.key();
       CAPTURE(name);
       nlohmann::json less = json;
       less.erase(name);
