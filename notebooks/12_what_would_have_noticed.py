@@ -167,10 +167,10 @@ def beside_the_reference(*words):
 
 
 places = []
-for letter, fault in zip("ABCDEF", zp.given("12.4", SIX, [*SIX[:5], ""])):
-    first = beside_the_reference("--fault", fault)["divergence"] or dict.fromkeys(("step", "phase", "buffer"))
+for letter, fault in zip("ABCDEF", zp.given("12.4", SIX, [*SIX[:5], SIX[0]])):
+    first = beside_the_reference("--fault", fault)["divergence"]
     places.append(f"step {first['step']}, {first['phase']}, {first['buffer']}")
-    print(f"{letter}: {places[-1]}\n   {faults.get(fault, ('', ''))[1]}")
+    print(f"{letter}: {places[-1]}\n   {faults[fault][1]}")
 exact = sum(row["phases"]["exact"] for row in record)
 print(f"in the record: {exact} of {len(record)} found, at the step, phase, rank, buffer and elements where they are")
 zp.claim("12.4", places == [rows[fault]["phases"]["place"] for fault in SIX] and exact == len(record),
