@@ -3,8 +3,8 @@
 
 PROGRAM is zeroproof-faults, RECORD the JSON file that is written; with names, the rows of these in the file that is
 there. Every fault is put into the case that the fault plan has for it, and production trains by itself, with the fault
-and without. The checks are given
-what a run leaves, and nothing of the project; `phases` is the project's own, `zeroproof-faults faults`.
+and without. The checks are given what a run leaves, and nothing of the project; `phases` is the project's own,
+`zeroproof-faults faults`.
 
   loss          60 steps: in some step the two losses are further apart than the standard deviation of 8 other seeds
   sum           the sum of all master weights, printed with 6 digits, is another one
@@ -84,7 +84,7 @@ def everyday(runs, fault, case):
     inputs = runs.inputs(fault)
     planted = ("--fault", fault)
     steps = "2" if case.startswith("recorded/") else "6"  # as verify makes them
-    train = (lambda *more: runs.resumed(saved, *more)) if saved else runs.run_once
+    train = (lambda *more: runs.resumed(saved, *more)) if saved else (lambda *more: runs.run(more))
     right = runs.train(*inputs, *words, "--steps", steps)
     wrong = train(*inputs, *words, "--steps", steps, *planted)
     a, b = floats(wrong["buffers"]["master"]), floats(right["buffers"]["master"])

@@ -14,7 +14,6 @@ import subprocess
 FLAGS = {"bucket": "--bucket", "omp": "--threads", "order": "--order", "windows": "--windows", "grid": "--grid",
          "instances": "--instances", "persistent": "--persistent", "layout": "--layout", "sum": "--sum"}
 
-
 # What became of a run that production ended, by exit code (verification/cli/README.md).
 CODES = {2: "settings that no run can have", 5: "ranks waited for each other in vain", 6: "ranks disagreed",
          9: "a plan that would give wrong bits"}
@@ -92,11 +91,8 @@ class Runs:
         assert len(first["losses"] + rest["losses"]) == int(words[at])
         return {**rest, "losses": first["losses"] + rest["losses"]}
 
-    def run_once(self, *words):
-        """A run that nobody asks for again."""
-        return self.run(words)
-
     def run(self, words):
+        """The same of a run that nobody asks for again."""
         dump, log = self.folder / "dump.safetensors", self.folder / "log.jsonl"
         log.unlink(missing_ok=True)
         done = subprocess.run([self.program, "train", *words, "--comm-timeout", "10", "--dump", str(dump), "--log",
