@@ -168,7 +168,7 @@ Error interrupted_error(Span<const int> missing, const CollectiveCall& call, con
   return Error(ErrorCode::comm,
                describe_ranks(missing, names) + (missing.size() == 1 ? " is" : " are") + " missing in " +
                    describe(call) +
-                   ", and this job was told to end (mpirun sends SIGTERM to all ranks when one has "
+                   ", and this job was told to end (mpirun sends a signal to all ranks when one has "
                    "died); see what mpirun reports about it");
 }
 

@@ -24,8 +24,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// After a SIGTERM: time for what the living ranks sent to arrive, so that only the dead one is named.
+/// After the launcher's notice: time for what the living ranks sent to arrive, so that only the dead one is named. Open
+/// MPI gives notice a second after the death, MPICH at once.
+#if defined(MPICH_VERSION)
+constexpr std::chrono::milliseconds term_grace{1300};
+#else
 constexpr std::chrono::milliseconds term_grace{300};
+#endif
 
 /// Looks before the first sleep once all ranks are in a call and their blocks move: about 10 ms. MPI moves a long block
 /// a little with every look, and that does not show.

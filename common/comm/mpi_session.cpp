@@ -19,8 +19,17 @@ namespace zeroproof {
 
 namespace {
 
+/// How the launcher says that a rank has died, and whether it then ends the others by itself.
+#if defined(MPICH_VERSION)
+constexpr std::array<int, 2> notices = {SIGTERM, SIGUSR1};
+constexpr bool launcher_ends_ranks = false;
+#else
+constexpr std::array<int, 1> notices = {SIGTERM};
+constexpr bool launcher_ends_ranks = true;
+#endif
+
 /// Longer than mpirun's way from SIGTERM to SIGKILL, so that it never hides a message.
-constexpr unsigned seconds_after_sigterm = 3;
+constexpr unsigned seconds_after_notice = 3;
 
 volatile std::sig_atomic_t end_requested = 0;  // a signal handler has no other place
 
@@ -36,14 +45,14 @@ void request_end(int) {
   struct sigaction action {};
   action.sa_handler = die_of_sigterm;
   sigaction(SIGALRM, &action, nullptr);
-  alarm(seconds_after_sigterm);
+  alarm(seconds_after_notice);
 }
 
-void set_sigterm(void (*handler)(int)) {
+void on_notice(void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int signal : notices) sigaction(signal, &action, nullptr);
 }
 
 /// Every rank's host name. Asked once, while all ranks are surely there: a rank that is absent later has no time
@@ -98,7 +107,7 @@ MpiSession::MpiSession(int* argc, char*** argv, std::chrono::milliseconds end_li
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &world_size_);
   mpi_process_state().hosts = hosts_of_all(world_size_);
-  set_sigterm(request_end);
+  on_notice(request_end);
 }
 
 MpiSession::~MpiSession() {
@@ -106,11 +115,12 @@ MpiSession::~MpiSession() {
   const bool may_wait = !unwinding && !mpi_process_state().memory_in_use;
   if (!may_wait || !all_ranks_end()) {
     // MPI_Abort kills the other ranks within a second, and what they still have to say may be lost.
-    if (!may_wait && !mpi_end_requested()) std::this_thread::sleep_for(end_limit_ / 2);
+    const bool already_ends = launcher_ends_ranks && mpi_end_requested();
+    if (!may_wait && !already_ends) std::this_thread::sleep_for(end_limit_ / 2);
     MPI_Abort(MPI_COMM_WORLD, exit_code_);
   }
   alarm(0);
-  set_sigterm(SIG_DFL);
+  on_notice(SIG_DFL);
   MPI_Finalize();
 }
 

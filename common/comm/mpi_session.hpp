@@ -15,9 +15,10 @@ namespace zeroproof {
 /// Destroyed while an exception is on its way, or after a communicator broke and not all ranks come to their
 /// end within end_limit, it calls MPI_Abort, since MPI_Finalize would wait for ever for a rank that is gone.
 ///
-/// mpirun answers the death of a rank with SIGTERM to all others (Open MPI: after 1 s) and SIGKILL a while
-/// later (1 s). The session takes the SIGTERM as a request: a collective that waits then fails with an Error
-/// that names the ranks it waits for. A process that computes on regardless dies of the SIGTERM after 3 s.
+/// mpirun answers the death of a rank with a notice to all others: Open MPI's with SIGTERM (after 1 s) and SIGKILL a
+/// while later (1 s), MPICH's with SIGUSR1 (with -disable-auto-cleanup; without, it kills them at once). The session
+/// takes the notice as a request: a collective that waits then fails with an Error that names the ranks it waits for. A
+/// process that computes on regardless dies of SIGTERM after 3 s.
 class MpiSession {
  public:
   explicit MpiSession(int* argc = nullptr, char*** argv = nullptr,
@@ -58,7 +59,7 @@ MpiProcessState& mpi_process_state();
 /// all calls return at once, so threads that use different communicators share it well.
 std::mutex& mpi_mutex();
 
-/// True once the launcher asked this process to end (SIGTERM).
+/// True once the launcher asked this process to end.
 bool mpi_end_requested();
 
 }  // namespace zeroproof

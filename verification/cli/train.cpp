@@ -137,9 +137,8 @@ void check_folder(const TrainFlags& flags) {
 int start_job(const TrainFlags& flags, const CaseSpec& spec, const VerifyOptions& options,
               const StopRequest& stop) {
   RankProcesses job;
-  job.words = mpirun_words(options.hostfile);
-  job.words.insert(job.words.end(), {"-n", std::to_string(spec.world.size),
-                                     std::filesystem::read_symlink("/proc/self/exe").string()});
+  job.words = mpirun_words(spec.world.size, options.hostfile);
+  job.words.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
   std::ifstream line("/proc/self/cmdline", std::ios::binary);
   std::string word;
   std::getline(line, word, '\0');

@@ -5,6 +5,9 @@
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/host/isa.hpp"
 #include "verification/program/plant.hpp"
+#if defined(ZP_HAVE_MPI)
+#include "common/comm/mpi_library.hpp"
+#endif
 
 namespace zeroproof::verification {
 namespace {
@@ -23,6 +26,14 @@ std::string instruction_sets() {
   std::string text;
   for (const Isa isa : cuda::host::supported_isas()) text += std::string(cuda::host::name(isa)) + " ";
   return text + "(in use: " + std::string(cuda::host::name(cuda::host::best_isa())) + ")";
+}
+
+std::string mpi_detail() {
+#if defined(ZP_HAVE_MPI)
+  return mpi_library() + ", ranks as processes through " ZP_MPIEXEC;
+#else
+  return "not in this build: multi-process checks are off";
+#endif
 }
 
 }  // namespace
@@ -45,9 +56,7 @@ std::vector<Capability> capabilities() {
       {"fp environment", problem.empty(), problem.empty() ? "nearest even, subnormals kept" : problem},
       {"instruction sets", true, instruction_sets()},
       {"threads", true, std::to_string(available_cores()) + " cores"},
-      {"mpi", mpi_built(),
-       mpi_built() ? "ranks as processes through " ZP_MPIEXEC
-                   : "not in this build: multi-process checks are off"},
+      {"mpi", mpi_built(), mpi_detail()},
       {"cuda build", device.built,
        device.built ? "device twins are compiled in" : "not in this build: device twins are off"},
       {"cuda device", device.answers, device.detail},

@@ -69,8 +69,8 @@ constexpr std::size_t run_digits = 32;
 /// The command line of a job's ranks. Their results come back as notes, whatever becomes of the report.
 std::vector<std::string> words_of(const VerifyOptions& options, int size, const std::vector<CaseSpec>& cases,
                                   const JobFolder& folder) {
-  std::vector<std::string> words = mpirun_words(options.hostfile);
-  words.insert(words.end(), {"-n", std::to_string(size), own_path(), "verify"});
+  std::vector<std::string> words = mpirun_words(size, options.hostfile);
+  words.insert(words.end(), {own_path(), "verify"});
   for (const CaseSpec& spec : cases) words.push_back(spec.id());
   for (std::size_t i = 0; i < options.replay_flags.size(); i += 2) {
     if (options.replay_flags[i] == "--text") continue;
@@ -132,12 +132,17 @@ JobEnd end_of(const JobWatch& watch, const Ended& mpirun, const std::vector<Resu
               ")" + said(last_words(output))};
 }
 
-/// mpirun ends with 128 + signal when a process died of one; the ranks that were left saw only that it was missing.
-void say_signal(Result& result, const Ended& mpirun) {
-  const int code = WIFEXITED(mpirun.status) ? WEXITSTATUS(mpirun.status) : 128 + WTERMSIG(mpirun.status);
-  if (result.status != Status::error || code <= 128 || mpirun.was_ended) return;
+/// The ranks that were left saw only that one was missing. One that died has noted no end of its own, whatever mpirun
+/// ended with: that may be the code of a rank that gave up because of it.
+void say_signal(Result& result, const Ended& mpirun, const JobNotes& notes) {
+  if (result.status != Status::error || mpirun.was_ended) return;
+  const int signal = signal_of_a_rank(mpirun);
+  bool all_ended = true;
+  for (int rank = 0; rank < notes.num_ranks(); ++rank) all_ended = all_ended && notes.ended(rank).has_value();
+  if (signal == 0 && all_ended) return;
   result.status = Status::crashed;
-  result.reason += " (a process of the MPI job died of signal " + std::to_string(code - 128) + ")";
+  if (signal != 0)
+    result.reason += " (a process of the MPI job died of signal " + std::to_string(signal) + ")";
 }
 
 /// What the survivors say comes from afar: they name whom they miss. Which process went first was seen here.
@@ -200,7 +205,7 @@ std::vector<Result> run_job(const VerifyOptions& options, int size, const std::v
     if (told.count(spec.id()) > 0) continue;
     const Result* const note = said_of(spec.id(), said);
     others.push_back(note != nullptr ? *note : not_run(spec, end.status, end.reason));
-    say_signal(others.back(), mpirun);
+    say_signal(others.back(), mpirun, notes);
     say_lost(others.back(), watch);
     // One job, whose ranks did one thing last, whatever of its cases is not done.
     const bool first =

@@ -1,6 +1,9 @@
 #include "verification/world/mpi_launch.hpp"
 
+#include <sys/wait.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -27,6 +30,17 @@ constexpr std::pair<const char*, const char*> mpi_environment[] = {
     {"OMPI_MCA_mpi_yield_when_idle", "0"},
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
 };
+
+#if defined(ZP_MPI_HYDRA)
+/// Hydra kills all ranks the moment one has ended badly, and with them what they have to say of it. Told to leave them
+/// alone it sends them SIGUSR1, which MpiSession takes as the notice it is; but a rank that died of a signal has the
+/// others killed all the same. So each rank has a shell around it, for which a signal is an exit code of 128 and more.
+constexpr std::array<const char*, 1> let_ranks_speak = {"-disable-auto-cleanup"};
+constexpr std::array<const char*, 4> rank_guard = {"sh", "-c", "trap '' USR1 && \"$@\" || exit $?", "sh"};
+#else
+constexpr std::array<const char*, 0> let_ranks_speak = {};
+constexpr std::array<const char*, 0> rank_guard = {};
+#endif
 
 /// The environment of this process with more in it. A copy: other threads may read the original.
 class Environment {
@@ -104,8 +118,9 @@ Environment environment_of(const std::vector<std::string>& words, const Variable
 
 }  // namespace
 
-std::vector<std::string> mpirun_words(const std::string& hostfile) {
+std::vector<std::string> mpirun_words(int num_ranks, const std::string& hostfile) {
   std::vector<std::string> words = {ZP_MPIEXEC};
+  words.insert(words.end(), let_ranks_speak.begin(), let_ranks_speak.end());
   const char* from_environment = std::getenv("ZP_HOSTFILE");
   std::string hosts = hostfile;
   if (hosts.empty() && from_environment != nullptr) hosts = from_environment;
@@ -118,7 +133,15 @@ std::vector<std::string> mpirun_words(const std::string& hostfile) {
   const char* more = std::getenv("ZP_MPIRUN_ARGS");
   std::istringstream list(more != nullptr ? more : "");
   for (std::string word; list >> word;) words.push_back(word);
+  words.insert(words.end(), {"-n", std::to_string(num_ranks)});
+  words.insert(words.end(), rank_guard.begin(), rank_guard.end());
   return words;
+}
+
+int signal_of_a_rank(const Ended& mpirun) {
+  if (!rank_guard.empty()) return 0;
+  const int code = WIFEXITED(mpirun.status) ? WEXITSTATUS(mpirun.status) : 128 + WTERMSIG(mpirun.status);
+  return std::max(code - 128, 0);
 }
 
 Ended run_mpirun(const std::vector<std::string>& words, const std::string& output, const Watch& watch,

@@ -13,9 +13,10 @@ namespace zeroproof::verification {
 /// Set in the environment of the jobs this program starts.
 inline constexpr const char* mpi_child_mark = "ZP_MPI_CHILD";
 
-/// The first words of a command line: mpirun, where it starts ranks (a host file; "" for that in ZP_HOSTFILE, or this
-/// machine), and the words of ZP_MPIRUN_ARGS. Errors: io if the host file cannot be read.
-std::vector<std::string> mpirun_words(const std::string& hostfile);
+/// The first words of a command line, up to the program and its arguments: mpirun, where it starts ranks (a host file;
+/// "" for that in ZP_HOSTFILE, or this machine), the words of ZP_MPIRUN_ARGS, and how many. Errors: io if the host file
+/// cannot be read.
+std::vector<std::string> mpirun_words(int num_ranks, const std::string& hostfile);
 
 /// What whoever started a job thinks of it.
 enum class JobState {
@@ -30,6 +31,9 @@ struct Ended {
   bool lingered = false;   ///< it had to be ended, long after the job was over
   bool was_ended = false;  ///< because of that, or because the job was lost
 };
+
+/// The signal that a rank died of, if mpirun says so; else 0. MPICH's does not: it mixes the codes of all ranks.
+int signal_of_a_rank(const Ended& mpirun);
 
 /// Names and values for the environment of a command.
 using Variables = std::vector<std::pair<std::string, std::string>>;

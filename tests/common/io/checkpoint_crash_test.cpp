@@ -3,15 +3,22 @@
 #include <doctest.h>
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <new>
+#include <random>
+#include <thread>
 
 #include "common/base/error.hpp"
 #include "tests/common/io/faulty_disk.hpp"
@@ -111,6 +118,67 @@ TEST_CASE("checkpoint: killed, half written, no space, broken disk, at every cal
   std::printf("crash points %d, bad %d\n", points, bad);
   CHECK(points >= 2000);
 }
+
+namespace {
+
+/// Saves one step after another, on 1 to 4 ranks, keeping one or two of them, until it is killed; says which were
+/// durable.
+[[noreturn]] void save_for_ever(const std::string& path, std::uint32_t seed,
+                                std::atomic<std::int64_t>& durable) {
+  std::mt19937 draw(seed);
+  try {
+    for (std::int64_t step = durable.load() + 1;; ++step) {
+      save_small(system_disk(), path, step, 1 + static_cast<int>(draw() % 4),
+                 1 + static_cast<int>(draw() % 2));
+      durable.store(step);
+    }
+  } catch (const Error&) {
+  }
+  ::_exit(1);
+}
+
+/// Kills a job that saves, `times` times at a random moment; each goes on where the one before was killed.
+int bad_kills(int times, std::uint32_t seed) {
+  const TemporaryFolder folder = TemporaryFolder::in_memory();
+  const std::string path = folder.file("run");
+  void* const shared = ::mmap(nullptr, sizeof(std::atomic<std::int64_t>), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(shared != MAP_FAILED);
+  auto& durable = *new (shared) std::atomic<std::int64_t>(0);
+  std::mt19937 draw(seed);
+  int bad = 0;
+  std::int64_t saves = 0;
+  for (int i = 0; i < times; ++i) {
+    const std::int64_t before = durable.load();
+    const pid_t child = ::fork();
+    if (child == 0) save_for_ever(path, seed + static_cast<std::uint32_t>(i), durable);
+    std::this_thread::sleep_for(std::chrono::microseconds(draw() % 20'000));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    std::string problem = WIFSIGNALED(status) ? "" : "a save failed";
+    const std::int64_t acknowledged = durable.load(),
+                       newest = acknowledged == 0 ? 0 : newest_whole(path, problem);
+    // One more may be durable than was said.
+    if (problem.empty() && newest != acknowledged && newest != acknowledged + 1)
+      problem = "the newest is " + std::to_string(newest) + ", not " + std::to_string(acknowledged);
+    if (!problem.empty()) ++bad;
+    INFO("kill ", i, " of seed ", seed);
+    CHECK(problem == "");
+    saves += acknowledged - before;
+    durable.store(std::max(acknowledged, newest));
+  }
+  std::printf("%d kills at random times beside %lld saves, bad %d\n", times, static_cast<long long>(saves),
+              bad);
+  ::munmap(shared, sizeof(std::atomic<std::int64_t>));
+  return bad;
+}
+
+}  // namespace
+
+TEST_CASE("checkpoint: killed at random times, again and again") { CHECK(bad_kills(200, 1) == 0); }
+
+TEST_CASE("nightly: checkpoint: killed at random times, 20,000 times") { CHECK(bad_kills(20'000, 2) == 0); }
 
 namespace {
 

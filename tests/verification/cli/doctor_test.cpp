@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "tests/verification/cli/cli_support.hpp"
+#include "verification/program/capabilities.hpp"
 #include "verification/program/device_capabilities.hpp"
 
 namespace {
@@ -28,6 +29,12 @@ TEST_CASE("the doctor: a line for every device and for NCCL, as wide as a termin
       CHECK((line.size() <= 80 || is_one_word(line.substr(25))));
     CHECK(result.out.find("\ncuda device") != std::string::npos);
     CHECK(result.out.find("\nnccl ") != std::string::npos);
+    if (mpi_built()) {
+      const std::size_t mpi = result.out.find("\nmpi               ok     ");
+      REQUIRE(mpi != std::string::npos);
+      const std::string library = result.out.substr(mpi + 26, 8);
+      CHECK((library.rfind("Open MPI", 0) == 0 || library.rfind("MPICH ", 0) == 0));
+    }
     const bool built = result.out.find("built without nccl.h") == std::string::npos;
     if (built && *library != 0) CHECK(result.out.find("ZP_NCCL_LIBRARY") != std::string::npos);
     if (!device_answers()) CHECK(result.out.find("OFF") != std::string::npos);

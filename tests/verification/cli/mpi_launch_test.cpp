@@ -82,23 +82,25 @@ TEST_CASE("mpi launch: host file and other words for mpirun") {
   std::ofstream(file) << "localhost\n";
   using Words = std::vector<std::string>;
   const auto words = [](const std::string& hostfile) {
-    Words all = mpirun_words(hostfile);
+    Words all = mpirun_words(5, hostfile);
     all.erase(all.begin());
+    if (!all.empty() && all.front() == "-disable-auto-cleanup") all.erase(all.begin());  // MPICH, and
+    if (all.back() == "sh") all.resize(all.size() - 4);  // a shell for each rank
     return all;
   };
   {
     const Environment environment({});
-    CHECK(words("") == Words{});
-    CHECK(words(file) == Words{"-hostfile", file});
+    CHECK(words("") == Words{"-n", "5"});
+    CHECK(words(file) == Words{"-hostfile", file, "-n", "5"});
     CHECK_THROWS_AS(words(file + "x"), zeroproof::Error);
   }
   {
     const Environment environment({{"ZP_HOSTFILE", file}, {"ZP_MPIRUN_ARGS", " --mca  plm_rsh_agent rsh "}});
-    CHECK(words("") == Words{"-hostfile", file, "--mca", "plm_rsh_agent", "rsh"});
+    CHECK(words("") == Words{"-hostfile", file, "--mca", "plm_rsh_agent", "rsh", "-n", "5"});
   }
   {
     const Environment environment({{"ZP_HOSTFILE", file + "x"}});
-    CHECK(words(file) == Words{"-hostfile", file});  // the flag comes first
+    CHECK(words(file) == Words{"-hostfile", file, "-n", "5"});  // the flag comes first
     CHECK_THROWS_AS(words(""), zeroproof::Error);
   }
   std::remove(file.c_str());
@@ -130,8 +132,8 @@ TEST_CASE("mpi launch: ranks die with the program that started them") {
   const pid_t child = ::fork();
   if (child == 0) {
     ::setenv("ZP_TEST_MARK", mark.c_str(), 1);
-    std::vector<std::string> words = mpirun_words("");
-    words.insert(words.end(), {"-n", "2", "sleep", "300"});
+    std::vector<std::string> words = mpirun_words(2, "");
+    words.insert(words.end(), {"sleep", "300"});
     run_mpirun(words, "/dev/null", [] { return JobState::runs; });
     ::_exit(0);
   }
@@ -153,9 +155,9 @@ TEST_CASE("mpi launch: ranks read the leaves they are handed, and refuse those o
   const zeroproof::tests::TemporaryFolder folder;
   const std::string output = folder.write("out", "");
   const auto run_with = [&](const std::string& leaves) {
-    std::vector<std::string> words = mpirun_words("");
+    std::vector<std::string> words = mpirun_words(2, "");
     const std::string id = "byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1";
-    words.insert(words.end(), {"-n", "2", zeroproof::tests::build_folder() + "/zeroproof", "verify", id});
+    words.insert(words.end(), {zeroproof::tests::build_folder() + "/zeroproof", "verify", id});
     run_mpirun(words, output, [] { return JobState::runs; }, {{"ZP_MPI_LEAVES", leaves}});
     return zeroproof::tests::read_file(output);
   };

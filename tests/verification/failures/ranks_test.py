@@ -84,7 +84,7 @@ def check(program, library, what, rank, where, n=200, world=3):
             problems.append("another case suffers")
         if code != 9:
             problems.append(f"exit {code}")
-        if not re.search(r"step \d+|before the first step", broken[0]["reason"]) or "MPI_ERR_OTHER" not in broken[0]["reason"]:
+        if not re.search(r"step \d+|before the first step", broken[0]["reason"]) or not re.search("MPI_ERR_OTHER|Other MPI error", broken[0]["reason"]):
             problems.append(f"not named: {broken[0]['reason']}")
         return problems
     if code == 9:
@@ -149,6 +149,8 @@ def check_descriptors(program):
     with Run("sh", ["-c", 'ulimit -n 32; exec "$@"', "sh", program, *JOB]) as run:
         if run.wait(90) is None:
             problems.append("did not end within 90 s")
+        elif run.process.returncode == 0 and all(case["status"] == "pass" for case in run.cases()):
+            pass  # MPICH needs fewer
         elif run.process.returncode not in (2, 3, 5, 6) or not run.gone_within(3):
             problems.append(f"exit {run.process.returncode}: {run.errors()[-300:]}")
         elif run.litter():

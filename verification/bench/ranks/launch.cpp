@@ -26,8 +26,7 @@ constexpr std::array<const char*, 3> warm_malloc = {
 
 int run_job(const RankOptions& options, int ranks, const std::string& malloc) {
   const TemporaryFile output("the output of MPI jobs comes back through one");
-  std::vector<std::string> words = mpirun_words("");
-  words.insert(words.end(), {"-n", std::to_string(ranks)});
+  std::vector<std::string> words = mpirun_words(ranks, "");
   if (malloc == "warm") {
     words.emplace_back("env");
     words.insert(words.end(), warm_malloc.begin(), warm_malloc.end());
