@@ -29,7 +29,13 @@ struct e5m2 {
   std::uint8_t bits;
 };
 
-enum class DType : std::uint8_t { fp32, bf16, fp16, fp64, u32, u64, e4m3, e5m2 };
+/// The scale of a block, 8 bits of exponent and nothing else: 2^(bits - 127). No sign, no zero, no infinity; NaN is
+/// 0xFF.
+struct e8m0 {
+  std::uint8_t bits;
+};
+
+enum class DType : std::uint8_t { fp32, bf16, fp16, fp64, u32, u64, e4m3, e5m2, u16, e8m0 };
 
 /// What is known of the type of an element: one row for every DType.
 template <class T>
@@ -88,6 +94,19 @@ struct Format<e5m2> : FloatFormat<e5m2, std::uint8_t, 0x7CU, 4> {
   static constexpr std::string_view name = "e5m2";
 };
 
+template <>
+struct Format<std::uint16_t> : IntegerFormat<std::uint16_t> {
+  static constexpr std::string_view name = "u16";
+};
+
+/// There is no sign: every bit is magnitude.
+template <>
+struct Format<e8m0> : FloatFormat<e8m0, std::uint8_t, 0xFEU, 3> {
+  static constexpr std::string_view name = "e8m0";
+  static constexpr std::uint8_t magnitude = 0xFFU;
+  static bool is_nan(std::uint8_t bits) { return bits == magnitude; }
+};
+
 /// Calls f(Format<T>{}) with the type of the elements: the one place that goes from a DType to a type.
 template <class F>
 constexpr decltype(auto) visit_format(DType dtype, F&& f) {
@@ -106,6 +125,10 @@ constexpr decltype(auto) visit_format(DType dtype, F&& f) {
       return f(Format<e4m3>{});
     case DType::e5m2:
       return f(Format<e5m2>{});
+    case DType::u16:
+      return f(Format<std::uint16_t>{});
+    case DType::e8m0:
+      return f(Format<e8m0>{});
     case DType::fp32:
       break;
   }

@@ -43,6 +43,12 @@ inline float to_float(e4m3 value) {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-9F));
 }
 
+/// Exact: 2^(bits - 127), of which the smallest is a subnormal fp32.
+inline float to_float(e8m0 value) {
+  if (value.bits == 0xFFU) return std::bit_cast<float>(0x7FFFFFFFU);
+  return std::bit_cast<float>(value.bits == 0 ? 0x00400000U : std::uint32_t{value.bits} << 23);
+}
+
 /// To nearest, ties to even; NaN becomes the canonical NaN.
 inline bf16 to_bf16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);

@@ -27,7 +27,8 @@ constexpr std::array<DTypeRow, num_safe_dtypes> dtype_rows = {{{"F64", 8},
                                                                {"U16", 2},
                                                                {"U32", 4},
                                                                {"U64", 8},
-                                                               {"BOOL", 1}}};
+                                                               {"BOOL", 1},
+                                                               {"F8_E8M0", 1}}};
 
 const DTypeRow& row(SafeDType dtype) { return dtype_rows[static_cast<std::size_t>(dtype)]; }
 
@@ -81,13 +82,17 @@ SafeDType safe_dtype(DType dtype) {
       return SafeDType::f8_e4m3;
     case DType::e5m2:
       return SafeDType::f8_e5m2;
+    case DType::u16:
+      return SafeDType::u16;
+    case DType::e8m0:
+      return SafeDType::f8_e8m0;
   }
   return SafeDType::u8;
 }
 
 std::optional<DType> buffer_dtype(SafeDType dtype) {
   for (const DType known : {DType::fp32, DType::bf16, DType::fp16, DType::fp64, DType::u32, DType::u64,
-                            DType::e4m3, DType::e5m2}) {
+                            DType::e4m3, DType::e5m2, DType::u16, DType::e8m0}) {
     if (safe_dtype(known) == dtype) return known;
   }
   return std::nullopt;

@@ -30,9 +30,10 @@ enum class SafeDType : std::uint8_t {
   u16,
   u32,
   u64,
-  boolean
+  boolean,
+  f8_e8m0
 };
-inline constexpr int num_safe_dtypes = 15;
+inline constexpr int num_safe_dtypes = 16;
 
 /// "F32" and so on, as written in files.
 std::string_view name(SafeDType dtype);

@@ -22,7 +22,7 @@ struct Row {
   std::uint64_t last_number;  ///< the largest pattern below the NaNs
 };
 
-constexpr std::array<Row, 8> rows = {{
+constexpr std::array<Row, 10> rows = {{
     {DType::fp32, "fp32", 4, 0x7FFFFFFF, 0x7F800000},
     {DType::bf16, "bf16", 2, 0x7FFF, 0x7F80},
     {DType::fp16, "fp16", 2, 0x7FFF, 0x7C00},
@@ -31,6 +31,8 @@ constexpr std::array<Row, 8> rows = {{
     {DType::u64, "u64", 8, 0, 0},
     {DType::e4m3, "e4m3", 1, 0x7F, 0x7E},
     {DType::e5m2, "e5m2", 1, 0x7F, 0x7C},
+    {DType::u16, "u16", 2, 0, 0},
+    {DType::e8m0, "e8m0", 1, 0xFF, 0xFE},
 }};
 
 }  // namespace

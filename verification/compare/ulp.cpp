@@ -6,7 +6,13 @@
 namespace zeroproof::verification {
 
 void UlpHistogram::add(const TensorView& reference, const TensorView& candidate, std::int64_t first_index) {
-  if (reference.dtype == DType::u32 || reference.dtype == DType::u64) return;
+  const bool has_sign = visit_format(reference.dtype, [](auto format) {
+    using Format = decltype(format);
+    if constexpr (Format::is_float)
+      return (Format::magnitude >> (8 * sizeof(typename Format::Bits) - 1)) == 0;
+    return false;
+  });
+  if (!has_sign) return;  // integers, and exponents
   const int sign_bit = static_cast<int>(8 * num_bytes(reference.dtype)) - 1;
   const std::uint64_t magnitude_mask = (std::uint64_t{1} << sign_bit) - 1;
   for (std::int64_t i = 0; i < std::min(reference.numel, candidate.numel); ++i) {

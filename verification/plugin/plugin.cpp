@@ -49,6 +49,8 @@ ElementFormat format_of(DType dtype) {
       return {ZEROPROOF_FLOAT8_E4M3FN, bits};
     case DType::e5m2:
       return {ZEROPROOF_FLOAT8_E5M2, bits};
+    case DType::e8m0:  // its codes: the interface has no name for the type
+    case DType::u16:
     case DType::u32:
     case DType::u64:
       return {ZEROPROOF_UINT, bits};

@@ -63,8 +63,6 @@ void visit_elements(SafeDType dtype, F&& f) {
       return f(Wholes<std::int32_t>{});
     case SafeDType::i64:
       return f(Wholes<std::int64_t>{});
-    case SafeDType::u16:
-      return f(Wholes<std::uint16_t>{});
     default:
       return f(Wholes<std::uint8_t>{});  // U8, BOOL
   }

@@ -69,7 +69,7 @@ TEST_CASE("safetensors: element types have their names and sizes") {
     CHECK(parse_safe_dtype(name(dtype)) == dtype);
     sum += static_cast<int>(num_bytes(dtype));
   }
-  CHECK(sum == 3 * 8 + 3 * 4 + 4 * 2 + 5 * 1);
+  CHECK(sum == 3 * 8 + 3 * 4 + 4 * 2 + 6 * 1);
   CHECK(num_bytes(SafeDType::bf16) == 2);
   CHECK(num_bytes(SafeDType::f8_e4m3) == 1);
   CHECK(name(SafeDType::boolean) == "BOOL");

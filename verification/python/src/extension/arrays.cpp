@@ -12,6 +12,7 @@ using Code = nb::dlpack::dtype_code;
 /// Numbers of DLPack, of which nanobind knows the first few.
 constexpr std::uint8_t code_e4m3fn = 10;
 constexpr std::uint8_t code_e5m2 = 12;
+constexpr std::uint8_t code_e8m0fnu = 14;
 
 std::uint8_t code_of(DType dtype) {
   switch (dtype) {
@@ -21,6 +22,9 @@ std::uint8_t code_of(DType dtype) {
       return code_e4m3fn;
     case DType::e5m2:
       return code_e5m2;
+    case DType::e8m0:
+      return code_e8m0fnu;
+    case DType::u16:
     case DType::u32:
     case DType::u64:
       return static_cast<std::uint8_t>(Code::UInt);
@@ -30,7 +34,7 @@ std::uint8_t code_of(DType dtype) {
 }
 
 bool no_numpy_type(DType dtype) {
-  return dtype == DType::bf16 || dtype == DType::e4m3 || dtype == DType::e5m2;
+  return dtype == DType::bf16 || dtype == DType::e4m3 || dtype == DType::e5m2 || dtype == DType::e8m0;
 }
 
 bool is_of(const nb::dlpack::dtype& have, DType want) {
@@ -64,6 +68,10 @@ std::string python_name(DType dtype) {
       return "float8_e4m3fn (or uint8 with its bits)";
     case DType::e5m2:
       return "float8_e5m2 (or uint8 with its bits)";
+    case DType::e8m0:
+      return "float8_e8m0fnu (or uint8 with its bits)";
+    case DType::u16:
+      return "uint16";
     case DType::u32:
       return "uint32";
     case DType::u64:
