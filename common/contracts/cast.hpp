@@ -30,6 +30,42 @@ using CastToFp16Fn = void(const Exec&, Span<const float> source, Span<fp16> targ
 using CastToE4m3Fn = void(const Exec&, Span<const float> source, Span<e4m3> target);
 using CastToE5m2Fn = void(const Exec&, Span<const float> source, Span<e5m2> target);
 
+/// What becomes of magnitudes that round above the largest finite value of an 8-bit format, and of infinities.
+enum class Overflow : std::uint8_t {
+  saturate,  ///< that largest finite value, with the sign: the casts above
+  nonfinite  ///< infinity with the sign in e5m2; NaN in e4m3, which has no infinity
+};
+
+/// The same, not saturating.
+///
+/// Shapes   source, target: [numel], numel >= 0; the buffers do not overlap.
+/// Order    one rounding per element, to nearest, ties to even, as if the exponent went on: what rounds to the largest
+///          finite value or below is what the casts above make; from 464 up, 464 itself excluded, e4m3 is NaN; from
+///          61440 up, 61440 included, e5m2 is infinite.
+/// Exact    bitwise. Infinity is NaN (e4m3) or infinity (e5m2); NaN stays NaN.
+/// Errors   invalid_argument if the numels differ.
+/// Contract R8. Source: [FP8:saturate].
+using NonfiniteCastToE4m3Fn = void(const Exec&, Span<const float> source, Span<e4m3> target);
+using NonfiniteCastToE5m2Fn = void(const Exec&, Span<const float> source, Span<e5m2> target);
+
+/// fp32 to the exponent of a block scale, rounded up, so that the scale is not too small.
+///
+/// Shapes   source, target: [numel], numel >= 0; the buffers do not overlap.
+/// Order    the smallest code c of 0..254 with |x| <= 2^(c - 127); 254 if there is none. The sign is not looked at.
+/// Exact    bitwise. Both zeros and everything up to 2^-127 are 0, the other subnormals 1; above 2^127 and infinity:
+///          254;
+///          NaN: 255.
+/// Errors   invalid_argument if the numels differ.
+/// Contract R8. Source: [FP8:e8m0].
+using CastToE8m0Fn = void(const Exec&, Span<const float> source, Span<e8m0> target);
+
+/// Exact: 2^(c - 127), which is a subnormal fp32 for code 0; 255 is NaN.
+///
+/// Shapes   source, target: [numel], numel >= 0; the buffers do not overlap.
+/// Errors   invalid_argument if the numels differ.
+/// Contract R8.
+using WidenE8m0Fn = void(const Exec&, Span<const e8m0> source, Span<float> target);
+
 /// A 16-bit or 8-bit format to fp32; always exact. e5m2 has infinities (they are widened, though no cast makes
 /// them), e4m3 has none; both have NaN.
 ///
