@@ -12,8 +12,8 @@ using namespace zeroproof;
 
 namespace {
 
-constexpr DType all_dtypes[] = {DType::fp32, DType::bf16, DType::fp16, DType::fp64,
-                                DType::u32,  DType::u64,  DType::e4m3, DType::e5m2};
+constexpr DType all_dtypes[] = {DType::fp32, DType::bf16, DType::fp16, DType::fp64, DType::u32,
+                                DType::u64,  DType::e4m3, DType::e5m2, DType::u16,  DType::e8m0};
 
 bool is_nan(const TensorView& view, std::int64_t i) {
   switch (view.dtype) {
@@ -33,6 +33,10 @@ bool is_nan(const TensorView& view, std::int64_t i) {
       return static_cast<const std::uint32_t*>(view.data)[i] == UINT32_MAX;
     case DType::u64:
       return static_cast<const std::uint64_t*>(view.data)[i] == UINT64_MAX;
+    case DType::u16:
+      return static_cast<const std::uint16_t*>(view.data)[i] == UINT16_MAX;
+    case DType::e8m0:
+      return std::isnan(to_float(static_cast<const e8m0*>(view.data)[i]));
   }
   return false;
 }

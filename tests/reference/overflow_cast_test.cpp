@@ -1,0 +1,154 @@
+// The 8-bit casts that do not saturate, and the exponent of a block scale: by hand, and against a search.
+
+#include <algorithm>
+
+#include "common/base/float_formats.hpp"
+#include "reference/cast.hpp"
+#include "tests/reference/support.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+namespace {
+
+template <class Format>
+using Cast = void(const Exec&, Span<const float>, Span<Format>);
+
+template <class Format>
+std::vector<int> codes(Cast<Format>* cast, const std::vector<float>& source) {
+  std::vector<Format> target(source.size());
+  cast({}, source, target);
+  std::vector<int> bits;
+  for (const Format value : target) bits.push_back(value.bits);
+  return bits;
+}
+
+std::vector<int> e8m0_codes(const std::vector<float>& source) {
+  return codes(reference::cast_to_e8m0, source);
+}
+
+/// R8 by search: the first code that is not below the magnitude.
+int first_code_above(float value) {
+  if (std::isnan(value)) return 255;
+  for (int code = 0; code < 254; ++code) {
+    if (std::fabs(double{value}) <= std::ldexp(1.0, code - 127)) return code;
+  }
+  return 254;
+}
+
+/// Every value of bf16, with both fp32 neighbours.
+std::vector<float> every_bf16() {
+  std::vector<float> values;
+  for (std::uint32_t upper = 0; upper < 0x10000U; ++upper) {
+    for (const std::uint32_t offset : {0U, 1U, 0xFFFFFFFFU}) {
+      values.push_back(std::bit_cast<float>((upper << 16) + offset));
+    }
+  }
+  return values;
+}
+
+/// Where the two overflows differ, they differ as R8 says; returns how many values that are.
+template <class Format>
+std::int64_t num_beyond(Cast<Format>* saturating, Cast<Format>* nonfinite, double limit, bool limit_too,
+                        int beyond) {
+  const std::vector<float> values = every_bf16();
+  const std::vector<int> one = codes(saturating, values);
+  const std::vector<int> other = codes(nonfinite, values);
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::isnan(values[i])) {
+      CHECK((other[i] & 0x7F) > 0x7C);
+      continue;
+    }
+    const double magnitude = std::fabs(double{values[i]});
+    const bool over = magnitude > limit || (limit_too && magnitude == limit);
+    const int sign = std::signbit(values[i]) ? 0x80 : 0;
+    if (over) {
+      ++count;
+      const bool nan = beyond == 0x7F;
+      REQUIRE((nan ? other[i] & 0x7F : other[i]) == (nan ? beyond : (sign | beyond)));
+    } else {
+      REQUIRE(other[i] == one[i]);
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("overflow nonfinite: numbers to redo by hand") {
+  const auto four = [](const std::vector<float>& x) { return codes(reference::nonfinite_cast_to_e4m3, x); };
+  const auto five = [](const std::vector<float>& x) { return codes(reference::nonfinite_cast_to_e5m2, x); };
+  CHECK(four({1, 448, 449, 464, -464, 0.0F, -0.0F}) ==
+        std::vector<int>{0x38, 0x7E, 0x7E, 0x7E, 0xFE, 0x00, 0x80});
+  for (const float x : {std::nextafter(464.0F, inf32), 480.0F, 1e30F, inf32, -inf32, -465.0F, nan32}) {
+    CHECK((four({x})[0] & 0x7F) == 0x7F);  // e4m3 has no infinity
+  }
+  // 61440 is the tie between 57344 (1.11, odd) and 65536, which is infinity here.
+  CHECK(five({1, 57344, std::nextafter(61440.0F, 0.0F), 61440, -61440, inf32, -inf32, 3e38F}) ==
+        std::vector<int>{0x3C, 0x7B, 0x7B, 0x7C, 0xFC, 0x7C, 0xFC, 0x7C});
+  CHECK((five({nan32})[0] & 0x7F) > 0x7C);
+}
+
+TEST_CASE(
+    "overflow nonfinite: every bf16 and its neighbours are as the saturating cast has them, up to the "
+    "limit") {
+  const std::int64_t four =
+      num_beyond<e4m3>(reference::cast_to_e4m3, reference::nonfinite_cast_to_e4m3, 464, false, 0x7F);
+  const std::int64_t five =
+      num_beyond<e5m2>(reference::cast_to_e5m2, reference::nonfinite_cast_to_e5m2, 61440, true, 0x7C);
+  // bf16 patterns above 464 (0x43E8) and from 61440 (0x4770) up to infinity (0x7F80), each with two neighbours and both
+  // signs; of infinity the upper neighbour is a NaN, and 464 and 61440 have one neighbour beyond and one not.
+  CHECK(four == 2 * (3 * (0x7F80 - 0x43E8) - 1 + 1));
+  CHECK(five == 2 * (3 * (0x7F80 - 0x4770) - 1 + 2));
+}
+
+TEST_CASE("e8m0: numbers to redo by hand") {
+  // 127 is 1; what is above a power of two has the next one, up to 2^127, which is all there is.
+  CHECK(e8m0_codes({1, 2, 0.5F, 1.5F, -1.5F, std::nextafter(1.0F, 2.0F), std::nextafter(1.0F, 0.0F)}) ==
+        std::vector<int>{127, 128, 126, 128, 128, 128, 127});
+  CHECK(e8m0_codes({0x1p127F, std::nextafter(0x1p127F, inf32), 3.4e38F, inf32, -inf32, nan32}) ==
+        std::vector<int>{254, 254, 254, 254, 254, 255});
+  // 2^-127 is code 0 and a subnormal fp32; above it is 2^-126.
+  CHECK(e8m0_codes({0, -0.0F, 0x1p-149F, 0x1p-127F, std::nextafter(0x1p-127F, 1.0F), 0x1p-126F,
+                    std::nextafter(0x1p-126F, 1.0F)}) == std::vector<int>{0, 0, 0, 0, 1, 1, 2});
+}
+
+TEST_CASE("e8m0: every bf16 and its neighbours, against a search") {
+  const std::vector<float> values = every_bf16();
+  const std::vector<int> found = e8m0_codes(values);
+  std::int64_t wrong = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) wrong += found[i] == first_code_above(values[i]) ? 0 : 1;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("e8m0: all codes widened, and back") {
+  std::vector<e8m0> all;
+  for (int code = 0; code < 256; ++code) all.push_back({static_cast<std::uint8_t>(code)});
+  std::vector<float> wide(256);
+  reference::widen_e8m0({}, all, wide);
+  const std::vector<int> back = e8m0_codes(wide);
+  for (int code = 0; code < 255; ++code) {
+    const auto at = static_cast<std::size_t>(code);
+    CHECK(double{wide[at]} == std::ldexp(1.0, code - 127));
+    CHECK(bits(wide[at]) == bits(to_float(all[at])));
+    CHECK(back[at] == code);
+  }
+  CHECK(bits(wide[0]) == 0x00400000U);
+  CHECK(std::isnan(wide[255]));
+  CHECK(std::isnan(to_float(all[255])));
+  CHECK(back[255] == 255);
+}
+
+TEST_CASE("overflow, e8m0: nothing to do, and lengths that differ") {
+  std::vector<float> two(2);
+  std::vector<e4m3> four(3);
+  std::vector<e5m2> five(3);
+  std::vector<e8m0> eight(3);
+  reference::nonfinite_cast_to_e4m3({}, {}, {});
+  reference::cast_to_e8m0({}, {}, {});
+  ZP_CHECK_INVALID(reference::nonfinite_cast_to_e4m3({}, two, four));
+  ZP_CHECK_INVALID(reference::nonfinite_cast_to_e5m2({}, two, five));
+  ZP_CHECK_INVALID(reference::cast_to_e8m0({}, two, eight));
+  ZP_CHECK_INVALID(reference::widen_e8m0({}, eight, two));
+}
