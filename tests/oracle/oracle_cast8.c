@@ -63,6 +63,30 @@ void oracle_cast_e4m3(const float* source, uint8_t* target, size_t numel) {
   for (i = 0; i < numel; ++i) target[i] = nearest(&f, source[i]);
 }
 
+/* Overflow by the name `nonfinite`: the value after the largest is where a float of unlimited exponents would go on,
+   and what is nearer to it, or half-way and even there, gets `beyond`. */
+static uint8_t nearest_or(const format* f, float value, int beyond) {
+  const double next = value_of(f, f->largest + 1);
+  const double midpoint = (f->value[f->largest] + next) / 2;
+  const double magnitude = fabs((double)value);
+  if (magnitude > midpoint || (magnitude == midpoint && f->largest % 2 == 1)) {
+    return (uint8_t)((signbit(value) ? 0x80 : 0) + beyond);
+  }
+  return nearest(f, value);
+}
+
+void oracle_cast_e4m3_nonfinite(const float* source, uint8_t* target, size_t numel) {
+  const format f = e4m3();
+  size_t i;
+  for (i = 0; i < numel; ++i) target[i] = nearest_or(&f, source[i], 0x7F);
+}
+
+void oracle_cast_e5m2_nonfinite(const float* source, uint8_t* target, size_t numel) {
+  const format f = e5m2();
+  size_t i;
+  for (i = 0; i < numel; ++i) target[i] = nearest_or(&f, source[i], 0x7C);
+}
+
 void oracle_cast_e5m2(const float* source, uint8_t* target, size_t numel) {
   const format f = e5m2();
   size_t i;

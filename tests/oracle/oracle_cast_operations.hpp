@@ -15,14 +15,16 @@ template <>
 inline constexpr DType dtype_of<e4m3> = DType::e4m3;
 template <>
 inline constexpr DType dtype_of<e5m2> = DType::e5m2;
+template <>
+inline constexpr DType dtype_of<e8m0> = DType::e8m0;
 
 inline std::vector<Family> cast_families() {
   return {Family::every_pattern, Family::cast_ties, Family::special, Family::training};
 }
 
 template <class T, class Cast, class Oracle>
-Operation narrow_operation(Cast Twin::*cast, Oracle* oracle) {
-  return {"cast_" + std::string(name(dtype_of<T>)),
+Operation narrow_operation(Cast Twin::*cast, Oracle* oracle, const std::string& overflow = "") {
+  return {"cast_" + std::string(name(dtype_of<T>)) + overflow,
           DType::fp32,
           1,
           {dtype_of<T>},
@@ -106,14 +108,19 @@ inline std::vector<Operation> narrow_operations() {
   return {narrow_operation<bf16>(&Twin::cast_to_bf16, oracle_cast_bf16),
           narrow_operation<fp16>(&Twin::cast_to_fp16, oracle_cast_fp16),
           narrow_operation<e4m3>(&Twin::cast_to_e4m3, oracle_cast_e4m3),
-          narrow_operation<e5m2>(&Twin::cast_to_e5m2, oracle_cast_e5m2), stochastic_operation()};
+          narrow_operation<e5m2>(&Twin::cast_to_e5m2, oracle_cast_e5m2),
+          narrow_operation<e4m3>(&Twin::nonfinite_cast_to_e4m3, oracle_cast_e4m3_nonfinite, "_nonfinite"),
+          narrow_operation<e5m2>(&Twin::nonfinite_cast_to_e5m2, oracle_cast_e5m2_nonfinite, "_nonfinite"),
+          narrow_operation<e8m0>(&Twin::cast_to_e8m0, oracle_cast_e8m0),
+          stochastic_operation()};
 }
 
 inline std::vector<Operation> widen_operations() {
   return {widen_operation<bf16>(&Twin::widen_bf16, oracle_widen_bf16),
           widen_operation<fp16>(&Twin::widen_fp16, oracle_widen_fp16),
           widen_operation<e4m3>(&Twin::widen_e4m3, oracle_widen_e4m3),
-          widen_operation<e5m2>(&Twin::widen_e5m2, oracle_widen_e5m2)};
+          widen_operation<e5m2>(&Twin::widen_e5m2, oracle_widen_e5m2),
+          widen_operation<e8m0>(&Twin::widen_e8m0, oracle_widen_e8m0)};
 }
 
 }  // namespace zeroproof::oracle

@@ -21,12 +21,15 @@
 #include "cuda/host/isa.hpp"
 #include "cuda/host/step_scalars.hpp"
 #include "cuda/host/update_twins.hpp"
+#include "reference/block_scale.hpp"
 #include "reference/cast.hpp"
 #include "reference/clip.hpp"
 #include "reference/grad_norm.hpp"
 #include "reference/grad_scale.hpp"
 #include "reference/grad_stats.hpp"
 #include "reference/grad_sum.hpp"
+#include "reference/master_split.hpp"
+#include "reference/scale_recipe.hpp"
 #include "reference/step_scalars.hpp"
 #include "reference/update_twins.hpp"
 #include "verification/ops/on_device.hpp"
@@ -58,6 +61,20 @@ struct Twin {
   WidenFp16Fn* widen_fp16 = nullptr;
   WidenE4m3Fn* widen_e4m3 = nullptr;
   WidenE5m2Fn* widen_e5m2 = nullptr;
+  NonfiniteCastToE4m3Fn* nonfinite_cast_to_e4m3 = nullptr;
+  NonfiniteCastToE5m2Fn* nonfinite_cast_to_e5m2 = nullptr;
+  CastToE8m0Fn* cast_to_e8m0 = nullptr;
+  WidenE8m0Fn* widen_e8m0 = nullptr;
+  SplitMasterFn* split_master = nullptr;
+  JoinMasterFn* join_master = nullptr;
+  BlockAmaxFn* block_amax = nullptr;
+  BlockQuantizeE4m3Fn* block_quantize_e4m3 = nullptr;
+  BlockQuantizeE5m2Fn* block_quantize_e5m2 = nullptr;
+  BlockDequantizeE4m3Fn* block_dequantize_e4m3 = nullptr;
+  BlockDequantizeE5m2Fn* block_dequantize_e5m2 = nullptr;
+  CurrentScalesFn* current_scales = nullptr;
+  Mxfp8ScalesFn* mxfp8_scales = nullptr;
+  DelayedScalesFn* delayed_scales = nullptr;
   GradNormAccumulateFn* grad_norm_accumulate = nullptr;
   GradNormExactAccumulateFn* grad_norm_exact_accumulate = nullptr;
   GradAbsAccumulateFn* grad_abs_accumulate = nullptr;
@@ -97,6 +114,21 @@ struct Twin {
   (twin).grad_abs_accumulate = called(layer::grad_abs_accumulate);               \
   (twin).grad_max_accumulate = called(layer::grad_max_accumulate);               \
   (twin).grad_stats = called(layer::grad_stats)
+#define ZP_FORMAT_TWINS(twin, layer, called)                             \
+  (twin).nonfinite_cast_to_e4m3 = called(layer::nonfinite_cast_to_e4m3); \
+  (twin).nonfinite_cast_to_e5m2 = called(layer::nonfinite_cast_to_e5m2); \
+  (twin).cast_to_e8m0 = called(layer::cast_to_e8m0);                     \
+  (twin).widen_e8m0 = called(layer::widen_e8m0);                         \
+  (twin).split_master = called(layer::split_master);                     \
+  (twin).join_master = called(layer::join_master);                       \
+  (twin).block_amax = called(layer::block_amax);                         \
+  (twin).block_quantize_e4m3 = called(layer::block_quantize_e4m3);       \
+  (twin).block_quantize_e5m2 = called(layer::block_quantize_e5m2);       \
+  (twin).block_dequantize_e4m3 = called(layer::block_dequantize_e4m3);   \
+  (twin).block_dequantize_e5m2 = called(layer::block_dequantize_e5m2);   \
+  (twin).current_scales = called(layer::current_scales);                 \
+  (twin).mxfp8_scales = called(layer::mxfp8_scales);                     \
+  (twin).delayed_scales = called(layer::delayed_scales)
 #define ZP_HOST_TWINS(twin, layer)                         \
   (twin).clip_coef = layer::clip_coef;                     \
   (twin).grad_sum = layer::grad_sum;                       \
@@ -111,6 +143,7 @@ inline Twin reference_twin() {
   Twin twin;
   twin.name = "reference";
   ZP_BUFFER_TWINS(twin, reference, );
+  ZP_FORMAT_TWINS(twin, reference, );
   ZP_HOST_TWINS(twin, reference);
   return twin;
 }
@@ -139,6 +172,7 @@ inline Twin device_twin() {
 
 #undef ZP_ON_DEVICE
 #undef ZP_BUFFER_TWINS
+#undef ZP_FORMAT_TWINS
 #undef ZP_HOST_TWINS
 
 inline std::vector<Twin> all_twins() {

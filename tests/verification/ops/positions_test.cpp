@@ -2,6 +2,7 @@
 
 #include <doctest.h>
 
+#include "oracle_format_operations.hpp"
 #include "oracle_fused_operations.hpp"
 #include "oracle_stream.hpp"
 #include "oracle_update_operations.hpp"
@@ -14,7 +15,7 @@ using namespace zeroproof::oracle;
 std::vector<Operation> all_operations() {
   std::vector<Operation> all;
   for (const auto& group : {update_operations(), simple_operations(), narrow_operations(), widen_operations(),
-                            fused_operations()}) {
+                            fused_operations(), format_operations()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;

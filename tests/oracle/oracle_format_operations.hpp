@@ -1,0 +1,211 @@
+#pragma once
+// The split of a master, tensors in blocks, and scales (R8, R22), in the form of the element-wise engine.
+
+#include <vector>
+
+#include "common/base/philox.hpp"
+#include "oracle_cast_operations.hpp"
+
+namespace zeroproof::oracle {
+
+inline Operation split_operation() {
+  return {"split_master",
+          DType::fp32,
+          1,
+          {DType::bf16, DType::u16},
+          0,
+          2,
+          cast_families(),
+          [](const Twin& twin) { return twin.split_master != nullptr; },
+          [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+            twin.split_master(exec, static_cast<SplitRule>(set), o.input<float>(0), o.output<bf16>(0),
+                              o.output<std::uint16_t>(1));
+            return false;
+          },
+          [](int set, const Operands& o) {
+            oracle_split_master(set == 0, o.input<float>(0).data(), bits_of(o.output<bf16>(0)),
+                                o.output<std::uint16_t>(1).data(), o.size());
+            return false;
+          },
+          [](int set) { return set == 0 ? "nearest" : "transformer_engine"; }};
+}
+
+inline Operation join_operation() {
+  return {"join_master",
+          DType::u16,
+          2,
+          {DType::fp32},
+          0,
+          2,
+          {Family::any_bits, Family::special},
+          [](const Twin& twin) { return twin.join_master != nullptr; },
+          [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+            twin.join_master(exec, static_cast<SplitRule>(set), o.input<bf16>(0), o.input<std::uint16_t>(1),
+                             o.output<float>(0));
+            return false;
+          },
+          [](int set, const Operands& o) {
+            oracle_join_master(set == 0, o.input<std::uint16_t>(0).data(), o.input<std::uint16_t>(1).data(),
+                               o.output<float>(0).data(), o.size());
+            return false;
+          },
+          [](int set) { return set == 0 ? "nearest" : "transformer_engine"; }};
+}
+
+/// A tensor of so many columns, of which a call has the elements from `first` on.
+struct BlockSet {
+  std::int64_t columns, first, block_rows, block_columns;
+  QuantizedValue value;
+  Overflow overflow;
+};
+inline constexpr BlockSet block_sets[] = {
+    {300, 0, 1, 128, QuantizedValue::direct, Overflow::saturate},
+    {150, 77, 128, 128, QuantizedValue::direct, Overflow::nonfinite},
+    {70, 33, 1, 32, QuantizedValue::through_bf16, Overflow::saturate},
+    {67, 0, 32, 1, QuantizedValue::direct, Overflow::saturate},
+    {1, 5, 1, 32, QuantizedValue::through_bf16, Overflow::nonfinite},
+    {1000, 1, std::int64_t{1} << 40, std::int64_t{1} << 40, QuantizedValue::direct, Overflow::saturate}};
+inline constexpr int num_block_sets = static_cast<int>(std::size(block_sets));
+
+inline BlockGrid block_grid(int set, std::int64_t numel) {
+  const BlockSet& s = block_sets[set];
+  return {(s.first + numel) / s.columns + 1, s.columns, s.block_rows, s.block_columns};
+}
+inline oracle_grid plain(const BlockGrid& g) { return {g.rows, g.columns, g.block_rows, g.block_columns}; }
+
+/// Around 1 and large, so that all of a format is reached from weights and gradients; one in eight of any bits.
+inline std::vector<float> block_scales_of(int set, const BlockGrid& grid) {
+  const Philox philox(77, static_cast<std::uint32_t>(set));
+  std::vector<float> scale(static_cast<std::size_t>(grid.num_blocks()));
+  for (std::size_t b = 0; b < scale.size(); ++b) {
+    const std::uint32_t word = philox.word(2 * b);
+    const std::uint32_t exponent = 120U + philox.word(2 * b + 1) % 30U;
+    scale[b] = from_bits(word % 8U == 0 ? philox.word(2 * b + 1) : exponent << 23 | (word & 0x7FFFFFU));
+  }
+  return scale;
+}
+
+template <class T, class Twins>
+Operation quantize_operation(Twins Twin::*twins) {
+  constexpr int is_e5m2 = dtype_of<T> == DType::e5m2 ? 1 : 0;
+  return {"block_quantize_" + std::string(name(dtype_of<T>)),
+          DType::fp32,
+          1,
+          {dtype_of<T>},
+          0,
+          num_block_sets,
+          {Family::every_pattern, Family::cast_ties, Family::special, Family::training},
+          [=](const Twin& twin) { return twin.*twins != nullptr; },
+          [=](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+            const BlockSet& s = block_sets[set];
+            const BlockGrid grid = block_grid(set, o.numel);
+            const std::vector<float> scale = block_scales_of(set, grid);
+            (twin.*twins)(exec, {grid, s.value, s.overflow}, s.first, o.input<float>(0),
+                          Span<const float>(scale), o.output<T>(0));
+            return false;
+          },
+          [=](int set, const Operands& o) {
+            const BlockSet& s = block_sets[set];
+            const BlockGrid grid = block_grid(set, o.numel);
+            const oracle_grid g = plain(grid);
+            oracle_block_quantize(&g, s.value == QuantizedValue::through_bf16,
+                                  s.overflow == Overflow::nonfinite, is_e5m2, s.first,
+                                  o.input<float>(0).data(), block_scales_of(set, grid).data(),
+                                  bits_of(o.output<T>(0)), o.size());
+            return false;
+          },
+          [](int set) { return "tensor " + std::to_string(set); }};
+}
+
+template <class T, class Twins>
+Operation dequantize_operation(Twins Twin::*twins) {
+  constexpr int is_e5m2 = dtype_of<T> == DType::e5m2 ? 1 : 0;
+  return {"block_dequantize_" + std::string(name(dtype_of<T>)),
+          dtype_of<T>,
+          1,
+          {DType::fp32},
+          0,
+          num_block_sets,
+          {Family::every_pattern},
+          [=](const Twin& twin) { return twin.*twins != nullptr; },
+          [=](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+            const BlockGrid grid = block_grid(set, o.numel);
+            const std::vector<float> scale = block_scales_of(set, grid);
+            (twin.*twins)(exec, grid, block_sets[set].first, o.input<T>(0), Span<const float>(scale),
+                          o.output<float>(0));
+            return false;
+          },
+          [=](int set, const Operands& o) {
+            const BlockGrid grid = block_grid(set, o.numel);
+            const oracle_grid g = plain(grid);
+            oracle_block_dequantize(&g, is_e5m2, block_sets[set].first, bits_of(o.input<T>(0)),
+                                    block_scales_of(set, grid).data(), o.output<float>(0).data(), o.size());
+            return false;
+          },
+          [](int set) { return "tensor " + std::to_string(set); }};
+}
+
+inline constexpr CurrentScaling current_sets[] = {{Fp8::e4m3, 0, false},
+                                                  {Fp8::e5m2, 0, false},
+                                                  {Fp8::e4m3, 0, true},
+                                                  {Fp8::e5m2, 1e-3F, true},
+                                                  {Fp8::e4m3, 0.5F, false}};
+
+inline Operation current_operation() {
+  return {"current_scales",
+          DType::u32,
+          1,
+          {DType::fp32, DType::fp32},
+          0,
+          static_cast<int>(std::size(current_sets)),
+          {Family::every_pattern, Family::special, Family::near_subnormal, Family::training},
+          [](const Twin& twin) { return twin.current_scales != nullptr; },
+          [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+            twin.current_scales(exec, current_sets[set], o.input<std::uint32_t>(0), o.output<float>(0),
+                                o.output<float>(1));
+            return false;
+          },
+          [](int set, const Operands& o) {
+            const CurrentScaling& s = current_sets[set];
+            oracle_current_scales(s.format == Fp8::e5m2, s.epsilon, s.power_of_two,
+                                  o.input<std::uint32_t>(0).data(), o.output<float>(0).data(),
+                                  o.output<float>(1).data(), o.size());
+            return false;
+          },
+          [](int set) { return "settings " + std::to_string(set); }};
+}
+
+inline Operation mxfp8_operation() {
+  return {"mxfp8_scales",
+          DType::u32,
+          1,
+          {DType::e8m0, DType::fp32},
+          0,
+          2,
+          {Family::every_pattern, Family::special, Family::near_subnormal, Family::training},
+          [](const Twin& twin) { return twin.mxfp8_scales != nullptr; },
+          [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+            twin.mxfp8_scales(exec, static_cast<Fp8>(set), o.input<std::uint32_t>(0), o.output<e8m0>(0),
+                              o.output<float>(1));
+            return false;
+          },
+          [](int set, const Operands& o) {
+            oracle_mxfp8_scales(set, o.input<std::uint32_t>(0).data(), bits_of(o.output<e8m0>(0)),
+                                o.output<float>(1).data(), o.size());
+            return false;
+          },
+          [](int set) { return set == 0 ? "e4m3" : "e5m2"; }};
+}
+
+inline std::vector<Operation> format_operations() {
+  return {split_operation(),
+          join_operation(),
+          quantize_operation<e4m3>(&Twin::block_quantize_e4m3),
+          quantize_operation<e5m2>(&Twin::block_quantize_e5m2),
+          dequantize_operation<e4m3>(&Twin::block_dequantize_e4m3),
+          dequantize_operation<e5m2>(&Twin::block_dequantize_e5m2),
+          current_operation(),
+          mxfp8_operation()};
+}
+
+}  // namespace zeroproof::oracle
