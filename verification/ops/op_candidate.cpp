@@ -18,7 +18,7 @@ class HostCandidate final : public OpCandidate {
   std::string id() const override { return "host/" + name_; }
   std::string side() const override { return "host " + name_; }
   Twin kind() const override { return Twin::host; }
-  bool has(const Op&) const override { return true; }
+  bool has(const Op& op) const override { return static_cast<bool>(op.host); }
   std::string obstacle(const Op&) const override {
     return cuda::host::isa_supported(isa_) ? "" : "this processor does not run " + name_;
   }

@@ -87,7 +87,7 @@ def ours_to_python():
     run("write", folder + "/ours")
     with open(folder + "/ours", "rb") as file:
         read = dict(safetensors.deserialize(file.read()))
-    assert len(read) == 15 * len(SHAPES)
+    assert len(read) == 16 * len(SHAPES)
     for name, tensor in read.items():
         assert tensor["dtype"] == name.split("/")[0] and tensor["shape"] == list(SHAPES[int(name.split("/")[1])]), name
         data = bytes(tensor["data"])

@@ -1,0 +1,69 @@
+// A master told apart into a bf16 parameter and its remainder, and joined again, by both rules.
+
+#include "reference/master_split.hpp"
+
+#include "verification/ops/families.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr SplitRule split_rules[] = {SplitRule::nearest, SplitRule::transformer_engine};
+
+OpFunction run_split(SplitMasterFn* twin) {
+  return [twin](OpCall& call) {
+    twin(call.exec, split_rules[call.variant()], call.in<float>(0), call.get<bf16>(1),
+         call.get<std::uint16_t>(2));
+  };
+}
+
+OpFunction run_join(JoinMasterFn* twin) {
+  return [twin](OpCall& call) {
+    twin(call.exec, split_rules[call.variant()], call.in<bf16>(0), call.in<std::uint16_t>(1),
+         call.get<float>(2));
+  };
+}
+
+/// Pairs that a split makes and pairs that none does; every fourth remainder stands at an end or in the middle.
+void draw_split_pairs(OpCall& call) {
+  constexpr std::uint16_t corners[] = {0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF};
+  for (std::int64_t i = 0; i < call.numel(); ++i) {
+    const PhiloxBlock w = call.words(0, i);
+    const auto at = static_cast<std::size_t>(i);
+    call.get<bf16>(0)[at] = {static_cast<std::uint16_t>(w[0])};
+    call.get<std::uint16_t>(1)[at] =
+        w[1] % 4U == 0 ? corners[w[2] % std::size(corners)] : static_cast<std::uint16_t>(w[3]);
+  }
+}
+
+}  // namespace
+
+std::vector<Op> master_split_ops() {
+  Op split;
+  split.name = "split_master";
+  split.contract = "master_split.hpp";
+  split.type = "SplitMasterFn";
+  split.phases = {Phase::cast};
+  split.variants = {"nearest", "transformer engine"};
+  split.operands = {input("master", Content::weight), output("param", DType::bf16),
+                    output("remainder", DType::u16)};
+  split.fills = number_fills();
+  split.fills.push_back(Fill::patterns);
+  split.one_result = "it adds integers";
+  split.settings = [](const OpCall& call) -> std::vector<OpSetting> {
+    return {{"transformer_engine", std::int64_t{call.variant()}}};
+  };
+  split.reference = run_split(reference::split_master);
+
+  Op join = split;
+  join.name = "join_master";
+  join.type = "JoinMasterFn";
+  join.operands = {input("param", Content::given, DType::bf16),
+                   input("remainder", Content::given, DType::u16), output("master")};
+  join.fills = {Fill::sweep};
+  join.largest = 65549;
+  join.generate = draw_split_pairs;
+  join.reference = run_join(reference::join_master);
+  return {split, join};
+}
+
+}  // namespace zeroproof::verification
