@@ -92,8 +92,8 @@ void delayed_scales(const Exec&, const DelayedScaling& options, Span<std::uint32
       const std::uint32_t m =
           options.choice == AmaxChoice::max ? *std::max_element(h.begin(), h.end()) : collected;
       if (m != 0 && m < amax_infinity) scale[tensor] = delayed_scale(options, m);
-      std::rotate(h.begin(), h.begin() + 1,
-                  h.end());  // the oldest comes to the front, and the newest is last
+      // The newest comes last, the oldest to the front, where nothing is collected yet.
+      std::rotate(h.begin(), h.begin() + 1, h.end());
       h[0] = 0;
     }
     scale_inv[tensor] = 1 / scale[tensor];
