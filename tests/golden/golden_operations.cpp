@@ -2,6 +2,7 @@
 
 #include "golden_rows.hpp"
 #include "oracle_compare.hpp"
+#include "oracle_format_operations.hpp"
 #include "oracle_fused_operations.hpp"
 
 namespace zeroproof::golden {
@@ -58,7 +59,7 @@ Row digest_operation(const Operation& op, int threads) {
 std::vector<Operation> all_operations() {
   std::vector<Operation> all;
   for (const auto& part : {update_operations(), simple_operations(), narrow_operations(), widen_operations(),
-                           fused_operations()}) {
+                           fused_operations(), format_operations()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

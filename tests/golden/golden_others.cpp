@@ -6,6 +6,7 @@
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/loss_scaler.hpp"
 #include "golden_rows.hpp"
+#include "oracle_format_operations.hpp"
 #include "oracle_norm_cases.hpp"
 #include "oracle_settings.hpp"
 #include "oracle_twins.hpp"
@@ -138,6 +139,43 @@ void step_scalars(const Twin& twin, const Exec&, Hasher& hasher) {
   }
 }
 
+/// Parts of tensors in blocks of several shapes, each onto what the one before left.
+void block_amax(const Twin& twin, const Exec& exec, Hasher& hasher) {
+  for (int set = 0; set < num_block_sets; ++set) {
+    for_pieces([&](Span<const float> values) {
+      const BlockGrid grid = block_grid(set, numel(values));
+      std::vector<std::uint32_t> amax(static_cast<std::size_t>(grid.num_blocks()));
+      twin.block_amax(exec, grid, block_sets[set].value, block_sets[set].first, values, amax);
+      hasher.add(TensorView{amax.data(), DType::u32, grid.num_blocks()});
+    });
+  }
+}
+
+/// Windows of several lengths that move on, one tensor in three being empty.
+void delayed_scales(const Twin& twin, const Exec& exec, Hasher& hasher) {
+  constexpr std::size_t tensors = 33;
+  for (const std::int64_t slots : {1, 2, 5, 1024}) {
+    for (int rule = 0; rule < 4; ++rule) {
+      const DelayedScaling options{Fp8::e4m3, rule, slots, static_cast<AmaxChoice>(rule / 2),
+                                   static_cast<EmptyAmax>(rule % 2)};
+      std::vector<std::uint32_t> history(tensors * static_cast<std::size_t>(slots));
+      std::vector<float> scale(tensors, 1.0F), scale_inv(tensors);
+      for (std::uint64_t step = 0; step < 7; ++step) {
+        for (std::size_t tensor = 0; tensor < tensors; ++tensor) {
+          const Family family = step % 2 == 0 ? Family::training : Family::special;
+          const float amax = (tensor + step) % 3 == 0 ? 0 : make_element(family, 100 * step + tensor)[0];
+          history[tensor * static_cast<std::size_t>(slots)] =
+              std::bit_cast<std::uint32_t>(amax) & 0x7FFFFFFFU;
+        }
+        twin.delayed_scales(exec, options, history, scale, scale_inv);
+        hasher.add(TensorView{history.data(), DType::u32, std::ssize(history)});
+        hasher.add(TensorView{scale.data(), DType::fp32, std::ssize(scale)});
+        hasher.add(TensorView{scale_inv.data(), DType::fp32, std::ssize(scale_inv)});
+      }
+    }
+  }
+}
+
 struct Other {
   const char* name;
   bool (*has)(const Twin&);
@@ -153,6 +191,8 @@ constexpr Other others[] = {
     {"fused_norms", [](const Twin& t) { return t.is_host; }, fused_norms},
     {"clip_coef", [](const Twin& t) { return t.clip_coef != nullptr; }, clip_coef},
     {"tree", [](const Twin& t) { return t.grad_sum != nullptr; }, tree},
+    {"block_amax", [](const Twin& t) { return t.block_amax != nullptr; }, block_amax},
+    {"delayed_scales", [](const Twin& t) { return t.delayed_scales != nullptr; }, delayed_scales},
     {"step_scalars", [](const Twin& t) { return t.step_scalars != nullptr; }, step_scalars},
 };
 
