@@ -152,7 +152,7 @@ TEST_CASE("split: every 61st float") {
   }
 }
 
-TEST_CASE("slow: split: every float there is") {
+TEST_CASE("nightly: split: every float there is") {
   const auto all = [](std::int64_t i) { return static_cast<std::uint32_t>(i); };
   for (const SplitRule rule : {ours, theirs}) {
     const Wrong wrong = over(rule, std::int64_t{1} << 32, all);

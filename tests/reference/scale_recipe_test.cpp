@@ -147,7 +147,7 @@ TEST_CASE("mxfp8 scales: the least exponent that lets amax fit, of every 101st a
   for (const Fp8 format : {Fp8::e4m3, Fp8::e5m2}) CHECK(not_the_least(format, 101) == 0);
 }
 
-TEST_CASE("slow: mxfp8 scales: the least exponent that lets amax fit, of every amax") {
+TEST_CASE("nightly: mxfp8 scales: the least exponent that lets amax fit, of every amax") {
   for (const Fp8 format : {Fp8::e4m3, Fp8::e5m2}) CHECK(not_the_least(format, 1) == 0);
 }
 

@@ -2,6 +2,8 @@
 
 #include <doctest.h>
 
+#include <limits>
+
 #include "oracle_format_operations.hpp"
 #include "oracle_stream.hpp"
 
@@ -24,6 +26,50 @@ std::vector<std::uint32_t> drawn_words(std::size_t count, std::uint64_t first) {
 }
 
 }  // namespace
+
+TEST_CASE("the oracle itself: overflow, exponents, splits and scales: numbers by hand") {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const float x[] = {464, 465, -inf, 448, 61439, 61440, -inf, 57344};
+  std::uint8_t code[4] = {};
+  oracle_cast_e4m3_nonfinite(x, code, 4);
+  CHECK(code[0] == 0x7E);
+  CHECK((code[1] & 0x7F) == 0x7F);
+  CHECK((code[2] & 0x7F) == 0x7F);
+  CHECK(code[3] == 0x7E);
+  oracle_cast_e5m2_nonfinite(x + 4, code, 4);
+  CHECK(std::vector<int>(code, code + 4) == std::vector<int>{0x7B, 0x7C, 0xFC, 0x7B});
+
+  const float y[] = {1, 1.5F, 0x1p-127F, 0x1.8p-127F};
+  oracle_cast_e8m0(y, code, 4);
+  CHECK(std::vector<int>(code, code + 4) == std::vector<int>{127, 128, 0, 1});
+  for (int c = 0; c < 255; ++c) {  // every code comes back
+    const auto given = static_cast<std::uint8_t>(c);
+    float wide = 0;
+    oracle_widen_e8m0(&given, &wide, 1);
+    oracle_cast_e8m0(&wide, code, 1);
+    CHECK(code[0] == given);
+  }
+
+  std::uint16_t param = 0, remainder = 0;
+  const float tie = from_bits(0x3F808000), nan = from_bits(0x7FFFFFFF);
+  oracle_split_master(1, &tie, &param, &remainder, 1);
+  CHECK((param == 0x3F81 && remainder == 0x8000));
+  oracle_split_master(0, &nan, &param, &remainder, 1);
+  CHECK((param == 0x8000 && remainder == 0xFFFF));
+
+  const auto of = [](float amax) { return std::bit_cast<std::uint32_t>(amax); };
+  const std::uint32_t amax[] = {of(7), 0, 1};
+  float scale[3] = {}, scale_inv[3] = {};
+  oracle_current_scales(0, 0, 0, amax, scale, scale_inv, 3);
+  CHECK((scale[0] == 64 && scale[1] == 1 && scale[2] == std::numeric_limits<float>::max()));
+  CHECK(scale_inv[0] == 0x1p-6F);
+  oracle_mxfp8_scales(0, amax, code, scale, 3);
+  CHECK((code[0] == 121 && scale[0] == 64));  // 7 / 448 is 2^-6
+  std::uint32_t history[] = {of(2), of(4), of(1)};
+  oracle_delayed_scale(0, 0, 3, 0, 0, history, scale, scale_inv);
+  CHECK(scale[0] == 112);  // the 4 that leaves the window has counted
+  CHECK((history[0] == 0 && history[1] == of(1) && history[2] == of(2)));
+}
 
 TEST_CASE("stream: split, join, quantize, dequantize, scales") {
   for (const Operation& op : format_operations()) stream(op, stream_length(ordinary_length / 4));
