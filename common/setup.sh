@@ -14,6 +14,7 @@
 #   ZP_OFFLINE=0|1          1: never touch the network
 #   ZP_CUDA=AUTO|ON|OFF     handed to CMake (AUTO: take it if there)
 #   ZP_MPI=AUTO|ON|OFF      handed to CMake; OFF also means: do not install it
+#   ZP_YAML=AUTO|ON|OFF     the same, for the library that reads quantization rules
 #   ZP_TSAN=AUTO|ON|OFF     the thread sanitizer, which needs clang: take it if it can be had, demand
 #                           it, or leave it out (tests/sanitize only)
 #   ZP_NIGHTLY=0|1          1: also what is not run for every change
@@ -44,6 +45,7 @@ Environment (an empty value counts as unset):
   ZP_OFFLINE=0|1          1: never touch the network
   ZP_CUDA=AUTO|ON|OFF     compile the device twins (AUTO: where there is nvcc)
   ZP_MPI=AUTO|ON|OFF      ranks as processes (AUTO: where MPI can be had)
+  ZP_YAML=AUTO|ON|OFF     rules of quantization (AUTO: where yaml-cpp can be had)
   ZP_JOBS=N               parallel compilers and tests (all cores)
   ZP_DRY_RUN=0|1          1: print the commands, change nothing
   CXX                     the compiler (the first suitable one)
@@ -118,6 +120,7 @@ zp_options() {
   zp_offline=${ZP_OFFLINE:-0}
   zp_cuda=${ZP_CUDA:-AUTO}
   zp_mpi=${ZP_MPI:-AUTO}
+  zp_yaml=${ZP_YAML:-AUTO}
   zp_tsan=${ZP_TSAN:-AUTO}
   zp_tsan_name='a thread sanitizer (clang++ >= 14 with libomp)'
   zp_dry_run=${ZP_DRY_RUN:-0}
@@ -128,6 +131,7 @@ zp_options() {
   zp_one_of ZP_NIGHTLY "$zp_nightly" 0 1
   zp_one_of ZP_CUDA "$zp_cuda" AUTO ON OFF
   zp_one_of ZP_MPI "$zp_mpi" AUTO ON OFF
+  zp_one_of ZP_YAML "$zp_yaml" AUTO ON OFF
   zp_one_of ZP_TSAN "$zp_tsan" AUTO ON OFF
   zp_one_of ZP_DRY_RUN "$zp_dry_run" 0 1
   case $zp_jobs in
@@ -274,6 +278,9 @@ json yes zp_end
 #if __has_include(<toml++/toml.h>)
 toml yes zp_end
 #endif
+#if __has_include(<yaml-cpp/eventhandler.h>)
+yaml yes zp_end
+#endif
 #if __has_include(<xxhash.h>)
 xxhash yes zp_end
 #endif
@@ -376,6 +383,9 @@ zp_find() {
       zp_mpi_missing=yes
     fi
   fi
+
+  zp_yaml_missing=''
+  if [ "$zp_yaml" != OFF ] && [ -z "$(zp_answer yaml)" ]; then zp_yaml_missing=yes; fi
 }
 
 # ---------------------------------------------------------------- sanitizers
@@ -532,12 +542,13 @@ zp_install() { # packages...; 1 and zp_why_not if that failed
   [ "$zp_dry_run" = 1 ] || hash -r
 }
 
-# Installs what is missing or ends. Without MPI or the thread sanitizer less is checked, but soundly, so
+# Installs what is missing or ends. Without MPI, the thread sanitizer or yaml-cpp less is checked, but soundly, so
 # under AUTO their absence costs one line, not the run.
 zp_provide() {
   zp_banner=''
-  [ -n "$zp_missing$zp_mpi_missing$zp_tsan_missing" ] || return 0
+  [ -n "$zp_missing$zp_mpi_missing$zp_tsan_missing$zp_yaml_missing" ] || return 0
   zp_wanted=$zp_packages
+  if [ -n "$zp_yaml_missing" ]; then zp_wanted="${zp_wanted:+$zp_wanted }libyaml-cpp-dev"; fi
   if [ -n "$zp_mpi_missing" ]; then zp_wanted="${zp_wanted:+$zp_wanted }libopenmpi-dev openmpi-bin"; fi
   if [ -n "$zp_tsan_missing" ]; then zp_wanted="${zp_wanted:+$zp_wanted }clang libomp-dev libclang-rt-dev"; fi
   zp_find_installer
@@ -567,7 +578,8 @@ zp_provide() {
   fi
 
   if [ -n "$zp_missing" ] || { [ -n "$zp_mpi_missing" ] && [ "$zp_mpi" = ON ]; } ||
-    { [ -n "$zp_tsan_missing" ] && [ "$zp_tsan" = ON ]; }; then
+    { [ -n "$zp_tsan_missing" ] && [ "$zp_tsan" = ON ]; } || { [ -n "$zp_yaml_missing" ] && [ "$zp_yaml" = ON ]; }; then
+    if [ -n "$zp_yaml_missing" ]; then zp_missing="${zp_missing:+$zp_missing, }yaml-cpp"; fi
     if [ -n "$zp_mpi_missing" ]; then zp_missing="${zp_missing:+$zp_missing, }MPI"; fi
     if [ -n "$zp_tsan_missing" ]; then zp_missing="${zp_missing:+$zp_missing, }$zp_tsan_name"; fi
     if [ -n "$zp_still" ]; then
@@ -596,6 +608,16 @@ zp_provide() {
       zp_banner="$zp_banner; $(zp_remedy 'libopenmpi-dev openmpi-bin')"
     fi
     zp_mpi=OFF # as said, whatever is left of an earlier configuration
+  fi
+  if [ -n "$zp_yaml_missing" ]; then
+    zp_banner="${zp_banner:+$zp_banner
+}quantization rules OFF (yaml-cpp is missing, and $zp_why_not)"
+    if [ -n "$zp_installer" ]; then
+      zp_banner="$zp_banner; ZP_YAML=OFF stops the attempts"
+    else
+      zp_banner="$zp_banner; $(zp_remedy libyaml-cpp-dev)"
+    fi
+    zp_yaml=OFF
   fi
 }
 
@@ -639,6 +661,13 @@ zp_table() {
     zp_row mpi off 'ranks are threads of one process'
   else
     zp_row mpi missing
+  fi
+  if [ -n "$(zp_answer yaml)" ]; then
+    zp_row yaml ok
+  elif [ "$zp_yaml" = OFF ]; then
+    zp_row yaml off 'rules of quantization are not read'
+  else
+    zp_row yaml missing
   fi
   if [ "$zp_scope" = sanitize ]; then
     if [ -n "$zp_tsan_cxx" ]; then
@@ -723,7 +752,7 @@ zp_configure() { # ZP_TESTS: ON, OFF, or keep (stay ON where it is ON); more arg
     zp_tests=OFF
     if [ -z "$zp_stale" ] && [ "$(zp_cached ZP_TESTS)" = ON ]; then zp_tests=ON; fi
   fi
-  set -- cmake --preset "${zp_preset:-cpu}" -S "$zp_root" -DZP_TESTS="$zp_tests" -DZP_CUDA="$zp_cuda" -DZP_MPI="$zp_mpi" "$@"
+  set -- cmake --preset "${zp_preset:-cpu}" -S "$zp_root" -DZP_TESTS="$zp_tests" -DZP_CUDA="$zp_cuda" -DZP_MPI="$zp_mpi" -DZP_YAML="$zp_yaml" "$@"
   if [ -n "$zp_stale" ]; then
     zp_say "the existing ${zp_tree#"$zp_root"/}/ cannot be used as it is ($zp_stale): configuring afresh"
     set -- "$@" --fresh

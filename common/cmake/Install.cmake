@@ -83,7 +83,7 @@ function(zp_export_build_tree)
   if(NOT ZP_HARNESS)
     return()
   endif()
-  set(libraries zp_fp_flags zp_common zp_io zp_config zp_compare zp_workload zp_reference zp_cuda zp_device zp_device_sim
+  set(libraries zp_fp_flags zp_common zp_io zp_config zp_quantization zp_compare zp_workload zp_reference zp_cuda zp_device zp_device_sim
     zp_verification zp_no_faults zp_faults)
   if(ZP_HAVE_MPI)
     list(APPEND libraries zp_mpi)

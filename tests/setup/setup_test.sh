@@ -97,7 +97,7 @@ if [ -n "$target" ]; then
 fi
 while IFS= read -r line; do :; done
 printf '# 1 "<stdin>"\nzp_start\ncompiler gcc %s zp_end\n' "${FAKE_GCC:-12 . 2 . 0}"
-for name in stdlib openmp cli11 json toml xxhash fmt doctest; do
+for name in stdlib openmp cli11 json toml yaml xxhash fmt doctest; do
   grep -q -x "$name" "$STATE/without" || echo "$name yes zp_end"
 done
 grep -q -x eigen "$STATE/without" || printf 'eigen 3\n   .\n 4 . 0 zp_end\n'
@@ -208,6 +208,7 @@ for package in "$@"; do
     libopenmpi-dev) take mpicxx ;;
     openmpi-bin) take mpirun ;;
     libeigen3-dev) header eigen ;;
+    libyaml-cpp-dev) header yaml ;;
     doctest-dev) header doctest ;;
   esac
 done
@@ -243,7 +244,7 @@ for script in verification/run tests/run; do
   run "$script" -- --help
   check "$script --help: exit 0" exits 0
   check "$script --help: says what it does" says 'Sets up what'
-  for variable in INSTALL OFFLINE CUDA MPI JOBS DRY_RUN; do
+  for variable in INSTALL OFFLINE CUDA MPI YAML JOBS DRY_RUN; do
     check "$script --help: names ZP_$variable" says "ZP_$variable="
   done
   check "$script --help: touches nothing" nothing_built
@@ -258,7 +259,7 @@ check 'bare, never: one sentence and nothing else' one_sentence
 check 'bare, never: names what is missing' complains 'missing: a C++20 compiler (g++ >= 11 or clang++ >= 14), cmake >= 3.25, ninja'
 check 'bare, never: says why it does not install' complains 'ZP_INSTALL=never forbids'
 check 'bare, never: gives the line for the administrator' \
-  complains 'apt-get update && apt-get install -y --no-install-recommends g++ cmake ninja-build libeigen3-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev libfmt-dev'
+  complains 'apt-get update && apt-get install -y --no-install-recommends g++ cmake ninja-build libeigen3-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev libfmt-dev libyaml-cpp-dev'
 check 'bare, never: the line includes MPI' complains 'libopenmpi-dev openmpi-bin'
 check 'bare, never: apt-get is not called' called_not apt-get
 
@@ -301,7 +302,7 @@ run verification/run ZP_DRY_RUN=1 ZP_JOBS=3 -- --seed 'a b'
 check 'dry run, root: exit 0' exits 0
 check 'dry run, root: the update' says '+ env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 update'
 check 'dry run, root: the installation' says 'apt-get -o DPkg::Lock::Timeout=120 install -y --no-install-recommends g++ cmake ninja-build'
-check 'dry run, root: the configuration' says "+ env CXX=g++ CC=gcc cmake --preset cpu -S '$site' -DZP_TESTS=OFF -DZP_CUDA=AUTO -DZP_MPI=AUTO"
+check 'dry run, root: the configuration' says "+ env CXX=g++ CC=gcc cmake --preset cpu -S '$site' -DZP_TESTS=OFF -DZP_CUDA=AUTO -DZP_MPI=AUTO -DZP_YAML=AUTO"
 check 'dry run, root: the build' says "+ cmake --build '$site/build' --parallel 3 --target zeroproof"
 check 'dry run, root: the verification, quoted' says "+ '$site/build/zeroproof' verify --seed 'a b' --report 'text,json:$site/build/report/verify.json'"
 check 'dry run, root: nothing is built' nothing_built
@@ -423,10 +424,36 @@ run verification/run ZP_MPI=OFF ZP_INSTALL=never
 check 'MPI is unwanted: no banner' says_not 'multi-process checks OFF'
 check 'MPI is unwanted: the table says off' says 'mpi         off'
 
+# ---------------------------------------------------------------- YAML
+
+furnished apt-get
+echo yaml >"$state/without"
+run verification/run ZP_INSTALL=never
+check 'only yaml-cpp is missing: goes on' exits 0
+check 'only yaml-cpp is missing: a banner' says 'quantization rules OFF (yaml-cpp is missing, and ZP_INSTALL=never forbids'
+check 'only yaml-cpp is missing: CMake is told' called_with 'cmake [--preset]' '[-DZP_YAML=OFF]'
+check 'only yaml-cpp is missing: the table says off' says 'yaml        off'
+run verification/run ZP_INSTALL=never ZP_YAML=ON
+check 'yaml-cpp is demanded and missing: exit 3' exits 3
+check 'yaml-cpp is demanded and missing: one sentence' one_sentence
+check 'yaml-cpp is demanded and missing: names it' complains 'missing: yaml-cpp ('
+run verification/run ZP_YAML=OFF
+check 'yaml-cpp is unwanted: nothing is installed' called_not apt-get
+check 'yaml-cpp is unwanted: no banner' says_not 'quantization rules OFF'
+rm "$box/mpicxx"
+run verification/run FAKE_APT=unreachable
+check 'neither yaml-cpp nor MPI can be fetched: goes on' exits 0
+check 'neither yaml-cpp nor MPI can be fetched: a banner for MPI' says 'multi-process checks OFF (MPI is missing'
+check 'neither yaml-cpp nor MPI can be fetched: a banner for yaml-cpp' says 'quantization rules OFF (yaml-cpp is missing, and no package server'
+cp "$stock/mpicxx" "$box/"
+run verification/run
+check 'yaml-cpp is missing: installed' called 'apt-get [-o] [DPkg::Lock::Timeout=120] [install] [-y] [--no-install-recommends] [libyaml-cpp-dev]'
+check 'yaml-cpp was installed: the table' says 'yaml        ok'
+
 # ---------------------------------------------------------------- options
 
 furnished
-for setting in ZP_INSTALL=maybe ZP_OFFLINE=yes ZP_CUDA=on ZP_MPI=1 ZP_DRY_RUN=true ZP_JOBS=0 ZP_JOBS=two ZP_JOBS=-1; do
+for setting in ZP_INSTALL=maybe ZP_OFFLINE=yes ZP_CUDA=on ZP_MPI=1 ZP_YAML=yes ZP_DRY_RUN=true ZP_JOBS=0 ZP_JOBS=two ZP_JOBS=-1; do
   run verification/run "$setting"
   check "$setting: exit 2" exits 2
   check "$setting: one sentence" one_sentence

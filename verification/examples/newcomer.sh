@@ -43,7 +43,7 @@ verdict() { sed -n 's/^[0-9]* pass, .*/         &/p' "$folder/said"; }
 if [ "$packages" = yes ]; then
   step 'package lists' apt-get update
   step 'packages' apt-get install -y --no-install-recommends g++ cmake ninja-build libeigen3-dev libcli11-dev \
-    nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev libfmt-dev
+    nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev libfmt-dev libyaml-cpp-dev
   [ "$path" = cpp ] || step 'packages for Python' apt-get install -y --no-install-recommends python3-dev python3-venv
 fi
 step 'clone' git clone -q "$root" "$folder/zeroproof"
