@@ -25,6 +25,7 @@ int run_command_line(int argc, char** argv) {
   add_train(commands);
   add_checkpoint(commands);
   add_audit(commands);
+  add_quantization(commands);
   return commands.run(argc, argv);
 }
 

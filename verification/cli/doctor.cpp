@@ -10,6 +10,7 @@
 #include "verification/program/contract_text.hpp"
 #include "verification/program/contract_version.hpp"
 #include "verification/program/device_capabilities.hpp"
+#include "verification/quantization/yaml.hpp"
 #include "verification/report/progress.hpp"
 
 namespace zeroproof::verification {
@@ -25,6 +26,10 @@ std::vector<Capability> lines() {
   const auto device = std::ranges::find(all, std::string("cuda device"), &Capability::name);
   const std::vector<Capability> devices = device_capabilities();
   all.insert(all.erase(device), devices.begin(), devices.end());
+  all.push_back({"yaml", reads_yaml(),
+                 reads_yaml() ? "zeroproof quantization reads rules"
+                              : "built without yaml-cpp, so zeroproof quantization reads no rules; install "
+                                "libyaml-cpp-dev and build with ZP_YAML=ON"});
   return all;
 }
 

@@ -1,0 +1,53 @@
+#pragma once
+// YAML, as a tree in which nothing is guessed: only yaml.cpp reads the YAML library.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zeroproof {
+
+struct YamlMember;
+
+/// A value with its line. What a scalar means is asked of its text (yaml_value.hpp): the two versions of YAML that are
+/// in use do not agree about that.
+struct YamlNode {
+  enum class Kind : std::uint8_t { nothing, scalar, list, map };
+
+  Kind kind = Kind::nothing;
+  std::int64_t line = 1;  ///< counted from 1
+  bool quoted = false;    ///< of a scalar: in quotation marks, or a block of text
+  std::string text;       ///< of a scalar
+  std::vector<YamlNode> items;
+  std::vector<YamlMember> members;  ///< in the order of the file; no key stands twice
+
+  const YamlNode* member(std::string_view name) const;
+};
+
+struct YamlMember {
+  std::string key;
+  std::int64_t line = 1;
+  bool quoted = false;
+  YamlNode value;
+};
+
+/// What a text may cost: bytes, levels, and values after every alias has become a copy.
+inline constexpr std::int64_t most_yaml_bytes = std::int64_t{1} << 20;
+inline constexpr std::int64_t most_yaml_levels = 16;
+inline constexpr std::int64_t most_yaml_values = 20000;
+
+/// True if this program was built with a YAML library.
+bool reads_yaml();
+
+/// One document. An alias is a copy of what its anchor names.
+/// Errors (ErrorCode::config), all with file and line: what is no YAML, and beyond that: a key that stands twice or is
+/// no text, a tag, a merge key, an alias inside of what it names, a second document, what check_yaml_text() refuses,
+/// more than the limits above. ErrorCode::unavailable: this program was built without a YAML library.
+YamlNode parse_yaml(std::string_view text, const std::string& file);
+
+/// What is looked at before the library sees it. Errors (ErrorCode::config), with file and line: too long; no UTF-8;
+/// control characters but line feeds and tabs; a carriage return that ends no line; a tab that indents.
+void check_yaml_text(std::string_view text, const std::string& file);
+
+}  // namespace zeroproof
