@@ -62,9 +62,11 @@ std::string nearest_pattern(const std::string& pattern, const std::vector<std::s
     if (in_lower_case(run) == in_lower_case(core)) near = run;
   }
   if (near.empty()) near = nearest(core, runs);
-  const std::string meant = pattern.substr(0, begin + before) + near + pattern.substr(end - behind);
   if (near.empty()) return "";
-  for (const std::string& open : {meant, "*" + meant, meant + "*", "*" + meant + "*"}) {
+  const std::string meant = pattern.substr(0, begin + before) + near + pattern.substr(end - behind);
+  const std::string first =
+      pattern.substr(0, begin) + near + pattern.substr(end - behind);  // nothing is before it
+  for (const std::string& open : {meant, first, "*" + meant, meant + "*", "*" + meant + "*"}) {
     if (matches_any(open, paths)) return open;
   }
   return "";

@@ -99,9 +99,12 @@ Json payload_json(const QuantPayload& payload) {
 
 std::string short_name(const QuantPayload& payload) {
   std::string text(name(payload.format));
-  if (payload.recipe != QuantRecipe::none) text += " " + std::string(name(payload.recipe));
-  if (payload.recipe == QuantRecipe::blockwise) text += " " + std::string(name(payload.block));
-  if (payload.calibration != CalibrationMethod::none) text += " " + std::string(name(payload.calibration));
+  const auto add = [&](bool given, std::string_view word) {
+    if (given) text.append(" ").append(word);
+  };
+  add(payload.recipe != QuantRecipe::none, name(payload.recipe));
+  add(payload.recipe == QuantRecipe::blockwise, name(payload.block));
+  add(payload.calibration != CalibrationMethod::none, name(payload.calibration));
   return text;
 }
 

@@ -101,6 +101,12 @@ QuantRule read_entry(const YamlNode& node, std::size_t number, const std::string
   return rule;
 }
 
+void require_rules(const QuantizationConfig& config, const YamlNode& list, const std::string& key) {
+  ZP_CHECK(!config.rules.empty(), ErrorCode::config,
+           config.file + ":" + std::to_string(list.line) + ": there is no rule in " + key,
+           "no tensor would be quantized", "add one");
+}
+
 }  // namespace
 
 Span<const std::string_view> names_of(QuantSemantics) { return semantics_names; }
@@ -113,6 +119,7 @@ void read_megatron(const YamlNode& root, QuantizationConfig& config) {
   for (const YamlMember& member : YamlValue{matchers, "matchers", config.file}.map().members) {
     config.rules.push_back(read_matcher(member, config));
   }
+  require_rules(config, matchers, "matchers");
 }
 
 void read_modelopt(const YamlNode& root, QuantizationConfig& config) {
@@ -121,6 +128,7 @@ void read_modelopt(const YamlNode& root, QuantizationConfig& config) {
       required({root, "the file", config.file}, "quant_cfg", "add quant_cfg, a list of entries");
   const std::vector<YamlNode>& items = YamlValue{list, "quant_cfg", config.file}.list().items;
   for (std::size_t i = 0; i < items.size(); ++i) config.rules.push_back(read_entry(items[i], i, config.file));
+  require_rules(config, list, "quant_cfg");
 }
 
 QuantizationConfig parse_quantization(std::string_view text, const std::string& file,
@@ -134,9 +142,6 @@ QuantizationConfig parse_quantization(std::string_view text, const std::string& 
   config.semantics = semantics.value_or(root.member("quant_cfg") != nullptr ? QuantSemantics::modelopt
                                                                             : QuantSemantics::megatron);
   config.semantics == QuantSemantics::megatron ? read_megatron(root, config) : read_modelopt(root, config);
-  ZP_CHECK(!config.rules.empty(), ErrorCode::config,
-           file + ":" + std::to_string(root.line) + ": there is no rule", "no tensor would be quantized",
-           "add a matcher or an entry");
   return config;
 }
 

@@ -97,13 +97,24 @@ std::string tensors_text(const QuantizationConfig& config, const QuantizationAss
   return out;
 }
 
+/// With the middle of long words left out.
+std::string in_short_words(const std::string& text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    result += (at == 0 ? "" : " ") + fitted(text.substr(at, end - at), 60);
+    at = end + 1;
+  }
+  return result;
+}
+
 std::string traps_text(const QuantizationAssignment& made, const Paint& paint) {
   if (made.traps.empty()) return "\nno traps\n";
   std::string out = "\n" + paint("33", made.traps.size() == 1 ? "a trap" : "traps") + "\n";
   for (const QuantTrap& trap : made.traps) {
     std::string text = trap.line > 0 ? "line " + std::to_string(trap.line) + ": " : "";
     if (trap.rule) text = "rule " + std::to_string(*trap.rule + 1) + ", " + text;
-    out += wrapped({sentence(text + trap.text)}, quantization_columns, "  ");
+    out += wrapped({sentence(in_short_words(text + trap.text))}, quantization_columns, "  ");
   }
   return out;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "common/io/json.hpp"
 #include "common/io/safetensors_types.hpp"
 
 namespace zeroproof {
@@ -24,14 +25,36 @@ struct Open {
   YAML::anchor_t anchor = 0;
   std::optional<YamlNode> key;
   std::int64_t values = 1;  ///< with everything in it
+  int column = 0;           ///< of a map in block style: where its keys stand; else -1
 };
+
+/// Whether what begins at `at`, behind anchors and tags, is a scalar in quotation marks that never ends. The library
+/// takes the end of the file for its end.
+bool never_closed(std::string_view text, std::size_t at) {
+  while (at < text.size() && (text[at] == '&' || text[at] == '!')) {
+    at = std::min(text.find_first_of(" \r\n", at), text.size());
+    at = std::min(text.find_first_not_of(" \r\n", at), text.size());
+  }
+  if (at >= text.size() || (text[at] != '"' && text[at] != '\'')) return false;
+  const char mark = text[at];
+  for (++at; at < text.size(); ++at) {
+    const bool twice = mark == '\'' && text.substr(at, 2) == "''";  // stands for one
+    if (twice || (mark == '"' && text[at] == '\\')) {
+      ++at;
+    } else if (text[at] == mark) {
+      return false;
+    }
+  }
+  return true;
+}
 
 /// The library's events as a tree. Its own tree would keep the last of two equal keys, and says nothing.
 class Builder : public YAML::EventHandler {
  public:
-  explicit Builder(const std::string& file) : file_(file) {}
+  Builder(std::string_view text, const std::string& file) : text_(text), file_(file) {}
 
   std::optional<YamlNode> root;
+  YAML::Mark last_scalar;
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     require(!root, line_of(mark), "a second document begins", "nobody would read it",
@@ -44,23 +67,29 @@ class Builder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     const bool quoted = tag == "!";
-    if (!quoted) refuse_tag(tag, line_of(mark));
+    last_scalar = mark;
+    refuse_tag(quoted && !is_tagged(mark) ? "" : tag, line_of(mark));
+    require_further_right(mark, false);
+    require(json_quoted(value).has_value(), line_of(mark),
+            "there is an escape that the YAML library makes no UTF-8 of", "names and patterns are texts",
+            "write the character, or \\u and its number");
     take({YamlNode::Kind::scalar, line_of(mark), quoted, value, {}, {}}, anchor, 1);
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    require_further_right(mark, false);
     const auto named = anchors_.find(anchor);
     require(named != anchors_.end(), line_of(mark), "an alias stands inside of what it names",
             "a copy of it would have no end", "write the values out");
     take(named->second.first, 0, named->second.second);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
-    begin(YamlNode::Kind::list, line_of(mark), tag, anchor);
+                       YAML::EmitterStyle::value style) override {
+    begin(YamlNode::Kind::list, mark, tag, anchor, style);
   }
   void OnSequenceEnd() override { end(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
-    begin(YamlNode::Kind::map, line_of(mark), tag, anchor);
+                  YAML::EmitterStyle::value style) override {
+    begin(YamlNode::Kind::map, mark, tag, anchor, style);
   }
   void OnMapEnd() override { end(); }
 
@@ -75,8 +104,27 @@ class Builder : public YAML::EventHandler {
             "a field's type is known, and no value may choose another", "remove it");
   }
 
-  void begin(YamlNode::Kind kind, std::int64_t line, const std::string& tag, YAML::anchor_t anchor) {
+  /// A lone ! before quotation marks, which the library does not tell.
+  bool is_tagged(const YAML::Mark& mark) const {
+    std::size_t at = static_cast<std::size_t>(mark.pos);
+    if (text_.substr(at, 1) == "&") at = text_.find_first_not_of(" \r\n", text_.find_first_of(" \r\n", at));
+    return at < text_.size() && text_[at] == '!';
+  }
+
+  /// The value of a key in block style, if it begins in another line, stands further right than the key; but for a list
+  /// in block style. The library does not mind.
+  void require_further_right(const YAML::Mark& mark, bool block_list) const {
+    if (open_.empty() || !open_.back().key || open_.back().column < 0 || block_list) return;
+    require(line_of(mark) == open_.back().key->line || mark.column > open_.back().column, line_of(mark),
+            "this is no YAML", "a value stands no further right than its key", "write more blanks before it");
+  }
+
+  void begin(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+             YAML::EmitterStyle::value style) {
+    const std::int64_t line = line_of(mark);
+    const bool block = style == YAML::EmitterStyle::Block;
     refuse_tag(tag, line);
+    require_further_right(mark, block && kind == YamlNode::Kind::list);
     require(static_cast<std::int64_t>(open_.size()) < most_yaml_levels, line,
             "values are nested more than " + std::to_string(most_yaml_levels) + " deep",
             "no configuration is that deep", "correct the line");
@@ -84,6 +132,7 @@ class Builder : public YAML::EventHandler {
     opened.node.kind = kind;
     opened.node.line = line;
     opened.anchor = anchor;
+    opened.column = block && kind == YamlNode::Kind::map ? mark.column : -1;
     open_.push_back(std::move(opened));
   }
 
@@ -113,6 +162,7 @@ class Builder : public YAML::EventHandler {
       refuse_key(node, parent.node);
       parent.key = std::move(node);
     } else {
+      if (node.kind == YamlNode::Kind::nothing) node.line = parent.key->line;  // not where the next value is
       parent.node.members.push_back(
           {parent.key->text, parent.key->line, parent.key->quoted, std::move(node)});
       parent.key.reset();
@@ -132,6 +182,7 @@ class Builder : public YAML::EventHandler {
     }
   }
 
+  std::string_view text_;  ///< as the library counts its bytes
   const std::string& file_;
   std::vector<Open> open_;
   std::map<YAML::anchor_t, std::pair<YamlNode, std::int64_t>> anchors_;
@@ -144,7 +195,8 @@ bool reads_yaml() { return true; }
 
 YamlNode parse_yaml(std::string_view text, const std::string& file) {
   check_yaml_text(text, file);
-  Builder builder(file);
+  const std::string_view seen = text.substr(text.substr(0, 3) == "\xEF\xBB\xBF" ? 3 : 0);
+  Builder builder(seen, file);
   std::istringstream stream{std::string(text)};
   try {
     YAML::Parser parser(stream);
@@ -154,7 +206,11 @@ YamlNode parse_yaml(std::string_view text, const std::string& file) {
     fail(ErrorCode::config, file + ":" + std::to_string(line_of(error.mark)) + ": this is no YAML",
          error.msg.empty() ? "a value or a mark is missing" : error.msg, "correct the line");
   }
-  return builder.root ? std::move(*builder.root) : YamlNode{};
+  ZP_CHECK(!never_closed(seen, static_cast<std::size_t>(builder.last_scalar.pos)), ErrorCode::config,
+           file + ":" + std::to_string(line_of(builder.last_scalar)) + ": this is no YAML",
+           "a quotation mark is never closed", "close it");
+  const bool any = builder.root && builder.root->kind != YamlNode::Kind::nothing;
+  return any ? std::move(*builder.root) : YamlNode{};
 }
 
 }  // namespace zeroproof

@@ -47,7 +47,7 @@ bool reads_yaml();
 YamlNode parse_yaml(std::string_view text, const std::string& file);
 
 /// What is looked at before the library sees it. Errors (ErrorCode::config), with file and line: too long; no UTF-8;
-/// control characters but line feeds and tabs; a carriage return that ends no line; a tab that indents.
+/// control characters but line feeds, so no tabs; a carriage return that ends no line.
 void check_yaml_text(std::string_view text, const std::string& file);
 
 }  // namespace zeroproof

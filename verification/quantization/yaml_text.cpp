@@ -20,22 +20,18 @@ std::string hex(char c) {
 /// Of one line, without its line feed. `place` is "file:line".
 void check_line(std::string_view line, const std::string& place) {
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-  const std::size_t ends_indentation = std::min(line.find_first_not_of(" \t"), line.size());
-  const bool only_blanks = ends_indentation == line.size();
-  ZP_CHECK(only_blanks || line.substr(0, ends_indentation).find('\t') == std::string_view::npos,
-           ErrorCode::config, place + ": a tab indents this line", "how wide it is, no two programs agree",
-           "write blanks");
   for (const char c : line) {
     const auto byte = static_cast<unsigned char>(c);
     ZP_CHECK(c != '\r', ErrorCode::config, place + ": a carriage return stands in the middle of a line",
              "some programs begin a line there", "end lines with a line feed");
-    ZP_CHECK(c == '\t' || (byte >= 0x20 && byte != 0x7F), ErrorCode::config,
-             place + ": there is a byte " + hex(c), "a configuration is text", "remove it");
+    ZP_CHECK(c != '\t', ErrorCode::config, place + ": there is a tab",
+             "as an indentation or before a value, readers do not agree about it",
+             "write blanks, or \\t in quotation marks");
+    ZP_CHECK(byte >= 0x20 && byte != 0x7F, ErrorCode::config, place + ": there is a byte " + hex(c),
+             "a configuration is text", "remove it");
   }
-  // printable() writes out what is no UTF-8, and characters that act on a terminal; backslashes of the file stay.
-  std::string plain(line);
-  std::replace(plain.begin(), plain.end(), '\t', ' ');
-  ZP_CHECK(printable(plain) == plain, ErrorCode::config,
+  // It writes out what is no UTF-8, and characters that act on a terminal.
+  ZP_CHECK(printable(line) == line, ErrorCode::config,
            place + ": there is a character that is no UTF-8 or cannot be shown",
            "what is read would not be what is seen", "remove it, or write an escape in quotation marks");
 }

@@ -61,6 +61,7 @@ bool is_no_text(std::string_view text) {
                                                  "no", "on", "off",  "y",     "n",     ".nan",
                                                  "=",  "<<", ".inf", "-.inf", "+.inf"};
   if (std::find(words.begin(), words.end(), lower(text)) != words.end()) return true;
+  if (text[0] == ':' || text[0] == '?') return true;  // a mark to some readers
   // Numbers, dates and times of any version begin with a digit, a sign or a point and have a digit.
   const bool begins =
       text[0] == '+' || text[0] == '-' || text[0] == '.' || (text[0] >= '0' && text[0] <= '9');
