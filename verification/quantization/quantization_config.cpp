@@ -112,7 +112,9 @@ void require_rules(const QuantizationConfig& config, const YamlNode& list, const
 Span<const std::string_view> names_of(QuantSemantics) { return semantics_names; }
 
 void read_megatron(const YamlNode& root, QuantizationConfig& config) {
-  refuse_unknown_keys(root, config.file, "", {"configs", "matchers"});
+  std::vector<std::string> known = {"configs", "matchers"};
+  if (root.member("quant_cfg") == nullptr) known.emplace_back("quant_cfg");  // may have been meant
+  refuse_unknown_keys(root, config.file, "", known);
   read_configs(root, config);
   const YamlNode& matchers = required({root, "the file", config.file}, "matchers",
                                       "add matchers, a map in the order of their priority");

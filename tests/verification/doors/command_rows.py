@@ -273,8 +273,21 @@ def other_rows():
         step("a rule that nobody knows", "rule is 'adamv'", lambda f: f.saying(rule="adamv")),
         Row("explain", "a dialect that nobody knows", "did you mean torch-cpu-fused?",
             lambda i: ["explain", "torch-cpu-fusd"]),
+        Row("quantization", "no file", "cannot be read", lambda i: rules(i.at("none"))),
+        Row("quantization", "a field that nobody knows", "did you mean quant_cfg?",
+            lambda i: rules(i.put("q.yaml", "quant_cgf: []\n"))),
+        Row("quantization", "a key twice", "stands twice, first in line 1",
+            lambda i: rules(i.put("q.yaml", "configs: {}\nconfigs: {}\n"))),
+        Row("quantization", "a file of nested lists", "nested more than 16 deep",
+            lambda i: rules(i.put("q.yaml", "[" * 5000))),
+        Row("quantization", "a pattern that matches nothing", "did you mean '*mlp*'?",
+            lambda i: rules(i.put("q.yaml", 'quant_cfg: [{quantizer_path: "*MLP*", enable: false}]\n'))),
         Row("replay", "a folder that is no bundle", "has no bundle.json", lambda i: ["replay", str(i.folder)]),
     ]
+
+
+def rules(file):
+    return ["quantization", file, "--model", "byte_gpt_tiny"]
 
 
 def command_rows():

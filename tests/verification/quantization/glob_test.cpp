@@ -50,6 +50,7 @@ TEST_CASE("sets, and what empty ranges leave") {
   CHECK_FALSE(matches("[!abc]", "b"));
   CHECK(matches("[!abc]", "d"));
   CHECK(matches("[a-c]", "b"));
+  CHECK(matches("[a-a]", "a"));
   CHECK(matches("[]]", "]"));
   CHECK(matches("[!]]", "a"));
   CHECK_FALSE(matches("[!]]", "]"));
