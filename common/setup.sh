@@ -558,7 +558,7 @@ zp_provide() {
     zp_extra=''
     if [ "$zp_scope" != cli ] && ! command -v ccache >/dev/null 2>&1; then zp_extra=ccache; fi
     if [ "$zp_scope" = tests ]; then
-      zp_extra="$zp_extra python3-venv python3-dev python3-numpy python3-matplotlib libmpfr-dev"
+      zp_extra="$zp_extra python3-venv python3-dev python3-numpy python3-matplotlib python3-yaml libmpfr-dev"
     fi
     # shellcheck disable=SC2086  # a list of package names
     if zp_install $zp_wanted $zp_extra; then

@@ -317,7 +317,7 @@ check 'dry run, sudo: sudo is not called' called_not sudo
 check 'dry run, tests/run: the configuration' says ' -DZP_TESTS=ON '
 check 'dry run, tests/run: the tests' says "+ ctest --test-dir '$site/build' --output-on-failure --no-tests=error -j "
 check 'dry run, tests/run: ccache comes along' says 'openmpi-bin ccache'
-check 'dry run, tests/run: what some tests need comes along' says 'ccache python3-venv python3-dev python3-numpy python3-matplotlib libmpfr-dev'
+check 'dry run, tests/run: what some tests need comes along' says 'ccache python3-venv python3-dev python3-numpy python3-matplotlib python3-yaml libmpfr-dev'
 
 # ---------------------------------------------------------------- installing
 
@@ -358,7 +358,7 @@ run verification/run
 check 'doctest is missing: verification/run does not mind' called_not apt-get
 run tests/run
 check 'doctest is missing: tests/run installs it and ccache' \
-  called 'apt-get [-o] [DPkg::Lock::Timeout=120] [install] [-y] [--no-install-recommends] [doctest-dev] [ccache] [python3-venv] [python3-dev] [python3-numpy] [python3-matplotlib] [libmpfr-dev]'
+  called 'apt-get [-o] [DPkg::Lock::Timeout=120] [install] [-y] [--no-install-recommends] [doctest-dev] [ccache] [python3-venv] [python3-dev] [python3-numpy] [python3-matplotlib] [python3-yaml] [libmpfr-dev]'
 
 furnished apt-get
 run tests/run

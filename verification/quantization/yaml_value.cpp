@@ -88,6 +88,7 @@ std::string YamlValue::shown() const {
     case YamlNode::Kind::scalar:
       break;
   }
+  if (node.text.size() > 80) return shown_name(node.text);  // which leaves the rest out
   return node.quoted ? "\"" + node.text + "\"" : node.text;
 }
 
@@ -133,7 +134,7 @@ std::string YamlValue::text() const {
   const bool reads = node.kind == YamlNode::Kind::scalar && (node.quoted || !is_no_text(node.text));
   if (!reads || node.text.empty()) {
     reject("a text to every reader of YAML", node.kind == YamlNode::Kind::scalar && !node.text.empty()
-                                                 ? "put it in quotation marks, \"" + node.text + "\""
+                                                 ? "put " + shown() + " in quotation marks"
                                                  : "write one");
   }
   return node.text;
