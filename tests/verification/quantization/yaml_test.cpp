@@ -127,6 +127,6 @@ TEST_CASE("values are what every reader takes them for") {
   for (const char* key : {"hex", "word", "empty", "yes", "quoted"}) refused(key, number, "a number from");
   for (const char* key : {"exp", "dotless", "octal"}) refused(key, number, "some readers of YAML take that");
   for (const char* key : {"no", "int", "hex", "nan", "inf", "day", "sexagesimal", "exp"})
-    refused(key, text, "put it in quotation marks");
+    refused(key, text, "in quotation marks");
   for (const char* key : {"empty", "blank"}) refused(key, text, "write one");
 }
