@@ -13,6 +13,7 @@
 #include "common/layout/shard_map.hpp"
 #include "common/step/layered_model.hpp"
 #include "common/step/memory_use.hpp"
+#include "common/step/offload.hpp"
 #include "common/step/phase.hpp"
 #include "common/step/state_source.hpp"
 #include "common/step/step_settings.hpp"
@@ -66,6 +67,7 @@ struct OptimizerSetup : StepSettings {
   bool overlap = false;  ///< communicate while layers compute; never changes a bit
   Windows windows = Windows::on;
   WireKind wires = WireKind::copies;  ///< of buffers on devices
+  Offload offload;                    ///< of this rank's state
   DType grad_dtype = DType::fp32;     ///< fp32, bf16 or fp16
   bool guards =
       false;  ///< gradient memory is NaN from its birth and after its last use: for tests, never changes a bit

@@ -30,6 +30,10 @@ struct MemoryUse {
   BytesByClass peak{};
   std::int64_t total_now = 0;
   std::int64_t total_peak = 0;
+  /// Of the part of the state that is offloaded, and in no class above: in memory of the host, buffers that its chunks
+  /// pass through included, and in a file.
+  std::int64_t offloaded_host = 0;
+  std::int64_t offloaded_file = 0;
 };
 
 }  // namespace zeroproof

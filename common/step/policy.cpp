@@ -19,6 +19,8 @@ constexpr std::array<std::string_view, 3> orders = {"by_stage", "contiguous", "s
 constexpr std::array<std::string_view, 3> sums = {"tree", "binned", "native"};
 constexpr std::array<std::string_view, 3> windows = {"off", "on", "params"};
 constexpr std::array<std::string_view, 2> wire_kinds = {"copies", "nccl"};
+constexpr std::array<std::string_view, 2> offload_orders = {"flat", "tensors"};
+constexpr std::array<std::string_view, 2> offload_places = {"host", "file"};
 
 }  // namespace
 
@@ -32,5 +34,7 @@ Span<const std::string_view> names_of(MicroBatchOrder) { return orders; }
 Span<const std::string_view> names_of(GradSum) { return sums; }
 Span<const std::string_view> names_of(Windows) { return windows; }
 Span<const std::string_view> names_of(WireKind) { return wire_kinds; }
+Span<const std::string_view> names_of(OffloadOrder) { return offload_orders; }
+Span<const std::string_view> names_of(OffloadPlace) { return offload_places; }
 
 }  // namespace zeroproof

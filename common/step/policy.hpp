@@ -39,6 +39,14 @@ enum class Windows : std::uint8_t { off, on, params };
 /// of one process. nccl: the NVIDIA Collective Communications Library. It never changes a bit, except in native sums.
 enum class WireKind : std::uint8_t { copies, nccl };
 
+/// Which elements of a rank are offloaded. flat: the first ones in flat order, cut at any element. tensors: whole
+/// tensors
+/// (a rank's part of them), param group by param group, until they have as many elements as the fraction asks for.
+enum class OffloadOrder : std::uint8_t { flat, tensors };
+
+/// Where the state of offloaded elements lies: in memory of the host, or in a file. It never changes a bit.
+enum class OffloadPlace : std::uint8_t { host, file };
+
 /// Names as configuration files and reports spell them, in the order of the enumerators.
 Span<const std::string_view> names_of(UpdateRule);
 Span<const std::string_view> names_of(NormForm);
@@ -50,6 +58,8 @@ Span<const std::string_view> names_of(MicroBatchOrder);
 Span<const std::string_view> names_of(GradSum);
 Span<const std::string_view> names_of(Windows);
 Span<const std::string_view> names_of(WireKind);
+Span<const std::string_view> names_of(OffloadOrder);
+Span<const std::string_view> names_of(OffloadPlace);
 
 template <class Choice>
 std::string_view name(Choice choice) requires requires {

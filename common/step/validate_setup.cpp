@@ -95,6 +95,15 @@ void check_cp(const OptimizerSetup& setup) {
         "use instances of a multiple of cp ranks, or the gradient sum tree");
 }
 
+void check_offload(const Offload& offload) {
+  check(offload.fraction >= 0 && offload.fraction <= 1,
+        "the offloaded fraction is " + std::to_string(offload.fraction),
+        "it is a part of the elements a rank keeps state for", "use a number from 0 to 1");
+  check(offload.chunk_numel >= 1,
+        "a chunk of offloaded state has " + std::to_string(offload.chunk_numel) + " elements",
+        "state travels in chunks", "use 1 or more");
+}
+
 void check_placement(const OptimizerSetup& setup) {
   const std::vector<TensorSlot>& tensors = setup.layout->tensors();
   const int tp = ranks_of(setup.tp);
@@ -137,6 +146,7 @@ void validate_setup(const OptimizerSetup& setup) {
   check_dtype(setup.grad_dtype, "gradients");
   check(setup.persistent_numel >= 0, "persistent_numel is " + std::to_string(setup.persistent_numel),
         "tensors of at most that many elements stay whole", "use 0 or more");
+  check_offload(setup.offload);
   check_placement(setup);
   check_shards(setup);
   check_cp(setup);

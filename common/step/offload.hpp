@@ -1,0 +1,24 @@
+#pragma once
+// Which part of a rank's state lives elsewhere than its other buffers, and where. It never changes a bit.
+
+#include <cstdint>
+#include <string>
+
+#include "common/step/policy.hpp"
+
+namespace zeroproof {
+
+/// Master and the rule's buffers of a part of a rank's elements lie in another place, and the host updates them; every
+/// rank may have settings of its own. Gradient sum, norm, clipping and parameters stay where they are.
+struct Offload {
+  double fraction = 0;  ///< of the elements a rank keeps state for, 0 to 1
+  OffloadOrder order = OffloadOrder::flat;
+  OffloadPlace place = OffloadPlace::host;
+  std::int64_t chunk_numel = std::int64_t{1} << 18;  ///< elements that travel and are updated together
+  bool overlap = true;                               ///< the next chunk is on its way while one is updated
+  std::string folder;  ///< place file: where the file lies; "": the system's temporary folder
+
+  bool on() const { return fraction > 0; }
+};
+
+}  // namespace zeroproof
