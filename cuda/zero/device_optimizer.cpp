@@ -20,6 +20,10 @@ DeviceOptimizer::DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool g
     : stream_(local_rank(setup)), setup_(setup), fused_(fused), graphs_(graphs) {
   ZP_CHECK(fused || !graphs, ErrorCode::invalid_argument, "graphs of a step in phases were asked for",
            "the host looks at every phase, and a graph has no place for that", "use fused passes");
+  ZP_CHECK(!graphs || !setup.offload.on(), ErrorCode::invalid_argument,
+           "graphs of a step with offloaded state were asked for",
+           "the host updates a part of the elements, and a graph has no place for that",
+           "offload nothing, or make the step without graphs");
   const Inside inside(*this);
   try {
     make(makers);
@@ -138,7 +142,7 @@ std::int64_t DeviceOptimizer::applied_steps() const {
 }
 
 bool DeviceOptimizer::step(GradSource& leaves, StepTap* tap) {
-  if (!fused_ || tap != nullptr) return DistributedOptimizer::step(leaves, tap);
+  if (!fused_ || tap != nullptr || setup_.offload.on()) return DistributedOptimizer::step(leaves, tap);
   enqueue_step(leaves);
   return !wait().skipped;
 }
@@ -147,6 +151,9 @@ bool DeviceOptimizer::step(GradSource& leaves, StepTap* tap) {
 void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   ZP_CHECK(fused_, ErrorCode::invalid_argument, "a step in phases was to be enqueued at once",
            "the host looks at every phase", "make the optimizer with fused passes, or run its phases");
+  ZP_CHECK(!setup_.offload.on(), ErrorCode::invalid_argument,
+           "a step with offloaded state was to be enqueued at once",
+           "the host updates a part of the elements", "run its phases, or offload nothing");
   const Inside inside(*this);
   const DeviceCalls before = device::device_calls();
   device::name_step(ring_->pushed() + 1);

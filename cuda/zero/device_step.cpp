@@ -55,7 +55,8 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
       aside_(device_space(), 1),
       inputs_(EnqueuedOptimizer::most_enqueued),
       grad_bits_(EnqueuedOptimizer::most_enqueued * has_grad_.count()),
-      rows_(schedule_.count()) {
+      rows_(schedule_.count()),
+      resident_pieces_(device_space(), resident_step_pieces(shard.setup, shard.split)) {
   for (const Piece& piece : shard.setup.layout->pieces(shard.ranges)) numel_ += piece.numel;
   std::vector<std::int64_t> groups;
   for (std::int64_t i = 0; i < tensor_groups_.count(); ++i) groups.push_back(shard.setup.groups.of(i));
@@ -87,6 +88,9 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
       .num_groups = shard.setup.groups.count(),
       .num_tensors = tensor_steps_.count(),
       .num_pieces = pieces_.count()};
+  updated_ = shard.split == nullptr
+                 ? std::vector{memory_}
+                 : resident_memory(memory_, resident_pieces_.data(), shard.setup, *shard.split);
 }
 
 void DeviceStep::load(const FullState& state) {
@@ -96,7 +100,7 @@ void DeviceStep::load(const FullState& state) {
   tensor_steps_.write({state.tensor_steps.data(), static_cast<std::size_t>(tensor_steps_.count())});
   skipped_ = false;
   first_row_t_ = 0;
-  device::enqueue_cast(memory_, rules_);
+  for (const device::StepMemory& memory : updated_) device::enqueue_cast(memory, rules_);
 }
 
 bool DeviceStep::alone() const { return data_ranks(shard_.setup) * tp_ranks(shard_.setup) == 1; }
@@ -169,14 +173,16 @@ void DeviceStep::clip() {
 void DeviceStep::update() {
   if (fused_) {
     decide(device::decide_count);  // draws of the cast belong to the step that is being counted
-    return device::enqueue_fused_update(memory_, rules_);
+    for (const device::StepMemory& memory : updated_) device::enqueue_fused_update(memory, rules_);
+    return;
   }
-  device::enqueue_update(memory_, rules_);
+  for (const device::StepMemory& memory : updated_) device::enqueue_update(memory, rules_);
   decide(device::decide_count);
 }
 
 void DeviceStep::cast() {
-  if (!fused_) device::enqueue_cast(memory_, rules_);
+  if (fused_) return;
+  for (const device::StepMemory& memory : updated_) device::enqueue_cast(memory, rules_);
 }
 
 }  // namespace zeroproof::cuda

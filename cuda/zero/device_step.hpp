@@ -35,6 +35,8 @@ class DeviceStep : public LocalStep {
   void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) override;
   void unscale() override;
   bool skipped() const override { return skipped_; }
+  bool fused() const override { return fused_; }
+  StepDecision decision() const override;
   void norm() override;
   void clip() override;
   void update() override;
@@ -116,10 +118,13 @@ class DeviceStep : public LocalStep {
   SpaceArray<double> group_limits_;
   SpaceArray<device::StepFound> aside_;  // what phase reduce finds, which phase unscale has to show
   // What goes there, each slot until its step is finished; the schedule for longer than any step is under way.
-  PinnedArray<device::StepInput> inputs_;  // [most_enqueued]
-  PinnedArray<std::uint64_t> grad_bits_;   // [most_enqueued][words of has_grad_]
-  PinnedArray<device::ScheduleRow> rows_;  // as schedule_
+  PinnedArray<device::StepInput> inputs_;          // [most_enqueued]
+  PinnedArray<std::uint64_t> grad_bits_;           // [most_enqueued][words of has_grad_]
+  PinnedArray<device::ScheduleRow> rows_;          // as schedule_
+  SpaceArray<device::StepPiece> resident_pieces_;  // with a split, else empty
   device::StepMemory memory_;
+  std::vector<device::StepMemory>
+      updated_;             ///< memory_ for stretches whose state is here; one without a split
   std::int64_t numel_ = 0;  ///< of all pieces
   std::int64_t seen_ = 0;   ///< elements of this step's G that were looked at when they were written
   device::StepFound* look_ = nullptr;  ///< what was found in them

@@ -28,6 +28,22 @@ void DeviceStep::begin_look(device::StepFound* found) {
   clear(*found);
 }
 
+StepDecision DeviceStep::decision() const {
+  StepDecision decision;
+  const auto read = [](const auto& from, auto& to) {
+    to.resize(static_cast<std::size_t>(from.count()));
+    from.read(to);
+  };
+  read(scalars_, decision.scalars);
+  read(has_grad_, decision.has_grad);
+  read(tensor_steps_, decision.tensor_steps);
+  const device::StepRecord record = record_.read();
+  decision.applied_steps = record.state.applied_steps;
+  decision.clip_coef = {record.found.clip_coef};
+  if (several_norms()) read(group_coefs_, decision.clip_coef);
+  return decision;
+}
+
 void DeviceStep::clear_norms() const {
   if (several_norms()) {
     group_sums_.fill(0);

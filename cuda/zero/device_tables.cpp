@@ -17,13 +17,11 @@ TensorPlacement placement_of(const OptimizerSetup& setup, std::int64_t tensor) {
   return {true, slot.begin, std::max<std::int64_t>(slot.numel, 1), std::max<std::int64_t>(slot.numel, 1)};
 }
 
-}  // namespace
-
-std::vector<device::StepPiece> step_pieces(const OptimizerSetup& setup,
-                                           const std::vector<FlatRange>& ranges) {
+/// Parts that a block takes.
+std::vector<device::StepPiece> cut_pieces(const OptimizerSetup& setup, const std::vector<Piece>& all) {
   constexpr std::int64_t most = device::StepPiece::most_numel;
   std::vector<device::StepPiece> pieces;
-  for (const Piece& whole : setup.layout->pieces(ranges)) {
+  for (const Piece& whole : all) {
     const TensorPlacement place = placement_of(setup, whole.tensor);
     const bool counted = tp_rank(setup) == 0 || !tp_replicated(setup, whole.tensor);
     for (std::int64_t begin = 0; begin < whole.numel; begin += most) {
@@ -34,6 +32,41 @@ std::vector<device::StepPiece> step_pieces(const OptimizerSetup& setup,
     }
   }
   return pieces;
+}
+
+}  // namespace
+
+std::vector<device::StepPiece> step_pieces(const OptimizerSetup& setup,
+                                           const std::vector<FlatRange>& ranges) {
+  return cut_pieces(setup, setup.layout->pieces(ranges));
+}
+
+std::vector<device::StepPiece> resident_step_pieces(const OptimizerSetup& setup, const StateSplit* split) {
+  if (split == nullptr) return {};
+  return cut_pieces(setup, split->resident_pieces());
+}
+
+std::vector<device::StepMemory> resident_memory(const device::StepMemory& whole,
+                                                const device::StepPiece* pieces, const OptimizerSetup& setup,
+                                                const StateSplit& split) {
+  const std::vector<device::StepPiece> table = resident_step_pieces(setup, &split);
+  std::vector<device::StepMemory> parts;
+  std::size_t next = 0;
+  for (const StateSplit::Stretch& stretch : split.stretches()) {
+    const std::size_t first = next;
+    while (next < table.size() && table[next].local_begin < stretch.local_begin + stretch.numel) ++next;
+    if (next == first) continue;
+    device::StepMemory part = whole;
+    const std::int64_t shift = stretch.place - stretch.local_begin;
+    for (float** buffer :
+         {&part.master, &part.exp_avg, &part.exp_avg_sq, &part.max_exp_avg_sq, &part.momentum_buffer}) {
+      if (*buffer != nullptr) *buffer += shift;
+    }
+    part.pieces = pieces + first;
+    part.num_pieces = static_cast<std::int64_t>(next - first);
+    parts.push_back(part);
+  }
+  return parts;
 }
 
 std::vector<std::uint64_t> counted_bits(const OptimizerSetup& setup) {

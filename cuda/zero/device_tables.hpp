@@ -6,6 +6,7 @@
 
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/device/step/step_memory.hpp"
+#include "cuda/offload/state_split.hpp"
 
 namespace zeroproof::cuda {
 
@@ -13,6 +14,15 @@ namespace zeroproof::cuda {
 /// undistributed
 /// model.
 std::vector<device::StepPiece> step_pieces(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges);
+
+/// Those whose state is in the shard; none without a split, when that is all of them.
+std::vector<device::StepPiece> resident_step_pieces(const OptimizerSetup& setup, const StateSplit* split);
+
+/// The memory of a step, once for every stretch of the shard whose state is there: state lies at another place in its
+/// buffers than gradient and parameters do in theirs. pieces: resident_step_pieces() in device memory.
+std::vector<device::StepMemory> resident_memory(const device::StepMemory& whole,
+                                                const device::StepPiece* pieces, const OptimizerSetup& setup,
+                                                const StateSplit& split);
 
 /// One bit per tensor; none if all count (R12).
 std::vector<std::uint64_t> counted_bits(const OptimizerSetup& setup);

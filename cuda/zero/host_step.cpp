@@ -22,6 +22,7 @@ HostStep::HostStep(RankShard& shard, bool fused, const PhaseOps& ops)
       master_(shard.master),
       param_store_(shard.params),
       state_(shard.state),
+      split_(shard.split),
       sum_(grad_, ops_),
       steps_(setup_),
       global_norm_(setup_.hyper.norm, setup_.clip_groups.count()),
@@ -150,15 +151,29 @@ void HostStep::clip() {
 
 void HostStep::update_pieces() {
   const auto alike = [&](const Piece& a, const Piece& b) { return steps_.alike(a, b); };
-  pieces_.run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
+  updated().run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
     if (steps_.updated(piece)) update_piece(exec, piece);
   });
   steps_.advance();
 }
 
 void HostStep::update_piece(const Exec& exec, const Piece& piece) {
-  state_.update(ops_, exec, setup_.hyper, steps_.scalars(piece), piece, part(grad_, piece),
-                part(master_, piece));
+  const auto* grad = static_cast<const float*>(grad_of(piece).data);  // phases leave g in the buffer
+  update_by_rule(ops_, exec, setup_.hyper, steps_.scalars(piece),
+                 {grad, static_cast<std::size_t>(piece.numel)}, state_of(piece));
+}
+
+host::FusedState HostStep::state_of(const Piece& piece) const {
+  Piece here = piece;
+  if (split_ != nullptr) here.local_begin = split_->place(piece.local_begin);
+  return state_.fused(here, part(master_, here));
+}
+
+StepDecision HostStep::decision() const {
+  StepDecision decision = steps_.decision();
+  decision.clip_coef = clip_coef_;
+  decision.leaf = sum_.leaf();
+  return decision;
 }
 
 std::vector<ExposedBuffer> HostStep::exposed(Phase phase) {

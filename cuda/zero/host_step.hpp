@@ -38,6 +38,8 @@ class HostStep : public LocalStep {
   void cast() override;
   std::vector<ExposedBuffer> exposed(Phase phase) override;
   void overwritten(Phase phase) override;
+  bool fused() const override { return fused_; }
+  StepDecision decision() const override;
   LossScalerState loss_scaler() const override { return scaler_; }
   std::int64_t applied_steps() const override { return static_cast<std::int64_t>(steps_.applied_steps()); }
 
@@ -52,6 +54,15 @@ class HostStep : public LocalStep {
   template <class Body>
   void for_draws(const Piece& piece, const Body& body) const;
   void cast_pieces();
+  /// The pieces that update and cast work on, and where their state, gradient and parameters are.
+  virtual const host::PieceLoop& updated() const { return split_ == nullptr ? pieces_ : split_->resident(); }
+  virtual host::FusedState state_of(const Piece& piece) const;
+  virtual host::GradStretch grad_of(const Piece& piece) const { return sum_.stretch(piece); }
+  virtual TensorView params_of(const Piece& piece) const { return param_store_.of(piece); }
+  template <class T>
+  Span<T> params_as(const Piece& piece) const {
+    return {static_cast<T*>(params_of(piece).data), static_cast<std::size_t>(piece.numel)};
+  }
   void cast_piece(const Exec& exec, const Piece& piece);
   /// True if two neighbours draw neighbouring random words in the same step, or none.
   bool rounded_alike(const Piece& a, const Piece& b) const;
@@ -72,6 +83,7 @@ class HostStep : public LocalStep {
   const CountedBuffer& master_;
   const ParamStore& param_store_;
   const RuleState& state_;
+  const StateSplit* const split_;
   StepSum sum_;
   TensorSteps steps_;
   GlobalNorm global_norm_;

@@ -10,13 +10,13 @@ void HostStep::update_fused() {
   options.stream =
       host::streams_past_caches(master_->numel() * num_bytes(setup_.param_dtype));  // of all blocks together
   const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& piece) {
-    host::fused_update(exec, with, steps_.scalars(piece), clip_coef_[clip_group(piece)], sum_.stretch(piece),
-                       state_.fused(piece, part(master_, piece)), param_store_.of(piece));
+    host::fused_update(exec, with, steps_.scalars(piece), clip_coef_[clip_group(piece)], grad_of(piece),
+                       state_of(piece), params_of(piece));
   };
   const auto alike = [&](const Piece& a, const Piece& b) {
     return steps_.alike(a, b) && rounded_alike(a, b) && clipped_alike(a, b);
   };
-  pieces_.run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
+  updated().run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
     if (!steps_.updated(piece)) return;
     if (setup_.param_rounding == ParamRounding::nearest) return update(exec, options, piece);
     for_draws(piece, [&](const Piece& row) {
@@ -51,12 +51,12 @@ void HostStep::cast_piece(const Exec& exec, const Piece& piece) {
   if (setup_.param_rounding == ParamRounding::nearest) {
     visit_param_format(setup_.param_dtype, [&](auto format) {
       using T = typename decltype(format)::type;
-      ops_.narrow(exec, part(master_, piece), param_store_.as<T>(piece));
+      ops_.narrow(exec, state_of(piece).master, params_as<T>(piece));
     });
     return;
   }
   for_draws(piece, [&](const Piece& row) {
-    ops_.stochastic_cast_to_bf16(exec, draw(row, 0), part(master_, row), param_store_.as<bf16>(row));
+    ops_.stochastic_cast_to_bf16(exec, draw(row, 0), state_of(row).master, params_as<bf16>(row));
   });
 }
 
@@ -72,8 +72,8 @@ void HostStep::cast() {
 
 void HostStep::cast_pieces() {
   const auto alike = [&](const Piece& a, const Piece& b) { return rounded_alike(a, b); };
-  pieces_.run_joined(setup_.exec, alike,
-                     [&](const Exec& exec, const Piece& piece) { cast_piece(exec, piece); });
+  updated().run_joined(setup_.exec, alike,
+                       [&](const Exec& exec, const Piece& piece) { cast_piece(exec, piece); });
 }
 
 }  // namespace zeroproof::cuda

@@ -9,10 +9,12 @@
 
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/host/piece_loop.hpp"
+#include "cuda/offload/state_split.hpp"
 #include "cuda/reduce/grad_target.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
 #include "cuda/zero/param_store.hpp"
 #include "cuda/zero/rule_state.hpp"
+#include "cuda/zero/step_decision.hpp"
 
 namespace zeroproof::cuda {
 
@@ -22,9 +24,10 @@ struct RankShard {
   const std::vector<FlatRange>& ranges;  ///< what the rank keeps state for
   const host::PieceLoop& pieces;         ///< of the ranges
   CountedBuffer& grad;                   ///< [shard_numel] fp32: G, then what the phases make of it
-  CountedBuffer& master;                 ///< [shard_numel] fp32
+  CountedBuffer& master;                 ///< [shard_numel] fp32; with a split, [resident_numel]
   ParamStore& params;
-  RuleState& state;
+  RuleState& state;                   ///< as master
+  const StateSplit* split = nullptr;  ///< null: the state of all elements is here
 };
 
 /// The elements of a piece, in a buffer of the shard.
@@ -67,13 +70,18 @@ class LocalStep {
   virtual void norm() = 0;
   virtual void clip() = 0;
   /// Phase update, and counts the step. The fused form casts as well.
-  virtual void update() = 0;
+  virtual void update() = 0;  // update and cast: of the elements whose state is in the shard
   /// Phase cast: the shard's parameters. Nothing in the fused form.
   virtual void cast() = 0;
 
   /// What a phase has made, as in DistributedOptimizer; nothing for cast and gather, whose buffers are the optimizer's.
   virtual std::vector<ExposedBuffer> exposed(Phase phase) = 0;
   virtual void overwritten(Phase phase) = 0;
+
+  /// Whether the gradient is still G when update() begins, instead of g.
+  virtual bool fused() const = 0;
+  /// What has been settled, from the end of phase clip on; counts as they are now.
+  virtual StepDecision decision() const = 0;
 
   virtual LossScalerState loss_scaler() const = 0;
   virtual std::int64_t applied_steps() const = 0;

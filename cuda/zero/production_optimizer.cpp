@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "common/base/error.hpp"
 #include "common/step/setup_agreement.hpp"
@@ -31,10 +32,23 @@ std::unique_ptr<SharedBuffers> share_sums(const OptimizerSetup& setup, const Nea
       std::vector<SharedBuffers::Shapes>(world, {{setup.layout->padded_numel(), DType::fp32}}));
 }
 
+std::unique_ptr<StateSplit> split_state(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges) {
+  if (!setup.offload.on()) return nullptr;
+  return std::make_unique<StateSplit>(setup, ranges);
+}
+
+std::unique_ptr<OffloadedState> offload_state(const OptimizerSetup& setup, const StateSplit* split,
+                                              Space space) {
+  if (split == nullptr) return nullptr;
+  if (setup.offload.place == OffloadPlace::file) return offload_to_file(setup, *split);
+  return offload_to_host(setup, *split, space == Space::device);
+}
+
 }  // namespace
 
 ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space space, const PhaseOps& ops,
-                                         const MakeLocalStep& make_step, const std::optional<Wires>& wires)
+                                         const MakeLocalStep& make_step, const std::optional<Wires>& wires,
+                                         const MakeOffloadedStep& make_offloaded)
     : setup_(adapt(setup, space)),
       wires_(wires.value_or(Wires{setup.comm, setup.replicas, setup.tp})),
       ranges_(state_ranges(setup_)),
@@ -44,16 +58,37 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       near_(find_near(setup_)),
       memory_(ledger_, setup_.guards, wires_),
       reduce_(setup_, plans_, ops, memory_, near_.get(), wires_),
+      split_(split_state(setup_, ranges_)),
+      offloaded_(offload_state(setup_, split_.get(), space)),
       sums_(share_sums(setup_, near_.get())),
       grad_(sums_ ? sums_->mine(0, ledger_, MemoryClass::grad_sum)
                   : CountedBuffer(ledger_, MemoryClass::grad_sum, total_numel(ranges_), DType::fp32)),
-      master_(ledger_, MemoryClass::master, total_numel(ranges_), DType::fp32),
+      master_(ledger_, MemoryClass::master, resident_numel(), DType::fp32),
       param_store_(setup_, ranges_, near_.get(), ledger_),
       params_(setup_, plans_, memory_, param_store_, near_.get(), *wires_.comm),
-      state_(setup_.hyper, total_numel(ranges_), ledger_),
-      shard_{setup_, ranges_, pieces_, grad_, master_, param_store_, state_},
-      step_(make_step(shard_)) {
+      state_(setup_.hyper, resident_numel(), ledger_),
+      shard_{setup_, ranges_, pieces_, grad_, master_, param_store_, state_, split_.get()} {
+  if (split_) {
+    auto step =
+        std::make_unique<OffloadStep>(shard_, *offloaded_, ledger_.space(), make_step, ops, make_offloaded);
+    offload_step_ = step.get();
+    step_ = std::move(step);
+  } else {
+    step_ = make_step(shard_);
+  }
   if (sums_) reduce_.read_sums(*sums_);
+}
+
+std::int64_t ProductionOptimizer::resident_numel() const {
+  return split_ ? split_->resident_numel() : total_numel(ranges_);
+}
+
+MemoryUse ProductionOptimizer::memory() const {
+  MemoryUse use = ledger_.use();
+  if (!offload_step_) return use;
+  use.offloaded_host = offload_step_->host_bytes();
+  use.offloaded_file = offloaded_->file_bytes();
+  return use;
 }
 
 void ProductionOptimizer::load_state(const FullState& state) {
@@ -63,9 +98,8 @@ void ProductionOptimizer::load_state(const FullState& state) {
   };
   Exec exec = setup_.exec;
   if (ledger_.space().kind == Space::device) exec.num_threads = 1;  // the stream is this thread's
-  load(exec, state, [&](BufferId id, std::int64_t begin, Span<float> local) {
-    ledger_.space().from_host(local.data(), whole(id).data() + begin,
-                              static_cast<std::int64_t>(local.size_bytes()));
+  load(exec, state, [&](const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local) {
+    space.from_host(local.data(), whole(id).data() + begin, static_cast<std::int64_t>(local.size_bytes()));
   });
 }
 
@@ -80,28 +114,43 @@ void ProductionOptimizer::load_state_from(const StateSource& source) {
   Exec exec = setup_.exec;
   exec.num_threads = 1;  // a source is read from front to back
   std::vector<float> values;
-  load(exec, counters, [&](BufferId id, std::int64_t begin, Span<float> local) {
+  load(exec, counters, [&](const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local) {
     for (std::size_t done = 0; done < local.size(); done += values.size()) {
       values.resize(std::min(most, local.size() - done));
       source.read(id, begin + static_cast<std::int64_t>(done), values);
-      ledger_.space().from_host(local.data() + done, values.data(),
-                                static_cast<std::int64_t>(values.size() * sizeof(float)));
+      space.from_host(local.data() + done, values.data(),
+                      static_cast<std::int64_t>(values.size() * sizeof(float)));
     }
   });
 }
 
 void ProductionOptimizer::load(const Exec& exec, const FullState& counters, const ReadState& read) {
   require_same_setup(setup_, counters);
-  pieces_.run_joined(exec, any_tensors, [&](const Exec&, const Piece& piece) {
-    read(BufferId::master, piece.global_begin, part(master_, piece));
+  const host::PieceLoop& resident = split_ ? split_->resident() : pieces_;
+  const MemorySpace& space = ledger_.space();
+  resident.run_joined(exec, any_tensors, [&](const Exec&, const Piece& piece) {
+    Piece here = piece;
+    if (split_) here.local_begin = split_->place(piece.local_begin);
+    read(space, BufferId::master, piece.global_begin, part(master_, here));
     for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      if (state_.kept(i)) read(state_buffers[i].id, piece.global_begin, state_.part(i, piece));
+      if (state_.kept(i)) read(space, state_buffers[i].id, piece.global_begin, state_.part(i, here));
     }
   });
+  if (split_) load_offloaded(read);
   step_->load(counters);
   params_.count_cast();
   gather();
   loaded_ = true;
+}
+
+void ProductionOptimizer::load_offloaded(const ReadState& read) {
+  const std::vector<BufferId> ids = offloaded_buffers(setup_.hyper);
+  offloaded_->for_chunks(
+      OffloadedState::Use::fill, [&](const StateSplit::Chunk& chunk, const host::FusedState& to) {
+        for_values(ids, *split_, chunk, to, [&](BufferId id, const Piece& piece, Span<float> values) {
+          read(host_space(), id, piece.global_begin, values);
+        });
+      });
 }
 
 void ProductionOptimizer::run_phase(Phase phase, GradSource& leaves) {

@@ -15,6 +15,7 @@
 #include "cuda/runtime/memory_ledger.hpp"
 #include "cuda/runtime/plan_runner.hpp"
 #include "cuda/zero/local_step.hpp"
+#include "cuda/zero/offload_step.hpp"
 #include "cuda/zero/param_gather.hpp"
 #include "cuda/zero/param_store.hpp"
 #include "cuda/zero/rule_state.hpp"
@@ -26,10 +27,11 @@ namespace zeroproof::cuda {
 class ProductionOptimizer : public DistributedOptimizer {
  public:
   /// space: where its buffers live; everything on a device is enqueued on the current stream. ops: the twins that add
-  /// gradients on the host; they outlive this. make_step is called once. wires: what moves data in that space; by
-  /// default, the communicators of the setup.
+  /// gradients on the host, and update what is offloaded; they outlive this. make_step is called once. wires: what
+  /// moves data in that space; by default, the communicators of the setup.
   ProductionOptimizer(const OptimizerSetup& setup, Space space, const PhaseOps& ops,
-                      const MakeLocalStep& make_step, const std::optional<Wires>& wires = {});
+                      const MakeLocalStep& make_step, const std::optional<Wires>& wires = {},
+                      const MakeOffloadedStep& make_offloaded = {});
 
   ProductionOptimizer(const ProductionOptimizer&) = delete;
   ProductionOptimizer& operator=(const ProductionOptimizer&) = delete;
@@ -45,7 +47,7 @@ class ProductionOptimizer : public DistributedOptimizer {
   std::string damaged_guard() const override;
   LossScalerState loss_scaler() const override { return step_->loss_scaler(); }
   std::int64_t applied_steps() const override { return step_->applied_steps(); }
-  MemoryUse memory() const override { return ledger_.use(); }
+  MemoryUse memory() const override;
   MemoryLedger& ledger() { return ledger_; }
 
  protected:
@@ -63,22 +65,29 @@ class ProductionOptimizer : public DistributedOptimizer {
   const std::unique_ptr<NearRanks> near_;  ///< null: by messages only
   GradMemory memory_;
   BucketReduce reduce_;
-  std::unique_ptr<SharedBuffers> sums_;  ///< stage 0 on ranks of one machine: where grad_ is
-  CountedBuffer grad_;                   // G, unless it is a leaf, then what the step makes of it
+  const std::unique_ptr<StateSplit> split_;          ///< null: nothing is offloaded, as the next one
+  const std::unique_ptr<OffloadedState> offloaded_;  ///< before the step
+  std::unique_ptr<SharedBuffers> sums_;              ///< stage 0 on ranks of one machine: where grad_ is
+  CountedBuffer grad_;                               // G, unless it is a leaf, then what the step makes of it
   CountedBuffer master_;
   ParamStore param_store_;
   ParamGather params_;
   RuleState state_;
   RankShard shard_;
-  std::unique_ptr<LocalStep> step_;  // after everything in the shard
+  OffloadStep* offload_step_ = nullptr;  ///< step_, if something is offloaded
+  std::unique_ptr<LocalStep> step_;      // after everything in the shard
   std::unique_ptr<PlanRunner>
       executor_;  ///< of layers; keeps its communication thread, or stream, over steps
   bool loaded_ = false;
 
  private:
-  /// Gives the elements of a buffer in the rank's flat numbering, from `begin` on.
-  using ReadState = std::function<void(BufferId id, std::int64_t begin, Span<float> local)>;
+  /// Gives the elements of a buffer in the rank's flat numbering, from `begin` on; they lie in that space.
+  using ReadState =
+      std::function<void(const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local)>;
   void load(const Exec& exec, const FullState& counters, const ReadState& read);
+
+  void load_offloaded(const ReadState& read);
+  std::int64_t resident_numel() const;
 
   std::unique_ptr<PlanRunner> make_runner() const;
   void execute(Phase phase, GradSource& leaves);

@@ -34,6 +34,9 @@ class StepSum {
     in_buffer_ = false;
   }
 
+  /// The leaf that G is, if it is one.
+  const std::optional<TensorView>& leaf() const { return leaf_; }
+
   /// Whether the finite check and what belongs to it were made while G was added up.
   bool looked_at() const { return looked_at_; }
   void set_looked_at() { looked_at_ = true; }

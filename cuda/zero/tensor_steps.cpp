@@ -57,6 +57,15 @@ void TensorSteps::prepare(GradSource& leaves, int log2_loss_scale) {
   require_same_scalars(setup_, scalars_);
 }
 
+void TensorSteps::follow(const StepDecision& decision) {
+  scalars_ = decision.scalars;
+  if (per_tensor()) {
+    has_grad_ = decision.has_grad;
+    tensor_steps_ = decision.tensor_steps;
+  }
+  applied_steps_ = decision.applied_steps;
+}
+
 void TensorSteps::advance() {
   ++applied_steps_;
   for (std::size_t i = 0; i < tensor_steps_.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
+#include "cuda/zero/step_decision.hpp"
 
 namespace zeroproof::cuda {
 
@@ -20,6 +21,10 @@ class TensorSteps {
   /// Phase prepare: the divisor, who has a gradient, and the scalars, which must be the same on every rank. Collective
   /// over all ranks of the step. Errors: comm if the scalars differ.
   void prepare(GradSource& leaves, int log2_loss_scale);
+
+  /// Scalars, gradients and counts; and those of a step that somebody else has prepared.
+  StepDecision decision() const { return {scalars_, has_grad_, tensor_steps_, applied_steps_, {}, {}}; }
+  void follow(const StepDecision& decision);
 
   /// Phase update has ended: counts the step for the tensors that took part.
   void advance();

@@ -1,0 +1,138 @@
+#include "cuda/offload/state_split.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+/// A piece that is offloaded up to its element `offloaded`, and resident from there on.
+struct Share {
+  Piece piece;
+  std::int64_t offloaded = 0;
+};
+
+std::int64_t numel_of(const std::vector<Share>& shares) {
+  std::int64_t numel = 0;
+  for (const Share& share : shares) numel += share.piece.numel;
+  return numel;
+}
+
+void take_flat(std::vector<Share>& shares, double wanted) {
+  auto left = static_cast<std::int64_t>(std::floor(wanted));
+  for (Share& share : shares) {
+    share.offloaded = std::min(left, share.piece.numel);
+    left -= share.offloaded;
+  }
+}
+
+void take_tensors(std::vector<Share>& shares, double wanted, const ParamGroups& groups) {
+  std::vector<std::size_t> order(shares.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto key = [&](std::size_t i) {
+    const std::int64_t tensor = shares[i].piece.tensor;
+    return std::pair(groups.of(tensor), tensor);
+  };
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+  std::int64_t taken = 0;
+  for (std::size_t i = 0; i < order.size();) {
+    if (!(static_cast<double>(taken) < wanted)) return;
+    const std::int64_t tensor = shares[order[i]].piece.tensor;
+    for (; i < order.size() && shares[order[i]].piece.tensor == tensor; ++i) {
+      Share& share = shares[order[i]];
+      share.offloaded = share.piece.numel;
+      taken += share.piece.numel;
+    }
+  }
+}
+
+std::int64_t total(const std::vector<FlatRange>& ranges) {
+  std::int64_t numel = 0;
+  for (const FlatRange& range : ranges) numel += range.numel();
+  return numel;
+}
+
+}  // namespace
+
+StateSplit::StateSplit(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges) {
+  const std::vector<Piece> pieces = setup.layout->pieces(ranges);
+  std::vector<Share> shares;
+  for (const Piece& piece : pieces) shares.push_back({piece, 0});
+  const Offload& offload = setup.offload;
+  const double wanted = offload.fraction * static_cast<double>(numel_of(shares));
+  offload.order == OffloadOrder::flat ? take_flat(shares, wanted)
+                                      : take_tensors(shares, wanted, setup.groups);
+  std::vector<Piece> offloaded, all;
+  for (const Share& share : shares) {
+    if (share.offloaded > 0) offloaded.push_back(share.piece.part(0, share.offloaded));
+    if (share.offloaded < share.piece.numel)
+      resident_pieces_.push_back(share.piece.part(share.offloaded, share.piece.numel));
+  }
+  all = resident_pieces_;
+  all.insert(all.end(), offloaded.begin(), offloaded.end());
+  std::ranges::sort(all, {}, &Piece::local_begin);
+  cut(offloaded, all, total(ranges));
+  resident_ = host::PieceLoop(resident_pieces_);
+  make_chunks(offload.chunk_numel, offloaded);
+}
+
+/// Padding in front of the first element goes with it; a shard of padding alone is resident.
+void StateSplit::cut(const std::vector<Piece>& offloaded, const std::vector<Piece>& all,
+                     std::int64_t shard_numel) {
+  std::size_t next = 0;  // of the offloaded pieces
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < std::max<std::size_t>(all.size(), 1); ++i) {
+    const bool out =
+        i < all.size() && next < offloaded.size() && offloaded[next].local_begin == all[i].local_begin;
+    if (out) ++next;
+    const std::int64_t end = i + 1 < all.size() ? all[i + 1].local_begin : shard_numel;
+    std::int64_t& part = out ? offloaded_numel_ : resident_numel_;
+    if (!stretches_.empty() && stretches_.back().offloaded == out) {
+      stretches_.back().numel += end - begin;
+    } else if (end > begin) {
+      stretches_.push_back({begin, end - begin, part, out});
+    }
+    part += end - begin;
+    begin = end;
+  }
+}
+
+void StateSplit::make_chunks(std::int64_t chunk_numel, const std::vector<Piece>& offloaded) {
+  std::size_t piece = 0, stretch = 0;
+  std::int64_t in_piece = 0;
+  for (std::int64_t begin = 0; begin < offloaded_numel_; begin += chunk_numel) {
+    const std::int64_t end = begin + std::min(chunk_numel, offloaded_numel_ - begin);
+    std::vector<Piece> pieces;
+    while (piece < offloaded.size()) {
+      const Piece rest = offloaded[piece].part(in_piece, offloaded[piece].numel);
+      const std::int64_t at = place(rest.local_begin);
+      if (at >= end) break;
+      pieces.push_back(rest.part(0, end - at));
+      in_piece += pieces.back().numel;
+      if (in_piece < offloaded[piece].numel) break;
+      ++piece;
+      in_piece = 0;
+    }
+    std::vector<Stretch> stretches;
+    for (std::size_t i = stretch; i < stretches_.size(); ++i) {
+      const Stretch& whole = stretches_[i];
+      if (!whole.offloaded) continue;
+      if (whole.place >= end) break;
+      const std::int64_t from = std::max(whole.place, begin), to = std::min(whole.place + whole.numel, end);
+      if (to > from) stretches.push_back({whole.local_begin + from - whole.place, to - from, from, true});
+      if (to == whole.place + whole.numel) stretch = i + 1;
+    }
+    chunks_.push_back({static_cast<std::int64_t>(chunks_.size()), begin, end - begin, host::PieceLoop(pieces),
+                       std::move(stretches)});
+  }
+}
+
+std::int64_t StateSplit::place(std::int64_t local) const {
+  const auto after = std::ranges::upper_bound(stretches_, local, {}, &Stretch::local_begin);
+  const Stretch& stretch = *std::prev(after);
+  return stretch.place + local - stretch.local_begin;
+}
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,63 @@
+#pragma once
+// Which elements of a rank are offloaded, and where the state of every element is: in the rank's own buffers, or in the
+// offloaded ones.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/layout/flat_layout.hpp"
+#include "common/step/distributed_optimizer.hpp"
+#include "cuda/host/piece_loop.hpp"
+
+namespace zeroproof::cuda {
+
+/// The elements that are offloaded, in the numbering that the shard has (Piece::local_begin). Padding goes with the
+/// elements before it. Both parts are packed: stretches follow one another in increasing local order.
+class StateSplit {
+ public:
+  /// pieces: of the ranges. Takes floor(fraction * N) of the N elements of the pieces in flat order, or the tensors in
+  /// order of their param groups, each whole, as long as those taken before have fewer elements than fraction * N.
+  StateSplit(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges);
+
+  /// A stretch of the shard that is in one part.
+  struct Stretch {
+    std::int64_t local_begin = 0;
+    std::int64_t numel = 0;  ///< padding included
+    std::int64_t place = 0;  ///< of its first element, in its part
+    bool offloaded = false;
+  };
+  const std::vector<Stretch>& stretches() const { return stretches_; }
+
+  std::int64_t resident_numel() const { return resident_numel_; }
+  std::int64_t offloaded_numel() const { return offloaded_numel_; }
+
+  /// Where in its part an element of the shard is.
+  std::int64_t place(std::int64_t local) const;
+
+  const host::PieceLoop& resident() const { return resident_; }
+  /// Pieces cut where the parts meet.
+  const std::vector<Piece>& resident_pieces() const { return resident_pieces_; }
+
+  /// Elements of the offloaded part that travel, and are updated, together; neighbours in it.
+  struct Chunk {
+    std::int64_t number = 0;
+    std::int64_t begin = 0;  ///< its first element, in the offloaded part
+    std::int64_t numel = 0;  ///< padding included
+    host::PieceLoop pieces;
+    std::vector<Stretch> stretches;  ///< of the chunk; place is in the offloaded part
+  };
+  const std::vector<Chunk>& chunks() const { return chunks_; }
+
+ private:
+  void cut(const std::vector<Piece>& offloaded, const std::vector<Piece>& all, std::int64_t shard_numel);
+  void make_chunks(std::int64_t chunk_numel, const std::vector<Piece>& offloaded);
+
+  std::vector<Stretch> stretches_;
+  std::int64_t resident_numel_ = 0;
+  std::int64_t offloaded_numel_ = 0;
+  std::vector<Piece> resident_pieces_;
+  host::PieceLoop resident_{{}};
+  std::vector<Chunk> chunks_;
+};
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+
+#include "cuda/memory/memory_space.hpp"
+#include "cuda/offload/chunk_lane.hpp"
+#include "cuda/offload/offloaded_state.hpp"
+#include "cuda/zero/local_step.hpp"
+#include "cuda/zero/offloaded_step.hpp"
+
+namespace zeroproof::cuda {
+
+/// Makes what updates the offloaded elements; the default is OffloadedStep.
+using MakeOffloadedStep = std::function<std::unique_ptr<OffloadedStep>(
+    RankShard& shard, OffloadedState& state, ChunkLane* lane, bool fused, const PhaseOps& ops)>;
+
+/// The step of a rank whose state is in two places. One LocalStep has the whole gradient, so that found_inf, norm and
+/// clipping are one quantity whatever is offloaded, and updates the elements whose state is beside it; an OffloadedStep
+/// of the host then updates the others.
+class OffloadStep : public LocalStep {
+ public:
+  /// shard.split is set. make: the step of what is resident. space: where the shard is. ops: of the offloaded update.
+  OffloadStep(RankShard& shard, OffloadedState& state, const MemorySpace& space, const MakeLocalStep& make,
+              const PhaseOps& ops, const MakeOffloadedStep& make_offloaded = {});
+
+  void load(const FullState& state) override;
+  void prepare(GradSource& leaves) override { resident_->prepare(leaves); }
+  void begin_sum() override { resident_->begin_sum(); }
+  GradTarget grad_target() override { return resident_->grad_target(); }
+  void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) override {
+    resident_->end_sum(leaf, target);
+  }
+  void unscale() override { resident_->unscale(); }
+  bool skipped() const override { return resident_->skipped(); }
+  void norm() override { resident_->norm(); }
+  void clip() override { resident_->clip(); }
+  void update() override;
+  void cast() override;
+  std::vector<ExposedBuffer> exposed(Phase phase) override;
+  void overwritten(Phase phase) override;
+  bool fused() const override { return resident_->fused(); }
+  StepDecision decision() const override { return resident_->decision(); }
+  LossScalerState loss_scaler() const override { return resident_->loss_scaler(); }
+  std::int64_t applied_steps() const override { return resident_->applied_steps(); }
+
+  /// On the host, with what chunks pass through.
+  std::int64_t host_bytes() const { return state_.host_bytes() + (lane_ ? lane_->host_bytes() : 0); }
+
+ private:
+  /// One buffer of the state as taps see it: all elements of the shard, in the space of the shard.
+  struct Shown {
+    BufferId id;
+    GuardedBuffer whole;
+  };
+  void show();
+  void take_shown();
+  const GuardedBuffer& resident_buffer(BufferId id) const;
+
+  RankShard& shard_;
+  OffloadedState& state_;
+  const MemorySpace& space_;
+  std::unique_ptr<LocalStep> resident_;
+  std::unique_ptr<ChunkLane> lane_;
+  std::unique_ptr<OffloadedStep> offloaded_;
+  std::vector<Shown> shown_;  ///< none before somebody asked
+};
+
+}  // namespace zeroproof::cuda
