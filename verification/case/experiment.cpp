@@ -119,6 +119,7 @@ OptimizerSetup Experiment::setup() const {
   setup.seed = config_.seed;
   setup.groups = groups_;
   setup.clip_groups = clip_groups_;
+  setup.offload.folder = config_.offload.folder;
   setup.guards = true;
   return setup;
 }

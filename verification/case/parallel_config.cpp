@@ -1,5 +1,7 @@
 #include "verification/case/parallel_config.hpp"
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 #include "common/base/error.hpp"
@@ -23,6 +25,17 @@ std::int64_t count_of(const std::string& text, const std::string& what) {
   return value;
 }
 
+/// As fmt writes a double: the shortest text that is read as the same one.
+double fraction_of(const std::string& text) {
+  double value = -1;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  ZP_CHECK(error == std::errc{} && rest == text.data() + text.size() && value >= 0 && value <= 1,
+           ErrorCode::config, "offload '" + text + "' is no fraction",
+           "it says how much of a rank's state lies elsewhere",
+           "use a number from 0 to 1, as in offload:0.5");
+  return value;
+}
+
 }  // namespace
 
 std::string ParallelConfig::id() const {
@@ -36,6 +49,14 @@ std::string ParallelConfig::id() const {
   if (overlap) text += "/overlap";
   if (windows != Windows::off) text += "/windows:" + std::string(name(windows));
   if (wires != WireKind::copies) text += "/wires:" + std::string(name(wires));
+  if (!offload.on()) return text;
+  const Offload plain;
+  text += fmt::format("/offload:{}", offload.fraction);
+  if (offload.order != plain.order) text += "/offload-order:" + std::string(name(offload.order));
+  if (offload.place != plain.place) text += "/offload-place:" + std::string(name(offload.place));
+  if (offload.chunk_numel != plain.chunk_numel)
+    text += "/offload-chunk:" + std::to_string(offload.chunk_numel);
+  if (!offload.overlap) text += "/offload-overlap:off";
   return text;
 }
 
@@ -52,6 +73,16 @@ bool ParallelConfig::read(const std::string& part) {
     windows = parse_choice<Windows>("windows", *text);
   } else if (const auto text = after(part, "wires:")) {
     wires = parse_choice<WireKind>("wires", *text);
+  } else if (const auto text = after(part, "offload:")) {
+    offload.fraction = fraction_of(*text);
+  } else if (const auto text = after(part, "offload-order:")) {
+    offload.order = parse_choice<OffloadOrder>("offload-order", *text);
+  } else if (const auto text = after(part, "offload-place:")) {
+    offload.place = parse_choice<OffloadPlace>("offload-place", *text);
+  } else if (const auto text = after(part, "offload-chunk:")) {
+    offload.chunk_numel = count_of(*text, "offload-chunk");
+  } else if (part == "offload-overlap:off") {
+    offload.overlap = false;
   } else if (const auto text = after(part, "grid:")) {
     grid = parse_grid(*text);
   } else if (const auto text = after(part, "instances:")) {

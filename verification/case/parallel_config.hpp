@@ -8,6 +8,7 @@
 
 #include "common/layout/peer_layouts.hpp"
 #include "common/layout/process_grid.hpp"
+#include "common/step/offload.hpp"
 #include "common/step/policy.hpp"
 
 namespace zeroproof::verification {
@@ -22,9 +23,11 @@ struct ParallelConfig {
   bool overlap = false;
   Windows windows = Windows::off;
   WireKind wires = WireKind::copies;
+  Offload offload = {};  ///< its folder is no part of an id: a setting of the run
 
   /// Parts of a case id, those that are not the default: "/order:strided/layout:megatron/sum:binned/grid:2x1x2/
-  /// instances:2/persistent:64/overlap/windows:params/wires:nccl". Empty for the defaults.
+  /// instances:2/persistent:64/overlap/windows:params/wires:nccl/offload:0.5/offload-order:tensors/offload-place:file/
+  /// offload-chunk:4096/offload-overlap:off". Empty for the defaults.
   std::string id() const;
 
   /// Reads one part, without its slash; false if it is none of the above. Errors (ErrorCode::config): a value that

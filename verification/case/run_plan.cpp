@@ -93,6 +93,25 @@ std::vector<WireKind> wires_of(const RunConfig& config, const WorldSpec& world) 
   return world.kind == WorldSpec::Kind::nccl ? std::vector<WireKind>{WireKind::nccl} : config.wires;
 }
 
+/// With a fraction of 0 there is nothing to place.
+std::vector<Offload> offloads_of(const OffloadConfig& config) {
+  std::vector<Offload> all;
+  for (const double fraction : config.fractions) {
+    if (fraction == 0) {
+      all.emplace_back();
+      continue;
+    }
+    for (const OffloadOrder order : config.orders) {
+      for (const OffloadPlace place : config.places) {
+        for (const std::int64_t chunk_numel : config.chunk_numels) {
+          all.push_back({fraction, order, place, chunk_numel, config.overlap, {}});
+        }
+      }
+    }
+  }
+  return all;
+}
+
 /// The ways a configuration deals a step out over a world of this size.
 std::vector<ParallelConfig> places_of(const RunConfig& config, const WorldSpec& world) {
   std::vector<std::optional<ProcessGrid>> grids;
@@ -108,8 +127,10 @@ std::vector<ParallelConfig> places_of(const RunConfig& config, const WorldSpec& 
         for (const auto& grid : grids) {
           for (const Windows windows : windows_of(config, world)) {
             for (const WireKind wires : wires_of(config, world)) {
-              places.push_back({order, layout, grad_sum, grid, config.instances, config.persistent_numel,
-                                config.overlap, windows, wires});
+              for (const Offload& offload : offloads_of(config.offload)) {
+                places.push_back({order, layout, grad_sum, grid, config.instances, config.persistent_numel,
+                                  config.overlap, windows, wires, offload});
+              }
             }
           }
         }
@@ -193,6 +214,9 @@ void take_place(RunConfig& config, const CaseSpec& spec) {
   config.grids.clear();
   if (spec.place.grid) config.grids.push_back(spec.place.grid->id());
   config.instances = spec.place.instances;
+  const Offload& offload = spec.place.offload;
+  config.offload = {{offload.fraction},    {offload.order}, {offload.place},
+                    {offload.chunk_numel}, offload.overlap, config.offload.folder};
 }
 
 RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
@@ -219,6 +243,8 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
             // Sums without promised bits can only be judged phase by phase.
             // Only buffers on devices have wires of another kind.
             if (twin.twin.space == Space::host && place.wires != WireKind::copies) continue;
+            // A graph has no place for the host's part of an update.
+            if (twin.twin.graphs && place.offload.on()) continue;
             const bool native = place.grad_sum == GradSum::native;
             const bool whole = twin.twin.foreign && twin.mode == Mode::whole;
             if (native && (whole || !twin.twin.runs_in(Mode::lockstep))) continue;

@@ -56,6 +56,19 @@ void set_choices(const std::vector<std::string>& texts, const std::string& flag,
   for (const std::string& text : texts) target.push_back(parse_choice<Choice>(flag, text));
 }
 
+/// "host", "file" or "file:FOLDER", which is where all files of the run lie.
+void set_offload_places(const std::vector<std::string>& texts, OffloadConfig& offload) {
+  if (texts.empty()) return;
+  offload.places.clear();
+  for (const std::string& text : texts) {
+    const std::string file = std::string(name(OffloadPlace::file)) + ":";
+    const bool has_folder = text.rfind(file, 0) == 0;
+    if (has_folder) offload.folder = text.substr(file.size());
+    offload.places.push_back(has_folder ? OffloadPlace::file
+                                        : parse_choice<OffloadPlace>("--offload-place", text));
+  }
+}
+
 /// Errors: ErrorCode::config if there is no such plug-in.
 void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
   ZP_CHECK(!flags.plugin.empty() || flags.plugin_timeout.empty(), ErrorCode::config,
@@ -116,6 +129,17 @@ void apply(const CaseFlags& flags, RunConfig& config) {
     config.persistent_numel = number<std::int64_t>(flags.persistent_numel, "--persistent");
   }
   if (flags.overlap) config.overlap = true;
+  if (!flags.offloads.empty()) config.offload.fractions = numbers<double>(flags.offloads, "--offload");
+  set_choices(flags.offload_orders, "--offload-order", config.offload.orders);
+  set_offload_places(flags.offload_places, config.offload);
+  if (!flags.offload_chunks.empty())
+    config.offload.chunk_numels = numbers<std::int64_t>(flags.offload_chunks, "--offload-chunk");
+  if (!flags.offload_overlap.empty()) {
+    ZP_CHECK(flags.offload_overlap == "on" || flags.offload_overlap == "off", ErrorCode::config,
+             "--offload-overlap is '" + flags.offload_overlap + "'",
+             "it says whether a chunk travels while another one is updated", "use on or off");
+    config.offload.overlap = flags.offload_overlap == "on";
+  }
   if (flags.dtypes.empty()) return;
   config.dtypes.clear();
   for (const std::string& dtype : flags.dtypes) config.dtypes.push_back(parse_param_dtype(dtype));
@@ -138,6 +162,10 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
     words.emplace_back(flag);
     words.push_back(file ? std::filesystem::absolute(*value).string()
                          : *value);  // it may run in another folder
+  }
+  for (const std::string& place : flags.offload_places) {  // the folder is no part of an id
+    if (place.find(':') == std::string::npos) continue;
+    words.insert(words.end(), {"--offload-place", place});
   }
   return words;
 }
@@ -183,6 +211,15 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.option("--persistent", flags->persistent_numel,
                  "stage 3: tensors of at most this many elements stay whole on every rank");
   command.flag("--overlap", flags->overlap, "communicate while layers compute");
+  command.list("--offload", flags->offloads,
+               "parts of a rank's elements, 0 to 1, whose master and moments live elsewhere");
+  command.list("--offload-order", flags->offload_orders,
+               "which elements: flat, the first ones; tensors, whole ones as they come in param groups");
+  command.list("--offload-place", flags->offload_places,
+               "where they live: host, file, file:FOLDER (file: in the temporary folder)");
+  command.list("--offload-chunk", flags->offload_chunks, "elements that travel, and are updated, together");
+  command.option("--offload-overlap", flags->offload_overlap,
+                 "copy a chunk while another one is updated: on, off (default: on)");
   command.option("--norm", flags->norm, "form of the global norm: chunk1024, exact, inf, one");
   command.option("--max-norm", flags->max_norm,
                  "gradients are scaled down to this global norm, whatever the recipe says; 0 never clips");

@@ -16,7 +16,8 @@ namespace zeroproof::verification {
 struct CaseFlags {
   std::vector<std::string> patterns, recipes, twins, modes, worlds, dtypes, stages, buckets, threads;
   std::vector<std::string> orders, layouts, grad_sums, windows, wires, grids;
-  std::string instances, persistent_numel, norm, max_norm;
+  std::vector<std::string> offloads, offload_orders, offload_places, offload_chunks;
+  std::string instances, persistent_numel, offload_overlap, norm, max_norm;
   bool overlap = false, oversubscribe = false;
   std::string gradients;
   std::string plugin, plugin_timeout, accept;

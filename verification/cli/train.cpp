@@ -35,7 +35,7 @@ namespace {
 struct TrainFlags {
   CaseFlags where;
   std::string workload, recipe, twin, world, stage, dtype, bucket, threads, order, layout, sum, windows,
-      wires, grid;
+      wires, grid, offload, offload_order, offload_place, offload_chunk;
   std::string checkpoint, save_every, keep, dump, log;
   bool asynchronous = false, resume = false, allow_fallback = false;
 };
@@ -74,6 +74,10 @@ CaseSpec spec_of(TrainFlags flags, VerifyOptions& options) {
   take(flags.windows, where.windows);
   take(flags.wires, where.wires);
   take(flags.grid, where.grids);
+  take(flags.offload, where.offloads);
+  take(flags.offload_order, where.offload_orders);
+  take(flags.offload_place, where.offload_places);
+  take(flags.offload_chunk, where.offload_chunks);
   if (where.gradients.empty())
     where.patterns = {flags.workload.empty() ? workload_names().front() : flags.workload};
   ZP_CHECK(where.gradients.empty() || flags.workload.empty(), ErrorCode::config,
@@ -266,6 +270,13 @@ void add_train(CommandSet& commands) {
   command.option("--persistent", where.persistent_numel,
                  "stage 3: tensors of at most this many elements stay whole on every rank");
   command.flag("--overlap", where.overlap, "communicate while layers compute");
+  command.option("--offload", flags->offload,
+                 "part of a rank's elements, 0 to 1, whose master and moments live elsewhere");
+  command.option("--offload-order", flags->offload_order, "which elements: flat, tensors");
+  command.option("--offload-place", flags->offload_place, "where they live: host, file, file:FOLDER");
+  command.option("--offload-chunk", flags->offload_chunk, "elements that travel, and are updated, together");
+  command.option("--offload-overlap", where.offload_overlap,
+                 "copy a chunk while another one is updated: on, off");
   command.option("--norm", where.norm, "form of the global norm: chunk1024, exact, inf, one");
   command.option("--max-norm", where.max_norm,
                  "gradients are scaled down to this global norm; 0 never clips");

@@ -12,6 +12,7 @@
 #include "common/layout/peer_layouts.hpp"
 #include "common/step/clip_groups.hpp"
 #include "common/step/lr_schedule.hpp"
+#include "common/step/offload.hpp"
 #include "common/step/param_groups.hpp"
 #include "common/step/policy.hpp"
 
@@ -28,6 +29,18 @@ struct ModelConfig {
 /// Moments and counter before the first step: all zero, or generic values by which a lost or reset state
 /// shows.
 enum class InitialState : std::uint8_t { zero, seeded };
+
+/// Where a part of every rank's state lives (common/step/offload.hpp); lists as those of RunConfig.
+struct OffloadConfig {
+  std::vector<double> fractions = {0};
+  std::vector<OffloadOrder> orders = {OffloadOrder::flat};
+  std::vector<OffloadPlace> places = {OffloadPlace::host};
+  std::vector<std::int64_t> chunk_numels = {Offload{}.chunk_numel};
+  bool overlap = true;
+  std::string folder;
+
+  bool operator==(const OffloadConfig&) const = default;
+};
 
 struct RunConfig {
   std::uint64_t seed = 1;
@@ -58,6 +71,7 @@ struct RunConfig {
   ParamRounding param_rounding = ParamRounding::nearest;  ///< stochastic: bf16 parameters only
   std::string text;                                       ///< file to train on; "": default_text.txt
   double comm_timeout_s = 60;
+  OffloadConfig offload;
   ModelConfig model;
   OptimizerHyper optimizer;
   LossScalerConfig scaler;  ///< used with fp16; bf16 and fp32 run without one

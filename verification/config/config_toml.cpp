@@ -96,6 +96,26 @@ Keys<RunConfig> run_keys() {
   };
 }
 
+Keys<RunConfig> offload_keys() {
+  return {
+      {"offload.fractions",
+       [](RunConfig& c, const Value& v) {
+         c.offload.fractions = v.list<double>([](const Value& item) { return item.number(); });
+       }},
+      {"offload.orders",
+       [](RunConfig& c, const Value& v) { c.offload.orders = v.list<OffloadOrder>(choice<OffloadOrder>); }},
+      {"offload.places",
+       [](RunConfig& c, const Value& v) { c.offload.places = v.list<OffloadPlace>(choice<OffloadPlace>); }},
+      {"offload.chunk_numels",
+       [](RunConfig& c, const Value& v) {
+         c.offload.chunk_numels =
+             v.list<std::int64_t>([](const Value& i) { return i.integer(INT64_MIN, INT64_MAX); });
+       }},
+      {"offload.overlap", [](RunConfig& c, const Value& v) { c.offload.overlap = v.boolean(); }},
+      {"offload.folder", [](RunConfig& c, const Value& v) { c.offload.folder = v.string(); }},
+  };
+}
+
 Keys<RunConfig> training_keys() {
   return {
       {"model.layers", [](RunConfig& c, const Value& v) { c.model.layers = v.small(); }},
@@ -165,6 +185,7 @@ TomlFile parse(std::string_view text, const std::string& file_name) {
 class Reader {
  public:
   Reader(RunConfig& config, const std::string& file) : config_(config), file_(file), keys_(run_keys()) {
+    for (const auto& key : offload_keys()) keys_.push_back(key);
     for (const auto& key : training_keys()) keys_.push_back(key);
     for (const auto& key : schedule_keys()) keys_.push_back(key);
     for (const auto& key : keys_) names_.emplace_back(key.name);

@@ -95,6 +95,20 @@ void validate_scaler(const LossScalerConfig& s, std::int64_t divisor, bool token
                  "lower max_loss_scale");
 }
 
+void validate_offload(const OffloadConfig& o) {
+  require_config(!o.fractions.empty() && !o.orders.empty() && !o.places.empty() && !o.chunk_numels.empty(),
+                 "one of offload.fractions, orders, places, chunk_numels is empty", "nothing would be judged",
+                 "give at least one value each");
+  for (const double fraction : o.fractions) {
+    require_config(fraction >= 0 && fraction <= 1, "offload.fractions has " + shown(fraction),
+                   "it is a part of the elements a rank keeps state for", "use numbers from 0 to 1");
+  }
+  for (const std::int64_t numel : o.chunk_numels) {
+    require_config(numel >= 1, "offload.chunk_numels has " + std::to_string(numel), "state travels in chunks",
+                   "use 1 or more elements");
+  }
+}
+
 /// Process grids and layouts, and what they ask of the norm and of the gradient sum.
 void validate_ranks(const RunConfig& config) {
   require_config(config.instances >= 1, "run.instances is " + std::to_string(config.instances),
@@ -200,6 +214,7 @@ void validate(const RunConfig& config) {
   validate_model(config.model);
   validate_optimizer(config.optimizer);
   validate_ranks(config);
+  validate_offload(config.offload);
   validate(config.param_groups, config.schedule);
   validate(config.clip_groups);
   validate_floors(config);

@@ -53,6 +53,15 @@ Json run_table(const RunConfig& c) {
           {"comm_timeout_s", c.comm_timeout_s}};
 }
 
+Json offload_table(const OffloadConfig& o) {
+  return {{"fractions", list_of(o.fractions, itself)},
+          {"orders", list_of(o.orders, named)},
+          {"places", list_of(o.places, named)},
+          {"chunk_numels", list_of(o.chunk_numels, number)},
+          {"overlap", o.overlap},
+          {"folder", o.folder}};
+}
+
 Json optimizer_table(const OptimizerHyper& o) {
   return {{"rule", named(o.rule)},
           {"lr", o.lr},
@@ -124,17 +133,19 @@ Json clip_group_table(const ClipGroupRule& g) {
 
 std::string to_toml(const RunConfig& config) {
   const ModelConfig& m = config.model;
-  const Json all = {{"run", run_table(config)},
-                    {"model", Json{{"layers", m.layers},
-                                   {"width", m.width},
-                                   {"heads", m.heads},
-                                   {"hidden", m.hidden},
-                                   {"context", m.context}}},
-                    {"optimizer", optimizer_table(config.optimizer)},
-                    {"loss_scaler", scaler_table(config.scaler)},
-                    {"schedule", schedule_table(config.schedule)},
-                    {"param_group", list_of(config.param_groups, group_table)},
-                    {"clip_group", list_of(config.clip_groups, clip_group_table)}};
+  Json all = {{"run", run_table(config)},
+              {"model", Json{{"layers", m.layers},
+                             {"width", m.width},
+                             {"heads", m.heads},
+                             {"hidden", m.hidden},
+                             {"context", m.context}}},
+              {"optimizer", optimizer_table(config.optimizer)},
+              {"loss_scaler", scaler_table(config.scaler)},
+              {"schedule", schedule_table(config.schedule)},
+              {"param_group", list_of(config.param_groups, group_table)},
+              {"clip_group", list_of(config.clip_groups, clip_group_table)}};
+  // Left out, so that what a training is known by is what it was before there was such a table.
+  if (config.offload != OffloadConfig{}) all["offload"] = offload_table(config.offload);
   return toml_text(all);
 }
 

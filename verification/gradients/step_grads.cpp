@@ -65,6 +65,9 @@ void place_setup(OptimizerSetup& setup, const CaseSpec& spec, const CaseLayout& 
   setup.overlap = spec.place.overlap;
   setup.windows = spec.place.windows;
   setup.wires = spec.place.wires;
+  const std::string folder = setup.offload.folder;  // a setting of the run, and no part of an id
+  setup.offload = spec.place.offload;
+  setup.offload.folder = folder;
 }
 
 }  // namespace zeroproof::verification

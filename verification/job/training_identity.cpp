@@ -26,6 +26,7 @@ std::string settings_of(const Experiment& experiment) {
   config.instances = defaults.instances;
   config.persistent_numel = defaults.persistent_numel;
   config.overlap = defaults.overlap;
+  config.offload = defaults.offload;
   config.bucket_numels = defaults.bucket_numels;
   config.omp_threads = defaults.omp_threads;
   config.comm_timeout_s = defaults.comm_timeout_s;

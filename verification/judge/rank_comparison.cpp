@@ -30,6 +30,7 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
   place_setup(setup, spec_, layout, comms.harness->rank());
   setup.overlap = false;
   setup.windows = Windows::off;
+  setup.offload.fraction = 0;
   // The reference has no native sum: it makes the contract's, and the candidate's is judged by its bound.
   if (setup.grad_sum == GradSum::native) setup.grad_sum = GradSum::tree;
   reference_groups_.place(setup);
@@ -37,6 +38,7 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
   setup.grad_sum = spec.place.grad_sum;
   setup.overlap = spec.place.overlap;
   setup.windows = spec.place.windows;
+  setup.offload.fraction = spec.place.offload.fraction;
   setup.exec.num_threads = omp_threads;
   candidate_groups_.place(setup);
   account_.place(setup);
