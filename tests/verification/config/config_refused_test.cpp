@@ -1,5 +1,6 @@
 #include <doctest.h>
 
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -55,6 +56,8 @@ TEST_CASE("config: unknown keys are refused with file and line, and the nearest 
     run.grad_sums | run.grad_sum | run.gradsums
     run.windows | run.window | run.widows
     run.wires | run.wire | run.wirse
+    offload.fractions | offload.fraction | ofload.fractions
+    offload.chunk_numels | offload.chunk_numel
     run.layouts | run.layout | run.lauouts
     schedule.warmup | schedule.warm_up | shedule.warmup
     schedule.weight_decay_end | schedule.weight_decay_ends | schedul.weight_decay_end
@@ -99,6 +102,12 @@ TEST_CASE("config: values of a wrong type are refused with file, line and key") 
     run.grad_sums | "tree" | [] | ["sum"]
     run.windows | "on" | [] | ["open"]
     run.wires | "nccl" | [] | ["rccl"]
+    offload.fractions | 0.5 | [] | ["half"]
+    offload.orders | "flat" | [] | ["Flat"]
+    offload.places | "host" | [] | ["disk"]
+    offload.chunk_numels | 4096 | [] | [1.5]
+    offload.overlap | 1 | "on"
+    offload.folder | 1 | ["a"]
     run.instances | 1.5 | "1" | 3000000000
     run.persistent_numel | 1e3 | true
     run.overlap | 1 | "true"
@@ -244,6 +253,11 @@ TEST_CASE("config: validate also looks at what TOML could not have said") {
   CHECK(refused([](RunConfig& c) { c.layouts.clear(); }));
   CHECK(refused([](RunConfig& c) { c.grad_sums.clear(); }));
   CHECK(refused([](RunConfig& c) { c.windows.clear(); }));
+  for (const double fraction : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()})
+    CHECK(refused([&](RunConfig& c) { c.offload.fractions = {0.5, fraction}; }));
+  CHECK(refused([](RunConfig& c) { c.offload.fractions.clear(); }));
+  CHECK(refused([](RunConfig& c) { c.offload.places.clear(); }));
+  CHECK(refused([](RunConfig& c) { c.offload.chunk_numels = {0}; }));
   CHECK(refused([](RunConfig& c) { c.wires.clear(); }));
   CHECK_FALSE(refused([](RunConfig& c) { c.grids.clear(); }));
   CHECK(refused([](RunConfig& c) { c.scaler.log2_growth = 0; }));

@@ -65,14 +65,16 @@ auto members(const std::vector<ClipGroupRule>& groups) {
 auto members(const RunConfig& c) {
   const auto& [seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows, wires,
                instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow, where, idle,
-               reduction, nonfinite, missing, rounding, text, timeout, model, optimizer, scaler, schedule,
-               param_groups, clip_groups] = c;
+               reduction, nonfinite, missing, rounding, text, timeout, offload, model, optimizer, scaler,
+               schedule, param_groups, clip_groups] = c;
+  const auto& [fractions, offload_orders, places, chunks, overlapped, folder] = offload;
   return std::tuple_cat(
       std::tuple(seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows,
                  wires, instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow,
                  where, idle, reduction, nonfinite, missing, rounding, text, timeout, members(param_groups),
                  members(clip_groups)),
-      members(model), members(optimizer), members(scaler), members(schedule));
+      std::tuple(fractions, offload_orders, places, chunks, overlapped, folder), members(model),
+      members(optimizer), members(scaler), members(schedule));
 }
 
 bool same(const RunConfig& a, const RunConfig& b) { return members(a) == members(b); }
@@ -94,6 +96,7 @@ RunConfig every_field_changed() {
   c.instances = 5;
   c.persistent_numel = 5;
   c.overlap = !c.overlap;
+  c.offload = {{0.25, 1}, {OffloadOrder::tensors}, {OffloadPlace::file}, {7}, false, "elsewhere"};
   c.param_groups.emplace_back();
   c.clip_groups.emplace_back();
   ScheduleConfig& h = c.schedule;

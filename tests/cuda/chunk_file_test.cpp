@@ -1,0 +1,144 @@
+// Chunks in a file: what is read is what was written last, or nothing is.
+
+#include "cuda/offload/chunk_file.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/cuda/expect_error.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using cuda::ChunkFile;
+using cuda::ChunkMemory;
+using tests::expect_error;
+
+constexpr std::int64_t numel = 100;
+
+ChunkFile::Slot slot() { return {ChunkMemory({BufferId::master, BufferId::exp_avg}, numel, false)}; }
+
+void fill(const ChunkFile::Slot& slot, float value, std::int64_t count = numel) {
+  std::fill_n(slot.memory.data(), 2 * count, value);
+}
+
+/// The descriptor of the file, which has no name: the newest one of this process that is deleted.
+int file_of_this_process() {
+  int newest = -1;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code none;
+    const std::string to = std::filesystem::read_symlink(entry.path(), none).string();
+    if (to.find("zeroproof-offload-") == std::string::npos) continue;
+    newest = std::max(newest, std::stoi(entry.path().filename().string()));
+  }
+  return newest;
+}
+
+}  // namespace
+
+TEST_CASE("chunk file: chunks come back, the last one shorter, version after version") {
+  ChunkFile file("", {numel, numel, 7}, 2);
+  ChunkFile::Slot at = slot();
+  for (int version = 1; version <= 3; ++version) {
+    for (int chunk = 0; chunk < 3; ++chunk) {
+      version == 1 ? file.take(chunk, at) : file.read(chunk, at);
+      fill(at, static_cast<float>(10 * version + chunk), chunk == 2 ? 7 : numel);
+      file.write(chunk, at);
+    }
+    for (int chunk = 2; chunk >= 0; --chunk) {
+      file.read_ahead(chunk);
+      file.read(chunk, at);
+      CHECK(at.memory.data()[0] == static_cast<float>(10 * version + chunk));
+      CHECK(at.memory.data()[chunk == 2 ? 13 : 199] == static_cast<float>(10 * version + chunk));
+    }
+  }
+}
+
+TEST_CASE("chunk file: a chunk that is written twice, or from an old slot, is refused") {
+  ChunkFile file("", {numel, numel}, 2);
+  ChunkFile::Slot one = slot(), two = slot();
+  file.take(0, one);
+  fill(one, 1);
+  file.write(0, one);
+  expect_error(
+      ErrorCode::internal, [&] { file.write(0, one); }, "version 0 of chunk -1");
+  file.read(0, one);
+  file.read(0, two);
+  file.write(0, two);
+  expect_error(
+      ErrorCode::internal, [&] { file.write(0, one); },
+      "version 1 of chunk 0 was to be written over version 2");
+  expect_error(
+      ErrorCode::internal, [&] { file.write(1, one); }, "over version 0 of chunk 1");
+}
+
+TEST_CASE("chunk file: every byte that differs from what was written is damage, and so is an older version") {
+  ChunkFile file("", {numel, numel}, 2);
+  ChunkFile::Slot at = slot();
+  for (int chunk = 0; chunk < 2; ++chunk) {
+    file.take(chunk, at);
+    fill(at, 1.5F);
+    file.write(chunk, at);
+  }
+  const int raw = file_of_this_process();
+  REQUIRE(raw >= 0);
+  const std::int64_t stride = file.num_bytes() / 2;
+  std::vector<std::byte> old(static_cast<std::size_t>(stride));
+  REQUIRE(::pread(raw, old.data(), old.size(), 0) == stride);
+  for (std::int64_t i = 0; i < 32 + numel * 8; i += i < 40 ? 1 : 61) {
+    std::byte byte = old[static_cast<std::size_t>(i)] ^ std::byte{4};
+    REQUIRE(::pwrite(raw, &byte, 1, i) == 1);
+    expect_error(
+        ErrorCode::damaged, [&] { file.read(0, at); }, "chunk 0");
+    REQUIRE(::pwrite(raw, &old[static_cast<std::size_t>(i)], 1, i) == 1);
+    file.read(0, at);
+  }
+  fill(at, 2.5F);
+  file.write(0, at);
+  REQUIRE(::pwrite(raw, old.data(), old.size(), 0) == stride);
+  expect_error(
+      ErrorCode::damaged, [&] { file.read(0, at); }, "is not its version 2");
+  REQUIRE(::pwrite(raw, old.data(), old.size(), stride) == stride);  // the chunk beside it
+  expect_error(
+      ErrorCode::damaged, [&] { file.read(1, at); }, "chunk 1");
+}
+
+TEST_CASE("chunk file: nothing is left in the folder, not even while it is used") {
+  const std::string folder = std::filesystem::temp_directory_path() / "zeroproof-chunk-file-test";
+  std::filesystem::create_directory(folder);
+  {
+    ChunkFile file(folder, {numel}, 2);
+    CHECK(std::filesystem::is_empty(folder));
+  }
+  CHECK(std::filesystem::is_empty(folder));
+  std::filesystem::remove(folder);
+}
+
+TEST_CASE("chunk file: what cannot be written is one sentence, and the chunk is not taken for good") {
+  ChunkFile file("", {numel, numel}, 2);
+  ChunkFile::Slot at = slot();
+  file.take(0, at);
+  fill(at, 1);
+  file.write(0, at);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{static_cast<rlim_t>(file.num_bytes() / 2 + 50), before.rlim_max};
+  file.take(1, at);
+  fill(at, 2);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  expect_error(
+      ErrorCode::io, [&] { file.write(1, at); }, "could not be written");
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  ::signal(SIGXFSZ, handler);
+  expect_error(
+      ErrorCode::damaged, [&] { file.read(1, at); }, "chunk 1");
+  file.read(0, at);
+  CHECK(at.memory.data()[0] == 1);
+}
