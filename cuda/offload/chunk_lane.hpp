@@ -10,13 +10,14 @@
 namespace zeroproof::cuda {
 
 /// Gradients of chunks from a device to the host and parameters back, on a stream of their own, through two slots.
-/// Whoever takes what is in a slot names the chunk and the step, and is refused anything else.
+/// Whoever takes what is in a slot names the chunk and the step, and is refused anything else. A class of one's own may
+/// write a function anew.
 class ChunkLane {
  public:
   /// grad: fp32, and param, of the shard, on the device. The split outlives this.
   ChunkLane(const StateSplit& split, const float* grad, const TensorView& param, bool overlap);
   /// Waits until nothing is on its way.
-  ~ChunkLane();
+  virtual ~ChunkLane();
   ChunkLane(const ChunkLane&) = delete;
   ChunkLane& operator=(const ChunkLane&) = delete;
 
@@ -25,7 +26,7 @@ class ChunkLane {
   /// Gradients of a chunk are on their way; waits until what was in its slot has left.
   void fetch(const StateSplit::Chunk& chunk);
   /// They have arrived: [chunk.numel]. Errors: internal if they are not those of this chunk in this step.
-  const float* grads(const StateSplit::Chunk& chunk);
+  virtual const float* grads(const StateSplit::Chunk& chunk);
   /// Where the chunk's parameters go: [chunk.numel] in their dtype; waits as fetch() does.
   std::byte* params(const StateSplit::Chunk& chunk);
   /// Parameters of these pieces of the chunk go to the device.
@@ -35,7 +36,7 @@ class ChunkLane {
 
   std::int64_t host_bytes() const;
 
- private:
+ protected:
   struct Slot {
     PinnedArray<float> grad;
     PinnedArray<std::byte> param;

@@ -16,6 +16,12 @@ namespace zeroproof::cuda {
 using MakeOffloadedStep = std::function<std::unique_ptr<OffloadedStep>(
     RankShard& shard, OffloadedState& state, ChunkLane* lane, bool fused, const PhaseOps& ops)>;
 
+/// Who makes the parts of a step with offloaded state; null: what the setup asks for.
+struct OffloadMakers {
+  std::function<std::unique_ptr<OffloadedState>(const OptimizerSetup& setup, const StateSplit& split)> state;
+  MakeOffloadedStep step;
+};
+
 /// The step of a rank whose state is in two places. One LocalStep has the whole gradient, so that found_inf, norm and
 /// clipping are one quantity whatever is offloaded, and updates the elements whose state is beside it; an OffloadedStep
 /// of the host then updates the others.

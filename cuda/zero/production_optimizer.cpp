@@ -38,8 +38,9 @@ std::unique_ptr<StateSplit> split_state(const OptimizerSetup& setup, const std::
 }
 
 std::unique_ptr<OffloadedState> offload_state(const OptimizerSetup& setup, const StateSplit* split,
-                                              Space space) {
+                                              Space space, const OffloadMakers& makers) {
   if (split == nullptr) return nullptr;
+  if (makers.state) return makers.state(setup, *split);
   if (setup.offload.place == OffloadPlace::file) return offload_to_file(setup, *split);
   return offload_to_host(setup, *split, space == Space::device);
 }
@@ -48,7 +49,7 @@ std::unique_ptr<OffloadedState> offload_state(const OptimizerSetup& setup, const
 
 ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space space, const PhaseOps& ops,
                                          const MakeLocalStep& make_step, const std::optional<Wires>& wires,
-                                         const MakeOffloadedStep& make_offloaded)
+                                         const OffloadMakers& offload)
     : setup_(adapt(setup, space)),
       wires_(wires.value_or(Wires{setup.comm, setup.replicas, setup.tp})),
       ranges_(state_ranges(setup_)),
@@ -59,7 +60,7 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       memory_(ledger_, setup_.guards, wires_),
       reduce_(setup_, plans_, ops, memory_, near_.get(), wires_),
       split_(split_state(setup_, ranges_)),
-      offloaded_(offload_state(setup_, split_.get(), space)),
+      offloaded_(offload_state(setup_, split_.get(), space, offload)),
       sums_(share_sums(setup_, near_.get())),
       grad_(sums_ ? sums_->mine(0, ledger_, MemoryClass::grad_sum)
                   : CountedBuffer(ledger_, MemoryClass::grad_sum, total_numel(ranges_), DType::fp32)),
@@ -70,7 +71,7 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       shard_{setup_, ranges_, pieces_, grad_, master_, param_store_, state_, split_.get()} {
   if (split_) {
     auto step =
-        std::make_unique<OffloadStep>(shard_, *offloaded_, ledger_.space(), make_step, ops, make_offloaded);
+        std::make_unique<OffloadStep>(shard_, *offloaded_, ledger_.space(), make_step, ops, offload.step);
     offload_step_ = step.get();
     step_ = std::move(step);
   } else {

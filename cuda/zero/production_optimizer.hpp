@@ -31,7 +31,7 @@ class ProductionOptimizer : public DistributedOptimizer {
   /// moves data in that space; by default, the communicators of the setup.
   ProductionOptimizer(const OptimizerSetup& setup, Space space, const PhaseOps& ops,
                       const MakeLocalStep& make_step, const std::optional<Wires>& wires = {},
-                      const MakeOffloadedStep& make_offloaded = {});
+                      const OffloadMakers& offload = {});
 
   ProductionOptimizer(const ProductionOptimizer&) = delete;
   ProductionOptimizer& operator=(const ProductionOptimizer&) = delete;
