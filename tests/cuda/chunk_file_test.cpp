@@ -20,12 +20,12 @@ using cuda::ChunkFile;
 using cuda::ChunkMemory;
 using tests::expect_error;
 
-constexpr std::int64_t numel = 100;
+constexpr std::int64_t count = 100;
 
-ChunkFile::Slot slot() { return {ChunkMemory({BufferId::master, BufferId::exp_avg}, numel, false)}; }
+ChunkFile::Slot slot() { return {ChunkMemory({BufferId::master, BufferId::exp_avg}, count, false)}; }
 
-void fill(const ChunkFile::Slot& slot, float value, std::int64_t count = numel) {
-  std::fill_n(slot.memory.data(), 2 * count, value);
+void fill(const ChunkFile::Slot& slot, float value, std::int64_t elements = count) {
+  std::fill_n(slot.memory.data(), 2 * elements, value);
 }
 
 /// The descriptor of the file, which has no name: the newest one of this process that is deleted.
@@ -43,12 +43,12 @@ int file_of_this_process() {
 }  // namespace
 
 TEST_CASE("chunk file: chunks come back, the last one shorter, version after version") {
-  ChunkFile file("", {numel, numel, 7}, 2);
+  ChunkFile file("", {count, count, 7}, 2);
   ChunkFile::Slot at = slot();
   for (int version = 1; version <= 3; ++version) {
     for (int chunk = 0; chunk < 3; ++chunk) {
       version == 1 ? file.take(chunk, at) : file.read(chunk, at);
-      fill(at, static_cast<float>(10 * version + chunk), chunk == 2 ? 7 : numel);
+      fill(at, static_cast<float>(10 * version + chunk), chunk == 2 ? 7 : count);
       file.write(chunk, at);
     }
     for (int chunk = 2; chunk >= 0; --chunk) {
@@ -61,7 +61,7 @@ TEST_CASE("chunk file: chunks come back, the last one shorter, version after ver
 }
 
 TEST_CASE("chunk file: a chunk that is written twice, or from an old slot, is refused") {
-  ChunkFile file("", {numel, numel}, 2);
+  ChunkFile file("", {count, count}, 2);
   ChunkFile::Slot one = slot(), two = slot();
   file.take(0, one);
   fill(one, 1);
@@ -79,7 +79,7 @@ TEST_CASE("chunk file: a chunk that is written twice, or from an old slot, is re
 }
 
 TEST_CASE("chunk file: every byte that differs from what was written is damage, and so is an older version") {
-  ChunkFile file("", {numel, numel}, 2);
+  ChunkFile file("", {count, count}, 2);
   ChunkFile::Slot at = slot();
   for (int chunk = 0; chunk < 2; ++chunk) {
     file.take(chunk, at);
@@ -91,7 +91,7 @@ TEST_CASE("chunk file: every byte that differs from what was written is damage, 
   const std::int64_t stride = file.num_bytes() / 2;
   std::vector<std::byte> old(static_cast<std::size_t>(stride));
   REQUIRE(::pread(raw, old.data(), old.size(), 0) == stride);
-  for (std::int64_t i = 0; i < 32 + numel * 8; i += i < 40 ? 1 : 61) {
+  for (std::int64_t i = 0; i < 32 + count * 8; i += i < 40 ? 1 : 61) {
     std::byte byte = old[static_cast<std::size_t>(i)] ^ std::byte{4};
     REQUIRE(::pwrite(raw, &byte, 1, i) == 1);
     expect_error(
@@ -113,7 +113,7 @@ TEST_CASE("chunk file: nothing is left in the folder, not even while it is used"
   const std::string folder = std::filesystem::temp_directory_path() / "zeroproof-chunk-file-test";
   std::filesystem::create_directory(folder);
   {
-    ChunkFile file(folder, {numel}, 2);
+    ChunkFile file(folder, {count}, 2);
     CHECK(std::filesystem::is_empty(folder));
   }
   CHECK(std::filesystem::is_empty(folder));
@@ -121,7 +121,7 @@ TEST_CASE("chunk file: nothing is left in the folder, not even while it is used"
 }
 
 TEST_CASE("chunk file: what cannot be written is one sentence, and the chunk is not taken for good") {
-  ChunkFile file("", {numel, numel}, 2);
+  ChunkFile file("", {count, count}, 2);
   ChunkFile::Slot at = slot();
   file.take(0, at);
   fill(at, 1);
