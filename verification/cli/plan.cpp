@@ -26,7 +26,8 @@ namespace {
 struct PlanFlags {
   std::string model, grid = "1x1x1", world, stage = "all", dtype = "bf16", grad_dtype, rule = "adamw",
                      momentum, micro_batches, order = "by_stage", windows = "off", space = "host", bucket,
-                     instances, clip_groups, alpha, beta, memory;
+                     instances, clip_groups, alpha, beta, memory, offload, offload_order = "flat",
+                     offload_place = "host", offload_chunk, offload_overlap = "on";
   std::vector<std::string> counts;
   std::string svg_file, json_file;
   bool owners = false, measure = false;
@@ -71,6 +72,20 @@ Space space_of(const std::string& text) {
   return text == "host" ? Space::host : Space::device;
 }
 
+Offload offload_of(const PlanFlags& flags) {
+  Offload offload;
+  if (!flags.offload.empty()) offload.fraction = number<double>(flags.offload, "--offload", 0, 1);
+  offload.order = named<OffloadOrder>(flags.offload_order, "--offload-order");
+  offload.place = named<OffloadPlace>(flags.offload_place, "--offload-place");
+  if (!flags.offload_chunk.empty())
+    offload.chunk_numel = number<std::int64_t>(flags.offload_chunk, "--offload-chunk", 1, large);
+  ZP_CHECK(flags.offload_overlap == "on" || flags.offload_overlap == "off", ErrorCode::config,
+           "--offload-overlap is '" + flags.offload_overlap + "'",
+           "it says whether a chunk travels while another one is updated", "use on or off");
+  offload.overlap = flags.offload_overlap == "on";
+  return offload;
+}
+
 PlanSettings settings_of(const PlanFlags& flags) {
   PlanSettings s;
   s.grid = planned_grid(flags.grid,
@@ -95,6 +110,7 @@ PlanSettings settings_of(const PlanFlags& flags) {
     s.instances = number<int>(flags.instances, "--instances", 1, most_planned_ranks);
   if (!flags.clip_groups.empty())
     s.clip_groups = number<std::int64_t>(flags.clip_groups, "--clip-groups", 1, 1 << 20);
+  s.offload = offload_of(flags);
   if (!flags.alpha.empty()) s.machine.alpha_us = number<double>(flags.alpha, "--alpha", 0, 1e9);
   if (!flags.beta.empty()) s.machine.beta_gbs = number<double>(flags.beta, "--beta", 1e-6, 1e9);
   if (!flags.memory.empty()) s.machine.memory_gbs = number<double>(flags.memory, "--memory", 1e-6, 1e9);
@@ -134,7 +150,7 @@ void require_fitting_flags(const PlanFlags& flags) {
         std::pair{"--micro-batches", flags.micro_batches.empty()},
         std::pair{"--clip-groups", flags.clip_groups.empty()},
         std::pair{"--order", flags.order == unset.order},
-        std::pair{"--windows", flags.windows == unset.windows},
+        std::pair{"--windows", flags.windows == unset.windows}, std::pair{"--offload", flags.offload.empty()},
         std::pair{"--space", flags.space == unset.space}, std::pair{"--count", flags.counts.empty()},
         std::pair{"--alpha", flags.alpha.empty()}, std::pair{"--beta", flags.beta.empty()},
         std::pair{"--memory", flags.memory.empty()}, std::pair{"--measure", !flags.measure},
@@ -231,6 +247,13 @@ void add_plan(CommandSet& commands) {
   option("--bucket", flags->bucket, "elements reduced together, a multiple of 1024 (default: 262144)");
   option("--instances", flags->instances,
          "optimizer instances, each with its own copy of the state (default: 1)");
+  option("--offload", flags->offload,
+         "part of a rank's elements, 0 to 1, whose state lies elsewhere (default: 0)");
+  option("--offload-order", flags->offload_order, "flat, tensors: which elements (default: flat)");
+  option("--offload-place", flags->offload_place, "host, file: where their state lies (default: host)");
+  option("--offload-chunk", flags->offload_chunk, "elements that travel together (default: 262144)");
+  option("--offload-overlap", flags->offload_overlap,
+         "on, off: chunks travel while others are updated (default: on)");
   option("--clip-groups", flags->clip_groups,
          "norms of a step, 23 words each, with the default one (default: 1)");
   command.list("--count", flags->counts,

@@ -6,7 +6,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 108> steps = {{
+constexpr std::array<Fault, 111> steps = {{
     {"do-nothing", FaultKind::twin, "elementwise math", Phase::update,
      "the update leaves master and moments as they are", ""},
     {"decay-after-update", FaultKind::twin, "elementwise math", Phase::update,
@@ -126,6 +126,13 @@ constexpr std::array<Fault, 108> steps = {{
      "loading maps moments by a position that is off by one", "pytorch/pytorch#54736"},
     {"stale-grad-reapplied", FaultKind::twin, "offload sync", Phase::reduce,
      "a tensor without a gradient gets the one of the step before", "NVIDIA/Megatron-LM#6871"},
+    {"offload-grad-of-last-step", FaultKind::twin, "offload sync", Phase::update,
+     "an offloaded tensor without a gradient is updated with the host's copy of the last one",
+     "NVIDIA/Megatron-LM#6871"},
+    {"offload-chunk-stale", FaultKind::twin, "offload sync", Phase::update,
+     "a chunk is read ahead before its last update was written back", ""},
+    {"offload-chunk-written-twice", FaultKind::twin, "offload sync", Phase::update,
+     "a chunk is written back once more from a slot that has left", ""},
     {"moments-in-half", FaultKind::twin, "precision", Phase::update, "the second moment is stored in 16 bits",
      "NVIDIA/apex#1623"},
     {"gradient-read-transposed", FaultKind::twin, "memory layout", Phase::update,

@@ -5,7 +5,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 20> device = {{
+constexpr std::array<Fault, 21> device = {{
     {"sums-not-cleared", FaultKind::device, "replay", Phase::norm,
      "the sums of squares of a step start from those of the step before", ""},
     {"flag-not-cleared", FaultKind::device, "replay", Phase::unscale,
@@ -44,6 +44,8 @@ constexpr std::array<Fault, 20> device = {{
      "nobody waits for the stream that gathers", ""},
     {"status-read-early", FaultKind::device, "streams", Phase::unscale,
      "the host reads the status of a step before its copy has arrived", ""},
+    {"offload-grad-before-copied", FaultKind::device, "offload sync", Phase::update,
+     "the host updates offloaded state before its gradient has come down", ""},
     {"staging-reused", FaultKind::device, "streams", Phase::reduce,
      "a leaf is written into pinned memory that the one before still leaves from", ""},
 }};

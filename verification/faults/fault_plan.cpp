@@ -30,6 +30,11 @@ constexpr const char* clip_groups =
 constexpr const char* tokens =
     "byte_gpt_tiny/adamw-tokens/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* idle = "byte_gpt_tiny/adamw-idle/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
+constexpr const char* offload_idle =
+    "byte_gpt_tiny/adamw-idle/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1/offload:1";
+constexpr const char* offload_file =
+    "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1/offload:1/offload-place:file/"
+    "offload-chunk:1000";
 
 // The small workload skips its third step. Element ranges by reasoning, not by looking: a shard of stage 2 with 3 ranks
 // and buckets of 4 chunks has chunk 0 of each bucket on rank 0, so its last element is the last one of the last such
@@ -242,6 +247,20 @@ constexpr FaultCase steps[] = {
      .step = 2,
      .buffer = "grad_sum",
      .elements = Elements{.parameter = "position_embedding.weight", .first = 4096, .last = 28686}},
+    {.fault = "offload-grad-of-last-step",
+     .case_id = offload_idle,
+     .step = 2,
+     .buffer = "exp_avg",
+     .elements = Elements{.parameter = "position_embedding.weight", .first = 4096, .last = 28686}},
+    {.fault = "offload-chunk-stale",
+     .case_id = offload_file,
+     .step = 2,
+     .buffer = "exp_avg",
+     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 41983}},
+    {.fault = "offload-chunk-written-twice",
+     .case_id = offload_file,
+     .says = "was to be written over version 1 of chunk 0",
+     .refused = true},
     {.fault = "moments-in-half",
      .case_id = stage0,
      .step = 1,

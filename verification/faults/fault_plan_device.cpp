@@ -22,6 +22,8 @@ constexpr const char* overlap2 =
     "byte_gpt_tiny/adamw/device-graph/stage2/self/fp16/whole/bucket:4096/omp:1/overlap";
 constexpr const char* overlap3 =
     "byte_gpt_tiny/adamw/device-graph/stage3/self/fp16/whole/bucket:4096/omp:1/overlap";
+constexpr const char* offload =
+    "byte_gpt_tiny/adamw/device-fused/stage2/threads:2/fp16/whole/bucket:4096/omp:1/offload:1";
 
 // Places by reasoning, as in fault_plan.cpp, where the numbers of the small workload stand. Step 1 is done as it is,
 // step 2 is captured, step 3 is the first replay and is skipped; in stage 0 both ranks see its infinity. Tensors rest
@@ -86,6 +88,12 @@ constexpr FaultCase plan[] = {
      .buffer = "param_full",
      .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 43775}},
     {.fault = "status-read-early", .case_id = alone, .step = 3, .buffer = "found_inf"},
+    // Pinned memory is zero at birth, and what has no gradient anyway is the same with it.
+    {.fault = "offload-grad-before-copied",
+     .case_id = offload,
+     .step = 1,
+     .buffer = "exp_avg",
+     .elements = Elements{.parameter = "token_embedding.weight", .first = 150}},
     {.fault = "staging-reused",
      .case_id = alone,
      .step = 1,

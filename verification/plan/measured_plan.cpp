@@ -105,6 +105,7 @@ MeasuredStage measured_stage(const PlanSettings& settings, const FlatLayout& lay
   setup.micro_batches = settings.micro_batches;
   setup.order = settings.order;
   setup.windows = settings.windows;
+  setup.offload = settings.offload;
   setup.param_dtype = settings.param_dtype;
   setup.grad_dtype = settings.grad_dtype;
   setup.hyper = settings.hyper;
@@ -154,6 +155,11 @@ std::int64_t bytes_apart(const StagePlan& stage) {
   add(is.largest.total_peak, stage.largest.memory.total_peak);
   add(is.smallest.total_now, stage.smallest.memory.total_now);
   add(is.largest.total_now, stage.largest.memory.total_now);
+  for (const auto& [measured, planned] :
+       {std::pair{&is.smallest, &stage.smallest.memory}, std::pair{&is.largest, &stage.largest.memory}}) {
+    add(measured->offloaded_host, planned->offloaded_host);
+    add(measured->offloaded_file, planned->offloaded_file);
+  }
   add(is.sent_bytes, stage.largest.traffic.sent_bytes());
   return apart;
 }

@@ -78,7 +78,8 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout, con
   const RankKinds kinds = kinds_of_ranks(run, settings.bucket_numel, stacks);
   for (const std::int64_t rank : kinds.first) {
     move_to(run, rank);
-    RankPlan one{rank, run.shard_numel, {}, {}, {}};
+    set_offload(run, layout, settings);
+    RankPlan one{rank, run.shard_numel, {}, {}, {}, run.offload.numel, offload_traffic(run)};
     one.memory = predict_memory(run, &one.at_peak, &stacks);
     const bool first = rank == kinds.first.front();
     for (std::size_t c = 0; c < one.memory.peak.size(); ++c) {
@@ -90,6 +91,7 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout, con
   }
   for (RankPlan* shown : {&plan.smallest, &plan.largest}) {
     move_to(run, shown->data_rank);
+    set_offload(run, layout, settings);
     set_contract_units(run, layout, units, settings.bucket_numel);
     shown->traffic = predict_traffic(run);
   }
@@ -111,6 +113,15 @@ double largest_figure(const PlanSettings& settings, std::int64_t padded_numel) {
   const double slices = static_cast<double>(chunks) / world + 1;  // of a bucket, in chunks
   const double owned = std::min(1.0, slices / static_cast<double>(std::max<std::int64_t>(1, chunks))) * numel;
   return (32 + 32 * std::ceil(leaves / ranks)) * numel + 8 * (leaves + ranks) * owned;
+}
+
+/// Ranks with shards of one size have their padding in other places.
+void check_offload(const PlanSettings& settings) {
+  ZP_CHECK(!settings.offload.on() || settings.grid.data_ranks() <= all_ranks_counted, ErrorCode::config,
+           "offload was planned for " + std::to_string(settings.grid.data_ranks()) + " data parallel ranks",
+           "above " + std::to_string(all_ranks_counted) +
+               " one rank of a kind is computed for all, and what is offloaded differs between them",
+           "plan for fewer ranks, or without --offload");
 }
 
 void check_sizes(const PlanSettings& settings, std::int64_t padded_numel) {
@@ -183,6 +194,7 @@ Plan make_plan(const PlannedModel& model, const PlanSettings& settings) {
   require_whole_instances(settings);
   const FlatLayout layout(tp_shapes(model, settings.grid.tp));
   const std::vector<FlatRange> units = named_units(layout);
+  check_offload(settings);
   check_sizes(plan.settings, layout.padded_numel());
   plan.model = model.source;
   plan.numel = model.numel();

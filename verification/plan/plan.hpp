@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/layout/process_grid.hpp"
+#include "common/step/offload.hpp"
 #include "verification/plan/model.hpp"
 #include "verification/predict/memory_model.hpp"
 #include "verification/predict/predicted_step.hpp"
@@ -36,6 +37,7 @@ struct PlanSettings {
   Windows windows = Windows::off;
   Space space = Space::host;  ///< device: steps are enqueued, as device-fused and device-graph do it
   std::int64_t bucket_numel = 262144;
+  Offload offload;
   MachineModel machine;
 };
 
@@ -46,6 +48,8 @@ struct RankPlan {
   MemoryUse memory;
   BytesByClass at_peak{};  ///< what the peak of the sum is made of
   StepTraffic traffic;
+  std::int64_t offloaded_numel = 0;  ///< of the shard's elements, padding included
+  OffloadTraffic offload;
 };
 
 /// Bytes per parameter of the papers [ZeRO:memory], K = 12.

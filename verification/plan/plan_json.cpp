@@ -31,14 +31,24 @@ Json traffic(const StepTraffic& traffic) {
 }
 
 Json rank(const RankPlan& rank) {
-  return {{"data_rank", rank.data_rank},
-          {"shard_numel", rank.shard_numel},
-          {"after_step", classes(rank.memory.now)},
-          {"peak", classes(rank.memory.peak)},
-          {"at_peak_of_sum", classes(rank.at_peak)},
-          {"total_after_step", rank.memory.total_now},
-          {"total_peak", rank.memory.total_peak},
-          {"traffic", traffic(rank.traffic)}};
+  Json json = {{"data_rank", rank.data_rank},
+               {"shard_numel", rank.shard_numel},
+               {"after_step", classes(rank.memory.now)},
+               {"peak", classes(rank.memory.peak)},
+               {"at_peak_of_sum", classes(rank.at_peak)},
+               {"total_after_step", rank.memory.total_now},
+               {"total_peak", rank.memory.total_peak},
+               {"traffic", traffic(rank.traffic)}};
+  if (rank.offloaded_numel == 0) return json;
+  json["offload"] = {{"elements", rank.offloaded_numel},
+                     {"host_bytes", rank.memory.offloaded_host},
+                     {"file_bytes", rank.memory.offloaded_file},
+                     {"step",
+                      {{"grads_down", rank.offload.grads_down},
+                       {"params_up", rank.offload.params_up},
+                       {"file_read", rank.offload.file_read},
+                       {"file_written", rank.offload.file_written}}}};
+  return json;
 }
 
 Json measured_rank(const MemoryUse& memory) {
@@ -100,38 +110,45 @@ std::string plan_json(const Plan& plan) {
   const PlanSettings& s = plan.settings;
   Json stages = Json::array();
   for (const StagePlan& one : plan.stages) stages.push_back(stage(one));
-  const Json json = {{"schema", "zeroproof-plan/1"},
-                     {"program", std::string("zeroproof ") + ZP_VERSION},
-                     {"numeric_contract", contract_version},
-                     {"model",
-                      {{"source", plan.model},
-                       {"parameters", plan.numel},
-                       {"parameters_of_tp_rank", plan.tp_numel},
-                       {"padded_numel", plan.padded_numel},
-                       {"tensors", plan.num_tensors},
-                       {"units", plan.num_units},
-                       {"largest_unit", plan.largest_unit}}},
-                     {"settings",
-                      {{"grid", s.grid.id()},
-                       {"instances", s.instances},
-                       {"clip_groups", s.clip_groups},
-                       {"rule", name(s.hyper.rule)},
-                       {"param_dtype", name(s.param_dtype)},
-                       {"grad_dtype", name(s.grad_dtype)},
-                       {"micro_batches", s.micro_batches},
-                       {"order", name(s.order)},
-                       {"windows", name(s.windows)},
-                       {"space", s.space == Space::host ? "host" : "device"},
-                       {"bucket_numel", s.bucket_numel},
-                       {"alpha_us", s.machine.alpha_us},
-                       {"beta_gb_per_s", s.machine.beta_gbs},
-                       {"memory_gb_per_s", s.machine.memory_gbs}}},
-                     {"stages", stages},
-                     {"counts",
-                      {{"zero_paper", counts(zero_paper_counts(plan))},
-                       {"deepspeed", counts(deepspeed_counts(plan))},
-                       {"megatron", counts(megatron_counts(plan))},
-                       {"circulating", counts(circulating_counts(plan))}}}};
+  Json json = {{"schema", "zeroproof-plan/1"},
+               {"program", std::string("zeroproof ") + ZP_VERSION},
+               {"numeric_contract", contract_version},
+               {"model",
+                {{"source", plan.model},
+                 {"parameters", plan.numel},
+                 {"parameters_of_tp_rank", plan.tp_numel},
+                 {"padded_numel", plan.padded_numel},
+                 {"tensors", plan.num_tensors},
+                 {"units", plan.num_units},
+                 {"largest_unit", plan.largest_unit}}},
+               {"settings",
+                {{"grid", s.grid.id()},
+                 {"instances", s.instances},
+                 {"clip_groups", s.clip_groups},
+                 {"rule", name(s.hyper.rule)},
+                 {"param_dtype", name(s.param_dtype)},
+                 {"grad_dtype", name(s.grad_dtype)},
+                 {"micro_batches", s.micro_batches},
+                 {"order", name(s.order)},
+                 {"windows", name(s.windows)},
+                 {"space", s.space == Space::host ? "host" : "device"},
+                 {"bucket_numel", s.bucket_numel},
+                 {"alpha_us", s.machine.alpha_us},
+                 {"beta_gb_per_s", s.machine.beta_gbs},
+                 {"memory_gb_per_s", s.machine.memory_gbs}}},
+               {"stages", stages},
+               {"counts",
+                {{"zero_paper", counts(zero_paper_counts(plan))},
+                 {"deepspeed", counts(deepspeed_counts(plan))},
+                 {"megatron", counts(megatron_counts(plan))},
+                 {"circulating", counts(circulating_counts(plan))}}}};
+  if (s.offload.on()) {
+    json["settings"]["offload"] = {{"fraction", s.offload.fraction},
+                                   {"order", name(s.offload.order)},
+                                   {"place", name(s.offload.place)},
+                                   {"chunk_numel", s.offload.chunk_numel},
+                                   {"overlap", s.offload.overlap}};
+  }
   return json.dump(2) + "\n";
 }
 

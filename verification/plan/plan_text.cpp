@@ -31,7 +31,15 @@ void add_inputs(std::string& out, const Plan& plan) {
     out += fmt::format("windows {}: ranks that share a state read each other's memory, as on one machine\n",
                        name(s.windows));
   }
-  if (s.space == Space::device) out += "devices: steps that the host enqueues, prepare alone over the host\n";
+  if (s.offload.on()) {
+    out += fmt::format("offload {}: {}, {}, chunks of {} elements{}; not in the peaks\n", s.offload.fraction,
+                       name(s.offload.order), name(s.offload.place), grouped(s.offload.chunk_numel),
+                       s.offload.overlap ? "" : " in turn");
+  }
+  if (s.space == Space::device && s.offload.on()) {
+    out += "devices: two passes, phase by phase\n";
+  } else if (s.space == Space::device)
+    out += "devices: steps that the host enqueues, prepare alone over the host\n";
   out += fmt::format("units (stages 2 and 3): {}, by name, the largest of {} elements\n",
                      grouped(plan.num_units), grouped(plan.largest_unit));
   if (!plan.says_cuts && s.grid.tp > 1) {
@@ -111,6 +119,28 @@ void add_measured(std::string& out, const StagePlan& stage, const Paint& paint) 
       std::abs(m.smallest.total_peak - smallest.total_peak) +
           std::abs(m.largest.total_peak - largest.total_peak));
   row("sent in a step", -1, m.sent_bytes, std::abs(m.sent_bytes - stage.largest.traffic.sent_bytes()));
+}
+
+/// Where the offloaded part lies, and what an applied step moves there and back.
+void add_offload(std::string& out, const PlanSettings& settings, const StagePlan& stage, const Paint& paint) {
+  if (!settings.offload.on()) return;
+  out += "\n" + paint("1", fmt::format("stage {}: offloaded, bytes", stage.stage)) + "\n";
+  out += fmt::format("  {:<34}  {:>20}  {:>20}\n", "", "smallest rank", "largest rank");
+  const auto row = [&](std::string_view what, std::int64_t least, std::int64_t most) {
+    out += fmt::format("  {:<34}  {:>20}  {:>20}\n", what, grouped(least), grouped(most));
+  };
+  const RankPlan &least = stage.smallest, &most = stage.largest;
+  row("elements, with padding", least.offloaded_numel, most.offloaded_numel);
+  row("memory of the host", least.memory.offloaded_host, most.memory.offloaded_host);
+  row("file", least.memory.offloaded_file, most.memory.offloaded_file);
+  row("a step: gradients down", least.offload.grads_down, most.offload.grads_down);
+  row("a step: parameters up", least.offload.params_up, most.offload.params_up);
+  row("a step: read from the file", least.offload.file_read, most.offload.file_read);
+  row("a step: written to the file", least.offload.file_written, most.offload.file_written);
+  if (!stage.measured) return;
+  row("measured: memory of the host", stage.measured->smallest.offloaded_host,
+      stage.measured->largest.offloaded_host);
+  row("measured: file", stage.measured->smallest.offloaded_file, stage.measured->largest.offloaded_file);
 }
 
 void add_traffic(std::string& out, const StagePlan& stage, const Paint& paint) {
@@ -207,6 +237,7 @@ std::string plan_text(const Plan& plan, const PlanSections& sections, bool colou
     for (const StagePlan& stage : plan.stages) {
       add_memory(out, stage, paint);
       add_measured(out, stage, paint);
+      add_offload(out, plan.settings, stage, paint);
       add_traffic(out, stage, paint);
     }
     add_times(out, plan, paint);

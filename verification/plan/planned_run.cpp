@@ -36,13 +36,19 @@ PredictedStep planned_run(const PlanSettings& settings, const PlannedModel& mode
   for (const FlatRange& elements : replicated) add_tp_replicated(run, elements);
   set_contract_units(run, layout, units, settings.bucket_numel);
   join_buckets(run);
-  if (settings.space == Space::device) put_on_device(run, true);
+  if (settings.space == Space::device)
+    put_on_device(run, !settings.offload.on());  // the host has a part in it
   return run;
 }
 
 void move_to(PredictedStep& run, std::int64_t data_rank) {
   run.instance = static_cast<int>(data_rank / run.world_size);
   set_contract_rank(run, static_cast<int>(data_rank % run.world_size));
+}
+
+void set_offload(PredictedStep& run, const FlatLayout& layout, const PlanSettings& settings) {
+  if (!settings.offload.on()) return;
+  run.offload = offload_shape(layout, contract_ranges(run, settings.bucket_numel), settings.offload, {});
 }
 
 }  // namespace zeroproof::verification

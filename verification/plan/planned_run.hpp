@@ -17,4 +17,7 @@ PredictedStep planned_run(const PlanSettings& settings, const PlannedModel& mode
 /// Makes the run that of another data rank, but for what the rank owns of units.
 void move_to(PredictedStep& run, std::int64_t data_rank);
 
+/// What the rank that a run was moved to offloads, in one param group.
+void set_offload(PredictedStep& run, const FlatLayout& layout, const PlanSettings& settings);
+
 }  // namespace zeroproof::verification

@@ -43,8 +43,9 @@ MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak, Leaf
   MemoryTally tally(at_peak);
   const std::int64_t param = num_bytes(shape.param_dtype);
   tally.add(MemoryClass::grad_sum, 4 * shape.kept_numel());
-  tally.add(MemoryClass::master, 4 * shape.kept_numel());
-  tally.add(MemoryClass::state, 4 * shape.state_buffers * shape.kept_numel());
+  const std::int64_t resident = shape.kept_numel() - shape.offload.numel;
+  tally.add(MemoryClass::master, 4 * resident);
+  tally.add(MemoryClass::state, 4 * shape.state_buffers * resident);
   tally.add(MemoryClass::param_shard, shape.shares_params() ? 0 : param * shape.kept_numel());
   tally.add(MemoryClass::param_full, param * whole_param_numel(shape));
   const ReduceMemory reduce = reduce_memory(shape, *stacks);
@@ -55,7 +56,11 @@ MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak, Leaf
   } else {
     hold_whole_leaf(shape, tally);
   }
-  return tally.use();
+  MemoryUse use = tally.use();
+  if (!shape.offload.setting.on()) return use;
+  use.offloaded_host = offloaded_host_bytes(shape);
+  use.offloaded_file = offloaded_file_bytes(shape);
+  return use;
 }
 
 }  // namespace zeroproof

@@ -144,6 +144,9 @@ PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* mo
   shape.skips_missing = setup.missing_grad == MissingGrad::skip;
   set_buckets(shape, *setup.shards);
   set_model(shape, setup);
+  const std::vector<FlatRange> ranges =
+      setup.stage == 0 ? std::vector<FlatRange>{{0, shape.padded_numel}} : setup.shards->shard(shape.rank);
+  shape.offload = offload_shape(*setup.layout, ranges, setup.offload, setup.groups);
   const MapOwnership ownership(*setup.shards);
   const std::vector<FlatRange> units = model == nullptr ? std::vector<FlatRange>{} : model->units();
   const std::vector<int> visits = model == nullptr ? std::vector<int>{} : model->visits();

@@ -10,6 +10,7 @@
 #include "common/layout/flat_layout.hpp"
 #include "common/layout/shard_map.hpp"
 #include "common/step/policy.hpp"
+#include "verification/predict/offload_bytes.hpp"
 
 namespace zeroproof {
 
@@ -80,6 +81,7 @@ struct PredictedStep {
   std::vector<GatherShape> units;    ///< of a LayeredModel; empty: leaves come whole
   std::vector<int> visits;           ///< units in the order of the forward pass
   std::vector<bool> stays;           ///< [units] stage 3: has elements, and every tensor of it is persistent
+  OffloadShape offload;              ///< of this rank
   GatherShape persistent;            ///< stage 3: tensors that stay whole on every rank, one after another
 
   bool layered() const { return !units.empty(); }

@@ -58,7 +58,7 @@ TEST_CASE("settings: every key of the configuration file is that of a setting, o
   std::set<std::string> keys =
       found(content_of("verification/config/config_toml.cpp") +
                 content_of("verification/config/config_groups_toml.cpp"),
-            "\"((?:run|model|optimizer|loss_scaler|schedule|param_group|clip_group)\\.[a-z0-9_]+)\"");
+            "\"((?:run|offload|model|optimizer|loss_scaler|schedule|param_group|clip_group)\\.[a-z0-9_]+)\"");
   keys.insert("param_group");
   keys.insert("clip_group");
   CHECK(keys.size() > 60);

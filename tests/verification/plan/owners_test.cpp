@@ -162,9 +162,10 @@ TEST_CASE("owners: flags that would do nothing, and ranks that are not there, ar
   const std::string plan = "plan byte_gpt_tiny --grid 4x1x1 ";
   for (const char* flag : {"--layout fsdp2", "--rank 0", "--config x.toml"})
     expect_refusal(plan + flag, "add --owners");
-  for (const char* flag : {"--stage 1", "--dtype fp32", "--grad-dtype bf16", "--rule sgd", "--momentum 0.5",
-                           "--micro-batches 8", "--order strided", "--windows on", "--space device",
-                           "--count claims", "--alpha 1", "--beta 1", "--memory 1", "--svg x.svg"}) {
+  for (const char* flag :
+       {"--stage 1", "--dtype fp32", "--grad-dtype bf16", "--rule sgd", "--momentum 0.5", "--micro-batches 8",
+        "--order strided", "--windows on", "--space device", "--offload 0.5", "--count claims", "--alpha 1",
+        "--beta 1", "--memory 1", "--svg x.svg"}) {
     expect_refusal(plan + "--owners " + flag, "was given with --owners");
   }
   expect_refusal(plan + "--owners --rank 4", "rank 4 does not exist");

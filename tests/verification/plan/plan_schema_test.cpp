@@ -105,6 +105,7 @@ TEST_CASE("a plan is what its schema says, for grids, stages, devices, windows, 
         std::string(
             "byte_gpt_tiny --grid 4x2x1 --rule sgd --momentum 0.9 --measure --count deepspeed,claims"),
         std::string("byte_gpt_tiny --grid 4x1x1 --instances 2 --micro-batches 7 --order strided --measure"),
+        std::string("byte_gpt --grid 8x1x1 --space device --offload 0.5 --offload-place file"),
         std::string("byte_gpt --grid 8x1x1 --rule lion --space device --alpha 0.5 --beta 25 --memory 2000"),
         std::string("byte_gpt --grid 64x1x1 --windows on --dtype fp32 --count megatron"),
         cut + " --grid 2x2x4 --stage 1 --rule adam --clip-groups 3", cut + " --grid 16x1x8 --instances 4",

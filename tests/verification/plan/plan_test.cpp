@@ -157,7 +157,11 @@ TEST_CASE("a plan that is small enough is measured, to the byte") {
   for (const char* flags :
        {"byte_gpt_tiny --grid 3x1x1", "byte_gpt_tiny --grid 4x2x1 --rule sgd --momentum 0.9",
         "byte_gpt_tiny --grid 4x1x1 --instances 2 --grad-dtype bf16 --micro-batches 7",
-        "byte_gpt_tiny --grid 4x1x1 --windows params --bucket 4096"}) {
+        "byte_gpt_tiny --grid 4x1x1 --windows params --bucket 4096",
+        "byte_gpt_tiny --grid 3x1x1 --bucket 4096 --offload 0.37 --offload-chunk 999",
+        "byte_gpt_tiny --grid 4x1x1 --offload 0.6 --offload-order tensors --offload-place file",
+        "byte_gpt_tiny --grid 2x1x1 --rule sgd --offload 1 --offload-place file --offload-chunk 5000 "
+        "--offload-overlap off"}) {
     CAPTURE(flags);
     const CliResult run = run_cli(std::string("plan ") + flags + " --measure" + out);
     CHECK(run.exit_code == 0);
@@ -170,6 +174,8 @@ TEST_CASE("a plan that is small enough is measured, to the byte") {
       for (const char* rank : {"smallest", "largest"}) {
         CHECK(measured.at(rank).at("total_peak") == stage.at(rank).at("total_peak"));
         CHECK(measured.at(rank).at("peak") == stage.at(rank).at("peak"));
+        const bool offloads = std::string(flags).find("--offload") != std::string::npos;
+        CHECK(stage.at(rank).contains("offload") == offloads);
       }
       CHECK(measured.at("largest").at("sent_bytes") > 0);
     }

@@ -9,7 +9,7 @@ std::unique_ptr<DistributedOptimizer> wrong_device(std::string_view fault, const
     if (const MakeDeviceStep step = make(fault, ground))
       return on_device(ground, {.step = step, .inner = nullptr});
   }
-  for (const auto make : {wrong_streams, wrong_host}) {
+  for (const auto make : {wrong_streams, wrong_lane, wrong_host}) {
     if (std::unique_ptr<DistributedOptimizer> made = make(fault, ground)) return made;
   }
   return nullptr;

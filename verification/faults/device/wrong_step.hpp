@@ -18,6 +18,7 @@ MakeDeviceStep wrong_skip(std::string_view fault, const Ground& ground);
 MakeDeviceStep wrong_numbers(std::string_view fault, const Ground& ground);
 MakeDeviceStep wrong_replay(std::string_view fault, const Ground& ground);
 std::unique_ptr<DistributedOptimizer> wrong_streams(std::string_view fault, const Ground& ground);
+std::unique_ptr<DistributedOptimizer> wrong_lane(std::string_view fault, const Ground& ground);
 std::unique_ptr<DistributedOptimizer> wrong_host(std::string_view fault, const Ground& ground);
 
 template <class Step>

@@ -51,6 +51,7 @@ bool put_wrong_passes(std::string_view fault, cuda::PhaseOps& ops);
 // Wrong twins of phases: production, or its step, with one phase written anew; null if the fault is in another phase.
 std::unique_ptr<DistributedOptimizer> wrong_reduce(std::string_view fault, const Ground& ground);
 std::unique_ptr<DistributedOptimizer> wrong_gather(std::string_view fault, const Ground& ground);
+std::unique_ptr<DistributedOptimizer> wrong_offload(std::string_view fault, const Ground& ground);
 cuda::MakeLocalStep wrong_prepare(std::string_view fault, const Ground& ground);
 cuda::MakeLocalStep wrong_unscale(std::string_view fault, const Ground& ground);
 cuda::MakeLocalStep wrong_norm(std::string_view fault, const Ground& ground);

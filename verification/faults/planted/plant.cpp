@@ -74,7 +74,7 @@ std::unique_ptr<DistributedOptimizer> wrong_phase(const Fault& fault, const Grou
        {wrong_prepare, wrong_unscale, wrong_norm, wrong_clip_groups, wrong_update, wrong_params}) {
     if (const cuda::MakeLocalStep step = make(fault.id, ground)) return production(ground, step);
   }
-  for (const auto make : {wrong_reduce, wrong_gather}) {
+  for (const auto make : {wrong_reduce, wrong_gather, wrong_offload}) {
     if (std::unique_ptr<DistributedOptimizer> made = make(fault.id, ground)) return made;
   }
   require_planted(false, fault);

@@ -1,0 +1,124 @@
+// Wrong steps with offloaded state.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "cuda/offload/file_state.hpp"
+#include "cuda/zero/production_optimizer.hpp"
+#include "verification/faults/planted/ground.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using cuda::ChunkFile;
+using cuda::FileState;
+using cuda::OffloadedStep;
+
+/// A chunk is written back once more, from a slot that has left already.
+class WrittenTwice final : public FileState {
+  using FileState::FileState;
+  void leave(std::int64_t chunk, ChunkFile::Slot& slot) override {
+    FileState::leave(chunk, slot);
+    FileState::leave(chunk, slot);
+  }
+};
+
+/// A chunk is read ahead before it was last written back, and the slot says that it is the new one.
+class ReadTooFarAhead final : public FileState {
+ public:
+  ReadTooFarAhead(const OptimizerSetup& setup, const cuda::StateSplit& split)
+      : FileState(setup, split), kept_(split.chunks().size()) {}
+
+ private:
+  struct Versions {
+    std::vector<float> last, before;
+  };
+
+  void arrive(Use use, std::int64_t chunk, ChunkFile::Slot& slot) override {
+    FileState::arrive(use, chunk, slot);
+    const std::vector<float>& old = kept_[static_cast<std::size_t>(chunk)].before;
+    if (use == Use::change) std::ranges::copy(old, slot.memory.data());
+  }
+  void leave(std::int64_t chunk, ChunkFile::Slot& slot) override {
+    Versions& kept = kept_[static_cast<std::size_t>(chunk)];
+    const auto& chunks = split_.chunks();
+    const std::int64_t buffers =
+        slot.memory.num_bytes() / static_cast<std::int64_t>(sizeof(float)) / chunks.front().numel;
+    const std::int64_t numel = buffers * chunks[static_cast<std::size_t>(chunk)].numel;
+    std::vector<float> now(slot.memory.data(), slot.memory.data() + numel);
+    const bool same = std::ranges::equal(now, kept.last, [](float a, float b) { return a == b || a != a; });
+    if (!same) {
+      kept.before = std::move(kept.last);
+      kept.last = std::move(now);
+    }
+    FileState::leave(chunk, slot);
+  }
+
+  std::vector<Versions> kept_;  // [chunks]
+};
+
+/// The host's copy of a gradient stays where no new one comes, and every tensor that has a copy is updated with it.
+class GradOfLastStep final : public OffloadedStep {
+  using OffloadedStep::OffloadedStep;
+
+  void update_chunks(const cuda::StepDecision& decision) override {
+    has_grad_ = decision.has_grad;
+    cuda::StepDecision all = decision;
+    std::ranges::fill(all.has_grad, ~std::uint64_t{0});
+    OffloadedStep::update_chunks(all);
+  }
+  void update_piece(const Exec& exec, const Piece& piece) override {
+    const auto tensor = static_cast<std::size_t>(piece.tensor);
+    if ((has_grad_[tensor / 64] >> (tensor % 64) & 1) != 0) {
+      const auto* grad = static_cast<const float*>(grad_of(piece).data);
+      std::vector<float>& kept = kept_[piece.local_begin];
+      kept.assign(grad, grad + piece.numel);
+    }
+    const auto kept = kept_.find(piece.local_begin);
+    if (kept == kept_.end()) return;  // it never had one
+    cuda::update_by_rule(ops_, exec, setup_.hyper, steps_.scalars(piece), kept->second, state_of(piece));
+  }
+  /// Tensors come one by one, on one thread.
+  void update_pieces() override {
+    Exec serial = setup_.exec;
+    serial.num_threads = 1;
+    updated().run(serial, [&](const Exec& exec, const Piece& piece) { update_piece(exec, piece); });
+  }
+
+  std::vector<std::uint64_t> has_grad_;
+  std::map<std::int64_t, std::vector<float>> kept_;  ///< by the first element of the piece
+};
+
+template <class State>
+cuda::OffloadMakers state_of_class() {
+  cuda::OffloadMakers makers;
+  makers.state = [](const OptimizerSetup& setup, const cuda::StateSplit& split) {
+    return std::make_unique<State>(setup, split);
+  };
+  return makers;
+}
+
+cuda::OffloadMakers makers_of(std::string_view fault) {
+  if (fault == "offload-chunk-written-twice") return state_of_class<WrittenTwice>();
+  if (fault == "offload-chunk-stale") return state_of_class<ReadTooFarAhead>();
+  if (fault != "offload-grad-of-last-step") return {};
+  cuda::OffloadMakers makers;
+  makers.step = [](cuda::RankShard& shard, cuda::OffloadedState& state, cuda::ChunkLane* lane, bool fused,
+                   const cuda::PhaseOps& ops) {
+    return std::make_unique<GradOfLastStep>(shard, state, lane, fused, ops);
+  };
+  return makers;
+}
+
+}  // namespace
+
+std::unique_ptr<DistributedOptimizer> wrong_offload(std::string_view fault, const Ground& ground) {
+  const cuda::OffloadMakers makers = makers_of(fault);
+  if (!makers.state && !makers.step) return nullptr;
+  return std::make_unique<cuda::ProductionOptimizer>(ground.setup, ground.space, ground.ops,
+                                                     step_of<cuda::HostStep>(ground), std::nullopt, makers);
+}
+
+}  // namespace zeroproof::verification

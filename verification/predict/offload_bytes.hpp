@@ -1,0 +1,42 @@
+#pragma once
+// State of a rank that lies elsewhere: how much of it, in which memory, and what a step moves there and back.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/layout/flat_layout.hpp"
+#include "common/step/offload.hpp"
+#include "common/step/param_groups.hpp"
+
+namespace zeroproof {
+
+struct PredictedStep;
+
+/// The offloaded part of a rank.
+struct OffloadShape {
+  Offload setting;
+  std::int64_t numel = 0;     ///< padding included
+  std::int64_t elements = 0;  ///< of tensors
+};
+
+/// ranges: what the rank keeps state for.
+OffloadShape offload_shape(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
+                           const Offload& offload, const ParamGroups& groups);
+
+/// Ranges of a rank in the contract's layout.
+std::vector<FlatRange> contract_ranges(const PredictedStep& shape, std::int64_t bucket_numel);
+
+/// Bytes in memory of the host, with what chunks pass through, and in the file.
+std::int64_t offloaded_host_bytes(const PredictedStep& shape);
+std::int64_t offloaded_file_bytes(const PredictedStep& shape);
+
+/// Bytes of one applied step, in two passes.
+struct OffloadTraffic {
+  std::int64_t grads_down = 0;  ///< from a device to the host
+  std::int64_t params_up = 0;   ///< from the host to a device
+  std::int64_t file_read = 0;
+  std::int64_t file_written = 0;
+};
+OffloadTraffic offload_traffic(const PredictedStep& shape);
+
+}  // namespace zeroproof
