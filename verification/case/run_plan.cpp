@@ -197,6 +197,10 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   ZP_CHECK(spec.place.wires == WireKind::copies || spec.twin.space == Space::device, ErrorCode::config,
            "wires of NCCL were asked for with the candidate " + std::string(name(spec.twin)),
            "they move what lies in the memory of devices", "use device, device-fused or device-graph");
+  ZP_CHECK(!spec.place.offload.on() || !spec.twin.graphs, ErrorCode::config,
+           "offload was asked for with the candidate " + std::string(name(spec.twin)),
+           "the host updates a part of the elements, and a graph has no place for that",
+           "use device or device-fused, or offload nothing");
   take_place(config, spec);
   validate(config);
   if (spec.workload == recorded_workload) check_recorded(config, options.gradients);

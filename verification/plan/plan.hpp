@@ -49,7 +49,7 @@ struct RankPlan {
   BytesByClass at_peak{};  ///< what the peak of the sum is made of
   StepTraffic traffic;
   std::int64_t offloaded_numel = 0;  ///< of the shard's elements, padding included
-  OffloadTraffic offload;
+  OffloadTraffic offload = {};
 };
 
 /// Bytes per parameter of the papers [ZeRO:memory], K = 12.
