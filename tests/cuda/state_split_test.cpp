@@ -157,3 +157,12 @@ TEST_CASE("state split: tensors are taken as they come in param groups") {
   }
   CHECK(taken == std::vector<std::int64_t>{77, 3, 0, 3050, 1025, 0, 0});  // 0.4 of 6,204 is passed by 'w'
 }
+
+TEST_CASE("state split: a fraction that is met exactly takes no further tensor") {
+  const FlatLayout halves({{"a", {1024}}, {"b", {512}}, {"c", {512}}});
+  OptimizerSetup setup = setup_of(0.5, OffloadOrder::tensors, 100);
+  setup.layout = &halves;
+  CHECK(StateSplit(setup, {{0, halves.padded_numel()}}).offloaded_numel() == 1024);
+  setup.offload.fraction = 0.75;
+  CHECK(StateSplit(setup, {{0, halves.padded_numel()}}).offloaded_numel() == 2048);  // 'b' with its padding
+}
