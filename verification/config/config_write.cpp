@@ -129,24 +129,29 @@ Json clip_group_table(const ClipGroupRule& g) {
   return table;
 }
 
+Json tables_of(const RunConfig& config) {
+  const ModelConfig& m = config.model;
+  return {{"run", run_table(config)},
+          {"model", Json{{"layers", m.layers},
+                         {"width", m.width},
+                         {"heads", m.heads},
+                         {"hidden", m.hidden},
+                         {"context", m.context}}},
+          {"optimizer", optimizer_table(config.optimizer)},
+          {"loss_scaler", scaler_table(config.scaler)},
+          {"schedule", schedule_table(config.schedule)},
+          {"param_group", list_of(config.param_groups, group_table)},
+          {"clip_group", list_of(config.clip_groups, clip_group_table)}};
+}
+
 }  // namespace
 
 std::string to_toml(const RunConfig& config) {
-  const ModelConfig& m = config.model;
-  Json all = {{"run", run_table(config)},
-              {"model", Json{{"layers", m.layers},
-                             {"width", m.width},
-                             {"heads", m.heads},
-                             {"hidden", m.hidden},
-                             {"context", m.context}}},
-              {"optimizer", optimizer_table(config.optimizer)},
-              {"loss_scaler", scaler_table(config.scaler)},
-              {"schedule", schedule_table(config.schedule)},
-              {"param_group", list_of(config.param_groups, group_table)},
-              {"clip_group", list_of(config.clip_groups, clip_group_table)}};
-  // Left out, so that what a training is known by is what it was before there was such a table.
-  if (config.offload != OffloadConfig{}) all["offload"] = offload_table(config.offload);
+  Json all = tables_of(config);
+  all["offload"] = offload_table(config.offload);
   return toml_text(all);
 }
+
+std::string to_toml_without_offload(const RunConfig& config) { return toml_text(tables_of(config)); }
 
 }  // namespace zeroproof

@@ -26,13 +26,12 @@ std::string settings_of(const Experiment& experiment) {
   config.instances = defaults.instances;
   config.persistent_numel = defaults.persistent_numel;
   config.overlap = defaults.overlap;
-  config.offload = defaults.offload;
   config.bucket_numels = defaults.bucket_numels;
   config.omp_threads = defaults.omp_threads;
   config.comm_timeout_s = defaults.comm_timeout_s;
   config.dtypes = {experiment.param_dtype()};
   config.text.clear();  // its digest stands for it
-  return to_toml(config);
+  return to_toml_without_offload(config);
 }
 
 std::string absolute(const std::string& file) {

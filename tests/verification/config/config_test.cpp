@@ -248,7 +248,7 @@ TEST_CASE("config: what to_toml writes brings every setting back") {
 }
 
 TEST_CASE("config: defaults.toml has every key that the parser knows, once") {
-  std::set<std::string> known = known_keys("run|model|optimizer|loss_scaler|schedule");
+  std::set<std::string> known = known_keys("run|offload|model|optimizer|loss_scaler|schedule");
   known.insert("param_group");
   known.insert("clip_group");
   CHECK(known.size() == std::tuple_size_v<decltype(members(main_config()))>);  // one key per field
