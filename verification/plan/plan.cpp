@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 
 #include "common/base/error.hpp"
@@ -76,12 +77,17 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout, con
   PredictedStep run = planned_run(settings, model, layout, units, stage);
   LeafStacks stacks(run);
   const RankKinds kinds = kinds_of_ranks(run, settings.bucket_numel, stacks);
-  for (const std::int64_t rank : kinds.first) {
+  std::vector<std::int64_t> ranks = kinds.first;
+  if (settings.offload.on()) {  // of one kind, but with padding in other places
+    ranks.resize(static_cast<std::size_t>(settings.grid.data_ranks()));
+    std::iota(ranks.begin(), ranks.end(), std::int64_t{0});
+  }
+  for (const std::int64_t rank : ranks) {
     move_to(run, rank);
     set_offload(run, layout, settings);
     RankPlan one{rank, run.shard_numel, {}, {}, {}, run.offload.numel, offload_traffic(run)};
     one.memory = predict_memory(run, &one.at_peak, &stacks);
-    const bool first = rank == kinds.first.front();
+    const bool first = rank == ranks.front();
     for (std::size_t c = 0; c < one.memory.peak.size(); ++c) {
       plan.most[c] = std::max(plan.most[c], one.memory.peak[c]);
       plan.least[c] = first ? one.memory.peak[c] : std::min(plan.least[c], one.memory.peak[c]);
