@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/base/guarded_buffer.hpp"

@@ -1,7 +1,5 @@
 #include "verification/case/parallel_config.hpp"
 
-#include <fmt/format.h>
-
 #include <charconv>
 
 #include "common/base/error.hpp"
@@ -25,7 +23,12 @@ std::int64_t count_of(const std::string& text, const std::string& what) {
   return value;
 }
 
-/// As fmt writes a double: the shortest text that is read as the same one.
+/// The shortest text that is read as the same number.
+std::string shortest(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
+}
+
 double fraction_of(const std::string& text) {
   double value = -1;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -51,7 +54,7 @@ std::string ParallelConfig::id() const {
   if (wires != WireKind::copies) text += "/wires:" + std::string(name(wires));
   if (!offload.on()) return text;
   const Offload plain;
-  text += fmt::format("/offload:{}", offload.fraction);
+  text += "/offload:" + shortest(offload.fraction);
   if (offload.order != plain.order) text += "/offload-order:" + std::string(name(offload.order));
   if (offload.place != plain.place) text += "/offload-place:" + std::string(name(offload.place));
   if (offload.chunk_numel != plain.chunk_numel)
