@@ -138,13 +138,9 @@ DeviceSegments::DeviceSegments(Span<const GradSegment> segments) {
   const std::int64_t parts_bytes = static_cast<std::int64_t>(Span<const GradSegment>(parts).size_bytes());
   num_parts_ = numel(Span<const GradSegment>(parts));
   scratch_begin_ = aligned(parts_bytes);
-  memory_ = device_allocate(scratch_begin_ + found_bytes(num_parts_) + reduce_scratch_bytes(num_parts_));
-  try {
-    copy_to_device(memory_, parts.data(), parts_bytes);
-  } catch (...) {
-    device_release(memory_);
-    throw;
-  }
+  memory_ =
+      DeviceArray<std::byte>(scratch_begin_ + found_bytes(num_parts_) + reduce_scratch_bytes(num_parts_));
+  stage_to_device(memory_.data(), parts.data(), parts_bytes);
 }
 
 void enqueue_grad_stats(const float* grad, const DeviceSegments& segments, GradStats* stats) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "common/contracts/grad_stats.hpp"
-#include "cuda/device/runtime/memory.hpp"
+#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -11,22 +14,19 @@ GradStatsFn grad_stats;
 /// the whole device; and room for what is found in them. For any number of calls, one after another.
 class DeviceSegments {
  public:
-  /// At least one segment has an element. Copies, and waits for the current stream.
+  /// At least one segment has an element. Enqueued on the current stream.
   /// Errors: unavailable if the device has no memory left.
   explicit DeviceSegments(Span<const GradSegment> segments);
-  ~DeviceSegments() { device_release(memory_); }
-  DeviceSegments(const DeviceSegments&) = delete;
-  DeviceSegments& operator=(const DeviceSegments&) = delete;
 
   std::int64_t num_parts() const { return num_parts_; }
-  const GradSegment* parts() const { return static_cast<const GradSegment*>(memory_); }
+  const GradSegment* parts() const { return reinterpret_cast<const GradSegment*>(memory_.data()); }
   /// Room for num_parts() results, and for the reduction to work in.
-  unsigned char* scratch() const { return static_cast<unsigned char*>(memory_) + scratch_begin_; }
+  std::byte* scratch() const { return memory_.data() + scratch_begin_; }
 
  private:
   std::int64_t num_parts_ = 0;
   std::int64_t scratch_begin_ = 0;
-  void* memory_ = nullptr;
+  DeviceArray<std::byte> memory_{0};
 };
 
 /// The same over device memory: grad, and stats of every tensor that has a segment. Enqueued on the current stream;

@@ -6,6 +6,7 @@
 #include "cuda/device/step/fold_look.hpp"
 #include "cuda/memory/memory_space.hpp"
 #include "cuda/memory/move_tables.hpp"
+#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -16,26 +17,21 @@ using device::PlacedValues;
 /// The pieces of a loop in device memory.
 class PieceTable {
  public:
-  explicit PieceTable(Span<const Piece> pieces)
-      : data_(device::device_allocate(static_cast<std::int64_t>(pieces.size_bytes()))),
-        count_(numel(pieces)) {
+  explicit PieceTable(Span<const Piece> pieces) : pieces_(numel(pieces)) {
     for (const Piece& piece : pieces) {
       elements_ += piece.numel;
       if (piece.tensor_begin % norm_chunk_numel != 0) at_chunks_ = false;
     }
-    device::copy_to_device(data_, pieces.data(), static_cast<std::int64_t>(pieces.size_bytes()));
+    device::stage_to_device(pieces_.data(), pieces.data(), pieces_.num_bytes());
+    device::wait_for_stream();  // whoever has the loop uses it, on any stream
   }
-  ~PieceTable() { device::device_release(data_); }
-  PieceTable(const PieceTable&) = delete;
-  PieceTable& operator=(const PieceTable&) = delete;
 
-  DevicePieces pieces() const { return {static_cast<const Piece*>(data_), count_}; }
+  DevicePieces pieces() const { return {pieces_.data(), pieces_.count()}; }
   std::int64_t elements() const { return elements_; }
   bool at_chunks() const { return at_chunks_; }  ///< all start at chunk boundaries of their tensors
 
  private:
-  void* data_;
-  std::int64_t count_;
+  DeviceArray<Piece> pieces_;
   std::int64_t elements_ = 0;
   bool at_chunks_ = true;
 };
@@ -66,14 +62,12 @@ void release(std::byte* memory) noexcept { device::device_release(memory); }
 void fill(void* data, unsigned char byte, std::int64_t num_bytes) {
   if (num_bytes > 0) device::enqueue_fill(data, byte, num_bytes);
 }
+void read(void* host, const void* memory, std::int64_t num_bytes) {
+  device::stage_to_host(host, memory, num_bytes);
+  device::wait_for_stream();
+}
 void copy(void* to, const void* from, std::int64_t num_bytes) {
   if (num_bytes > 0) device::enqueue_on_device(to, from, num_bytes);
-}
-void from_host(void* to, const void* host, std::int64_t num_bytes) {
-  if (num_bytes > 0) device::copy_to_device(to, host, num_bytes);
-}
-void to_host(void* host, const void* from, std::int64_t num_bytes) {
-  if (num_bytes > 0) device::copy_to_host(host, from, num_bytes);
 }
 
 std::vector<PlacedValues> placed(Span<const NodeValues> values) {
@@ -100,7 +94,7 @@ std::int64_t fold_look(const host::PieceLoop& loop, const host::FoldPlan& plan,
   return table.elements();
 }
 
-constexpr ForeignMemory device_memory = {allocate, release, fill, to_host};
+constexpr ForeignMemory device_memory = {allocate, release, fill, read};
 
 }  // namespace
 
@@ -114,9 +108,9 @@ const MemorySpace& device_space() {
     device.copy_many = [](Span<const Move> moves) {
       device::current_stream().kept<MoveTables>().enqueue(moves);
     };
-    device.from_host = from_host;
-    device.to_host = to_host;
-    device.wait = [] { device::wait_for_stream(); };
+    device.from_host = device::stage_to_device;
+    device.to_host = device::stage_to_host;
+    device.wait = device::wait_for_stream;
     device.lies_here = device::lies_on_device;
     device.lies_on_host = device::lies_on_host;
     device.fold = fold;

@@ -48,10 +48,11 @@ struct MemorySpace {
   CopyFn* copy = nullptr;
   /// In no order: nothing that one of them writes may another one read or write.
   CopyManyFn* copy_many = nullptr;
-  /// From and to host memory of any kind, which is the caller's again when they return.
+  /// From host memory of any kind, which is the caller's again at once.
   CopyFn* from_host = nullptr;
+  /// To host memory of any kind, which has to stay until the next `wait`, and is filled then.
   CopyFn* to_host = nullptr;
-  /// Until everything that was enqueued is done. Errors: what went wrong in it.
+  /// Until everything that was enqueued is done. Errors: what went wrong in it; nothing is filled any more.
   WaitFn* wait = nullptr;
   /// Where memory of somebody else lies: here, or where the host reads it. Null on the host, which cannot ask.
   LiesFn *lies_here = nullptr, *lies_on_host = nullptr;

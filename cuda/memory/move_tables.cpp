@@ -34,16 +34,16 @@ bool same(const std::vector<Move>& a, const std::vector<Move>& b) {
 }  // namespace
 
 MoveTable::MoveTable(std::int64_t count)
-    : count_(count),
-      num_bytes_(scratch_bytes(count) + table_bytes(count)),
-      data_(static_cast<std::byte*>(device::device_allocate(num_bytes_))) {}
+    : count_(count), memory_(scratch_bytes(count) + table_bytes(count)) {}
 
 void MoveTable::fill(const Move* pinned) const {
-  device::enqueue_to_device(data_ + scratch_bytes(count_), pinned, table_bytes(count_));
+  device::enqueue_to_device(memory_.data() + scratch_bytes(count_), pinned, table_bytes(count_));
 }
 
 void MoveTable::enqueue() const {
-  device::enqueue_batched_copy(reinterpret_cast<const Move*>(data_ + scratch_bytes(count_)), count_, data_);
+  std::byte* const scratch = memory_.data();
+  device::enqueue_batched_copy(reinterpret_cast<const Move*>(scratch + scratch_bytes(count_)), count_,
+                               scratch);
 }
 
 MoveTables::~MoveTables() {

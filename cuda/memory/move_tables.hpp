@@ -8,7 +8,7 @@
 #include "common/base/span.hpp"
 #include "cuda/device/bulk/batched_copy.hpp"
 #include "cuda/device/runtime/runtime.hpp"
-#include "cuda/memory/pinned_array.hpp"
+#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::cuda {
 
@@ -16,20 +16,16 @@ namespace zeroproof::cuda {
 class MoveTable {
  public:
   explicit MoveTable(std::int64_t count);
-  ~MoveTable() { device::device_release(data_); }
-  MoveTable(const MoveTable&) = delete;
-  MoveTable& operator=(const MoveTable&) = delete;
 
   /// The first copies the table itself, from pinned memory that is free once that is done.
   void fill(const device::Move* pinned) const;
   void enqueue() const;
 
-  std::int64_t num_bytes() const { return num_bytes_; }
+  std::int64_t num_bytes() const { return memory_.num_bytes(); }
 
  private:
   std::int64_t count_;
-  std::int64_t num_bytes_;
-  std::byte* data_;  ///< the scratch, aligned as it came, and the moves behind it
+  DeviceArray<std::byte> memory_;  ///< the scratch, aligned as it came, and the moves behind it
 };
 
 /// The batches of moves that one stream is given. A step makes the same moves again and again, so their tables stay in

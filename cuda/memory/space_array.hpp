@@ -27,14 +27,17 @@ class SpaceArray {
   T* data() const { return count_ == 0 ? nullptr : static_cast<T*>(memory_.data()); }
   std::int64_t count() const { return count_; }
 
-  /// values: at most count() of them, from the first on. Waits until the memory is the caller's again.
+  /// values: at most count() of them, from the first on; the caller's again at once. Enqueued, as everything is.
   void write(Span<const T> values) const {
     space_.from_host(memory_.data(), values.data(), bytes(numel(values)));
   }
   void write(const T& value) const { write({&value, 1}); }
 
   /// Waits for what comes before.
-  void read(Span<T> values) const { space_.to_host(values.data(), memory_.data(), bytes(numel(values))); }
+  void read(Span<T> values) const {
+    space_.to_host(values.data(), memory_.data(), bytes(numel(values)));
+    space_.wait();
+  }
   T read() const {
     T value;
     read({&value, 1});

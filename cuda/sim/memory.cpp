@@ -39,15 +39,6 @@ void enqueue_copy(void* target, const void* source, std::int64_t num_bytes) {
   sim::enqueue([=] { std::memcpy(target, source, size(num_bytes)); });
 }
 
-void copy_and_wait(void* target, const void* source, std::int64_t num_bytes) {
-  require_copy(num_bytes);
-  if (capturing()) refuse_in_capture("a copy that waits");
-  if (num_bytes == 0) return;
-  if (waits_are_watched()) wait_for_stream();
-  enqueue_copy(target, source, num_bytes);
-  wait_for_current_stream();
-}
-
 }  // namespace
 
 void* device_allocate(std::int64_t num_bytes) {
@@ -118,14 +109,6 @@ void enqueue_fill(void* device, unsigned char byte, std::int64_t num_bytes) {
   if (num_bytes == 0) return;
   ++counted_calls().copies;
   sim::enqueue([=] { std::memset(device, byte, size(num_bytes)); });
-}
-
-void copy_to_device(void* device, const void* host, std::int64_t num_bytes) {
-  copy_and_wait(device, host, num_bytes);
-}
-
-void copy_to_host(void* host, const void* device, std::int64_t num_bytes) {
-  copy_and_wait(host, device, num_bytes);
 }
 
 bool lies_on_device(const void* data) {

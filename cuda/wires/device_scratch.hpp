@@ -5,8 +5,8 @@
 #include <exception>
 
 #include "common/base/span.hpp"
-#include "cuda/device/runtime/memory.hpp"
 #include "cuda/device/runtime/stream.hpp"
+#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::cuda {
 
@@ -18,12 +18,11 @@ class DeviceScratch {
  public:
   DeviceScratch() = default;
   ~DeviceScratch() {
-    if (data_ == nullptr) return;
+    if (memory_.count() == 0) return;
     try {
       device::current_stream().wait_for(used_);
     } catch (const std::exception&) {  // an error of the device that lasts: the next call that can reports it
     }
-    device::device_release(data_);
   }
   DeviceScratch(const DeviceScratch&) = delete;
   DeviceScratch& operator=(const DeviceScratch&) = delete;
@@ -31,8 +30,8 @@ class DeviceScratch {
   /// num_bytes for what the current stream is given until used(). What was in it is gone.
   Span<std::byte> take(std::int64_t num_bytes) {
     if (!device::capturing()) device::current_stream().wait_for(used_);
-    if (num_bytes > size_) grow(num_bytes);
-    return {data_, static_cast<std::size_t>(num_bytes)};
+    if (num_bytes > memory_.count()) grow(num_bytes);
+    return {memory_.data(), static_cast<std::size_t>(num_bytes)};
   }
 
   /// What the current stream has been given so far is all that uses it.
@@ -42,16 +41,12 @@ class DeviceScratch {
 
  private:
   void grow(std::int64_t num_bytes) {
-    device::device_release(data_);
-    data_ = nullptr;
-    size_ = 0;
-    data_ = static_cast<std::byte*>(device::device_allocate(num_bytes));
-    size_ = num_bytes;
+    memory_ = DeviceArray<std::byte>(0);  // before there is another one
+    memory_ = DeviceArray<std::byte>(num_bytes);
     used_.record();  // another stream may release it, even if the piece of work comes to nothing
   }
 
-  std::byte* data_ = nullptr;
-  std::int64_t size_ = 0;
+  DeviceArray<std::byte> memory_{0};
   device::Event used_;
 };
 

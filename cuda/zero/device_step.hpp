@@ -8,7 +8,7 @@
 #include "cuda/enqueued_optimizer.hpp"
 #include "cuda/exchange/wires.hpp"
 #include "cuda/memory/memory_space.hpp"
-#include "cuda/memory/pinned_array.hpp"
+#include "cuda/memory/raw_array.hpp"
 #include "cuda/memory/space_array.hpp"
 #include "cuda/zero/local_step.hpp"
 

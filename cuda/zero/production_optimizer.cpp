@@ -141,6 +141,7 @@ void ProductionOptimizer::load(const Exec& exec, const FullState& counters, cons
   step_->load(counters);
   params_.count_cast();
   gather();
+  ledger_.space().wait();  // whoever loads is told what went wrong, and other streams may read it all
   loaded_ = true;
 }
 

@@ -35,6 +35,7 @@ class StagedModel final : public LayeredModel {
   GuardedBuffer copy_of(const TensorView& view) const {
     GuardedBuffer copy(view.numel, view.dtype, BufferFill::untouched);
     space_.to_host(copy.data(), view.data, view.num_bytes());
+    space_.wait();
     return copy;
   }
   TensorView fetch(const TensorView& view) {

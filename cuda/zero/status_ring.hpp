@@ -8,7 +8,7 @@
 #include "cuda/device/runtime/stream.hpp"
 #include "cuda/device/step/step_memory.hpp"
 #include "cuda/enqueued_optimizer.hpp"
-#include "cuda/memory/pinned_array.hpp"
+#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::cuda {
 

@@ -11,7 +11,8 @@
 #include "common/base/span.hpp"
 #include "common/contracts/binned_sum.hpp"
 #include "common/contracts/grad_stats.hpp"
-#include "cuda/device/runtime/memory.hpp"
+#include "cuda/device/runtime/stream.hpp"
+#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::verification {
 
@@ -42,11 +43,12 @@ class DeviceSpans {
     return other;
   }
 
-  /// Waits for the kernels and copies back whatever they may write.
+  /// Copies back whatever the kernels may write, and waits once for all of it.
   void fetch() const {
     for (const Copy& copy : copies_) {
-      if (copy.written) cuda::device::copy_to_host(copy.host, copy.device(), copy.num_bytes);
+      if (copy.written) cuda::device::stage_to_host(copy.host, copy.device(), copy.num_bytes);
     }
+    cuda::device::wait_for_stream();
   }
 
  private:
@@ -57,16 +59,13 @@ class DeviceSpans {
         : host(host_data),
           num_bytes(bytes),
           offset(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(host_data) % alignment)),
-          memory(static_cast<unsigned char*>(cuda::device::device_allocate(bytes + offset))) {}
-    ~Copy() { cuda::device::device_release(memory); }
-    Copy(const Copy&) = delete;
-    Copy& operator=(const Copy&) = delete;
-    unsigned char* device() const { return memory + offset; }
+          memory(bytes + offset) {}
+    unsigned char* device() const { return memory.data() + offset; }
 
     void* host;
     std::int64_t num_bytes;
     std::int64_t offset;
-    unsigned char* memory;
+    cuda::DeviceArray<unsigned char> memory;
     bool written = false;
   };
 
@@ -78,7 +77,7 @@ class DeviceSpans {
     }
     Copy& copy = copies_.emplace_back(host, num_bytes);
     copy.written = written;
-    cuda::device::copy_to_device(copy.device(), host, num_bytes);
+    cuda::device::stage_to_device(copy.device(), host, num_bytes);
     return copy.device();
   }
 

@@ -22,20 +22,17 @@ void* WorkerDevice::stream() {
   return cuda::device::native_stream();
 }
 
-void WorkerDevice::Release::operator()(char* memory) const { cuda::device::device_release(memory); }
-
 char* WorkerDevice::put(const char* place, std::int64_t bytes) {
   const cuda::device::UseStream use(stream_);
-  memory_.reset(static_cast<char*>(cuda::device::device_allocate(bytes)));
-  bytes_ = bytes;
-  cuda::device::copy_to_device(memory_.get(), place, bytes);
-  return memory_.get();
+  memory_ = cuda::DeviceArray<char>(bytes);
+  cuda::device::stage_to_device(memory_.data(), place, bytes);
+  return memory_.data();
 }
 
 void WorkerDevice::take(char* place) {
   const cuda::device::UseStream use(stream_);
-  cuda::device::copy_to_host(place, memory_.get(), bytes_);
-  memory_.reset();
+  cuda::device::stage_to_host(place, memory_.data(), memory_.num_bytes());
+  memory_ = cuda::DeviceArray<char>(0);
   cuda::device::wait_for_stream();
 }
 

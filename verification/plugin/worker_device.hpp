@@ -2,10 +2,10 @@
 // The device of a process that holds a plug-in.
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "cuda/device/runtime/stream.hpp"
+#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::verification {
 
@@ -21,18 +21,14 @@ class WorkerDevice {
 
   /// What kernels are to be enqueued on.
   void* stream();
-  /// Copies a place to the device; returns where it is. Errors: those of the device.
+  /// Copies a place to the device, on that stream; returns where it is. Errors: those of the device.
   char* put(const char* place, std::int64_t bytes);
   /// Waits for the stream, and copies the place back. Errors: what went wrong on the device since put().
   void take(char* place);
 
  private:
   cuda::device::Stream stream_;
-  struct Release {
-    void operator()(char* memory) const;
-  };
-  std::unique_ptr<char, Release> memory_;
-  std::int64_t bytes_ = 0;
+  cuda::DeviceArray<char> memory_{0};
 };
 
 }  // namespace zeroproof::verification

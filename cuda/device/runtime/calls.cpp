@@ -5,6 +5,7 @@
 
 #include "common/base/error.hpp"
 #include "cuda/device/runtime/device.hpp"
+#include "cuda/device/runtime/staging.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -14,6 +15,14 @@ thread_local std::int64_t named_step = -1;
 thread_local Stream* used_stream = nullptr;
 thread_local const MakeWatch* watched_by = nullptr;
 thread_local std::vector<std::shared_ptr<const void>>* kept_with_graph = nullptr;
+
+bool waits_are_watched() { return watched_by != nullptr && *watched_by; }
+
+void wait_for_all_so_far() {
+  Event end;
+  end.record();
+  wait_for_event(end);
+}
 
 }  // namespace
 
@@ -85,9 +94,9 @@ void keep_with_graph(std::shared_ptr<const void> what) {
 }
 
 void Stream::drop_kept() {
-  if (!kept_) return;
+  if (kept_.empty()) return;
   const UseStream inside(*this);
-  kept_.reset();
+  kept_.clear();
 }
 
 Stream& current_stream() {
@@ -104,8 +113,6 @@ WatchWaits::WatchWaits(const MakeWatch& make) : before_(watched_by) { watched_by
 
 WatchWaits::~WatchWaits() { watched_by = before_; }
 
-bool waits_are_watched() { return watched_by != nullptr && *watched_by; }
-
 void wait_for_event(const Event& event, const std::function<void()>& meanwhile) {
   if (!meanwhile && waits_are_watched()) return wait_for_event(event, (*watched_by)());
   ++counted_calls().waits;
@@ -117,10 +124,14 @@ void wait_for_event(const Event& event, const std::function<void()>& meanwhile) 
 
 void wait_for_stream() {
   if (capturing()) refuse_in_capture("waiting for a stream");
-  if (!waits_are_watched()) return wait_for_current_stream();
-  Event end;
-  end.record();
-  wait_for_event(end);
+  Staging& staging = current_stream().kept<Staging>();
+  try {
+    waits_are_watched() ? wait_for_all_so_far() : wait_for_current_stream();
+  } catch (...) {
+    staging.forget();
+    throw;
+  }
+  staging.arrived();
 }
 
 }  // namespace zeroproof::cuda::device

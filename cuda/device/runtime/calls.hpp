@@ -29,10 +29,7 @@ void require_recorded(bool both);
 /// Errors: internal, with what was asked for: "waiting for a stream".
 [[noreturn]] void refuse_in_capture(const char* what);
 
-/// Whether a WatchWaits of this host thread watches.
-bool waits_are_watched();
-
-/// wait_for_stream() without a watch.
+/// wait_for_stream() without a watch, and without anything that arrives.
 void wait_for_current_stream();
 
 /// What keep_with_graph() of this thread is given while this lives goes to `kept`.

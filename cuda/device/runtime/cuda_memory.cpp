@@ -30,18 +30,6 @@ void require_pinned(const void* host) {
            "the device would wait for it, or find other content", "allocate it with pinned_allocate");
 }
 
-void copy_and_wait(void* target, const void* source, std::int64_t num_bytes, cudaMemcpyKind kind,
-                   const char* what) {
-  require_copy(num_bytes);
-  if (capturing()) refuse_in_capture("a copy that waits");
-  if (num_bytes == 0) return;
-  if (waits_are_watched())
-    wait_for_stream();  // nobody could look while the host is in one of the two calls below
-  enqueue_copy(target, source, num_bytes, kind, what);
-  ++counted_calls().waits;
-  check_cuda(cudaStreamSynchronize(current_cuda_stream()), what);
-}
-
 }  // namespace
 
 void* device_allocate(std::int64_t num_bytes) {
@@ -95,15 +83,6 @@ void enqueue_fill(void* device, unsigned char byte, std::int64_t num_bytes) {
   if (num_bytes == 0) return;
   check_cuda(cudaMemsetAsync(device, byte, size(num_bytes), current_cuda_stream()), "filling device memory");
   ++counted_calls().copies;
-}
-
-void copy_to_device(void* device, const void* host, std::int64_t num_bytes) {
-  copy_and_wait(device, host, num_bytes, cudaMemcpyHostToDevice, "copying to the device");
-}
-
-void copy_to_host(void* host, const void* device, std::int64_t num_bytes) {
-  copy_and_wait(host, device, num_bytes, cudaMemcpyDeviceToHost,
-                "running a kernel and copying from the device");
 }
 
 bool lies_on_device(const void* data) {

@@ -29,10 +29,12 @@ void enqueue_to_host(void* pinned, const void* device, std::int64_t num_bytes);
 void enqueue_on_device(void* target, const void* source, std::int64_t num_bytes);
 void enqueue_fill(void* device, unsigned char byte, std::int64_t num_bytes);
 
-/// Copies from and to any host memory, and waits for the current stream.
-/// Errors: what went wrong in it.
-void copy_to_device(void* device, const void* host, std::int64_t num_bytes);
-void copy_to_host(void* host, const void* device, std::int64_t num_bytes);
+/// The same from and to host memory of any kind, through pinned memory of the current stream; waits only where more is
+/// under way than that holds. Memory that is copied from is the caller's again at once; memory that is copied to has to
+/// stay until wait_for_stream(), and is filled then.
+/// Errors: internal while a graph is captured. Nothing that was asked for is filled any more.
+void stage_to_device(void* device, const void* host, std::int64_t num_bytes);
+void stage_to_host(void* host, const void* device, std::int64_t num_bytes);
 
 /// Where memory lies; the answer does not wait, and is not enqueued. Managed memory lies on both sides.
 bool lies_on_device(const void* data);  ///< on that of this host thread

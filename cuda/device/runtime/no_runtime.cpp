@@ -32,8 +32,6 @@ void enqueue_to_device(void*, const void*, std::int64_t) { no_device(); }
 void enqueue_to_host(void*, const void*, std::int64_t) { no_device(); }
 void enqueue_on_device(void*, const void*, std::int64_t) { no_device(); }
 void enqueue_fill(void*, unsigned char, std::int64_t) { no_device(); }
-void copy_to_device(void*, const void*, std::int64_t) { no_device(); }
-void copy_to_host(void*, const void*, std::int64_t) { no_device(); }
 bool lies_on_device(const void*) { no_device(); }
 bool lies_on_host(const void*) { no_device(); }
 

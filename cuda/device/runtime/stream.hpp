@@ -2,6 +2,7 @@
 // Queues of work for a device, and marks in them. Like runtime.hpp, this needs no CUDA.
 
 #include <functional>
+#include <map>
 #include <memory>
 
 namespace zeroproof::cuda::device {
@@ -25,12 +26,14 @@ class Stream {
   struct Queue;  // CUDA's, or a simulated one
   Queue& queue() const { return *queue_; }
 
-  /// What somebody keeps for this stream alone: made by the first call, and gone before the stream is, which is the
-  /// current one then. One host thread at a time; always the same T.
+  /// The T that is kept for this stream alone: made by the first call, and gone before the stream is, which is the
+  /// current one then. One host thread at a time.
   template <class T>
   T& kept() {
-    if (!kept_) kept_ = std::make_shared<T>();
-    return *static_cast<T*>(kept_.get());
+    static constexpr char type{};  // one address for each T
+    std::shared_ptr<void>& one = kept_[&type];
+    if (!one) one = std::make_shared<T>();
+    return *static_cast<T*>(one.get());
   }
 
  private:
@@ -38,7 +41,7 @@ class Stream {
   friend Stream& current_stream();
   explicit Stream(std::shared_ptr<Queue> queue);
   std::shared_ptr<Queue> queue_;
-  std::shared_ptr<void> kept_;
+  std::map<const char*, std::shared_ptr<void>> kept_;
 };
 
 /// Where this host thread enqueues: the innermost UseStream, or a stream of the thread's own.
@@ -85,8 +88,9 @@ class Event {
   std::unique_ptr<Mark> mark_;
 };
 
-/// Waits until the device has done all that the current stream was given.
-/// Errors: what went wrong in it. internal while a graph is captured.
+/// Waits until the device has done all that the current stream was given, and what stage_to_host() (memory.hpp) was
+/// asked for there is in its place.
+/// Errors: what went wrong in it; nothing comes into its place any more. internal while a graph is captured.
 void wait_for_stream();
 
 /// The same of an event. `meanwhile` is called between looks, and may throw to give up.
@@ -95,8 +99,8 @@ void wait_for_event(const Event& event, const std::function<void()>& meanwhile =
 /// Makes what is called between the looks of one wait.
 using MakeWatch = std::function<std::function<void()>()>;
 
-/// As long as this lives, every wait of this host thread that has no `meanwhile` of its own, those for copies included,
-/// is made of looks at the device with a watch of `make` in between: for a device whose work may never end by itself.
+/// As long as this lives, every wait of this host thread that has no `meanwhile` of its own is made
+/// of looks at the device with a watch of `make` in between: for a device whose work may never end by itself.
 class WatchWaits {
  public:
   /// make outlives this; an empty one watches nothing.

@@ -41,12 +41,10 @@ template <class T>
 class Staged {
  public:
   explicit Staged(Span<const T> host) : memory_(size(host) + begin), num_bytes_(size(host)) {
-    cuda::device::copy_to_device(memory_.data() + begin, host.data(), num_bytes_);
+    device_test::put(memory_.data() + begin, host.data(), num_bytes_);
   }
   Span<T> block() const { return on_device<T>(memory_, num_bytes_, begin); }
-  void fetch(Span<T> host) const {
-    cuda::device::copy_to_host(host.data(), memory_.data() + begin, num_bytes_);
-  }
+  void fetch(Span<T> host) const { device_test::get(host.data(), memory_.data() + begin, num_bytes_); }
 
  private:
   static constexpr std::int64_t begin = sizeof(T);

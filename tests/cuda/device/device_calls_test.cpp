@@ -36,8 +36,13 @@ TEST_CASE("device: calls are counted") {
     enqueue_to_host(pinned, other, 64);
   });
   check_calls({.waits = 1}, [] { wait_for_stream(); });
-  check_calls({.copies = 1, .waits = 1}, [&] { copy_to_device(data, host, 64); });
-  check_calls({.copies = 1, .waits = 1}, [&] { copy_to_host(host, data, 64); });
+  check_calls({.copies = 1, .allocations = 1},
+              [&] { stage_to_device(data, host, 64); });  // the stream's first
+  check_calls({.copies = 2}, [&] {
+    stage_to_device(other, host, 64);
+    stage_to_host(host, data, 64);
+  });
+  check_calls({.waits = 1}, [] { wait_for_stream(); });
   const Graph graph([&] {
     enqueue_fill(data, 1, 64);
     enqueue_fill(other, 1, 64);

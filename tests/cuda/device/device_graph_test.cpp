@@ -51,7 +51,7 @@ TEST_CASE("device: launches of a graph come one after the other, with what else 
   const PinnedBytes back(num_bytes);
   Bytes bytes(num_bytes);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i);
-  copy_to_device(data.data(), bytes.data(), num_bytes);
+  put(data.data(), bytes.data(), num_bytes);
   const Graph shift([&] {
     enqueue_on_device(old.data(), data.data(), num_bytes);
     enqueue_on_device(data.data(), old.data() + 1, num_bytes - 1);
@@ -108,8 +108,8 @@ TEST_CASE("device: what waits or allocates cannot be written down") {
         event.record();
         wait_for_event(event);
       },
-      [&] { copy_to_host(host, data.data(), 16); },
-      [&] { copy_to_device(data.data(), host, 16); },
+      [&] { stage_to_host(host, data.data(), 16); },
+      [&] { stage_to_device(data.data(), host, 16); },
       [] { device_allocate(16); },
       [] { pinned_allocate(16); },
   };

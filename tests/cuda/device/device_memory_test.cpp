@@ -4,6 +4,7 @@
 
 #include <doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -11,6 +12,7 @@
 
 #include "common/base/error.hpp"
 #include "cuda/device/runtime/runtime.hpp"
+#include "cuda/device/runtime/staging.hpp"
 #include "tests/cuda/device/device_runtime_support.hpp"
 #include "tests/cuda/device_layouts.hpp"
 #include "tests/cuda/expect_error.hpp"
@@ -26,9 +28,50 @@ TEST_CASE("device: odd sizes through memory that is not pinned") {
     CAPTURE(num_bytes);
     const DeviceBytes data(num_bytes);
     const Bytes sent = numbered(num_bytes, 2);
-    copy_to_device(data.data(), sent.data(), num_bytes);
+    put(data.data(), sent.data(), num_bytes);
     CHECK(data.bytes() == sent);
   }
+}
+
+TEST_CASE("device: host memory is free again once it is staged, and filled by the wait and not before") {
+  if (!usable()) return;
+  constexpr int blocks = 7;
+  for (const std::int64_t num_bytes : {std::int64_t{1}, std::int64_t{4097}, Staging::half_bytes,
+                                       Staging::half_bytes + 1, 3 * Staging::half_bytes + 5}) {
+    CAPTURE(num_bytes);
+    const DeviceBytes data(blocks * num_bytes);
+    for (int block = 0; block < blocks; ++block) {
+      Bytes sent = numbered(num_bytes, block);
+      stage_to_device(data.data() + block * num_bytes, sent.data(), num_bytes);
+      std::fill(sent.begin(), sent.end(), static_cast<unsigned char>(0xEE));
+    }
+    std::vector<Bytes> back(blocks, Bytes(static_cast<std::size_t>(num_bytes), 0x77));
+    for (int block = 0; block < blocks; ++block) {
+      stage_to_host(back[static_cast<std::size_t>(block)].data(), data.data() + block * num_bytes, num_bytes);
+    }
+    CHECK(back.back().back() == 0x77);
+    check_calls({.waits = 1}, [] { wait_for_stream(); });
+    for (int block = 0; block < blocks; ++block)
+      CHECK(back[static_cast<std::size_t>(block)] == numbered(num_bytes, block));
+  }
+}
+
+TEST_CASE("device: what is staged is pinned memory of its stream, which waits where that is full") {
+  if (!usable()) return;
+  Stream stream;
+  const DeviceBytes data(Staging::half_bytes);
+  const UseStream use(stream);
+  const Bytes sent = numbered(Staging::half_bytes, 1);
+  const auto half = [&] { stage_to_device(data.data(), sent.data(), Staging::half_bytes); };
+  check_calls({.copies = 2, .allocations = 1}, [&] {
+    half();
+    half();
+  });
+  check_calls({.copies = 1, .waits = 1}, half);
+  check_calls({.copies = 1, .waits = 1}, half);
+  check_calls({.waits = 1}, [] { wait_for_stream(); });
+  check_calls({.copies = 1}, half);
+  CHECK(data.bytes() == sent);
 }
 
 TEST_CASE("device: memory lies on the device or on the host") {
@@ -79,7 +122,7 @@ TEST_CASE("device: copies and fills touch their bytes and no others") {
     check(Bytes(static_cast<std::size_t>(num_bytes), 0xA5));
     enqueue_to_device(data.data() + 1, sent.data() + 1, num_bytes);
     check(tail);
-    copy_to_device(data.data() + 1, all.data(), num_bytes);
+    put(data.data() + 1, all.data(), num_bytes);
     check(all);
     enqueue_to_device(source.data(), sent.data(), num_bytes + 1);
     enqueue_on_device(data.data() + 1, source.data() + 1, num_bytes);
@@ -115,8 +158,8 @@ TEST_CASE("device: sizes of 0 are allowed and do nothing") {
   enqueue_to_device(data.data(), pinned.data(), 0);
   enqueue_on_device(data.data(), other.data(), 0);
   enqueue_to_host(back.data(), data.data(), 0);
-  copy_to_device(data.data(), &host, 0);
-  copy_to_host(&host, data.data(), 0);
+  stage_to_device(data.data(), &host, 0);
+  stage_to_host(&host, data.data(), 0);
   wait_for_stream();
   CHECK(data.bytes() == Bytes{5});
   CHECK(back.bytes() == Bytes{8});
@@ -133,8 +176,8 @@ TEST_CASE("device: negative sizes, and allocations of nothing") {
       [&] { enqueue_to_device(data.data(), pinned.data(), -1); },
       [&] { enqueue_to_host(pinned.data(), data.data(), -1); },
       [&] { enqueue_on_device(data.data(), other.data(), -1); },
-      [&] { copy_to_device(data.data(), host, -1); },
-      [&] { copy_to_host(host, data.data(), -1); },
+      [&] { stage_to_device(data.data(), host, -1); },
+      [&] { stage_to_host(host, data.data(), -1); },
       [] { device_allocate(0); },
       [] { device_allocate(-1); },
       [] { pinned_allocate(0); },

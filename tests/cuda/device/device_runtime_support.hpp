@@ -29,6 +29,16 @@ inline Bytes numbered(std::int64_t num_bytes, int seed) {
   return bytes;
 }
 
+/// From and to any memory of the host, for whatever stream comes next.
+inline void put(void* device, const void* host, std::int64_t num_bytes) {
+  cuda::device::stage_to_device(device, host, num_bytes);
+  cuda::device::wait_for_stream();
+}
+inline void get(void* host, const void* device, std::int64_t num_bytes) {
+  cuda::device::stage_to_host(host, device, num_bytes);
+  cuda::device::wait_for_stream();
+}
+
 /// Device memory that all streams may use.
 class DeviceBytes {
  public:
@@ -43,7 +53,7 @@ class DeviceBytes {
   unsigned char* data() const { return data_; }
   Bytes bytes() const {
     Bytes bytes(static_cast<std::size_t>(num_bytes_));
-    cuda::device::copy_to_host(bytes.data(), data_, num_bytes_);
+    get(bytes.data(), data_, num_bytes_);
     return bytes;
   }
 
@@ -94,7 +104,7 @@ inline void check_works(cuda::device::Stream& stream) {
   on(stream, [] {
     const DeviceBytes data(300);
     const Bytes sent = numbered(300, 1);
-    cuda::device::copy_to_device(data.data(), sent.data(), 300);
+    put(data.data(), sent.data(), 300);
     CHECK(data.bytes() == sent);
   });
 }

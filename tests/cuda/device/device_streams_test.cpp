@@ -196,7 +196,7 @@ TEST_CASE("device: host threads hand work to each other by events") {
   const DeviceBytes chain((num_links + 1) * num_bytes);
   const Bytes sent = numbered(num_bytes, 5);
   std::vector<Event> events(num_links);
-  copy_to_device(chain.data(), sent.data(), num_bytes);
+  put(chain.data(), sent.data(), num_bytes);
   std::atomic<int> turn = 0;
   const auto copy_links = [&](int thread) {
     for (int link = thread; link < num_links; link += num_threads) {
@@ -217,7 +217,7 @@ TEST_CASE("device: host threads hand work to each other by events") {
   for (std::thread& thread : threads) thread.join();
   current_stream().wait_for(events.back());
   Bytes back(num_bytes);
-  copy_to_host(back.data(), chain.data() + num_links * num_bytes, num_bytes);
+  get(back.data(), chain.data() + num_links * num_bytes, num_bytes);
   CHECK(back == sent);
 }
 

@@ -50,6 +50,29 @@ TEST_CASE("enqueued steps: from the third on, no wait, no allocation, one graph"
   }
 }
 
+TEST_CASE("enqueued steps: leaves of the host are copied without a wait, and are the host's again at once") {
+  if (!device::device_info().answers) return;
+  EnqueuedRank rank(true);
+  HostLeaves leaves(rank, 2);
+  rank.optimizer->load_state(rank.state());
+  rank.on_host->load_state(rank.state());
+  for (int step = 1; step <= 6; ++step) {
+    CAPTURE(step);
+    leaves.fill(static_cast<float>(step));
+    rank.on_host->step(leaves);
+    const DeviceCalls before = device::device_calls();
+    rank.optimizer->enqueue_step(leaves);
+    leaves.fill(no_number);
+    const DeviceCalls calls = device::device_calls() - before;
+    if (step < 3) continue;
+    CHECK(calls.waits == 0);
+    CHECK(calls.allocations == 0);
+    CHECK(calls.copies == 4);  // two leaves; the status; what is found is cleared
+  }
+  CHECK(rank.optimizer->wait().applied_steps == 6);
+  rank.check_same_state();
+}
+
 TEST_CASE("enqueued steps: stage 3 gathers its persistent tensors as one batch, which a graph has in it") {
   if (!device::device_info().answers) return;
   std::vector<ParamSpec> params;

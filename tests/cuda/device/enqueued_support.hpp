@@ -158,7 +158,8 @@ class DeviceLeaves final : public HostLeaves {
     if (data == nullptr) {
       HostLeaves::fill(factor);
       data = cuda::device::device_allocate(leaf_.view().num_bytes());
-      cuda::device::copy_to_device(data, leaf_.data(), leaf_.view().num_bytes());
+      cuda::device::stage_to_device(data, leaf_.data(), leaf_.view().num_bytes());
+      cuda::device::wait_for_stream();  // a rank has a stream of its own
     }
     now_ = data;
   }

@@ -43,7 +43,8 @@ LeafFormula formula() { return {.seed = 5, .overflow_every = 5, .overflow_elemen
 /// What the host holds of a view in device memory.
 std::vector<std::byte> fetched(const TensorView& view) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(view.num_bytes()));
-  device::copy_to_host(bytes.data(), view.data, view.num_bytes());
+  device::stage_to_host(bytes.data(), view.data, view.num_bytes());
+  device::wait_for_stream();
   return bytes;
 }
 

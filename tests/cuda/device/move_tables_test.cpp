@@ -36,7 +36,7 @@ class Batch {
 
   void send(int seed) {
     sent_ = numbered(bytes(), seed);
-    copy_to_device(from_.data(), sent_.data(), bytes());
+    put(from_.data(), sent_.data(), bytes());
   }
   void fill() { enqueue_fill(to_.data(), 0x5A, bytes()); }
   Span<const Move> moves() const { return moves_; }

@@ -46,8 +46,7 @@ class DevicePieceList {
       : count_(static_cast<std::int64_t>(pieces.size())),
         bytes_(std::max<std::int64_t>(1, count_ * static_cast<std::int64_t>(sizeof(Piece)))) {
     if (count_ > 0) {
-      cuda::device::copy_to_device(bytes_.data(), pieces.data(),
-                                   count_ * static_cast<std::int64_t>(sizeof(Piece)));
+      put(bytes_.data(), pieces.data(), count_ * static_cast<std::int64_t>(sizeof(Piece)));
     }
   }
   cuda::device::DevicePieces get() const { return {reinterpret_cast<const Piece*>(bytes_.data()), count_}; }
@@ -89,7 +88,7 @@ class PlacedBuffer {
   }
   void upload() {
     expected_ = image_;
-    cuda::device::copy_to_device(device_->data(), image_.data(), static_cast<std::int64_t>(image_.size()));
+    put(device_->data(), image_.data(), static_cast<std::int64_t>(image_.size()));
   }
   void download() { image_ = device_->bytes(); }
 

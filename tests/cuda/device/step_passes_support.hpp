@@ -27,7 +27,7 @@ class DeviceArray {
   void set(const std::vector<T>& values) {
     Bytes bytes(before_ + count_ * sizeof(T) + 64, 0xA5);
     if (count_ > 0) std::memcpy(bytes.data() + before_, values.data(), count_ * sizeof(T));
-    cuda::device::copy_to_device(memory_.data(), bytes.data(), static_cast<std::int64_t>(bytes.size()));
+    put(memory_.data(), bytes.data(), static_cast<std::int64_t>(bytes.size()));
   }
   std::vector<T> get() const {
     const Bytes bytes = memory_.bytes();

@@ -114,11 +114,11 @@ TEST_CASE("nccl wires: equal counts of floats are one reduction, also where some
       const std::int64_t total = counts[0] + counts[1] + counts[2];
       const DeviceBytes send(64), recv(64);
       const std::vector<float> terms(16, 1.0F + static_cast<float>(control.rank()));
-      cuda::device::copy_to_device(send.data(), terms.data(), 64);
+      device_test::put(send.data(), terms.data(), 64);
       enqueue_fill(recv.data(), 0, 64);
       comm->native_reduce_scatter(on_device<float>(send, 4 * total), counts, on_device<float>(recv, 4 * own));
       std::vector<float> sums(16), expected(16, 0.0F);
-      cuda::device::copy_to_host(sums.data(), recv.data(), 64);
+      device_test::get(sums.data(), recv.data(), 64);
       for (std::int64_t i = 0; i < own; ++i) expected[static_cast<std::size_t>(i)] = 6;
       CHECK(sums == expected);
     }

@@ -41,7 +41,7 @@ TEST_CASE("nccl memory: a gather in windows of all ranks") {
       memory.register_with(*comm);
       gather(*comm, memory.bytes());
       Bytes got(memory.bytes().size()), expected;
-      cuda::device::copy_to_host(got.data(), memory.bytes().data(), numel(memory.bytes()));
+      device_test::get(got.data(), memory.bytes().data(), numel(memory.bytes()));
       for (int rank = 0; rank < ranks; ++rank) expected.insert(expected.end(), 5, value(0, rank));
       CHECK(got == expected);
       memory.deregister();
@@ -178,8 +178,8 @@ TEST_CASE("nccl memory: messages in memory that every rank registers by itself")
       for (Communicator* const comm : {all.get(), again.get()})
         exchange(*comm, memory->bytes().first(static_cast<std::size_t>(part * 7)));
       Bytes got(static_cast<std::size_t>(part) / 2 * 7), expected;
-      cuda::device::copy_to_host(got.data(), memory->bytes().data() + got.size(),
-                                 static_cast<std::int64_t>(got.size()));
+      device_test::get(got.data(), memory->bytes().data() + got.size(),
+                       static_cast<std::int64_t>(got.size()));
       for (int rank = 0; rank < control.world_size(); ++rank)
         expected.insert(expected.end(), 7, value(0, rank));
       CHECK(got == expected);

@@ -36,7 +36,8 @@ TEST_CASE("stream executor: what comes before and after a plan on its stream sta
     REQUIRE_FALSE(first_on_comm);
     device::launch(load_kernel, 1, block, word, seen + 1);
     unsigned values[2] = {};
-    device::copy_to_host(values, seen, sizeof values);
+    device::stage_to_host(values, seen, sizeof values);
+    device::wait_for_stream();
     CHECK(values[0] == 1);
     CHECK(values[1] == 2);
     device::device_release(word);

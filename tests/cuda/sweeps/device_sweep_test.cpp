@@ -13,7 +13,7 @@
 #include "cuda/device/bulk/count_differing.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/host/cast.hpp"
-#include "cuda/memory/pinned_array.hpp"
+#include "cuda/memory/raw_array.hpp"
 #include "tests/cuda/device/device_runtime_support.hpp"
 #include "tests/cuda/device_layouts.hpp"
 #include "tests/cuda/expect_error.hpp"
