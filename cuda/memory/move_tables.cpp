@@ -1,9 +1,6 @@
 #include "cuda/memory/move_tables.hpp"
 
-#include <algorithm>
-#include <bit>
 #include <cstring>
-#include <exception>
 #include <utility>
 
 namespace zeroproof::cuda {
@@ -11,8 +8,6 @@ namespace {
 
 using device::Move;
 
-constexpr std::size_t most_slots = 8;
-constexpr std::int64_t least_slot_moves = 256;
 /// Tables of all moves of a step, many times over; beyond it addresses change from step to step, and no table is found.
 constexpr std::int64_t most_kept_bytes = std::int64_t{64} << 20;
 
@@ -33,26 +28,14 @@ bool same(const std::vector<Move>& a, const std::vector<Move>& b) {
 
 }  // namespace
 
-MoveTable::MoveTable(std::int64_t count)
-    : count_(count), memory_(scratch_bytes(count) + table_bytes(count)) {}
-
-void MoveTable::fill(const Move* pinned) const {
-  device::enqueue_to_device(memory_.data() + scratch_bytes(count_), pinned, table_bytes(count_));
+MoveTable::MoveTable(Span<const Move> moves)
+    : count_(numel(moves)), memory_(scratch_bytes(count_) + table_bytes(count_)) {
+  device::stage_to_device(memory_.data() + scratch_bytes(count_), moves.data(), table_bytes(count_));
 }
 
 void MoveTable::enqueue() const {
-  std::byte* const scratch = memory_.data();
-  device::enqueue_batched_copy(reinterpret_cast<const Move*>(scratch + scratch_bytes(count_)), count_,
-                               scratch);
-}
-
-MoveTables::~MoveTables() {
-  for (const Slot& slot : slots_) {
-    try {
-      device::wait_for_event(slot.read);
-    } catch (const std::exception&) {  // an error of the device that lasts: the next call that can reports it
-    }
-  }
+  const auto* const moves = reinterpret_cast<const Move*>(memory_.data() + scratch_bytes(count_));
+  device::enqueue_batched_copy(moves, count_, memory_.data());
 }
 
 void MoveTables::enqueue(Span<const Move> moves) {
@@ -71,7 +54,6 @@ void MoveTables::enqueue(Span<const Move> moves) {
     device::keep_with_graph(table);
   } else if (!table) {
     table = make(key);
-    if (!table) return copy_each(wanted_);
   }
   table->enqueue();
 }
@@ -97,28 +79,8 @@ std::shared_ptr<const MoveTable> MoveTables::find(std::uint64_t key) {
   return found->second.table;
 }
 
-MoveTables::Slot* MoveTables::free_slot(std::int64_t count) {
-  const auto wanted =
-      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(count, least_slot_moves))));
-  Slot* too_small = nullptr;
-  for (Slot& slot : slots_) {
-    if (!slot.read.reached()) continue;
-    if (slot.memory.count() >= count) return &slot;
-    too_small = &slot;
-  }
-  if (slots_.size() < most_slots) return &slots_.emplace_back(Slot{PinnedArray<Move>(wanted), {}});
-  if (too_small != nullptr) too_small->memory = PinnedArray<Move>(wanted);
-  return too_small;
-}
-
 std::shared_ptr<const MoveTable> MoveTables::make(std::uint64_t key) {
-  const std::int64_t count = numel(Span<const Move>(wanted_));
-  Slot* const slot = free_slot(count);
-  if (slot == nullptr) return nullptr;
-  auto table = std::make_shared<const MoveTable>(count);
-  std::ranges::copy(wanted_, slot->memory.data());
-  table->fill(slot->memory.data());
-  slot->read.record();
+  auto table = std::make_shared<const MoveTable>(wanted_);
   if (kept_bytes_ + table->num_bytes() > most_kept_bytes || kept_.contains(key)) {
     kept_.clear();
     kept_bytes_ = 0;

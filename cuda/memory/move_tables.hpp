@@ -15,10 +15,8 @@ namespace zeroproof::cuda {
 /// Moves in device memory, and what a batched copy of them works in. Memory of the current stream.
 class MoveTable {
  public:
-  explicit MoveTable(std::int64_t count);
+  explicit MoveTable(Span<const device::Move> moves);
 
-  /// The first copies the table itself, from pinned memory that is free once that is done.
-  void fill(const device::Move* pinned) const;
   void enqueue() const;
 
   std::int64_t num_bytes() const { return memory_.num_bytes(); }
@@ -31,17 +29,10 @@ class MoveTable {
 /// The batches of moves that one stream is given. A step makes the same moves again and again, so their tables stay in
 /// device memory, found by what is in them: the second time nothing travels and nothing is allocated.
 ///
-/// A new table comes from pinned memory without a wait; where no such memory is free the moves are enqueued one by one,
-/// as few moves always are. A graph keeps the table of its moves to itself; moves that come up first while it is
-/// captured become copies of their own, because nothing can be allocated then.
+/// Few moves are enqueued one by one. A graph keeps the table of its moves to itself; moves that come up first while it
+/// is captured become copies of their own, because nothing can be allocated then.
 class MoveTables {
  public:
-  MoveTables() = default;
-  /// Waits until no pinned memory is read any more.
-  ~MoveTables();
-  MoveTables(const MoveTables&) = delete;
-  MoveTables& operator=(const MoveTables&) = delete;
-
   /// Enqueues them on the current stream, in no order, as enqueue_batched_copy() does; the span is the caller's again.
   void enqueue(Span<const device::Move> moves);
 
@@ -53,20 +44,14 @@ class MoveTables {
     Moves moves;
     std::shared_ptr<const MoveTable> table;
   };
-  struct Slot {
-    PinnedArray<device::Move> memory;
-    device::Event read;  ///< behind the copy from it
-  };
 
   static std::uint64_t digest(const Moves& moves);
-  Slot* free_slot(std::int64_t count);
   std::shared_ptr<const MoveTable> find(std::uint64_t key);
   std::shared_ptr<const MoveTable> make(std::uint64_t key);
 
   Moves wanted_;                                  // those of the call that have a length
   std::unordered_map<std::uint64_t, Kept> kept_;  // by digest
   std::int64_t kept_bytes_ = 0;                   // of device memory
-  std::vector<Slot> slots_;
 };
 
 }  // namespace zeroproof::cuda

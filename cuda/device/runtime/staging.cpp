@@ -32,12 +32,12 @@ template <class Copy>
 void Staging::in_stretches(std::int64_t num_bytes, const Copy& copy) try {
   if (num_bytes > 0 && memory_.count() == 0) memory_ = PinnedArray<std::byte>(2 * half_bytes);
   for (std::int64_t done = 0; done < num_bytes;) {
-    if (halves_[now_].taken == half_bytes) {
+    const std::int64_t length = std::min(num_bytes - done, half_bytes);
+    if (halves_[now_].taken + length > half_bytes) {
       now_ = 1 - now_;
       empty(halves_[now_]);
     }
     Half& half = halves_[now_];
-    const std::int64_t length = std::min(num_bytes - done, half_bytes - half.taken);
     copy(half, memory_.data() + now_ * half_bytes + half.taken, done, length);
     half.used.record();
     half.taken += length;
