@@ -58,7 +58,7 @@ ControlOutcome nan_payloads(std::uint64_t seed) {
   ControlOutcome outcome;
   for (const Op& op : all_ops()) {
     const bool numbers = std::find(op.fills.begin(), op.fills.end(), Fill::special) != op.fills.end();
-    if (!numbers || op.exactness == Exactness::bounded || !op.host) continue;
+    if (!op.host || !numbers || op.exactness == Exactness::bounded) continue;
     const OpFunction twin = [&](OpCall& call) {
       op.host(call);
       for (std::size_t k = 0; k < op.operands.size(); ++k) {

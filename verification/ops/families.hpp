@@ -23,6 +23,8 @@ std::vector<Op> block_scale_ops();
 std::vector<Op> binned_sum_ops();
 std::vector<Op> dot_ops();
 std::vector<Op> lbfgs_ops();
+std::vector<Op> elementary_ops();
+std::vector<Op> activation_ops();
 
 /// Runs `body` and writes down whether it refused its arguments: 1 for ErrorCode::invalid_argument, else 0.
 /// Every other error goes on to the caller.

@@ -35,13 +35,12 @@ struct Op {
   std::string contract;  ///< header below common/contracts that has its doc block: "adam.hpp"
   std::string type;      ///< name of the function type there: "AdamwUpdateFn"
   Exactness exactness = Exactness::bitwise;
-  std::vector<Phase> phases;          ///< of a step that use it; none: those of L-BFGS
-  std::vector<std::string> variants;  ///< settings other than sizes and values; at least one
-  std::vector<Operand> operands;      ///< in the order the functions below expect
-  std::vector<Fill> fills;            ///< what inputs can be made of
-  std::int64_t largest = 20011;       ///< largest size of the sweep
-  OpFunction reference, host,
-      device;  ///< device: empty if the contract leaves it to the host; host: if nobody wrote it
+  std::vector<Phase> phases;           ///< of a step that use it; none: those of L-BFGS
+  std::vector<std::string> variants;   ///< settings other than sizes and values; at least one
+  std::vector<Operand> operands;       ///< in the order the functions below expect
+  std::vector<Fill> fills;             ///< what inputs can be made of
+  std::int64_t largest = 20011;        ///< largest size of the sweep
+  OpFunction reference, host, device;  ///< empty: no such twin; device, if the contract leaves it to the host
   std::function<OpFunction(const cuda::PhaseOps&)> host_of =
       {};  ///< the twin of another table, if it is in it
 

@@ -1,0 +1,56 @@
+// exp, tanh, sigmoid, erf and log. Every fp32 value there is goes through them in tests/verification/ops and tests/verification/mpfr.
+
+#include "common/contracts/elementary.hpp"
+
+#include <algorithm>
+
+#include "reference/elementary.hpp"
+#include "verification/ops/families.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// All five have one shape.
+using Elementary = ElementaryExpFn;
+
+OpFunction run(Elementary* twin) {
+  return [twin](OpCall& call) {
+    const Span<float> y = call.get<float>(1);
+    Span<const float> x = call.in<float>(0);
+    if (call.variant() == 1) {
+      std::copy_n(x.data(), y.size(), y.data());
+      x = y;
+    }
+    twin(call.exec, x, y);
+  };
+}
+
+Op elementary(const char* name, const char* type, Elementary* reference) {
+  Op op;
+  op.name = name;
+  op.contract = "elementary.hpp";
+  op.type = type;
+  op.variants = {"plain", "in place"};
+  op.operands = {input("x"), output("y")};
+  op.fills = number_fills();
+  op.fills.push_back(Fill::patterns);
+  op.one_result = "it is the fp32 value nearest to the real one";
+  op.settings = [](const OpCall& call) -> std::vector<OpSetting> {
+    return {{"in_place", std::int64_t{call.variant() == 1 ? 1 : 0}}};
+  };
+  op.reference = run(reference);
+  return op;
+}
+
+}  // namespace
+
+std::vector<Op> elementary_ops() {
+  namespace r = reference;
+  return {elementary("elementary_exp", "ElementaryExpFn", r::elementary_exp),
+          elementary("elementary_tanh", "ElementaryTanhFn", r::elementary_tanh),
+          elementary("elementary_sigmoid", "ElementarySigmoidFn", r::elementary_sigmoid),
+          elementary("elementary_erf", "ElementaryErfFn", r::elementary_erf),
+          elementary("elementary_log", "ElementaryLogFn", r::elementary_log)};
+}
+
+}  // namespace zeroproof::verification
