@@ -1,4 +1,5 @@
-// Activations and their gradients: with and without bias, weights, limits and offset, over rows of every width, refused.
+// Activations and their gradients: with and without bias, weights, limits and offset, over rows of every width,
+// refused.
 
 #include "common/contracts/activations.hpp"
 

@@ -1,4 +1,5 @@
-// exp, tanh, sigmoid, erf and log. Every fp32 value there is goes through them in tests/verification/ops and tests/verification/mpfr.
+// exp, tanh, sigmoid, erf and log. Every fp32 value there is goes through them in tests/verification/ops and
+// tests/verification/mpfr.
 
 #include "common/contracts/elementary.hpp"
 
