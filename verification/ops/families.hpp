@@ -25,6 +25,10 @@ std::vector<Op> dot_ops();
 std::vector<Op> lbfgs_ops();
 std::vector<Op> elementary_ops();
 std::vector<Op> activation_ops();
+std::vector<Op> softmax_ops();
+std::vector<Op> norm_layer_ops();
+std::vector<Op> cross_entropy_ops();
+std::vector<Op> dropout_and_weight_ops();
 
 /// Runs `body` and writes down whether it refused its arguments: 1 for ErrorCode::invalid_argument, else 0.
 /// Every other error goes on to the caller.

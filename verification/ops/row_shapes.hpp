@@ -1,7 +1,10 @@
 #pragma once
 // Calls whose elements are rows of some width: one row, rows of one element, and rows in between.
 
+#include <algorithm>
 #include <cstdint>
+
+#include "common/base/span.hpp"
 
 namespace zeroproof::verification {
 
@@ -19,6 +22,20 @@ inline std::int64_t columns_of(RowShape shape, std::int64_t numel) {
   std::int64_t columns = 1;
   while (columns * columns < numel || numel % columns != 0) ++columns;
   return columns;
+}
+
+/// The first `count` elements of an output. The others are no result: they are 0 on both sides.
+template <class T>
+Span<T> used(Span<T> output, std::int64_t count) {
+  const auto n = static_cast<std::size_t>(count);
+  std::ranges::fill(output.subspan(n), T{});
+  return output.first(n);
+}
+
+/// The first `count` elements of an input.
+template <class T>
+Span<const T> used(Span<const T> input, std::int64_t count) {
+  return input.first(static_cast<std::size_t>(count));
 }
 
 }  // namespace zeroproof::verification

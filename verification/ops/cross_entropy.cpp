@@ -1,0 +1,187 @@
+// Cross-entropy over a vocabulary that ranks have parts of: each of its four steps by itself.
+
+#include "common/contracts/cross_entropy.hpp"
+
+#include <bit>
+
+#include "reference/cross_entropy.hpp"
+#include "verification/ops/families.hpp"
+#include "verification/ops/row_shapes.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+struct EntropyVariant {
+  const char* name;
+  RowShape shape;
+  int first, count;
+  CrossEntropyOptions options;
+};
+constexpr EntropyVariant entropy_variants[] = {{"one row", RowShape::one_row, 0, 8, {0, 0}},
+                                               {"rows", RowShape::square, 0, 8, {0.1, 0}},
+                                               {"first half", RowShape::square, 0, 4, {0, 1e-4F}},
+                                               {"third quarter", RowShape::square, 4, 2, {0.1, 1e-4F}},
+                                               {"last eighth", RowShape::square, 7, 1, {0.3, 0.5F}}};
+
+/// A part with `width` columns, of a vocabulary that is larger if it is not the whole.
+struct EntropyCall {
+  const EntropyVariant& variant;
+  VocabularyPart part;
+  std::int64_t width, rows;
+
+  explicit EntropyCall(const OpCall& call) : variant(entropy_variants[call.variant()]) {
+    width = columns_of(variant.shape, call.numel());
+    rows = call.numel() / width;
+    part = {width * 8 / variant.count, variant.first, variant.count};
+  }
+
+  /// Smoothing needs another column.
+  CrossEntropyOptions options() const {
+    CrossEntropyOptions options = variant.options;
+    if (part.size < 2) options.label_smoothing = 0;
+    return options;
+  }
+};
+
+/// Targets from words: most of them columns of the vocabulary, near the part's often enough, some no column.
+std::vector<std::int32_t> targets_of(const OpCall& call, std::size_t operand, const EntropyCall& c) {
+  std::vector<std::int32_t> targets;
+  for (const std::uint32_t word : used(call.in<std::uint32_t>(operand), c.rows)) {
+    const auto in_all =
+        static_cast<std::int64_t>((word >> 8) % static_cast<std::uint64_t>(c.part.size + 2)) - 1;
+    const auto in_part =
+        c.part.begin() + static_cast<std::int64_t>((word >> 8) % static_cast<std::uint64_t>(c.width));
+    targets.push_back(static_cast<std::int32_t>(word % 2 == 0 ? in_part : in_all));
+  }
+  return targets;
+}
+
+/// The largest logit of a row as ranks would have it: that of the part, and in some rows a larger one.
+void draw_largest(OpCall& call, std::size_t logits, std::size_t largest) {
+  const EntropyCall c(call);
+  const Span<std::uint32_t> keys = call.get<std::uint32_t>(largest);
+  for (std::int64_t r = 0; r < c.rows; ++r) {
+    std::uint32_t key = 0;
+    for (std::int64_t j = 0; j < c.width; ++j) {
+      const auto bits =
+          std::bit_cast<std::uint32_t>(call.in<float>(logits)[static_cast<std::size_t>(r * c.width + j)]);
+      const bool is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
+      const std::uint32_t of_x = is_nan              ? 0xFFFFFFFFU
+                                 : (bits >> 31) == 0 ? bits + 0x80000000U
+                                                     : 0xFFFFFFFFU - bits;
+      key = std::max(key, of_x);
+    }
+    keys[static_cast<std::size_t>(r)] = key < 0xFF000000U && r % 3 == 1 ? key + 0x00400000U : key;
+  }
+}
+
+OpFunction run_max(CrossEntropyMaxFn* twin) {
+  return [twin](OpCall& call) {
+    const EntropyCall c(call);
+    twin(call.exec, c.part, call.in<float>(0), used(call.get<std::uint32_t>(1), c.rows));
+  };
+}
+
+OpFunction run_sum(CrossEntropySumFn* twin) {
+  return [twin](OpCall& call) {
+    const EntropyCall c(call);
+    twin(call.exec, c.part, call.in<float>(0), used(call.in<std::uint32_t>(1), c.rows),
+         targets_of(call, 2, c), used(call.get<float>(3), c.rows), used(call.get<float>(4), c.rows),
+         used(call.get<std::uint32_t>(5), c.rows));
+  };
+}
+
+/// Ranks of a loss, by variant.
+constexpr int loss_ranks[] = {1, 2, 4, 8, 2};
+
+OpFunction run_loss(CrossEntropyLossFn* twin) {
+  return [twin](OpCall& call) {
+    const int ranks = loss_ranks[call.variant()];
+    const CrossEntropyOptions& options = entropy_variants[call.variant()].options;
+    constexpr std::int64_t size = 1000;
+    std::vector<std::int32_t> targets;
+    for (const std::uint32_t word : call.in<std::uint32_t>(1)) {
+      targets.push_back(static_cast<std::int32_t>(word % (size + 50)));
+    }
+    twin(call.exec, options, size, ranks, call.in<std::uint32_t>(0), targets,
+         used(call.in<float>(2), ranks * call.numel()), used(call.in<float>(3), ranks * call.numel()),
+         call.in<std::uint32_t>(4), call.get<float>(5), call.get<float>(6), call.get<float>(7));
+  };
+}
+
+OpFunction run_entropy_backward(CrossEntropyBackwardFn* twin) {
+  return [twin](OpCall& call) {
+    const EntropyCall c(call);
+    twin(call.exec, c.part, c.options(), used(call.in<float>(0), c.rows), call.in<float>(1),
+         used(call.in<std::uint32_t>(2), c.rows), targets_of(call, 3, c), used(call.in<float>(4), c.rows),
+         used(call.in<float>(5), c.rows), call.get<float>(6));
+  };
+}
+
+std::vector<OpSetting> option_settings(const CrossEntropyOptions& options) {
+  return {{"label_smoothing", options.label_smoothing}, {"z_weight", double{options.z_weight}}};
+}
+
+Op entropy_op(const char* name, const char* type, std::vector<Operand> operands) {
+  Op op;
+  op.name = name;
+  op.contract = "cross_entropy.hpp";
+  op.type = type;
+  op.exactness = Exactness::ordered;
+  for (const EntropyVariant& variant : entropy_variants) op.variants.emplace_back(variant.name);
+  op.operands = std::move(operands);
+  op.fills = number_fills();
+  op.largest = largest_rows;
+  op.settings = [](const OpCall& call) {
+    const EntropyCall c(call);
+    std::vector<OpSetting> settings = option_settings(c.options());
+    settings.push_back({"size", c.part.size});
+    settings.push_back({"first", std::int64_t{c.part.first}});
+    settings.push_back({"count", std::int64_t{c.part.count}});
+    return settings;
+  };
+  return op;
+}
+
+}  // namespace
+
+std::vector<Op> cross_entropy_ops() {
+  namespace r = reference;
+  const auto words = [](const char* name, Content content) { return input(name, content, DType::u32); };
+  const Operand targets = words("targets", Content::value), largest = words("largest", Content::given);
+
+  Op max =
+      entropy_op("cross_entropy_max", "CrossEntropyMaxFn", {input("logits"), output("largest", DType::u32)});
+  max.exactness = Exactness::integer;
+  max.reference = run_max(r::cross_entropy_max);
+
+  Op sum = entropy_op("cross_entropy_sum", "CrossEntropySumFn",
+                      {input("logits"), largest, targets, output("exp_sum"), output("shifted_sum"),
+                       output("target_bits", DType::u32)});
+  sum.generate = [](OpCall& call) { draw_largest(call, 0, 1); };
+  sum.reference = run_sum(r::cross_entropy_sum);
+
+  Op loss = entropy_op(
+      "cross_entropy_loss", "CrossEntropyLossFn",
+      {words("largest", Content::value), targets, per_element(input("exp_sums", Content::second_moment), 8),
+       per_element(input("shifted_sums"), 8), words("target_bits", Content::value), output("loss"),
+       output("total"), output("log_total")});
+  loss.variants = {"one rank", "two ranks", "four ranks", "eight ranks", "two ranks, smoother"};
+  loss.settings = [](const OpCall& call) {
+    std::vector<OpSetting> settings = option_settings(entropy_variants[call.variant()].options);
+    settings.push_back({"ranks", std::int64_t{loss_ranks[call.variant()]}});
+    return settings;
+  };
+  loss.largest = 4099;
+  loss.reference = run_loss(r::cross_entropy_loss);
+
+  Op backward = entropy_op("cross_entropy_backward", "CrossEntropyBackwardFn",
+                           {input("d_loss"), input("logits"), largest, targets,
+                            input("total", Content::second_moment), input("log_total"), output("d_logits")});
+  backward.exactness = Exactness::bitwise;
+  backward.generate = [](OpCall& call) { draw_largest(call, 1, 2); };
+  backward.reference = run_entropy_backward(r::cross_entropy_backward);
+  return {max, sum, loss, backward};
+}
+
+}  // namespace zeroproof::verification
