@@ -32,6 +32,7 @@ Digests computed(int threads) {
   add(golden::input_rows());
   add(golden::operation_rows(threads));
   add(golden::other_rows(threads));
+  add(golden::fusion_rows(threads));
   add(golden::trajectory_rows(threads));
   return digests;
 }
