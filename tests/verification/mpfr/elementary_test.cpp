@@ -152,8 +152,11 @@ TEST_CASE("elementary: MPFR at some of every exponent, and around places where s
   std::vector<std::uint64_t> begins;
   for (std::uint64_t exponent = 0; exponent < 512; ++exponent) {
     begins.push_back(exponent << 23);
-    begins.push_back((exponent << 23) + (exponent * 0x9E3779B1U) % 0x7FFFC0U);
     begins.push_back(((exponent + 1) << 23) - 64);
+    const bool moves = exponent % 256 > 100 && exponent % 256 < 135;  // magnitudes from 2^-26 to 2^8
+    for (std::uint64_t i = 1; i < (moves ? 64 : 4); ++i) {
+      begins.push_back((exponent << 23) + ((exponent * 64 + i) * 0x9E3779B1U) % 0x7FFFC0U);
+    }
   }
   for (const float x : {0.70710678F, 1.0F, 2.5F, 4.0F, 3.8325F, 9.01F, 17.3F, 22.0F, 88.7228F, -88.7F,
                         -87.33F, -103.97F, -105.0F}) {
