@@ -13,40 +13,34 @@ namespace {
 
 struct EntropyVariant {
   const char* name;
-  RowShape shape;
-  int first, count;
+  VocabularyPart part;
   CrossEntropyOptions options;
 };
-constexpr EntropyVariant entropy_variants[] = {{"one row", RowShape::one_row, 0, 8, {0, 0}},
-                                               {"rows", RowShape::square, 0, 8, {0.1, 0}},
-                                               {"first half", RowShape::square, 0, 4, {0, 1e-4F}},
-                                               {"third quarter", RowShape::square, 4, 2, {0.1, 1e-4F}},
-                                               {"last eighth", RowShape::square, 7, 1, {0.3, 0.5F}}};
+constexpr EntropyVariant entropy_variants[] = {
+    {"one column", {1, 0, 8}, {0, 0}},           {"whole rows", {7, 0, 8}, {0.1, 0}},
+    {"wide rows", {24, 0, 8}, {0, 0}},           {"first half", {5, 0, 4}, {0, 1e-4F}},
+    {"third quarter", {50, 4, 2}, {0.1, 1e-4F}}, {"last eighth", {101, 7, 1}, {0.3, 0.5F}}};
 
-/// A part with `width` columns, of a vocabulary that is larger if it is not the whole.
+/// Columns of the widest row. An element of a call is a row.
+constexpr std::int64_t most_columns = 24;
+
 struct EntropyCall {
-  const EntropyVariant& variant;
   VocabularyPart part;
-  std::int64_t width, rows;
+  CrossEntropyOptions options;
+  std::int64_t width, rows, logits;
 
-  explicit EntropyCall(const OpCall& call) : variant(entropy_variants[call.variant()]) {
-    width = columns_of(variant.shape, call.numel());
-    rows = call.numel() / width;
-    part = {width * 8 / variant.count, variant.first, variant.count};
-  }
-
-  /// Smoothing needs another column.
-  CrossEntropyOptions options() const {
-    CrossEntropyOptions options = variant.options;
-    if (part.size < 2) options.label_smoothing = 0;
-    return options;
-  }
+  explicit EntropyCall(const OpCall& call)
+      : part(entropy_variants[call.variant()].part),
+        options(entropy_variants[call.variant()].options),
+        width(part.end() - part.begin()),
+        rows(call.numel()),
+        logits(rows * width) {}
 };
 
 /// Targets from words: most of them columns of the vocabulary, near the part's often enough, some no column.
 std::vector<std::int32_t> targets_of(const OpCall& call, std::size_t operand, const EntropyCall& c) {
   std::vector<std::int32_t> targets;
-  for (const std::uint32_t word : used(call.in<std::uint32_t>(operand), c.rows)) {
+  for (const std::uint32_t word : call.in<std::uint32_t>(operand)) {
     const auto in_all =
         static_cast<std::int64_t>((word >> 8) % static_cast<std::uint64_t>(c.part.size + 2)) - 1;
     const auto in_part =
@@ -78,21 +72,20 @@ void draw_largest(OpCall& call, std::size_t logits, std::size_t largest) {
 OpFunction run_max(CrossEntropyMaxFn* twin) {
   return [twin](OpCall& call) {
     const EntropyCall c(call);
-    twin(call.exec, c.part, call.in<float>(0), used(call.get<std::uint32_t>(1), c.rows));
+    twin(call.exec, c.part, used(call.in<float>(0), c.logits), call.get<std::uint32_t>(1));
   };
 }
 
 OpFunction run_sum(CrossEntropySumFn* twin) {
   return [twin](OpCall& call) {
     const EntropyCall c(call);
-    twin(call.exec, c.part, call.in<float>(0), used(call.in<std::uint32_t>(1), c.rows),
-         targets_of(call, 2, c), used(call.get<float>(3), c.rows), used(call.get<float>(4), c.rows),
-         used(call.get<std::uint32_t>(5), c.rows));
+    twin(call.exec, c.part, used(call.in<float>(0), c.logits), call.in<std::uint32_t>(1),
+         targets_of(call, 2, c), call.get<float>(3), call.get<float>(4), call.get<std::uint32_t>(5));
   };
 }
 
 /// Ranks of a loss, by variant.
-constexpr int loss_ranks[] = {1, 2, 4, 8, 2};
+constexpr int loss_ranks[] = {1, 2, 4, 8, 2, 1};
 
 OpFunction run_loss(CrossEntropyLossFn* twin) {
   return [twin](OpCall& call) {
@@ -112,9 +105,9 @@ OpFunction run_loss(CrossEntropyLossFn* twin) {
 OpFunction run_entropy_backward(CrossEntropyBackwardFn* twin) {
   return [twin](OpCall& call) {
     const EntropyCall c(call);
-    twin(call.exec, c.part, c.options(), used(call.in<float>(0), c.rows), call.in<float>(1),
-         used(call.in<std::uint32_t>(2), c.rows), targets_of(call, 3, c), used(call.in<float>(4), c.rows),
-         used(call.in<float>(5), c.rows), call.get<float>(6));
+    twin(call.exec, c.part, c.options, call.in<float>(0), used(call.in<float>(1), c.logits),
+         call.in<std::uint32_t>(2), targets_of(call, 3, c), call.in<float>(4), call.in<float>(5),
+         used(call.get<float>(6), c.logits));
   };
 }
 
@@ -131,10 +124,10 @@ Op entropy_op(const char* name, const char* type, std::vector<Operand> operands)
   for (const EntropyVariant& variant : entropy_variants) op.variants.emplace_back(variant.name);
   op.operands = std::move(operands);
   op.fills = number_fills();
-  op.largest = largest_rows;
+  op.largest = 4099;
   op.settings = [](const OpCall& call) {
     const EntropyCall c(call);
-    std::vector<OpSetting> settings = option_settings(c.options());
+    std::vector<OpSetting> settings = option_settings(c.options);
     settings.push_back({"size", c.part.size});
     settings.push_back({"first", std::int64_t{c.part.first}});
     settings.push_back({"count", std::int64_t{c.part.count}});
@@ -148,15 +141,15 @@ Op entropy_op(const char* name, const char* type, std::vector<Operand> operands)
 std::vector<Op> cross_entropy_ops() {
   namespace r = reference;
   const auto words = [](const char* name, Content content) { return input(name, content, DType::u32); };
+  const Operand logits = per_element(input("logits"), most_columns);
   const Operand targets = words("targets", Content::value), largest = words("largest", Content::given);
 
-  Op max =
-      entropy_op("cross_entropy_max", "CrossEntropyMaxFn", {input("logits"), output("largest", DType::u32)});
+  Op max = entropy_op("cross_entropy_max", "CrossEntropyMaxFn", {logits, output("largest", DType::u32)});
   max.exactness = Exactness::integer;
   max.reference = run_max(r::cross_entropy_max);
 
   Op sum = entropy_op("cross_entropy_sum", "CrossEntropySumFn",
-                      {input("logits"), largest, targets, output("exp_sum"), output("shifted_sum"),
+                      {logits, largest, targets, output("exp_sum"), output("shifted_sum"),
                        output("target_bits", DType::u32)});
   sum.generate = [](OpCall& call) { draw_largest(call, 0, 1); };
   sum.reference = run_sum(r::cross_entropy_sum);
@@ -166,18 +159,18 @@ std::vector<Op> cross_entropy_ops() {
       {words("largest", Content::value), targets, per_element(input("exp_sums", Content::second_moment), 8),
        per_element(input("shifted_sums"), 8), words("target_bits", Content::value), output("loss"),
        output("total"), output("log_total")});
-  loss.variants = {"one rank", "two ranks", "four ranks", "eight ranks", "two ranks, smoother"};
+  loss.variants = {"one rank",       "two ranks, smoothed", "four ranks",
+                   "eight ranks, z", "two ranks, both",     "one rank, both"};
   loss.settings = [](const OpCall& call) {
     std::vector<OpSetting> settings = option_settings(entropy_variants[call.variant()].options);
     settings.push_back({"ranks", std::int64_t{loss_ranks[call.variant()]}});
     return settings;
   };
-  loss.largest = 4099;
   loss.reference = run_loss(r::cross_entropy_loss);
 
   Op backward = entropy_op("cross_entropy_backward", "CrossEntropyBackwardFn",
-                           {input("d_loss"), input("logits"), largest, targets,
-                            input("total", Content::second_moment), input("log_total"), output("d_logits")});
+                           {input("d_loss"), logits, largest, targets, input("total", Content::second_moment),
+                            input("log_total"), per_element(output("d_logits"), most_columns)});
   backward.exactness = Exactness::bitwise;
   backward.generate = [](OpCall& call) { draw_largest(call, 1, 2); };
   backward.reference = run_entropy_backward(r::cross_entropy_backward);
