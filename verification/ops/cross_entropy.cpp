@@ -111,10 +111,6 @@ OpFunction run_entropy_backward(CrossEntropyBackwardFn* twin) {
   };
 }
 
-std::vector<OpSetting> option_settings(const CrossEntropyOptions& options) {
-  return {{"label_smoothing", options.label_smoothing}, {"z_weight", double{options.z_weight}}};
-}
-
 Op entropy_op(const char* name, const char* type, std::vector<Operand> operands) {
   Op op;
   op.name = name;
@@ -125,14 +121,6 @@ Op entropy_op(const char* name, const char* type, std::vector<Operand> operands)
   op.operands = std::move(operands);
   op.fills = number_fills();
   op.largest = 4099;
-  op.settings = [](const OpCall& call) {
-    const EntropyCall c(call);
-    std::vector<OpSetting> settings = option_settings(c.options);
-    settings.push_back({"size", c.part.size});
-    settings.push_back({"first", std::int64_t{c.part.first}});
-    settings.push_back({"count", std::int64_t{c.part.count}});
-    return settings;
-  };
   return op;
 }
 
@@ -161,11 +149,6 @@ std::vector<Op> cross_entropy_ops() {
        output("total"), output("log_total")});
   loss.variants = {"one rank",       "two ranks, smoothed", "four ranks",
                    "eight ranks, z", "two ranks, both",     "one rank, both"};
-  loss.settings = [](const OpCall& call) {
-    std::vector<OpSetting> settings = option_settings(entropy_variants[call.variant()].options);
-    settings.push_back({"ranks", std::int64_t{loss_ranks[call.variant()]}});
-    return settings;
-  };
   loss.reference = run_loss(r::cross_entropy_loss);
 
   Op backward = entropy_op("cross_entropy_backward", "CrossEntropyBackwardFn",

@@ -26,13 +26,14 @@ OpFunction run(Elementary* twin) {
   };
 }
 
-Op elementary(const char* name, const char* type, Elementary* reference) {
+/// content: second_moment for arguments of which few are negative.
+Op elementary(const char* name, const char* type, Elementary* reference, Content content = Content::value) {
   Op op;
   op.name = name;
   op.contract = "elementary.hpp";
   op.type = type;
   op.variants = {"plain", "in place"};
-  op.operands = {input("x"), output("y")};
+  op.operands = {input("x", content), output("y")};
   op.fills = number_fills();
   op.fills.push_back(Fill::patterns);
   op.one_result = "it is the fp32 value nearest to the real one";
@@ -51,7 +52,7 @@ std::vector<Op> elementary_ops() {
           elementary("elementary_tanh", "ElementaryTanhFn", r::elementary_tanh),
           elementary("elementary_sigmoid", "ElementarySigmoidFn", r::elementary_sigmoid),
           elementary("elementary_erf", "ElementaryErfFn", r::elementary_erf),
-          elementary("elementary_log", "ElementaryLogFn", r::elementary_log)};
+          elementary("elementary_log", "ElementaryLogFn", r::elementary_log, Content::second_moment)};
 }
 
 }  // namespace zeroproof::verification

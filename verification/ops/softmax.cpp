@@ -49,13 +49,8 @@ std::int64_t squares_numel(const OpCall& call) {
                                                 : call.numel() / square * square;
 }
 
-std::vector<OpSetting> square_settings(const OpCall& call) {
-  return {{"n", side_of(call)}, {"scale", double{square_variants[call.variant()].scale}}};
-}
-
 void add_squares(Op& op) {
   for (const Squares& one : square_variants) op.variants.emplace_back(one.name);
-  op.settings = square_settings;
 }
 
 OpFunction run_causal(CausalSoftmaxFn* twin) {
@@ -85,11 +80,6 @@ OpFunction run_causal_backward(CausalSoftmaxBackwardFn* twin) {
 constexpr RowShape row_shapes[] = {RowShape::one_row, RowShape::one_column, RowShape::square};
 
 std::vector<std::string> row_names() { return {"one row", "rows of one", "rows"}; }
-
-std::vector<OpSetting> row_settings(const OpCall& call) {
-  return {{"n", columns_of(row_shapes[call.variant()], call.numel())},
-          {"scale", double{scales[call.variant()]}}};
-}
 
 std::vector<std::uint8_t> mask_of(const OpCall& call, std::size_t operand, std::int64_t n) {
   const Span<const std::uint32_t> words = call.in<std::uint32_t>(operand);
@@ -138,11 +128,6 @@ struct SinkCall {
   }
 };
 
-std::vector<OpSetting> head_settings(const OpCall& call) {
-  const Heads& shape = head_variants[call.variant()];
-  return {{"positions", shape.positions}, {"n", shape.n}, {"scale", double{scales[call.variant()]}}};
-}
-
 OpFunction run_sink(SinkSoftmaxFn* twin) {
   return [twin](OpCall& call) {
     const SinkCall sizes(call);
@@ -180,24 +165,20 @@ std::vector<Op> softmax_ops() {
 
   Op masked = row_op("masked_softmax", "MaskedSoftmaxFn", {input("x"), mask, output("y")});
   masked.variants = row_names();
-  masked.settings = row_settings;
   masked.reference = run_masked(r::masked_softmax);
   Op masked_backward = row_op("masked_softmax_backward", "MaskedSoftmaxBackwardFn",
                               {input("dy"), input("y"), mask, output("dx")});
   masked_backward.variants = row_names();
-  masked_backward.settings = row_settings;
   masked_backward.reference = run_masked_backward(r::masked_softmax_backward);
 
   Op sink = row_op("sink_softmax", "SinkSoftmaxFn",
                    {input("x"), fixed(input("sink"), most_heads), output("y"), output("sink_share")});
   for (const Heads& one : head_variants) sink.variants.emplace_back(one.name);
-  sink.settings = head_settings;
   sink.reference = run_sink(r::sink_softmax);
   Op sink_backward = row_op(
       "sink_softmax_backward", "SinkSoftmaxBackwardFn",
       {input("dy"), input("y"), input("sink_share"), output("dx"), fixed(output("d_sink"), most_heads)});
   sink_backward.variants = sink.variants;
-  sink_backward.settings = head_settings;
   sink_backward.reference = run_sink_backward(r::sink_softmax_backward);
   return {causal, causal_backward, masked, masked_backward, sink, sink_backward};
 }
