@@ -127,8 +127,9 @@ OpFunction run(const ActivationKind& kind, const ActivationTwin& twin) {
   };
 }
 
-Op activation(const char* name, const char* type, const ActivationKind& kind,
-              const ActivationTwin& reference) {
+/// A twin that is not there is empty.
+Op activation(const char* name, const char* type, const ActivationKind& kind, const ActivationTwin& reference,
+              const ActivationTwin& host = {}, const ActivationTwin& device = {}) {
   Op op;
   op.name = name;
   op.contract = "activations.hpp";
@@ -148,6 +149,8 @@ Op activation(const char* name, const char* type, const ActivationKind& kind,
     return settings;
   };
   op.reference = run(kind, reference);
+  if (host) op.host = run(kind, host);
+  if (device) op.device = run(kind, device);
   return op;
 }
 

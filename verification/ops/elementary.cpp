@@ -26,8 +26,9 @@ OpFunction run(Elementary* twin) {
   };
 }
 
-/// content: second_moment for arguments of which few are negative.
-Op elementary(const char* name, const char* type, Elementary* reference, Content content = Content::value) {
+/// content: second_moment for arguments of which few are negative. A twin that is not there is nullptr.
+Op elementary(const char* name, const char* type, Content content, Elementary* reference,
+              Elementary* host = nullptr, Elementary* device = nullptr) {
   Op op;
   op.name = name;
   op.contract = "elementary.hpp";
@@ -41,6 +42,8 @@ Op elementary(const char* name, const char* type, Elementary* reference, Content
     return {{"in_place", std::int64_t{call.variant() == 1 ? 1 : 0}}};
   };
   op.reference = run(reference);
+  if (host != nullptr) op.host = run(host);
+  if (device != nullptr) op.device = run(device);
   return op;
 }
 
@@ -48,11 +51,11 @@ Op elementary(const char* name, const char* type, Elementary* reference, Content
 
 std::vector<Op> elementary_ops() {
   namespace r = reference;
-  return {elementary("elementary_exp", "ElementaryExpFn", r::elementary_exp),
-          elementary("elementary_tanh", "ElementaryTanhFn", r::elementary_tanh),
-          elementary("elementary_sigmoid", "ElementarySigmoidFn", r::elementary_sigmoid),
-          elementary("elementary_erf", "ElementaryErfFn", r::elementary_erf),
-          elementary("elementary_log", "ElementaryLogFn", r::elementary_log, Content::second_moment)};
+  return {elementary("elementary_exp", "ElementaryExpFn", Content::value, r::elementary_exp),
+          elementary("elementary_tanh", "ElementaryTanhFn", Content::value, r::elementary_tanh),
+          elementary("elementary_sigmoid", "ElementarySigmoidFn", Content::value, r::elementary_sigmoid),
+          elementary("elementary_erf", "ElementaryErfFn", Content::value, r::elementary_erf),
+          elementary("elementary_log", "ElementaryLogFn", Content::second_moment, r::elementary_log)};
 }
 
 }  // namespace zeroproof::verification
