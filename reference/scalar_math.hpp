@@ -1,8 +1,8 @@
 #pragma once
 // exp, tanh, sigmoid, erf and log of single values, by the sequences of common/contracts/elementary.hpp (R23).
 //
-// Nothing but log branches on its argument, so loops over these functions can be vectorised. Whatever exists in fp32
-// here is correctly rounded, for every fp32 value.
+// Nothing but log branches on its argument, so loops over these functions can be vectorised. What exists in fp32
+// is correctly rounded for every fp32 value, sigmoid but for 66 of them and log but for 5.
 
 #include <array>
 #include <bit>

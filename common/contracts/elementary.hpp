@@ -74,10 +74,10 @@ using ElementaryExpFn = void(const Exec&, Span<const float> x, Span<float> y);
 /// Contract R23. Source: [Fusion:tanh].
 using ElementaryTanhFn = void(const Exec&, Span<const float> x, Span<float> y);
 
-/// The logistic function 1 / (1 + exp(-x)), correctly rounded.
+/// The logistic function 1 / (1 + exp(-x)), rounded from fp64.
 ///
 /// Shapes, Exact, Errors as ElementaryExpFn.
-/// Order    y is the fp32 value nearest to the real 1 / (1 + exp(-x)) (R23), for example by
+/// Order    this sequence; it has the fp32 value nearest to the real one but for 66 inputs (R23):
 ///            z = -x, but -105 below -105 and 105 above 105;  (n, q) = reduced(z) of ElementaryExpFn
 ///            e = 2^n * (1 + q);  w = 1 / (1 + e);  y = fp32(w)
 /// Special  NaN gives NaN; +infinity gives 1, -infinity +0, zeros of both signs 1/2. Subnormal results are kept.
@@ -98,10 +98,10 @@ using ElementarySigmoidFn = void(const Exec&, Span<const float> x, Span<float> y
 /// Contract R23. Source: [Fusion:erf].
 using ElementaryErfFn = void(const Exec&, Span<const float> x, Span<float> y);
 
-/// The natural logarithm, correctly rounded.
+/// The natural logarithm, rounded from fp64.
 ///
 /// Shapes, Exact, Errors as ElementaryExpFn.
-/// Order    y is the fp32 value nearest to the real log(x) (R23), for example by
+/// Order    this sequence; it has the fp32 value nearest to the real one but for 5 inputs (R23):
 ///            x = 2^n * m with sqrt(1/2) <= m < sqrt(2), x widened:  b = bits(x) - sqrt_half_bits, as 64-bit
 ///            integers;  n = floor(b / 2^52), b being signed;  bits(m) = (b mod 2^52) + sqrt_half_bits
 ///            s = (m - 1) / (m + 1);  z = s * s;  p = 1/21;  for k = 19, 17, ..., 3:  p = p * z + 1/k

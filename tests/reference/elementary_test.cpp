@@ -100,6 +100,16 @@ TEST_CASE("elementary: digits that tables have, and values that are not finite")
                                           {nan32, nan32}});
 }
 
+TEST_CASE("elementary: inputs where the nearest value is the other neighbour") {
+  // 1/2 + x/4 is the middle of two fp32 values, and - x^3/48 is lost in fp64.
+  check_known(reference::elementary_sigmoid, {{0x1.8p-22F, 0x1.000004p-1F}, {0x1.cp-21F, 0x1.000008p-1F}});
+  check_known(reference::elementary_log, {{0x1.827a74p-7F, -0x1.1c2b2p+2F},
+                                          {0x1.2f1fd6p+3F, 0x1.1fcbdp+1F},
+                                          {0x1.bacb4ap+25F, 0x1.1e0694p+4F},
+                                          {0x1.b121a6p+76F, 0x1.a9a3fp+5F},
+                                          {0x1.6351d8p+95F, 0x1.08b51p+6F}});
+}
+
 TEST_CASE("elementary: no step back where sequences change and results end") {
   CHECK(grows(reference::elementary_exp, -104.1F, -103.0F));
   CHECK(grows(reference::elementary_exp, 88.6F, 89.1F));

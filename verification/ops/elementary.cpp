@@ -37,7 +37,6 @@ Op elementary(const char* name, const char* type, Content content, Elementary* r
   op.operands = {input("x", content), output("y")};
   op.fills = number_fills();
   op.fills.push_back(Fill::patterns);
-  op.one_result = "it is the fp32 value nearest to the real one";
   op.settings = [](const OpCall& call) -> std::vector<OpSetting> {
     return {{"in_place", std::int64_t{call.variant() == 1 ? 1 : 0}}};
   };
