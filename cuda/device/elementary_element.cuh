@@ -107,8 +107,8 @@ ZP_HOST_DEVICE inline float elementary_tanh_of(float x) {
   return signed_as(x, static_cast<float>(w));
 }
 
-/// For |x| below 2^-9: 1/2 + t, t = x/4 (1 - x^2/12 + x^4/120) within fp64. 1/2 + t itself may be the middle between two
-/// fp32 values once fp64 has rounded it; t is not, so t is rounded, to steps of fp32 on its side of 1/2.
+/// For |x| below 2^-9: 1/2 + t, t = x/4 (1 - x^2/12 + x^4/120) within fp64. 1/2 + t itself may be the middle between
+/// two fp32 values once fp64 has rounded it; t is not, so t is rounded, to steps of fp32 on its side of 1/2.
 ZP_HOST_DEVICE inline float sigmoid_near_half(float x) {
   const double wide = static_cast<double>(x);
   const double quarter = wide * 0.25;

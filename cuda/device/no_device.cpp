@@ -1,9 +1,11 @@
 // What a program built without CUDA knows about devices: that it cannot use any.
 
 #include "common/base/error.hpp"
+#include "cuda/device/activations.hpp"
 #include "cuda/device/binned_sum.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
+#include "cuda/device/elementary.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_stats.hpp"
@@ -71,6 +73,21 @@ void adam_update(const Exec&, const AdamOptions&, const StepScalars&, In, InOut,
 void sgd_update(const Exec&, const SgdOptions&, const StepScalars&, In, InOut, InOut) { no_device(); }
 void sgd_ema_update(const Exec&, const SgdEmaOptions&, const StepScalars&, In, InOut, InOut) { no_device(); }
 void lion_update(const Exec&, const LionOptions&, const StepScalars&, In, InOut, InOut) { no_device(); }
+void elementary_exp(const Exec&, In, InOut) { no_device(); }
+void elementary_tanh(const Exec&, In, InOut) { no_device(); }
+void elementary_sigmoid(const Exec&, In, InOut) { no_device(); }
+void elementary_erf(const Exec&, In, InOut) { no_device(); }
+void elementary_log(const Exec&, In, InOut) { no_device(); }
+void bias_gelu(const Exec&, std::int64_t, In, In, InOut) { no_device(); }
+void bias_gelu_backward(const Exec&, std::int64_t, In, In, In, InOut) { no_device(); }
+void geglu(const Exec&, std::int64_t, In, In, InOut) { no_device(); }
+void geglu_backward(const Exec&, std::int64_t, In, In, In, InOut) { no_device(); }
+void quick_geglu(const Exec&, std::int64_t, float, In, In, In, InOut) { no_device(); }
+void quick_geglu_backward(const Exec&, std::int64_t, float, In, In, In, In, InOut, InOut) { no_device(); }
+void swiglu(const Exec&, std::int64_t, float, In, In, In, InOut) { no_device(); }
+void swiglu_backward(const Exec&, std::int64_t, float, In, In, In, In, InOut, InOut) { no_device(); }
+void squared_relu(const Exec&, std::int64_t, In, In, InOut) { no_device(); }
+void squared_relu_backward(const Exec&, std::int64_t, In, In, In, InOut, InOut) { no_device(); }
 void grad_stats(const Exec&, In, Span<const GradSegment>, Span<GradStats>) { no_device(); }
 DeviceSegments::DeviceSegments(Span<const GradSegment>) { no_device(); }
 void enqueue_grad_stats(const float*, const DeviceSegments&, GradStats*) { no_device(); }

@@ -38,11 +38,14 @@ library() {
 # Instructions that must be there: if they are not, this test looks at the wrong thing.
 expected() {
   case $1 in
+    activations) printf 'mul.rn.f32 add.rn.f32 div.rn.f64 ld.global.v4.f32 st.global.v4.f32 bar.sync' ;;
     adam) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.global.v4.f32' ;;
     bulk/batched_copy) printf 'ld.u8 st.u8 st.v4.u32' ;;
     cast) printf 'ld.global.v4.u32 st.global.v4.u32 min.u32' ;;
     clip) printf 'mul.rn.f32 setp.lt.f32 div.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32' ;;
     bulk/count_differing) printf 'add.s64 ld.global.u16 ld.global.u32' ;;
+    elementary) printf 'mul.rn.f64 add.rn.f64 div.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32' ;;
+    gated) printf 'mul.rn.f32 add.rn.f32 div.rn.f64 rcp.rn.f64 ld.global.v4.f32 st.global.v4.f32 bar.sync' ;;
     grad_max) printf 'ld.global.v4.u32 atom.shared.max.u32 atom.global.max.u32' ;;
     grad_norm) printf 'mul.rn.f64 add.rn.f64 shfl.sync.down.b32 atom.shared.add.u64 atom.global.add.u64' ;;
     grad_norm_exact) printf 'mul.rn.f64 ld.global.v4.f32 atom.shared.add.u64 atom.global.add.u64' ;;

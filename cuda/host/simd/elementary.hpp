@@ -99,9 +99,9 @@ ZP_ELEMENT float tanh_of(float x) {
   return with_sign(static_cast<float>(p / more), x);
 }
 
-/// Below 2^-9 the value is 1/2 + t, t = x/4 (1 - x^2/12 + x^4/120), and it often lies so close to the middle between two
-/// steps of fp32 that fp64 cannot tell 1/2 + t from it. It can tell t: so t is rounded to whole steps, which are 2^-24
-/// above 1/2 and 2^-25 below.
+/// Below 2^-9 the value is 1/2 + t, t = x/4 (1 - x^2/12 + x^4/120), and it often lies so close to the middle between
+/// two steps of fp32 that fp64 cannot tell 1/2 + t from it. It can tell t: so t is rounded to whole steps, which are
+/// 2^-24 above 1/2 and 2^-25 below.
 ZP_ELEMENT double sigmoid_near_half(double x) {
   const double quarter = x * 0.25;
   const double square = x * x;

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "common/contracts/elementary.hpp"
+
+namespace zeroproof::cuda::device {
+
+ElementaryExpFn elementary_exp;
+ElementaryTanhFn elementary_tanh;
+ElementarySigmoidFn elementary_sigmoid;
+ElementaryErfFn elementary_erf;
+ElementaryLogFn elementary_log;
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,84 @@
+#pragma once
+// What the twins of the activations are checked with, on the host and on a device.
+
+#include "common/contracts/activations.hpp"
+#include "tests/cuda/device_place.hpp"
+#include "tests/cuda/expect_error.hpp"
+
+namespace zeroproof::tests {
+
+struct ActivationTwins {
+  BiasGeluFn* bias_gelu;
+  BiasGeluBackwardFn* bias_gelu_backward;
+  GegluFn* geglu;
+  GegluBackwardFn* geglu_backward;
+  QuickGegluFn* quick_geglu;
+  QuickGegluBackwardFn* quick_geglu_backward;
+  SwigluFn* swiglu;
+  SwigluBackwardFn* swiglu_backward;
+  SquaredReluFn* squared_relu;
+  SquaredReluBackwardFn* squared_relu_backward;
+};
+
+/// Outputs of every activation over the same rows, one after another, with what is around them.
+class AllActivations {
+ public:
+  /// with: bias and weights. offset: of the buffers behind 16 bytes.
+  AllActivations(std::int64_t rows, std::int64_t columns, bool with, int offset)
+      : rows_(rows),
+        columns_(columns),
+        x_(2 * rows * columns, offset),
+        dy_(2 * rows * columns, offset),
+        bias_(with ? 2 * columns : 0, offset),
+        weight_(with ? rows : 0, offset) {
+    device_test::fill(x_.span(), 1);
+    device_test::fill(dy_.span(), 2);
+    device_test::fill(bias_.span(), 3);
+    device_test::fill(weight_.span(), 4);
+  }
+
+  /// Every output of every twin.
+  std::vector<device_test::Place<float>> run(const ActivationTwins& twins, const Exec& exec, float offset,
+                                             float limit, int place) const {
+    std::vector<device_test::Place<float>> outputs;
+    const auto numel = static_cast<std::size_t>(rows_ * columns_);
+    const auto out = [&](std::int64_t count) { return outputs.emplace_back(count, place).span(); };
+    outputs.reserve(32);
+    const Span<const float> x = x_.span(), bias = bias_.span(), weight = weight_.span();
+    const Span<const float> half_x = x.first(numel), half_bias = bias.first(bias.size() / 2);
+    const Span<const float> dy = dy_.span().first(numel);
+    const std::int64_t n = rows_ * columns_, w = numel_of(weight);
+    twins.bias_gelu(exec, columns_, half_x, half_bias, out(n));
+    twins.bias_gelu_backward(exec, columns_, dy, half_x, half_bias, out(n));
+    twins.geglu(exec, columns_, x, bias, out(n));
+    twins.geglu_backward(exec, columns_, dy, x, bias, out(2 * n));
+    twins.quick_geglu(exec, columns_, offset, x, bias, weight, out(n));
+    const Span<float> quick = out(2 * n);
+    twins.quick_geglu_backward(exec, columns_, offset, dy, x, bias, weight, quick, out(w));
+    twins.swiglu(exec, columns_, limit, x, bias, weight, out(n));
+    const Span<float> silu = out(2 * n);
+    twins.swiglu_backward(exec, columns_, limit, dy, x, bias, weight, silu, out(w));
+    twins.squared_relu(exec, columns_, half_x, weight, out(n));
+    const Span<float> relu = out(n);
+    twins.squared_relu_backward(exec, columns_, dy, half_x, weight, relu, out(w));
+    return outputs;
+  }
+
+ private:
+  static std::int64_t numel_of(Span<const float> view) { return static_cast<std::int64_t>(view.size()); }
+
+  std::int64_t rows_, columns_;
+  device_test::Place<float> x_, dy_, bias_, weight_;
+};
+
+inline void check_same(const std::vector<device_test::Place<float>>& got,
+                       const std::vector<device_test::Place<float>>& expected) {
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    CAPTURE(k);
+    REQUIRE(got[k].span().size() == expected[k].span().size());
+    got[k].check([&](std::int64_t i) { return expected[k][i]; });
+  }
+}
+
+}  // namespace zeroproof::tests
