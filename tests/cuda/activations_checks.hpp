@@ -74,6 +74,12 @@ inline void check_activations_by_hand(const ActivationTwins& twins, const Exec& 
     check_equal(dx, {60.0F, -0.0F, nan, nan});
     check_equal(d_weight, {45.0F, nan});
   }
+  {
+    // -0 is not above 0: m is +0, and dx has the sign of dy.
+    Values dx(2);
+    twins.squared_relu_backward(exec, 2, Values{3.0F, -3.0F}, Values{-0.0F, -0.0F}, {}, dx, {});
+    check_equal(dx, {0.0F, -0.0F});
+  }
   // The sum for the weight, in the blocks of R18: x = 1, so every summand is dy. Summands of any size show the order.
   for (const std::int64_t columns : {1, 7, 8, 9, 100, 1027, 3000}) {
     CAPTURE(columns);
