@@ -2,6 +2,7 @@
 
 #include "common/base/error.hpp"
 #include "cuda/device/activations.hpp"
+#include "cuda/device/bias_dropout.hpp"
 #include "cuda/device/binned_sum.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
@@ -11,8 +12,10 @@
 #include "cuda/device/grad_stats.hpp"
 #include "cuda/device/grad_sum.hpp"
 #include "cuda/device/loss_scaler.hpp"
+#include "cuda/device/norm_layers.hpp"
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/device/step_scalars.hpp"
+#include "cuda/device/weight_grad.hpp"
 #include "cuda/host/update_twins.hpp"
 
 namespace zeroproof::cuda::device {
@@ -91,5 +94,17 @@ void squared_relu_backward(const Exec&, std::int64_t, In, In, In, InOut, InOut) 
 void grad_stats(const Exec&, In, Span<const GradSegment>, Span<GradStats>) { no_device(); }
 DeviceSegments::DeviceSegments(Span<const GradSegment>) { no_device(); }
 void enqueue_grad_stats(const float*, const DeviceSegments&, GradStats*) { no_device(); }
+void rms_norm(const Exec&, std::int64_t, float, In, In, InOut, InOut) { no_device(); }
+void rms_norm_backward(const Exec&, std::int64_t, In, In, In, In, InOut, InOut) { no_device(); }
+void layer_norm(const Exec&, std::int64_t, float, In, In, In, InOut, InOut, InOut) { no_device(); }
+void layer_norm_backward(const Exec&, std::int64_t, In, In, In, In, In, InOut, InOut, InOut) { no_device(); }
+void bias_dropout(const Exec&, const DropoutDraw&, std::int64_t, double, In, In, In, InOut) { no_device(); }
+void bias_dropout_backward(const Exec&, const DropoutDraw&, double, In, InOut) { no_device(); }
+void column_sum(const Exec&, In, InOut) { no_device(); }
+void weight_grad(const Exec&, std::int64_t, std::int64_t, std::int64_t, In, In, InOut) { no_device(); }
+void weight_grad_bf16(const Exec&, std::int64_t, std::int64_t, std::int64_t, Span<const bf16>,
+                      Span<const bf16>, InOut) {
+  no_device();
+}
 
 }  // namespace zeroproof::cuda::device

@@ -40,6 +40,7 @@ expected() {
   case $1 in
     activations) printf 'mul.rn.f32 add.rn.f32 div.rn.f64 ld.global.v4.f32 st.global.v4.f32 bar.sync' ;;
     adam) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.global.v4.f32' ;;
+    bias_dropout) printf 'mul.rn.f32 add.rn.f32 mul.wide.u32 ld.global.v4.f32 st.global.v4.f32' ;;
     bulk/batched_copy) printf 'ld.u8 st.u8 st.v4.u32' ;;
     cast) printf 'ld.global.v4.u32 st.global.v4.u32 min.u32' ;;
     clip) printf 'mul.rn.f32 setp.lt.f32 div.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32' ;;
@@ -54,11 +55,13 @@ expected() {
     grad_stats) printf 'max.u32 atom.global.max.u32 atom.global.add.u64' ;;
     grad_sum) printf 'add.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
     loss_scaler) printf 'setp.ne.s32 st.global.u32' ;;
+    norm_layers) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.shared.f32' ;;
     norm_finish) printf 'sqrt.rn.f64 mul.rn.f64 cvt.rn.f64.u64' ;;
     step_scalars) printf 'div.rn.f64 sqrt.rn.f64 cvt.rn.f32.f64' ;;
     lion) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
     sgd) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
     binned_sum | step/binned_sum) printf 'cvt.rn.f32.s64 mul.rn.f32 ld.global.v4.u32 st.global.v4.u32' ;;
+    weight_grad) printf 'mul.rn.f32 add.rn.f32 ld.shared.f32 ld.global.u16' ;;
     step/fold_nodes) printf 'add.rn.f32 ld.global.v4.f32 ld.global.v2.u32 st.global.v4.f32 ld.shared.v4.f32' ;;
     ../leaves/fill_leaf) printf 'mul.rn.f32 mul.wide.u32 st.global.v4.f32 st.global.v4.u32 globaltimer' ;;
     ../wires/combine_words) printf 'add.rn.f32 max.u64 or.b64 add.s64' ;;

@@ -1,0 +1,48 @@
+// The device twins of the layers, by the checks of those of the host. Skipped where no device answers; tests/cuda/sim
+// runs the same file on the simulated device.
+
+#include <doctest.h>
+
+#include "cuda/device/bias_dropout.hpp"
+#include "cuda/device/norm_layers.hpp"
+#include "cuda/device/weight_grad.hpp"
+#include "tests/cuda/bias_dropout_support.hpp"
+#include "tests/cuda/device_layouts.hpp"
+#include "tests/cuda/norm_layers_support.hpp"
+#include "tests/cuda/weight_grad_support.hpp"
+#include "verification/ops/on_device.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+using device_test::exec, device_test::usable;
+using verification::on_device;
+namespace device = zeroproof::cuda::device;
+
+TEST_CASE("device: norms of rows and their gradients") {
+  if (!usable()) return;
+  const NormTwins twins{on_device<device::rms_norm>, on_device<device::rms_norm_backward>,
+                        on_device<device::layer_norm>, on_device<device::layer_norm_backward>};
+  check_norms_by_hand(twins, exec);
+  check_norm_order(twins, exec);
+  check_norm_shapes(twins, exec);
+  check_norms_refused(twins, exec);
+}
+
+TEST_CASE("device: gradients of weights and biases") {
+  if (!usable()) return;
+  const WeightGradTwins twins{on_device<device::column_sum>, on_device<device::weight_grad>,
+                              on_device<device::weight_grad_bf16>};
+  check_weight_grad_by_hand(twins, exec);
+  check_column_sum_shapes(twins, exec);
+  check_weight_grad_shapes(twins, exec);
+  check_weight_grad_refused(twins, exec);
+}
+
+TEST_CASE("device: dropout") {
+  if (!usable()) return;
+  const DropoutTwins twins{on_device<device::bias_dropout>, on_device<device::bias_dropout_backward>};
+  check_dropout_by_hand(twins, exec);
+  check_dropout_cut(twins, exec);
+  check_dropout_shapes(twins, exec);
+  check_dropout_refused(twins, exec);
+}

@@ -1,0 +1,45 @@
+// The host twins of the layers: numbers by hand, odd shapes, special values, with every instruction set and on threads.
+
+#include <doctest.h>
+
+#include "cuda/host/bias_dropout.hpp"
+#include "cuda/host/norm_layers.hpp"
+#include "cuda/host/weight_grad.hpp"
+#include "tests/cuda/bias_dropout_support.hpp"
+#include "tests/cuda/every_exec.hpp"
+#include "tests/cuda/norm_layers_support.hpp"
+#include "tests/cuda/weight_grad_support.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+namespace host = zeroproof::cuda::host;
+
+TEST_CASE("host: norms of rows and their gradients") {
+  const NormTwins twins{host::rms_norm, host::rms_norm_backward, host::layer_norm, host::layer_norm_backward};
+  for (const Exec& exec : every_exec()) {
+    check_norms_by_hand(twins, exec);
+    check_norm_order(twins, exec);
+    check_norm_shapes(twins, exec);
+    check_norms_refused(twins, exec);
+  }
+}
+
+TEST_CASE("host: gradients of weights and biases") {
+  const WeightGradTwins twins{host::column_sum, host::weight_grad, host::weight_grad_bf16};
+  for (const Exec& exec : every_exec()) {
+    check_weight_grad_by_hand(twins, exec);
+    check_column_sum_shapes(twins, exec);
+    check_weight_grad_shapes(twins, exec);
+    check_weight_grad_refused(twins, exec);
+  }
+}
+
+TEST_CASE("host: dropout") {
+  const DropoutTwins twins{host::bias_dropout, host::bias_dropout_backward};
+  for (const Exec& exec : every_exec()) {
+    check_dropout_by_hand(twins, exec);
+    check_dropout_cut(twins, exec);
+    check_dropout_shapes(twins, exec);
+    check_dropout_refused(twins, exec);
+  }
+}
