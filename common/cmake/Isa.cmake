@@ -3,9 +3,10 @@
 # variants get ${zp_isa_definitions}. Elsewhere than on x86-64 there is the baseline only, under its usual name.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(zp_isa_variants x86_64 x86_64_v3 x86_64_v4)
-  set(zp_isa_flags_x86_64 -march=x86-64)
-  set(zp_isa_flags_x86_64_v3 -march=x86-64-v3)
-  set(zp_isa_flags_x86_64_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+  # g++ 12 may load an MMX register and never empty it: after that every long double of the thread is NaN.
+  set(zp_isa_flags_x86_64 -march=x86-64 -mno-mmx)
+  set(zp_isa_flags_x86_64_v3 -march=x86-64-v3 -mno-mmx)
+  set(zp_isa_flags_x86_64_v4 -march=x86-64-v4 -mprefer-vector-width=512 -mno-mmx)
   set(zp_isa_definitions ZP_ISA_VARIANTS)
 else()
   set(zp_isa_variants x86_64)
