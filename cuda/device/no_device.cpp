@@ -7,6 +7,7 @@
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
 #include "cuda/device/elementary.hpp"
+#include "cuda/device/cross_entropy.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_stats.hpp"
@@ -14,6 +15,7 @@
 #include "cuda/device/loss_scaler.hpp"
 #include "cuda/device/norm_layers.hpp"
 #include "cuda/device/runtime/device.hpp"
+#include "cuda/device/softmax.hpp"
 #include "cuda/device/step_scalars.hpp"
 #include "cuda/device/weight_grad.hpp"
 #include "cuda/host/update_twins.hpp"
@@ -94,6 +96,29 @@ void squared_relu_backward(const Exec&, std::int64_t, In, In, In, InOut, InOut) 
 void grad_stats(const Exec&, In, Span<const GradSegment>, Span<GradStats>) { no_device(); }
 DeviceSegments::DeviceSegments(Span<const GradSegment>) { no_device(); }
 void enqueue_grad_stats(const float*, const DeviceSegments&, GradStats*) { no_device(); }
+void causal_softmax(const Exec&, std::int64_t, float, In, InOut) { no_device(); }
+void causal_softmax_backward(const Exec&, std::int64_t, float, In, In, InOut) { no_device(); }
+void masked_softmax(const Exec&, std::int64_t, float, In, Span<const std::uint8_t>, InOut) { no_device(); }
+void masked_softmax_backward(const Exec&, std::int64_t, float, In, In, Span<const std::uint8_t>, InOut) {
+  no_device();
+}
+void sink_softmax(const Exec&, std::int64_t, std::int64_t, float, In, In, InOut, InOut) { no_device(); }
+void sink_softmax_backward(const Exec&, std::int64_t, std::int64_t, float, In, In, In, InOut, InOut) {
+  no_device();
+}
+void cross_entropy_max(const Exec&, const VocabularyPart&, In, Span<std::uint32_t>) { no_device(); }
+void cross_entropy_sum(const Exec&, const VocabularyPart&, In, Span<const std::uint32_t>,
+                       Span<const std::int32_t>, InOut, InOut, Span<std::uint32_t>) {
+  no_device();
+}
+void cross_entropy_loss(const Exec&, const CrossEntropyOptions&, std::int64_t, int, Span<const std::uint32_t>,
+                        Span<const std::int32_t>, In, In, Span<const std::uint32_t>, InOut, InOut, InOut) {
+  no_device();
+}
+void cross_entropy_backward(const Exec&, const VocabularyPart&, const CrossEntropyOptions&, In, In,
+                            Span<const std::uint32_t>, Span<const std::int32_t>, In, In, InOut) {
+  no_device();
+}
 void rms_norm(const Exec&, std::int64_t, float, In, In, InOut, InOut) { no_device(); }
 void rms_norm_backward(const Exec&, std::int64_t, In, In, In, In, InOut, InOut) { no_device(); }
 void layer_norm(const Exec&, std::int64_t, float, In, In, In, InOut, InOut, InOut) { no_device(); }

@@ -50,6 +50,18 @@ struct RowThread {
   ZP_DEVICE float sum(const Term& term) const {
     return sum(n * lane / row_threads, n * (lane + 1) / row_threads, row_threads, term);
   }
+
+  /// The largest number of the row's eight threads.
+  ZP_DEVICE std::uint32_t largest(std::uint32_t mine) const {
+    ZP_SHARED_ARRAY(std::uint32_t, numbers, block_threads);
+    numbers[threadIdx.x] = mine;
+    __syncthreads();
+    const std::uint32_t* const others = numbers + threadIdx.x / row_threads * row_threads;
+    std::uint32_t most = 0;
+    for (int k = 0; k < row_threads; ++k) most = others[k] > most ? others[k] : most;
+    __syncthreads();  // the next ones may overwrite them
+    return most;
+  }
 };
 
 template <class Operation>

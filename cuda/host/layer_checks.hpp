@@ -2,12 +2,19 @@
 // What the operations of layers ask of their arguments, for the twins of the host and those of the device.
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include "common/base/error.hpp"
 #include "common/base/span.hpp"
 
 namespace zeroproof::cuda::host {
+
+/// A buffer, as errors call it.
+struct NamedView {
+  const char* name;
+  std::size_t numel;
+};
 
 /// Throws invalid_argument unless value >= 1.
 inline void require_at_least_one(const char* op, const char* what, std::int64_t value) {
@@ -32,6 +39,11 @@ inline void require_numel(const char* op, const char* what, std::size_t numel, s
            std::string(op) + ": " + what + " has " + std::to_string(numel) + " elements and should have " +
                std::to_string(expected),
            "the kernel would read or write past its end", "pass a view of the shape that the contract names");
+}
+
+/// The same for several.
+inline void require_numels(const char* op, std::initializer_list<NamedView> views, std::int64_t expected) {
+  for (const NamedView& view : views) require_numel(op, view.name, view.numel, expected);
 }
 
 /// The same for rows * length elements, whatever that product is. length >= 0.

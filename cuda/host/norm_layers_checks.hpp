@@ -1,18 +1,11 @@
 #pragma once
 
 #include <cmath>
-#include <initializer_list>
 
 #include "common/contracts/norm_layers.hpp"
 #include "cuda/host/layer_checks.hpp"
 
 namespace zeroproof::cuda::host {
-
-/// A buffer, as errors call it.
-struct NamedView {
-  const char* name;
-  std::size_t numel;
-};
 
 /// Rows of x. Throws invalid_argument unless `full` have the shape of x, `widths` n elements and `heights` one for each
 /// row.
@@ -22,10 +15,9 @@ inline std::int64_t check_norm_layer(const char* op, std::int64_t n, std::size_t
                                      std::initializer_list<NamedView> heights) {
   require_at_least_one(op, "n", n);
   const std::int64_t rows = require_rows(op, "x", x_numel, n);
-  for (const NamedView& view : full)
-    require_numel(op, view.name, view.numel, static_cast<std::int64_t>(x_numel));
-  for (const NamedView& view : widths) require_numel(op, view.name, view.numel, n);
-  for (const NamedView& view : heights) require_numel(op, view.name, view.numel, rows);
+  require_numels(op, full, static_cast<std::int64_t>(x_numel));
+  require_numels(op, widths, n);
+  require_numels(op, heights, rows);
   return rows;
 }
 

@@ -4,11 +4,15 @@
 #include <doctest.h>
 
 #include "cuda/device/bias_dropout.hpp"
+#include "cuda/device/cross_entropy.hpp"
 #include "cuda/device/norm_layers.hpp"
+#include "cuda/device/softmax.hpp"
 #include "cuda/device/weight_grad.hpp"
 #include "tests/cuda/bias_dropout_support.hpp"
+#include "tests/cuda/cross_entropy_support.hpp"
 #include "tests/cuda/device_layouts.hpp"
 #include "tests/cuda/norm_layers_support.hpp"
+#include "tests/cuda/softmax_support.hpp"
 #include "tests/cuda/weight_grad_support.hpp"
 #include "verification/ops/on_device.hpp"
 
@@ -45,4 +49,25 @@ TEST_CASE("device: dropout") {
   check_dropout_cut(twins, exec);
   check_dropout_shapes(twins, exec);
   check_dropout_refused(twins, exec);
+}
+
+TEST_CASE("device: softmax and its gradients") {
+  if (!usable()) return;
+  const SoftmaxTwins twins{on_device<device::causal_softmax>, on_device<device::causal_softmax_backward>,
+                           on_device<device::masked_softmax>, on_device<device::masked_softmax_backward>,
+                           on_device<device::sink_softmax>,   on_device<device::sink_softmax_backward>};
+  check_softmax_by_hand(twins, exec);
+  check_softmax_order(twins, exec);
+  check_softmax_shapes(twins, exec);
+  check_softmax_refused(twins, exec);
+}
+
+TEST_CASE("device: cross-entropy over a cut vocabulary") {
+  if (!usable()) return;
+  const CrossEntropyTwins twins{on_device<device::cross_entropy_max>, on_device<device::cross_entropy_sum>,
+                                on_device<device::cross_entropy_loss>,
+                                on_device<device::cross_entropy_backward>};
+  check_cross_entropy_by_hand(twins, exec);
+  check_cross_entropy_sizes(twins, exec);
+  check_cross_entropy_refused(twins, exec);
 }

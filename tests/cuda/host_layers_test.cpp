@@ -3,11 +3,15 @@
 #include <doctest.h>
 
 #include "cuda/host/bias_dropout.hpp"
+#include "cuda/host/cross_entropy.hpp"
 #include "cuda/host/norm_layers.hpp"
+#include "cuda/host/softmax.hpp"
 #include "cuda/host/weight_grad.hpp"
 #include "tests/cuda/bias_dropout_support.hpp"
+#include "tests/cuda/cross_entropy_support.hpp"
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/norm_layers_support.hpp"
+#include "tests/cuda/softmax_support.hpp"
 #include "tests/cuda/weight_grad_support.hpp"
 
 using namespace zeroproof;
@@ -41,5 +45,27 @@ TEST_CASE("host: dropout") {
     check_dropout_cut(twins, exec);
     check_dropout_shapes(twins, exec);
     check_dropout_refused(twins, exec);
+  }
+}
+
+TEST_CASE("host: softmax and its gradients") {
+  const SoftmaxTwins twins{host::causal_softmax, host::causal_softmax_backward,
+                           host::masked_softmax, host::masked_softmax_backward,
+                           host::sink_softmax,   host::sink_softmax_backward};
+  for (const Exec& exec : every_exec()) {
+    check_softmax_by_hand(twins, exec);
+    check_softmax_order(twins, exec);
+    check_softmax_shapes(twins, exec);
+    check_softmax_refused(twins, exec);
+  }
+}
+
+TEST_CASE("host: cross-entropy over a cut vocabulary") {
+  const CrossEntropyTwins twins{host::cross_entropy_max, host::cross_entropy_sum, host::cross_entropy_loss,
+                                host::cross_entropy_backward};
+  for (const Exec& exec : every_exec()) {
+    check_cross_entropy_by_hand(twins, exec);
+    check_cross_entropy_sizes(twins, exec);
+    check_cross_entropy_refused(twins, exec);
   }
 }

@@ -2,6 +2,7 @@
 // What the tests of the layers' twins share: buffers with values, and sums in the 8 blocks of R18 written once more, for
 // one element at a time.
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -53,6 +54,11 @@ inline Place<float> filled(std::int64_t numel, int offset, std::uint64_t stream,
   fill_kind(place.span(), stream, special);
   return place;
 }
+
+/// exp and log by 64 bits of the processor's widest format, rounded once (R23): right unless the value lies within
+/// 2^-64 of the middle between two fp32 numbers, and no value does.
+inline float rounded_exp(float x) { return static_cast<float>(std::exp(static_cast<long double>(x))); }
+inline float rounded_log(float x) { return static_cast<float>(std::log(static_cast<long double>(x))); }
 
 struct Shape {
   std::int64_t rows, n;

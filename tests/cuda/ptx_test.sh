@@ -44,6 +44,7 @@ expected() {
     bulk/batched_copy) printf 'ld.u8 st.u8 st.v4.u32' ;;
     cast) printf 'ld.global.v4.u32 st.global.v4.u32 min.u32' ;;
     clip) printf 'mul.rn.f32 setp.lt.f32 div.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32' ;;
+    cross_entropy) printf 'sub.rn.f32 div.rn.f32 mul.rn.f64 div.rn.f64 cvt.rn.f32.f64 max.u32' ;;
     bulk/count_differing) printf 'add.s64 ld.global.u16 ld.global.u32' ;;
     elementary) printf 'mul.rn.f64 add.rn.f64 div.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32' ;;
     gated) printf 'mul.rn.f32 add.rn.f32 div.rn.f64 rcp.rn.f64 ld.global.v4.f32 st.global.v4.f32 bar.sync' ;;
@@ -57,6 +58,7 @@ expected() {
     loss_scaler) printf 'setp.ne.s32 st.global.u32' ;;
     norm_layers) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.shared.f32' ;;
     norm_finish) printf 'sqrt.rn.f64 mul.rn.f64 cvt.rn.f64.u64' ;;
+    softmax) printf 'mul.rn.f32 sub.rn.f32 div.rn.f32 mul.rn.f64 cvt.rn.f32.f64 max.u32' ;;
     step_scalars) printf 'div.rn.f64 sqrt.rn.f64 cvt.rn.f32.f64' ;;
     lion) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
     sgd) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;

@@ -29,7 +29,58 @@ struct Dropout {
   float scale = 1.0F;
 };
 
+/// What VocabularyPart says, in numbers.
+struct VocabularyColumns {
+  std::int64_t size = 0;
+  int first = 0, count = 0;         ///< blocks
+  std::int64_t begin = 0, end = 0;  ///< columns
+};
+
+/// Numbers of a cross-entropy that all rows share.
+struct LossRule {
+  std::int64_t size = 0;
+  float z_weight = 0.0F;
+  bool smoothed = false;
+  float smooth = 0.0F;
+  float keep = 1.0F;
+  float spread = 0.0F;  ///< what smoothing takes from every column's gradient
+};
+
 struct LayerKernels {
+  void (*causal_softmax)(std::int64_t n, float scale, std::int64_t first_row, std::int64_t rows,
+                         const float* x, float* y);
+  void (*causal_softmax_backward)(std::int64_t n, float scale, std::int64_t first_row, std::int64_t rows,
+                                  const float* dy, const float* y, float* dx);
+  void (*masked_softmax)(std::int64_t n, float scale, std::int64_t rows, const float* x,
+                         const std::uint8_t* mask, float* y);
+  void (*masked_softmax_backward)(std::int64_t n, float scale, std::int64_t rows, const float* dy,
+                                  const float* y, const std::uint8_t* mask, float* dx);
+  /// Rows of one head.
+  void (*sink_softmax)(std::int64_t n, float scale, std::int64_t rows, const float* x, float sink, float* y,
+                       float* sink_share);
+  /// sink_grads: what each row adds to the gradient of its head's sink.
+  void (*sink_softmax_backward)(std::int64_t n, float scale, std::int64_t rows, const float* dy,
+                                const float* y, const float* sink_share, float* dx, float* sink_grads);
+  /// The sum of sink_grads, [batches, heads, positions], over the rows of one head.
+  float (*sum_of_head)(std::int64_t batches, std::int64_t heads, std::int64_t positions, std::int64_t head,
+                       const float* sink_grads);
+
+  void (*cross_entropy_max)(std::int64_t width, std::int64_t rows, const float* logits,
+                            std::uint32_t* largest);
+  /// exps: room for one row.
+  void (*cross_entropy_sum)(const VocabularyColumns& part, std::int64_t rows, const float* logits,
+                            const std::uint32_t* largest, const std::int32_t* targets, float* exp_sum,
+                            float* shifted_sum, std::uint32_t* target_bits, float* exps);
+  /// The sums of the ranks lie all_rows apart.
+  void (*cross_entropy_loss)(const LossRule& rule, int ranks, std::int64_t all_rows, std::int64_t rows,
+                             const std::uint32_t* largest, const std::int32_t* targets, const float* exp_sums,
+                             const float* shifted_sums, const std::uint32_t* target_bits, float* loss,
+                             float* total, float* log_total);
+  void (*cross_entropy_backward)(const LossRule& rule, const VocabularyColumns& part, std::int64_t rows,
+                                 const float* d_loss, const float* logits, const std::uint32_t* largest,
+                                 const std::int32_t* targets, const float* total, const float* log_total,
+                                 float* d_logits);
+
   void (*rms_norm)(std::int64_t n, float eps, std::int64_t rows, const float* x, const float* gain, float* y,
                    float* deviation);
   void (*layer_norm)(std::int64_t n, float eps, std::int64_t rows, const float* x, const float* gain,
