@@ -5,7 +5,8 @@
 
 namespace zeroproof::cuda::host {
 
-/// Rows of a matrix of so many elements, and of all `views`. Throws invalid_argument unless they are rows of n elements.
+/// Rows of a matrix of so many elements, and of all `views`. Throws invalid_argument unless they are rows of n
+/// elements.
 inline std::int64_t check_masked(const char* op, std::int64_t n, std::size_t matrix_numel,
                                  std::initializer_list<NamedView> views) {
   require_at_least_one(op, "n", n);

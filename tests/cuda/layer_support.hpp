@@ -1,6 +1,6 @@
 #pragma once
-// What the tests of the layers' twins share: buffers with values, and sums in the 8 blocks of R18 written once more, for
-// one element at a time.
+// What the tests of the layers' twins share: buffers with values, and sums in the 8 blocks of R18 written once more,
+// for one element at a time.
 
 #include <cmath>
 #include <cstdint>
