@@ -1,7 +1,7 @@
 #pragma once
 
+#include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/runtime/stream.hpp"
-#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::cuda::device {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/contracts/grad_stats.hpp"
-#include "cuda/memory/raw_array.hpp"
+#include "cuda/device/runtime/raw_array.hpp"
 
 namespace zeroproof::cuda::device {
 

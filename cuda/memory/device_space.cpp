@@ -2,11 +2,11 @@
 #include <vector>
 
 #include "common/contracts/grad_norm.hpp"
+#include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/device/step/fold_look.hpp"
 #include "cuda/memory/memory_space.hpp"
 #include "cuda/memory/move_tables.hpp"
-#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::cuda {
 namespace {

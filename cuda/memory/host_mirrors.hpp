@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/span.hpp"
-#include "cuda/memory/raw_array.hpp"
+#include "cuda/device/runtime/raw_array.hpp"
 
 namespace zeroproof::cuda {
 

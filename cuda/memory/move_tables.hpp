@@ -7,8 +7,8 @@
 
 #include "common/base/span.hpp"
 #include "cuda/device/bulk/batched_copy.hpp"
+#include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/runtime/runtime.hpp"
-#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::cuda {
 

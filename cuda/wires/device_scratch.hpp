@@ -5,8 +5,8 @@
 #include <exception>
 
 #include "common/base/span.hpp"
+#include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/runtime/stream.hpp"
-#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::cuda {
 

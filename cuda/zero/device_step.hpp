@@ -4,11 +4,11 @@
 #include <optional>
 #include <vector>
 
+#include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/step/step_passes.hpp"
 #include "cuda/enqueued_optimizer.hpp"
 #include "cuda/exchange/wires.hpp"
 #include "cuda/memory/memory_space.hpp"
-#include "cuda/memory/raw_array.hpp"
 #include "cuda/memory/space_array.hpp"
 #include "cuda/zero/local_step.hpp"
 

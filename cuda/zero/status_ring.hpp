@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/runtime/stream.hpp"
 #include "cuda/device/step/step_memory.hpp"
 #include "cuda/enqueued_optimizer.hpp"
-#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::cuda {
 

@@ -11,8 +11,8 @@
 #include "common/base/span.hpp"
 #include "common/contracts/binned_sum.hpp"
 #include "common/contracts/grad_stats.hpp"
+#include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/runtime/stream.hpp"
-#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::verification {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/runtime/stream.hpp"
-#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::verification {
 

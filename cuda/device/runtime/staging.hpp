@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/runtime/stream.hpp"
-#include "cuda/memory/raw_array.hpp"
 
 namespace zeroproof::cuda::device {
 

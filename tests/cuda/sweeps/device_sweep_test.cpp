@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "cuda/device/bulk/count_differing.hpp"
+#include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/host/cast.hpp"
-#include "cuda/memory/raw_array.hpp"
 #include "tests/cuda/device/device_runtime_support.hpp"
 #include "tests/cuda/device_layouts.hpp"
 #include "tests/cuda/expect_error.hpp"
