@@ -78,6 +78,11 @@ float over_ranks(Span<const float> parts, int ranks, std::size_t rows, std::size
   return fold_blocks(sums, ranks);
 }
 
+/// As an integer that other ranks get: one for all NaNs (R9).
+std::uint32_t bits_told(float value) {
+  return value != value ? 0x7FFFFFFFU : std::bit_cast<std::uint32_t>(value);
+}
+
 }  // namespace
 
 // [Fusion:cross_entropy]
@@ -113,7 +118,7 @@ void cross_entropy_sum(const Exec&, const VocabularyPart& part, Span<const float
     shifted_sum[r] = sum(d);
     const std::int64_t target = targets[r];
     const bool here = target >= part.begin() && target < part.end();
-    target_bits[r] = here ? std::bit_cast<std::uint32_t>(d[target - part.begin()]) : 0;
+    target_bits[r] = here ? bits_told(d[target - part.begin()]) : 0;
   }
 }
 

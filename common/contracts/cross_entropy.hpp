@@ -43,7 +43,7 @@ using CrossEntropyMaxFn = void(const Exec&, const VocabularyPart& part, Span<con
 ///            d_j = x_j - m;  e_j = exp(d_j), which is ElementaryExpFn
 ///            exp_sum and shifted_sum = the sums of the e_j and of the d_j over the part's blocks of R18, folded as far
 ///            as they go
-///            target_bits = the bits of d_target if that column is in the part, otherwise 0
+///            target_bits = the bits of d_target (0x7FFFFFFF for a NaN, R9) if that column is in the part, otherwise 0
 /// Exact    ordered.
 /// Errors   as CrossEntropyMaxFn; and if another view is not [rows].
 /// Contract R2, R18, R23. Source: [Fusion:cross_entropy].

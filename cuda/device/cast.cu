@@ -8,17 +8,26 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-static_assert(sizeof(bf16) == 2 && sizeof(fp16) == 2 && sizeof(e4m3) == 1 && sizeof(e5m2) == 1,
+static_assert(sizeof(bf16) == 2 && sizeof(fp16) == 2 && sizeof(e4m3) == 1 && sizeof(e5m2) == 1 &&
+                  sizeof(e8m0) == 1,
               "kernels read the formats as parts of 32-bit words");
 
 ZP_HOST_DEVICE inline std::uint32_t narrow(float value, bf16) { return bf16_bits(value); }
 ZP_HOST_DEVICE inline std::uint32_t narrow(float value, fp16) { return fp16_bits(value); }
 ZP_HOST_DEVICE inline std::uint32_t narrow(float value, e4m3) { return e4m3_bits(value); }
 ZP_HOST_DEVICE inline std::uint32_t narrow(float value, e5m2) { return e5m2_bits(value); }
+ZP_HOST_DEVICE inline std::uint32_t narrow(float value, e8m0) { return e8m0_bits(value); }
+
+/// The formats whose casts do not saturate.
+struct NonfiniteE4m3 : e4m3 {};
+struct NonfiniteE5m2 : e5m2 {};
+ZP_HOST_DEVICE inline std::uint32_t narrow(float value, NonfiniteE4m3) { return nonfinite_e4m3_bits(value); }
+ZP_HOST_DEVICE inline std::uint32_t narrow(float value, NonfiniteE5m2) { return nonfinite_e5m2_bits(value); }
 ZP_HOST_DEVICE inline float widen(bf16 value) { return float_of_bf16(value.bits); }
 ZP_HOST_DEVICE inline float widen(fp16 value) { return float_of_fp16(value.bits); }
 ZP_HOST_DEVICE inline float widen(e4m3 value) { return float_of_e4m3(value.bits); }
 ZP_HOST_DEVICE inline float widen(e5m2 value) { return float_of_e5m2(value.bits); }
+ZP_HOST_DEVICE inline float widen(e8m0 value) { return float_of_e8m0(value.bits); }
 
 /// How elements of a format stand in a 32-bit word: the earlier element in the lower bits.
 template <class Format>
@@ -30,15 +39,15 @@ struct Word {
   static constexpr int pack_numel = 4 * numel;
 };
 
-/// fp32 to a shorter format: several packs in, one out.
-template <class Format>
+/// fp32 to a shorter format: several packs in, one out. Rule: the format, or what says how it is rounded.
+template <class Format, class Rule = Format>
 struct Narrow {
   static constexpr int pack_numel = Word<Format>::pack_numel;
   const float* source;  // [numel]
   Format* target;       // [numel]
 
   ZP_DEVICE void one(std::int64_t i) const {
-    target[i].bits = static_cast<typename Word<Format>::Bits>(narrow(source[i], Format{}));
+    target[i].bits = static_cast<typename Word<Format>::Bits>(narrow(source[i], Rule{}));
   }
 
   ZP_DEVICE void pack(std::int64_t i) const {
@@ -48,7 +57,7 @@ struct Narrow {
     Pack<std::uint32_t> out{};
     ZP_UNROLL
     for (int k = 0; k < pack_numel; ++k) {
-      const std::uint32_t bits = narrow(in[k / 4].v[k % 4], Format{});
+      const std::uint32_t bits = narrow(in[k / 4].v[k % 4], Rule{});
       out.v[k / Word<Format>::numel] |= bits << (k % Word<Format>::numel * Word<Format>::num_bits);
     }
     store_pack(reinterpret_cast<std::uint32_t*>(target + i), out);
@@ -102,6 +111,22 @@ void cast_to_e4m3(const Exec&, Span<const float> source, Span<e4m3> target) {
 
 void cast_to_e5m2(const Exec&, Span<const float> source, Span<e5m2> target) {
   convert<Narrow<e5m2>>(source, target);
+}
+
+void nonfinite_cast_to_e4m3(const Exec&, Span<const float> source, Span<e4m3> target) {
+  convert<Narrow<e4m3, NonfiniteE4m3>>(source, target);
+}
+
+void nonfinite_cast_to_e5m2(const Exec&, Span<const float> source, Span<e5m2> target) {
+  convert<Narrow<e5m2, NonfiniteE5m2>>(source, target);
+}
+
+void cast_to_e8m0(const Exec&, Span<const float> source, Span<e8m0> target) {
+  convert<Narrow<e8m0>>(source, target);
+}
+
+void widen_e8m0(const Exec&, Span<const e8m0> source, Span<float> target) {
+  convert<Widen<e8m0>>(source, target);
 }
 
 void widen_bf16(const Exec&, Span<const bf16> source, Span<float> target) {

@@ -66,6 +66,35 @@ ZP_HOST_DEVICE inline std::uint8_t eight_bits(float value) {
 ZP_HOST_DEVICE inline std::uint8_t e4m3_bits(float value) { return eight_bits<3, 7, 0x7E>(value); }
 ZP_HOST_DEVICE inline std::uint8_t e5m2_bits(float value) { return eight_bits<2, 15, 0x7B>(value); }
 
+/// Where a cast saturates, the code for what it does not bring there by rounding: NaN or infinity.
+ZP_HOST_DEVICE inline std::uint8_t nonfinite_e4m3_bits(float value) {
+  const std::uint32_t magnitude = bits_of(value) & 0x7FFFFFFFU;
+  return magnitude > 0x43E80000U ? 0x7FU : e4m3_bits(value);  // 464, which is rounded to 448
+}
+
+ZP_HOST_DEVICE inline std::uint8_t nonfinite_e5m2_bits(float value) {
+  const std::uint32_t bits = bits_of(value);
+  const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
+  const bool beyond =
+      magnitude >= 0x47700000U && magnitude <= 0x7F800000U;  // 61440, which is not rounded to 57344
+  return beyond ? static_cast<std::uint8_t>(((bits >> 24) & 0x80U) | 0x7CU) : e5m2_bits(value);
+}
+
+/// fp32 to e8m0: the exponent of the power of two that is not below the magnitude.
+ZP_HOST_DEVICE inline std::uint8_t e8m0_bits(float value) {
+  const std::uint32_t magnitude = bits_of(value) & 0x7FFFFFFFU;
+  if (magnitude > 0x7F800000U) return 0xFFU;
+  if (magnitude <= 0x00400000U) return 0U;    // 2^-127
+  if (magnitude > 0x7F000000U) return 0xFEU;  // 2^127
+  return static_cast<std::uint8_t>((magnitude + 0x007FFFFFU) >> 23);
+}
+
+/// e8m0 to fp32.
+ZP_HOST_DEVICE inline float float_of_e8m0(std::uint8_t bits) {
+  if (bits == 0xFFU) return float_of(0x7FFFFFFFU);
+  return float_of(bits == 0U ? 0x00400000U : static_cast<std::uint32_t>(bits) << 23);
+}
+
 /// fp32 to bf16, up or down as the upper half of the random word says (R8).
 ZP_HOST_DEVICE inline std::uint16_t stochastic_bf16_bits(float value, std::uint32_t word) {
   const std::uint32_t bits = bits_of(value);

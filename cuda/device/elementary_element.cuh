@@ -107,26 +107,7 @@ ZP_HOST_DEVICE inline float elementary_tanh_of(float x) {
   return signed_as(x, static_cast<float>(w));
 }
 
-/// For |x| below 2^-9: 1/2 + t, t = x/4 (1 - x^2/12 + x^4/120) within fp64. 1/2 + t itself may be the middle between
-/// two fp32 values once fp64 has rounded it; t is not, so t is rounded, to steps of fp32 on its side of 1/2.
-ZP_HOST_DEVICE inline float sigmoid_near_half(float x) {
-  const double wide = static_cast<double>(x);
-  const double quarter = wide * 0.25;
-  const double square = wide * wide;
-  const double fourth = square * (1.0 / 120.0);
-  const double second = fourth - 1.0 / 12.0;
-  const double bend = square * second;
-  const double bent = quarter * bend;
-  const double t = quarter + bent;
-  const double steps = t * (x < 0.0F ? 0x1p25 : 0x1p24);
-  const double shifted = steps + elementary::round_shift;
-  const double whole = shifted - elementary::round_shift;
-  const double rounded = whole * (x < 0.0F ? 0x1p-25 : 0x1p-24);
-  return static_cast<float>(0.5 + rounded);
-}
-
 ZP_HOST_DEVICE inline float elementary_sigmoid_of(float x) {
-  if (magnitude_of(x) < 0x1p-9F) return sigmoid_near_half(x);
   const ReducedExp parts = reduced_exp(static_cast<double>(not_above(105.0F, not_below(-105.0F, -x))));
   const double sum = 1.0 + parts.q;
   const double e = parts.power * sum;

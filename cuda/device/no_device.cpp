@@ -4,17 +4,20 @@
 #include "cuda/device/activations.hpp"
 #include "cuda/device/bias_dropout.hpp"
 #include "cuda/device/binned_sum.hpp"
+#include "cuda/device/block_scale.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
-#include "cuda/device/elementary.hpp"
 #include "cuda/device/cross_entropy.hpp"
+#include "cuda/device/elementary.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_stats.hpp"
 #include "cuda/device/grad_sum.hpp"
 #include "cuda/device/loss_scaler.hpp"
+#include "cuda/device/master_split.hpp"
 #include "cuda/device/norm_layers.hpp"
 #include "cuda/device/runtime/device.hpp"
+#include "cuda/device/scale_recipe.hpp"
 #include "cuda/device/softmax.hpp"
 #include "cuda/device/step_scalars.hpp"
 #include "cuda/device/weight_grad.hpp"
@@ -46,6 +49,32 @@ void cast_to_fp16(const Exec&, In, Span<fp16>) { no_device(); }
 void cast_to_e4m3(const Exec&, In, Span<e4m3>) { no_device(); }
 void cast_to_e5m2(const Exec&, In, Span<e5m2>) { no_device(); }
 void stochastic_cast_to_bf16(const Exec&, const RoundingDraw&, In, Span<bf16>) { no_device(); }
+void nonfinite_cast_to_e4m3(const Exec&, In, Span<e4m3>) { no_device(); }
+void nonfinite_cast_to_e5m2(const Exec&, In, Span<e5m2>) { no_device(); }
+void cast_to_e8m0(const Exec&, In, Span<e8m0>) { no_device(); }
+void widen_e8m0(const Exec&, Span<const e8m0>, InOut) { no_device(); }
+void split_master(const Exec&, SplitRule, In, Span<bf16>, Span<std::uint16_t>) { no_device(); }
+void join_master(const Exec&, SplitRule, Span<const bf16>, Span<const std::uint16_t>, InOut) { no_device(); }
+void current_scales(const Exec&, const CurrentScaling&, Span<const std::uint32_t>, InOut, InOut) {
+  no_device();
+}
+void mxfp8_scales(const Exec&, Fp8, Span<const std::uint32_t>, Span<e8m0>, InOut) { no_device(); }
+void delayed_scales(const Exec&, const DelayedScaling&, Span<std::uint32_t>, InOut, InOut) { no_device(); }
+void block_amax(const Exec&, const BlockGrid&, QuantizedValue, std::int64_t, In, Span<std::uint32_t>) {
+  no_device();
+}
+void block_quantize_e4m3(const Exec&, const BlockQuantization&, std::int64_t, In, In, Span<e4m3>) {
+  no_device();
+}
+void block_quantize_e5m2(const Exec&, const BlockQuantization&, std::int64_t, In, In, Span<e5m2>) {
+  no_device();
+}
+void block_dequantize_e4m3(const Exec&, const BlockGrid&, std::int64_t, Span<const e4m3>, In, InOut) {
+  no_device();
+}
+void block_dequantize_e5m2(const Exec&, const BlockGrid&, std::int64_t, Span<const e5m2>, In, InOut) {
+  no_device();
+}
 void widen_bf16(const Exec&, Span<const bf16>, InOut) { no_device(); }
 void widen_fp16(const Exec&, Span<const fp16>, InOut) { no_device(); }
 void widen_e4m3(const Exec&, Span<const e4m3>, InOut) { no_device(); }

@@ -20,12 +20,12 @@ inline void require_block_part(const char* op, const BlockGrid& grid, std::int64
            "no element could be told its block", "pass dimensions that BlockGrid::is_legal() takes");
   const auto count = static_cast<std::int64_t>(numel);
   ZP_CHECK(first >= 0 && first <= grid.numel() && count <= grid.numel() - first, ErrorCode::invalid_argument,
-           std::string(op) + ": " + std::to_string(numel) + " elements from " + std::to_string(first) + " of " +
-               std::to_string(grid.numel()),
+           std::string(op) + ": " + std::to_string(numel) + " elements from " + std::to_string(first) +
+               " of " + std::to_string(grid.numel()),
            "elements beyond the tensor have no block", "pass a part of the tensor");
   ZP_CHECK(static_cast<std::int64_t>(num_blocks) == grid.num_blocks(), ErrorCode::invalid_argument,
-           std::string(op) + ": " + buffer + " has " + std::to_string(num_blocks) + " elements but there are " +
-               std::to_string(grid.num_blocks()) + " blocks",
+           std::string(op) + ": " + buffer + " has " + std::to_string(num_blocks) +
+               " elements but there are " + std::to_string(grid.num_blocks()) + " blocks",
            "blocks would get the numbers of others", "pass a number for every block of the whole tensor");
 }
 

@@ -15,27 +15,27 @@ namespace zeroproof::cuda::host {
 namespace {
 
 /// Values on their way: they stay in the first cache.
-constexpr std::int64_t tile_numel = 512;
+constexpr std::int64_t quant_tile_numel = 512;
 
-using Tile = std::array<float, tile_numel>;
+using QuantTile = std::array<float, quant_tile_numel>;
 
 /// Calls body(begin, end) for tiles of [begin, end).
 template <class Body>
-void for_each_tile(std::int64_t begin, std::int64_t end, const Body& body) {
-  for (; begin < end; begin += tile_numel) body(begin, std::min(begin + tile_numel, end));
+void for_each_quant_tile(std::int64_t begin, std::int64_t end, const Body& body) {
+  for (; begin < end; begin += quant_tile_numel) body(begin, std::min(begin + quant_tile_numel, end));
 }
 
 /// The values of a tile: the elements themselves, or the tile with what they are through bf16.
 const float* values_of(QuantizedValue value, const SimdKernels& kernels, const float* elements,
-                       std::int64_t numel, Tile& tile) {
+                       std::int64_t numel, QuantTile& tile) {
   if (value == QuantizedValue::direct) return elements;
-  std::array<std::uint16_t, tile_numel> rounded;
+  std::array<std::uint16_t, quant_tile_numel> rounded;
   kernels.to_bf16(elements, rounded.data(), numel);
   kernels.from_bf16(rounded.data(), tile.data(), numel);
   return tile.data();
 }
 
-void raise(std::uint32_t& to, std::uint32_t bits) {
+void raise_amax(std::uint32_t& to, std::uint32_t bits) {
   const std::atomic_ref<std::uint32_t> shared(to);  // blocks are cut anywhere between threads
   std::uint32_t had = shared.load(std::memory_order_relaxed);
   while (had < bits && !shared.compare_exchange_weak(had, bits, std::memory_order_relaxed)) {
@@ -50,8 +50,8 @@ void quantize(const char* op, const Exec& exec, const BlockQuantization& options
   const SimdKernels& kernels = simd_kernels(exec.isa);
   const Exec one_thread{.num_threads = 1, .isa = exec.isa};
   parallel_blocks(exec, numel(values), [&](std::int64_t begin, std::int64_t end) {
-    for_each_tile(begin, end, [&](std::int64_t from, std::int64_t to) {
-      Tile tile;
+    for_each_quant_tile(begin, end, [&](std::int64_t from, std::int64_t to) {
+      QuantTile tile;
       const float* const v = values_of(options.value, kernels, values.data() + from, to - from, tile);
       for_each_stretch(options.grid, first, from, to,
                        [&](std::size_t block, std::int64_t left, std::int64_t right) {
@@ -76,12 +76,11 @@ void dequantize(const char* op, const Exec& exec, const BlockGrid& grid, std::in
     const auto count = static_cast<std::size_t>(end - begin);
     const auto at = static_cast<std::size_t>(begin);
     widen(one_thread, source.subspan(at, count), target.subspan(at, count));
-    for_each_stretch(grid, first, begin, end,
-                     [&](std::size_t block, std::int64_t left, std::int64_t right) {
-                       const float s = scale_inv[block];
-                       float* const x = target.data();
-                       for (std::int64_t i = left; i < right; ++i) x[i] = x[i] * s;
-                     });
+    for_each_stretch(grid, first, begin, end, [&](std::size_t block, std::int64_t left, std::int64_t right) {
+      const float s = scale_inv[block];
+      float* const x = target.data();
+      for (std::int64_t i = left; i < right; ++i) x[i] = x[i] * s;
+    });
   });
 }
 
@@ -92,8 +91,8 @@ void block_amax(const Exec& exec, const BlockGrid& grid, QuantizedValue value, s
   require_block_part("block_amax", grid, first, values.size(), "amax", amax.size());
   const SimdKernels& kernels = simd_kernels(exec.isa);
   parallel_blocks(exec, numel(values), [&](std::int64_t begin, std::int64_t end) {
-    for_each_tile(begin, end, [&](std::int64_t from, std::int64_t to) {
-      Tile tile;
+    for_each_quant_tile(begin, end, [&](std::int64_t from, std::int64_t to) {
+      QuantTile tile;
       const float* const v = values_of(value, kernels, values.data() + from, to - from, tile);
       for_each_stretch(grid, first, from, to, [&](std::size_t block, std::int64_t left, std::int64_t right) {
         std::uint32_t largest = 0;
@@ -101,7 +100,7 @@ void block_amax(const Exec& exec, const BlockGrid& grid, QuantizedValue value, s
           const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(v[i]) & 0x7FFFFFFFU;
           largest = std::max(largest, magnitude > 0x7F800000U ? 0x7FFFFFFFU : magnitude);
         }
-        raise(amax[block], largest);
+        raise_amax(amax[block], largest);
       });
     });
   });

@@ -8,7 +8,7 @@
 namespace zeroproof::cuda::host {
 namespace {
 
-constexpr std::uint32_t infinite = 0x7F800000U;
+constexpr std::uint32_t infinite_bits = 0x7F800000U;
 
 }  // namespace
 
@@ -16,7 +16,7 @@ void split_master(const Exec& exec, SplitRule rule, Span<const float> master, Sp
                   Span<std::uint16_t> remainder) {
   require_same_numel("split_master", "master", master.size(), "param", param.size());
   require_same_numel("split_master", "master", master.size(), "remainder", remainder.size());
-  const std::uint32_t largest_split = rule == SplitRule::nearest ? infinite : 0xFFFFFFFFU;
+  const std::uint32_t largest_split = rule == SplitRule::nearest ? infinite_bits : 0xFFFFFFFFU;
   parallel_blocks(exec, numel(master), [&](std::int64_t begin, std::int64_t end) {
     const float* const from = master.data();
     bf16* const high = param.data();

@@ -12,16 +12,17 @@
 namespace zeroproof::cuda::host {
 namespace {
 
-constexpr float largest = std::numeric_limits<float>::max();
-constexpr float smallest_normal = std::numeric_limits<float>::min();
-constexpr std::uint32_t infinite = 0x7F800000U;
+constexpr float largest_scale = std::numeric_limits<float>::max();
+constexpr float smallest_scale = std::numeric_limits<float>::min();
+constexpr std::uint32_t infinite_amax = 0x7F800000U;
 
 float current_scale(const CurrentScaling& settings, std::uint32_t amax) {
-  if (amax >= infinite) return 1;
-  const float a = std::bit_cast<float>(amax) < settings.epsilon ? settings.epsilon : std::bit_cast<float>(amax);
+  if (amax >= infinite_amax) return 1;
+  const float a =
+      std::bit_cast<float>(amax) < settings.epsilon ? settings.epsilon : std::bit_cast<float>(amax);
   if (a == 0) return 1;
   const float s = largest_of(settings.format) / a;
-  const auto bits = std::bit_cast<std::uint32_t>(s > largest ? largest : s);
+  const auto bits = std::bit_cast<std::uint32_t>(s > largest_scale ? largest_scale : s);
   return std::bit_cast<float>(settings.power_of_two ? bits & 0xFF800000U : bits);
 }
 
@@ -34,7 +35,7 @@ float scale_of_exponent(std::uint32_t code) {
 /// The smallest power of two that is not below a value of >= 0.
 std::uint32_t exponent_above(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  if (bits > infinite) return 255U;
+  if (bits > infinite_amax) return 255U;
   const std::uint32_t exponent = bits >> 23, fraction = bits & 0x7FFFFFU;
   if (exponent == 0U) return fraction > 0x400000U ? 1U : 0U;
   return std::min(exponent + (fraction != 0U ? 1U : 0U), 254U);
@@ -63,7 +64,7 @@ void mxfp8_scales(const Exec& exec, Fp8 format, Span<const std::uint32_t> amax, 
   parallel_blocks(exec, numel(amax), [&](std::int64_t begin, std::int64_t end) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       const std::uint32_t code =
-          amax[i] > infinite ? 255U : exponent_above(std::bit_cast<float>(amax[i]) * factor);
+          amax[i] > infinite_amax ? 255U : exponent_above(std::bit_cast<float>(amax[i]) * factor);
       exponent[i].bits = static_cast<std::uint8_t>(code);
       scale[i] = scale_of_exponent(code);
     }
@@ -82,9 +83,9 @@ void delayed_scales(const Exec& exec, const DelayedScaling& options, Span<std::u
       if (h[0] != 0U || options.empty == EmptyAmax::roll) {
         const std::uint32_t amax =
             options.choice == AmaxChoice::max ? *std::max_element(h.begin(), h.end()) : h[0];
-        if (amax != 0U && amax < infinite) {
+        if (amax != 0U && amax < infinite_amax) {
           const float s = top / std::bit_cast<float>(amax);
-          scale[t] = s > largest ? largest : s < smallest_normal ? smallest_normal : s;
+          scale[t] = s > largest_scale ? largest_scale : s < smallest_scale ? smallest_scale : s;
         }
         if (slots > 1) {
           std::copy(h.begin() + 2, h.end(), h.begin() + 1);

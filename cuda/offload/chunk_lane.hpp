@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cuda/device/runtime/stream.hpp"
-#include "cuda/memory/pinned_array.hpp"
+#include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/offload/state_split.hpp"
 
 namespace zeroproof::cuda {

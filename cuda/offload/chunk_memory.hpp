@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/guarded_buffer.hpp"
-#include "cuda/memory/pinned_array.hpp"
+#include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/offload/offloaded_state.hpp"
 
 namespace zeroproof::cuda {

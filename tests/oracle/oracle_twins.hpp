@@ -154,6 +154,7 @@ inline Twin host_twin(Isa isa) {
   twin.exec.isa = isa;
   twin.is_host = true;
   ZP_BUFFER_TWINS(twin, cuda::host, );
+  ZP_FORMAT_TWINS(twin, cuda::host, );
   ZP_HOST_TWINS(twin, cuda::host);
   return twin;
 }
@@ -162,6 +163,7 @@ inline Twin device_twin() {
   Twin twin;
   twin.name = "device";
   ZP_BUFFER_TWINS(twin, cuda::device, ZP_ON_DEVICE);
+  ZP_FORMAT_TWINS(twin, cuda::device, ZP_ON_DEVICE);
   twin.grad_norm_p = ZP_ON_DEVICE(cuda::device::grad_norm_p);
   // The device's take a launch for each number; tests/cuda/device_scalars_test.cpp compares them.
   twin.grad_norm_normalise = cuda::host::grad_norm_normalise;

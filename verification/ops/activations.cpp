@@ -5,8 +5,11 @@
 
 #include <algorithm>
 
+#include "cuda/device/activations.hpp"
+#include "cuda/host/activations.hpp"
 #include "reference/activations.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -199,21 +202,32 @@ constexpr ActivationKind backward(ActivationKind kind) {
 
 std::vector<Op> activation_ops() {
   namespace r = reference;
+  namespace h = cuda::host;
+  namespace d = cuda::device;
   return {
-      activation("bias_gelu", "BiasGeluFn", gelu_like, gelu(r::bias_gelu)),
+      activation("bias_gelu", "BiasGeluFn", gelu_like, gelu(r::bias_gelu), gelu(h::bias_gelu),
+                 gelu(on_device<d::bias_gelu>)),
       activation("bias_gelu_backward", "BiasGeluBackwardFn", backward(gelu_like),
-                 gelu_backward(r::bias_gelu_backward)),
-      activation("geglu", "GegluFn", geglu_like, gelu(r::geglu)),
-      activation("geglu_backward", "GegluBackwardFn", backward(geglu_like), gelu_backward(r::geglu_backward)),
-      activation("quick_geglu", "QuickGegluFn", quick_like, gated(r::quick_geglu)),
+                 gelu_backward(r::bias_gelu_backward), gelu_backward(h::bias_gelu_backward),
+                 gelu_backward(on_device<d::bias_gelu_backward>)),
+      activation("geglu", "GegluFn", geglu_like, gelu(r::geglu), gelu(h::geglu), gelu(on_device<d::geglu>)),
+      activation("geglu_backward", "GegluBackwardFn", backward(geglu_like), gelu_backward(r::geglu_backward),
+                 gelu_backward(h::geglu_backward), gelu_backward(on_device<d::geglu_backward>)),
+      activation("quick_geglu", "QuickGegluFn", quick_like, gated(r::quick_geglu), gated(h::quick_geglu),
+                 gated(on_device<d::quick_geglu>)),
       activation("quick_geglu_backward", "QuickGegluBackwardFn", backward(quick_like),
-                 gated_backward(r::quick_geglu_backward)),
-      activation("swiglu", "SwigluFn", swiglu_like, gated(r::swiglu)),
+                 gated_backward(r::quick_geglu_backward), gated_backward(h::quick_geglu_backward),
+                 gated_backward(on_device<d::quick_geglu_backward>)),
+      activation("swiglu", "SwigluFn", swiglu_like, gated(r::swiglu), gated(h::swiglu),
+                 gated(on_device<d::swiglu>)),
       activation("swiglu_backward", "SwigluBackwardFn", backward(swiglu_like),
-                 gated_backward(r::swiglu_backward)),
-      activation("squared_relu", "SquaredReluFn", squared_like, squared(r::squared_relu)),
+                 gated_backward(r::swiglu_backward), gated_backward(h::swiglu_backward),
+                 gated_backward(on_device<d::swiglu_backward>)),
+      activation("squared_relu", "SquaredReluFn", squared_like, squared(r::squared_relu),
+                 squared(h::squared_relu), squared(on_device<d::squared_relu>)),
       activation("squared_relu_backward", "SquaredReluBackwardFn", backward(squared_like),
-                 squared_backward(r::squared_relu_backward))};
+                 squared_backward(r::squared_relu_backward), squared_backward(h::squared_relu_backward),
+                 squared_backward(on_device<d::squared_relu_backward>))};
 }
 
 }  // namespace zeroproof::verification

@@ -6,7 +6,10 @@
 #include <bit>
 
 #include "common/contracts/scale_recipe.hpp"
+#include "cuda/device/block_scale.hpp"
+#include "cuda/host/block_scale.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -154,6 +157,8 @@ std::vector<Op> block_scale_ops() {
   amax.fills = number_fills();
   amax.fills.push_back(Fill::patterns);
   amax.reference = run_amax(reference::block_amax);
+  amax.host = run_amax(cuda::host::block_amax);
+  amax.device = run_amax(on_device<cuda::device::block_amax>);
 
   Op quantize = amax;
   quantize.name = "block_quantize_e4m3";
@@ -162,12 +167,16 @@ std::vector<Op> block_scale_ops() {
   quantize.operands[1] = output("target", DType::e4m3);
   quantize.one_result = "it multiplies and rounds in one order";
   quantize.reference = run_quantize<e4m3>(Fp8::e4m3, reference::block_quantize_e4m3);
+  quantize.host = run_quantize<e4m3>(Fp8::e4m3, cuda::host::block_quantize_e4m3);
+  quantize.device = run_quantize<e4m3>(Fp8::e4m3, on_device<cuda::device::block_quantize_e4m3>);
 
   Op five = quantize;
   five.name = "block_quantize_e5m2";
   five.type = "BlockQuantizeE5m2Fn";
   five.operands[1] = output("target", DType::e5m2);
   five.reference = run_quantize<e5m2>(Fp8::e5m2, reference::block_quantize_e5m2);
+  five.host = run_quantize<e5m2>(Fp8::e5m2, cuda::host::block_quantize_e5m2);
+  five.device = run_quantize<e5m2>(Fp8::e5m2, on_device<cuda::device::block_quantize_e5m2>);
 
   Op dequantize = quantize;
   dequantize.name = "block_dequantize_e4m3";
@@ -177,12 +186,16 @@ std::vector<Op> block_scale_ops() {
   dequantize.fills = {Fill::patterns, Fill::zero};
   dequantize.one_result = "it multiplies once";
   dequantize.reference = run_dequantize<e4m3>(reference::block_dequantize_e4m3);
+  dequantize.host = run_dequantize<e4m3>(cuda::host::block_dequantize_e4m3);
+  dequantize.device = run_dequantize<e4m3>(on_device<cuda::device::block_dequantize_e4m3>);
 
   Op back = dequantize;
   back.name = "block_dequantize_e5m2";
   back.type = "BlockDequantizeE5m2Fn";
   back.operands[0] = input("source", Content::value, DType::e5m2);
   back.reference = run_dequantize<e5m2>(reference::block_dequantize_e5m2);
+  back.host = run_dequantize<e5m2>(cuda::host::block_dequantize_e5m2);
+  back.device = run_dequantize<e5m2>(on_device<cuda::device::block_dequantize_e5m2>);
   return {amax, quantize, five, dequantize, back};
 }
 

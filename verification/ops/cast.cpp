@@ -11,7 +11,6 @@ namespace {
 
 template <class From, class To>
 OpFunction run(void (*twin)(const Exec&, Span<const From>, Span<To>)) {
-  if (twin == nullptr) return {};
   return [twin](OpCall& call) { twin(call.exec, call.in<From>(0), call.get<To>(1)); };
 }
 
@@ -56,8 +55,8 @@ Op widening(std::string name, std::string type, DType dtype, CastFn<From, float>
 }
 
 Op rounded_up() {
-  Op op =
-      narrowing<e8m0>("cast_to_e8m0", "CastToE8m0Fn", DType::e8m0, reference::cast_to_e8m0, nullptr, nullptr);
+  Op op = narrowing<e8m0>("cast_to_e8m0", "CastToE8m0Fn", DType::e8m0, reference::cast_to_e8m0,
+                          cuda::host::cast_to_e8m0, on_device<cuda::device::cast_to_e8m0>);
   op.one_result = "it rounds once, up";
   return op;
 }
@@ -111,9 +110,11 @@ std::vector<Op> cast_ops() {
       narrowing("cast_to_e5m2", "CastToE5m2Fn", DType::e5m2, r::cast_to_e5m2, h::cast_to_e5m2,
                 on_device<d::cast_to_e5m2>),
       narrowing<e4m3>("nonfinite_cast_to_e4m3", "NonfiniteCastToE4m3Fn", DType::e4m3,
-                      r::nonfinite_cast_to_e4m3, nullptr, nullptr),
+                      r::nonfinite_cast_to_e4m3, h::nonfinite_cast_to_e4m3,
+                      on_device<d::nonfinite_cast_to_e4m3>),
       narrowing<e5m2>("nonfinite_cast_to_e5m2", "NonfiniteCastToE5m2Fn", DType::e5m2,
-                      r::nonfinite_cast_to_e5m2, nullptr, nullptr),
+                      r::nonfinite_cast_to_e5m2, h::nonfinite_cast_to_e5m2,
+                      on_device<d::nonfinite_cast_to_e5m2>),
       rounded_up(),
       stochastic(),
       widening("widen_bf16", "WidenBf16Fn", DType::bf16, r::widen_bf16, h::widen_bf16,
@@ -124,7 +125,8 @@ std::vector<Op> cast_ops() {
                on_device<d::widen_e4m3>),
       widening("widen_e5m2", "WidenE5m2Fn", DType::e5m2, r::widen_e5m2, h::widen_e5m2,
                on_device<d::widen_e5m2>),
-      widening<e8m0>("widen_e8m0", "WidenE8m0Fn", DType::e8m0, r::widen_e8m0, nullptr, nullptr),
+      widening<e8m0>("widen_e8m0", "WidenE8m0Fn", DType::e8m0, r::widen_e8m0, h::widen_e8m0,
+                     on_device<d::widen_e8m0>),
   };
 }
 

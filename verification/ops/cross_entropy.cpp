@@ -4,8 +4,11 @@
 
 #include <bit>
 
+#include "cuda/device/cross_entropy.hpp"
+#include "cuda/host/cross_entropy.hpp"
 #include "reference/cross_entropy.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -128,6 +131,8 @@ Op entropy_op(const char* name, const char* type, std::vector<Operand> operands)
 
 std::vector<Op> cross_entropy_ops() {
   namespace r = reference;
+  namespace h = cuda::host;
+  namespace d = cuda::device;
   const auto words = [](const char* name, Content content) { return input(name, content, DType::u32); };
   const Operand logits = per_element(input("logits"), most_columns);
   const Operand targets = words("targets", Content::value), largest = words("largest", Content::given);
@@ -135,12 +140,16 @@ std::vector<Op> cross_entropy_ops() {
   Op max = entropy_op("cross_entropy_max", "CrossEntropyMaxFn", {logits, output("largest", DType::u32)});
   max.exactness = Exactness::integer;
   max.reference = run_max(r::cross_entropy_max);
+  max.host = run_max(h::cross_entropy_max);
+  max.device = run_max(on_device<d::cross_entropy_max>);
 
   Op sum = entropy_op("cross_entropy_sum", "CrossEntropySumFn",
                       {logits, largest, targets, output("exp_sum"), output("shifted_sum"),
                        output("target_bits", DType::u32)});
   sum.generate = [](OpCall& call) { draw_largest(call, 0, 1); };
   sum.reference = run_sum(r::cross_entropy_sum);
+  sum.host = run_sum(h::cross_entropy_sum);
+  sum.device = run_sum(on_device<d::cross_entropy_sum>);
 
   Op loss = entropy_op(
       "cross_entropy_loss", "CrossEntropyLossFn",
@@ -150,6 +159,8 @@ std::vector<Op> cross_entropy_ops() {
   loss.variants = {"one rank",       "two ranks, smoothed", "four ranks",
                    "eight ranks, z", "two ranks, both",     "one rank, both"};
   loss.reference = run_loss(r::cross_entropy_loss);
+  loss.host = run_loss(h::cross_entropy_loss);
+  loss.device = run_loss(on_device<d::cross_entropy_loss>);
 
   Op backward = entropy_op("cross_entropy_backward", "CrossEntropyBackwardFn",
                            {input("d_loss"), logits, largest, targets, input("total", Content::second_moment),
@@ -157,6 +168,8 @@ std::vector<Op> cross_entropy_ops() {
   backward.exactness = Exactness::bitwise;
   backward.generate = [](OpCall& call) { draw_largest(call, 1, 2); };
   backward.reference = run_entropy_backward(r::cross_entropy_backward);
+  backward.host = run_entropy_backward(h::cross_entropy_backward);
+  backward.device = run_entropy_backward(on_device<d::cross_entropy_backward>);
   return {max, sum, loss, backward};
 }
 

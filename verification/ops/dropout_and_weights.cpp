@@ -2,9 +2,14 @@
 
 #include <array>
 
+#include "cuda/device/bias_dropout.hpp"
+#include "cuda/device/weight_grad.hpp"
+#include "cuda/host/bias_dropout.hpp"
+#include "cuda/host/weight_grad.hpp"
 #include "reference/bias_dropout.hpp"
 #include "reference/weight_grad.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -40,7 +45,8 @@ OpFunction run_dropout_backward(BiasDropoutBackwardFn* twin) {
   };
 }
 
-Op dropout_op(const char* name, const char* type, std::vector<Operand> operands, OpFunction reference) {
+Op dropout_op(const char* name, const char* type, std::vector<Operand> operands, OpFunction reference,
+              OpFunction host, OpFunction device) {
   Op op;
   op.name = name;
   op.contract = "bias_dropout.hpp";
@@ -60,6 +66,8 @@ Op dropout_op(const char* name, const char* type, std::vector<Operand> operands,
             {"first_index", v.draw.first_index}};
   };
   op.reference = std::move(reference);
+  op.host = std::move(host);
+  op.device = std::move(device);
   return op;
 }
 
@@ -127,6 +135,8 @@ Op weights_op(const char* name, const char* type, DType dtype) {
 
 std::vector<Op> dropout_and_weight_ops() {
   namespace r = reference;
+  namespace h = cuda::host;
+  namespace d = cuda::device;
   Op columns;
   columns.name = "column_sum";
   columns.contract = "weight_grad.hpp";
@@ -140,16 +150,25 @@ std::vector<Op> dropout_and_weight_ops() {
     return {{"columns", columns_of(column_shapes[call.variant()], call.numel())}};
   };
   columns.reference = run_columns(r::column_sum);
+  columns.host = run_columns(h::column_sum);
+  columns.device = run_columns(on_device<d::column_sum>);
 
   Op weights = weights_op("weight_grad", "WeightGradFn", DType::fp32);
   weights.reference = run_weights<float>(r::weight_grad);
+  weights.host = run_weights<float>(h::weight_grad);
+  weights.device = run_weights<float>(on_device<d::weight_grad>);
   Op narrow = weights_op("weight_grad_bf16", "WeightGradBf16Fn", DType::bf16);
   narrow.reference = run_weights<bf16>(r::weight_grad_bf16);
+  narrow.host = run_weights<bf16>(h::weight_grad_bf16);
+  narrow.device = run_weights<bf16>(on_device<d::weight_grad_bf16>);
   return {
       dropout_op("bias_dropout", "BiasDropoutFn", {input("x"), input("bias"), input("residual"), output("y")},
-                 run_dropout(r::bias_dropout)),
+                 run_dropout(r::bias_dropout), run_dropout(h::bias_dropout),
+                 run_dropout(on_device<d::bias_dropout>)),
       dropout_op("bias_dropout_backward", "BiasDropoutBackwardFn", {input("dy"), output("dx")},
-                 run_dropout_backward(r::bias_dropout_backward)),
+                 run_dropout_backward(r::bias_dropout_backward),
+                 run_dropout_backward(h::bias_dropout_backward),
+                 run_dropout_backward(on_device<d::bias_dropout_backward>)),
       columns, weights, narrow};
 }
 

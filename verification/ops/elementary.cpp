@@ -5,8 +5,11 @@
 
 #include <algorithm>
 
+#include "cuda/device/elementary.hpp"
+#include "cuda/host/elementary.hpp"
 #include "reference/elementary.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -50,11 +53,18 @@ Op elementary(const char* name, const char* type, Content content, Elementary* r
 
 std::vector<Op> elementary_ops() {
   namespace r = reference;
-  return {elementary("elementary_exp", "ElementaryExpFn", Content::value, r::elementary_exp),
-          elementary("elementary_tanh", "ElementaryTanhFn", Content::value, r::elementary_tanh),
-          elementary("elementary_sigmoid", "ElementarySigmoidFn", Content::value, r::elementary_sigmoid),
-          elementary("elementary_erf", "ElementaryErfFn", Content::value, r::elementary_erf),
-          elementary("elementary_log", "ElementaryLogFn", Content::second_moment, r::elementary_log)};
+  namespace h = cuda::host;
+  namespace d = cuda::device;
+  return {elementary("elementary_exp", "ElementaryExpFn", Content::value, r::elementary_exp,
+                     h::elementary_exp, on_device<d::elementary_exp>),
+          elementary("elementary_tanh", "ElementaryTanhFn", Content::value, r::elementary_tanh,
+                     h::elementary_tanh, on_device<d::elementary_tanh>),
+          elementary("elementary_sigmoid", "ElementarySigmoidFn", Content::value, r::elementary_sigmoid,
+                     h::elementary_sigmoid, on_device<d::elementary_sigmoid>),
+          elementary("elementary_erf", "ElementaryErfFn", Content::value, r::elementary_erf,
+                     h::elementary_erf, on_device<d::elementary_erf>),
+          elementary("elementary_log", "ElementaryLogFn", Content::second_moment, r::elementary_log,
+                     h::elementary_log, on_device<d::elementary_log>)};
 }
 
 }  // namespace zeroproof::verification

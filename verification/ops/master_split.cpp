@@ -2,7 +2,10 @@
 
 #include "reference/master_split.hpp"
 
+#include "cuda/device/master_split.hpp"
+#include "cuda/host/master_split.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -53,6 +56,8 @@ std::vector<Op> master_split_ops() {
     return {{"transformer_engine", std::int64_t{call.variant()}}};
   };
   split.reference = run_split(reference::split_master);
+  split.host = run_split(cuda::host::split_master);
+  split.device = run_split(on_device<cuda::device::split_master>);
 
   Op join = split;
   join.name = "join_master";
@@ -63,6 +68,8 @@ std::vector<Op> master_split_ops() {
   join.largest = 65549;
   join.generate = draw_split_pairs;
   join.reference = run_join(reference::join_master);
+  join.host = run_join(cuda::host::join_master);
+  join.device = run_join(on_device<cuda::device::join_master>);
   return {split, join};
 }
 

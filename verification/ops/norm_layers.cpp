@@ -2,8 +2,11 @@
 
 #include "common/contracts/norm_layers.hpp"
 
+#include "cuda/device/norm_layers.hpp"
+#include "cuda/host/norm_layers.hpp"
 #include "reference/norm_layers.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -71,7 +74,8 @@ OpFunction run_layer_backward(LayerNormBackwardFn* twin) {
   };
 }
 
-Op norm_op(const char* name, const char* type, std::vector<Operand> operands, OpFunction reference) {
+Op norm_op(const char* name, const char* type, std::vector<Operand> operands, OpFunction reference,
+           OpFunction host, OpFunction device) {
   Op op;
   op.name = name;
   op.contract = "norm_layers.hpp";
@@ -86,6 +90,8 @@ Op norm_op(const char* name, const char* type, std::vector<Operand> operands, Op
     return {{"n", c.n}, {"eps", double{c.eps}}};
   };
   op.reference = std::move(reference);
+  op.host = std::move(host);
+  op.device = std::move(device);
   return op;
 }
 
@@ -93,19 +99,23 @@ Op norm_op(const char* name, const char* type, std::vector<Operand> operands, Op
 
 std::vector<Op> norm_layer_ops() {
   namespace r = reference;
+  namespace h = cuda::host;
+  namespace d = cuda::device;
   const Operand gain = input("gain"), deviation = input("deviation", Content::second_moment);
   return {norm_op("rms_norm", "RmsNormFn", {input("x"), gain, output("y"), output("deviation")},
-                  run_rms(r::rms_norm)),
+                  run_rms(r::rms_norm), run_rms(h::rms_norm), run_rms(on_device<d::rms_norm>)),
           norm_op("rms_norm_backward", "RmsNormBackwardFn",
                   {input("dy"), input("x"), gain, deviation, output("dx"), output("d_gain")},
-                  run_rms_backward(r::rms_norm_backward)),
+                  run_rms_backward(r::rms_norm_backward), run_rms_backward(h::rms_norm_backward),
+                  run_rms_backward(on_device<d::rms_norm_backward>)),
           norm_op("layer_norm", "LayerNormFn",
                   {input("x"), gain, input("bias"), output("y"), output("mean"), output("deviation")},
-                  run_layer(r::layer_norm)),
+                  run_layer(r::layer_norm), run_layer(h::layer_norm), run_layer(on_device<d::layer_norm>)),
           norm_op("layer_norm_backward", "LayerNormBackwardFn",
                   {input("dy"), input("x"), gain, input("mean"), deviation, output("dx"), output("d_gain"),
                    output("d_bias")},
-                  run_layer_backward(r::layer_norm_backward))};
+                  run_layer_backward(r::layer_norm_backward), run_layer_backward(h::layer_norm_backward),
+                  run_layer_backward(on_device<d::layer_norm_backward>))};
 }
 
 }  // namespace zeroproof::verification

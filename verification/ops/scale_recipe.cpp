@@ -6,7 +6,10 @@
 #include <bit>
 #include <cmath>
 
+#include "cuda/device/scale_recipe.hpp"
+#include "cuda/host/scale_recipe.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -106,6 +109,8 @@ std::vector<Op> scale_recipe_ops() {
   current.one_result = "it divides, and rounds once each time";
   current.generate = draw_amaxes;
   current.reference = run_current(reference::current_scales);
+  current.host = run_current(cuda::host::current_scales);
+  current.device = run_current(on_device<cuda::device::current_scales>);
 
   Op mxfp8 = current;
   mxfp8.name = "mxfp8_scales";
@@ -118,6 +123,8 @@ std::vector<Op> scale_recipe_ops() {
     return {{"e5m2", std::int64_t{call.variant()}}};
   };
   mxfp8.reference = run_mxfp8(reference::mxfp8_scales);
+  mxfp8.host = run_mxfp8(cuda::host::mxfp8_scales);
+  mxfp8.device = run_mxfp8(on_device<cuda::device::mxfp8_scales>);
 
   Op delayed = current;
   delayed.name = "delayed_scales";
@@ -129,6 +136,8 @@ std::vector<Op> scale_recipe_ops() {
   delayed.largest = 4097;
   delayed.generate = draw_history;
   delayed.reference = run_delayed(reference::delayed_scales);
+  delayed.host = run_delayed(cuda::host::delayed_scales);
+  delayed.device = run_delayed(on_device<cuda::device::delayed_scales>);
   return {current, mxfp8, delayed};
 }
 

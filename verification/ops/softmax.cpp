@@ -4,8 +4,11 @@
 
 #include <cmath>
 
+#include "cuda/device/softmax.hpp"
+#include "cuda/host/softmax.hpp"
 #include "reference/softmax.hpp"
 #include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -151,6 +154,8 @@ OpFunction run_sink_backward(SinkSoftmaxBackwardFn* twin) {
 
 std::vector<Op> softmax_ops() {
   namespace r = reference;
+  namespace h = cuda::host;
+  namespace d = cuda::device;
   const Operand mask = input("mask", Content::value, DType::u32);
   const Operand was_refused = fixed(output("refused", DType::u32), 1);
   constexpr std::int64_t most_heads = 3;
@@ -158,28 +163,40 @@ std::vector<Op> softmax_ops() {
   Op causal = row_op("causal_softmax", "CausalSoftmaxFn", {input("x"), output("y"), was_refused});
   add_squares(causal);
   causal.reference = run_causal(r::causal_softmax);
+  causal.host = run_causal(h::causal_softmax);
+  causal.device = run_causal(on_device<d::causal_softmax>);
   Op causal_backward = row_op("causal_softmax_backward", "CausalSoftmaxBackwardFn",
                               {input("dy"), input("y"), output("dx"), was_refused});
   add_squares(causal_backward);
   causal_backward.reference = run_causal_backward(r::causal_softmax_backward);
+  causal_backward.host = run_causal_backward(h::causal_softmax_backward);
+  causal_backward.device = run_causal_backward(on_device<d::causal_softmax_backward>);
 
   Op masked = row_op("masked_softmax", "MaskedSoftmaxFn", {input("x"), mask, output("y")});
   masked.variants = row_names();
   masked.reference = run_masked(r::masked_softmax);
+  masked.host = run_masked(h::masked_softmax);
+  masked.device = run_masked(on_device<d::masked_softmax>);
   Op masked_backward = row_op("masked_softmax_backward", "MaskedSoftmaxBackwardFn",
                               {input("dy"), input("y"), mask, output("dx")});
   masked_backward.variants = row_names();
   masked_backward.reference = run_masked_backward(r::masked_softmax_backward);
+  masked_backward.host = run_masked_backward(h::masked_softmax_backward);
+  masked_backward.device = run_masked_backward(on_device<d::masked_softmax_backward>);
 
   Op sink = row_op("sink_softmax", "SinkSoftmaxFn",
                    {input("x"), fixed(input("sink"), most_heads), output("y"), output("sink_share")});
   for (const Heads& one : head_variants) sink.variants.emplace_back(one.name);
   sink.reference = run_sink(r::sink_softmax);
+  sink.host = run_sink(h::sink_softmax);
+  sink.device = run_sink(on_device<d::sink_softmax>);
   Op sink_backward = row_op(
       "sink_softmax_backward", "SinkSoftmaxBackwardFn",
       {input("dy"), input("y"), input("sink_share"), output("dx"), fixed(output("d_sink"), most_heads)});
   sink_backward.variants = sink.variants;
   sink_backward.reference = run_sink_backward(r::sink_softmax_backward);
+  sink_backward.host = run_sink_backward(h::sink_softmax_backward);
+  sink_backward.device = run_sink_backward(on_device<d::sink_softmax_backward>);
   return {causal, causal_backward, masked, masked_backward, sink, sink_backward};
 }
 

@@ -99,19 +99,6 @@ ZP_ELEMENT float tanh_of(float x) {
   return with_sign(static_cast<float>(p / more), x);
 }
 
-/// Below 2^-9 the value is 1/2 + t, t = x/4 (1 - x^2/12 + x^4/120), and it often lies so close to the middle between
-/// two steps of fp32 that fp64 cannot tell 1/2 + t from it. It can tell t: so t is rounded to whole steps, which are
-/// 2^-24 above 1/2 and 2^-25 below.
-ZP_ELEMENT double sigmoid_near_half(double x) {
-  const double quarter = x * 0.25;
-  const double square = x * x;
-  const double bend = square * (square * (1.0 / 120.0) - 1.0 / 12.0);
-  const double t = quarter + quarter * bend;
-  const double steps = t * (x < 0.0 ? 0x1p25 : 0x1p24);
-  const double whole = (steps + elementary::round_shift) - elementary::round_shift;
-  return 0.5 + whole * (x < 0.0 ? 0x1p-25 : 0x1p-24);
-}
-
 ZP_ELEMENT float sigmoid_of(float x) {
   const float low = -x < -105.0F ? -105.0F : -x;
   const float z = low > 105.0F ? 105.0F : low;
@@ -119,9 +106,7 @@ ZP_ELEMENT float sigmoid_of(float x) {
   const double sum = 1.0 + parts.q;
   const double e = parts.power * sum;
   const double more = 1.0 + e;
-  const double far = 1.0 / more;
-  const double near = sigmoid_near_half(static_cast<double>(x));
-  return static_cast<float>(x > -0x1p-9F && x < 0x1p-9F ? near : far);
+  return static_cast<float>(1.0 / more);
 }
 
 ZP_ELEMENT float erf_of(float x) {
