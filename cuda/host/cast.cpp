@@ -59,7 +59,8 @@ void widen_e8m0_block(const std::uint8_t* source, float* target, std::int64_t nu
   }
 }
 
-/// A saturating kernel, and then another code for magnitudes from `first` up: `code`, with the sign where `keep` has it.
+/// A saturating kernel, and then another code for magnitudes from `first` up: `code`, with the sign where `keep` has
+/// it.
 template <class Kernel>
 auto not_saturating(Kernel kernel, std::uint32_t first, std::uint32_t code, std::uint32_t keep) {
   return [=](const float* source, std::uint8_t* target, std::int64_t numel) {

@@ -5,13 +5,17 @@
 #include <string>
 #include <vector>
 
+#include "cuda/device/block_scale.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_stats.hpp"
 #include "cuda/device/grad_sum.hpp"
+#include "cuda/device/master_split.hpp"
 #include "cuda/device/runtime/device.hpp"
+#include "cuda/device/scale_recipe.hpp"
+#include "cuda/host/block_scale.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/grad_norm.hpp"
@@ -19,6 +23,8 @@
 #include "cuda/host/grad_stats.hpp"
 #include "cuda/host/grad_sum.hpp"
 #include "cuda/host/isa.hpp"
+#include "cuda/host/master_split.hpp"
+#include "cuda/host/scale_recipe.hpp"
 #include "cuda/host/step_scalars.hpp"
 #include "cuda/host/update_twins.hpp"
 #include "reference/block_scale.hpp"
