@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "cuda/device/runtime/stream.hpp"
 #include "cuda/device/runtime/raw_array.hpp"
+#include "cuda/device/runtime/stream.hpp"
 #include "cuda/offload/state_split.hpp"
 
 namespace zeroproof::cuda {
