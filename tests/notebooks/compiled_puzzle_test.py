@@ -163,7 +163,7 @@ class Compiled(unittest.TestCase):
 
     def test_the_twins_of_the_program_are_right(self):
         """What results are compared with is what the program computes (its maximal_nodes would push 2^40 leaves)."""
-        sums = [f"reference/{name}.cpp" for name in ("grad_sum", "tree_stack", "buffers", "checks", "cast")]
+        sums = [f"reference/{name}.cpp" for name in ("grad_sum", "tree_stack", "buffers", "checks", "cast", "fp8")]
         sums.append("common/base/philox.cpp")
         twins = {
             "grad_sum": (sums, "void grad_sum(const Exec& exec, Span<const Span<const float>> leaves, Span<float> sum)",
