@@ -9,12 +9,15 @@
 #include <vector>
 
 #include "common/base/error.hpp"
+#include "cuda/device/block_scale.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_sum.hpp"
+#include "cuda/device/master_split.hpp"
 #include "cuda/device/runtime/device.hpp"
+#include "cuda/device/scale_recipe.hpp"
 #include "cuda/host/update_twins.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/support/skip.hpp"
@@ -41,6 +44,11 @@ void expect_error_of_every_twin(ErrorCode code, std::size_t a, std::size_t b, st
   std::vector<fp16> half(second);
   std::vector<e4m3> four(second);
   std::vector<e5m2> five(second);
+  std::vector<e8m0> eight(second);
+  std::vector<std::uint32_t> amax(second);
+  std::vector<std::uint16_t> rest(second);
+  const BlockGrid row = one_block(1, static_cast<std::int64_t>(a));
+  const std::vector<float> one(a > 0 ? 1 : 0, 1.0F);
   const StepScalars scalars{};
   const Span<float> none;
   if (odd < 2) {
@@ -53,6 +61,19 @@ void expect_error_of_every_twin(ErrorCode code, std::size_t a, std::size_t b, st
     expect_error(code, [&] { device::widen_fp16(exec, half, x); });
     expect_error(code, [&] { device::widen_e4m3(exec, four, x); });
     expect_error(code, [&] { device::widen_e5m2(exec, five, x); });
+    expect_error(code, [&] { device::nonfinite_cast_to_e4m3(exec, x, four); });
+    expect_error(code, [&] { device::nonfinite_cast_to_e5m2(exec, x, five); });
+    expect_error(code, [&] { device::cast_to_e8m0(exec, x, eight); });
+    expect_error(code, [&] { device::widen_e8m0(exec, eight, x); });
+    expect_error(code, [&] { device::split_master(exec, SplitRule::nearest, x, brain, rest); });
+    expect_error(code, [&] { device::join_master(exec, SplitRule::nearest, brain, rest, x); });
+    expect_error(code, [&] { device::current_scales(exec, {}, amax, x, x); });
+    expect_error(code, [&] { device::mxfp8_scales(exec, Fp8::e4m3, amax, eight, x); });
+    expect_error(code, [&] { device::delayed_scales(exec, {.history = 1}, amax, x, x); });
+    expect_error(code, [&] { device::block_quantize_e4m3(exec, {.grid = row}, 0, x, one, four); });
+    expect_error(code, [&] { device::block_quantize_e5m2(exec, {.grid = row}, 0, x, one, five); });
+    expect_error(code, [&] { device::block_dequantize_e4m3(exec, row, 0, four, one, x); });
+    expect_error(code, [&] { device::block_dequantize_e5m2(exec, row, 0, five, one, x); });
     expect_error(code, [&] { device::unscale(exec, 1.0F, x, y); });
     expect_error(code, [&] { device::clip(exec, 1.0F, x, y); });
     expect_error(code, [&] { device::sgd_update(exec, {}, scalars, x, y, none); });
@@ -141,6 +162,9 @@ TEST_CASE("device errors: every twin says that there is no device") {
   NormLimbs limbs;
   std::uint32_t amax = 0;
   std::vector<float> grad(5);
+  std::vector<std::uint32_t> largest(1);
+  expect_error(code,
+               [&] { device::block_amax(exec, one_block(1, 5), QuantizedValue::direct, 0, grad, largest); });
   expect_error(code, [&] { device::clip_value(exec, 1.0F, grad); });
   expect_error(code, [&] { device::grad_norm_accumulate(exec, grad, limbs); });
   expect_error(code, [&] { device::grad_norm_exact_accumulate(exec, grad, limbs); });

@@ -51,6 +51,8 @@ bool same(Format a, Format b) {
   return a.bits == b.bits || (magnitude(a) >= first_nan && magnitude(b) >= first_nan);
 }
 
+inline bool same(e8m0 a, e8m0 b) { return a.bits == b.bits; }
+
 /// numel elements, `offset` elements behind a 16-byte boundary, between bytes that nothing may change.
 template <class T>
 class Place {

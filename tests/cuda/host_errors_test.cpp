@@ -45,6 +45,8 @@ TEST_CASE("host twins refuse buffers of different lengths") {
   std::vector<e5m2> bytes5(4);
   refused([&] { host::cast_to_e4m3(exec, three, bytes4); });
   refused([&] { host::cast_to_e5m2(exec, three, bytes5); });
+  refused([&] { host::nonfinite_cast_to_e4m3(exec, three, bytes4); });
+  refused([&] { host::nonfinite_cast_to_e5m2(exec, three, bytes5); });
   refused([&] { host::widen_e4m3(exec, bytes4, three); });
   refused([&] { host::widen_e5m2(exec, bytes5, three); });
   refused([&] { host::stochastic_cast_to_bf16(exec, {}, three, halves); });
