@@ -198,7 +198,8 @@ std::vector<Result> run_job(const VerifyOptions& options, int size, const std::v
     for (Result& result : tell()) found.push_back(std::move(result));
   }
   std::vector<Result> said = given_up ? std::vector<Result>() : notes.results();
-  std::ranges::stable_partition(said, [](const Result& note) { return note.status == Status::hung; });
+  std::stable_partition(said.begin(), said.end(),
+                        [](const Result& note) { return note.status == Status::hung; });
   const JobEnd end = end_of(watch, mpirun, said, content_of(output));
   std::vector<Result> others;
   for (const CaseSpec& spec : cases) {
