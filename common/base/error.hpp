@@ -19,13 +19,19 @@ enum class ErrorCode {
   internal,          ///< a defect of zeroproof itself (exit 9)
 };
 
+/// Who met the problem: this rank, or another one whose end this rank was told of.
+enum class ErrorOrigin { own, peer };
+
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ErrorCode code, const std::string& message, ErrorOrigin origin = ErrorOrigin::own)
+      : std::runtime_error(message), code_(code), origin_(origin) {}
   ErrorCode code() const { return code_; }
+  ErrorOrigin origin() const { return origin_; }
 
  private:
   ErrorCode code_;
+  ErrorOrigin origin_;
 };
 
 /// Throws Error("problem (why); remedy").

@@ -182,7 +182,8 @@ Error left_error(Span<const int> left, const CollectiveCall& call, const RankNam
 Error ended_error(int rank, const std::string& reason, const RankNames& names) {
   return Error(ErrorCode::comm,
                describe_rank(rank, names) + " ended: " + reason +
-                   " (the other ranks cannot go on without it); mend what that rank reports first");
+                   " (the other ranks cannot go on without it); mend what that rank reports first",
+               ErrorOrigin::peer);
 }
 
 }  // namespace zeroproof

@@ -1,5 +1,6 @@
 #include "common/comm/threads.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <mutex>
@@ -31,13 +32,15 @@ void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& wor
   ThreadRendezvous& meeting = *world.meeting_;
   std::mutex mutex;
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world.world_size()));
-  int first = -1;
-  const auto end = [&](int rank, const std::string& reason) {
+  std::vector<int> ended;  // ranks in order, those before the others that met the problem themselves
+  std::ptrdiff_t num_own = 0;
+  const auto end = [&](int rank, const std::string& reason, ErrorOrigin origin) {
     {
       // Noted before the abort, so that a failure which only follows from it cannot come first.
       const std::lock_guard lock(mutex);
       errors[static_cast<std::size_t>(rank)] = std::current_exception();
-      if (first < 0) first = rank;
+      const bool own = origin == ErrorOrigin::own;
+      ended.insert(own ? ended.begin() + num_own++ : ended.end(), rank);
     }
     meeting.abort(rank, reason);
   };
@@ -45,10 +48,12 @@ void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& wor
     try {
       work(*world.communicator(rank));
       meeting.leave_all(rank);
+    } catch (const Error& error) {
+      end(rank, error.what(), error.origin());
     } catch (const std::exception& error) {
-      end(rank, error.what());
+      end(rank, error.what(), ErrorOrigin::own);
     } catch (...) {
-      end(rank, "an exception that is not a std::exception");
+      end(rank, "an exception that is not a std::exception", ErrorOrigin::own);
     }
   };
   std::vector<std::thread> threads;
@@ -56,16 +61,18 @@ void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& wor
     try {
       threads.emplace_back(run_rank, rank);
     } catch (const std::exception& error) {
-      end(rank, std::string("its thread did not start: ") + error.what());
+      end(rank, std::string("its thread did not start: ") + error.what(), ErrorOrigin::own);
       break;
     }
   }
   for (std::thread& thread : threads) thread.join();
   meeting.return_all();
-  if (first < 0) return;
-  const int culprit = meeting.culprit();
-  const bool blamed = culprit >= 0 && errors[static_cast<std::size_t>(culprit)];
-  std::rethrow_exception(errors[static_cast<std::size_t>(blamed ? culprit : first)]);
+  if (ended.empty()) return;
+  // The first whose abort broke the world, unless it only heard of another's end: ranks also meet where this world does
+  // not look, and one that was told there may be here before the one that told it.
+  const auto own_end = ended.begin() + num_own;
+  const auto culprit = std::find(ended.begin(), own_end, meeting.culprit());
+  std::rethrow_exception(errors[static_cast<std::size_t>(culprit == own_end ? ended.front() : *culprit)]);
 }
 
 }  // namespace zeroproof

@@ -34,8 +34,8 @@ class ThreadWorld {
 
 /// Runs work once per rank, each in a thread of its own, and returns when all have ended.
 ///
-/// If work throws on a rank, the world is aborted with the exception's text, so the others end as well, and
-/// the first exception is rethrown here, not one that followed from it. A rank whose work returns while
+/// If work throws on a rank, the world is aborted with the exception's text, so the others end as well, and the first
+/// exception of a rank that met the problem itself (ErrorOrigin) is rethrown here. A rank whose work returns while
 /// others still call collectives makes those calls fail at once.
 void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& work);
 

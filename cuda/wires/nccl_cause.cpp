@@ -89,9 +89,10 @@ NcclCause find_cause(Communicator& ranks, Span<const std::int64_t> numbers, cons
   try {
     return judge(ask(ranks, numbers), name, limit);
   } catch (const Error& error) {
-    return {Error(error.code(), "when the ranks of " + name +
-                                    " were asked for their calls, since one did not end within " +
-                                    describe(limit) + ", " + error.what()),
+    return {Error(error.code(),
+                  "when the ranks of " + name + " were asked for their calls, since one did not end within " +
+                      describe(limit) + ", " + error.what(),
+                  error.origin()),
             true};
   }
 }

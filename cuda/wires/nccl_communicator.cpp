@@ -207,9 +207,11 @@ class NcclCommunicator final : public Communicator,
   }
 
   Error break_with(const Error& error) override {
-    const Error kept = failure_.keep(Error(error.code(), std::string(error.what()) + " [" + name() +
-                                                             " rank " + std::to_string(rank()) +
-                                                             ", last calls: " + calls_.text() + "]"));
+    const Error kept =
+        failure_.keep(Error(error.code(),
+                            std::string(error.what()) + " [" + name() + " rank " + std::to_string(rank()) +
+                                ", last calls: " + calls_.text() + "]",
+                            error.origin()));
     stop();
     control_.abort(error.what());
     return kept;
