@@ -75,6 +75,11 @@ int run(const Options& options) {
       report.checks.insert(report.checks.end(), one.checks.begin(), one.checks.end());
   } else if (!options.kernels())
     report.machine = this_machine();
+  if (!options.offload.empty()) {
+    report.offload = measure_offload(options.offload_case(), options.product_rounds(), team, options.offload);
+    for (const OffloadResult& one : report.offload)
+      report.checks.insert(report.checks.end(), one.checks.begin(), one.checks.end());
+  }
   std::fputs(to_text(report).c_str(), stdout);
   if (record.is_open()) {
     record << to_json(report) << std::flush;

@@ -37,6 +37,8 @@ void add_product_options(CLI::App& app, Options& options) {
                "measure the product over parameters, tensors, micro-batches and buckets instead (3 passes)");
   app.add_option("--checkpoint", options.checkpoint,
                  "measure checkpoints that are saved into this folder, and removed, instead");
+  app.add_option("--offload", options.offload,
+                 "measure steps with state in memory of the host and in a file in this folder instead");
   app.add_option("--ranks", options.ranks,
                  "--checkpoint: ranks that save, threads of one process; default: 1,2")
       ->delimiter(',')
@@ -72,12 +74,15 @@ void check(const CLI::App& app, const Options& options) {
   ZP_CHECK(!asked || options.product(), ErrorCode::invalid_argument,
            "--micro-batches, --tensors, --stages and --grads were given without product rows",
            "they say which of those are measured",
-           "leave out --rows kernels, --sweep and --checkpoint, or these");
+           "leave out --rows kernels, --sweep, --checkpoint and --offload, or these");
   ZP_CHECK(!options.sweep || options.rows == "all", ErrorCode::invalid_argument,
            "--sweep was given with --rows", "a sweep has no rows", "leave one of them out");
   ZP_CHECK(options.checkpoint.empty() || (!options.sweep && options.rows == "all"),
            ErrorCode::invalid_argument, "--checkpoint was given with --rows or --sweep",
            "saves are measured by themselves", "leave one of them out");
+  ZP_CHECK(options.offload.empty() || (!options.sweep && options.checkpoint.empty() && options.rows == "all"),
+           ErrorCode::invalid_argument, "--offload was given with --rows, --sweep or --checkpoint",
+           "state elsewhere is measured by itself", "leave one of them out");
   ZP_CHECK(options.ranks.empty() || !options.checkpoint.empty(), ErrorCode::invalid_argument,
            "--ranks was given without --checkpoint", "only saves are measured by several",
            "give --checkpoint FOLDER, or run zeroproof-bench-ranks");
@@ -138,6 +143,10 @@ std::vector<ProductCase> Options::save_cases() const {
     cases.push_back(what);
   }
   return cases;
+}
+
+ProductCase Options::offload_case() const {
+  return {1, 1, 1, DType::fp32, product_numel(), bucket_numel, threads};
 }
 
 std::optional<Options> parse_options(int argc, char** argv, int& exit_code) {

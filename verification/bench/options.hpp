@@ -20,6 +20,7 @@ struct Options {
   bool sweep = false;  ///< the product over its axes, and no rows
   std::string checkpoint;  ///< a folder to save checkpoints in, and no rows; "" for none
   std::vector<int> ranks;  ///< that save
+  std::string offload;     ///< a folder for state that lies in a file, and no rows; "" for none
 
   // The product's rows: the usual ones if none of these is given, otherwise each with each.
   std::vector<std::int64_t> micro_batches, tensors;
@@ -28,8 +29,10 @@ struct Options {
   std::int64_t bucket_numel = std::int64_t{1} << 18;
   std::string save;  ///< file for inputs and results of the one product row there is, "" for none
 
-  bool kernels() const { return !sweep && checkpoint.empty() && rows != "product"; }
-  bool product() const { return !sweep && checkpoint.empty() && rows != "kernels"; }
+  /// Something else than rows is measured.
+  bool alone() const { return sweep || !checkpoint.empty() || !offload.empty(); }
+  bool kernels() const { return !alone() && rows != "product"; }
+  bool product() const { return !alone() && rows != "kernels"; }
   std::int64_t numel() const { return numel_asked > 0 ? numel_asked : mib * (std::int64_t{1} << 20) / 16; }
   std::int64_t product_numel() const { return numel_asked > 0 ? numel_asked : std::int64_t{1} << 24; }
   int kernel_rounds() const { return rounds > 0 ? rounds : 15; }
@@ -38,6 +41,8 @@ struct Options {
   std::vector<ProductCase> product_cases() const;
   /// 384 MiB of state if nothing else was asked for.
   std::vector<ProductCase> save_cases() const;
+  /// One rank, one micro-batch.
+  ProductCase offload_case() const;
 };
 
 /// Errors: invalid_argument for flags that do not go together. Nothing if the program should end now, with `exit_code`.

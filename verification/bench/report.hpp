@@ -5,6 +5,7 @@
 
 #include "verification/bench/checkpoint/save_rows.hpp"
 #include "verification/bench/measure/machine.hpp"
+#include "verification/bench/offload/offload_rows.hpp"
 #include "verification/bench/options.hpp"
 #include "verification/bench/product/product_rows.hpp"
 #include "verification/bench/product/sweep.hpp"
@@ -20,6 +21,7 @@ struct Report {
   std::vector<ProductResult> product;
   Sweep sweep;
   std::vector<SaveResult> saves;
+  std::vector<OffloadResult> offload;
   std::vector<Check> checks;
   StepResults step;
 
@@ -44,6 +46,7 @@ std::string to_text(const Report& report);
 std::string product_table(const Report& report);
 std::string sweep_tables(const Report& report);
 std::string checkpoint_tables(const Report& report);
+std::string offload_table(const Report& report);
 
 /// Schema "zeroproof-bench/2".
 std::string to_json(const Report& report);

@@ -102,6 +102,18 @@ Json save_value(const SaveResult& one) {
           {"beside_to_alone", spread_value(one.beside_to_alone())}};
 }
 
+Json offload_value(const OffloadResult& one) {
+  return {{"fraction", one.what.offload.fraction},
+          {"place", name(one.what.offload.place)},
+          {"numel", one.what.numel},
+          {"chunk_numel", one.what.offload.chunk_numel},
+          {"plain_samples_s", one.plain},
+          {"moved_samples_s", one.moved},
+          {"moved_bytes", one.moved_bytes()},
+          {"step_samples_s", one.step},
+          {"step_to_floor", spread_value(one.step_to_floor())}};
+}
+
 Json comparison_values(const Report& report) {
   Json compared = Json::array();
   if (!report.options.kernels()) return compared;
@@ -132,6 +144,8 @@ std::string to_json(const Report& report) {
   for (const SweepAxis& axis : report.sweep.axes) sweep.push_back(axis_value(axis));
   Json saves = Json::array();
   for (const SaveResult& one : report.saves) saves.push_back(save_value(one));
+  Json offload = Json::array();
+  for (const OffloadResult& one : report.offload) offload.push_back(offload_value(one));
   Json checks = Json::array();
   for (const Check& check : report.checks) {
     checks.push_back({{"name", check.name}, {"ok", check.ok}});
@@ -158,6 +172,7 @@ std::string to_json(const Report& report) {
                        {"product", std::move(product)},
                        {"sweep", std::move(sweep)},
                        {"checkpoint", std::move(saves)},
+                       {"offload", std::move(offload)},
                        {"checks", std::move(checks)}};
   return record.dump(2) + "\n";
 }

@@ -88,6 +88,7 @@ std::string to_text(const Report& report) {
   if (report.options.product()) text += product_table(report) + '\n';
   if (report.options.sweep) text += sweep_tables(report);
   if (!report.saves.empty()) text += checkpoint_tables(report);
+  if (!report.offload.empty()) text += offload_table(report);
   text += check_lines(report.checks);
   if (report.busy())
     text += fmt::format("\nbusy machine: {} involuntary context switches\n", report.switches());

@@ -64,6 +64,23 @@ code=0
 [ "$code" -eq 2 ] || fail "exit $code instead of 2 for a folder that is not there"
 printf 'ok: checkpoints\n'
 
+mkdir "$folder/state"
+"$bench" --offload "$folder/state" --numel 300001 --rounds 2 --json "$folder/record.json" >"$folder/table" ||
+  fail "exit $? of state elsewhere: $(cat "$folder/table")"
+for line in 'step with state elsewhere = contract (4)$' 'an infinite gradient changes nothing elsewhere (4)$'; do
+  grep -q "^same  $line" "$folder/table" || fail "no '$line': $(cat "$folder/table")"
+done
+for row in '     0.5 host ' '       1 host ' '     0.5 file ' '       1 file '; do
+  grep -q "^$row" "$folder/table" || fail "no row '$row': $(cat "$folder/table")"
+done
+[ "$(grep -c '"step_to_floor"' "$folder/record.json")" -eq 4 ] || fail "the record has not four ways"
+[ -z "$(ls -A "$folder/state")" ] || fail "something was left: $(ls -A "$folder/state")"
+awk 'length > 100 { exit 1 }' "$folder/table" || fail "the table of state elsewhere is wider than 100 columns"
+code=0
+"$bench" --offload "$folder/none" --rounds 1 --numel 5000 >"$folder/table" 2>"$folder/errors" || code=$?
+[ "$code" -eq 2 ] || fail "exit $code instead of 2 for a folder that is not there"
+printf 'ok: state elsewhere\n'
+
 # refused FLAGS: exit 2, and one sentence that names the problem.
 refused() {
   code=0
@@ -78,6 +95,8 @@ refused '--checkpoint . --rows product' 'saves are measured by themselves'
 refused '--checkpoint . --tensors 3' 'without product rows'
 refused '--checkpoint . --mib 3' 'without kernel rows'
 refused '--ranks 2' 'without --checkpoint'
+refused '--offload . --sweep' 'state elsewhere is measured by itself'
+refused '--offload . --tensors 3' 'without product rows'
 refused '--numel 1000' 'work on blocks of 16384'
 refused '--rows kernels --tensors 3' 'without product rows'
 refused '--rows kernels --bucket 1024' 'without product rows'

@@ -19,7 +19,9 @@ std::string ProductCase::text() const {
   return "M = " + std::to_string(micro_batches) + ", " + std::to_string(tensors) +
          (tensors == 1 ? " tensor" : " tensors") + ", stage " + std::to_string(stage) + ", " +
          std::string(name(grad_dtype)) + " gradients" +
-         (ranks == 1 ? "" : ", " + std::to_string(ranks) + " ranks");
+         (ranks == 1 ? "" : ", " + std::to_string(ranks) + " ranks") +
+         (offload.on() ? ", " + std::string(name(offload.place)) + " has " + std::to_string(offload.fraction)
+                       : "");
 }
 
 FlatLayout layout_of(const ProductCase& what) {
@@ -38,7 +40,8 @@ double needed_bytes(const ProductCase& what) {
   // The shards of all ranks are one state; nodes and whole parameters each of them has.
   const double product = 4 + 12 + 2 + what.ranks * (2 + nodes);
   const double twins = 12 + 2 + 4, wanted = 12 + 2 + 4;
-  return static_cast<double>(padded(what)) * (leaf + product + twins + wanted);
+  const int products = what.offload.on() ? 2 : 1;  // one beside it that offloads nothing
+  return static_cast<double>(padded(what)) * (leaf + products * product + twins + wanted);
 }
 
 void require_possible(const ProductCase& what) {

@@ -7,6 +7,7 @@
 
 #include "common/base/dtype.hpp"
 #include "common/layout/flat_layout.hpp"
+#include "common/step/offload.hpp"
 
 namespace zeroproof::verification::bench {
 
@@ -20,6 +21,7 @@ struct ProductCase {
   std::int64_t bucket_numel = std::int64_t{1} << 18;  ///< a multiple of layout_alignment
   int threads = 1;                                    ///< of each rank
   int ranks = 1;                                      ///< threads of one process
+  Offload offload = {};
 
   /// Different leaves: more micro-batches begin again with the first. No power of two, so that no two nodes of the tree
   /// are equal.

@@ -21,6 +21,7 @@ OptimizerSetup setup_of(const ProductCase& what, const FlatLayout& layout, const
   setup.scaler.kind = LossScalerKind::constant;
   setup.scaler.log2_initial = log2_loss_scale;
   setup.exec.num_threads = what.threads;
+  setup.offload = what.offload;
   return setup;
 }
 
