@@ -69,11 +69,6 @@ const std::vector<std::pair<std::string, std::string>>& flags_without_values() {
       {"--cover", "chooses rows of the array"},
       {"--cover-seed", "chooses the array"},
       {"--slice", "chooses rows of the array"},
-      {"--offload", "where state lies, which tests of its own visit"},
-      {"--offload-order", "where state lies, which tests of its own visit"},
-      {"--offload-place", "where state lies, which tests of its own visit"},
-      {"--offload-chunk", "where state lies, which tests of its own visit"},
-      {"--offload-overlap", "where state lies, which tests of its own visit"},
   };
   return flags;
 }

@@ -10,6 +10,7 @@ namespace {
 
 bool always(const CoveredRun&) { return true; }
 bool several_ranks(const CoveredRun& run) { return run.spec.world.size > 1; }
+bool offloaded(const CoveredRun& run) { return run.spec.place.offload.on(); }
 
 /// The optimizer instances have several ranks each, which share a state.
 bool sharded(const CoveredRun& run) {
@@ -142,6 +143,17 @@ std::vector<Axis> case_axes() {
       exactly<decltype([](auto& s) -> auto& { return s.bucket_numel; }), std::int64_t>(
           "bucket", "run.bucket_numels", "--bucket", {},
           {{"1024", 1024}, {"4096", 4096}, {"262144", 262144}}),
+      exactly<decltype([](auto& s) -> auto& { return s.place.offload.fraction; }), double>(
+          "offload", "offload.fractions", "--offload", {}, {{"0", 0}, {"0.5", 0.5}, {"1", 1}}),
+      named("offload_order", "offload.orders", "--offload-order",
+            place([](auto& p) -> auto& { return p.offload.order; }), offloaded),
+      named("offload_place", "offload.places", "--offload-place",
+            place([](auto& p) -> auto& { return p.offload.place; }), offloaded),
+      exactly<decltype([](auto& s) -> auto& { return s.place.offload.chunk_numel; }), std::int64_t>(
+          "offload_chunk", "offload.chunk_numels", "--offload-chunk", {},
+          {{"37", 37}, {"1024", 1024}, {"262144", 262144}}, offloaded),
+      exactly<decltype([](auto& s) -> auto& { return s.place.offload.overlap; }), bool>(
+          "offload_overlap", "offload.overlap", "--offload-overlap", {}, {{"on", true}, {"off", false}}, offloaded),
       exactly<decltype([](auto& s) -> auto& { return s.omp_threads; }), int>(
           "threads", "run.omp_threads", "--threads", {}, {{"0", 0}, {"1", 1}, {"2", 2}, {"3", 3}}),
   };

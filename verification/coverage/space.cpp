@@ -118,6 +118,7 @@ CoveredRun RunSpace::made(const Wanted& wanted) const {
     if (axis.name == "wires") place.wires = plain.wires;
     if (axis.name == "persistent") place.persistent_numel = plain.persistent_numel;
   }
+  if (!place.offload.on()) place.offload = plain.offload;
   if (run.spec.world.size == 1) {
     place.grid.reset();
     place.instances = 1;

@@ -73,12 +73,7 @@ const std::vector<std::pair<std::string, std::string>>& keys_without_values() {
       {"run.steps", "how long the run is"},
       {"run.text", "data"},
       {"run.comm_timeout_s", "never changes what is computed"},
-      {"offload.fractions", "where state lies, which tests of its own visit"},
-      {"offload.orders", "where state lies, which tests of its own visit"},
-      {"offload.places", "where state lies, which tests of its own visit"},
-      {"offload.chunk_numels", "where state lies, which tests of its own visit"},
-      {"offload.overlap", "where state lies, which tests of its own visit"},
-      {"offload.folder", "where state lies, which tests of its own visit"},
+      {"offload.folder", "where a file lies, never what is in it"},
       {"optimizer.lr",
        "a number that every rule multiplies by; schedule and groups change it from step to step"},
   };

@@ -31,7 +31,7 @@ std::string trajectory(const CaseSpec& spec) {
 
 /// Whether one of the first rows with value a that may have value b instead goes another way with it.
 bool told_apart(std::size_t axis, int a, int b) {
-  constexpr int most = 8;
+  constexpr int most = 24;
   int tried = 0;
   for (const CoveredRow& row : tiny_rows().pairs) {
     if (row.values[axis] != a) continue;
