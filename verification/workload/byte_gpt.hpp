@@ -2,13 +2,14 @@
 // A byte-level decoder-only transformer: real gradients from real text, for comparing optimizers on them.
 //
 //   x = token_embedding[byte] + position_embedding[position]
-//   for each block:  x = x + attention(layer_norm(x));  x = x + mlp(layer_norm(x))
-//   logits = layer_norm(x) * head;  loss = mean cross-entropy of the next byte
+//   for each block:  x = x + attention(norm(x));  x = x + mlp(norm(x))
+//   logits = norm(x) * head;  loss = mean cross-entropy of the next byte
 //
-// Causal multi-head attention; GELU in its tanh form; biases everywhere except in the head; weights are
-// [inputs, outputs]. The gradient of a micro-batch depends on parameters, tokens and loss scale only (R18):
-// every sum over width, heads, vocabulary or sequence is a blocked sum, and every operation written in these
-// files rounds once.
+// Causal multi-head attention; norms are layer norms, the MLP has GELU in its tanh form; biases everywhere except in
+// the head; weights are [inputs, outputs]. A shape with swiglu has RMS norms, which have a gain and no bias, and an MLP
+// of swiglu(x gate, x up) down; its norms, swiglu, softmax and cross-entropy are operations of the contract.
+// The gradient of a micro-batch depends on parameters, tokens and loss scale only (R18): every sum over width, heads,
+// vocabulary or sequence is a blocked sum, and every operation written in these files rounds once.
 
 #include <cstdint>
 #include <vector>
@@ -31,6 +32,8 @@ struct ByteGptShape {
   /// The head's weight is the token embedding transposed. One gradient then counts both uses: the head's sum
   /// over positions, plus the lookup's, one addition per element.
   bool tied = false;
+  /// RMS norms and an MLP with a gate of as many hidden units, by operations of the contract (R23).
+  bool swiglu = false;
 };
 
 /// 973,488 parameters; 16 micro-batches are about 6.5 GFLOP.
@@ -38,6 +41,12 @@ inline constexpr ByteGptShape byte_gpt_main{4, 136, 4, 544, 64};
 
 /// 12,269 parameters in tensors of odd extents, none a multiple of a vector: for tests.
 inline constexpr ByteGptShape byte_gpt_tiny{2, 15, 3, 37, 13};
+
+/// 968,616 parameters: three matrices of an MLP that have the elements of two.
+inline constexpr ByteGptShape byte_gpt_swiglu_main{4, 136, 4, 360, 64, false, true};
+
+/// 12,250 parameters in tensors of odd extents.
+inline constexpr ByteGptShape byte_gpt_swiglu_tiny{2, 15, 3, 25, 13, false, true};
 
 /// For process grids: odd extents that 4 heads cut, positions that 8 blocks share unevenly.
 inline constexpr ByteGptShape byte_gpt_grid_shape{2, 20, 4, 37, 13};

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "verification/workload/blocked_sum.hpp"
+#include "verification/workload/byte_gpt_operations.hpp"
 
 namespace zeroproof::workload {
 namespace {
@@ -17,6 +18,17 @@ Matrix<Real> head_columns(const ByteGptShape& shape, int head, Matrix<Real> all)
 template <class Real>
 Real sqrt_head_width(const ByteGptShape& shape) {
   return std::sqrt(static_cast<Real>(shape.width / shape.heads));
+}
+
+// scores: [rows, T] of one head, probabilities on return. Row i is position first + i.
+template <class Real>
+void softmax(InstructionSet set, std::int64_t first, Real divisor, Matrix<Real> scores) {
+  for (std::int64_t i = 0; i < scores.rows; ++i) {
+    Real* row = scores.row(i);
+    const std::int64_t seen = first + i + 1;
+    for (std::int64_t j = 0; j < seen; ++j) row[j] = row[j] / divisor;
+    softmax_row(set, row, seen, scores.columns);
+  }
 }
 
 // d_scores: [rows, T] of one head, d loss / d probabilities on entry. Row i is position first + i.
@@ -48,11 +60,10 @@ void attention(const Pass<Real>& pass, AttentionSaved<Real>& saved, Matrix<Real>
     const Matrix<Real> key = head_columns(shape, h, saved.key.view());
     const Matrix<Real> probabilities = saved.probabilities[static_cast<std::size_t>(h)].view();
     matmul(pass.set, query, key.transposed(), probabilities);
-    for (std::int64_t i = 0; i < probabilities.rows; ++i) {
-      Real* row = probabilities.row(i);
-      const std::int64_t seen = first + i + 1;
-      for (std::int64_t j = 0; j < seen; ++j) row[j] = row[j] / divisor;
-      softmax_row(pass.set, row, seen, probabilities.columns);
+    if (shape.swiglu) {
+      causal_softmax<Real>(first, Real{1} / divisor, probabilities);
+    } else {
+      softmax(pass.set, first, divisor, probabilities);
     }
     matmul(pass.set, probabilities, head_columns(shape, h, saved.value.view()),
            head_columns(shape, h, output));
@@ -64,6 +75,7 @@ void attention_backward(const Pass<Real>& pass, const AttentionSaved<Real>& save
                         Matrix<const Real> d_output, Matrix<Real> d_query, Matrix<Real> d_key,
                         Matrix<Real> d_value) {
   const ByteGptShape& shape = pass.shape;
+  const Real divisor = sqrt_head_width<Real>(shape);
   const BlockRange rows = pass.group_rows();
   Buffer<Real> d_scores_buffer(rows.numel(), shape.context);
   const Matrix<Real> d_scores = d_scores_buffer.view();
@@ -72,7 +84,11 @@ void attention_backward(const Pass<Real>& pass, const AttentionSaved<Real>& save
     const Matrix<const Real> d_out = head_columns(shape, h, d_output);
     matmul(pass.set, d_out, head_columns(shape, h, saved.value.view()).transposed(), d_scores);
     matmul(pass.set, probabilities.transposed(), d_out, head_columns(shape, h, d_value), rows);
-    softmax_backward<Real>(rows.begin(), sqrt_head_width<Real>(shape), probabilities, d_scores);
+    if (shape.swiglu) {
+      causal_softmax_backward<Real>(rows.begin(), Real{1} / divisor, probabilities, d_scores);
+    } else {
+      softmax_backward<Real>(rows.begin(), divisor, probabilities, d_scores);
+    }
     matmul(pass.set, d_scores, head_columns(shape, h, saved.key.view()), head_columns(shape, h, d_query));
     matmul(pass.set, d_scores.transposed(), head_columns(shape, h, saved.query.view()),
            head_columns(shape, h, d_key), rows);

@@ -1,5 +1,5 @@
 #pragma once
-// One transformer block: x = x + attention(layer_norm(x)), then x = x + mlp(layer_norm(x)).
+// One transformer block: x = x + attention(norm(x)), then x = x + mlp(norm(x)).
 //
 // Residual stream and norms have the rank's own rows. Normalized rows are gathered over the TP group before
 // the layers it cuts by columns; results of the layers it cuts by rows are folded, each rank keeping its own
@@ -18,15 +18,15 @@ struct BlockSaved {
       : BlockSaved(pass, pass.own_rows().numel(), pass.group_rows().numel(),
                    pass.place.slice(pass.shape.width).numel(), pass.place.slice(pass.shape.hidden).numel()) {}
 
-  LayerNormSaved<Real> attention_norm;
-  Buffer<Real> attention_input;  ///< [rows, width], normalized with gain and bias
+  NormSaved<Real> attention_norm;
+  Buffer<Real> attention_input;  ///< [rows, width], after the norm
   AttentionSaved<Real> attention;
   Buffer<Real> attention_result;  ///< [rows, its columns], before the output projection
-  LayerNormSaved<Real> mlp_norm;
+  NormSaved<Real> mlp_norm;
   Buffer<Real> mlp_input;  ///< [rows, width]
-  Buffer<Real> up;         ///< [rows, its hidden], before GELU
-  Buffer<Real> tanhs;      ///< [rows, its hidden], the tanh inside GELU
-  Buffer<Real> activated;  ///< [rows, its hidden], after GELU
+  Buffer<Real> up;     ///< [rows, its hidden], before GELU; with swiglu [rows, 2 * its hidden], gates first
+  Buffer<Real> tanhs;  ///< [rows, its hidden], the tanh inside GELU; with swiglu none
+  Buffer<Real> activated;  ///< [rows, its hidden], after GELU or swiglu
 
  private:
   BlockSaved(const Pass<Real>& pass, std::int64_t own, std::int64_t rows, std::int64_t columns,
@@ -37,8 +37,8 @@ struct BlockSaved {
         attention_result(rows, columns),
         mlp_norm(own, pass.shape.width),
         mlp_input(rows, pass.shape.width),
-        up(rows, hidden),
-        tanhs(rows, hidden),
+        up(rows, pass.shape.swiglu ? 2 * hidden : hidden),
+        tanhs(rows, pass.shape.swiglu ? 0 : hidden),
         activated(rows, hidden) {}
 };
 

@@ -7,12 +7,13 @@ namespace zeroproof::workload {
 std::vector<int> byte_gpt_cuts(const ByteGptShape& shape) {
   std::vector<int> cuts(byte_gpt_params(shape).size(), -1);
   for (int block = 0; block < shape.layers; ++block) {
-    const auto cut = [&](BlockTensor which) -> int& {
-      return cuts[static_cast<std::size_t>(block_tensor(block, which))];
+    const auto cut = [&](BlockTensor which, int behind = 0) -> int& {
+      return cuts[static_cast<std::size_t>(block_tensor(shape, block, which) + behind)];
     };
-    for (const BlockTensor weight : {query, key, value, mlp_up}) {
+    for (const BlockTensor weight : {query, key, value, mlp_gate, mlp_up}) {
+      if (weight == mlp_gate && !shape.swiglu) continue;
       cut(weight) = 1;
-      cut(static_cast<BlockTensor>(weight + 1)) = 0;  // its bias has the outputs alone
+      cut(weight, 1) = 0;  // its bias has the outputs alone
     }
     cut(attention_output) = cut(mlp_down) = 0;
   }

@@ -9,7 +9,7 @@
 namespace zeroproof::workload {
 
 /// Cut dimension of every tensor in registration order, -1 where every TP rank has the whole tensor. Query,
-/// key, value and mlp.up are cut by outputs (their biases with them), attention.output and mlp.down by
+/// key, value, mlp.gate and mlp.up are cut by outputs (their biases with them), attention.output and mlp.down by
 /// inputs. Of n, rank t of tp has [floor(n * b / 8), floor(n * e / 8)), b = 8 t / tp, e = 8 (t + 1) / tp.
 std::vector<int> byte_gpt_cuts(const ByteGptShape& shape);
 

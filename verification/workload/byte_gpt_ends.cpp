@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "verification/workload/byte_gpt_norm.hpp"
+
 namespace zeroproof::workload {
 namespace {
 
@@ -76,15 +78,17 @@ void embeddings_backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens
 
 template <class Real>
 void final_norm_forward(const Pass<Real>& pass, Matrix<const Real> x, HeadSaved<Real>& saved) {
-  layer_norm<Real>(x, pass.params, final_norm(pass.shape), saved.norm, saved.input.view());
+  norm<Real>(pass, x, final_norm(pass.shape), saved.norm, saved.input.view());
 }
 
 template <class Real>
 double head_forward(const Pass<Real>& pass, Span<const std::uint8_t> tokens, HeadSaved<Real>& saved) {
   const BlockRange rows = pass.own_rows();
   matmul(pass.set, saved.input.view(), head_weight(pass), saved.logits.view());
-  const double partial = cross_entropy<Real>(pass.set, rows, saved.logits.view(),
-                                             window(tokens, rows.begin() + 1, rows.numel()));
+  const Span<const std::uint8_t> targets = window(tokens, rows.begin() + 1, rows.numel());
+  const double partial = pass.shape.swiglu
+                             ? cross_entropy_loss(pass.set, rows, saved.logits.view(), targets, saved.totals)
+                             : cross_entropy<Real>(pass.set, rows, saved.logits.view(), targets);
   return fold_over_ranks(pass.place, partial) / static_cast<double>(pass.shape.context);
 }
 
@@ -94,8 +98,12 @@ void head_backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens, Real
   const BlockRange rows = pass.own_rows();
   const Matrix<Real> d_logits = saved.logits.view();
   const Matrix<Real> input = saved.input.view();
-  cross_entropy_backward(d_logits, window(tokens, rows.begin() + 1, rows.numel()), pass.shape.context,
-                         loss_scale);
+  const Span<const std::uint8_t> targets = window(tokens, rows.begin() + 1, rows.numel());
+  if (pass.shape.swiglu) {
+    cross_entropy_loss_backward(d_logits, targets, pass.shape.context, loss_scale, saved.totals);
+  } else {
+    cross_entropy_backward(d_logits, targets, pass.shape.context, loss_scale);
+  }
   if (pass.shape.tied) {
     matmul(pass.set, d_logits.transposed(), input, grads.matrix(token_embedding), rows);
     const Matrix<Real> d_positions = grads.matrix(position_embedding);
@@ -109,8 +117,7 @@ void head_backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens, Real
 template <class Real>
 void final_norm_backward(const Pass<Real>& pass, const Tensors<Real>& grads, const HeadSaved<Real>& saved,
                          Matrix<Real> dx) {
-  layer_norm_backward<Real>(pass.own_rows(), saved.d_input.view(), pass.params, grads, final_norm(pass.shape),
-                            saved.norm, dx);
+  norm_backward<Real>(pass, saved.d_input.view(), grads, final_norm(pass.shape), saved.norm, dx);
 }
 
 #define ZP_INSTANTIATE(Real)                                                                           \

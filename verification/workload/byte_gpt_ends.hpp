@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "verification/workload/byte_gpt_linear.hpp"
+#include "verification/workload/byte_gpt_operations.hpp"
 
 namespace zeroproof::workload {
 
@@ -25,10 +26,12 @@ struct HeadSaved {
         logits(pass.own_rows().numel(), vocabulary),
         d_input(pass.own_rows().numel(), pass.shape.width) {}
 
-  LayerNormSaved<Real> norm;
-  Buffer<Real> input;    ///< [own rows, width]
-  Buffer<Real> logits;   ///< [own rows, vocabulary], probabilities once the loss is known
-  Buffer<Real> d_input;  ///< [own rows, width], from the head's backward pass to that of the norm
+  NormSaved<Real> norm;
+  Buffer<Real> input;  ///< [own rows, width]
+  Buffer<Real>
+      logits;  ///< [own rows, vocabulary]; probabilities once the loss is known, but not in fp32 with swiglu
+  CrossEntropySaved totals;  ///< of the logits, with swiglu
+  Buffer<Real> d_input;      ///< [own rows, width], from the head's backward pass to that of the norm
 };
 
 /// x: [own rows, width]

@@ -13,8 +13,6 @@ template <class Real>
 constexpr Real sqrt_2_over_pi = static_cast<Real>(0.7978845608028654);
 template <class Real>
 constexpr Real gelu_cubic = static_cast<Real>(0.044715);
-template <class Real>
-constexpr Real norm_epsilon = static_cast<Real>(1e-5);
 
 // totals[j] = fold over i of term(i, j), j in [0, columns); many columns at a time, to vectorise.
 template <class Real, class Term>
@@ -52,14 +50,14 @@ void add_bias(const Real* bias, Matrix<Real> y) {
 }
 
 template <class Real>
-void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain,
-                LayerNormSaved<Real>& saved, Matrix<Real> y) {
+void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain, NormSaved<Real>& saved,
+                Matrix<Real> y) {
   const Real* gains = params.vector(gain);
   const Real* biases = params.vector(gain + 1);
   const auto width = static_cast<Real>(x.columns);
   for (std::int64_t i = 0; i < x.rows; ++i) {
     const Real* in = x.row(i);
-    Real* normalized = saved.normalized.view().row(i);
+    Real* normalized = saved.kept.view().row(i);
     Real* out = y.row(i);
     const Real mean = blocked_sum<Real>(x.columns, [&](std::int64_t j) { return in[j]; }) / width;
     for (std::int64_t j = 0; j < x.columns; ++j) normalized[j] = in[j] - mean;
@@ -74,10 +72,10 @@ void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gai
 
 template <class Real>
 void layer_norm_backward(const BlockRange& rows, Matrix<const Real> dy, const Tensors<const Real>& params,
-                         const Tensors<Real>& grads, int gain, const LayerNormSaved<Real>& saved,
+                         const Tensors<Real>& grads, int gain, const NormSaved<Real>& saved,
                          Matrix<Real> dx) {
   const Real* gains = params.vector(gain);
-  const Matrix<const Real> normalized = saved.normalized.view();
+  const Matrix<const Real> normalized = saved.kept.view();
   const auto width = static_cast<Real>(dy.columns);
   column_sums_of(rows, dy.columns, grads.vector(gain),
                  [&](std::int64_t i, std::int64_t j) { return dy.row(i)[j] * normalized.row(i)[j]; });
@@ -173,10 +171,10 @@ void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t>
 #define ZP_INSTANTIATE(Real)                                                                                \
   template void column_sums(const BlockRange&, Matrix<const Real>, Real*);                                  \
   template void add_bias(const Real*, Matrix<Real>);                                                        \
-  template void layer_norm(Matrix<const Real>, const Tensors<const Real>&, int, LayerNormSaved<Real>&,      \
+  template void layer_norm(Matrix<const Real>, const Tensors<const Real>&, int, NormSaved<Real>&,           \
                            Matrix<Real>);                                                                   \
   template void layer_norm_backward(const BlockRange&, Matrix<const Real>, const Tensors<const Real>&,      \
-                                    const Tensors<Real>&, int, const LayerNormSaved<Real>&, Matrix<Real>);  \
+                                    const Tensors<Real>&, int, const NormSaved<Real>&, Matrix<Real>);       \
   template void gelu(InstructionSet, Matrix<const Real>, Matrix<Real>, Matrix<Real>);                       \
   template void gelu_backward(InstructionSet, Matrix<const Real>, Matrix<const Real>, Matrix<Real>);        \
   template Real softmax_row(InstructionSet, Real*, std::int64_t, std::int64_t);                             \

@@ -43,24 +43,27 @@ void column_sums(const BlockRange& rows, Matrix<const Real> a, Real* totals);
 template <class Real>
 void add_bias(const Real* bias, Matrix<Real> y);
 
-/// What layer_norm keeps for its backward pass.
+/// Added to the variance of a layer norm, to the mean square of an RMS norm.
 template <class Real>
-struct LayerNormSaved {
-  LayerNormSaved(std::int64_t rows, std::int64_t columns) : normalized(rows, columns), deviation(rows, 1) {}
-  Buffer<Real> normalized;  ///< (x - mean) / deviation
-  Buffer<Real> deviation;   ///< sqrt(variance + 1e-5), one per row
+inline constexpr Real norm_epsilon = static_cast<Real>(1e-5);
+
+/// What a norm keeps for its backward pass.
+template <class Real>
+struct NormSaved {
+  NormSaved(std::int64_t rows, std::int64_t columns) : kept(rows, columns), deviation(rows, 1) {}
+  Buffer<Real> kept;       ///< layer norm: (x - mean) / deviation; RMS norm: x
+  Buffer<Real> deviation;  ///< sqrt(variance + 1e-5), or sqrt(mean square + 1e-5), one per row
 };
 
 /// y = normalized * gain + bias, row by row; the variance is the mean square of x - mean.
 template <class Real>
-void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain,
-                LayerNormSaved<Real>& saved, Matrix<Real> y);
+void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain, NormSaved<Real>& saved,
+                Matrix<Real> y);
 
 /// Unlike the other backward functions it adds to dx, because its input also feeds the residual stream.
 template <class Real>
 void layer_norm_backward(const BlockRange& rows, Matrix<const Real> dy, const Tensors<const Real>& params,
-                         const Tensors<Real>& grads, int gain, const LayerNormSaved<Real>& saved,
-                         Matrix<Real> dx);
+                         const Tensors<Real>& grads, int gain, const NormSaved<Real>& saved, Matrix<Real> dx);
 
 /// y = u / 2 * (1 + t), t = tanh(sqrt(2 / pi) * (u * (1 + 0.044715 u^2))), element by element; t is kept.
 template <class Real>

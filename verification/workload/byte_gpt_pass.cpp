@@ -21,10 +21,10 @@ ByteGptShape filled(ByteGptShape shape, Span<const std::uint8_t> tokens) {
 
 std::vector<FlatRange> byte_gpt_units(const ByteGptShape& shape, const FlatLayout& layout) {
   const auto begin = [&](int tensor) { return layout.tensors()[static_cast<std::size_t>(tensor)].begin; };
-  std::vector<FlatRange> units = {{0, begin(block_tensor(0, attention_norm))}};
+  std::vector<FlatRange> units = {{0, begin(block_tensor(shape, 0, attention_norm))}};
   for (int block = 0; block < shape.layers; ++block) {
     // One past the last block is the final norm.
-    units.push_back({units.back().end, begin(block_tensor(block + 1, attention_norm))});
+    units.push_back({units.back().end, begin(block_tensor(shape, block + 1, attention_norm))});
   }
   units.push_back({units.back().end, layout.padded_numel()});
   return units;

@@ -50,7 +50,7 @@ std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape) {
   std::vector<ParamSpec> params;
   const auto norm = [&](const std::string& name) {
     params.push_back({name + ".gain", {width}});
-    params.push_back({name + ".bias", {width}});
+    if (!shape.swiglu) params.push_back({name + ".bias", {width}});
   };
   const auto linear = [&](const std::string& name, std::int64_t inputs, std::int64_t outputs) {
     params.push_back({name + ".weight", {inputs, outputs}});
@@ -66,6 +66,7 @@ std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape) {
     linear(prefix + "attention.value", width, width);
     linear(prefix + "attention.output", width, width);
     norm(prefix + "mlp_norm");
+    if (shape.swiglu) linear(prefix + "mlp.gate", width, hidden);
     linear(prefix + "mlp.up", width, hidden);
     linear(prefix + "mlp.down", hidden, width);
   }

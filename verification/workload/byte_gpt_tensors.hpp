@@ -11,27 +11,32 @@
 
 namespace zeroproof::workload {
 
-/// Offsets inside one block. A weight is followed by its bias, a gain by its bias.
+/// Layers of one block: of a norm its gain, of the others their weight. A weight is followed by its bias, the gain of a
+/// layer norm too; an RMS norm has none.
 enum BlockTensor : int {
-  attention_norm = 0,
-  query = 2,
-  key = 4,
-  value = 6,
-  attention_output = 8,
-  mlp_norm = 10,
-  mlp_up = 12,
-  mlp_down = 14,
-  tensors_per_block = 16,
+  attention_norm,
+  query,
+  key,
+  value,
+  attention_output,
+  mlp_norm,
+  mlp_gate,  ///< with swiglu alone
+  mlp_up,
+  mlp_down,
 };
 
 inline constexpr int token_embedding = 0;
 inline constexpr int position_embedding = 1;
-inline constexpr int block_tensor(int block, BlockTensor which) {
-  return 2 + block * tensors_per_block + which;
+/// Two biases of norms fewer, a gate with its bias more: the same for both kinds of blocks.
+inline constexpr int tensors_per_block = 16;
+inline constexpr int block_tensor(const ByteGptShape& shape, int block, BlockTensor which) {
+  constexpr int with_gelu[] = {0, 2, 4, 6, 8, 10, -1, 12, 14};
+  constexpr int with_swiglu[] = {0, 1, 3, 5, 7, 9, 10, 12, 14};
+  return 2 + block * tensors_per_block + (shape.swiglu ? with_swiglu[which] : with_gelu[which]);
 }
 inline constexpr int final_norm(const ByteGptShape& shape) { return 2 + shape.layers * tensors_per_block; }
 /// Not for tied embeddings.
-inline constexpr int head(const ByteGptShape& shape) { return final_norm(shape) + 2; }
+inline constexpr int head(const ByteGptShape& shape) { return final_norm(shape) + (shape.swiglu ? 1 : 2); }
 
 /// Errors: see byte_gpt_params.
 void check_shape(const ByteGptShape& shape);

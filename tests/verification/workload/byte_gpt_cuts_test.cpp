@@ -12,22 +12,28 @@ using namespace zeroproof;
 using namespace zeroproof::workload;
 
 TEST_CASE("byte_gpt cuts linear layers by heads and hidden units, and nothing else") {
-  const std::vector<ParamSpec> params = byte_gpt_params(byte_gpt_grid_shape);
-  const std::vector<int> cuts = byte_gpt_cuts(byte_gpt_grid_shape);
-  REQUIRE(cuts.size() == params.size());
-  for (std::size_t k = 0; k < params.size(); ++k) {
-    const std::string& name = params[k].name;
-    const auto is = [&](const char* text) { return name.find(text) != std::string::npos; };
-    int expected = -1;
-    if (is(".query.") || is(".key.") || is(".value.") || is(".up.")) expected = is(".weight") ? 1 : 0;
-    if (is("attention.output.weight") || is("mlp.down.weight")) expected = 0;
-    CAPTURE(name);
-    CHECK(cuts[k] == expected);
+  ByteGptShape gated = byte_gpt_grid_shape;
+  gated.swiglu = true;
+  for (const ByteGptShape& shape : {byte_gpt_grid_shape, gated}) {
+    const std::vector<ParamSpec> params = byte_gpt_params(shape);
+    const std::vector<int> cuts = byte_gpt_cuts(shape);
+    REQUIRE(cuts.size() == params.size());
+    for (std::size_t k = 0; k < params.size(); ++k) {
+      const std::string& name = params[k].name;
+      const auto is = [&](const char* text) { return name.find(text) != std::string::npos; };
+      int expected = -1;
+      const bool columns = is(".query.") || is(".key.") || is(".value.") || is(".gate.") || is(".up.");
+      if (columns) expected = is(".weight") ? 1 : 0;
+      if (is("attention.output.weight") || is("mlp.down.weight")) expected = 0;
+      CAPTURE(name);
+      CHECK(cuts[k] == expected);
+    }
   }
 }
 
 TEST_CASE("byte_gpt placements: TP ranks have every element of a cut tensor once, row by row") {
-  for (const ByteGptShape& shape : {byte_gpt_grid_shape8, ByteGptShape{1, 8, 8, 3, 5}}) {
+  for (const ByteGptShape& shape :
+       {byte_gpt_grid_shape8, ByteGptShape{1, 8, 8, 3, 5}, ByteGptShape{1, 8, 8, 3, 5, false, true}}) {
     const FlatLayout whole(byte_gpt_params(shape));
     const std::vector<int> cuts = byte_gpt_cuts(shape);
     for (const int tp : {1, 2, 4, 8}) {

@@ -13,14 +13,16 @@ using namespace zeroproof::workload;
 
 namespace {
 
-// Compares every stride-th element of every tensor with the central difference (f(x + h) - f(x - h)) / 2h.
+// Compares every stride-th element of every tensor with a difference of four losses, D = f(x + h) - f(x - h) and the
+// same twice as far: (8 D(h) - D(2h)) / 12h.
 //
-// Its error is h^2 / 6 * |f'''| from truncation and d / h from a loss that is wrong by d. With h = 2^-17 the
-// first is below 1e-10 for |f'''| <= 10 (differences with larger h show 3 to 5 for these models); the second
-// is 4.7e-10 for d = 3.6e-15, two units in the last place of a loss between 8 and 16 (those below 8 have
-// smaller units). Their sum, rounded up, is 1e-9. Typical gradient elements are 1e-3 to 1.
+// Its error is h^4 / 30 * |f^(5)| from truncation and 3 d / 2h from a loss that is wrong by d. With h = 2^-16 the first
+// is below 1e-15 for |f^(5)| <= 5e5 (a query weight of a model with swiglu has |f'''| = 440: two losses are
+// not enough, for h^2 / 6 of that, at 2^-17, is above the tolerance); the second is 3.6e-10 for d = 3.6e-15, two units
+// in the last place of a loss between 8 and 16. The tolerance is from the difference of two losses: 1e-9. Typical
+// gradient elements are 1e-3 to 1.
 void check_against_differences(const ByteGptShape& shape, std::int64_t stride) {
-  constexpr double h = 0x1p-17;
+  constexpr double h = 0x1p-16;
   constexpr double tolerance = 1e-9;
   Model<double> model = rough_model<double>(shape);
   model.loss_and_grad();
@@ -31,15 +33,16 @@ void check_against_differences(const ByteGptShape& shape, std::int64_t stride) {
     for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; i += stride) {
       double& x = model.params[static_cast<std::size_t>(i)];
       const double kept = x;
-      x = kept + h;
-      const double above = x;
-      const double loss_above = model.loss();
-      x = kept - h;
-      const double below = x;
-      const double loss_below = model.loss();
-      x = kept;
+      const auto loss_at = [&](double step) {
+        x = kept + step;
+        const double loss = model.loss();
+        x = kept;
+        return loss;
+      };
       const double got = model.grad[static_cast<std::size_t>(i)];
-      const double error = std::fabs((loss_above - loss_below) / (above - below) - got);
+      const double near = loss_at(h) - loss_at(-h);
+      const double far = loss_at(2 * h) - loss_at(-2 * h);
+      const double error = std::fabs((8 * near - far) / (12 * h) - got);
       largest = std::max(largest, std::fabs(got));
       if (!(error <= worst) && !std::isnan(worst)) {  // a NaN is worst for good
         worst = error;
@@ -66,6 +69,13 @@ TEST_CASE("byte_gpt gradient of tied embeddings agrees with differences") {
   check_against_differences({2, 6, 1, 5, 10, true}, 1);
 }
 
-TEST_CASE("byte_gpt gradient of sampled parameters of byte_gpt_tiny agrees with differences") {
+TEST_CASE("byte_gpt gradient of RMS norms and gates agrees with differences") {
+  check_against_differences({1, 4, 2, 3, 5, false, true}, 1);
+  check_against_differences({2, 6, 1, 5, 10, false, true}, 1);
+  check_against_differences({1, 4, 2, 3, 5, true, true}, 1);
+}
+
+TEST_CASE("byte_gpt gradient of sampled parameters of the tiny workloads agrees with differences") {
   check_against_differences(byte_gpt_tiny, 11);
+  check_against_differences(byte_gpt_swiglu_tiny, 11);
 }

@@ -22,7 +22,11 @@ struct Size {
 
 constexpr Size sizes[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2}, {1, 4}, {4, 1}, {2, 4}, {4, 2}, {1, 8}, {8, 1}};
 
-ByteGptShape shape_for(int tp) { return tp == 8 ? byte_gpt_grid_shape8 : byte_gpt_grid_shape; }
+ByteGptShape shape_for(int tp, bool swiglu = false) {
+  ByteGptShape shape = tp == 8 ? byte_gpt_grid_shape8 : byte_gpt_grid_shape;
+  shape.swiglu = swiglu;
+  return shape;
+}
 
 Span<const std::uint8_t> some_tokens(std::size_t first, std::size_t count) {
   return Span<const std::uint8_t>(reinterpret_cast<const std::uint8_t*>(sentence.data()), sentence.size())
@@ -68,6 +72,20 @@ TEST_CASE("byte_gpt on a grid: more ranks than hidden units, one layer, many pos
     Model<float> longer = rough_model<float>({1, 16, 8, 65, 41});
     check_parts(longer, size, tokens_of(longer.shape), 1.0F);
     Model<double> wide = rough_model<double>({1, 16, 8, 9, 13});
+    check_parts(wide, size, tokens_of(wide.shape), 1.0);
+  }
+}
+
+TEST_CASE("byte_gpt on a grid: RMS norms, gates and the contract's softmax and cross-entropy") {
+  for (const Size& size : sizes) {
+    Model<float> model = rough_model<float>(shape_for(size.tp, true));
+    check_parts(model, size, tokens_of(model.shape), 8.0F);
+    for (const std::size_t count : {2, 6, 9}) check_parts(model, size, some_tokens(count, count), 0.5F);
+    Model<float> narrow = rough_model<float>({1, 8, 8, 3, 5, false, true});
+    check_parts(narrow, size, tokens_of(narrow.shape), 1.0F);
+    Model<float> longer = rough_model<float>({1, 16, 8, 65, 41, false, true});
+    check_parts(longer, size, tokens_of(longer.shape), 1.0F);
+    Model<double> wide = rough_model<double>({1, 16, 8, 9, 13, false, true});
     check_parts(wide, size, tokens_of(wide.shape), 1.0);
   }
 }

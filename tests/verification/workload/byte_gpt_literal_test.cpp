@@ -62,6 +62,12 @@ struct LiteralModel {
     Rows<Real> y = x;
     for (Row<Real>& row : y) {
       const auto n = static_cast<Real>(row.size());
+      if (model.shape.swiglu) {
+        const Real square = sum_of<Real>(row.size(), [&](std::size_t j) { return row[j] * row[j]; }) / n;
+        const Real root = std::sqrt(square + Real(1e-5));
+        for (std::size_t j = 0; j < row.size(); ++j) row[j] = row[j] / root * at(name + ".gain", j);
+        continue;
+      }
       const Real mean = sum_of<Real>(row.size(), [&](std::size_t j) { return row[j]; }) / n;
       for (Real& value : row) value = value - mean;
       const Real variance = sum_of<Real>(row.size(), [&](std::size_t j) { return row[j] * row[j]; }) / n;
@@ -117,7 +123,8 @@ struct LiteralModel {
         for (std::size_t s = 0; s <= i; ++s) {
           const Real score =
               sum_of<Real>(head_width, [&](std::size_t c) { return q[i][first + c] * k[s][first + c]; });
-          weights[s] = score / std::sqrt(static_cast<Real>(head_width));
+          const Real root = std::sqrt(static_cast<Real>(head_width));
+          weights[s] = model.shape.swiglu ? (Real{1} / root) * score : score / root;
         }
         const Real total = exponentials(weights, i + 1);
         for (std::size_t c = first; c < first + head_width; ++c) {
@@ -129,8 +136,18 @@ struct LiteralModel {
     return linear(mixed, name + ".output", width);
   }
 
+  /// R23 has it in fp64 for both, rounded at the end.
+  static Real sigmoid(Real x) { return static_cast<Real>(1.0 / (1.0 + exp_f64(-static_cast<double>(x)))); }
+
   Rows<Real> mlp(const Rows<Real>& x, const std::string& name) const {
     Rows<Real> u = linear(x, name + ".up", model.shape.hidden);
+    if (model.shape.swiglu) {
+      const Rows<Real> gate = linear(x, name + ".gate", model.shape.hidden);
+      for (std::size_t i = 0; i < u.size(); ++i) {
+        for (std::size_t j = 0; j < u[i].size(); ++j) u[i][j] = gate[i][j] * sigmoid(gate[i][j]) * u[i][j];
+      }
+      return linear(u, name + ".down", model.shape.width);
+    }
     const auto sqrt_2_over_pi = static_cast<Real>(std::sqrt(2 / 3.14159265358979323846));
     for (Row<Real>& row : u) {
       for (Real& value : row) {
@@ -149,7 +166,21 @@ void add_to(Rows<Real>& x, const Rows<Real>& y) {
   }
 }
 
-/// What happens behind the logits is fp64.
+/// The loss of a position from its logits. With swiglu it is an operation of the contract and rounds to fp32.
+double loss_of(const ByteGptShape& shape, Row<float>& row, std::size_t token) {
+  const float max = *std::ranges::max_element(row);
+  const float target = row[token];
+  const float total = exponentials(row, row.size());
+  if (!shape.swiglu) return log_f64(double{total}) - (double{target} - double{max});
+  return static_cast<float>(log_f64(double{total})) - (target - max);
+}
+double loss_of(const ByteGptShape&, Row<double>& row, std::size_t token) {
+  const double max = *std::ranges::max_element(row);
+  const double target = row[token];
+  return log_f64(exponentials(row, row.size())) - (target - max);
+}
+
+/// What happens behind the losses of positions is fp64.
 template <class Real>
 double literal_loss(const Model<Real>& model) {
   const LiteralModel<Real> literal{model};
@@ -169,14 +200,8 @@ double literal_loss(const Model<Real>& model) {
     add_to(x, literal.mlp(literal.norm(x, name + ".mlp_norm"), name + ".mlp"));
   }
   Rows<Real> logits = literal.head(literal.norm(x, "final_norm"));
-  return sum_of<double>(context,
-                        [&](std::size_t i) {
-                          Row<Real>& row = logits[i];
-                          const double target = row[tokens[i + 1]];
-                          const double max = *std::ranges::max_element(row);
-                          return log_f64(exponentials(row, row.size())) - (target - max);
-                        }) /
-         static_cast<double>(context);
+  const auto loss = [&](std::size_t i) { return loss_of(model.shape, logits[i], tokens[i + 1]); };
+  return sum_of<double>(context, loss) / static_cast<double>(context);
 }
 
 template <class Real>
@@ -188,8 +213,9 @@ void check_loss(const ByteGptShape& shape) {
 }  // namespace
 
 TEST_CASE("byte_gpt loss is that of the formulas written out position by position, bit for bit") {
-  for (const ByteGptShape& shape : {byte_gpt_tiny, ByteGptShape{1, 4, 2, 3, 5}, ByteGptShape{3, 5, 5, 7, 1},
-                                    ByteGptShape{2, 6, 2, 7, 9, true}}) {
+  for (const ByteGptShape& shape :
+       {byte_gpt_tiny, ByteGptShape{1, 4, 2, 3, 5}, ByteGptShape{3, 5, 5, 7, 1},
+        ByteGptShape{2, 6, 2, 7, 9, true}, byte_gpt_swiglu_tiny, ByteGptShape{1, 4, 2, 3, 5, false, true}}) {
     check_loss<double>(shape);
     check_loss<float>(shape);
   }

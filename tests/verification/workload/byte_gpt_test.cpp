@@ -58,11 +58,19 @@ TEST_CASE("byte_gpt presets have the stated size and odd tensors") {
   CHECK(std::ranges::any_of(tiny.tensors(), [](const TensorSlot& slot) { return slot.numel % 2 == 1; }));
   CHECK(tiny.tensors()[4].name == "block0.attention.query.weight");
   CHECK(tiny.tensors()[4].shape == std::vector<std::int64_t>{15, 15});
+  CHECK(FlatLayout(byte_gpt_params(byte_gpt_swiglu_main)).numel() == 968616);
+  const FlatLayout gated(byte_gpt_params(byte_gpt_swiglu_tiny));
+  CHECK(gated.numel() == 12250);
+  CHECK(std::ranges::any_of(gated.tensors(), [](const TensorSlot& slot) { return slot.numel % 2 == 1; }));
+  CHECK(gated.tensors()[12].name == "block0.mlp.gate.weight");
+  CHECK(gated.tensors()[12].shape == std::vector<std::int64_t>{15, 25});
 }
 
-TEST_CASE("byte_gpt fp32 gradient is the fp64 gradient up to rounding") {
-  Model<float> model = rough_model<float>(byte_gpt_tiny);
-  Model<double> exact = rough_model<double>(byte_gpt_tiny);
+namespace {
+
+void check_fp32_against_fp64(const ByteGptShape& shape) {
+  Model<float> model = rough_model<float>(shape);
+  Model<double> exact = rough_model<double>(shape);
   std::ranges::copy(model.params, exact.params.begin());
   // The losses of both are held to the formulas in byte_gpt_literal_test.cpp, bit for bit.
   CHECK(model.loss_and_grad() == model.loss());
@@ -89,15 +97,24 @@ TEST_CASE("byte_gpt fp32 gradient is the fp64 gradient up to rounding") {
   }
 }
 
+}  // namespace
+
+TEST_CASE("byte_gpt fp32 gradient is the fp64 gradient up to rounding") {
+  check_fp32_against_fp64(byte_gpt_tiny);
+  check_fp32_against_fp64(byte_gpt_swiglu_tiny);
+}
+
 TEST_CASE("byte_gpt gradient scales exactly with a power of two, and the loss does not") {
-  Model<float> model = initial_model(byte_gpt_tiny);
-  const double loss = model.loss_and_grad(1.0F);
-  const std::vector<float> plain = model.grad;
-  for (const float scale : {1024.0F, 0x1p20F, 0x1p-10F}) {
-    CHECK(model.loss_and_grad(scale) == loss);
-    std::vector<float> expected = plain;
-    for (float& g : expected) g *= scale;
-    CHECK(same_bits(model.grad, expected));
+  for (const ByteGptShape& shape : {byte_gpt_tiny, byte_gpt_swiglu_tiny}) {
+    Model<float> model = initial_model(shape);
+    const double loss = model.loss_and_grad(1.0F);
+    const std::vector<float> plain = model.grad;
+    for (const float scale : {1024.0F, 0x1p20F, 0x1p-10F}) {
+      CHECK(model.loss_and_grad(scale) == loss);
+      std::vector<float> expected = plain;
+      for (float& g : expected) g *= scale;
+      CHECK(same_bits(model.grad, expected));
+    }
   }
 }
 
@@ -115,7 +132,8 @@ TEST_CASE("byte_gpt overflows to non-finite gradients when the loss scale is too
 }
 
 TEST_CASE("byte_gpt gives the same bits on every thread and instruction set") {
-  for (const ByteGptShape& shape : {byte_gpt_tiny, ByteGptShape{1, 34, 2, 65, 24}}) {
+  for (const ByteGptShape& shape :
+       {byte_gpt_tiny, ByteGptShape{1, 34, 2, 65, 24}, ByteGptShape{1, 34, 2, 65, 24, false, true}}) {
     Model<float> model = initial_model(shape);
     const double loss = model.loss_and_grad(8.0F, InstructionSet::baseline);
     for (const InstructionSet set : usable_instruction_sets()) {
@@ -144,18 +162,20 @@ TEST_CASE("byte_gpt gives the same bits on every thread and instruction set") {
 
 TEST_CASE("byte_gpt writes every element of every tensor, never padding, and does not read padding") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  Model<float> model(byte_gpt_tiny);
-  std::ranges::fill(model.params, nan);
-  init_parameters(model.shape, model.layout, 1, model.params);
-  std::ranges::fill(model.grad, nan);
-  CHECK(std::isfinite(model.loss_and_grad()));
-  int wrong = 0;
-  for (std::int64_t i = 0; i < model.layout.padded_numel(); ++i) {
-    const auto k = static_cast<std::size_t>(i);
-    const bool padding = model.layout.tensor_at(i) < 0;
-    if (std::isnan(model.params[k]) != padding || std::isnan(model.grad[k]) != padding) ++wrong;
+  for (const ByteGptShape& shape : {byte_gpt_tiny, byte_gpt_swiglu_tiny}) {
+    Model<float> model(shape);
+    std::ranges::fill(model.params, nan);
+    init_parameters(model.shape, model.layout, 1, model.params);
+    std::ranges::fill(model.grad, nan);
+    CHECK(std::isfinite(model.loss_and_grad()));
+    int wrong = 0;
+    for (std::int64_t i = 0; i < model.layout.padded_numel(); ++i) {
+      const auto k = static_cast<std::size_t>(i);
+      const bool padding = model.layout.tensor_at(i) < 0;
+      if (std::isnan(model.params[k]) != padding || std::isnan(model.grad[k]) != padding) ++wrong;
+    }
+    CHECK(wrong == 0);
   }
-  CHECK(wrong == 0);
 }
 
 TEST_CASE("byte_gpt gradient of an embedding row is the blocked sum over the positions that hold its byte") {
@@ -192,6 +212,8 @@ TEST_CASE("byte_gpt gradient has the same bits on every machine and compiler") {
   };
   CHECK(digest_of(byte_gpt_tiny) == "6280f8f7fe50faf107eb30ded62d7feb");
   CHECK(digest_of(byte_gpt_main) == "31847e2fd568cab3375b077948c5e314");
+  CHECK(digest_of(byte_gpt_swiglu_tiny) == "4b7f3945dcb8cc2ab26776c0707c370a");
+  CHECK(digest_of(byte_gpt_swiglu_main) == "086e19316113e844cc48f6813d35d61c");
 }
 
 TEST_CASE("byte_gpt gives +0 to embedding rows of bytes that do not occur") {
