@@ -37,10 +37,6 @@ void require_rates(const RunConfig& config) {
            "give a rate for every step" + std::string(before > 0 ? ", or set run.initial_step to 0" : ""));
 }
 
-workload::ByteGptShape shape_of(const ModelConfig& m) {
-  return {m.layers, m.width, m.heads, m.hidden, m.context};
-}
-
 void widen(const TensorView& params, std::vector<float>& target) {
   const auto numel = static_cast<std::size_t>(params.numel);
   target.resize(numel);
@@ -50,15 +46,33 @@ void widen(const TensorView& params, std::vector<float>& target) {
 }  // namespace
 
 const std::vector<std::string>& workload_names() {
-  static const std::vector<std::string> names = {"byte_gpt", "byte_gpt_tiny"};
+  static const std::vector<std::string> names = {"byte_gpt", "byte_gpt_tiny", "byte_gpt_swiglu",
+                                                 "byte_gpt_swiglu_tiny"};
   return names;
 }
 
+std::string workload_list() {
+  const std::vector<std::string>& names = workload_names();
+  std::string list = names.front();
+  for (std::size_t i = 1; i < names.size(); ++i) list += (i + 1 < names.size() ? ", " : " or ") + names[i];
+  return list;
+}
+
+workload::ByteGptShape model_shape(const std::string& workload, const ModelConfig& extents) {
+  const bool swiglu = workload == "byte_gpt_swiglu" || workload == "byte_gpt_swiglu_tiny";
+  return {extents.layers, extents.width, extents.heads, extents.hidden, extents.context, false, swiglu};
+}
+
 RunConfig workload_defaults(const std::string& workload) {
-  if (workload == "byte_gpt") return main_config();
-  if (workload == "byte_gpt_tiny") {
+  if (workload == "byte_gpt" || workload == "byte_gpt_swiglu") {
+    RunConfig config = main_config();
+    if (workload == "byte_gpt_swiglu") config.model.hidden = workload::byte_gpt_swiglu_main.hidden;
+    return config;
+  }
+  if (workload == "byte_gpt_tiny" || workload == "byte_gpt_swiglu_tiny") {
     RunConfig config = tiny_config();
     config.text = source_dir() + "/verification/workload/sample_text.txt";  // its trajectory is pinned
+    if (workload == "byte_gpt_swiglu_tiny") config.model.hidden = workload::byte_gpt_swiglu_tiny.hidden;
     return config;
   }
   fail(ErrorCode::config, "workload '" + workload + "' does not exist",
@@ -78,7 +92,7 @@ Experiment::Experiment(std::string workload, const RunConfig& config, DType dtyp
       config_(config),
       dtype_(dtype),
       text_(std::move(text)),
-      shape_(shape_of(config.model)),
+      shape_(model_shape(workload_, config.model)),
       recorded_(text_.kind == recorded_text_kind ? workload::open_recorded(text_.path) : nullptr),
       layout_(recorded_ ? recorded_->params() : workload::byte_gpt_params(shape_)) {
   require_rates(config_);

@@ -21,8 +21,14 @@ namespace zeroproof::verification {
 /// Names of the workloads, the main job first.
 const std::vector<std::string>& workload_names();
 
+/// The same for a sentence: "byte_gpt, byte_gpt_tiny, ... or byte_gpt_swiglu_tiny".
+std::string workload_list();
+
 /// Defaults of a workload. Errors (ErrorCode::config): an unknown name.
 RunConfig workload_defaults(const std::string& workload);
+
+/// The model of a workload, with these extents. Names that are none have layers of the main job.
+workload::ByteGptShape model_shape(const std::string& workload, const ModelConfig& extents);
 
 class Experiment {
  public:

@@ -1,4 +1,5 @@
 #include "verification/plan/plan.hpp"
+#include "verification/case/experiment.hpp"
 
 #include <unistd.h>
 
@@ -228,7 +229,7 @@ void add_plan(CommandSet& commands) {
   const auto option = [&](const char* flag, std::string& target, const std::string& help) {
     command.option(flag, target, help);
   };
-  command.required("model", flags->model, "MODEL.toml, FILE.safetensors, byte_gpt or byte_gpt_tiny");
+  command.required("model", flags->model, "MODEL.toml, FILE.safetensors, " + workload_list());
   option("--grid", flags->grid, "data x context x tensor parallel ranks, at most 16384 (default: 1x1x1)");
   option("--world", flags->world, "ranks the grid must multiply out to");
   option("--stage", flags->stage, "ZeRO stage 0 to 3, or all (default)");

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "common/base/error.hpp"
+#include "verification/case/experiment.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/config/config.hpp"
 #include "verification/plan/model.hpp"
@@ -33,7 +34,7 @@ int quantization(const QuantizationFlags& flags) {
            "name a YAML file, or give --fields to see what can stand in it");
   ZP_CHECK(!flags.model.empty(), ErrorCode::config, "no model was named",
            "rules are held against the names of its tensors",
-           "add --model with MODEL.toml, FILE.safetensors, byte_gpt or byte_gpt_tiny");
+           "add --model with MODEL.toml, FILE.safetensors, " + workload_list());
   std::optional<QuantSemantics> semantics;
   if (!flags.semantics.empty()) semantics = parse_choice<QuantSemantics>("--semantics", flags.semantics);
   if (!flags.json_file.empty()) check_report_file(flags.json_file);
@@ -55,7 +56,7 @@ void add_quantization(CommandSet& commands) {
       "quantization", "which rule of a QuantizationConfig in YAML each tensor of a model gets, and why");
   const auto flags = std::make_shared<QuantizationFlags>();
   command.option("file", flags->file, "YAML file with configs and matchers, or quant_cfg");
-  command.option("--model", flags->model, "MODEL.toml, FILE.safetensors, byte_gpt or byte_gpt_tiny");
+  command.option("--model", flags->model, "MODEL.toml, FILE.safetensors, " + workload_list());
   command.option(
       "--semantics", flags->semantics,
       "megatron: the first rule that matches decides; modelopt: later ones override (default: modelopt "

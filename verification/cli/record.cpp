@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "common/base/error.hpp"
+#include "verification/case/experiment.hpp"
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/training/record.hpp"
@@ -34,7 +35,7 @@ void add_record(CommandSet& commands) {
       "record", "write the gradients of a workload to a safetensors file, for verify --gradients FILE");
   const auto flags = std::make_shared<RecordFlags>();
   command.required("file", flags->file, "safetensors file to write");
-  command.option("--workload", flags->workload, "byte_gpt, byte_gpt_tiny (default: byte_gpt)");
+  command.option("--workload", flags->workload, workload_list() + " (default: byte_gpt)");
   command.option("--dtype", flags->dtype, "parameter dtype the gradients are computed with (default: fp32)");
   command.option("--config", flags->settings.config_file, "TOML settings");
   command.option("--text", flags->settings.text,

@@ -10,6 +10,7 @@
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
 #include "common/base/printable.hpp"
+#include "verification/case/experiment.hpp"
 #include "verification/case/recorded.hpp"
 #include "verification/cli/chosen_cases.hpp"
 #include "verification/cli/commands.hpp"
@@ -248,7 +249,7 @@ void add_train(CommandSet& commands) {
                "take an older checkpoint if the newest is damaged");
   command.option("--dump", flags->dump, "safetensors file that gets the last master, state and parameters");
   command.option("--log", flags->log, "file that gets a line for every step (default: DIR/log.jsonl)");
-  command.option("--workload", flags->workload, "byte_gpt, byte_gpt_tiny (default: byte_gpt)");
+  command.option("--workload", flags->workload, workload_list() + " (default: byte_gpt)");
   command.option("--gradients", where.gradients, "safetensors file of recorded gradients to use instead");
   command.option("--recipe", flags->recipe,
                  "variation of the step: adamw, adam, sgd, ... (zeroproof list --recipes)");

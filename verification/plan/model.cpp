@@ -20,7 +20,7 @@ bool ends_with(const std::string& text, const std::string& end) {
 
 /// Columns of the first matmul of a pair are cut, and rows of the second (R18).
 int byte_gpt_cut(const std::string& name) {
-  for (const char* layer : {"attention.query", "attention.key", "attention.value", "mlp.up"}) {
+  for (const char* layer : {"attention.query", "attention.key", "attention.value", "mlp.gate", "mlp.up"}) {
     if (ends_with(name, std::string(layer) + ".weight")) return 1;
     if (ends_with(name, std::string(layer) + ".bias")) return 0;
   }
@@ -31,9 +31,9 @@ int byte_gpt_cut(const std::string& name) {
 }
 
 PlannedModel workload_model(const std::string& workload) {
-  const ModelConfig m = workload_defaults(workload).model;
   PlannedModel model{workload, {}, true};
-  for (const ParamSpec& spec : workload::byte_gpt_params({m.layers, m.width, m.heads, m.hidden, m.context})) {
+  const workload::ByteGptShape shape = model_shape(workload, workload_defaults(workload).model);
+  for (const ParamSpec& spec : workload::byte_gpt_params(shape)) {
     model.tensors.push_back({spec, byte_gpt_cut(spec.name)});
   }
   return model;
@@ -92,7 +92,7 @@ PlannedModel load_model(const std::string& what) {
   const bool saved = ends_with(what, ".safetensors");
   ZP_CHECK(saved || ends_with(what, ".toml"), ErrorCode::config, "'" + what + "' is no model",
            "a plan needs names and shapes of tensors",
-           "name a description *.toml, a file *.safetensors, byte_gpt or byte_gpt_tiny");
+           "name a description *.toml, a file *.safetensors, " + workload_list());
   PlannedModel model = saved ? safetensors_model(what) : parse_model_toml(read_text(what), what);
   ZP_CHECK(std::any_of(model.tensors.begin(), model.tensors.end(), has_elements), ErrorCode::config,
            "no tensor of " + what + " has an element", "every figure of a plan is a share of the elements",

@@ -21,7 +21,7 @@ struct PlannedModel {
   std::int64_t numel() const;
 };
 
-/// `what` is a workload (byte_gpt, byte_gpt_tiny), a file *.toml or a file *.safetensors, of which only the header is
+/// `what` is one of workload_names(), a file *.toml or a file *.safetensors, of which only the header is
 /// read.
 /// Errors: ErrorCode::config, naming file, line and key; ErrorCode::io if a file cannot be read.
 PlannedModel load_model(const std::string& what);

@@ -35,7 +35,7 @@ StepCost cost_of(const VerifyOptions& options, const std::string& workload) {
   const ModelConfig& m = config.model;
   const bool recorded = workload == recorded_workload;
   const auto params = recorded ? workload::open_recorded(options.gradients)->params()
-                               : workload::byte_gpt_params({m.layers, m.width, m.heads, m.hidden, m.context});
+                               : workload::byte_gpt_params(model_shape(workload, m));
   for (const ParamSpec& param : params) cost.parameters += static_cast<double>(param.numel());
   const double per_parameter = recorded ? grad_read_per_parameter : grad_per_parameter_and_byte * m.context;
   cost.gradients = static_cast<double>(config.micro_batches) * cost.parameters * per_parameter;
