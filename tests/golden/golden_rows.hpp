@@ -36,7 +36,7 @@ std::vector<Row> other_rows(int threads);
 /// Operations of the model beside the step (R23): activations, softmax, norms, losses and what belongs to them.
 std::vector<Row> fusion_rows(int threads);
 
-/// Trajectories of byte_gpt_tiny for every recipe and dtype, on one rank and on three, host
+/// Trajectories of the tiny workloads for every recipe they have cases of, and dtype, on one rank and on three, host
 /// twins phase by phase and fused. Throws std::runtime_error if a case does not pass.
 std::vector<Row> trajectory_rows(int threads);
 

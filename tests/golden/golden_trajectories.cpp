@@ -10,9 +10,9 @@ namespace {
 
 using namespace zeroproof::verification;
 
-/// Which cases stand for a trajectory: all recipes, dtypes and both host candidates of the workload, on one rank and on
-/// several that share every tensor unevenly. That stage, world and bucket do not matter is what verification/matrix
-/// shows.
+/// Which cases stand for a trajectory: all recipes it has cases of, dtypes and both host candidates, on one rank
+/// and on several that share every tensor unevenly. That stage, world and bucket do not matter is what
+/// verification/matrix shows.
 VerifyOptions options_for(int threads) {
   VerifyOptions options;
   options.twins = {Twin::host, Twin::host_fused};
@@ -34,8 +34,12 @@ std::string trajectory_name(const CaseSpec& spec) {
 
 std::vector<Row> trajectory_rows(int threads) {
   const VerifyOptions options = options_for(threads);
-  const std::vector<std::string> ids = training_suite().ids(options, "byte_gpt_tiny");
-  if (ids.empty()) throw std::runtime_error("no case of byte_gpt_tiny was selected");
+  std::vector<std::string> ids;
+  for (const char* workload : {"byte_gpt_tiny", "byte_gpt_swiglu_tiny"}) {
+    const std::vector<std::string> of_workload = training_suite().ids(options, workload);
+    if (of_workload.empty()) throw std::runtime_error("no case of " + std::string(workload) + " was selected");
+    ids.insert(ids.end(), of_workload.begin(), of_workload.end());
+  }
   RunReport report;
   training_suite().run(options, ids, report, [](double, const std::string&) {});
   std::map<std::string, Digest> digests;
