@@ -9,10 +9,12 @@
 #include "cuda/device/clip.hpp"
 #include "cuda/device/cross_entropy.hpp"
 #include "cuda/device/elementary.hpp"
+#include "cuda/device/fake_quantize.hpp"
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_stats.hpp"
 #include "cuda/device/grad_sum.hpp"
+#include "cuda/device/histogram.hpp"
 #include "cuda/device/loss_scaler.hpp"
 #include "cuda/device/master_split.hpp"
 #include "cuda/device/norm_layers.hpp"
@@ -60,6 +62,15 @@ void current_scales(const Exec&, const CurrentScaling&, Span<const std::uint32_t
 }
 void mxfp8_scales(const Exec&, Fp8, Span<const std::uint32_t>, Span<e8m0>, InOut) { no_device(); }
 void delayed_scales(const Exec&, const DelayedScaling&, Span<std::uint32_t>, InOut, InOut) { no_device(); }
+void fake_quantize(const Exec&, const FakeQuantization&, std::int64_t, In, Span<const std::uint32_t>, InOut) {
+  no_device();
+}
+void quantize_integer(const Exec&, const FakeQuantization&, std::int64_t, In, Span<const std::uint32_t>,
+                      Span<std::int8_t>) {
+  no_device();
+}
+void histogram_count(const Exec&, float, HistogramEnd, In, Span<std::uint64_t>) { no_device(); }
+void histogram_widen(const Exec&, int, Span<std::uint64_t>) { no_device(); }
 void block_amax(const Exec&, const BlockGrid&, QuantizedValue, std::int64_t, In, Span<std::uint32_t>) {
   no_device();
 }

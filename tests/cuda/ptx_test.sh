@@ -49,6 +49,7 @@ expected() {
     elementary) printf 'mul.rn.f64 add.rn.f64 div.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32' ;;
     gated) printf 'mul.rn.f32 add.rn.f32 div.rn.f64 rcp.rn.f64 ld.global.v4.f32 st.global.v4.f32 bar.sync' ;;
     block_scale) printf 'mul.rn.f32 atom.global.max.u32 ld.global.f32' ;;
+    fake_quantize) printf 'mul.rn.f32 div.rn.f32 add.rn.f32 ld.global.f32 st.global.f32 st.global.u8' ;;
     grad_max) printf 'ld.global.v4.u32 atom.shared.max.u32 atom.global.max.u32' ;;
     grad_norm) printf 'mul.rn.f64 add.rn.f64 shfl.sync.down.b32 atom.shared.add.u64 atom.global.add.u64' ;;
     grad_norm_exact) printf 'mul.rn.f64 ld.global.v4.f32 atom.shared.add.u64 atom.global.add.u64' ;;
@@ -56,6 +57,7 @@ expected() {
     grad_scale) printf 'mul.rn.f32 ld.global.v4.f32 st.global.v4.f32 atom.global.or.b32' ;;
     grad_stats) printf 'max.u32 atom.global.max.u32 atom.global.add.u64' ;;
     grad_sum) printf 'add.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
+    histogram) printf 'div.rn.f64 atom.global.add.u64 ld.global.f32' ;;
     loss_scaler) printf 'setp.ne.s32 st.global.u32' ;;
     master_split) printf 'ld.global.v4.u32 st.global.v4.u32 shl.b32' ;;
     norm_layers) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.shared.f32' ;;
