@@ -1,4 +1,4 @@
-// Operations of the model beside the step: the sweeps that verify makes of them, whatever twins there are.
+// Operations of the model beside the step, and of a calibration: the sweeps that verify makes of them, whatever twins there are.
 
 #include <set>
 
@@ -33,9 +33,9 @@ Digest digest_sweep(const Op& op, const OpFunction& twin, Isa isa, int threads) 
 }  // namespace
 
 std::vector<Row> fusion_rows(int threads) {
-  const std::set<std::string> headers = {"elementary.hpp",  "activations.hpp",   "softmax.hpp",
-                                         "norm_layers.hpp", "cross_entropy.hpp", "bias_dropout.hpp",
-                                         "weight_grad.hpp"};
+  const std::set<std::string> headers = {
+      "elementary.hpp",   "activations.hpp", "softmax.hpp",       "norm_layers.hpp", "cross_entropy.hpp",
+      "bias_dropout.hpp", "weight_grad.hpp", "fake_quantize.hpp", "histogram.hpp",   "calibration.hpp"};
   std::vector<Row> rows;
   for (const Op& op : all_ops()) {
     if (headers.count(op.contract) == 0) continue;

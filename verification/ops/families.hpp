@@ -29,6 +29,9 @@ std::vector<Op> softmax_ops();
 std::vector<Op> norm_layer_ops();
 std::vector<Op> cross_entropy_ops();
 std::vector<Op> dropout_and_weight_ops();
+std::vector<Op> fake_quantize_ops();
+std::vector<Op> histogram_ops();
+std::vector<Op> calibration_ops();
 
 /// Runs `body` and writes down whether it refused its arguments: 1 for ErrorCode::invalid_argument, else 0.
 /// Every other error goes on to the caller.
