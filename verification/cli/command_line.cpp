@@ -26,6 +26,7 @@ int run_command_line(int argc, char** argv) {
   add_checkpoint(commands);
   add_audit(commands);
   add_quantization(commands);
+  add_quantize(commands);
   return commands.run(argc, argv);
 }
 

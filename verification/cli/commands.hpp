@@ -28,6 +28,7 @@ void add_train(CommandSet& commands);
 void add_checkpoint(CommandSet& commands);
 void add_audit(CommandSet& commands);
 void add_quantization(CommandSet& commands);
+void add_quantize(CommandSet& commands);
 
 /// "adamw, adam, sgd, ...": the names of a choice, for the text of a flag.
 inline std::string listed(Span<const std::string_view> names) {

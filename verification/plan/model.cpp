@@ -9,6 +9,7 @@
 #include "verification/case/experiment.hpp"
 #include "verification/config/config.hpp"
 #include "verification/program/file_text.hpp"
+#include "verification/quantization/quantized_format.hpp"
 #include "verification/workload/recorded.hpp"
 
 namespace zeroproof::verification {
@@ -43,6 +44,8 @@ PlannedModel safetensors_model(const std::string& path) {
   SafetensorsLimits limits;
   limits.header_bytes = largest_safetensors_header;
   const SafetensorsReader reader = SafetensorsReader::open(path, limits);
+  ZP_CHECK(!is_quantized(reader.metadata()), ErrorCode::config, path + " is a quantized model",
+           "its tensors are codes and scales, no parameters", "name the file that it was made from");
   PlannedModel model{path, {}, false};
   for (const SafeTensor& tensor : reader.header().tensors) {
     ZP_CHECK(!workload::is_gradient_name(tensor.name), ErrorCode::config,

@@ -84,7 +84,8 @@ void final_norm_forward(const Pass<Real>& pass, Matrix<const Real> x, HeadSaved<
 template <class Real>
 double head_forward(const Pass<Real>& pass, Span<const std::uint8_t> tokens, HeadSaved<Real>& saved) {
   const BlockRange rows = pass.own_rows();
-  matmul(pass.set, saved.input.view(), head_weight(pass), saved.logits.view());
+  const int weight = pass.shape.tied ? token_embedding : head(pass.shape);
+  matmul(pass.set, pass.input(weight, saved.input.view()), head_weight(pass), saved.logits.view());
   const Span<const std::uint8_t> targets = window(tokens, rows.begin() + 1, rows.numel());
   const double partial = pass.shape.swiglu
                              ? cross_entropy_loss(pass.set, rows, saved.logits.view(), targets, saved.totals)

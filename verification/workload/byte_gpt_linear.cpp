@@ -6,7 +6,7 @@ namespace zeroproof::workload {
 
 template <class Real>
 void column_linear(const Pass<Real>& pass, Matrix<const Real> x, int weight, Matrix<Real> y) {
-  matmul(pass.set, x, pass.params.matrix(weight), y);
+  matmul(pass.set, pass.input(weight, x), pass.params.matrix(weight), y);
   add_bias(pass.params.vector(weight + 1), y);
 }
 
@@ -23,7 +23,7 @@ Matrix<Real> column_linear_backward(const Pass<Real>& pass, Matrix<const Real> x
 template <class Real>
 Matrix<Real> row_linear(const Pass<Real>& pass, Matrix<const Real> x, int weight, std::int64_t inputs,
                         Matrix<Real> partial) {
-  matmul(pass.set, x, pass.params.matrix(weight), partial, pass.place.slice(inputs));
+  matmul(pass.set, pass.input(weight, x), pass.params.matrix(weight), partial, pass.place.slice(inputs));
   const Matrix<Real> y = fold_rows(pass.place.groups.tp, pass.group_rows(), partial);
   add_bias(pass.params.vector(weight + 1), y);
   return y;

@@ -8,6 +8,15 @@
 
 namespace zeroproof::workload {
 
+/// Sees what goes into linear layers on their way forward, and may put something else in its place.
+template <class Real>
+class LinearTap {
+ public:
+  virtual ~LinearTap() = default;
+  /// weight: the layer's, by its place in registration order. What is returned lives until the next call.
+  virtual Matrix<const Real> input(int weight, Matrix<const Real> x) = 0;
+};
+
 /// What every layer of a pass needs. shape.context is the number of positions of the micro-batch.
 template <class Real>
 struct Pass {
@@ -15,7 +24,11 @@ struct Pass {
   ByteGptShape shape;
   ByteGptPlace place;
   Tensors<const Real> params;
+  LinearTap<Real>* tap = nullptr;
 
+  Matrix<const Real> input(int weight, Matrix<const Real> x) const {
+    return tap == nullptr ? x : tap->input(weight, x);
+  }
   BlockRange positions() const { return {shape.context}; }
   BlockRange group_rows() const { return place.group_rows(shape.context); }
   BlockRange own_rows() const { return place.own_rows(shape.context); }

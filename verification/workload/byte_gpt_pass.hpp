@@ -43,12 +43,17 @@ class BytePass {
     for (std::size_t v = num_visits(); v-- > 0;) backward(v, params, loss_scale, grads);
   }
 
+  /// From then on, forward. It must outlive the pass; backward knows nothing of what it put in a place.
+  void set_tap(LinearTap<Real>* tap) { tap_ = tap; }
+
   /// Mean cross-entropy in nats, after the last forward visit.
   double loss() const { return loss_; }
 
  private:
   std::size_t num_visits() const { return byte_gpt_visits(shape_).size(); }
-  Pass<Real> pass_with(const Tensors<const Real>& params) const { return {set_, shape_, place_, params}; }
+  Pass<Real> pass_with(const Tensors<const Real>& params) const {
+    return {set_, shape_, place_, params, tap_};
+  }
 
   InstructionSet set_;
   ByteGptShape shape_;  // with as many positions as the micro-batch fills
@@ -60,6 +65,7 @@ class BytePass {
   std::vector<std::optional<BlockSaved<Real>>> blocks_;
   std::optional<HeadSaved<Real>> head_;
   double loss_ = 0;
+  LinearTap<Real>* tap_ = nullptr;
 };
 
 }  // namespace zeroproof::workload
