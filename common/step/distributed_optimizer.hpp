@@ -11,6 +11,7 @@
 #include "common/comm/communicator.hpp"
 #include "common/layout/process_grid.hpp"
 #include "common/layout/shard_map.hpp"
+#include "common/layout/tensor_blocks.hpp"
 #include "common/step/layered_model.hpp"
 #include "common/step/memory_use.hpp"
 #include "common/step/offload.hpp"
@@ -60,6 +61,8 @@ struct OptimizerSetup : StepSettings {
   Communicator* tp = nullptr;  ///< ranks that have other parts of the same tensors; null: one
   int cp = 1;                  ///< CP ranks per micro-batch; data rank r is CP rank r mod cp
   std::vector<TensorPlacement> placement;  ///< [num_tensors]; empty: the layout is the undistributed one
+  std::vector<TensorMatrix>
+      matrices;   ///< [num_tensors] where tensors stand in, for scales; empty: as placement
   int stage = 0;  ///< [ZeRO:memory]: 0 replicates, 1 shards state, 2 gradients too, 3 parameters too
   MicroBatchOrder order = MicroBatchOrder::by_stage;
   std::int64_t persistent_numel =
@@ -83,6 +86,9 @@ struct FullState {
   Span<const float> max_exp_avg_sq;   // [padded_numel], with amsgrad
   Span<const float> momentum_buffer;  // [padded_numel], sgd with momentum
   Span<const std::uint64_t> tensor_steps;  // [num_tensors], under missing_grad = skip
+  Span<const float> param_scale;  // [num_blocks] (R24), of parameters with scales; empty: a beginning
+  Span<const std::uint32_t>
+      amax_history;  // [num_blocks * history], with param_scale under the recipe delayed
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
 };

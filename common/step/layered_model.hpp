@@ -26,6 +26,10 @@ class LayeredModel {
   /// its last backward visit.
   virtual const std::vector<int>& visits() const = 0;
 
+  /// Parameters of 8 bits alone: called once in a step before the first begin(), on every rank. scale_inv: of all
+  /// blocks (R24), valid until the step ends. Errors: unavailable from a model that does not read such parameters.
+  virtual void set_scales(Span<const float> scale_inv);
+
   virtual void begin(std::int64_t micro_batch) = 0;
 
   /// param: [unit numel] in the parameter dtype, padding undefined; read only.

@@ -33,9 +33,14 @@ enum class BufferId : std::uint8_t {
   tensor_steps,     ///< applied updates of every tensor [num_tensors u64], under missing_grad = skip
   param_shard,      ///< master rounded to the parameter dtype [shard_numel]
   param_full,       ///< parameters the model sees [padded_numel]
+  amax,          ///< of the blocks of all tensors, joined over ranks [num_blocks u32]; with scales only (R24)
+  amax_history,  ///< [num_blocks * history u32]; under the recipe delayed
+  param_scale,   ///< [num_blocks fp32]; with scales only, as the following
+  param_scale_inv,  ///< [num_blocks fp32]: what codes are multiplied by to be read
+  param_columns,    ///< param_full, every tensor column after column; with columnwise
 };
 
-inline constexpr int num_buffer_ids = 19;
+inline constexpr int num_buffer_ids = 24;
 
 std::string_view name(Phase phase);
 std::string_view name(BufferId buffer);

@@ -52,6 +52,10 @@ class ValueHasher {
     const auto& [tp_replicated, begin, row_numel, row_stride] = place;
     add(tp_replicated, begin, row_numel, row_stride);
   }
+  void feed(const TensorMatrix& matrix) {
+    const auto& [begin, rows, columns] = matrix;
+    add(begin, rows, columns);
+  }
   void feed(const ShardMap& shards) {
     add(shards.world_size(), shards.buckets());
     for (std::size_t bucket = 0; bucket < shards.buckets().size(); ++bucket) {
@@ -129,8 +133,24 @@ void add_scaler(SettingList& list, const LossScalerConfig& scaler) {
   list.add("scaler.refill", refill);
 }
 
+void add_scaling(SettingList& list, const ParamScaling& scaling) {
+  const auto& [recipe, value, initial_master, columnwise, epsilon, power_of_two, blocks, margin, history,
+               choice, empty] = scaling;
+  list.add("scaling.recipe", recipe);
+  list.add("scaling.value", value);
+  list.add("scaling.initial_master", initial_master);
+  list.add("scaling.columnwise", columnwise);
+  list.add("scaling.epsilon", epsilon);
+  list.add("scaling.power_of_two", power_of_two);
+  list.add("scaling.blocks", blocks);
+  list.add("scaling.margin", margin);
+  list.add("scaling.history", history);
+  list.add("scaling.choice", choice);
+  list.add("scaling.empty", empty);
+}
+
 void add_settings(SettingList& list, const StepSettings& settings) {
-  const auto& [layout, groups, clip_groups, param_dtype, micro_batches, grad_sum, hyper, scaler,
+  const auto& [layout, groups, clip_groups, param_dtype, scaling, micro_batches, grad_sum, hyper, scaler,
                loss_reduction, on_nonfinite, missing_grad, param_rounding, seed] = settings;
   list.add_called("the layouts", layout->tensors(), true);
   const auto& [rules, of_tensor, schedule] = groups;
@@ -141,6 +161,7 @@ void add_settings(SettingList& list, const StepSettings& settings) {
   list.add("clip_groups.rules", clip_rules);
   list.add("clip_groups.of_tensor", clip_group_of_tensor);
   list.add("param_dtype", param_dtype);
+  add_scaling(list, scaling);
   list.add("micro_batches", micro_batches);
   list.add("grad_sum", grad_sum);
   add_hyper(list, hyper);
@@ -156,12 +177,25 @@ void add_distribution(SettingList& list, const OptimizerSetup& setup) {
   list.add_called("the shard maps", *setup.shards, true);
   list.add("cp", setup.cp);
   list.add_called("the placements", setup.placement, true);
+  list.add("matrices", setup.matrices);
   list.add("stage", setup.stage);
   list.add("order", setup.order);
   list.add("persistent_numel", setup.persistent_numel);
   list.add("overlap", setup.overlap);  // it decides in which order ranks call each other
   list.add("windows", setup.windows);
   list.add("grad_dtype", setup.grad_dtype);
+}
+
+/// Loaded scales as bits: a digest of values would not tell NaNs, and has no other use here.
+void add_scales(SettingList& list, const FullState& state, const StepSettings& settings) {
+  std::vector<float> scales;  // without a meaning otherwise
+  std::vector<std::uint32_t> history;
+  if (has_scales(settings.param_dtype)) {
+    scales.assign(state.param_scale.begin(), state.param_scale.end());
+    if (keeps_history(settings.scaling)) history.assign(state.amax_history.begin(), state.amax_history.end());
+  }
+  list.add("state.param_scale", scales);
+  list.add("state.amax_history", history);
 }
 
 void add_counters(SettingList& list, const FullState& state, MissingGrad missing_grad) {
@@ -183,6 +217,7 @@ void require_same_setup(const OptimizerSetup& setup, const FullState& state) {
   add_settings(list, setup);
   add_distribution(list, setup);
   add_counters(list, state, setup.missing_grad);
+  add_scales(list, state, setup);
   // TP ranks are neighbours, instances stand farthest apart: in this order ranks have their numbers in the step.
   require_agreement(
       {setup.tp, setup.comm, setup.replicas}, list.values(),

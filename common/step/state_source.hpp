@@ -19,6 +19,10 @@ class StateSource {
   /// [num_tensors], under missing_grad = skip; else empty.
   virtual std::vector<std::uint64_t> tensor_steps() const = 0;
 
+  /// [num_blocks] and [num_blocks * history], of parameters with scales (R24); empty: a beginning.
+  virtual std::vector<float> param_scale() const { return {}; }
+  virtual std::vector<std::uint32_t> amax_history() const { return {}; }
+
   /// Whether it has master, exp_avg, ...
   virtual bool has(BufferId id) const = 0;
 

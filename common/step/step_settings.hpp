@@ -9,6 +9,7 @@
 #include "common/layout/flat_layout.hpp"
 #include "common/step/clip_groups.hpp"
 #include "common/step/param_groups.hpp"
+#include "common/step/param_scaling.hpp"
 #include "common/step/policy.hpp"
 
 namespace zeroproof {
@@ -17,7 +18,8 @@ struct StepSettings {
   const FlatLayout* layout = nullptr;  ///< of this TP rank's tensors
   ParamGroups groups = {};
   ClipGroups clip_groups = {};
-  DType param_dtype = DType::bf16;  ///< fp32, bf16 or fp16
+  DType param_dtype = DType::bf16;  ///< fp32, bf16, fp16, e4m3 or e5m2
+  ParamScaling scaling = {};        ///< of e4m3 and e5m2
   std::int64_t micro_batches = 1;   ///< M, over all ranks
   GradSum grad_sum = GradSum::tree;
   OptimizerHyper hyper = {};

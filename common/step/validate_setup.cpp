@@ -6,6 +6,7 @@
 
 #include "common/base/error.hpp"
 #include "common/contracts/binned_sum.hpp"
+#include "common/step/scaled_params.hpp"
 
 namespace zeroproof {
 namespace {
@@ -16,9 +17,28 @@ void check(bool ok, const std::string& problem, const std::string& why, const st
 
 int ranks_of(const Communicator* group) { return group == nullptr ? 1 : group->world_size(); }
 
-void check_dtype(DType dtype, const std::string& what) {
-  check(is_param_format(dtype), what + " are " + std::string(name(dtype)),
-        "only fp32, bf16 and fp16 hold gradients and parameters", "choose one of these");
+void check_dtype(DType dtype, const std::string& what, bool may_have_scales) {
+  check(is_param_format(dtype) || (may_have_scales && has_scales(dtype)),
+        what + " are " + std::string(name(dtype)),
+        may_have_scales ? "fp32, bf16, fp16, e4m3 and e5m2 hold parameters"
+                        : "only fp32, bf16 and fp16 hold gradients",
+        "choose one of these");
+}
+
+void check_scaling(const ParamScaling& scaling) {
+  check(std::isfinite(scaling.epsilon) && scaling.epsilon >= 0,
+        "scaling.epsilon is " + std::to_string(scaling.epsilon), "it takes the place of a smaller amax (R22)",
+        "use a finite number of at least 0");
+  check(scaling.margin >= 0 && scaling.margin <= 64, "scaling.margin is " + std::to_string(scaling.margin),
+        "it is a number of bits of room (R22)", "use 0 to 64");
+  check(scaling.history >= 1 && scaling.history <= 1024,
+        "scaling.history is " + std::to_string(scaling.history),
+        "the first slot collects, and more than 1024 steps are not looked back (R22)", "use 1 to 1024");
+  const bool rows = scaling.recipe == ScaleRecipe::mxfp8 ||
+                    (scaling.recipe == ScaleRecipe::blockwise && scaling.blocks == ScaleBlocks::row_128);
+  check(!scaling.columnwise || !rows, "a column-wise copy is to be made of parameters in blocks of one row",
+        "a block of the copy would have several scales (R24)",
+        "use current, delayed or blocks of 128x128, or leave columnwise out");
 }
 
 void check_groups(const ParamGroups& groups, const FlatLayout& layout) {
@@ -104,6 +124,15 @@ void check_offload(const Offload& offload) {
         "state travels in chunks", "use 1 or more");
 }
 
+void check_matrices(const OptimizerSetup& setup) {
+  if (!has_scales(setup.param_dtype)) return;
+  check(!setup.matrices.empty() || setup.placement.empty() || ranks_of(setup.tp) == 1,
+        "parameters of " + std::string(name(setup.param_dtype)) + " are cut over " +
+            std::to_string(ranks_of(setup.tp)) + " TP ranks and nothing says from which matrices",
+        "scales belong to blocks of the undistributed tensors (R24)", "set OptimizerSetup::matrices");
+  blocks_of(setup);
+}
+
 void check_placement(const OptimizerSetup& setup) {
   const std::vector<TensorSlot>& tensors = setup.layout->tensors();
   const int tp = ranks_of(setup.tp);
@@ -129,7 +158,8 @@ void validate_settings(const StepSettings& settings) {
   check(settings.layout != nullptr, "the optimizer has no layout", "it says where the tensors are",
         "set StepSettings::layout");
   check_leaves(settings);
-  check_dtype(settings.param_dtype, "parameters");
+  check_dtype(settings.param_dtype, "parameters", true);
+  if (has_scales(settings.param_dtype)) check_scaling(settings.scaling);
   check(settings.param_rounding == ParamRounding::nearest || settings.param_dtype == DType::bf16,
         "parameters of " + std::string(name(settings.param_dtype)) + " are to be rounded stochastically",
         "only the rounding to bf16 has a stochastic form", "use bf16, or param_rounding nearest");
@@ -143,11 +173,12 @@ void validate_setup(const OptimizerSetup& setup) {
         "it cannot know which elements it owns", "set both in OptimizerSetup");
   check(setup.stage >= 0 && setup.stage <= 3, "the ZeRO stage is " + std::to_string(setup.stage),
         "there are four", "use 0, 1, 2 or 3");
-  check_dtype(setup.grad_dtype, "gradients");
+  check_dtype(setup.grad_dtype, "gradients", false);
   check(setup.persistent_numel >= 0, "persistent_numel is " + std::to_string(setup.persistent_numel),
         "tensors of at most that many elements stay whole", "use 0 or more");
   check_offload(setup.offload);
   check_placement(setup);
+  check_matrices(setup);
   check_shards(setup);
   check_cp(setup);
 }

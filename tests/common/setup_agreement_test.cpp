@@ -125,6 +125,22 @@ TEST_CASE("same setup: what the step computes") {
          r.setup.clip_groups.of_tensor = {1, 0};
        }},
       {"param_dtype", [](Rank& r) { r.setup.param_dtype = DType::fp16; }},
+      {"scaling.recipe", [](Rank& r) { r.setup.scaling.recipe = ScaleRecipe::mxfp8; }},
+      {"scaling.value", [](Rank& r) { r.setup.scaling.value = QuantizedValue::through_bf16; }},
+      {"scaling.initial_master",
+       [](Rank& r) { r.setup.scaling.initial_master = InitialMaster::dequantised; }},
+      {"scaling.columnwise", [](Rank& r) { r.setup.scaling.columnwise = true; }},
+      {"scaling.epsilon", [](Rank& r) { r.setup.scaling.epsilon = 0x1p-149F; }},
+      {"scaling.power_of_two", [](Rank& r) { r.setup.scaling.power_of_two = true; }},
+      {"scaling.blocks", [](Rank& r) { r.setup.scaling.blocks = ScaleBlocks::row_128; }},
+      {"scaling.margin", [](Rank& r) { r.setup.scaling.margin = 1; }},
+      {"scaling.history", [](Rank& r) { r.setup.scaling.history = 16; }},
+      {"scaling.choice", [](Rank& r) { r.setup.scaling.choice = AmaxChoice::most_recent; }},
+      {"scaling.empty", [](Rank& r) { r.setup.scaling.empty = EmptyAmax::roll; }},
+      {"matrices",
+       [](Rank& r) {
+         r.setup.matrices = {{0, 3, 700}, {3072, 1, 5}};
+       }},
       {"micro_batches", [](Rank& r) { r.setup.micro_batches = 2; }},
       {"grad_sum", [](Rank& r) { r.setup.grad_sum = GradSum::binned; }},
       {"loss_reduction", [](Rank& r) { r.setup.loss_reduction = LossReduction::tokens; }},

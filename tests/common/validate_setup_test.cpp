@@ -5,6 +5,7 @@
 #include <doctest.h>
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -71,9 +72,13 @@ TEST_CASE("setup: what is missing or out of range") {
   for (const int stage : {-1, 4}) refused("stage is", [&](Rank& r) { r.setup.stage = stage; });
   refused("micro_batches is 0", [](Rank& r) { r.setup.micro_batches = 0; });
   refused("persistent_numel is -1", [](Rank& r) { r.setup.persistent_numel = -1; });
-  for (const DType dtype : {DType::u32, DType::fp64, DType::e4m3}) {
+  for (const DType dtype : {DType::u32, DType::fp64, DType::e8m0}) {
     refused("gradients are", [&](Rank& r) { r.setup.grad_dtype = dtype; });
     refused("parameters are", [&](Rank& r) { r.setup.param_dtype = dtype; });
+  }
+  for (const DType dtype : {DType::e4m3, DType::e5m2}) {
+    refused("gradients are", [&](Rank& r) { r.setup.grad_dtype = dtype; });
+    taken([&](Rank& r) { r.setup.param_dtype = dtype; });
   }
   for (const DType dtype : {DType::fp16, DType::fp32}) {
     refused("rounded stochastically", [&](Rank& r) {
@@ -82,6 +87,46 @@ TEST_CASE("setup: what is missing or out of range") {
     });
   }
   taken([](Rank& r) { r.setup.param_rounding = ParamRounding::stochastic; });
+}
+
+TEST_CASE("setup: scales of 8-bit parameters") {
+  const auto scaled = [](const std::function<void(ParamScaling&)>& change) {
+    return [change](Rank& r) {
+      r.setup.param_dtype = DType::e4m3;
+      change(r.setup.scaling);
+    };
+  };
+  for (const float epsilon : {-1.0F, std::numeric_limits<float>::infinity()}) {
+    refused("scaling.epsilon is", scaled([&](ParamScaling& s) { s.epsilon = epsilon; }));
+    taken([&](Rank& r) { r.setup.scaling.epsilon = epsilon; });  // bf16 has no scales
+  }
+  for (const int margin : {-1, 65}) {
+    refused("scaling.margin is", scaled([&](ParamScaling& s) { s.margin = margin; }));
+  }
+  for (const int history : {0, 1025}) {
+    refused("scaling.history is", scaled([&](ParamScaling& s) { s.history = history; }));
+  }
+  const auto columnwise = [&](ScaleRecipe recipe, ScaleBlocks blocks) {
+    return scaled([recipe, blocks](ParamScaling& s) {
+      s.recipe = recipe;
+      s.blocks = blocks;
+      s.columnwise = true;
+    });
+  };
+  refused("blocks of one row", columnwise(ScaleRecipe::mxfp8, ScaleBlocks::square_128));
+  refused("blocks of one row", columnwise(ScaleRecipe::blockwise, ScaleBlocks::row_128));
+  taken(columnwise(ScaleRecipe::blockwise, ScaleBlocks::square_128));
+  taken(columnwise(ScaleRecipe::current, ScaleBlocks::row_128));
+  taken(columnwise(ScaleRecipe::delayed, ScaleBlocks::row_128));
+  const auto cut = [](Rank& r) {
+    with_tp(r);
+    r.setup.param_dtype = DType::e4m3;
+  };
+  refused("nothing says from which matrices", cut);
+  refused("there are 2 matrices", [&](Rank& r) {
+    cut(r);
+    r.setup.matrices.resize(2);
+  });
 }
 
 TEST_CASE("setup: every tensor is in a group that there is") {

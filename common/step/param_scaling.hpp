@@ -1,0 +1,70 @@
+#pragma once
+// How parameters of 8 bits get their scales (R24).
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/base/dtype.hpp"
+#include "common/contracts/block_scale.hpp"
+#include "common/contracts/scale_recipe.hpp"
+
+namespace zeroproof {
+
+/// Where scales come from, and what has one: the whole tensor (current, delayed), or every block of it.
+enum class ScaleRecipe : std::uint8_t { current, delayed, blockwise, mxfp8 };
+
+/// Blocks of the recipe blockwise.
+enum class ScaleBlocks : std::uint8_t { square_128, row_128 };
+
+/// What the masters are at a beginning: what was loaded, or what its codes stand for.
+enum class InitialMaster : std::uint8_t { high_precision, dequantised };
+
+/// Settings of parameters in e4m3 or e5m2; without a meaning for others. Members that the recipe does not read are
+/// ignored.
+struct ParamScaling {
+  ScaleRecipe recipe = ScaleRecipe::current;
+  QuantizedValue value = QuantizedValue::direct;
+  InitialMaster initial_master = InitialMaster::high_precision;
+  bool columnwise = false;                       ///< a second copy of the gathered codes, column after column
+  float epsilon = 0;                             ///< current, blockwise
+  bool power_of_two = false;                     ///< current, blockwise
+  ScaleBlocks blocks = ScaleBlocks::square_128;  ///< blockwise
+  int margin = 0;                                ///< delayed, 0..64
+  std::int64_t history = 1024;                   ///< delayed, 1..1024 slots
+  AmaxChoice choice = AmaxChoice::max;           ///< delayed
+  EmptyAmax empty = EmptyAmax::keep;             ///< delayed
+};
+
+/// The settings of a recipe that was asked for by name alone: blockwise rounds its scales to powers of two.
+constexpr ParamScaling scaling_of(ScaleRecipe recipe) {
+  ParamScaling scaling;
+  scaling.recipe = recipe;
+  scaling.power_of_two = recipe == ScaleRecipe::blockwise;
+  return scaling;
+}
+
+/// Parameters have scales in these formats, and in no other.
+constexpr bool has_scales(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
+
+/// The format of parameters for which has_scales() is true.
+constexpr Fp8 fp8_of(DType dtype) { return dtype == DType::e5m2 ? Fp8::e5m2 : Fp8::e4m3; }
+
+constexpr bool keeps_history(const ParamScaling& scaling) { return scaling.recipe == ScaleRecipe::delayed; }
+
+/// Options of R22's recipes. current_of: recipes current and blockwise.
+constexpr CurrentScaling current_of(const ParamScaling& scaling, DType dtype) {
+  return {fp8_of(dtype), scaling.epsilon, scaling.power_of_two};
+}
+constexpr DelayedScaling delayed_of(const ParamScaling& scaling, DType dtype) {
+  return {fp8_of(dtype), scaling.margin, scaling.history, scaling.choice, scaling.empty};
+}
+
+/// Names as configuration files and reports spell them, in the order of the enumerators.
+Span<const std::string_view> names_of(ScaleRecipe);
+Span<const std::string_view> names_of(ScaleBlocks);
+Span<const std::string_view> names_of(InitialMaster);
+Span<const std::string_view> names_of(QuantizedValue);
+Span<const std::string_view> names_of(AmaxChoice);
+Span<const std::string_view> names_of(EmptyAmax);
+
+}  // namespace zeroproof
