@@ -86,11 +86,10 @@ struct FullState {
   Span<const float> max_exp_avg_sq;   // [padded_numel], with amsgrad
   Span<const float> momentum_buffer;  // [padded_numel], sgd with momentum
   Span<const std::uint64_t> tensor_steps;  // [num_tensors], under missing_grad = skip
-  Span<const float> param_scale;  // [num_blocks] (R24), of parameters with scales; empty: a beginning
-  Span<const std::uint32_t>
-      amax_history;  // [num_blocks * history], with param_scale under the recipe delayed
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
+  Span<const float> param_scale = {};  // [num_blocks] (R24), of parameters with scales; empty: a beginning
+  Span<const std::uint32_t> amax_history = {};  // [num_blocks * history], under the recipe delayed
 };
 
 /// One buffer as a tap sees it. Sharded buffers name the global ranges their elements come from, in order;
