@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/base/error.hpp"
+#include "common/step/param_scaling.hpp"
 #include "reference/blocks.hpp"
 #include "reference/cast.hpp"
 
@@ -20,9 +21,22 @@ void round(Span<const float> source, Span<float> target) { std::ranges::copy(sou
 void round(Span<const float> source, Span<bf16> target) { cast_to_bf16({}, source, target); }
 void round(Span<const float> source, Span<fp16> target) { cast_to_fp16({}, source, target); }
 
-void check_format(const char* problem, const char* why, DType dtype) {
-  ZP_CHECK(is_param_format(dtype), ErrorCode::invalid_argument, problem + std::string(name(dtype)), why,
-           "choose one of these");
+void round_without_scale() {
+  fail(ErrorCode::internal, "parameters of 8 bits are rounded without a scale",
+       "their codes are those of scaled values (R24)", "report this as a defect");
+}
+void round(Span<const float>, Span<e4m3>) { round_without_scale(); }
+void round(Span<const float>, Span<e5m2>) { round_without_scale(); }
+
+void check_format(bool ok, const char* problem, const char* why, DType dtype) {
+  ZP_CHECK(ok, ErrorCode::invalid_argument, problem + std::string(name(dtype)), why, "choose one of these");
+}
+
+/// NaN in every element.
+template <class Format>
+auto nan_values(Format, std::int64_t numel) {
+  using T = typename Format::type;
+  return std::vector<T>(static_cast<std::size_t>(numel), std::bit_cast<T>(Format::magnitude));
 }
 
 }  // namespace
@@ -32,7 +46,8 @@ std::vector<float> nan_buffer(std::int64_t numel) {
 }
 
 std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& pieces) {
-  check_format("a leaf has dtype ", "gradients are fp32, bf16 or fp16", leaf.dtype);
+  check_format(is_param_format(leaf.dtype), "a leaf has dtype ", "gradients are fp32, bf16 or fp16",
+               leaf.dtype);
   // It grows piece by piece, so that what is widened into is still in the cache.
   constexpr float padding = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> widened;
@@ -54,12 +69,15 @@ std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& 
 }
 
 ParamBuffer::ParamBuffer(DType dtype, std::int64_t numel) : dtype_(dtype) {
-  check_format("the parameter dtype is ", "parameters are fp32, bf16 or fp16", dtype);
-  visit_param_format(dtype, [&](auto format) {
-    using Format = decltype(format);
-    using T = typename Format::type;
-    values_ = std::vector<T>(static_cast<std::size_t>(numel), std::bit_cast<T>(Format::magnitude));  // NaN
-  });
+  check_format(is_param_format(dtype) || has_scales(dtype), "the parameter dtype is ",
+               "parameters are fp32, bf16, fp16, e4m3 or e5m2", dtype);
+  if (dtype == DType::e4m3) {
+    values_ = nan_values(Format<e4m3>{}, numel);
+  } else if (dtype == DType::e5m2) {
+    values_ = nan_values(Format<e5m2>{}, numel);
+  } else {
+    visit_param_format(dtype, [&](auto format) { values_ = nan_values(format, numel); });
+  }
 }
 
 void ParamBuffer::round_from(Span<const float> master, const std::vector<Piece>& pieces) {

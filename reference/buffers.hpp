@@ -39,14 +39,15 @@ TensorView words_view(const std::vector<T>& values, DType dtype) {
 /// Errors: invalid_argument if the leaf is not fp32, bf16 or fp16.
 std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& pieces);
 
-/// Parameters as the model sees them, in one of three formats.
+/// Parameters as the model sees them, or the codes it reads with scales (reference/param_scales.hpp).
 class ParamBuffer {
  public:
   ParamBuffer() = default;
-  /// Errors: invalid_argument if dtype is not fp32, bf16 or fp16.
+  /// Errors: invalid_argument if dtype is not fp32, bf16, fp16, e4m3 or e5m2.
   ParamBuffer(DType dtype, std::int64_t numel);
 
-  /// RNE(master) over the pieces, by local index; in fp32 the bits of master (R6, R8).
+  /// RNE(master) over the pieces, by local index; in fp32 the bits of master (R6, R8). Errors: internal for e4m3 and
+  /// e5m2.
   void round_from(Span<const float> master, const std::vector<Piece>& pieces);
 
   /// The same rounded at random (R8, R15), bf16 only. step_of_tensor: applied updates of a tensor, which
@@ -58,7 +59,9 @@ class ParamBuffer {
 
  private:
   DType dtype_ = DType::fp32;
-  std::variant<std::vector<float>, std::vector<bf16>, std::vector<fp16>> values_;  // of the type of dtype_
+  // Of the type of dtype_.
+  std::variant<std::vector<float>, std::vector<bf16>, std::vector<fp16>, std::vector<e4m3>, std::vector<e5m2>>
+      values_;
 };
 
 }  // namespace zeroproof::reference

@@ -64,7 +64,11 @@ DenseOptimizer::DenseOptimizer(const StepSettings& setup, const FullState& initi
   };
   load(BufferId::master, master_);
   for (auto& [id, values] : state_) load(id, values);
-  round_parameters();
+  if (has_scales(setup.param_dtype)) {
+    begin_scales(initial);
+  } else {
+    round_parameters();
+  }
   last_.grad_sum = last_.unscaled_grad = last_.grad = nan_buffer(setup.layout->padded_numel());
   last_.norms = PartialNorms(setup.clip_groups.count());
   last_.grad_norm.resize(max_norms_.size());
@@ -216,7 +220,15 @@ bool DenseOptimizer::step(const std::vector<TensorView>& leaves, const MicroBatc
   update(has_grad);
 
   // cast; with one process there is nothing to gather
-  round_parameters();
+  if (!scales_.exist()) {
+    round_parameters();
+    return true;
+  }
+  const TakesPart takes_part = [&](std::int64_t tensor) {
+    return !counts_.per_tensor || has_grad[static_cast<std::size_t>(tensor)];
+  };
+  scales_.move_histories(takes_part);
+  cast_with_scales(takes_part);
   return true;
 }
 
@@ -260,6 +272,16 @@ TensorView DenseOptimizer::buffer(BufferId id) const {
     case BufferId::param_shard:
     case BufferId::param_full:
       return param();
+    case BufferId::param_columns:
+      return scales_.exist() && setup_.scaling.columnwise ? param_columns_.view() : TensorView{};
+    case BufferId::amax:
+      return words_view(scales_.amax, DType::u32);
+    case BufferId::amax_history:
+      return words_view(scales_.amax_history, DType::u32);
+    case BufferId::param_scale:
+      return words_view(scales_.scale, DType::fp32);
+    case BufferId::param_scale_inv:
+      return words_view(scales_.scale_inv, DType::fp32);
     default:
       return {};
   }

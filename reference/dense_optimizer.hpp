@@ -8,6 +8,7 @@
 #include "common/step/distributed_optimizer.hpp"
 #include "reference/buffers.hpp"
 #include "reference/norm_form.hpp"
+#include "reference/param_scales.hpp"
 #include "reference/rule.hpp"
 #include "reference/step_counts.hpp"
 
@@ -60,7 +61,8 @@ class DenseOptimizer {
   /// A buffer of the contract as it is after the step. [padded_numel]: grad_sum, unscaled_grad, grad, master,
   /// the rule's state, param_shard and param_full (both param()). Words: step_scalars, applied_steps, found_inf,
   /// loss_scaler, norm_limbs or grad_amax by the form of the norm, grad_norm, clip_coef, and tensor_steps with
-  /// missing_grad = skip. The data of a buffer these settings do not have is nullptr.
+  /// missing_grad = skip; of parameters with scales amax, amax_history, param_scale, param_scale_inv, and
+  /// param_columns like param_full. The data of a buffer these settings do not have is nullptr.
   TensorView buffer(BufferId id) const;
 
   std::int64_t applied_steps() const { return static_cast<std::int64_t>(counts_.applied_steps); }
@@ -79,6 +81,8 @@ class DenseOptimizer {
   void clip_gradients();
   void update(const std::vector<bool>& has_grad);
   void round_parameters();
+  void begin_scales(const FullState& initial);
+  void cast_with_scales(const TakesPart& takes_part);
   const StepScalars& scalars_of(const Piece& piece) const {
     return last_.scalars[counts_.slot(setup_.groups, piece.tensor)];
   }
@@ -88,7 +92,8 @@ class DenseOptimizer {
   std::vector<std::optional<double>> max_norms_;  // [clip groups]
   std::vector<float> master_;
   RuleState state_;
-  ParamBuffer param_;
+  ParamScales scales_;
+  ParamBuffer param_, param_columns_;
   StepCounts counts_;
   LossScalerState scaler_;
   DenseStep last_;

@@ -61,7 +61,9 @@ LeafPass::LeafPass(const OptimizerSetup& setup, GradSource& leaves, ParamSource 
       leaves_(leaves),
       model_(leaves.layers()),
       units_(units_of(setup, model_)),
-      params_(setup, units_, std::move(params)) {}
+      params_(setup, units_, params) {
+  if (model_ != nullptr && has_scales(setup.param_dtype)) model_->set_scales(params.scale_inv);
+}
 
 void LeafPass::run(std::optional<std::int64_t> micro_batch, const TakeGradient& take) {
   if (model_ != nullptr) {

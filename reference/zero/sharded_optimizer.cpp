@@ -9,6 +9,7 @@
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
 #include "common/comm/agreement.hpp"
+#include "common/step/scaled_params.hpp"
 #include "common/step/setup_agreement.hpp"
 #include "reference/blocks.hpp"
 #include "reference/clip.hpp"
@@ -52,11 +53,13 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerSetup& setup) : setup_(setup) 
   state_ = make_rule_state(setup.hyper, numel);
   param_shard_ = ParamBuffer(setup.param_dtype, numel);
   param_full_ = ParamBuffer(setup.param_dtype, numel_of(full_ranges_));
+  if (has_scales(setup.param_dtype)) init_scales();
 }
 
 void ShardedOptimizer::load_state(const FullState& state) {
   const std::int64_t padded_numel = setup_.layout->padded_numel();
   check_loaded(state, setup_.hyper, padded_numel);
+  if (scales_.exist()) has_loaded_scales(state, setup_, scales_.blocks());  // checks, before anything changes
   // In place, because taps may hold views of what is there.
   const StepCounts counts = loaded_counts(state, setup_.missing_grad, *setup_.layout);
   require_same_setup(setup_, state);
@@ -72,8 +75,12 @@ void ShardedOptimizer::load_state(const FullState& state) {
   for (auto& [id, shard] : state_) load(id, shard);
   scaler_ = state.scaler;
   found_inf_ = 0;
-  round(param_shard_, master_, pieces_);
-  round_everything(state.master);
+  if (scales_.exist()) {
+    load_with_scales(state);
+  } else {
+    round(param_shard_, master_, pieces_);
+    round_everything(state.master);
+  }
   param_version_ += 1;
   loaded_ = true;
 }
@@ -81,11 +88,16 @@ void ShardedOptimizer::load_state(const FullState& state) {
 void ShardedOptimizer::round_everything(Span<const float> master) {
   // The whole master is at hand, so nobody has to be asked.
   const std::vector<Piece> pieces = setup_.layout->pieces(full_ranges_);
+  round(param_full_, values_of(master, pieces), pieces);
+}
+
+std::vector<float> ShardedOptimizer::values_of(Span<const float> master,
+                                               const std::vector<Piece>& pieces) const {
   std::vector<float> values = nan_buffer(numel_of(full_ranges_));
   for (const Piece& piece : pieces) {
     std::ranges::copy(part(master, piece.global_begin, piece.numel), at(values, piece).begin());
   }
-  round(param_full_, values, pieces);
+  return values;
 }
 
 void ShardedOptimizer::round(ParamBuffer& param, Span<const float> master,
@@ -138,7 +150,8 @@ void ShardedOptimizer::prepare(const GradSource& leaves) {
 }
 
 ParamSource ShardedOptimizer::param_source() const {
-  return {{param_shard_.view(), ranges_}, {param_full_.view(), full_ranges_}, &param_version_};
+  return {
+      {param_shard_.view(), ranges_}, {param_full_.view(), full_ranges_}, &param_version_, scales_.scale_inv};
 }
 
 void ShardedOptimizer::reduce(GradSource& leaves) {
@@ -237,7 +250,11 @@ void ShardedOptimizer::update() {
 }
 
 void ShardedOptimizer::cast() {
-  round(param_shard_, master_, pieces_);
+  if (scales_.exist()) {
+    cast_with_scales();
+  } else {
+    round(param_shard_, master_, pieces_);
+  }
   param_version_ += 1;
 }
 
@@ -249,6 +266,7 @@ void ShardedOptimizer::gather() {
   } else {
     gather_from_owners(setup_, shard, full_ranges_, full);
   }
+  if (scales_.exist()) rebuild_columns();
 }
 
 }  // namespace zeroproof::reference

@@ -1,12 +1,13 @@
 #pragma once
 // One rank of the sharded step. distributed_optimizer.cpp checks the setup, sharded_optimizer.cpp has the
-// phases, sharded_views.cpp shows the buffers to taps.
+// phases, sharded_scales.cpp what parameters in 8 bits need, sharded_views.cpp shows the buffers to taps.
 
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
 #include "reference/buffers.hpp"
 #include "reference/norm_form.hpp"
+#include "reference/param_scales.hpp"
 #include "reference/rule.hpp"
 #include "reference/step_counts.hpp"
 #include "reference/zero/unit_params.hpp"
@@ -48,6 +49,13 @@ class ShardedOptimizer final : public DistributedOptimizer {
   /// Master to parameters, by the draws of the steps counted so far; both hold the same elements.
   void round(ParamBuffer& param, Span<const float> master, const std::vector<Piece>& pieces) const;
   void round_everything(Span<const float> master);
+  void init_scales();
+  /// Amax of the masters joined over ranks, and scales from it (R24).
+  void make_scales(const TakesPart& takes_part);
+  void load_with_scales(const FullState& state);
+  void cast_with_scales();
+  void rebuild_columns();
+  std::vector<float> values_of(Span<const float> master, const std::vector<Piece>& pieces) const;
   ParamSource param_source() const;
 
   /// False for a buffer that these settings do not have.
@@ -73,7 +81,8 @@ class ShardedOptimizer final : public DistributedOptimizer {
   std::vector<float> clip_coef_;
   std::vector<float> grad_sum_, unscaled_grad_, grad_, master_;
   RuleState state_;
-  ParamBuffer param_shard_, param_full_;
+  ParamScales scales_;  // amax, amax_history, param_scale, param_scale_inv; with parameters of 8 bits
+  ParamBuffer param_shard_, param_full_, param_columns_;
 };
 
 }  // namespace zeroproof::reference

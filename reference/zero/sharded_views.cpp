@@ -34,9 +34,10 @@ std::vector<BufferId> written_by(Phase phase) {
       return {BufferId::exp_avg, BufferId::exp_avg_sq,   BufferId::max_exp_avg_sq, BufferId::momentum_buffer,
               BufferId::master,  BufferId::tensor_steps, BufferId::applied_steps};
     case Phase::cast:
-      return {BufferId::param_shard};
+      return {BufferId::amax, BufferId::amax_history, BufferId::param_scale, BufferId::param_scale_inv,
+              BufferId::param_shard};
     case Phase::gather:
-      return {BufferId::param_full};
+      return {BufferId::param_full, BufferId::param_columns};
   }
   return {};
 }
@@ -58,6 +59,14 @@ bool ShardedOptimizer::exists(BufferId id) const {
       return counts_.per_tensor;
     case BufferId::param_full:
       return setup_.stage != 3 || !full_ranges_.empty();
+    case BufferId::amax:
+    case BufferId::param_scale:
+    case BufferId::param_scale_inv:
+      return scales_.exist();
+    case BufferId::amax_history:
+      return !scales_.amax_history.empty();
+    case BufferId::param_columns:
+      return scales_.exist() && setup_.scaling.columnwise && !full_ranges_.empty();
     default:
       return true;
   }
@@ -100,6 +109,16 @@ ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
       return {id, param_shard_.view(), ranges_};
     case BufferId::param_full:
       return {id, param_full_.view(), full_ranges_};
+    case BufferId::amax:
+      return {id, words_view(scales_.amax, DType::u32), {}};
+    case BufferId::amax_history:
+      return {id, words_view(scales_.amax_history, DType::u32), {}};
+    case BufferId::param_scale:
+      return {id, array_view(scales_.scale), {}};
+    case BufferId::param_scale_inv:
+      return {id, array_view(scales_.scale_inv), {}};
+    case BufferId::param_columns:
+      return {id, param_columns_.view(), full_ranges_};
   }
   fail(ErrorCode::internal, "a buffer has no name", "taps ask for named buffers only",
        "report this as a defect");

@@ -38,6 +38,7 @@ struct ParamSource {
   RangedView shard;  // what this rank owns
   RangedView full;   // what every rank has: everything, in stage 3 the persistent tensors
   const std::uint64_t* version = nullptr;  // the optimizer's count of casts, as it is now
+  Span<const float> scale_inv = {};        // of all blocks, with parameters of 8 bits
 };
 
 /// Tensors that stage 3 keeps whole on every rank: those of at most persistent_numel elements, padding not included.

@@ -21,6 +21,14 @@ inline const std::vector<float>& leaf_values(std::int64_t numel, std::int64_t st
   return shared_random_values(numel, static_cast<std::uint64_t>(seed), 6);
 }
 
+/// A parameter as the model is shown it: of 8 bits the code, without the scale of its block.
+inline float shown_element(const TensorView& param, std::int64_t i) {
+  const auto* codes = static_cast<const std::uint8_t*>(param.data);
+  if (param.dtype == DType::e4m3) return to_float(e4m3{codes[i]});
+  if (param.dtype == DType::e5m2) return to_float(e5m2{codes[i]});
+  return load_element(param, i);
+}
+
 /// What the ranks of a world agree on.
 struct GradKind {
   DType dtype = DType::fp32;
@@ -108,10 +116,16 @@ class NumberedGrads final : public GradSource, public LayeredModel {
   const std::vector<FlatRange>& units() const override { return cut; }
   const std::vector<int>& visits() const override { return order; }
 
+  void set_scales(Span<const float> scale_inv) override {
+    expect(place_ == 0, "scales are set in the middle of a pass");
+    scales_ = 0;
+    for (const float scale : scale_inv) scales_ = scales_ * 31 + bits(scale);
+  }
+
   void begin(std::int64_t micro_batch) override {
     expect(place_ == 0, "a pass begins before the last one has ended");
     asked.push_back(micro_batch);
-    activation_ = 1;
+    activation_ = 1 + scales_;
     last_ = {};  // memory of an earlier pass may be gone
     visited_.assign(cut.size(), false);
   }
@@ -121,7 +135,7 @@ class NumberedGrads final : public GradSource, public LayeredModel {
     look_at(unit, param);
     for (const Piece& piece : pieces(unit)) {
       for (std::int64_t e = 0; e < piece.numel; ++e) {
-        activation_ = activation_ * 31 + bits(load_element(param, piece.local_begin + e));
+        activation_ = activation_ * 31 + bits(shown_element(param, piece.local_begin + e));
       }
     }
     place_ += 1;
@@ -141,7 +155,7 @@ class NumberedGrads final : public GradSource, public LayeredModel {
         const std::int64_t at = piece.local_begin + e;
         const float before = load_element(grad, at);
         expect(!is_first || std::isnan(before), "a gradient is not born as NaN");
-        const float mine = value(random, piece, e, asked.back(), load_element(param, at), echo);
+        const float mine = value(random, piece, e, asked.back(), shown_element(param, at), echo);
         store_element(grad, at, is_first ? mine : before + mine);
       }
     }
@@ -185,7 +199,7 @@ class NumberedGrads final : public GradSource, public LayeredModel {
     expect(param.numel == cut[static_cast<std::size_t>(unit)].numel(), "parameters have another length");
     const bool other_unit = last_.data != nullptr && last_.data != param.data;
     if (kind.expect_released && other_unit && last_.numel > 0) {
-      expect(std::isnan(load_element(last_, 0)), "a unit's parameters are still there after its layer");
+      expect(std::isnan(shown_element(last_, 0)), "a unit's parameters are still there after its layer");
     }
     last_ = param;
   }
@@ -212,6 +226,7 @@ class NumberedGrads final : public GradSource, public LayeredModel {
   GuardedBuffer leaf_;
   std::size_t place_ = 0;  // calls since begin
   std::uint64_t activation_ = 1;
+  std::uint64_t scales_ = 0;  // of the blocks of 8-bit parameters, in one number
   std::vector<bool> visited_;
   TensorView last_;
 };

@@ -2,6 +2,7 @@
 // The leaves of a world as the undistributed model has them.
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -32,11 +33,19 @@ class WholeGrads final : public GradSource {
       part.params = params_[i].view();
       for (const Piece& piece : part.model().pieces()) {
         for (std::int64_t e = 0; e < piece.numel; ++e) {
-          store_element(part.params, piece.local_begin + e,
-                        load_element(params, part.model().global(piece, e)));
+          const std::int64_t width = num_bytes(params.dtype);
+          const std::int64_t from = part.model().global(piece, e);
+          std::memcpy(static_cast<std::byte*>(part.params.data) + (piece.local_begin + e) * width,
+                      static_cast<const std::byte*>(params.data) + from * width,
+                      static_cast<std::size_t>(width));
         }
       }
     }
+  }
+
+  /// Of the blocks of 8-bit parameters, before a step.
+  void set_scales(Span<const float> scale_inv) {
+    for (NumberedGrads& part : parts_) part.set_scales(scale_inv);
   }
 
   /// fp32 where parts were added; the dtype of the parts does not hold their sum.

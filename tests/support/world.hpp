@@ -104,7 +104,10 @@ class WorldRank {
     setup.layout = &model.layout;
     setup.shards = &shards;
     setup.cp = world.grid.cp;
-    if (world.tensors.cut()) setup.placement = model.placement;
+    if (world.tensors.cut()) {
+      setup.placement = model.placement;
+      setup.matrices = matrices_of(model.whole);
+    }
   }
 
   /// Errors: those of the optimizer.

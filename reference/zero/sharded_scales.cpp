@@ -1,0 +1,67 @@
+// Parameters in 8 bits on one rank of many (R24). W = 3 ranks, a tensor with the blocks A and B:
+//
+//                    rank 0            rank 1            rank 2
+//   master           A.                .A BB             -              a shard may cut a block, or have none
+//   amax of its own  a0 0              a1 b1             0 0            integers
+//   maximum          max(a0, a1) b1    the same          the same       all ranks make the same scales
+//   codes            A.                .A BB             -
+//   gather           A. .A BB          the same          the same       bytes
+
+#include <algorithm>
+
+#include "common/step/scaled_params.hpp"
+#include "reference/zero/ranks.hpp"
+#include "reference/zero/sharded_optimizer.hpp"
+
+namespace zeroproof::reference {
+
+void ShardedOptimizer::init_scales() {
+  scales_ = ParamScales(setup_, blocks_of(setup_));
+  if (setup_.scaling.columnwise) param_columns_ = ParamBuffer(setup_.param_dtype, numel_of(full_ranges_));
+}
+
+void ShardedOptimizer::make_scales(const TakesPart& takes_part) {
+  scales_.collect(master_, pieces_, takes_part);
+  // A block may lie on several ranks, a tensor that TP cuts on several TP ranks; instances have the same masters.
+  std::vector<std::uint64_t> amax(scales_.amax.begin(), scales_.amax.end());
+  all_reduce({setup_.comm, setup_.tp}, amax, IntegerReduce::max);
+  std::ranges::transform(amax, scales_.amax.begin(),
+                         [](std::uint64_t word) { return static_cast<std::uint32_t>(word); });
+  scales_.make(takes_part);
+}
+
+void ShardedOptimizer::load_with_scales(const FullState& state) {
+  const TakesPart all = [](std::int64_t) { return true; };
+  const bool beginning = !has_loaded_scales(state, setup_, scales_.blocks());
+  if (beginning) {
+    scales_.begin();
+    make_scales(all);
+  } else {
+    scales_.load(state);
+  }
+  scales_.cast(master_, pieces_, all, param_shard_.view());
+  const std::vector<Piece> pieces = setup_.layout->pieces(full_ranges_);
+  scales_.cast(values_of(state.master, pieces), pieces, all, param_full_.view());
+  rebuild_columns();
+  if (beginning && setup_.scaling.initial_master == InitialMaster::dequantised) {
+    scales_.dequantize(param_shard_.view(), pieces_, master_);
+  }
+}
+
+void ShardedOptimizer::cast_with_scales() {
+  // A tensor that nobody used keeps everything, or its codes would be read with a scale that is not theirs.
+  const TakesPart used = [this](std::int64_t tensor) {
+    return !counts_.per_tensor || has_grad_[static_cast<std::size_t>(tensor)];
+  };
+  scales_.move_histories(used);
+  make_scales(used);
+  scales_.cast(master_, pieces_, used, param_shard_.view());
+}
+
+void ShardedOptimizer::rebuild_columns() {
+  if (!setup_.scaling.columnwise) return;
+  transpose_codes(*setup_.layout, setup_.layout->pieces(full_ranges_), param_full_.view(),
+                  param_columns_.view());
+}
+
+}  // namespace zeroproof::reference
