@@ -100,10 +100,19 @@ void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup
     if (world_.rank() != 0) pending->unfinished = CheckpointRoot(folder_, disk_).join(content.step, name);
     const std::vector<OwnPiece> own = own_pieces(setup, whole);
     std::vector<std::uint64_t> tensor_steps;
+    SavedScales scales;
     for (const ExposedBuffer& buffer : optimizer.storage()) {
       if (buffer.id == BufferId::tensor_steps && setup.missing_grad == MissingGrad::skip) {
         const auto* counts = static_cast<const std::uint64_t*>(buffer.view.data);
         tensor_steps.assign(counts, counts + buffer.view.numel);
+      }
+      if (buffer.id == BufferId::param_scale) {
+        const auto* values = static_cast<const float*>(buffer.view.data);
+        scales.param_scale.assign(values, values + buffer.view.numel);
+      }
+      if (buffer.id == BufferId::amax_history) {
+        const auto* words = static_cast<const std::uint32_t*>(buffer.view.data);
+        scales.amax_history.assign(words, words + buffer.view.numel);
       }
       if (!is_state(buffer.id)) continue;
       for (const OwnPiece& one : own) {
@@ -114,7 +123,8 @@ void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup
       }
     }
     if (mode_ == SaveMode::asynchronous) stage(*pending);
-    manifest.about["state"] = counters_json(optimizer.applied_steps(), optimizer.loss_scaler(), tensor_steps);
+    manifest.about["state"] =
+        counters_json(optimizer.applied_steps(), optimizer.loss_scaler(), tensor_steps, scales);
   });
   pending_ = std::move(pending);
   if (mode_ == SaveMode::synchronous) {

@@ -1,11 +1,15 @@
 #include "common/checkpoint/checkpoint_state.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "common/base/error.hpp"
 #include "common/io/safetensors_types.hpp"
 #include "common/step/kept_buffers.hpp"
+#include "common/step/scaled_params.hpp"
 
 namespace zeroproof {
 namespace {
@@ -14,6 +18,33 @@ std::string shown_shape(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (const std::int64_t length : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(length);
   return text + "]";
+}
+
+std::string words_text(Span<const std::uint32_t> words) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(words.size() * 8);
+  for (const std::uint32_t word : words) {
+    for (int shift = 28; shift >= 0; shift -= 4) text += digits[word >> shift & 0xFU];
+  }
+  return text;
+}
+
+/// Errors: JsonError if it is no text; damaged if words_text() did not write it.
+std::vector<std::uint32_t> words_of(const Json& state, const char* key, const std::string& label) {
+  if (!state.contains(key)) return {};
+  const auto text = state.at(key).get<std::string>();
+  std::vector<std::uint32_t> words(text.size() / 8);
+  bool good = text.size() % 8 == 0;
+  for (std::size_t i = 0; i < words.size() && good; ++i) {
+    const char* const begin = text.data() + 8 * i;
+    const auto [end, error] = std::from_chars(begin, begin + 8, words[i], 16);
+    good = error == std::errc() && end == begin + 8;
+  }
+  ZP_CHECK(good, ErrorCode::damaged,
+           label + " has a " + key + " that is no list of words of eight hexadecimal digits",
+           "codes of parameters would be read with other scales", "take another checkpoint");
+  return words;
 }
 
 }  // namespace
@@ -30,6 +61,9 @@ CheckpointState::CheckpointState(const CheckpointReader& reader, const Optimizer
     scaler_.growth_tracker = state.at("growth_tracker").get<std::int32_t>();
     scaler_.hysteresis_left = state.at("hysteresis_left").get<std::int32_t>();
     tensor_steps_ = state.at("tensor_steps").get<std::vector<std::uint64_t>>();
+    for (const std::uint32_t word : words_of(state, "param_scale", reader.label()))
+      scales_.param_scale.push_back(std::bit_cast<float>(word));
+    scales_.amax_history = words_of(state, "amax_history", reader.label());
   } catch (const JsonError& error) {
     fail(ErrorCode::damaged, reader.label() + " does not say how far its run was: " + error.what(),
          "bias corrections and the loss scale depend on it", "take a checkpoint of a training run");
@@ -40,6 +74,22 @@ CheckpointState::CheckpointState(const CheckpointReader& reader, const Optimizer
                (counts_tensors ? " counts no steps for every tensor" : " counts steps for every tensor"),
            "under missing_grad = skip each tensor has its own t, under zero all have one",
            "continue with the setting of the run that wrote it");
+  require_same_scales(whole);
+}
+
+void CheckpointState::require_same_scales(const FlatLayout& whole) const {
+  const bool wanted = has_scales(setup_.param_dtype);
+  StepSettings undistributed = setup_;
+  undistributed.layout = &whole;
+  const auto blocks = static_cast<std::size_t>(wanted ? blocks_of(undistributed).num_blocks() : 0);
+  const std::size_t slots =
+      wanted && keeps_history(setup_.scaling) ? blocks * static_cast<std::size_t>(setup_.scaling.history) : 0;
+  ZP_CHECK(scales_.param_scale.size() == blocks && scales_.amax_history.size() == slots, ErrorCode::config,
+           reader_.label() + " has " + std::to_string(scales_.param_scale.size()) + " scales and " +
+               std::to_string(scales_.amax_history.size()) + " amaxes of parameters",
+           "those of this training have " + std::to_string(blocks) + " and " + std::to_string(slots) +
+               ", rule R24",
+           "continue with the parameter dtype and the scaling of the run that wrote it");
 }
 
 void CheckpointState::require_same_model(const FlatLayout& whole) const {
@@ -101,13 +151,20 @@ void CheckpointState::read(BufferId id, std::int64_t begin, Span<float> target) 
 }
 
 Json counters_json(std::int64_t applied_steps, const LossScalerState& scaler,
-                   const std::vector<std::uint64_t>& tensor_steps) {
+                   const std::vector<std::uint64_t>& tensor_steps, const SavedScales& scales) {
   Json json = Json::object();
   json["applied_steps"] = applied_steps;
   json["log2_scale"] = scaler.log2_scale;
   json["growth_tracker"] = scaler.growth_tracker;
   json["hysteresis_left"] = scaler.hysteresis_left;
   json["tensor_steps"] = Json(tensor_steps);
+  if (!scales.param_scale.empty()) {
+    std::vector<std::uint32_t> words;
+    for (const float scale : scales.param_scale)
+      words.push_back(std::isnan(scale) ? Format<float>::magnitude : std::bit_cast<std::uint32_t>(scale));
+    json["param_scale"] = words_text(words);
+  }
+  if (!scales.amax_history.empty()) json["amax_history"] = words_text(scales.amax_history);
   return json;
 }
 

@@ -10,6 +10,12 @@
 
 namespace zeroproof {
 
+/// Scales of parameters in 8 bits (R24), of the blocks of all tensors; of others both are empty.
+struct SavedScales {
+  std::vector<float> param_scale;
+  std::vector<std::uint32_t> amax_history;
+};
+
 class CheckpointState final : public StateSource {
  public:
   /// reader, setup, whole: live as long as this. whole: the undistributed layout; setup.layout has the same tensors, or
@@ -21,12 +27,15 @@ class CheckpointState final : public StateSource {
   std::int64_t applied_steps() const override { return applied_steps_; }
   LossScalerState scaler() const override { return scaler_; }
   std::vector<std::uint64_t> tensor_steps() const override { return tensor_steps_; }
+  std::vector<float> param_scale() const override { return scales_.param_scale; }
+  std::vector<std::uint32_t> amax_history() const override { return scales_.amax_history; }
   bool has(BufferId id) const override;
   void read(BufferId id, std::int64_t begin, Span<float> target) const override;
 
  private:
   void require_same_model(const FlatLayout& whole) const;
   void require_same_state() const;
+  void require_same_scales(const FlatLayout& whole) const;
 
   const CheckpointReader& reader_;
   const OptimizerSetup& setup_;
@@ -34,10 +43,12 @@ class CheckpointState final : public StateSource {
   std::int64_t applied_steps_ = 0;
   LossScalerState scaler_;
   std::vector<std::uint64_t> tensor_steps_;
+  SavedScales scales_;
 };
 
-/// What CheckpointState reads besides elements, for "state" in the manifest's "about".
+/// What CheckpointState reads besides elements, for "state" in the manifest's "about". Scales and histories are texts of
+/// eight hexadecimal digits for each, and are left out where there are none.
 Json counters_json(std::int64_t applied_steps, const LossScalerState& scaler,
-                   const std::vector<std::uint64_t>& tensor_steps);
+                   const std::vector<std::uint64_t>& tensor_steps, const SavedScales& scales = {});
 
 }  // namespace zeroproof
