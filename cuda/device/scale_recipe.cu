@@ -1,34 +1,23 @@
 #include "cuda/device/scale_recipe.hpp"
 
-#include "cuda/device/cast_element.cuh"
 #include "cuda/device/elementwise.cuh"
 #include "cuda/device/numels.hpp"
+#include "cuda/device/scale_element.cuh"
 #include "cuda/host/scale_checks.hpp"
 
 namespace zeroproof::cuda::device {
 
 namespace {
 
-constexpr std::uint32_t infinite = 0x7F800000U;
-constexpr std::uint32_t largest_finite = 0x7F7FFFFFU;
-constexpr std::uint32_t smallest_normal = 0x00800000U;
-
 struct Current {
   static constexpr int pack_numel = 1;
   const std::uint32_t* amax;  // [num_blocks]
   float* scale;
   float* scale_inv;
-  float top, epsilon;
-  bool power_of_two;
+  CurrentScale of;
 
   ZP_DEVICE void one(std::int64_t i) const {
-    const float raised = float_of(amax[i]) < epsilon ? epsilon : float_of(amax[i]);
-    float s = 1.0F;
-    if (amax[i] < infinite && raised != 0.0F) {
-      std::uint32_t bits = bits_of(top / raised);
-      if (bits == infinite) bits = largest_finite;
-      s = float_of(power_of_two ? bits & 0xFF800000U : bits);
-    }
+    const float s = of(amax[i]);
     scale[i] = s;
     scale_inv[i] = 1.0F / s;
   }
@@ -41,14 +30,12 @@ struct Mxfp8 {
   const std::uint32_t* amax;  // [num_blocks]
   e8m0* exponent;
   float* scale;
-  float factor;
+  Mxfp8Exponent of;
 
   ZP_DEVICE void one(std::int64_t i) const {
-    const bool nan = amax[i] > infinite;
-    const std::uint8_t code = nan ? 0xFFU : e8m0_bits(float_of(amax[i]) * factor);
+    const std::uint8_t code = of(amax[i]);
     exponent[i].bits = code;
-    // 2^(127 - code) is what e8m0 calls 254 - code.
-    scale[i] = float_of_e8m0(code == 0xFFU ? code : static_cast<std::uint8_t>(0xFEU - code));
+    scale[i] = Mxfp8Exponent::scale_of(code);
   }
 
   ZP_DEVICE void pack(std::int64_t i) const { one(i); }
@@ -60,7 +47,7 @@ struct Delayed {
   float* scale;            // [num_tensors]
   float* scale_inv;
   std::int64_t slots;
-  float top;
+  DelayedScale of;
   bool takes_largest, rolls_empty;
 
   ZP_DEVICE void one(std::int64_t t) const {
@@ -72,12 +59,7 @@ struct Delayed {
         if (takes_largest && h[k] > amax) amax = h[k];
         if (k > 1) h[k - 1] = h[k];
       }
-      if (amax != 0U && amax < infinite) {
-        const std::uint32_t bits = bits_of(top / float_of(amax));
-        scale[t] = float_of(bits == infinite         ? largest_finite
-                            : bits < smallest_normal ? smallest_normal
-                                                     : bits);
-      }
+      scale[t] = of(amax, scale[t]);
       if (slots > 1) h[slots - 1] = collected;
       h[0] = 0U;
     }
@@ -87,11 +69,6 @@ struct Delayed {
   ZP_DEVICE void pack(std::int64_t t) const { one(t); }
 };
 
-/// top * 2^-margin, which is exact: a difference of exponents.
-float lowered(Fp8 format, int margin) {
-  return float_of(bits_of(largest_of(format)) - (static_cast<std::uint32_t>(margin) << 23));
-}
-
 }  // namespace
 
 void current_scales(const Exec&, const CurrentScaling& settings, Span<const std::uint32_t> amax,
@@ -100,9 +77,7 @@ void current_scales(const Exec&, const CurrentScaling& settings, Span<const std:
   require_same_numel("amax", amax, "scale_inv", scale_inv);
   require_epsilon(settings.epsilon);
   if (amax.empty()) return;
-  const Current operation{amax.data(),      scale.data(),
-                          scale_inv.data(), largest_of(settings.format),
-                          settings.epsilon, settings.power_of_two};
+  const Current operation{amax.data(), scale.data(), scale_inv.data(), current_scale(settings)};
   run_elementwise(operation, numel(amax));
 }
 
@@ -111,8 +86,7 @@ void mxfp8_scales(const Exec&, Fp8 format, Span<const std::uint32_t> amax, Span<
   require_same_numel("amax", amax, "exponent", exponent);
   require_same_numel("amax", amax, "scale", scale);
   if (amax.empty()) return;
-  const float factor = float_of(format == Fp8::e4m3 ? 0x3B124925U : 0x37924925U);
-  const Mxfp8 operation{amax.data(), exponent.data(), scale.data(), factor};
+  const Mxfp8 operation{amax.data(), exponent.data(), scale.data(), mxfp8_exponent(format)};
   run_elementwise(operation, numel(amax));
 }
 
@@ -125,7 +99,7 @@ void delayed_scales(const Exec&, const DelayedScaling& options, Span<std::uint32
                           scale.data(),
                           scale_inv.data(),
                           options.history,
-                          lowered(options.format, options.margin),
+                          delayed_scale(options.format, options.margin),
                           options.choice == AmaxChoice::max,
                           options.empty == EmptyAmax::roll};
   run_elementwise(operation, numel(scale));
