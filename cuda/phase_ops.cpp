@@ -1,10 +1,12 @@
 #include "cuda/phase_ops.hpp"
 
+#include "cuda/host/block_scale.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/host/grad_sum.hpp"
+#include "cuda/host/scale_recipe.hpp"
 
 namespace zeroproof::cuda {
 
@@ -26,6 +28,14 @@ const PhaseOps& host_ops() {
     all.cast_to_bf16 = host::cast_to_bf16;
     all.cast_to_fp16 = host::cast_to_fp16;
     all.stochastic_cast_to_bf16 = host::stochastic_cast_to_bf16;
+    all.block_amax = host::block_amax;
+    all.block_quantize_e4m3 = host::block_quantize_e4m3;
+    all.block_quantize_e5m2 = host::block_quantize_e5m2;
+    all.block_dequantize_e4m3 = host::block_dequantize_e4m3;
+    all.block_dequantize_e5m2 = host::block_dequantize_e5m2;
+    all.current_scales = host::current_scales;
+    all.mxfp8_scales = host::mxfp8_scales;
+    all.delayed_scales = host::delayed_scales;
     return all;
   }();
   return ops;

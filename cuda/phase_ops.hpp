@@ -3,11 +3,13 @@
 
 #include <algorithm>
 
+#include "common/contracts/block_scale.hpp"
 #include "common/contracts/cast.hpp"
 #include "common/contracts/clip.hpp"
 #include "common/contracts/grad_norm.hpp"
 #include "common/contracts/grad_scale.hpp"
 #include "common/contracts/grad_sum.hpp"
+#include "common/contracts/scale_recipe.hpp"
 #include "cuda/host/fold_plan.hpp"
 #include "cuda/host/update_twins.hpp"
 
@@ -32,6 +34,15 @@ struct PhaseOps : UpdateTwins {
   CastToBf16Fn* cast_to_bf16;
   CastToFp16Fn* cast_to_fp16;
   StochasticCastToBf16Fn* stochastic_cast_to_bf16;
+  // Parameters in 8 bits and their scales (R24).
+  BlockAmaxFn* block_amax;
+  BlockQuantizeE4m3Fn* block_quantize_e4m3;
+  BlockQuantizeE5m2Fn* block_quantize_e5m2;
+  BlockDequantizeE4m3Fn* block_dequantize_e4m3;
+  BlockDequantizeE5m2Fn* block_dequantize_e5m2;
+  CurrentScalesFn* current_scales;
+  Mxfp8ScalesFn* mxfp8_scales;
+  DelayedScalesFn* delayed_scales;
 
   /// The casts by the type of the elements; those of fp32 are copies.
   void widen(const Exec& exec, Span<const bf16> source, Span<float> target) const {
@@ -51,6 +62,23 @@ struct PhaseOps : UpdateTwins {
   }
   void narrow(const Exec&, Span<const float> source, Span<float> target) const {
     std::ranges::copy(source, target.begin());
+  }
+
+  void quantize(const Exec& exec, const BlockQuantization& options, std::int64_t first,
+                Span<const float> values, Span<const float> scale, Span<e4m3> target) const {
+    block_quantize_e4m3(exec, options, first, values, scale, target);
+  }
+  void quantize(const Exec& exec, const BlockQuantization& options, std::int64_t first,
+                Span<const float> values, Span<const float> scale, Span<e5m2> target) const {
+    block_quantize_e5m2(exec, options, first, values, scale, target);
+  }
+  void dequantize(const Exec& exec, const BlockGrid& grid, std::int64_t first, Span<const e4m3> source,
+                  Span<const float> scale_inv, Span<float> target) const {
+    block_dequantize_e4m3(exec, grid, first, source, scale_inv, target);
+  }
+  void dequantize(const Exec& exec, const BlockGrid& grid, std::int64_t first, Span<const e5m2> source,
+                  Span<const float> scale_inv, Span<float> target) const {
+    block_dequantize_e5m2(exec, grid, first, source, scale_inv, target);
   }
 };
 

@@ -35,6 +35,7 @@ ParamKind kind_of(const FusedOptions& options, DType dtype) {
   ZP_CHECK(!options.draw || dtype == DType::bf16, ErrorCode::invalid_argument,
            "fused_update: stochastic rounding to " + std::string(name(dtype)), "only bf16 has such a cast",
            "use bf16 parameters, or round to nearest");
+  if (!options.casts) return ParamKind::none;
   if (options.draw) return ParamKind::stochastic_bf16;
   if (dtype == DType::fp32) return ParamKind::fp32;
   if (dtype == DType::bf16) return ParamKind::bf16;
@@ -145,7 +146,7 @@ void fused_update(const Exec& exec, const FusedOptions& options, const StepScala
 void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars, float clip_coef,
                   const GradStretch& grad_sum, const FusedState& state, const TensorView& param) {
   check_state(options, state);
-  require_same_numel("fused_update", "master", state.master.size(), "param",
+  require_same_numel("fused_update", "master", options.casts ? state.master.size() : 0, "param",
                      static_cast<std::size_t>(param.numel));
   const ParamKind kind = kind_of(options, param.dtype);
   const GradientChain chain = chain_of(options, scalars.inv_scale, clip_coef);
@@ -162,7 +163,8 @@ void fused_update(const Exec& exec, const FusedOptions& options, const StepScala
   // state that is about to be read.
   const bool stream = options.stream.value_or(streams_past_caches(param.num_bytes()));
   parallel_blocks(exec, numel(state.master), [&](std::int64_t begin, std::int64_t end) {
-    const ParamTarget target{static_cast<std::byte*>(param.data) + begin * num_bytes(param.dtype),
+    auto* const params = static_cast<std::byte*>(param.data);  // null without a cast
+    const ParamTarget target{kind == ParamKind::none ? params : params + begin * num_bytes(param.dtype),
                              kind,
                              stream,
                              {draw.seed, draw.step, draw.index + static_cast<std::uint64_t>(begin)}};

@@ -58,6 +58,7 @@ struct FusedOptions {
   /// Write bf16 parameters past the caches; empty: if this call writes much (streams_past_caches). Whoever calls block
   /// by block knows better. The bits are the same.
   std::optional<bool> stream = {};
+  bool casts = true;  ///< false: parameters are made elsewhere (R24), and param is empty
 };
 
 /// The options of a run. `draw` stays empty: step and first index belong to the call.
@@ -75,7 +76,7 @@ struct FusedState {
 /// Unscale, clip, clip by value, update and cast.
 ///
 /// Shapes   grad_sum, the buffers of state, param: [numel] of the same global range; no two overlap.
-///          param holds fp32, bf16 or fp16; with options.draw, bf16.
+///          param holds fp32, bf16 or fp16; with options.draw, bf16; without options.casts it has no elements.
 /// Errors   invalid_argument if the numels differ, a buffer is missing or not needed, param has another dtype,
 ///          clip_value is not finite and > 0, or nesterov is on without momentum.
 void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars, float clip_coef,

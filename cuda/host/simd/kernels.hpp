@@ -37,7 +37,8 @@ struct UpdateBuffers {
   float* momentum_buffer = nullptr;
 };
 
-enum class ParamKind : std::uint8_t { fp32, bf16, fp16, stochastic_bf16 };
+/// none: parameters are made later, by somebody who knows their scales.
+enum class ParamKind : std::uint8_t { fp32, bf16, fp16, stochastic_bf16, none };
 
 /// Where a draw starts (R15): index is that of the first element.
 struct Draw {

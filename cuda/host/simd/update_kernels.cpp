@@ -207,6 +207,8 @@ void cast_block(const ParamTarget& param, std::int64_t begin, const float* maste
                          param.draw.index + static_cast<std::uint64_t>(begin)};
       return to_bf16_stochastic(draw, master, halves, count);
     }
+    case ParamKind::none:
+      return;
   }
 }
 
