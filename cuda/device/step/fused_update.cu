@@ -47,12 +47,14 @@ struct FusedUpdate {
 void enqueue_fused_update(const StepMemory& memory, const StepRules& rules) {
   const GradientChain chain{1.0F, 1.0F, clip_limit(rules.hyper), sign_mask(rules.hyper)};
   visit_rule(rules.hyper, [&](auto tag) {
-    visit_param(memory, rules, [&](auto cast) {
-      constexpr RuleForm form = decltype(tag)::form;
-      const RuleBuffers buffers = rule_buffers(memory, form);
+    constexpr RuleForm form = decltype(tag)::form;
+    const RuleBuffers buffers = rule_buffers(memory, form);
+    const auto run = [&](auto cast) {
       run_pass(FusedUpdate<form, decltype(cast)>{memory, chain, {buffers}, cast}, memory,
                cast.phase(with_buffers(PackPhase().with(memory.grad), buffers)));
-    });
+    };
+    if (has_scales(rules.param_dtype)) return run(ParamCast<ParamKind::none>{});
+    visit_param(memory, rules, run);
   });
 }
 

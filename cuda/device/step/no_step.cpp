@@ -3,7 +3,9 @@
 #include "common/base/error.hpp"
 #include "cuda/device/step/fold_look.hpp"
 #include "cuda/device/step/fold_nodes.hpp"
+#include "cuda/device/step/scale_passes.hpp"
 #include "cuda/device/step/step_passes.hpp"
+#include "cuda/device/step/transpose_bytes.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -24,6 +26,14 @@ void enqueue_update(const StepMemory&, const StepRules&) { no_device(); }
 void enqueue_cast(const StepMemory&, const StepRules&) { no_device(); }
 void enqueue_fused_update(const StepMemory&, const StepRules&) { no_device(); }
 void enqueue_decide(const StepMemory&, const StepRules&, std::uint32_t, bool) { no_device(); }
+
+void enqueue_collect_amax(const StepMemory&, const ScaleMemory&, const ScaleRules&) { no_device(); }
+void enqueue_make_scales(const StepMemory&, const ScaleMemory&, const ScaleRules&, ScalesFrom) {
+  no_device();
+}
+void enqueue_make_codes(const StepMemory&, const ScaleMemory&, const ScaleRules&) { no_device(); }
+void enqueue_dequantize_masters(const StepMemory&, const ScaleMemory&, const ScaleRules&) { no_device(); }
+void enqueue_transpose_bytes(const ByteMatrix*, std::int64_t) { no_device(); }
 
 void enqueue_fold(const DevicePieces&, const host::FoldPlan&, Span<const PlacedValues>, const PlacedValues&) {
   no_device();

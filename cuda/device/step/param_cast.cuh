@@ -11,7 +11,8 @@
 
 namespace zeroproof::cuda::device {
 
-enum class ParamKind : std::uint8_t { fp32, bf16, fp16, drawn_bf16 };
+/// none: parameters in 8 bits, made later (scale_passes.hpp).
+enum class ParamKind : std::uint8_t { fp32, bf16, fp16, drawn_bf16, none };
 
 /// Four 16-bit parameters, the earlier ones in the lower bits.
 struct alignas(8) HalfPack {
@@ -63,6 +64,15 @@ struct ParamCast<ParamKind::fp32> {
   ZP_DEVICE void pack(std::int64_t local, int /*i*/, const Pack<float>& master) const {
     store_pack(param + local, master);
   }
+};
+
+template <>
+struct ParamCast<ParamKind::none> {
+  PackPhase phase(PackPhase others) const { return others; }
+
+  ZP_DEVICE void enter(const StepMemory& /*memory*/, const StepPiece& /*piece*/) {}
+  ZP_DEVICE void one(std::int64_t /*local*/, int /*i*/, float /*master*/) const {}
+  ZP_DEVICE void pack(std::int64_t /*local*/, int /*i*/, const Pack<float>& /*master*/) const {}
 };
 
 /// Stochastic rounding. Draws take the count of the applied updates, this one among them.

@@ -17,6 +17,7 @@
 #include "common/base/dtype.hpp"
 #include "common/contracts/loss_scaler.hpp"
 #include "common/contracts/step_scalars.hpp"
+#include "common/step/param_scaling.hpp"
 #include "common/step/policy.hpp"
 #include "cuda/device/step/step_memory.hpp"
 
@@ -27,7 +28,7 @@ struct StepRules {
   OptimizerHyper hyper;  ///< lr and weight_decay are those of the schedule table instead
   LossScalerConfig scaler;
   OnNonfinite on_nonfinite = OnNonfinite::skip;
-  DType param_dtype = DType::bf16;  ///< fp32, bf16 or fp16
+  DType param_dtype = DType::bf16;  ///< fp32, bf16 or fp16; those of 8 bits, other passes make
   ParamRounding rounding = ParamRounding::nearest;
   std::uint64_t seed = 1;
 };
@@ -58,7 +59,7 @@ void enqueue_cast(const StepMemory& memory, const StepRules& rules);
 
 /// Unscale, clip, clip by value, update and cast of every piece whose tensor has a gradient, in one pass that leaves
 /// G as it is. Changes nothing in a skipped step or after a halt. Draws take the counts that decide(count) left.
-/// Errors: as enqueue_cast.
+/// Parameters in 8 bits are not made here. Errors: as enqueue_cast.
 void enqueue_fused_update(const StepMemory& memory, const StepRules& rules);
 
 /// The numbers between passes, by one block of one launch. Parts are done in this order:
