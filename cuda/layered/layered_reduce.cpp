@@ -17,6 +17,7 @@ std::unique_ptr<PlanRunner> ProductionOptimizer::make_runner() const {
 
 void ProductionOptimizer::reduce_layered(LayeredModel& model, GradSource& leaves) {
   const TensorView params = params_.full();
+  if (scales_) model.set_scales(scales_.scale_inv());
   if (setup_.stage < 2) {
     LayeredGrads whole(model, leaves, *setup_.layout, params, setup_.grad_dtype, ledger_);
     GradTarget target = step_->grad_target();

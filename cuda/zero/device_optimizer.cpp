@@ -147,7 +147,7 @@ bool DeviceOptimizer::step(GradSource& leaves, StepTap* tap) {
   return !wait().skipped;
 }
 
-/// One stretch, or two where ranks meet on the host in between: their copies cannot be captured.
+/// One stretch, or two, or three, where ranks meet on the host in between: their copies cannot be captured.
 void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   ZP_CHECK(fused_, ErrorCode::invalid_argument, "a step in phases was to be enqueued at once",
            "the host looks at every phase", "make the optimizer with fused passes, or run its phases");
@@ -167,20 +167,26 @@ void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   step_->enqueue_inputs(leaves, seen_t + 1, seen_t + under_way + 1, ring_->slot());
   inner_->run_phase(Phase::reduce, leaves_->of(leaves));
   step_graphs_->begin(step_->addresses());
-  const auto update_and_gather = [&] {
-    step_->enqueue_update();
-    inner_->run_phase(Phase::gather, leaves);
-  };
   const bool one_stretch = alone || wires_->capturable();
   step_graphs_->run([&] {
     step_->enqueue_find();
     if (!one_stretch) return;
     if (!alone) step_->enqueue_integers();
-    update_and_gather();
+    step_->enqueue_update();
+    step_->enqueue_amax();
+    step_->enqueue_params();
+    inner_->run_phase(Phase::gather, leaves);
   });
   if (!one_stretch) {
     step_->enqueue_integers();
-    step_graphs_->run([&] { step_->enqueue_update(); });
+    step_graphs_->run([&] {
+      step_->enqueue_update();
+      if (!step_->joins_amax()) step_->enqueue_params();
+    });
+    if (step_->joins_amax()) {
+      step_->enqueue_amax();
+      step_graphs_->run([&] { step_->enqueue_params(); });
+    }
     inner_->run_phase(Phase::gather, leaves);
   }
   inner_->run_phase(Phase::cast, leaves);  // was part of the update, and the host counts it

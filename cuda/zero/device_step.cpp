@@ -56,7 +56,8 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
       inputs_(EnqueuedOptimizer::most_enqueued),
       grad_bits_(EnqueuedOptimizer::most_enqueued * has_grad_.count()),
       rows_(schedule_.count()),
-      resident_pieces_(device_space(), resident_step_pieces(shard.setup, shard.split)) {
+      resident_pieces_(device_space(), resident_step_pieces(shard.setup, shard.split)),
+      scales_(shard.scales == nullptr ? nullptr : std::make_unique<DeviceScales>(shard, wires)) {
   for (const Piece& piece : shard.setup.layout->pieces(shard.ranges)) numel_ += piece.numel;
   std::vector<std::int64_t> groups;
   for (std::int64_t i = 0; i < tensor_groups_.count(); ++i) groups.push_back(shard.setup.groups.of(i));
@@ -100,6 +101,7 @@ void DeviceStep::load(const FullState& state) {
   tensor_steps_.write({state.tensor_steps.data(), static_cast<std::size_t>(tensor_steps_.count())});
   skipped_ = false;
   first_row_t_ = 0;
+  if (scales_) return scales_->load(state, memory_);
   for (const device::StepMemory& memory : updated_) device::enqueue_cast(memory, rules_);
 }
 
@@ -129,6 +131,7 @@ void DeviceStep::throw_if_halted(const device::StepState& state) const {
 
 void DeviceStep::prepare(GradSource& leaves) {
   const std::int64_t t = applied_steps() + 1;
+  enqueued_ = false;
   send_inputs(leaves, t, t, 0);
   begin_look(aside_.data());
   clear(memory_.found->found_inf);
@@ -181,6 +184,11 @@ void DeviceStep::update() {
 }
 
 void DeviceStep::cast() {
+  if (scales_ && !enqueued_) {
+    scales_->collect(memory_);
+    scales_->join();
+    return scales_->make(memory_);
+  }
   if (fused_) return;
   for (const device::StepMemory& memory : updated_) device::enqueue_cast(memory, rules_);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "cuda/exchange/wires.hpp"
 #include "cuda/memory/memory_space.hpp"
 #include "cuda/memory/space_array.hpp"
+#include "cuda/zero/device_scales.hpp"
 #include "cuda/zero/local_step.hpp"
 
 namespace zeroproof::cuda {
@@ -61,6 +63,11 @@ class DeviceStep : public LocalStep {
   virtual void enqueue_integers() const;
   /// The second stretch: the decision, and the update.
   virtual void enqueue_update() const;
+  /// Parameters with scales, behind the update: what the ranks tell each other of magnitudes, if they do so, and the
+  /// parameters. Nothing for others.
+  bool joins_amax() const { return scales_ && scales_->joins(); }
+  virtual void enqueue_amax() const;
+  virtual void enqueue_params() const;
   /// The step as the host found it when it looked: so that skipped() says it.
   void looked(const device::StepRecord& record) { skipped_ = record.found.skipped != 0; }
 
@@ -123,6 +130,7 @@ class DeviceStep : public LocalStep {
   PinnedArray<device::ScheduleRow> rows_;          // as schedule_
   SpaceArray<device::StepPiece> resident_pieces_;  // with a split, else empty
   device::StepMemory memory_;
+  const std::unique_ptr<DeviceScales> scales_;  ///< null: parameters have none
   std::vector<device::StepMemory>
       updated_;             ///< memory_ for stretches whose state is here; one without a split
   std::int64_t numel_ = 0;  ///< of all pieces
@@ -132,6 +140,7 @@ class DeviceStep : public LocalStep {
   std::int64_t num_rows_ = 0;
   std::int64_t divisor_ = 0;  ///< that the device has; 0: none yet
   bool skipped_ = false;
+  bool enqueued_ = false;  ///< the step is, as a whole: with its cast
 };
 
 }  // namespace zeroproof::cuda

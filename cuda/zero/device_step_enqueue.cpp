@@ -39,6 +39,7 @@ void DeviceStep::enqueue_schedule(std::int64_t first_t) {
 
 void DeviceStep::enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
                                 std::int64_t slot) {
+  enqueued_ = true;
   send_inputs(leaves, seen_t, latest_t, slot);
   begin_look(memory_.found);
   if (several_norms()) clear_norms();
@@ -80,6 +81,15 @@ void DeviceStep::enqueue_update() const {
       device::decide_scaler | device::decide_norm | device::decide_clip | device::decide_count;
   device::enqueue_decide(memory_, rules_, alone() ? rest | device::decide_scalars : rest, !alone());
   device::enqueue_fused_update(memory_, rules_);
+  if (scales_) scales_->collect(memory_);
+}
+
+void DeviceStep::enqueue_amax() const {
+  if (scales_) scales_->join();
+}
+
+void DeviceStep::enqueue_params() const {
+  if (scales_) scales_->make(memory_);
 }
 
 }  // namespace zeroproof::cuda

@@ -25,6 +25,7 @@ HostStep::HostStep(RankShard& shard, bool fused, const PhaseOps& ops)
       split_(shard.split),
       sum_(grad_, ops_),
       steps_(setup_),
+      scaled_(shard.scales == nullptr ? nullptr : std::make_unique<ScaledCast>(shard, ops_)),
       global_norm_(setup_.hyper.norm, setup_.clip_groups.count()),
       max_norms_(max_norms_of(setup_.clip_groups, setup_.hyper.max_norm)),
       grad_norm_(max_norms_.size(), 0.0),
@@ -34,7 +35,7 @@ void HostStep::load(const FullState& state) {
   steps_.load(state);
   scaler_ = state.scaler;
   found_inf_ = 0;
-  cast_pieces();
+  cast_loaded(state);
 }
 
 void HostStep::prepare(GradSource& leaves) {
@@ -71,6 +72,7 @@ void HostStep::end_sum(const std::optional<TensorView>& leaf, const GradTarget& 
 
 void HostStep::overwritten(Phase phase) {
   if (phase == Phase::reduce) sum_.replaced();
+  if (phase == Phase::update && scaled_) scaled_->forget();
 }
 
 void HostStep::unscale() {

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "cuda/phase_ops.hpp"
 #include "cuda/zero/global_norm.hpp"
 #include "cuda/zero/local_step.hpp"
+#include "cuda/zero/scaled_cast.hpp"
 #include "cuda/zero/step_sum.hpp"
 #include "cuda/zero/tensor_steps.hpp"
 
@@ -54,6 +56,8 @@ class HostStep : public LocalStep {
   template <class Body>
   void for_draws(const Piece& piece, const Body& body) const;
   void cast_pieces();
+  /// Every parameter of the shard anew, after a state was loaded.
+  void cast_loaded(const FullState& state);
   /// The pieces that update and cast work on, and where their state, gradient and parameters are.
   virtual const host::PieceLoop& updated() const { return split_ == nullptr ? pieces_ : split_->resident(); }
   virtual host::FusedState state_of(const Piece& piece) const;
@@ -86,6 +90,7 @@ class HostStep : public LocalStep {
   const StateSplit* const split_;
   StepSum sum_;
   TensorSteps steps_;
+  const std::unique_ptr<ScaledCast> scaled_;  ///< null: parameters have no scales
   GlobalNorm global_norm_;
   LossScalerState scaler_;
   std::uint32_t found_inf_ = 0;

@@ -9,9 +9,12 @@ void HostStep::update_fused() {
   host::FusedOptions options = host::fused_options(setup_.hyper);
   options.stream =
       host::streams_past_caches(master_->numel() * num_bytes(setup_.param_dtype));  // of all blocks together
+  options.casts = scaled_ == nullptr;
+  if (scaled_) scaled_->begin_collecting();
   const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& piece) {
     host::fused_update(exec, with, steps_.scalars(piece), clip_coef_[clip_group(piece)], grad_of(piece),
-                       state_of(piece), params_of(piece));
+                       state_of(piece), with.casts ? params_of(piece) : TensorView{});
+    if (scaled_) scaled_->collect(exec, piece);
   };
   const auto alike = [&](const Piece& a, const Piece& b) {
     return steps_.alike(a, b) && rounded_alike(a, b) && clipped_alike(a, b);
@@ -66,7 +69,10 @@ bool HostStep::rounded_alike(const Piece& a, const Piece& b) const {
   return setup_.placement.empty() && steps_.applied(a) == steps_.applied(b);
 }
 
+void HostStep::cast_loaded(const FullState& state) { scaled_ ? scaled_->load(state) : cast_pieces(); }
+
 void HostStep::cast() {
+  if (scaled_) return scaled_->cast([this](std::int64_t tensor) { return steps_.updated(tensor); });
   if (!fused_) cast_pieces();  // the fused update has stored the parameters
 }
 

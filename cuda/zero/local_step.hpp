@@ -12,6 +12,7 @@
 #include "cuda/offload/state_split.hpp"
 #include "cuda/reduce/grad_target.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
+#include "cuda/zero/param_scales.hpp"
 #include "cuda/zero/param_store.hpp"
 #include "cuda/zero/rule_state.hpp"
 #include "cuda/zero/step_decision.hpp"
@@ -28,6 +29,7 @@ struct RankShard {
   ParamStore& params;
   RuleState& state;                   ///< as master
   const StateSplit* split = nullptr;  ///< null: the state of all elements is here
+  ParamScales* scales = nullptr;      ///< null: parameters have none
 };
 
 /// The elements of a piece, in a buffer of the shard.
@@ -46,7 +48,8 @@ class LocalStep {
  public:
   virtual ~LocalStep() = default;
 
-  /// Takes counters and scaler, and casts the shard's parameters from master. master and the rule's buffers are loaded.
+  /// Takes counters, scaler and scales, and casts the shard's parameters from master. master and the rule's buffers are
+  /// loaded. Collective as cast().
   virtual void load(const FullState& state) = 0;
 
   /// Phase prepare: the scalars of the step. Collective over all ranks of the step. Errors: comm if ranks differ.
@@ -71,7 +74,8 @@ class LocalStep {
   virtual void clip() = 0;
   /// Phase update, and counts the step. The fused form casts as well.
   virtual void update() = 0;  // update and cast: of the elements whose state is in the shard
-  /// Phase cast: the shard's parameters. Nothing in the fused form.
+  /// Phase cast: the shard's parameters. Nothing in the fused form, but of parameters with scales all there is to do;
+  /// for these collective over comm (from stage 1 on) and tp.
   virtual void cast() = 0;
 
   /// What a phase has made, as in DistributedOptimizer; nothing for cast and gather, whose buffers are the optimizer's.

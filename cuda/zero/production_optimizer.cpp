@@ -68,7 +68,11 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       param_store_(setup_, ranges_, near_.get(), ledger_),
       params_(setup_, plans_, memory_, param_store_, near_.get(), *wires_.comm),
       state_(setup_.hyper, resident_numel(), ledger_),
-      shard_{setup_, ranges_, pieces_, grad_, master_, param_store_, state_, split_.get()} {
+      scales_(setup_, ranges_, ledger_),
+      columns_(setup_, params_.full_ranges(), ledger_),
+      shard_{setup_, ranges_,      pieces_,
+             grad_,  master_,      param_store_,
+             state_, split_.get(), scales_ ? &scales_ : nullptr} {
   if (split_) {
     auto step =
         std::make_unique<OffloadStep>(shard_, *offloaded_, ledger_.space(), make_step, ops, offload.step);
@@ -111,6 +115,10 @@ void ProductionOptimizer::load_state_from(const StateSource& source) {
   counters.tensor_steps = tensor_steps;
   counters.applied_steps = source.applied_steps();
   counters.scaler = source.scaler();
+  const std::vector<float> param_scale = source.param_scale();
+  const std::vector<std::uint32_t> amax_history = source.amax_history();
+  counters.param_scale = param_scale;
+  counters.amax_history = amax_history;
   require_counters(setup_, counters);
   Exec exec = setup_.exec;
   exec.num_threads = 1;  // a source is read from front to back
@@ -197,7 +205,10 @@ void ProductionOptimizer::reduce(GradSource& leaves) {
   step_->end_sum(reduce_.reduce_leaves(leaves, target), target);
 }
 
-void ProductionOptimizer::gather() { params_.gather_all(); }
+void ProductionOptimizer::gather() {
+  params_.gather_all();
+  columns_.rebuild(setup_.exec, params_.full());
+}
 
 void ProductionOptimizer::overwritten(Phase phase) {
   step_->overwritten(phase);

@@ -16,7 +16,9 @@
 #include "cuda/runtime/plan_runner.hpp"
 #include "cuda/zero/local_step.hpp"
 #include "cuda/zero/offload_step.hpp"
+#include "cuda/zero/param_columns.hpp"
 #include "cuda/zero/param_gather.hpp"
+#include "cuda/zero/param_scales.hpp"
 #include "cuda/zero/param_store.hpp"
 #include "cuda/zero/rule_state.hpp"
 
@@ -73,6 +75,8 @@ class ProductionOptimizer : public DistributedOptimizer {
   ParamStore param_store_;
   ParamGather params_;
   RuleState state_;
+  ParamScales scales_;
+  ParamColumns columns_;
   RankShard shard_;
   OffloadStep* offload_step_ = nullptr;  ///< step_, if something is offloaded
   std::unique_ptr<LocalStep> step_;      // after everything in the shard

@@ -10,11 +10,16 @@ namespace zeroproof::cuda {
 std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
   if (phase == Phase::cast) {
     param_store_.show();
-    return {{BufferId::param_shard, param_store_.shard(), ranges_}};
+    std::vector<ExposedBuffer> buffers = scales_.exposed();
+    buffers.push_back({BufferId::param_shard, param_store_.shard(), ranges_});
+    return buffers;
   }
   if (phase == Phase::gather) {
     if (setup_.stage == 3 && params_.full_ranges().empty()) return {};
-    return {{BufferId::param_full, params_.full(), params_.full_ranges(), param_store_.one_copy()}};
+    std::vector<ExposedBuffer> buffers = {
+        {BufferId::param_full, params_.full(), params_.full_ranges(), param_store_.one_copy()}};
+    if (columns_) buffers.push_back({BufferId::param_columns, columns_.view(), params_.full_ranges()});
+    return buffers;
   }
   return step_->exposed(phase);
 }
@@ -39,6 +44,8 @@ std::string ProductionOptimizer::damaged_guard() const {
     if (!buffer->guards_intact()) return name;
   }
   if (!param_store_.guards_intact()) return "param_shard";
+  if (!columns_.guards_intact()) return "param_columns";
+  if (const std::string_view name = scales_.damaged_guard(); !name.empty()) return std::string(name);
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     if (!state_[i].guards_intact()) return std::string(name(state_buffers[i].id));
   }

@@ -19,6 +19,12 @@ class StagedModel final : public LayeredModel {
 
   const std::vector<FlatRange>& units() const override { return model_.units(); }
   const std::vector<int>& visits() const override { return model_.visits(); }
+  void set_scales(Span<const float> scale_inv) override {
+    scales_.resize(scale_inv.size());
+    space_.to_host(scales_.data(), scale_inv.data(), static_cast<std::int64_t>(scale_inv.size_bytes()));
+    space_.wait();
+    model_.set_scales(scales_);
+  }
   void begin(std::int64_t micro_batch) override { model_.begin(micro_batch); }
   void forward(int unit, const TensorView& param) override { model_.forward(unit, fetch(param)); }
   void backward(int unit, const TensorView& param, const TensorView& grad) override {
@@ -46,6 +52,7 @@ class StagedModel final : public LayeredModel {
   LayeredModel& model_;
   const MemorySpace& space_;
   GuardedBuffer visited_;
+  std::vector<float> scales_;  ///< of the step that is running
 };
 
 }  // namespace zeroproof::cuda

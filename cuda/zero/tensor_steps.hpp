@@ -30,7 +30,8 @@ class TensorSteps {
   void advance();
 
   bool per_tensor() const { return setup_.missing_grad == MissingGrad::skip; }
-  bool updated(const Piece& piece) const { return !per_tensor() || has_grad(piece.tensor); }
+  bool updated(const Piece& piece) const { return updated(piece.tensor); }
+  bool updated(std::int64_t tensor) const { return !per_tensor() || has_grad(tensor); }
   const StepScalars& scalars(const Piece& piece) const {
     return scalars_[per_tensor() ? static_cast<std::size_t>(piece.tensor)
                                  : static_cast<std::size_t>(setup_.groups.of(piece.tensor))];

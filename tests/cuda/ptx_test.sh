@@ -72,6 +72,10 @@ expected() {
     step/fold_nodes) printf 'add.rn.f32 ld.global.v4.f32 ld.global.v2.u32 st.global.v4.f32 ld.shared.v4.f32' ;;
     ../leaves/fill_leaf) printf 'mul.rn.f32 mul.wide.u32 st.global.v4.f32 st.global.v4.u32 globaltimer' ;;
     ../wires/combine_words) printf 'add.rn.f32 max.u64 or.b64 add.s64' ;;
+    step/collect_amax) printf 'ld.global.v4.u32 shfl.sync.down.b32 atom.global.max.u64 max.u32' ;;
+    step/make_codes) printf 'mul.rn.f32 ld.global.v4.f32 st.global.u32 st.global.f32' ;;
+    step/make_scales) printf 'div.rn.f32 rcp.rn.f32 mul.rn.f32 atom.shared.max.u32 bar.sync' ;;
+    step/transpose_bytes) printf 'ld.u32 st.u32 ld.shared.u8 bar.sync' ;;
     step/decide) printf 'div.rn.f64 sqrt.rn.f64 cvt.rn.f32.f64 atom.shared.add.u64' ;;
     step/finite_norm) printf 'mul.rn.f32 mul.rn.f64 add.rn.f64 ld.global.v4.f32 shfl.sync.down.b32 atom.global.add.u64 atom.global.max.u64 atom.global.or.b64 membar.gl' ;;
     step/fold_look) printf 'add.rn.f32 mul.rn.f32 mul.rn.f64 add.rn.f64 ld.global.u16 ld.global.u32 st.global.f32 ld.global.v4.f32 ld.shared.v4.f32 shfl.sync.down.b32 atom.global.add.u64 atom.global.max.u64 atom.global.or.b64 membar.gl' ;;

@@ -44,6 +44,7 @@ struct World {
   bool exact = false;              ///< of GradKind
   bool layered = false;            ///< of GradKind
   bool releases = false;           ///< of GradKind: expect_released
+  bool on_device = false;          ///< where a copy of a leaf of the host stays
 
   static std::function<ShardMap(const FlatLayout&, int)> contract_map(std::int64_t bucket_numel) {
     return [bucket_numel](const FlatLayout& layout, int ranks) {
@@ -177,7 +178,8 @@ class WorldRank {
   bool is_at_rest() {
     const BytesByClass now = optimizer->memory().now;
     if (std::exchange(stepped_, true)) return now == resting_;
-    for (const MemoryClass made : {MemoryClass::grad_nodes, MemoryClass::comm_buffer}) {
+    for (const MemoryClass made : {MemoryClass::grad_nodes, MemoryClass::comm_buffer, MemoryClass::grad}) {
+      if (made == MemoryClass::grad && !world_.on_device) continue;
       resting_[static_cast<std::size_t>(made)] = now[static_cast<std::size_t>(made)];
     }
     return now == resting_;

@@ -23,16 +23,17 @@ struct EnqueuedRank {
   using Params = std::vector<ParamSpec>;
   static Params usual() { return {{"a", {70}}, {"none", {0}}, {"b", {17, 1024}}, {"c", {3}}}; }
 
-  /// ranks: of several ranks, whose data goes through NCCL; null: one rank.
+  /// ranks: of several ranks, whose data goes through these wires; null: one rank.
   explicit EnqueuedRank(bool graphs, OnNonfinite on_nonfinite = OnNonfinite::skip,
-                        const Params& params = usual(), Communicator* ranks = nullptr)
+                        const Params& params = usual(), Communicator* ranks = nullptr,
+                        WireKind wires = WireKind::nccl)
       : layout(params),
         shards(layout.padded_numel(), ranks == nullptr ? 1 : ranks->world_size(), 4096),
         comm(ranks == nullptr ? make_self_communicator() : nullptr) {
     setup.layout = &layout;
     setup.shards = &shards;
     setup.comm = ranks == nullptr ? comm.get() : ranks;
-    setup.wires = ranks == nullptr ? WireKind::copies : WireKind::nccl;
+    setup.wires = ranks == nullptr ? WireKind::copies : wires;
     setup.stage = 1;
     setup.grad_dtype = DType::bf16;
     setup.hyper.max_norm = 0.5;

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "cuda/device/step/scale_passes.hpp"
+#include "cuda/exchange/wires.hpp"
+#include "cuda/memory/space_array.hpp"
+#include "cuda/zero/local_step.hpp"
+
+namespace zeroproof::cuda {
+
+/// Phase cast of parameters in 8 bits over memory of a device (R24), as three pieces of work that nobody looks at in
+/// between. memory: of the step.
+class DeviceScales {
+ public:
+  /// shard.scales has arrays. What the shard and the wires refer to outlives this.
+  DeviceScales(const RankShard& shard, const Wires& wires);
+
+  /// Codes of a state that was loaded; at a beginning also its scales, for which ranks meet, and masters if the setup
+  /// asks for it.
+  void load(const FullState& state, device::StepMemory memory);
+
+  /// Largest magnitudes of this rank's masters.
+  void collect(const device::StepMemory& memory) const;
+  /// Whether other ranks have other elements.
+  bool joins() const;
+  /// Those of all ranks of an instance: collective over comm (from stage 1 on) and tp.
+  void join() const;
+  /// Scales and codes. Nothing in a skipped step, or after a halt.
+  void make(const device::StepMemory& memory) const;
+
+ private:
+  const OptimizerSetup& setup_;
+  const Wires wires_;
+  ParamScales& scales_;
+  const device::ScaleRules rules_;
+  SpaceArray<device::ScalePiece> pieces_;
+  SpaceArray<std::int64_t> first_blocks_;  // [num_tensors]
+  device::ScaleMemory memory_;
+};
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "cuda/phase_ops.hpp"
+#include "cuda/zero/local_step.hpp"
+#include "cuda/zero/param_scales.hpp"
+
+namespace zeroproof::cuda {
+
+/// Phase cast of parameters in 8 bits on the host (R24): magnitudes of new masters, joined over ranks; scales of them;
+/// codes of the shard. Two passes over the masters, the first of which an update can make while they are in the caches.
+class ScaledCast {
+ public:
+  /// Whether a tensor takes part in the step.
+  using TakesPart = std::function<bool(std::int64_t tensor)>;
+
+  /// shard.scales has arrays. ops: the twins that are called; they outlive this, as does what the shard refers to.
+  ScaledCast(const RankShard& shard, const PhaseOps& ops);
+
+  /// Codes of a state that was loaded; at a beginning also its scales, for which ranks meet, and masters if the setup
+  /// asks for it.
+  void load(const FullState& state);
+
+  /// An update begins that will collect every piece; what was collected before is forgotten.
+  void begin_collecting();
+  /// The masters of a piece are new. From any thread; each element once.
+  void collect(const Exec& exec, const Piece& piece);
+  /// Masters were changed after they were collected.
+  void forget() { is_collected_ = false; }
+
+  /// The phase. Collective over all ranks of an instance.
+  void cast(const TakesPart& takes_part);
+
+ private:
+  void collect_all(const TakesPart& takes_part);
+  void collect_run(const Exec& exec, const Piece& run);
+  void join() const;
+  void make_scales(bool beginning, const TakesPart& takes_part);
+  void make_codes(const TakesPart& takes_part);
+  void dequantize_masters();
+  Span<float> master_of(const Piece& run) const { return part(shard_.master, run); }
+  /// A tensor's blocks of an array over all blocks.
+  template <class T>
+  Span<T> of_tensor(Span<T> array, std::int64_t tensor) const;
+
+  RankShard shard_;
+  const OptimizerSetup& setup_;
+  ParamScales& scales_;
+  const PhaseOps& ops_;
+  const Span<std::uint32_t> collected_;
+  bool is_collected_ = false;
+};
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,126 @@
+// Parameters in 8 bits on a device (R24): the bits of the step on the host, in phases, in two passes, enqueued, and
+// replayed.
+
+#include <doctest.h>
+
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "cuda/device/runtime/device.hpp"
+#include "tests/cuda/device/enqueued_support.hpp"
+#include "tests/cuda/scales_support.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+MakeOptimizer on_device(bool fused) {
+  return [fused](const OptimizerSetup& setup) {
+    return cuda::make_distributed_optimizer(setup, Space::device, fused);
+  };
+}
+
+std::vector<ParamSpec> block_params() { return block_tensors().params; }
+
+}  // namespace
+
+TEST_CASE("scales on a device: any cut is one rank of the host, in phases and in two passes") {
+  if (!cuda::device::device_info().answers) return;
+  for (const ParamScaling& scaling : every_scaling()) {
+    for (const int stage : {0, 1, 2, 3}) {
+      World world = scales_world({1, 2}, scaling, stage % 2 == 0 ? DType::e4m3 : DType::e5m2);
+      world.steps = 2;
+      world.on_device = true;
+      world.setup.stage = stage;
+      world.setup.persistent_numel = 1400;
+      if (stage > 1) world.shards = ragged_map;
+      if (stage == 2) world.setup.missing_grad = MissingGrad::skip;
+      const bool fused = stage == 1 || stage == 2;
+      world.make = production(fused);
+      const WorldTruth truth = truth_of_one_rank(world);
+      world.make = on_device(fused);
+      check_world(world, truth, "on a device");
+    }
+  }
+}
+
+TEST_CASE("scales on a device: blocks that TP ranks cut") {
+  if (!cuda::device::device_info().answers) return;
+  for (const ParamScaling& scaling : every_scaling()) {
+    World world = scales_world({1, 2, 2, 1}, scaling, DType::e4m3);
+    world.tensors.params = {{"gain", {20}}, {"row", {10, 300}}, {"column", {9, 64}}, {"last", {40, 33}}};
+    world.tensors.dims = {-1, 0, 1, 1};
+    world.steps = 2;
+    world.on_device = true;
+    world.setup.stage = 1;
+    world.setup.scaling.columnwise = false;  // of what a rank has whole, which one rank has otherwise
+    world.make = production(true);
+    const WorldTruth truth = truth_of_one_rank(world);
+    world.make = on_device(true);
+    check_world(world, truth, "on a device");
+  }
+}
+
+TEST_CASE("scales on a device: enqueued and replayed steps have the host's bits, skipped ones among them") {
+  if (!cuda::device::device_info().answers) return;
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  for (const ParamScaling& scaling : every_scaling()) {
+    for (const bool graphs : {false, true}) {
+      for (const MissingGrad missing : {MissingGrad::zero, MissingGrad::skip}) {
+        CAPTURE(name(scaling.recipe));
+        CAPTURE(graphs);
+        CAPTURE(name(missing));
+        EnqueuedRank rank(graphs, OnNonfinite::skip, block_params());
+        rank.setup.param_dtype = DType::e4m3;
+        rank.setup.scaling = scaling;
+        rank.setup.missing_grad = missing;
+        rank.remake(2, graphs);
+        DeviceLeaves leaves(rank, 2);
+        HostLeaves same(rank, 2);
+        const FullState state = rank.state();
+        rank.optimizer->load_state(state);
+        rank.on_host->load_state(state);
+        std::int64_t step = 0;
+        for (const float factor : {1.0F, 0.5F, infinite, 3.0F, 0.25F}) {
+          leaves.counted(step);
+          same.counted(step++);
+          leaves.fill(factor);
+          same.fill(factor);
+          rank.optimizer->enqueue_step(leaves);
+          rank.on_host->step(same);
+          rank.optimizer->wait();
+          rank.check_same_state();
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("scales on a device: enqueued steps of ranks that copy from each other") {
+  if (!cuda::device::device_info().answers) return;
+  for (const ParamScaling& scaling : every_scaling()) {
+    run_grid({1, 2}, [&](const GridPlace& place) {
+      EnqueuedRank rank(true, OnNonfinite::skip, block_params(), place.comm, WireKind::copies);
+      rank.setup.param_dtype = DType::e5m2;
+      rank.setup.scaling = scaling;
+      rank.setup.stage = 2;
+      rank.remake(2, true);
+      DeviceLeaves leaves(rank, 2);
+      HostLeaves same(rank, 2);
+      const FullState state = rank.state();
+      rank.optimizer->load_state(state);
+      rank.on_host->load_state(state);
+      for (const float factor : {1.0F, 0.5F, 3.0F, 0.25F}) {
+        leaves.fill(factor);
+        same.fill(factor);
+        rank.optimizer->enqueue_step(leaves);
+        rank.on_host->step(same);
+      }
+      rank.optimizer->wait();
+      rank.check_same_state();
+      rank.optimizer.reset();  // before the leaves that it reads
+    });
+  }
+}
