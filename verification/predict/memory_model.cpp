@@ -33,6 +33,13 @@ void hold_layers(const PredictedStep& shape, MemoryTally& tally) {
   tally.add(MemoryClass::param_full, -stays);
 }
 
+/// Of every block with a scale: amax, scale and scale_inv, the history, and the amax that ranks join, a word on a
+/// device.
+std::int64_t scale_bytes(const PredictedStep& shape) {
+  const std::int64_t joined = shape.space == Space::device ? 8 : 4;
+  return shape.scale_blocks * (3 * 4 + joined + 4 * shape.scale_slots);
+}
+
 }  // namespace
 
 MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak, LeafStacks* stacks) {
@@ -45,9 +52,13 @@ MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak, Leaf
   tally.add(MemoryClass::grad_sum, 4 * shape.kept_numel());
   const std::int64_t resident = shape.kept_numel() - shape.offload.numel;
   tally.add(MemoryClass::master, 4 * resident);
-  tally.add(MemoryClass::state, 4 * shape.state_buffers * resident);
+  tally.add(MemoryClass::state, 4 * shape.state_buffers * resident + scale_bytes(shape));
   tally.add(MemoryClass::param_shard, shape.shares_params() ? 0 : param * shape.kept_numel());
   tally.add(MemoryClass::param_full, param * whole_param_numel(shape));
+  if (shape.columnwise) {
+    tally.add(MemoryClass::param_full,
+              param * (shape.stage == 3 ? shape.persistent.all : shape.padded_numel));
+  }
   const ReduceMemory reduce = reduce_memory(shape, *stacks);
   tally.add(MemoryClass::grad_nodes, reduce.nodes);
   tally.add(MemoryClass::comm_buffer, reduce.messages);

@@ -6,6 +6,7 @@
 #include "common/base/error.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "common/step/kept_buffers.hpp"
+#include "common/step/scaled_params.hpp"
 
 namespace zeroproof {
 namespace {
@@ -116,6 +117,12 @@ void put_on_device(PredictedStep& shape, bool enqueued) {
   shape.windows = Windows::off;
 }
 
+void set_scales(PredictedStep& shape, const ParamScaling& scaling, std::int64_t blocks) {
+  shape.scale_blocks = blocks;
+  shape.scale_slots = keeps_history(scaling) ? scaling.history : 0;
+  shape.columnwise = scaling.columnwise;
+}
+
 int state_buffer_count(const OptimizerHyper& hyper) { return static_cast<int>(kept_buffers(hyper).size()); }
 
 PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* model) {
@@ -142,6 +149,7 @@ PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* mo
   shape.clip_groups = setup.clip_groups.count();
   shape.counts_tokens = setup.loss_reduction == LossReduction::tokens;
   shape.skips_missing = setup.missing_grad == MissingGrad::skip;
+  if (has_scales(setup.param_dtype)) set_scales(shape, setup.scaling, blocks_of(setup).num_blocks());
   set_buckets(shape, *setup.shards);
   set_model(shape, setup);
   const std::vector<FlatRange> ranges =

@@ -9,6 +9,7 @@
 #include "common/base/space.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "common/layout/shard_map.hpp"
+#include "common/step/param_scaling.hpp"
 #include "common/step/policy.hpp"
 #include "verification/predict/offload_bytes.hpp"
 
@@ -71,6 +72,10 @@ struct PredictedStep {
   std::int64_t clip_groups = 1;  ///< each with a norm
   bool counts_tokens = false;    ///< loss_reduction = tokens
   bool skips_missing = false;    ///< missing_grad = skip
+  std::int64_t scale_blocks =
+      0;  ///< that parameters in 8 bits have scales for, in all tensors (R24); 0 without
+  std::int64_t scale_slots = 0;  ///< of the history of each, under the recipe delayed
+  bool columnwise = false;       ///< whole parameters have a second copy
   std::int64_t scalar_sets = 1;  ///< sets of step scalars: groups, or tensors under missing_grad = skip (R5)
 
   std::int64_t numel = 0;         ///< elements of all tensors
@@ -112,6 +117,9 @@ struct PredictedStep {
   /// What this rank keeps state for: everything in stage 0.
   std::int64_t kept_numel() const { return stage == 0 ? padded_numel : shard_numel; }
 };
+
+/// Sets what is known of scales (R24). blocks: of the undistributed tensors.
+void set_scales(PredictedStep& shape, const ParamScaling& scaling, std::int64_t blocks);
 
 /// What a rank owns of a bucket of the contract's layout, whose length is a multiple of 1024.
 FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank);

@@ -1,5 +1,6 @@
 #include "verification/predict/traffic_model.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -48,6 +49,7 @@ class TrafficWalk {
     const std::int64_t norm_words = shape_.clip_groups * (shape_.norm == NormForm::inf ? 1 : 23);
     if (shape_.stage != 0) words(Phase::norm, CommGroup::shards, norm_words, "norm");
     words(Phase::norm, CommGroup::tp, norm_words, "norm");
+    join_amax();
     gather_parameters();
     return std::move(traffic_);
   }
@@ -216,6 +218,17 @@ class TrafficWalk {
       gather_shards(Phase::reduce, "units", shape_.units[unit], shape_.micro_steps());
     };
     walk_micro_step(shape_, true, {nothing, nothing, gather, [](std::size_t) {}});
+  }
+
+  /// A word for every block that has a scale, so many at a time.
+  void join_amax() {
+    constexpr std::int64_t most_words = std::int64_t{1} << 16;
+    for (const CommGroup group : {CommGroup::shards, CommGroup::tp}) {
+      if (group == CommGroup::shards && shape_.stage == 0) continue;
+      for (std::int64_t first = 0; first < shape_.scale_blocks; first += most_words) {
+        words(Phase::cast, group, std::min(most_words, shape_.scale_blocks - first), "amax");
+      }
+    }
   }
 
   void gather_parameters() {
