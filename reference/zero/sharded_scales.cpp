@@ -1,4 +1,4 @@
-// Parameters in 8 bits on one rank of many (R24). W = 3 ranks, a tensor with the blocks A and B:
+// Parameters in 8 bits on one rank of many (R24) [SCALE:step]. W = 3 ranks, a tensor with the blocks A and B:
 //
 //                    rank 0            rank 1            rank 2
 //   master           A.                .A BB             -              a shard may cut a block, or have none
