@@ -50,17 +50,29 @@ double value_of_code(DType dtype, int code) {
   return (code & 0x80) != 0 ? -magnitude : magnitude;
 }
 
+/// Magnitudes of a format in the order of their codes.
+const std::vector<double>& magnitudes(DType dtype) {
+  const auto make = [](DType of, int largest) {
+    std::vector<double> all;
+    for (int code = 0; code <= largest; ++code) all.push_back(value_of_code(of, code));
+    return all;
+  };
+  static const std::vector<double> e4m3 = make(DType::e4m3, 0x7E), e5m2 = make(DType::e5m2, 0x7B);
+  return dtype == DType::e4m3 ? e4m3 : e5m2;
+}
+
 /// The nearest code, of two that are as near the even one; what is too large becomes the largest.
 int code_of(DType dtype, float value) {
-  const int largest = dtype == DType::e4m3 ? 0x7E : 0x7B;
+  const std::vector<double>& all = magnitudes(dtype);
   const double magnitude = std::fabs(double{value});
-  int best = 0;
-  for (int code = 1; code <= largest; ++code) {
-    const double near = std::fabs(value_of_code(dtype, code) - magnitude);
-    const double so_far = std::fabs(value_of_code(dtype, best) - magnitude);
-    if (near < so_far || (near == so_far && code % 2 == 0)) best = code;
+  const auto above = std::ranges::lower_bound(all, magnitude);
+  auto code = static_cast<int>(above - all.begin());
+  if (above == all.end()) --code;
+  if (above != all.end() && code > 0) {
+    const double up = *above - magnitude, down = magnitude - above[-1];
+    if (down < up || (down == up && code % 2 != 0)) --code;
   }
-  return best | (std::signbit(value) ? 0x80 : 0);
+  return code | (std::signbit(value) ? 0x80 : 0);
 }
 
 /// Through bf16 by halves: ties to even.
