@@ -112,6 +112,8 @@ std::string_view exactness_class(BufferId buffer) {
     case BufferId::norm_limbs:
     case BufferId::grad_amax:
     case BufferId::tensor_steps:
+    case BufferId::amax:
+    case BufferId::amax_history:
       return "integer";
     case BufferId::grad_sum:
     case BufferId::grad_norm:

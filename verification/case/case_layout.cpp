@@ -43,15 +43,17 @@ CaseLayout::CaseLayout(const Experiment& experiment, const CaseSpec& spec, int w
   for (int tp_rank = 0; tp_rank < grid_.tp; ++tp_rank) {
     FlatLayout layout = experiment.layout();
     std::vector<TensorPlacement> placement;
+    std::vector<TensorMatrix> matrices;
     if (grid_.tp > 1) {
       TpModel model = experiment.tp_model(grid_.tp, tp_rank);
       layout = FlatLayout(model.params);
       placement = std::move(model.placement);
+      matrices = matrices_of(experiment.layout());
     }
     ShardMap shards = make_shard_map(spec.place.layout, layout, shard_ranks(), spec.bucket_numel,
                                      experiment.group_of_tensor());
-    locals_.push_back(
-        std::make_unique<const Local>(Local{std::move(layout), std::move(placement), std::move(shards)}));
+    locals_.push_back(std::make_unique<const Local>(
+        Local{std::move(layout), std::move(placement), std::move(shards), std::move(matrices)}));
     if (tp_rank > 0) require_same_buckets(local(0), local(tp_rank), tp_rank);
   }
 }

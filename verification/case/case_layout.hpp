@@ -28,6 +28,7 @@ class CaseLayout {
     FlatLayout layout;
     std::vector<TensorPlacement> placement;  // empty without tensor parallelism
     ShardMap shards;                         // over the ranks of one instance
+    std::vector<TensorMatrix> matrices;      // that the tensors are cut from; empty as placement
   };
 
   /// Errors (ErrorCode::config): grid or instances do not multiply out, the workload cannot be cut that way, or

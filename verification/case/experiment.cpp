@@ -7,6 +7,7 @@
 #include "common/base/error.hpp"
 #include "common/base/float_formats.hpp"
 #include "common/base/philox.hpp"
+#include "common/step/scaled_params.hpp"
 #include "verification/case/overflow.hpp"
 #include "verification/case/recorded.hpp"
 #include "verification/config/nearest.hpp"
@@ -98,6 +99,7 @@ Experiment::Experiment(std::string workload, const RunConfig& config, DType dtyp
   require_rates(config_);
   groups_ = make_param_groups(config_.param_groups, config_.schedule, layout_);
   clip_groups_ = make_clip_groups(config_.clip_groups, layout_);
+  if (has_scales(dtype_)) blocks_ = blocks_of(static_cast<const StepSettings&>(setup()));
   overflow_tensor_ = overflow_tensor(config_, layout_);
   // Up to six steps fewer than the optimizer has applied: tensors that were left alone now and then.
   for (std::size_t i = 0; i < layout_.tensors().size(); ++i) {
@@ -122,6 +124,7 @@ OptimizerSetup Experiment::setup() const {
   OptimizerSetup setup;
   setup.layout = &layout_;
   setup.param_dtype = dtype_;
+  setup.scaling = config_.scaling;
   setup.grad_dtype = grad_dtype();
   setup.micro_batches = config_.micro_batches;
   setup.hyper = config_.optimizer;

@@ -47,6 +47,8 @@ class Experiment {
   /// Param group of every tensor; empty if all are in one.
   const std::vector<int>& group_of_tensor() const { return groups_.of_tensor; }
   DType param_dtype() const { return dtype_; }
+  /// Blocks of all tensors, if parameters have scales; otherwise none.
+  const TensorBlocks& blocks() const { return blocks_; }
   DType grad_dtype() const { return dtype_ == DType::fp16 ? DType::fp16 : DType::fp32; }
 
   /// How the undistributed optimizer adds leaves: in bins if the run does, else by the tree (native sums are judged by
@@ -77,7 +79,7 @@ class Experiment {
   TpModel tp_model(int tp_size, int tp_rank) const;
 
   /// Loss and leaf gradient of one micro-batch.
-  /// Shapes   params: [padded_numel] in the parameter dtype. leaf: [padded_numel] in the gradient dtype; padding
+  /// Shapes   params: [padded_numel] in the parameter dtype; of 8-bit parameters what the model reads, in fp32. leaf: [padded_numel] in the gradient dtype; padding
   ///          is not written. Units: leaf is 2^log2_loss_scale * gradient. Returns the loss in nats per byte,
   ///          or what a recording says, NaN if nothing.
   /// With loss_reduction = tokens it is the gradient of the sum over num_tokens, not of their mean.
@@ -120,6 +122,7 @@ class Experiment {
   FlatLayout layout_;
   ParamGroups groups_;
   ClipGroups clip_groups_;
+  TensorBlocks blocks_;
   std::shared_ptr<InitialBuffers> initial_ = std::make_shared<InitialBuffers>();
   std::vector<std::uint64_t> tensor_steps_;  // [num_tensors]
   std::int64_t overflow_tensor_ = -1;

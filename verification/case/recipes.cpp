@@ -52,7 +52,17 @@ void groups(RunConfig& c) {
   c.schedule.weight_decay_end = 4 * c.micro_batches;
 }
 
-constexpr std::array<Recipe, 17> all = {{
+constexpr DType bf16_only[] = {DType::bf16};
+constexpr DType with_scales[] = {DType::e4m3, DType::e5m2};
+constexpr DType with_scales_e5m2_first[] = {DType::e5m2, DType::e4m3};
+
+/// 8-bit parameters: a norm for every layout, because blocks that shards cut are what is to be seen.
+void scaled(RunConfig& c, const ParamScaling& scaling) {
+  c.scaling = scaling;
+  c.optimizer.norm = NormForm::exact;
+}
+
+constexpr std::array<Recipe, 21> all = {{
     {"adamw", "AdamW as configured", [](RunConfig& c) { c.optimizer.rule = UpdateRule::adamw; }},
     {"adam", "decay through the gradient, from a fresh state",
      [](RunConfig& c) {
@@ -144,7 +154,7 @@ constexpr std::array<Recipe, 17> all = {{
        c.idle_tensors = true;
        c.missing_grad = MissingGrad::skip;
      },
-     true},
+     bf16_only},
     {"adamw-propagate", "an infinity goes through the last step instead of skipping it",
      [](RunConfig& c) {
        c.on_nonfinite = OnNonfinite::propagate;
@@ -156,6 +166,40 @@ constexpr std::array<Recipe, 17> all = {{
        fresh(c);
        groups(c);
      }},
+    {"fp8-current", "8-bit parameters, scales of this step's amax, a copy by columns, exact norm",
+     [](RunConfig& c) {
+       ParamScaling scaling = scaling_of(ScaleRecipe::current);
+       scaling.epsilon = 0.0625F;
+       scaling.columnwise = true;
+       scaled(c, scaling);
+     },
+     with_scales},
+    {"fp8-delayed", "8-bit parameters, scales of earlier amaxes, idle tensors left alone, exact norm",
+     [](RunConfig& c) {
+       ParamScaling scaling = scaling_of(ScaleRecipe::delayed);
+       scaling.history = 3;  // the oldest amax leaves it within the run
+       scaling.margin = 1;
+       scaling.empty = EmptyAmax::roll;
+       scaling.value = QuantizedValue::through_bf16;
+       scaled(c, scaling);
+       c.idle_tensors = true;
+       c.missing_grad = MissingGrad::skip;
+     },
+     with_scales_e5m2_first},
+    {"fp8-blockwise", "8-bit parameters, scales of blocks of 128 by 128, masters as codes say, exact norm",
+     [](RunConfig& c) {
+       ParamScaling scaling = scaling_of(ScaleRecipe::blockwise);
+       scaling.initial_master = InitialMaster::dequantised;
+       scaling.columnwise = true;
+       scaled(c, scaling);
+     },
+     with_scales},
+    {"fp8-mxfp8", "8-bit parameters, scales of 32 neighbours, from a fresh state, exact norm",
+     [](RunConfig& c) {
+       fresh(c);
+       scaled(c, scaling_of(ScaleRecipe::mxfp8));
+     },
+     with_scales},
 }};
 
 const Recipe* find(std::string_view name) {
@@ -211,7 +255,17 @@ std::string shown_recipe(const std::string& recipe) {
 
 bool recipe_allows(const std::string& recipe, DType dtype) {
   const Recipe* found = find(parts_of(recipe).first);
-  return found == nullptr || !found->bf16_only || dtype == DType::bf16;
+  return found == nullptr || found->dtypes.empty() || std::ranges::count(found->dtypes, dtype) > 0;
+}
+
+std::vector<DType> dtypes_of(const std::string& recipe, const std::vector<DType>& configured, bool own) {
+  std::vector<DType> dtypes;
+  for (const DType dtype : configured) {
+    if (recipe_allows(recipe, dtype)) dtypes.push_back(dtype);
+  }
+  const Recipe* found = find(parts_of(recipe).first);
+  if (dtypes.empty() && own && found != nullptr) dtypes = {found->dtypes.front()};
+  return dtypes;
 }
 
 bool is_recipe(std::string_view name) { return find(parts_of(name).first) != nullptr; }

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "verification/config/config.hpp"
 
@@ -13,7 +14,8 @@ struct Recipe {
   std::string_view name;
   std::string_view summary;
   void (*apply)(RunConfig&);
-  bool bf16_only = false;
+  /// The formats of parameters it can run with, the first of them where none is asked for; empty: any, as configured.
+  Span<const DType> dtypes = {};
 };
 
 /// Every recipe. The plain rule names come first.
@@ -31,6 +33,10 @@ std::string shown_recipe(const std::string& recipe);
 
 /// Whether the recipe can run with parameters of that dtype.
 bool recipe_allows(const std::string& recipe, DType dtype);
+
+/// The dtypes among `configured` that the recipe can run with; if there is none and the workload's own were left as
+/// they are, the recipe's first one: recipes of 8-bit parameters are about nothing else.
+std::vector<DType> dtypes_of(const std::string& recipe, const std::vector<DType>& configured, bool own);
 
 /// Whether a case id may name it, whatever settings follow.
 bool is_recipe(std::string_view name);

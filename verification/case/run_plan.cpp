@@ -83,6 +83,20 @@ std::vector<std::string> recipes_of(const VerifyOptions& options, const std::str
   return names;
 }
 
+/// The same options with the recipes that ids of the pattern can have, where it says how they begin: a recipe that
+/// nobody asks for need not fit to the other settings.
+VerifyOptions narrowed(const VerifyOptions& options, const std::string& workload,
+                       const std::string& pattern) {
+  const std::vector<std::string> parts = id_parts(pattern);
+  if (!options.recipes.empty() || parts.size() < 2 || parts[0] != workload) return options;
+  const std::string begin = parts[1].substr(0, parts[1].find_first_of("*?"));
+  VerifyOptions narrow = options;
+  for (const std::string& recipe : recipes_of(options, workload, unchecked_config(options, workload))) {
+    if (recipe.starts_with(begin)) narrow.recipes.push_back(recipe);
+  }
+  return narrow;  // of none: all of them, and nothing matches
+}
+
 /// A rank by itself has nobody to share memory with.
 std::vector<Windows> windows_of(const RunConfig& config, const WorldSpec& world) {
   return world.size > 1 ? config.windows : std::vector<Windows>{Windows::off};
@@ -260,18 +274,18 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
     }
   };
   const std::vector<std::string> recipes = recipes_of(options, workload, config);
+  const bool own = workload != recorded_workload && config.dtypes == workload_defaults(workload).dtypes;
   for (const std::string& recipe : recipes) {
     RunConfig under = under_recipe(config, recipe);
     set_norm(options, under);
-    std::erase_if(under.dtypes, [&](DType dtype) { return !recipe_allows(recipe, dtype); });
+    under.dtypes = dtypes_of(recipe, config.dtypes, own);
     if (!under.dtypes.empty()) validate(under);
   }
   // Only now: waking a GPU takes a second, too long to wait for being told of a typing error.
   const std::vector<TwinMode> twins = twin_modes(options);
   check_device_worlds(config, options, twins);
   for (const std::string& recipe : recipes) {
-    for (const DType dtype : config.dtypes) {
-      if (!recipe_allows(recipe, dtype)) continue;
+    for (const DType dtype : dtypes_of(recipe, config.dtypes, own)) {
       for (const TwinMode& twin : twins) {
         for (const std::string& world : config.worlds) add_steps(recipe, dtype, twin, parse_world(world));
       }
@@ -291,10 +305,13 @@ std::vector<CaseSpec> cases_matching(const VerifyOptions& options, const std::st
   // "byte_gpt" means that workload, not every id that starts with it.
   const bool is_workload = pattern == recorded_workload || is_built_in(pattern);
   if (is_workload) check_workload(options, pattern);
+  const std::vector<std::string> parts = id_parts(pattern);
+  const bool begins_with_workload = parts.size() > 1 && is_built_in(parts[0]);
   std::vector<CaseSpec> selected;
   for (const std::string& workload : workloads) {
     if (is_workload && workload != pattern) continue;
-    for (const CaseSpec& spec : cases_of(options, workload)) {
+    if (begins_with_workload && workload != parts[0]) continue;
+    for (const CaseSpec& spec : cases_of(narrowed(options, workload, pattern), workload)) {
       if (is_workload || matches(pattern, spec.id())) selected.push_back(spec);
     }
   }

@@ -27,9 +27,10 @@ constexpr bool may_write(Phase phase, BufferId storage) {
              storage == B::momentum_buffer || storage == B::master || storage == B::applied_steps ||
              storage == B::tensor_steps || storage == B::param_shard;
     case Phase::cast:
-      return storage == B::param_shard;
+      return storage == B::param_shard || storage == B::amax || storage == B::amax_history ||
+             storage == B::param_scale || storage == B::param_scale_inv;
     case Phase::gather:
-      return storage == B::param_full;
+      return storage == B::param_full || storage == B::param_columns;
   }
   return false;
 }

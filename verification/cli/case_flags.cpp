@@ -191,7 +191,7 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.list("--world", flags->worlds,
                "self, threads:N, mpi:N; nccl:N, on devices: processes with wires of NCCL");
   command.list("--stage", flags->stages, "ZeRO stages 0, 1, 2, 3");
-  command.list("--dtype", flags->dtypes, "parameter dtype: bf16, fp16, fp32");
+  command.list("--dtype", flags->dtypes, "parameter dtype: bf16, fp16, fp32, e4m3, e5m2");
   command.list("--bucket", flags->buckets, "bucket sizes in elements, multiples of 1024");
   command.list("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
   command.list("--order", flags->orders, "who computes which micro-batch: by_stage, contiguous, strided");

@@ -210,7 +210,7 @@ void add_golden(CommandSet& commands) {
   command.words("file", flags->words,
                 "golden files (safetensors; FILE.toml is beside each); of record one, and patterns");
   command.list("--recipe", run.recipes, "record: variation of the step (zeroproof list --recipes)");
-  command.list("--dtype", run.dtypes, "record: parameter dtype: bf16, fp16, fp32");
+  command.list("--dtype", run.dtypes, "record: parameter dtype: bf16, fp16, fp32, e4m3, e5m2");
   command.list("--sum", run.grad_sums, "record: how leaves are added: tree, binned");
   command.option("--norm", run.norm, "record: form of the global norm: chunk1024, exact, inf, one");
   command.option("--max-norm", run.max_norm, "record: as of verify");

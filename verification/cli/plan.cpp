@@ -94,6 +94,12 @@ PlanSettings settings_of(const PlanFlags& flags) {
   if (flags.stage != "all") s.stages = {number<int>(flags.stage, "--stage", 0, 3, ", or all")};
   s.param_dtype = parse_param_dtype(flags.dtype);
   s.grad_dtype = flags.grad_dtype.empty() ? DType::fp32 : parse_param_dtype(flags.grad_dtype);
+  for (const DType dtype : {s.param_dtype, s.grad_dtype}) {
+    ZP_CHECK(is_param_format(dtype), ErrorCode::config,
+             "a step with " + std::string(name(dtype)) + " was to be planned",
+             "no candidate makes parameters in 8 bits, and gradients never have them",
+             "use bf16, fp16 or fp32");
+  }
   s.hyper = hyper_of(flags);
   if (!flags.micro_batches.empty()) {
     s.micro_batches = number<std::int64_t>(flags.micro_batches, "--micro-batches", 1, 1 << 20);

@@ -257,7 +257,7 @@ void add_train(CommandSet& commands) {
                  "host, host-fused, device, device-fused, device-graph (default: host)");
   command.option("--world", flags->world, "self, threads:N, mpi:N; nccl:N");
   command.option("--stage", flags->stage, "ZeRO stage 0, 1, 2 or 3");
-  command.option("--dtype", flags->dtype, "parameter dtype: bf16, fp16, fp32");
+  command.option("--dtype", flags->dtype, "parameter dtype: bf16, fp16, fp32, e4m3, e5m2");
   command.option("--bucket", flags->bucket, "bucket size in elements, a multiple of 1024");
   command.option("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
   command.option("--order", flags->order, "who computes which micro-batch: by_stage, contiguous, strided");

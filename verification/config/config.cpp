@@ -59,11 +59,11 @@ void apply_toml_file(RunConfig& config, const std::string& path) {
 }
 
 DType parse_param_dtype(const std::string& text) {
-  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+  for (const DType dtype : param_dtypes) {
     if (name(dtype) == text) return dtype;
   }
   fail(ErrorCode::config, "parameter dtype '" + text + "' does not exist",
-       "it decides the cast of every step", "use bf16, fp16 or fp32");
+       "it decides the cast of every step", "use bf16, fp16, fp32, e4m3 or e5m2");
 }
 
 std::size_t index_of_name(const std::string& key, const std::string& text,

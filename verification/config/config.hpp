@@ -14,6 +14,7 @@
 #include "common/step/lr_schedule.hpp"
 #include "common/step/offload.hpp"
 #include "common/step/param_groups.hpp"
+#include "common/step/param_scaling.hpp"
 #include "common/step/policy.hpp"
 
 namespace zeroproof {
@@ -73,6 +74,7 @@ struct RunConfig {
   double comm_timeout_s = 60;
   OffloadConfig offload;
   ModelConfig model;
+  ParamScaling scaling;  ///< used with e4m3 and e5m2; other parameters have no scales
   OptimizerHyper optimizer;
   LossScalerConfig scaler;  ///< used with fp16; bf16 and fp32 run without one
   ScheduleConfig schedule;
@@ -100,8 +102,11 @@ void apply_toml_file(RunConfig& config, const std::string& path);
 /// tensors a group matches is asked by make_param_groups(). Errors: ErrorCode::config.
 void validate(const RunConfig& config);
 
-/// fp32, bf16 or fp16. Errors: ErrorCode::config.
+/// fp32, bf16, fp16, e4m3 or e5m2. Errors: ErrorCode::config.
 DType parse_param_dtype(const std::string& text);
+
+/// The formats that parameters may have.
+inline constexpr DType param_dtypes[] = {DType::fp32, DType::bf16, DType::fp16, DType::e4m3, DType::e5m2};
 
 /// The value of an enumeration with names_of() that `text` names; `key` is what it was given for. Errors
 /// (ErrorCode::config): there is none; says all names, and the nearest one.

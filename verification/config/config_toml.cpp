@@ -36,10 +36,10 @@ InitialState initial_state(const Value& v) {
 
 DType param_dtype(const Value& v) {
   const std::string text = v.string();
-  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+  for (const DType dtype : param_dtypes) {
     if (name(dtype) == text) return dtype;
   }
-  v.reject("\"bf16\", \"fp16\" or \"fp32\"");
+  v.reject("\"bf16\", \"fp16\", \"fp32\", \"e4m3\" or \"e5m2\"");
 }
 
 int small(const Value& v) { return v.small(); }
@@ -188,6 +188,7 @@ class Reader {
     for (const auto& key : offload_keys()) keys_.push_back(key);
     for (const auto& key : training_keys()) keys_.push_back(key);
     for (const auto& key : schedule_keys()) keys_.push_back(key);
+    for (const auto& key : scaling_keys()) keys_.push_back(key);
     for (const auto& key : keys_) names_.emplace_back(key.name);
     for (const auto& key : group_keys_) names_.emplace_back(key.name);
     for (const auto& key : clip_group_keys_) names_.emplace_back(key.name);

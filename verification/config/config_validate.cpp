@@ -152,6 +152,22 @@ void validate_ranks(const RunConfig& config) {
   }
 }
 
+/// Of whatever recipe: a value that is out of range is wrong also where nobody reads it.
+void validate_scaling(const ParamScaling& s) {
+  require_config(std::isfinite(s.epsilon) && s.epsilon >= 0, "scaling.epsilon is " + shown(s.epsilon),
+                 "it takes the place of a smaller amax, rule R22", "use a finite fp32 number of 0 or more");
+  require_config(s.margin >= 0 && s.margin <= 64, "scaling.margin is " + std::to_string(s.margin),
+                 "it is a number of bits of room, rule R22", "use 0 to 64");
+  require_config(s.history >= 1 && s.history <= 1024, "scaling.history is " + std::to_string(s.history),
+                 "the first slot collects, and more than 1024 steps are not looked back, rule R22",
+                 "use 1 to 1024");
+  const bool rows = s.recipe == ScaleRecipe::mxfp8 ||
+                    (s.recipe == ScaleRecipe::blockwise && s.blocks == ScaleBlocks::row_128);
+  require_config(!s.columnwise || !rows, "scaling.columnwise is true with blocks of one row",
+                 "a block of the copy would have several scales, rule R24",
+                 "use current, delayed or blocks of 128x128, or leave it false");
+}
+
 /// No group's floor lies above its rate, and none divides by a rate of 0.
 void validate_floors(const RunConfig& config) {
   if (config.schedule.decay == DecayShape::constant || config.schedule.decay == DecayShape::table) return;
@@ -215,6 +231,7 @@ void validate(const RunConfig& config) {
   validate_optimizer(config.optimizer);
   validate_ranks(config);
   validate_offload(config.offload);
+  validate_scaling(config.scaling);
   validate(config.param_groups, config.schedule);
   validate(config.clip_groups);
   validate_floors(config);

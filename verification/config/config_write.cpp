@@ -1,5 +1,6 @@
 #include "verification/config/config_write.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/base/error.hpp"
@@ -95,6 +96,20 @@ Json scaler_table(const LossScalerConfig& s) {
           {"hysteresis_refill", s.refill == HysteresisRefill::growth ? "growth" : "good_step"}};
 }
 
+Json scaling_table(const ParamScaling& s) {
+  return {{"recipe", named(s.recipe)},
+          {"value", named(s.value)},
+          {"initial_master", named(s.initial_master)},
+          {"columnwise", s.columnwise},
+          {"epsilon", static_cast<double>(s.epsilon)},
+          {"power_of_two", s.power_of_two},
+          {"blocks", named(s.blocks)},
+          {"margin", s.margin},
+          {"history", s.history},
+          {"choice", named(s.choice)},
+          {"empty", named(s.empty)}};
+}
+
 Json schedule_table(const ScheduleConfig& s) {
   return {{"unit", named(s.unit)},
           {"first_is_zero", s.first_is_zero},
@@ -149,9 +164,14 @@ Json tables_of(const RunConfig& config) {
 std::string to_toml(const RunConfig& config) {
   Json all = tables_of(config);
   all["offload"] = offload_table(config.offload);
+  all["scaling"] = scaling_table(config.scaling);
   return toml_text(all);
 }
 
-std::string to_toml_without_offload(const RunConfig& config) { return toml_text(tables_of(config)); }
+std::string to_toml_without_offload(const RunConfig& config) {
+  Json all = tables_of(config);
+  if (std::ranges::any_of(config.dtypes, has_scales)) all["scaling"] = scaling_table(config.scaling);
+  return toml_text(all);
+}
 
 }  // namespace zeroproof

@@ -66,6 +66,9 @@ using Keys = std::vector<Key<Target>>;
 
 Keys<RunConfig> schedule_keys();
 
+/// Keys of [scaling].
+Keys<RunConfig> scaling_keys();
+
 /// Keys of one [[param_group]] table.
 Keys<GroupRule> param_group_keys();
 

@@ -3,11 +3,31 @@
 #include <cstring>
 
 #include "common/base/error.hpp"
+#include "common/step/param_scaling.hpp"
 #include "verification/compare/compare.hpp"
 
 namespace zeroproof::verification {
 
+void ProvidedLayers::set_scales(Span<const float> scale_inv) {
+  if (!begun_.empty()) note("set scales after a micro-batch had begun");
+  const TensorView theirs{const_cast<float*>(scale_inv.data()), DType::fp32,
+                          static_cast<std::int64_t>(scale_inv.size())};
+  scales_set_ = true;
+  if (theirs.numel != scale_inv_.numel) {
+    return note("set " + std::to_string(theirs.numel) + " scales of " + std::to_string(scale_inv_.numel) +
+                " blocks");
+  }
+  for (std::int64_t block = 0; block < theirs.numel; ++block) {
+    const std::uint64_t got = element_bits(theirs, block), want = element_bits(scale_inv_, block);
+    if (got == want || (is_nan_bits(DType::fp32, got) && is_nan_bits(DType::fp32, want))) continue;
+    return note("set a scale of block " + std::to_string(block) + " that is not that of the cast: got " +
+                show_bits(DType::fp32, got) + ", want " + show_bits(DType::fp32, want));
+  }
+}
+
 void ProvidedLayers::begin(std::int64_t micro_batch) {
+  if (has_scales(expected_.dtype) && !scales_set_)
+    note("began micro-batch " + std::to_string(micro_batch) + " before it had set the scales");
   if (!begun_.empty() && next_ != 2 * visits_.size()) {
     note("began micro-batch " + std::to_string(micro_batch) +
          " before the last one had gone through all layers");

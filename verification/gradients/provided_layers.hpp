@@ -15,13 +15,21 @@ namespace zeroproof::verification {
 /// LayeredModel promises.
 class ProvidedLayers final : public LayeredModel {
  public:
-  /// expected: [padded_numel], the parameters as the harness gathered them; it must outlive this object.
+  /// expected: [padded_numel], the parameters as the harness gathered them, and the scales of their blocks if they have
+  /// any; both must outlive this object.
   ProvidedLayers(const FlatLayout& layout, const std::vector<FlatRange>& units,
-                 const std::vector<int>& visits, const TensorView& expected, GradProvider& provider)
-      : layout_(layout), units_(units), visits_(visits), expected_(expected), provider_(provider) {}
+                 const std::vector<int>& visits, const TensorView& expected, const TensorView& scale_inv,
+                 GradProvider& provider)
+      : layout_(layout),
+        units_(units),
+        visits_(visits),
+        expected_(expected),
+        scale_inv_(scale_inv),
+        provider_(provider) {}
 
   const std::vector<FlatRange>& units() const override { return units_; }
   const std::vector<int>& visits() const override { return visits_; }
+  void set_scales(Span<const float> scale_inv) override;
   void begin(std::int64_t micro_batch) override;
   void forward(int unit, const TensorView& param) override;
   void backward(int unit, const TensorView& param, const TensorView& grad) override;
@@ -38,10 +46,11 @@ class ProvidedLayers final : public LayeredModel {
   const FlatLayout& layout_;
   const std::vector<FlatRange>& units_;
   const std::vector<int>& visits_;
-  TensorView expected_;
+  TensorView expected_, scale_inv_;
   GradProvider& provider_;
   std::vector<std::int64_t> begun_;
   std::size_t next_ = 0;  ///< call of this micro-batch: visits forward, then visits backward
+  bool scales_set_ = false;
   std::string problem_;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
+#include "common/step/scaled_params.hpp"
+#include "verification/gradients/model_params.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -15,12 +17,22 @@ TensorView exposed_view(DistributedOptimizer& optimizer, Phase phase, BufferId i
        "gradients are computed from it", "expose the buffers of the contract's table");
 }
 
+TensorBlocks blocks_of_rank(const Experiment& experiment, const CaseLayout::Local& local) {
+  if (!has_scales(experiment.param_dtype())) return {};
+  OptimizerSetup setup = experiment.setup();
+  setup.layout = &local.layout;
+  setup.placement = local.placement;
+  setup.matrices = local.matrices;
+  return blocks_of(setup);
+}
+
 }  // namespace
 
 GradMaker::GradMaker(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
                      Communicator& world, Communicator* tp, Communicator* cp)
     : spec_(spec),
       local_(layout.local(layout.place(world.rank()).tp_rank)),
+      blocks_(blocks_of_rank(experiment, local_)),
       collector_(experiment.layout(), layout, spec.stage, world),
       units_(experiment.units(local_.layout)),
       visits_(experiment.visits()),
@@ -39,6 +51,14 @@ StepGrads::StepGrads(GradMaker& maker, GradCache& cache, DistributedOptimizer& o
   } else {
     params = exposed_view(optimizer, Phase::gather, BufferId::param_full);
   }
+  // Layers are shown the codes, leaves are made of what they stand for.
+  const TensorView shown = params;
+  TensorView scale_inv;
+  if (has_scales(params.dtype)) {
+    scale_inv = exposed_view(optimizer, Phase::cast, BufferId::param_scale_inv);
+    read_ = model_params(maker.local_.layout, maker.blocks_, params, scale_inv);
+    params = read_.view();
+  }
   if (shared != nullptr) {
     provider_ = shared->provider_;
   } else {
@@ -48,8 +68,8 @@ StepGrads::StepGrads(GradMaker& maker, GradCache& cache, DistributedOptimizer& o
     provider_ = own_.get();
   }
   if (!maker.spec_.layered() || maker.units_.empty()) return;
-  layers_ =
-      std::make_unique<ProvidedLayers>(maker.local_.layout, maker.units_, maker.visits_, params, *provider_);
+  layers_ = std::make_unique<ProvidedLayers>(maker.local_.layout, maker.units_, maker.visits_, shown,
+                                             scale_inv, *provider_);
 }
 
 void place_setup(OptimizerSetup& setup, const CaseSpec& spec, const CaseLayout& layout, int world_rank) {
@@ -57,6 +77,7 @@ void place_setup(OptimizerSetup& setup, const CaseSpec& spec, const CaseLayout& 
   setup.layout = &local.layout;
   setup.shards = &local.shards;
   setup.placement = local.placement;
+  setup.matrices = local.matrices;
   setup.cp = layout.grid().cp;
   setup.stage = spec.stage;
   setup.order = spec.place.order;

@@ -30,6 +30,7 @@ class GradMaker {
 
   const CaseSpec& spec_;
   const CaseLayout::Local& local_;
+  const TensorBlocks blocks_;  // of this rank, if parameters have scales
   StateCollector collector_;
   const std::vector<FlatRange> units_;  // empty: gradients that were recorded whole
   const std::vector<int> visits_;
@@ -51,6 +52,7 @@ class StepGrads {
 
  private:
   GuardedBuffer gathered_;  // stage 3: all parameters, gathered by the harness
+  GuardedBuffer read_;      // what the model reads of 8-bit parameters
   std::unique_ptr<GradProvider> own_;
   GradProvider* provider_;
   std::unique_ptr<ProvidedLayers> layers_;

@@ -11,6 +11,8 @@ Snapshot whole_state(const StateSource& source, const OptimizerSetup& setup, con
   state.applied_steps = source.applied_steps();
   state.scaler = source.scaler();
   state.tensor_steps = source.tensor_steps();
+  state.param_scale = source.param_scale();
+  state.amax_history = source.amax_history();
   for (const BufferId id : {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
                             BufferId::max_exp_avg_sq, BufferId::momentum_buffer}) {
     if (!source.has(id)) continue;

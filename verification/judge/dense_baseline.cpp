@@ -1,6 +1,7 @@
 #include "verification/judge/dense_baseline.hpp"
 
 #include "common/base/parallel_for.hpp"
+#include "verification/gradients/model_params.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -50,11 +51,18 @@ DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves, Cr
 void DenseBaseline::step(std::int64_t number) {
   const std::int64_t count = experiment_.config().micro_batches;
   const int scale = optimizer_.loss_scaler().log2_scale;
-  const Digest digest = leaves_.parameters_digest(optimizer_.param());
+  GuardedBuffer read;  // by the model, of codes
+  TensorView params = optimizer_.param();
+  if (has_scales(params.dtype)) {
+    read = model_params(experiment_.layout(), experiment_.blocks(), params,
+                        optimizer_.buffer(BufferId::param_scale_inv));
+    params = read.view();
+  }
+  const Digest digest = leaves_.parameters_digest(params);
   std::vector<TensorView> views(static_cast<std::size_t>(count));
   std::vector<double> losses(static_cast<std::size_t>(count));
   const auto make_leaf = [&](std::int64_t j) {
-    const GradCache::Grad& leaf = leaves_.micro_batch_grad(number, j, optimizer_.param(), digest, scale);
+    const GradCache::Grad& leaf = leaves_.micro_batch_grad(number, j, params, digest, scale);
     views[static_cast<std::size_t>(j)] = leaf.view();
     losses[static_cast<std::size_t>(j)] = leaf.loss;
   };
@@ -93,10 +101,15 @@ void DenseBaseline::record(std::int64_t number, int scale, const std::vector<dou
     const TensorView view = optimizer_.buffer(id);
     if (view.data != nullptr) buffers.push_back(view);
   }
+  TrajectoryScales scales;
+  if (has_scales(experiment_.param_dtype())) {
+    scales = {&experiment_.blocks(), optimizer_.buffer(BufferId::param_scale),
+              optimizer_.buffer(BufferId::amax_history)};
+  }
   hash_.add_step({number, view_of(last.scalars, DType::u32), scale, last.found_inf != 0, last.skipped,
                   optimizer_.buffer(BufferId::grad_norm), optimizer_.buffer(BufferId::clip_coef),
                   view_of(optimizer_.tensor_steps(), DType::u64)},
-                 experiment_.layout(), buffers);
+                 experiment_.layout(), buffers, scales);
 }
 
 }  // namespace zeroproof::verification

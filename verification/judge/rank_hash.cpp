@@ -41,7 +41,14 @@ void RankComparison::hash_step(std::int64_t step, const Scales& scales, const Gu
     s.grad_norm = by_id(side.exposed(Phase::norm)).at(BufferId::grad_norm).view;
     s.clip_coef = by_id(side.exposed(Phase::clip)).at(BufferId::clip_coef).view;
     s.log2_loss_scale = log2_scale;
-    hash.add_step(s, experiment_.layout(), views);
+    TrajectoryScales of_blocks;
+    if (has_scales(experiment_.param_dtype())) {
+      const Buffers cast = by_id(side.exposed(Phase::cast));
+      of_blocks = {&experiment_.blocks(), cast.at(BufferId::param_scale).view, {}};
+      if (cast.count(BufferId::amax_history) > 0)
+        of_blocks.amax_history = cast.at(BufferId::amax_history).view;
+    }
+    hash.add_step(s, experiment_.layout(), views, of_blocks);
   };
   add(*reference_, scales.reference, reference_grad, reference_hash_);
   add(*candidate_, scales.candidate, candidate_grad, candidate_hash_);

@@ -73,6 +73,8 @@ std::vector<SelfTestRow> self_test_trajectories(const workload::Text& text) {
   train_row("adamw-groups", DType::fp32);
   train_row("adamw-stochastic", DType::bf16);
   train_row("adamw-tokens", DType::fp16);
+  train_row("fp8-current", DType::e4m3);
+  train_row("fp8-delayed", DType::e5m2);
   const auto grid_row = [&](const std::string& grid, int stage, LayoutKind kind, int instances) {
     rows.push_back({"trajectory of grid " + grid + " stage " + std::to_string(stage),
                     [=] { return on_grid(text, grid, stage, kind, instances); }});

@@ -14,6 +14,8 @@ Snapshot::Snapshot(const FullState& state)
       max_exp_avg_sq(copied(state.max_exp_avg_sq)),
       momentum_buffer(copied(state.momentum_buffer)),
       tensor_steps(state.tensor_steps.begin(), state.tensor_steps.end()),
+      param_scale(copied(state.param_scale)),
+      amax_history(state.amax_history.begin(), state.amax_history.end()),
       applied_steps(state.applied_steps),
       scaler(state.scaler) {}
 
@@ -44,6 +46,8 @@ FullState Snapshot::full() const {
   state.tensor_steps = tensor_steps;
   state.applied_steps = applied_steps;
   state.scaler = scaler;
+  state.param_scale = param_scale;
+  state.amax_history = amax_history;
   return state;
 }
 
@@ -56,6 +60,9 @@ Digest Snapshot::digest(const FlatLayout& layout) const {
     hasher.add(static_cast<std::uint64_t>(word));
   }
   for (const std::uint64_t steps : tensor_steps) hasher.add(steps);
+  hasher.add(TensorView{const_cast<float*>(param_scale.data()), DType::fp32,
+                        static_cast<std::int64_t>(param_scale.size())});
+  for (const std::uint32_t amax : amax_history) hasher.add(std::uint64_t{amax});
   for (const TensorSlot& slot : layout.tensors()) {
     for (const std::vector<float>* values :
          {&master, &exp_avg, &exp_avg_sq, &max_exp_avg_sq, &momentum_buffer}) {

@@ -13,6 +13,8 @@ namespace zeroproof::verification {
 struct Snapshot {
   std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;  // [padded_numel] or empty
   std::vector<std::uint64_t> tensor_steps;                                          // [num_tensors] or empty
+  std::vector<float> param_scale;                                                   // [num_blocks] or empty
+  std::vector<std::uint32_t> amax_history;  // [num_blocks * history] or empty
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
 

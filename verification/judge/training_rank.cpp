@@ -43,6 +43,8 @@ void TrainingRank::load(const Snapshot& from) {
     cut.tensor_steps = from.tensor_steps;
     cut.applied_steps = from.applied_steps;
     cut.scaler = from.scaler;
+    cut.param_scale = from.param_scale;
+    cut.amax_history = from.amax_history;
     state = cut.full();
   }
   optimizer_->load_state(state);
@@ -67,6 +69,15 @@ Snapshot TrainingRank::collect() {
   Snapshot state;
   state.applied_steps = optimizer_->applied_steps();
   state.scaler = optimizer_->loss_scaler();
+  for (const ExposedBuffer& buffer : optimizer_->exposed(Phase::cast)) {
+    if (buffer.id == BufferId::param_scale) {
+      const auto* scales = static_cast<const float*>(buffer.view.data);
+      state.param_scale.assign(scales, scales + buffer.view.numel);
+    } else if (buffer.id == BufferId::amax_history) {
+      const auto* words = static_cast<const std::uint32_t*>(buffer.view.data);
+      state.amax_history.assign(words, words + buffer.view.numel);
+    }
+  }
   for (const ExposedBuffer& buffer : optimizer_->exposed(Phase::update)) {
     if (buffer.id == BufferId::tensor_steps) {
       const auto* words = static_cast<const std::uint64_t*>(buffer.view.data);

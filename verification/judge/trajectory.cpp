@@ -12,7 +12,7 @@ TrajectoryHash::TrajectoryHash(GradSum grad_sum) {
 }
 
 void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout,
-                              const std::vector<TensorView>& buffers) {
+                              const std::vector<TensorView>& buffers, const TrajectoryScales& scales) {
   hasher_.add(static_cast<std::uint64_t>(s.step));
   hasher_.add(s.step_scalars);
   hasher_.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(s.log2_loss_scale)));
@@ -25,11 +25,25 @@ void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout,
     hasher_.add(TensorView{&coef, DType::fp32, 1});
   }
   if (s.tensor_steps.numel > 0) hasher_.add(s.tensor_steps);
+  std::int64_t tensor = 0;
   for (const TensorSlot& slot : layout.tensors()) {
     for (const TensorView& view : buffers) {
       hasher_.add(TensorView{static_cast<std::byte*>(view.data) + slot.begin * num_bytes(view.dtype),
                              view.dtype, slot.numel});
     }
+    if (scales.blocks != nullptr) add_scales(scales, tensor);
+    ++tensor;
+  }
+}
+
+void TrajectoryHash::add_scales(const TrajectoryScales& scales, std::int64_t tensor) {
+  const std::int64_t first = scales.blocks->first_block(tensor);
+  const std::int64_t count = scales.blocks->grid(tensor).num_blocks();
+  const std::int64_t all = scales.blocks->num_blocks();
+  for (const TensorView& view : {scales.param_scale, scales.amax_history}) {
+    const std::int64_t each = all == 0 ? 0 : view.numel / all;
+    hasher_.add(TensorView{static_cast<std::byte*>(view.data) + first * each * num_bytes(view.dtype),
+                           view.dtype, count * each});
   }
 }
 

@@ -5,9 +5,17 @@
 
 #include "common/base/digest.hpp"
 #include "common/layout/flat_layout.hpp"
+#include "common/layout/tensor_blocks.hpp"
 #include "common/step/policy.hpp"
 
 namespace zeroproof::verification {
+
+/// Scales of 8-bit parameters, by block; without blocks there are none.
+struct TrajectoryScales {
+  const TensorBlocks* blocks = nullptr;
+  TensorView param_scale;
+  TensorView amax_history;  ///< under delayed, else empty
+};
 
 /// The trajectory hash of CONTRACT.md.
 class TrajectoryHash {
@@ -26,11 +34,14 @@ class TrajectoryHash {
   };
 
   /// buffers: G, master, the rule's state in the order of R6, param; each [padded_numel].
-  void add_step(const Scalars& scalars, const FlatLayout& layout, const std::vector<TensorView>& buffers);
+  void add_step(const Scalars& scalars, const FlatLayout& layout, const std::vector<TensorView>& buffers,
+                const TrajectoryScales& scales = {});
 
   Digest digest() const { return hasher_.digest(); }
 
  private:
+  void add_scales(const TrajectoryScales& scales, std::int64_t tensor);
+
   Hasher hasher_;
 };
 

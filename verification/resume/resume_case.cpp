@@ -6,6 +6,7 @@
 
 #include "common/base/error.hpp"
 #include "verification/case/id_pattern.hpp"
+#include "verification/case/obstacle.hpp"
 #include "verification/case/recipes.hpp"
 
 namespace zeroproof::verification {
@@ -124,7 +125,8 @@ std::vector<ResumeCaseSpec> usual_cases() {
   }
   std::size_t next = 0;
   for (const Recipe& recipe : recipes()) {
-    const DType dtype = recipe.bf16_only ? DType::bf16 : DType::fp16;
+    const DType dtype = recipe.dtypes.empty() ? DType::fp16 : recipe.dtypes.front();
+    if (has_scales(dtype) && !makes_scales(Twin::host)) continue;
     if (recipe.name != "adamw") add(std::string(recipe.name), changes[next++ % 4], dtype);
   }
   add("adamw", changes[0], DType::bf16);

@@ -62,11 +62,17 @@ auto members(const std::vector<ClipGroupRule>& groups) {
   for (const ClipGroupRule& group : groups) all.push_back(members(group));
   return all;
 }
+auto members(const ParamScaling& s) {
+  const auto& [recipe, value, initial_master, columnwise, epsilon, power_of_two, blocks, margin, history,
+               choice, empty] = s;
+  return std::tuple(recipe, value, initial_master, columnwise, epsilon, power_of_two, blocks, margin, history,
+                    choice, empty);
+}
 auto members(const RunConfig& c) {
   const auto& [seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows, wires,
                instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow, where, idle,
-               reduction, nonfinite, missing, rounding, text, timeout, offload, model, optimizer, scaler,
-               schedule, param_groups, clip_groups] = c;
+               reduction, nonfinite, missing, rounding, text, timeout, offload, model, scaling, optimizer,
+               scaler, schedule, param_groups, clip_groups] = c;
   const auto& [fractions, offload_orders, places, chunks, overlapped, folder] = offload;
   return std::tuple_cat(
       std::tuple(seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows,
@@ -74,7 +80,7 @@ auto members(const RunConfig& c) {
                  where, idle, reduction, nonfinite, missing, rounding, text, timeout, members(param_groups),
                  members(clip_groups)),
       std::tuple(fractions, offload_orders, places, chunks, overlapped, folder), members(model),
-      members(optimizer), members(scaler), members(schedule));
+      members(scaling), members(optimizer), members(scaler), members(schedule));
 }
 
 bool same(const RunConfig& a, const RunConfig& b) { return members(a) == members(b); }
@@ -122,6 +128,17 @@ RunConfig every_field_changed() {
   c.on_nonfinite = OnNonfinite::propagate;
   c.missing_grad = MissingGrad::skip;
   c.param_rounding = ParamRounding::stochastic;
+  c.scaling = {ScaleRecipe::delayed,
+               QuantizedValue::through_bf16,
+               InitialMaster::dequantised,
+               true,
+               0x1.8p-130F,
+               true,
+               ScaleBlocks::row_128,
+               3,
+               7,
+               AmaxChoice::most_recent,
+               EmptyAmax::roll};
   ModelConfig& m = c.model;
   for (int* value : {&m.layers, &m.width, &m.heads, &m.hidden, &m.context}) ++*value;
   OptimizerHyper& o = c.optimizer;
