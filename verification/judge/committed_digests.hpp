@@ -19,6 +19,8 @@ inline constexpr std::pair<const char*, const char*> committed_digests[] = {
     {"trajectory byte_gpt_tiny/adamw-tokens/fp16", "4fe57755609b48d130062557fd0f03b0"},
     {"trajectory byte_gpt_tiny/adamw/bf16", "0afb083e0976dae0964c48d6644c9723"},
     {"trajectory byte_gpt_tiny/adamw/fp16", "912779950814d8bb35a3a499c1fbbbff"},
+    {"trajectory byte_gpt_tiny/fp8-current/e4m3", "060834eac0b2f12bb1a1d3e8ce81543d"},
+    {"trajectory byte_gpt_tiny/fp8-delayed/e5m2", "3ce07b0533db8c67c9eb0e4ade546cb4"},
     {"trajectory of grid 2x1x2 stage 3", "25f78a0f0d7c58f8388319fb6f2587d8"},
     {"trajectory of grid 2x2x1 stage 1", "9e3e2f911bf5005dce2128afad53a573"},
     {"trajectory of grid 3x1x1 stage 2", "bb9e63adf4d4d17ecc7b50290add3956"},

@@ -60,8 +60,10 @@ Digest Snapshot::digest(const FlatLayout& layout) const {
     hasher.add(static_cast<std::uint64_t>(word));
   }
   for (const std::uint64_t steps : tensor_steps) hasher.add(steps);
-  hasher.add(TensorView{const_cast<float*>(param_scale.data()), DType::fp32,
-                        static_cast<std::int64_t>(param_scale.size())});
+  if (!param_scale.empty()) {
+    hasher.add(TensorView{const_cast<float*>(param_scale.data()), DType::fp32,
+                          static_cast<std::int64_t>(param_scale.size())});
+  }
   for (const std::uint32_t amax : amax_history) hasher.add(std::uint64_t{amax});
   for (const TensorSlot& slot : layout.tensors()) {
     for (const std::vector<float>* values :
