@@ -1,0 +1,27 @@
+// Device twins of fake quantization and histograms against numbers by hand; tests/cuda/sim runs this file on the
+// simulated device.
+
+#include <doctest.h>
+
+#include "cuda/device/fake_quantize.hpp"
+#include "cuda/device/histogram.hpp"
+#include "tests/cuda/calibration_support.hpp"
+#include "tests/cuda/device_layouts.hpp"
+#include "verification/ops/on_device.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+using namespace zeroproof::device_test;
+using verification::on_device;
+namespace device = zeroproof::cuda::device;
+
+TEST_CASE("device: fake quantization by hand, and what it refuses") {
+  if (!usable()) return;
+  check_fake_quantize_by_hand(on_device<device::fake_quantize>, on_device<device::quantize_integer>, exec);
+  check_fake_quantize_refusals(on_device<device::fake_quantize>, on_device<device::quantize_integer>, exec);
+}
+
+TEST_CASE("device: bins by hand") {
+  if (!usable()) return;
+  check_histogram_by_hand(on_device<device::histogram_count>, on_device<device::histogram_widen>, exec);
+}
