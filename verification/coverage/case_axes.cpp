@@ -121,7 +121,11 @@ std::vector<Axis> case_axes() {
       mode(),
       exactly<decltype([](auto& s) -> auto& { return s.dtype; }), DType>(
           "dtype", "run.dtypes", "--dtype", {},
-          {{"bf16", DType::bf16}, {"fp16", DType::fp16}, {"fp32", DType::fp32}}),
+          {{"bf16", DType::bf16},
+           {"fp16", DType::fp16},
+           {"fp32", DType::fp32},
+           {"e4m3", DType::e4m3},
+           {"e5m2", DType::e5m2}}),
       exactly<decltype([](auto& s) -> auto& { return s.stage; }), int>(
           "stage", "run.stages", "--stage", {}, {{"0", 0}, {"1", 1}, {"2", 2}, {"3", 3}}),
       world(),

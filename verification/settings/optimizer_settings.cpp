@@ -15,11 +15,6 @@ bool sgd_with_momentum(const RunConfig& c) {
   return c.optimizer.rule == UpdateRule::sgd && c.optimizer.momentum != 0;
 }
 
-Setting where(bool (*applies)(const RunConfig&), Setting setting) {
-  setting.applies = applies;
-  return setting;
-}
-
 /// A norm that the first gradients of byte_gpt_tiny are a little above, so that clipping binds in some steps only.
 double near_norm(const RunConfig& c) {
   switch (c.optimizer.norm) {

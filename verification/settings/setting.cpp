@@ -46,8 +46,8 @@ Place place_of(const std::string& word) {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> all = [] {
     std::vector<Setting> table;
-    for (const auto part :
-         {model_settings, leaf_settings, optimizer_settings, scaler_settings, rate_settings}) {
+    for (const auto part : {model_settings, leaf_settings, optimizer_settings, scaler_settings,
+                            scaling_settings, rate_settings}) {
       for (Setting& setting : part()) table.push_back(std::move(setting));
     }
     return table;
@@ -74,17 +74,6 @@ const std::vector<std::pair<std::string, std::string>>& keys_without_values() {
       {"run.text", "data"},
       {"run.comm_timeout_s", "never changes what is computed"},
       {"offload.folder", "where a file lies, never what is in it"},
-      {"scaling.recipe", "scales of 8-bit parameters, which recipes and tests of their own visit"},
-      {"scaling.value", "scales of 8-bit parameters, which recipes and tests of their own visit"},
-      {"scaling.initial_master", "scales of 8-bit parameters, which recipes and tests of their own visit"},
-      {"scaling.columnwise", "scales of 8-bit parameters, which recipes and tests of their own visit"},
-      {"scaling.epsilon", "scales of 8-bit parameters, which recipes and tests of their own visit"},
-      {"scaling.power_of_two", "scales of 8-bit parameters, which recipes and tests of their own visit"},
-      {"scaling.blocks", "scales of 8-bit parameters, which recipes and tests of their own visit"},
-      {"scaling.margin", "scales of 8-bit parameters, which recipes and tests of their own visit"},
-      {"scaling.history", "scales of 8-bit parameters, which recipes and tests of their own visit"},
-      {"scaling.choice", "scales of 8-bit parameters, which recipes and tests of their own visit"},
-      {"scaling.empty", "scales of 8-bit parameters, which recipes and tests of their own visit"},
       {"optimizer.lr",
        "a number that every rule multiplies by; schedule and groups change it from step to step"},
   };

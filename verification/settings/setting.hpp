@@ -45,7 +45,14 @@ std::vector<Setting> model_settings();
 std::vector<Setting> leaf_settings();
 std::vector<Setting> optimizer_settings();
 std::vector<Setting> scaler_settings();
+std::vector<Setting> scaling_settings();
 std::vector<Setting> rate_settings();
+
+/// The setting, of which nothing looks elsewhere.
+inline Setting where(bool (*applies)(const RunConfig&), Setting setting) {
+  setting.applies = applies;
+  return setting;
+}
 
 /// One value for every name of an enumeration; `member` gives the configuration's.
 template <class Member>

@@ -310,7 +310,7 @@ TEST_CASE("the sums inside the layers follow R18") {
       std::vector<zeroproof::ParamSpec>{{"gain", {columns}}, {"bias", {columns}}});
   std::vector<float> params(static_cast<std::size_t>(layout.padded_numel()));
   std::fill_n(params.begin(), columns, 1.0F);
-  LayerNormSaved<float> saved(rows, columns);
+  NormSaved<float> saved(rows, columns);
   Buffer<float> y(rows, columns);
   layer_norm<float>(x.view(), Tensors<const float>(layout, params), 0, saved, y.view());
   for (std::int64_t i = 0; i < rows; ++i) {
