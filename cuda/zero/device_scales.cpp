@@ -62,7 +62,7 @@ void DeviceScales::load(const FullState& state, device::StepMemory memory) {
   }
   collect(memory);
   join();
-  device::enqueue_make_scales(memory, memory_, rules_, device::ScalesFrom::beginning);
+  device::enqueue_make_scales(memory, memory_, rules_, device::ScalesFrom::masters);
   device::enqueue_make_codes(memory, memory_, rules_);
   if (setup_.scaling.initial_master == InitialMaster::dequantised) {
     device::enqueue_dequantize_masters(memory, memory_, rules_);
@@ -91,7 +91,7 @@ bool DeviceScales::joins() const {
 }
 
 void DeviceScales::make(const device::StepMemory& memory) const {
-  device::enqueue_make_scales(memory, memory_, rules_, device::ScalesFrom::step);
+  device::enqueue_make_scales(memory, memory_, rules_, device::ScalesFrom::masters);
   device::enqueue_make_codes(memory, memory_, rules_);
 }
 

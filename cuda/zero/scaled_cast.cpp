@@ -43,7 +43,7 @@ void ScaledCast::load(const FullState& state) {
   }
   collect_all(every_tensor);
   join();
-  make_scales(true, every_tensor);
+  make_scales(every_tensor);
   make_codes(every_tensor);
   if (setup_.scaling.initial_master == InitialMaster::dequantised) dequantize_masters();
 }
@@ -73,7 +73,7 @@ void ScaledCast::cast(const TakesPart& takes_part) {
   if (!is_collected_) collect_all(takes_part);
   is_collected_ = false;
   join();
-  make_scales(false, takes_part);
+  make_scales(takes_part);
   make_codes(takes_part);
 }
 
@@ -93,7 +93,8 @@ void ScaledCast::join() const {
   }
 }
 
-void ScaledCast::make_scales(bool beginning, const TakesPart& takes_part) {
+/// The empty history of a beginning moves on to itself, and makes no scale.
+void ScaledCast::make_scales(const TakesPart& takes_part) {
   const ParamScaling& scaling = setup_.scaling;
   const DType dtype = setup_.param_dtype;
   const std::int64_t slots = scales_.slots();
@@ -116,11 +117,7 @@ void ScaledCast::make_scales(bool beginning, const TakesPart& takes_part) {
         break;
     }
     const Span<std::uint32_t> history = blocks_at(scales_.history(), first * slots, count * slots);
-    if (beginning) {
-      std::ranges::transform(scale, scale_inv.begin(), [](float s) { return 1.0F / s; });
-    } else {
-      ops_.delayed_scales(setup_.exec, delayed_of(scaling, dtype), history, scale, scale_inv);
-    }
+    ops_.delayed_scales(setup_.exec, delayed_of(scaling, dtype), history, scale, scale_inv);
     for (std::size_t i = 0; i < amax.size(); ++i) history[i * static_cast<std::size_t>(slots)] = amax[i];
   });
 }

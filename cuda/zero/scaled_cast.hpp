@@ -38,7 +38,7 @@ class ScaledCast {
   void collect_all(const TakesPart& takes_part);
   void collect_run(const Exec& exec, const Piece& run);
   void join() const;
-  void make_scales(bool beginning, const TakesPart& takes_part);
+  void make_scales(const TakesPart& takes_part);
   void make_codes(const TakesPart& takes_part);
   void dequantize_masters();
   Span<float> master_of(const Piece& run) const { return part(shard_.master, run); }

@@ -7,7 +7,7 @@
 
 namespace zeroproof::verification {
 
-bool makes_scales(Twin) { return false; }
+bool makes_scales(Twin twin) { return !twin.foreign; }
 
 std::string obstacle(const CaseSpec& spec, bool other_hosts) {
   if (has_scales(spec.dtype) && !makes_scales(spec.twin))

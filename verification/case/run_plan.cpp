@@ -215,6 +215,10 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
            "offload was asked for with the candidate " + std::string(name(spec.twin)),
            "the host updates a part of the elements, and a graph has no place for that",
            "use device or device-fused, or offload nothing");
+  ZP_CHECK(!spec.place.offload.on() || !has_scales(spec.dtype), ErrorCode::config,
+           "offload was asked for with parameters of " + std::string(name(spec.dtype)),
+           "a scale waits for the masters of all blocks, wherever they are (R24)",
+           "use fp32, bf16 or fp16, or offload nothing");
   take_place(config, spec);
   validate(config);
   if (spec.workload == recorded_workload) check_recorded(config, options.gradients);
@@ -263,6 +267,7 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
             if (twin.twin.space == Space::host && place.wires != WireKind::copies) continue;
             // A graph has no place for the host's part of an update.
             if (twin.twin.graphs && place.offload.on()) continue;
+            if (has_scales(dtype) && place.offload.on()) continue;  // scales wait for all masters
             const bool native = place.grad_sum == GradSum::native;
             const bool whole = twin.twin.foreign && twin.mode == Mode::whole;
             if (native && (whole || !twin.twin.runs_in(Mode::lockstep))) continue;

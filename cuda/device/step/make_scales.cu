@@ -45,7 +45,7 @@ struct History {
 
   DelayedScale scale_of;
   std::int32_t slots;  ///< 1 to most_slots
-  bool takes_largest, rolls_empty, moves;
+  bool takes_largest, rolls_empty;
 };
 
 /// A block of threads for every history: all slots are read before one of them is written.
@@ -63,7 +63,7 @@ ZP_KERNEL history_kernel(StepMemory memory, ScaleMemory scales, History rule) {
     if (thread == 0) largest[0] = 0U;
     __syncthreads();
     const std::uint32_t before = h[0];
-    const bool moves = rule.moves && (before != 0U || rule.rolls_empty);
+    const bool moves = before != 0U || rule.rolls_empty;
     std::uint32_t next[History::slots_per_thread] = {};
     std::uint32_t mine = 0;
     ZP_UNROLL
@@ -99,12 +99,11 @@ ZP_KERNEL inverse_kernel(ScaleMemory scales) {
   }
 }
 
-void make_history_scales(const StepMemory& memory, const ScaleMemory& scales, const ScaleRules& rules,
-                         ScalesFrom from) {
+void make_history_scales(const StepMemory& memory, const ScaleMemory& scales, const ScaleRules& rules) {
   const DelayedScaling options = delayed_of(rules.scaling, rules.param_dtype);
   const History rule{delayed_scale(options.format, options.margin),
                      static_cast<std::int32_t>(options.history), options.choice == AmaxChoice::max,
-                     options.empty == EmptyAmax::roll, from == ScalesFrom::step};
+                     options.empty == EmptyAmax::roll};
   launch(history_kernel, grid_blocks(scales.num_blocks * block_threads), block_threads, memory, scales, rule);
 }
 
@@ -126,7 +125,7 @@ void enqueue_make_scales(const StepMemory& memory, const ScaleMemory& scales, co
       return launch(scales_kernel<ScaleOfMxfp8>, grid, block_threads, memory, scales, recipe);
     }
     case ScaleRecipe::delayed:
-      return make_history_scales(memory, scales, rules, from);
+      return make_history_scales(memory, scales, rules);
   }
 }
 

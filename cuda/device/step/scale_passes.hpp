@@ -54,9 +54,8 @@ void enqueue_collect_amax(const StepMemory& memory, const ScaleMemory& scales, c
 
 /// What scales are made of.
 enum class ScalesFrom : std::uint8_t {
-  step,       ///< collected and, under delayed, the history, which moves on
-  beginning,  ///< the same, but a history does not move
-  state       ///< they are there already: only scale_inv is made of them
+  masters,  ///< collected and, under delayed, the history, which moves on
+  state     ///< they are there already: only scale_inv is made of them
 };
 void enqueue_make_scales(const StepMemory& memory, const ScaleMemory& scales, const ScaleRules& rules,
                          ScalesFrom from);
