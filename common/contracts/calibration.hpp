@@ -14,11 +14,11 @@ namespace zeroproof {
 ///
 /// Shapes   count: [B], counts of bins without the two behind them; fewest_bins <= B <= most_appended_bins.
 /// Units    width: of a bin. percentile: of 0..100.
-/// Order    fp64: q = percentile / 100; t = q * n, n the sum of all counts. The least k for which the sum of count[0] ..
-///          count[k], widened, is at least t.
+/// Order    fp64: q = percentile / 100; t = q * n, n the sum of all counts. The least k for which the sum of
+///          count[0] .. count[k], widened, is at least t.
 /// Returns  k * width, rounded to fp32 once.
-/// Errors   invalid_argument if B, width (finite, above 0) or percentile is out of range, all counts are 0, or their sum
-///          is 2^53 or more.
+/// Errors   invalid_argument if B, width (finite, above 0) or percentile is out of range, all counts are 0, or their
+///          sum is 2^53 or more.
 /// Contract R26. Source: [Calib:percentile].
 using PercentileAmaxFn = float(Span<const std::uint64_t> count, float width, double percentile);
 
@@ -39,10 +39,10 @@ inline constexpr int num_clips = 25;
 
 /// Squared errors of every candidate, added to limbs.
 ///
-/// Shapes   values: [numel], elements first .. first + numel - 1 of the tensor; amax: [num_blocks] as FakeQuantizeFn has
-///          it; errors: [num_blocks * num_clips], the candidates of a block side by side.
-/// Order    a = fp32(amax * m * 2^-5); f as FakeQuantizeFn with a; e = x - f, one fp32 rounding; e goes into the limbs as
-///          GradNormExactAccumulateFn has it.
+/// Shapes   values: [numel], elements first .. first + numel - 1 of the tensor; amax: [num_blocks] as FakeQuantizeFn
+///          has it; errors: [num_blocks * num_clips], the candidates of a block side by side.
+/// Order    a = fp32(amax * m * 2^-5); f as FakeQuantizeFn with a; e = x - f, one fp32 rounding; e goes into the limbs
+///          as GradNormExactAccumulateFn has it.
 /// Exact    bitwise: the represented value and the two counts. Ranks add theirs.
 /// Errors   as FakeQuantizeFn; invalid_argument if errors has another number of elements.
 /// Contract R26, R12. Source: [Calib:mse].
@@ -52,8 +52,8 @@ using ClipErrorsFn = void(const Exec&, const FakeQuantization&, std::int64_t fir
 /// The candidate of the least error for every block.
 ///
 /// Shapes   amax, clipped: [num_blocks]; errors: [num_blocks * num_clips] of all ranks.
-/// Order    N = GradNormFinishFn of each; the first candidate of which no other has a smaller N; amax itself if one of N
-///          is infinite or NaN.
+/// Order    N = GradNormFinishFn of each; the first candidate of which no other has a smaller N; amax itself if an N is
+///          infinite or NaN.
 /// Exact    bitwise. clipped: bits of the candidate.
 /// Errors   invalid_argument if the numels do not fit.
 /// Contract R26.

@@ -48,8 +48,8 @@ using FakeQuantizeFn = void(const Exec&, const FakeQuantization&, std::int64_t f
 /// The codes of integers of at most 8 bits: r of FakeQuantizeFn, 0 where a <= 2^-24, 0 for a NaN y.
 ///
 /// Shapes   values: [numel]; codes: [numel], two's complement; amax: [num_blocks].
-/// Exact    integer. Where amax is above 2^-24 and finite and values are no NaN, code / g has the value of FakeQuantizeFn
-///          (and +0 for its -0).
+/// Exact    integer. Where amax is above 2^-24 and finite and values are no NaN, code / g has the value of
+///          FakeQuantizeFn (and +0 for its -0).
 /// Errors   as FakeQuantizeFn, and if the format is not integer or bits is above 8.
 /// Contract R26.
 using QuantizeIntegerFn = void(const Exec&, const FakeQuantization&, std::int64_t first,

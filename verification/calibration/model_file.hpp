@@ -24,7 +24,7 @@ struct ModelFile {
   }
 };
 
-/// Tensors by the names of the workload, or those that a dump has ("param.STEP.NAME", of its last step; what else a dump
+/// Tensors by the names of the workload, or those that a dump has ("param.STEP.NAME", of its last step; what else it
 /// has is left). Names and shapes have to be those of a workload.
 /// Errors: ErrorCode::config if the file is quantized already, a recording, or no model of a workload, naming what is
 /// missing or of another shape; ErrorCode::nonfinite if a parameter is infinite or NaN; ErrorCode::io.

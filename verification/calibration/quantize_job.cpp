@@ -106,11 +106,12 @@ std::map<std::size_t, QuantPayload> payloads_of(const QuantizeJob& job) {
   const std::vector<TensorSlot>& slots = job.model.layout.tensors();
   for (std::size_t t = 0; t < slots.size(); ++t) {
     const TensorQuantization& tensor = job.assignment.tensors[t];
-    if (!tensor.on || !tensor.payload) continue;
+    // Megatron-LM's rules name modules, so a bias has its weight's payload; vectors are not quantized there either.
+    if (!tensor.on || !tensor.payload || slots[t].shape.size() < 2) continue;
     check_payload(slots[t], *tensor.payload, has_inputs(slots[t].name));
     found.emplace(t, *tensor.payload);
   }
-  ZP_CHECK(!found.empty(), ErrorCode::config, "no rule turns a tensor of " + job.model.path + " on",
+  ZP_CHECK(!found.empty(), ErrorCode::config, "no rule turns a matrix of " + job.model.path + " on",
            "the file would be written as it is", "see what the rules do with zeroproof quantization");
   return found;
 }

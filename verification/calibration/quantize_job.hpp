@@ -42,7 +42,8 @@ struct QuantizeResult {
 /// first is predicted once.
 std::int64_t windows_of(const workload::Text& text, std::int64_t context);
 
-/// Errors: ErrorCode::config if no rule turns a tensor on, a payload does not fit its tensor, the world has processes,
+/// Tensors of one dimension stay as they are, whatever their payload.
+/// Errors: ErrorCode::config if no rule turns a matrix on, a payload does not fit its tensor, the world has processes,
 /// or appended bins would have to be merged; nonfinite if an input is.
 QuantizeResult run_quantize_job(const QuantizeJob& job);
 

@@ -27,8 +27,9 @@ Json perplexity_json(const Perplexity& perplexity) {
 }  // namespace
 
 std::string quantize_text(const QuantizeJob& job, const QuantizeResult& result) {
-  std::string out = fmt::format("{}: {}, {} tensors, {} of them quantized\n", printable(job.model.path),
-                                job.model.workload, job.model.layout.tensors().size(), result.tensors.size());
+  std::string out =
+      fmt::format("{}: {}, {} tensors, {} of them quantized, vectors never\n", printable(job.model.path),
+                  job.model.workload, job.model.layout.tensors().size(), result.tensors.size());
   out += fmt::format("calibrated with {} windows of {}\n\n", result.samples, printable(job.calibration.path));
   out += fmt::format("{:<32} {:<18} {:>6} {:>10} {:>10} {:>8} {:>10}\n", "tensor", "codes", "scales",
                      "largest", "rms error", "SQNR dB", "input amax");

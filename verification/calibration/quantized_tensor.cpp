@@ -24,9 +24,8 @@ BlockGrid grid_of_scales(const TensorSlot& slot, const QuantPayload& payload) {
   const std::int64_t columns = slot.shape.empty() ? 1 : slot.shape.back();
   const std::int64_t rows = columns == 0 ? 0 : slot.numel / columns;
   BlockGrid grid = one_block(rows, columns);
-  if (slot.shape.size() == 1 && payload.axis == 0) grid.block_columns = 1;
-  if (slot.shape.size() == 2 && payload.axis == 0) grid.block_rows = 1;
-  if (slot.shape.size() == 2 && payload.axis == 1) grid.block_columns = 1;
+  if (payload.axis == 0) grid.block_rows = 1;
+  if (payload.axis == 1) grid.block_columns = 1;
   return grid;
 }
 
@@ -163,8 +162,7 @@ void check_payload(const TensorSlot& slot, const QuantPayload& payload, bool has
            "a recipe makes its scale in every step, and a file has one that stays",
            "give its config a calibration instead");
   ZP_CHECK(payload.axis < static_cast<int>(slot.shape.size()), ErrorCode::config,
-           "tensor " + slot.name + " has " + std::to_string(slot.shape.size()) +
-               (slot.shape.size() == 1 ? " dimension" : " dimensions") + " and no axis " +
+           "tensor " + slot.name + " has " + std::to_string(slot.shape.size()) + " dimensions and no axis " +
                std::to_string(payload.axis),
            "there is a scale for every place on the axis", "use a smaller axis, counted from 0, or none");
   ZP_CHECK(payload.calibration != CalibrationMethod::smoothquant || has_input, ErrorCode::config,

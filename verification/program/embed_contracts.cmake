@@ -18,7 +18,7 @@ string(APPEND text "};\n\n")
 
 # Which file has the twin of which operation: functions that begin a line.
 string(APPEND text "constexpr const char* twin_table[][2] = {\n")
-set(results "void|bool|float|double|StepScalars|LossScalerState|std::vector<TreeNode>|std::unique_ptr<LbfgsOptimizer>")
+set(results "void|bool|int|float|double|StepScalars|LossScalerState|std::vector<TreeNode>|std::unique_ptr<LbfgsOptimizer>")
 foreach(folder IN ITEMS reference reference/zero reference/lbfgs cuda cuda/zero cuda/lbfgs cuda/host cuda/device)
   file(GLOB sources RELATIVE ${ROOT} ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu)
   list(FILTER sources EXCLUDE REGEX "no_device")
