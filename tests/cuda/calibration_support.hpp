@@ -85,10 +85,16 @@ inline void check_histogram_by_hand(HistogramCountFn* twin, HistogramWidenFn* wi
   CHECK(count[0] == 256 + 6 + 8);  // one in each, six open and eight closed
   CHECK(count[1] == 0);
   CHECK(count[256] == 3);
-  values.assign(100003, 3.0F);
+  // More than a device has threads, so that each sees several, and in several bins.
+  values.assign(700001, 3.0F);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i % 350003 > 200000) values[i] = 1.0F;
+  }
   std::vector<std::uint64_t> many(300 + histogram_extra, 0);
   twin(exec, 0.01F, HistogramEnd::open, values, many);
-  CHECK(many[300] == 100003);  // 3 by fp32(0.01), which is a little less than 0.01, is above 300
+  const std::uint64_t ones = 150002 + 149997;
+  CHECK(many[100] == ones);  // fp32(0.01) is a little less than 0.01: 1 is above 100 bins, 3 above 300
+  CHECK(many[300] == 700001 - ones);
 }
 
 }  // namespace zeroproof::tests

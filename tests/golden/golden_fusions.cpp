@@ -1,4 +1,5 @@
-// Operations of the model beside the step, and of a calibration: the sweeps that verify makes of them, whatever twins there are.
+// Operations of the model beside the step, and of a calibration: the sweeps that verify makes of them, whatever twins
+// there are.
 
 #include <set>
 

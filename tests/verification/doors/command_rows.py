@@ -282,12 +282,22 @@ def other_rows():
             lambda i: rules(i.put("q.yaml", "[" * 5000))),
         Row("quantization", "a pattern that matches nothing", "did you mean '*mlp*'?",
             lambda i: rules(i.put("q.yaml", 'quant_cfg: [{quantizer_path: "*MLP*", enable: false}]\n'))),
+        Row("quantize", "no model", "cannot be opened", lambda i: quantized(i, i.at("none"))),
+        Row("quantize", "a text as a model", "or is no safetensors file",
+            lambda i: quantized(i, i.put("model.safetensors", "no model"))),
+        Row("quantize", "no output", "--output is required", lambda i: quantized(i, i.at("none"))[:-2]),
         Row("replay", "a folder that is no bundle", "has no bundle.json", lambda i: ["replay", str(i.folder)]),
     ]
 
 
 def rules(file):
     return ["quantization", file, "--model", "byte_gpt_tiny"]
+
+
+def quantized(inputs, model):
+    rules = inputs.put("q.yaml", "configs: {a: {format: int8, calibration: {method: max}}}\n"
+                       'matchers: {m: {type: glob, pattern: "*mlp*", config: a, enabled: true}}\n')
+    return ["quantize", model, "--config", rules, "--calibrate", inputs.put("t.txt", "t" * 99), "-o", inputs.at("out")]
 
 
 def command_rows():
