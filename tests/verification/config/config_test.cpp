@@ -172,7 +172,8 @@ std::string content_of(const std::string& path) {
 /// Keys of the parser's tables: "section.name" in quotation marks.
 std::set<std::string> known_keys(const std::string& sections) {
   const std::string parser = content_of(source_dir + "/verification/config/config_toml.cpp") +
-                             content_of(source_dir + "/verification/config/config_groups_toml.cpp");
+                             content_of(source_dir + "/verification/config/config_groups_toml.cpp") +
+                             content_of(source_dir + "/verification/config/config_scaling_toml.cpp");
   const std::regex row("\"((" + sections + ")\\.[a-z0-9_]+)\"");
   std::set<std::string> known;
   const std::sregex_iterator begin(parser.begin(), parser.end(), row);
@@ -265,7 +266,7 @@ TEST_CASE("config: what to_toml writes brings every setting back") {
 }
 
 TEST_CASE("config: defaults.toml has every key that the parser knows, once") {
-  std::set<std::string> known = known_keys("run|offload|model|optimizer|loss_scaler|schedule");
+  std::set<std::string> known = known_keys("run|offload|model|optimizer|loss_scaler|schedule|scaling");
   known.insert("param_group");
   known.insert("clip_group");
   CHECK(known.size() == std::tuple_size_v<decltype(members(main_config()))>);  // one key per field

@@ -55,10 +55,11 @@ RunConfig tiny(DType dtype) {
 }  // namespace
 
 TEST_CASE("settings: every key of the configuration file is that of a setting, or said to be none") {
-  std::set<std::string> keys =
-      found(content_of("verification/config/config_toml.cpp") +
-                content_of("verification/config/config_groups_toml.cpp"),
-            "\"((?:run|offload|model|optimizer|loss_scaler|schedule|param_group|clip_group)\\.[a-z0-9_]+)\"");
+  std::set<std::string> keys = found(content_of("verification/config/config_toml.cpp") +
+                                         content_of("verification/config/config_groups_toml.cpp") +
+                                         content_of("verification/config/config_scaling_toml.cpp"),
+                                     "\"((?:run|offload|model|optimizer|loss_scaler|schedule|param_group|"
+                                     "clip_group|scaling)\\.[a-z0-9_]+)\"");
   keys.insert("param_group");
   keys.insert("clip_group");
   CHECK(keys.size() > 60);
