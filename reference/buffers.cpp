@@ -106,6 +106,22 @@ void ParamBuffer::round_at_random(Span<const float> master, const std::vector<Pi
   }
 }
 
+void ParamBuffer::copy_from(const ParamBuffer& other) {
+  const auto copy = [&](auto& values) {
+    std::ranges::copy(std::get<std::decay_t<decltype(values)>>(other.values_), values.begin());
+  };
+  std::visit(copy, values_);
+}
+
+void ParamBuffer::widen_into(std::vector<float>& values, const std::vector<Piece>& pieces) const {
+  const auto widen_from = [&](const auto& stored) {
+    using T = typename std::decay_t<decltype(stored)>::value_type;
+    for (const Piece& piece : pieces)
+      widen(part(Span<const T>(stored), piece.local_begin, piece.numel), at(values, piece));
+  };
+  std::visit(widen_from, values_);
+}
+
 TensorView ParamBuffer::view() const {
   // A view has no const; taps may write, because the owner of the buffer let them.
   const auto view_of = [&](const auto& values) {

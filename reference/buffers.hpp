@@ -55,6 +55,12 @@ class ParamBuffer {
   void round_at_random(Span<const float> master, const std::vector<Piece>& pieces, std::uint64_t seed,
                        const std::function<std::uint64_t(std::int64_t tensor)>& step_of_tensor);
 
+  /// The bits of another one of the same dtype and numel, in place.
+  void copy_from(const ParamBuffer& other);
+
+  /// The values over the pieces, exactly.
+  void widen_into(std::vector<float>& values, const std::vector<Piece>& pieces) const;
+
   TensorView view() const;
 
  private:

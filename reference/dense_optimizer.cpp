@@ -26,6 +26,8 @@ const StepSettings& validated(const StepSettings& settings) {
   return settings;
 }
 
+constexpr auto nobody_else = [](BlockAmax&) {};  // all elements of every block are here
+
 }  // namespace
 
 MicroBatchFacts facts_of(const StepSettings& setup, const GradSource& leaves) {
@@ -49,6 +51,8 @@ DenseOptimizer::DenseOptimizer(const StepSettings& setup, const FullState& initi
       max_norms_(max_norms_of(setup.clip_groups, setup.hyper.max_norm)),
       master_(nan_buffer(setup.layout->padded_numel())),
       state_(make_rule_state(setup.hyper, setup.layout->padded_numel())),
+      stored_(setup.state_formats, setup.hyper, setup.layout->padded_numel(),
+              {{0, setup.layout->padded_numel() / state_block_numel}}),
       param_(setup.param_dtype, setup.layout->padded_numel()),
       counts_(loaded_counts(initial, setup.missing_grad, *setup.layout)),
       scaler_(initial.scaler) {
@@ -64,6 +68,10 @@ DenseOptimizer::DenseOptimizer(const StepSettings& setup, const FullState& initi
   };
   load(BufferId::master, master_);
   for (auto& [id, values] : state_) load(id, values);
+  stored_.load(initial, pieces_, state_, nobody_else);
+  if (setup.state_formats.master == MasterFormat::bf16)
+    bf16_master_.emplace(DType::bf16, setup.layout->padded_numel());
+  if (bf16_master_) keep_master();
   if (has_scales(setup.param_dtype)) {
     begin_scales(initial);
   } else {
@@ -185,17 +193,37 @@ void DenseOptimizer::clip_gradients() {
 }
 
 void DenseOptimizer::update(const std::vector<bool>& has_grad) {
-  for (const Piece& piece : pieces_) {
-    const bool unused = counts_.per_tensor && !has_grad[static_cast<std::size_t>(piece.tensor)];
-    if (!unused) update_piece(setup_.hyper, scalars_of(piece), piece, last_.grad, master_, state_);
-  }
+  std::vector<Piece> used;
+  std::ranges::copy_if(pieces_, std::back_inserter(used), [&](const Piece& piece) {
+    return !counts_.per_tensor || has_grad[static_cast<std::size_t>(piece.tensor)];
+  });
+  stored_.read(used, state_);
+  if (bf16_master_) bf16_master_->widen_into(master_, pieces_);
+  for (const Piece& piece : used)
+    update_piece(setup_.hyper, scalars_of(piece), piece, last_.grad, master_, state_);
+  stored_.store(used, state_, nobody_else);
   counts_.count_step(has_grad);
+  if (bf16_master_) keep_master();
 }
 
-void DenseOptimizer::round_parameters() {
-  if (setup_.param_rounding == ParamRounding::nearest) return param_.round_from(master_, pieces_);
-  param_.round_at_random(master_, pieces_, setup_.seed,
-                         [&](std::int64_t tensor) { return counts_.of(tensor); });
+void DenseOptimizer::round(ParamBuffer& param) const {
+  if (setup_.param_rounding == ParamRounding::nearest) return param.round_from(master_, pieces_);
+  param.round_at_random(master_, pieces_, setup_.seed,
+                        [&](std::int64_t tensor) { return counts_.of(tensor); });
+}
+
+void DenseOptimizer::keep_master() {
+  round(*bf16_master_);
+  std::ranges::fill(master_, std::numeric_limits<float>::quiet_NaN());  // nobody can go on with it
+}
+
+void DenseOptimizer::round_parameters() { bf16_master_ ? param_.copy_from(*bf16_master_) : round(param_); }
+
+std::vector<float> DenseOptimizer::values(BufferId id) const {
+  std::vector<float> values = id == BufferId::master ? master_ : state_.at(id);
+  if (id == BufferId::master && bf16_master_) bf16_master_->widen_into(values, pieces_);
+  if (stored_.has(id)) stored_[id].read(pieces_, values);
+  return values;
 }
 
 bool DenseOptimizer::step(const std::vector<TensorView>& leaves, const MicroBatchFacts& facts) {
@@ -241,6 +269,8 @@ TensorView DenseOptimizer::buffer(BufferId id) const {
                       static_cast<std::int64_t>(sizeof(value)) / num_bytes(dtype)};
   };
   const bool by_limbs = setup_.hyper.norm != NormForm::inf;
+  if (stored_.has(id)) return stored_[id].codes();
+  if (stored_.has_scales(id)) return stored_.scales(id).view;
   if (state_.contains(id)) return array_view(state_.at(id));
   switch (id) {
     case BufferId::step_scalars:
@@ -268,7 +298,7 @@ TensorView DenseOptimizer::buffer(BufferId id) const {
     case BufferId::grad:
       return array_view(last_.grad);
     case BufferId::master:
-      return array_view(master_);
+      return bf16_master_ ? bf16_master_->view() : array_view(master_);
     case BufferId::param_shard:
     case BufferId::param_full:
       return param();

@@ -11,6 +11,7 @@
 #include "reference/param_scales.hpp"
 #include "reference/rule.hpp"
 #include "reference/step_counts.hpp"
+#include "reference/stored_state.hpp"
 
 namespace zeroproof::reference {
 
@@ -50,19 +51,25 @@ class DenseOptimizer {
 
   const FlatLayout& layout() const { return *setup_.layout; }
   const DenseStep& last_step() const { return last_; }
+
+  /// [padded_numel], if it is kept in fp32 (R25); otherwise NaN, and buffer() has what is kept.
   const std::vector<float>& master() const { return master_; }
 
-  /// One of kept_buffers(hyper), [padded_numel].
+  /// One of kept_buffers(hyper), [padded_numel], if it is kept in fp32; otherwise NaN.
   const std::vector<float>& state(BufferId id) const { return state_.at(id); }
+
+  /// x of R25 of master or one of kept_buffers(hyper), whatever it is kept in: what the next step reads,
+  /// [padded_numel].
+  std::vector<float> values(BufferId id) const;
 
   /// Parameters the model sees, [padded_numel] in the parameter dtype.
   TensorView param() const;
 
   /// A buffer of the contract as it is after the step. [padded_numel]: grad_sum, unscaled_grad, grad, master,
-  /// the rule's state, param_shard and param_full (both param()). Words: step_scalars, applied_steps, found_inf,
-  /// loss_scaler, norm_limbs or grad_amax by the form of the norm, grad_norm, clip_coef, and tensor_steps with
-  /// missing_grad = skip; of parameters with scales amax, amax_history, param_scale, param_scale_inv, and
-  /// param_columns like param_full. The data of a buffer these settings do not have is nullptr.
+  /// the rule's state, param_shard and param_full (both param()). Scales of the state, of every block. Words:
+  /// step_scalars, applied_steps, found_inf, loss_scaler, norm_limbs or grad_amax by the form of the norm, grad_norm,
+  /// clip_coef, and tensor_steps with missing_grad = skip; of parameters with scales amax, amax_history, param_scale,
+  /// param_scale_inv, and param_columns like param_full. The data of a buffer these settings do not have is nullptr.
   TensorView buffer(BufferId id) const;
 
   std::int64_t applied_steps() const { return static_cast<std::int64_t>(counts_.applied_steps); }
@@ -83,6 +90,8 @@ class DenseOptimizer {
   void round_parameters();
   void begin_scales(const FullState& initial);
   void cast_with_scales(const TakesPart& takes_part);
+  void round(ParamBuffer& param) const;
+  void keep_master();
   const StepScalars& scalars_of(const Piece& piece) const {
     return last_.scalars[counts_.slot(setup_.groups, piece.tensor)];
   }
@@ -92,6 +101,8 @@ class DenseOptimizer {
   std::vector<std::optional<double>> max_norms_;  // [clip groups]
   std::vector<float> master_;
   RuleState state_;
+  StoredState stored_;  // of state_, what is not kept in fp32
+  std::optional<ParamBuffer> bf16_master_;
   ParamScales scales_;
   ParamBuffer param_, param_columns_;
   StepCounts counts_;

@@ -51,6 +51,9 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerSetup& setup) : setup_(setup) 
     *values = nan_buffer(numel);
   }
   state_ = make_rule_state(setup.hyper, numel);
+  stored_ = StoredState(setup.state_formats, setup.hyper, numel,
+                        blocks_with_elements(undistributed(setup, pieces_)));
+  if (setup.state_formats.master == MasterFormat::bf16) bf16_master_.emplace(DType::bf16, numel);
   param_shard_ = ParamBuffer(setup.param_dtype, numel);
   param_full_ = ParamBuffer(setup.param_dtype, numel_of(full_ranges_));
   if (has_scales(setup.param_dtype)) init_scales();
@@ -75,13 +78,15 @@ void ShardedOptimizer::load_state(const FullState& state) {
   for (auto& [id, shard] : state_) load(id, shard);
   scaler_ = state.scaler;
   found_inf_ = 0;
+  stored_.load(state, undistributed(setup_, pieces_), state_, [&](BlockAmax& amax) { join(amax); });
+  if (bf16_master_) keep_master();
   if (scales_.exist()) {
     load_with_scales(state);
+    param_version_ += 1;
   } else {
-    round(param_shard_, master_, pieces_);
+    cast();
     round_everything(state.master);
   }
-  param_version_ += 1;
   loaded_ = true;
 }
 
@@ -242,16 +247,41 @@ void ShardedOptimizer::clip() {
 }
 
 void ShardedOptimizer::update() {
-  for (const Piece& piece : pieces_) {
-    const bool unused = counts_.per_tensor && !has_grad_[static_cast<std::size_t>(piece.tensor)];
-    if (!unused) update_piece(setup_.hyper, scalars_of(piece), piece, grad_, master_, state_);
-  }
+  std::vector<Piece> used;
+  std::ranges::copy_if(pieces_, std::back_inserter(used), [&](const Piece& piece) {
+    return !counts_.per_tensor || has_grad_[static_cast<std::size_t>(piece.tensor)];
+  });
+  const std::vector<Piece> used_runs = undistributed(setup_, used);
+  stored_.read(used_runs, state_);
+  if (bf16_master_) bf16_master_->widen_into(master_, pieces_);
+  for (const Piece& piece : used)
+    update_piece(setup_.hyper, scalars_of(piece), piece, grad_, master_, state_);
+  stored_.store(used_runs, state_, [&](BlockAmax& amax) { join(amax); });
   counts_.count_step(has_grad_);
+  if (bf16_master_) keep_master();
+}
+
+void ShardedOptimizer::join(BlockAmax& amax) const {
+  std::uint64_t count = amax.empty() ? 0 : static_cast<std::uint64_t>(amax.rbegin()->first) + 1;
+  all_reduce({setup_.comm, setup_.tp}, {&count, 1}, IntegerReduce::max);
+  std::vector<std::uint64_t> words(
+      count);  // of every block of the undistributed model: who shares it is not asked
+  for (const auto& [block, largest] : amax) words[static_cast<std::size_t>(block)] = largest;
+  all_reduce({setup_.comm, setup_.tp}, words, IntegerReduce::max);
+  for (auto& [block, largest] : amax)
+    largest = static_cast<std::uint32_t>(words[static_cast<std::size_t>(block)]);
+}
+
+void ShardedOptimizer::keep_master() {
+  round(*bf16_master_, master_, pieces_);
+  std::ranges::fill(master_, std::numeric_limits<float>::quiet_NaN());  // nobody can go on with it
 }
 
 void ShardedOptimizer::cast() {
   if (scales_.exist()) {
     cast_with_scales();
+  } else if (bf16_master_) {
+    param_shard_.copy_from(*bf16_master_);
   } else {
     round(param_shard_, master_, pieces_);
   }

@@ -2,6 +2,7 @@
 // One rank of the sharded step. distributed_optimizer.cpp checks the setup, sharded_optimizer.cpp has the
 // phases, sharded_scales.cpp what parameters in 8 bits need, sharded_views.cpp shows the buffers to taps.
 
+#include <optional>
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
@@ -10,6 +11,7 @@
 #include "reference/param_scales.hpp"
 #include "reference/rule.hpp"
 #include "reference/step_counts.hpp"
+#include "reference/stored_state.hpp"
 #include "reference/zero/unit_params.hpp"
 
 namespace zeroproof::reference {
@@ -56,6 +58,9 @@ class ShardedOptimizer final : public DistributedOptimizer {
   void cast_with_scales();
   void rebuild_columns();
   std::vector<float> values_of(Span<const float> master, const std::vector<Piece>& pieces) const;
+  /// Takes the largest magnitudes of blocks over all ranks that have parts of them. Collective over comm and tp.
+  void join(BlockAmax& amax) const;
+  void keep_master();
   ParamSource param_source() const;
 
   /// False for a buffer that these settings do not have.
@@ -80,7 +85,9 @@ class ShardedOptimizer final : public DistributedOptimizer {
   std::vector<double> grad_norm_;  // [clip groups], as clip_coef_
   std::vector<float> clip_coef_;
   std::vector<float> grad_sum_, unscaled_grad_, grad_, master_;
-  RuleState state_;
+  RuleState state_;                         // what is not kept in fp32 is here within an update only
+  StoredState stored_;                      // what is not kept in fp32
+  std::optional<ParamBuffer> bf16_master_;  // in place of master_, as stored_ of state_
   ParamScales scales_;  // amax, amax_history, param_scale, param_scale_inv; with parameters of 8 bits
   ParamBuffer param_shard_, param_full_, param_columns_;
 };

@@ -31,8 +31,17 @@ std::vector<BufferId> written_by(Phase phase) {
     case Phase::clip:
       return {BufferId::clip_coef, BufferId::grad};
     case Phase::update:
-      return {BufferId::exp_avg, BufferId::exp_avg_sq,   BufferId::max_exp_avg_sq, BufferId::momentum_buffer,
-              BufferId::master,  BufferId::tensor_steps, BufferId::applied_steps};
+      return {BufferId::exp_avg,
+              BufferId::exp_avg_sq,
+              BufferId::max_exp_avg_sq,
+              BufferId::momentum_buffer,
+              BufferId::exp_avg_scale,
+              BufferId::exp_avg_sq_scale,
+              BufferId::max_exp_avg_sq_scale,
+              BufferId::momentum_buffer_scale,
+              BufferId::master,
+              BufferId::tensor_steps,
+              BufferId::applied_steps};
     case Phase::cast:
       return {BufferId::amax, BufferId::amax_history, BufferId::param_scale, BufferId::param_scale_inv,
               BufferId::param_shard};
@@ -55,6 +64,11 @@ bool ShardedOptimizer::exists(BufferId id) const {
     case BufferId::max_exp_avg_sq:
     case BufferId::momentum_buffer:
       return state_.contains(id);
+    case BufferId::exp_avg_scale:
+    case BufferId::exp_avg_sq_scale:
+    case BufferId::max_exp_avg_sq_scale:
+    case BufferId::momentum_buffer_scale:
+      return stored_.has_scales(id);
     case BufferId::tensor_steps:
       return counts_.per_tensor;
     case BufferId::param_full:
@@ -102,9 +116,14 @@ ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
     case BufferId::exp_avg_sq:
     case BufferId::max_exp_avg_sq:
     case BufferId::momentum_buffer:
-      return {id, array_view(state_.at(id)), ranges_};
+      return {id, stored_.has(id) ? stored_[id].codes() : array_view(state_.at(id)), ranges_};
+    case BufferId::exp_avg_scale:
+    case BufferId::exp_avg_sq_scale:
+    case BufferId::max_exp_avg_sq_scale:
+    case BufferId::momentum_buffer_scale:
+      return stored_.scales(id);
     case BufferId::master:
-      return {id, array_view(master_), ranges_};
+      return {id, bf16_master_ ? bf16_master_->view() : array_view(master_), ranges_};
     case BufferId::param_shard:
       return {id, param_shard_.view(), ranges_};
     case BufferId::param_full:

@@ -283,14 +283,13 @@ TEST_CASE("dense: a loaded state has the parameters it had, and an unused tensor
   CHECK(step(first, leaves, {{}, {{true, false}, {true, false}}}));
   CHECK(element_bits(first.param(), 1024) == single);
 
-  const FullState saved{first.master(),
-                        first.state(BufferId::exp_avg),
-                        first.state(BufferId::exp_avg_sq),
-                        {},
-                        {},
-                        first.tensor_steps(),
-                        first.applied_steps(),
-                        first.loss_scaler()};
+  FullState saved;
+  saved.master = first.master();
+  saved.exp_avg = first.state(BufferId::exp_avg);
+  saved.exp_avg_sq = first.state(BufferId::exp_avg_sq);
+  saved.tensor_steps = first.tensor_steps();
+  saved.applied_steps = first.applied_steps();
+  saved.scaler = first.loss_scaler();
   const reference::DenseOptimizer second(model.setup, saved);
   for (const std::size_t i : where) {
     const std::int64_t at = static_cast<std::int64_t>(i);

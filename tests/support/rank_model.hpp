@@ -83,8 +83,16 @@ struct InitialState {
   }
 
   FullState view() const {
-    return {master,          exp_avg,      exp_avg_sq,    max_exp_avg_sq,
-            momentum_buffer, tensor_steps, applied_steps, scaler};
+    FullState state;
+    state.master = master;
+    state.exp_avg = exp_avg;
+    state.exp_avg_sq = exp_avg_sq;
+    state.max_exp_avg_sq = max_exp_avg_sq;
+    state.momentum_buffer = momentum_buffer;
+    state.tensor_steps = tensor_steps;
+    state.applied_steps = applied_steps;
+    state.scaler = scaler;
+    return state;
   }
 
   std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;

@@ -234,7 +234,7 @@ inline void check_world(const World& world, const WorldTruth& truth, const std::
 inline WorldTruth truth_of_one_rank(const World& world) {
   struct Recorder final : StepTap {
     explicit Recorder(StepTruth& truth) : truth(truth) {}
-    void observe(Phase, const ExposedBuffer& buffer) override { truth.keep(buffer.id, buffer.view); }
+    void observe(Phase, const ExposedBuffer& buffer) override { truth.keep(buffer); }
     StepTruth& truth;
   };
   WholeGrads grads(world.tensors, world.grads(), world.grid);
@@ -255,7 +255,7 @@ inline WorldTruth truth_of_one_rank(const World& world) {
   const auto keep = [&](StepTruth& of_step, Phase first) {
     for (const Phase phase : all_phases) {
       if (phase < first) continue;
-      for (const ExposedBuffer& buffer : optimizer->exposed(phase)) of_step.keep(buffer.id, buffer.view);
+      for (const ExposedBuffer& buffer : optimizer->exposed(phase)) of_step.keep(buffer);
     }
   };
   keep(truth[0], Phase::update);

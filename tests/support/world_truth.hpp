@@ -44,15 +44,12 @@ void write(const TensorView& view, const T& value) {
 inline bool has_elements(BufferId id) {
   const bool of_blocks = id >= BufferId::amax && id <= BufferId::param_scale_inv;
   return id == BufferId::grad_sum || id == BufferId::unscaled_grad ||
-         (id >= BufferId::grad && id != BufferId::tensor_steps && !of_blocks);
+         (id >= BufferId::grad && id != BufferId::tensor_steps && !of_blocks && !is_state_scale(id));
 }
 
-inline bool is_nan_element(const TensorView& view, std::int64_t i) {
+inline bool is_nan(const TensorView& view, std::int64_t i) {
   return visit_format(view.dtype, [&](auto format) {
-    using Format = decltype(format);
-    typename Format::Bits bits;
-    std::memcpy(&bits, static_cast<const std::byte*>(view.data) + i * num_bytes(view.dtype), sizeof(bits));
-    if constexpr (Format::is_float) return Format::is_nan(bits);
+    if constexpr (decltype(format)::is_float) return element_bits(view, i) == decltype(format)::magnitude;
     return false;
   });
 }
@@ -67,9 +64,15 @@ inline GuardedBuffer copy_of(const TensorView& view) {
 struct StepTruth {
   bool applied = true;
   std::map<BufferId, GuardedBuffer> buffers;
+  std::vector<FlatRange>
+      scale_blocks;  ///< of which there are scales of state, one after another; empty: of all
 
   /// Takes a view of everything; padding may hold anything.
   void keep(BufferId id, const TensorView& view) { buffers[id] = copy_of(view); }
+  void keep(const ExposedBuffer& buffer) {
+    keep(buffer.id, buffer.view);
+    if (is_state_scale(buffer.id)) scale_blocks = buffer.ranges;
+  }
   TensorView at(BufferId id) const { return buffers.at(id).view(); }
 };
 
@@ -132,6 +135,8 @@ class Comparison final : public StepTap {
     expect(mine.dtype == right.dtype, buffer.id, " has another dtype");
     if (has_elements(buffer.id)) {
       elements(buffer, right);
+    } else if (is_state_scale(buffer.id)) {
+      blocks(buffer, right);
     } else {
       expect(mine.numel == right.numel, buffer.id, " has another length");
       for (std::int64_t i = 0; i < mine.numel && problem.empty(); ++i)
@@ -148,6 +153,29 @@ class Comparison final : public StepTap {
   std::set<Phase> phases;  ///< that showed something
 
  private:
+  /// Scales of state, by the block of the undistributed numbering (R25).
+  void blocks(const ExposedBuffer& buffer, const TensorView& right) {
+    std::int64_t here = 0;
+    for (const FlatRange& range : buffer.ranges) {
+      for (std::int64_t block = range.begin; block < range.end && problem.empty(); ++block, ++here)
+        expect(here < buffer.view.numel && element_bits(buffer.view, here) == truth_bits(right, block),
+               buffer.id, " differs at block ", block);
+    }
+    expect(here == buffer.view.numel, buffer.id, " does not have the blocks of its ranges");
+  }
+
+  /// What one rank has of a block: its scales have no place for blocks of padding alone.
+  std::uint64_t truth_bits(const TensorView& right, std::int64_t block) const {
+    const std::vector<FlatRange>& ranges = truth_.scale_blocks;
+    if (ranges.empty()) return element_bits(right, block);
+    std::int64_t before = 0;
+    for (const FlatRange& range : ranges) {
+      if (block < range.end) return element_bits(right, before + block - range.begin);
+      before += range.numel();
+    }
+    return 0;
+  }
+
   /// Tensors bit for bit, padding still NaN.
   void elements(const ExposedBuffer& buffer, const TensorView& right) {
     const TensorView& mine = buffer.view;
@@ -158,7 +186,7 @@ class Comparison final : public StepTap {
     std::int64_t padding = 0;
     const auto to_padding = [&](std::int64_t end) {
       for (; padding < end; ++padding)
-        expect(is_nan_element(mine, padding), buffer.id, " has something in padding at ", padding);
+        expect(is_nan(mine, padding), buffer.id, " has something in padding at ", padding);
     };
     for (const Piece& piece : model_.layout.pieces(buffer.ranges)) {
       to_padding(piece.local_begin);
