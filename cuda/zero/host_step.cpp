@@ -23,6 +23,7 @@ HostStep::HostStep(RankShard& shard, bool fused, const PhaseOps& ops)
       param_store_(shard.params),
       state_(shard.state),
       split_(shard.split),
+      tiles_(shard.tiles),
       sum_(grad_, ops_),
       steps_(setup_),
       scaled_(shard.scales == nullptr ? nullptr : std::make_unique<ScaledCast>(shard, ops_)),
@@ -31,10 +32,21 @@ HostStep::HostStep(RankShard& shard, bool fused, const PhaseOps& ops)
       grad_norm_(max_norms_.size(), 0.0),
       clip_coef_(max_norms_.size(), 1.0F) {}
 
-void HostStep::load(const FullState& state) {
+void HostStep::take_counters(const FullState& state) {
   steps_.load(state);
   scaler_ = state.scaler;
   found_inf_ = 0;
+}
+
+void HostStep::load(const FullState& state) {
+  take_counters(state);
+  cast_loaded(state);
+}
+
+void HostStep::load_stored(const FullState& state, const StateTiles::Chosen& of_codes,
+                           const StateTiles::Change& read) {
+  take_counters(state);
+  tiles_->load(setup_.exec, of_codes, read, round_masters(0));
   cast_loaded(state);
 }
 
@@ -209,6 +221,11 @@ std::vector<ExposedBuffer> HostStep::exposed(Phase phase) {
     case Phase::update:
       for (std::size_t i = 0; i < state_buffers.size(); ++i) {
         if (state_.kept(i)) buffers.push_back(sharded(state_buffers[i].id, state_[i]));
+      }
+      for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+        const bool scaled = state_.kept(i) && has_scales(state_.format(i));
+        if (scaled)
+          buffers.push_back({scales_of(state_buffers[i].id), state_.scales(i).view(), state_.blocks()});
       }
       buffers.push_back(sharded(BufferId::master, *master_));
       buffers.push_back({BufferId::applied_steps, steps_.applied_steps_view(), {}});

@@ -26,6 +26,8 @@ class HostStep : public LocalStep {
   HostStep& operator=(const HostStep&) = delete;
 
   void load(const FullState& state) override;
+  void load_stored(const FullState& state, const StateTiles::Chosen& of_codes,
+                   const StateTiles::Change& read) override;
   void prepare(GradSource& leaves) override;
   void begin_sum() override { sum_.begin(); }
   /// The gradient buffer. In the fused form the finite check, and what it can find of the norm, are made while G is
@@ -36,7 +38,10 @@ class HostStep : public LocalStep {
   bool skipped() const override { return found_inf_ != 0 && setup_.on_nonfinite != OnNonfinite::propagate; }
   void norm() override;
   void clip() override;
-  void update() override { fused_ ? update_fused() : update_pieces(); }
+  void update() override {
+    if (tiles_ != nullptr) return update_tiles();
+    fused_ ? update_fused() : update_pieces();
+  }
   void cast() override;
   std::vector<ExposedBuffer> exposed(Phase phase) override;
   void overwritten(Phase phase) override;
@@ -50,6 +55,11 @@ class HostStep : public LocalStep {
   /// piece: of one tensor, or joined ones that have the same scalars.
   virtual void update_piece(const Exec& exec, const Piece& piece);
   virtual void update_fused();
+  /// The same, in phases or fused, of state that is not kept in fp32 (R25).
+  void update_tiles();
+  void take_counters(const FullState& state);
+  /// The rounding of masters to bf16, `updates_ahead` of the updates that have been counted.
+  StateTiles::Round round_masters(std::uint64_t updates_ahead) const;
   /// Random words of a piece's stochastic rounding, `updates_ahead` of the updates that have been counted.
   virtual RoundingDraw draw(const Piece& piece, std::uint64_t updates_ahead) const;
   /// Calls body(part) for stretches of a piece that draw neighbouring random words: rows of the undistributed tensor.
@@ -88,6 +98,7 @@ class HostStep : public LocalStep {
   const ParamStore& param_store_;
   const RuleState& state_;
   const StateSplit* const split_;
+  const StateTiles* const tiles_;
   StepSum sum_;
   TensorSteps steps_;
   const std::unique_ptr<ScaledCast> scaled_;  ///< null: parameters have no scales

@@ -15,6 +15,7 @@
 #include "cuda/zero/param_scales.hpp"
 #include "cuda/zero/param_store.hpp"
 #include "cuda/zero/rule_state.hpp"
+#include "cuda/zero/state_tiles.hpp"
 #include "cuda/zero/step_decision.hpp"
 
 namespace zeroproof::cuda {
@@ -25,11 +26,12 @@ struct RankShard {
   const std::vector<FlatRange>& ranges;  ///< what the rank keeps state for
   const host::PieceLoop& pieces;         ///< of the ranges
   CountedBuffer& grad;                   ///< [shard_numel] fp32: G, then what the phases make of it
-  CountedBuffer& master;                 ///< [shard_numel] fp32; with a split, [resident_numel]
+  CountedBuffer& master;                 ///< [shard_numel] fp32 or bf16 (R25); with a split, [resident_numel]
   ParamStore& params;
   RuleState& state;                   ///< as master
   const StateSplit* split = nullptr;  ///< null: the state of all elements is here
   ParamScales* scales = nullptr;      ///< null: parameters have none
+  const StateTiles* tiles = nullptr;  ///< null: all of it is fp32; otherwise what reads and stores it (R25)
 };
 
 /// The elements of a piece, in a buffer of the shard.
@@ -51,6 +53,15 @@ class LocalStep {
   /// Takes counters, scaler and scales, and casts the shard's parameters from master. master and the rule's buffers are
   /// loaded. Collective as cast().
   virtual void load(const FullState& state) = 0;
+
+  /// The same for a shard with tiles, which `read` fills: state and master come in fp32, or as codes
+  /// (StateTiles::load).
+  /// Collective over comm, if the tiles are. Errors: internal, where there are none.
+  virtual void load_stored(const FullState& /*state*/, const StateTiles::Chosen& /*of_codes*/,
+                           const StateTiles::Change& /*read*/) {
+    fail(ErrorCode::internal, "this step keeps its state in fp32", "it cannot read another form",
+         "report this as a defect");
+  }
 
   /// Phase prepare: the scalars of the step. Collective over all ranks of the step. Errors: comm if ranks differ.
   virtual void prepare(GradSource& leaves) = 0;

@@ -25,6 +25,19 @@ void require_ranges(const OptimizerSetup& setup) {
   }
 }
 
+/// What state and master of R25 are made for.
+void require_formats(const OptimizerSetup& setup) {
+  const StateFormats& formats = setup.state_formats;
+  const bool scales = has_scales(formats.exp_avg) || has_scales(formats.exp_avg_sq);
+  require(!scales || setup.tp == nullptr || setup.tp->world_size() == 1,
+          "the state is kept in fp16 or e4m3 on " +
+              std::to_string(setup.tp == nullptr ? 1 : setup.tp->world_size()) + " TP ranks",
+          "they cut blocks anywhere, and would have to join scales of most of them",
+          "use bf16, or the state without tensor parallelism");
+  require(formats.plain() || !setup.offload.on(), "state or master that is not fp32 is to be offloaded",
+          "chunks travel in fp32", "leave the formats or the offload out");
+}
+
 void require_numel(std::string_view buffer, std::size_t size, std::size_t expected) {
   require(size == expected,
           "the state's " + std::string(buffer) + " has " + std::to_string(size) + " elements, not " +
@@ -41,6 +54,7 @@ const OptimizerSetup& validate(const OptimizerSetup& setup) {
           "a scale waits for the masters of all blocks, wherever they are (R24)",
           "offload nothing, or use fp32, bf16 or fp16");
   require_ranges(setup);
+  require_formats(setup);
   return setup;
 }
 
@@ -48,7 +62,11 @@ void require_state(const OptimizerSetup& setup, const FullState& state) {
   const auto numel = static_cast<std::size_t>(setup.layout->padded_numel());
   require_numel("master", state.master.size(), numel);
   for (const StateBuffer& buffer : state_buffers) {
-    if (keeps(setup.hyper, buffer.id)) require_numel(name(buffer.id), (state.*buffer.full).size(), numel);
+    if (!keeps(setup.hyper, buffer.id)) continue;
+    require_numel(name(buffer.id), (state.*buffer.full).size(), numel);
+    const std::size_t scales = (state.*buffer.scale).size();
+    if (scales > 0 && has_scales(setup.state_formats.of(buffer.id)))
+      require_numel(name(scales_of(buffer.id)), scales, numel / state_block_numel);
   }
   require_counters(setup, state);
 }

@@ -13,6 +13,10 @@ namespace {
 
 OptimizerSetup adapt(OptimizerSetup setup, Space space) {
   validate(setup);
+  ZP_CHECK(space == Space::host || setup.state_formats.plain(), ErrorCode::unavailable,
+           "state or master that is not fp32 is to be updated on a device",
+           "its kernels read and write fp32 (R25 is written for the host so far)",
+           "use the host, or keep state and master in fp32");
   if (space == Space::device) setup.windows = Windows::off;  // that memory is the host's
   return setup;
 }
@@ -45,6 +49,12 @@ std::unique_ptr<OffloadedState> offload_state(const OptimizerSetup& setup, const
   return offload_to_host(setup, *split, space == Space::device);
 }
 
+std::unique_ptr<StateTiles> tiles_of(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges,
+                                     const RuleState& state, const CountedBuffer& master) {
+  if (setup.state_formats.plain()) return nullptr;
+  return std::make_unique<StateTiles>(setup, setup.layout->pieces(ranges), state, master);
+}
+
 }  // namespace
 
 ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space space, const PhaseOps& ops,
@@ -64,15 +74,18 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       sums_(share_sums(setup_, near_.get())),
       grad_(sums_ ? sums_->mine(0, ledger_, MemoryClass::grad_sum)
                   : CountedBuffer(ledger_, MemoryClass::grad_sum, total_numel(ranges_), DType::fp32)),
-      master_(ledger_, MemoryClass::master, resident_numel(), DType::fp32),
+      master_(ledger_, MemoryClass::master, resident_numel(),
+              setup_.state_formats.master == MasterFormat::bf16 ? DType::bf16 : DType::fp32),
       param_store_(setup_, ranges_, near_.get(), ledger_),
       params_(setup_, plans_, memory_, param_store_, near_.get(), *wires_.comm),
-      state_(setup_.hyper, resident_numel(), ledger_),
+      state_(setup_.hyper, setup_.state_formats, resident_numel(),
+             state_blocks(setup_.layout->pieces(ranges_)), ledger_),
+      tiles_(tiles_of(setup_, ranges_, state_, master_)),
       scales_(setup_, ranges_, ledger_),
       columns_(setup_, params_.full_ranges(), ledger_),
-      shard_{setup_, ranges_,      pieces_,
-             grad_,  master_,      param_store_,
-             state_, split_.get(), scales_ ? &scales_ : nullptr} {
+      shard_{setup_, ranges_,      pieces_,      grad_,
+             master_, param_store_, state_, split_.get(),
+             scales_ ? &scales_ : nullptr, tiles_.get()} {
   if (split_) {
     auto step =
         std::make_unique<OffloadStep>(shard_, *offloaded_, ledger_.space(), make_step, ops, offload.step);
@@ -99,11 +112,16 @@ MemoryUse ProductionOptimizer::memory() const {
 void ProductionOptimizer::load_state(const FullState& state) {
   require_state(setup_, state);
   const auto whole = [&](BufferId id) {
-    return id == BufferId::master ? state.master : state.*state_buffers[index_of(id)].full;
+    if (id == BufferId::master) return state.master;
+    if (!is_state_scale(id)) return state.*state_buffers[index_of(id)].full;
+    return state.*std::ranges::find(state_buffers, id, [](const StateBuffer& one) {
+                    return scales_of(one.id);
+                  })->scale;
   };
   Exec exec = setup_.exec;
   if (ledger_.space().kind == Space::device) exec.num_threads = 1;  // the stream is this thread's
-  load(exec, state, [&](const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local) {
+  const auto has = [&](BufferId id) { return !whole(id).empty(); };
+  load(exec, state, has, [&](const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local) {
     space.from_host(local.data(), whole(id).data() + begin, static_cast<std::int64_t>(local.size_bytes()));
   });
 }
@@ -123,18 +141,58 @@ void ProductionOptimizer::load_state_from(const StateSource& source) {
   Exec exec = setup_.exec;
   exec.num_threads = 1;  // a source is read from front to back
   std::vector<float> values;
-  load(exec, counters, [&](const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local) {
-    for (std::size_t done = 0; done < local.size(); done += values.size()) {
-      values.resize(std::min(most, local.size() - done));
-      source.read(id, begin + static_cast<std::int64_t>(done), values);
-      space.from_host(local.data() + done, values.data(),
-                      static_cast<std::int64_t>(values.size() * sizeof(float)));
+  const auto has = [&](BufferId id) { return source.has(id); };
+  load(exec, counters, has,
+       [&](const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local) {
+         for (std::size_t done = 0; done < local.size(); done += values.size()) {
+           values.resize(std::min(most, local.size() - done));
+           source.read(id, begin + static_cast<std::int64_t>(done), values);
+           space.from_host(local.data() + done, values.data(),
+                           static_cast<std::int64_t>(values.size() * sizeof(float)));
+         }
+       });
+}
+
+void ProductionOptimizer::load(const Exec& exec, const FullState& counters,
+                               const std::function<bool(BufferId)>& has, const ReadState& read) {
+  require_same_setup(setup_, counters);
+  if (tiles_) {
+    load_stored(counters, has, read);
+  } else {
+    load_resident(exec, read);
+    step_->load(counters);
+  }
+  params_.count_cast();
+  gather();
+  ledger_.space().wait();  // whoever loads is told what went wrong, and other streams may read it all
+  loaded_ = true;
+}
+
+void ProductionOptimizer::load_stored(const FullState& counters, const std::function<bool(BufferId)>& has,
+                                      const ReadState& read) {
+  StateTiles::Chosen of_codes{};
+  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+    const BufferId scales = scales_of(state_buffers[i].id);
+    of_codes[i] = state_.kept(i) && has_scales(state_.format(i)) && has(scales);
+    if (!of_codes[i]) continue;
+    Span<float> rest = state_.scales(i).as<float>();
+    for (const FlatRange& blocks : state_.blocks()) {
+      const auto count = static_cast<std::size_t>(blocks.numel());
+      read(host_space(), scales, blocks.begin, rest.first(count));
+      rest = rest.subspan(count);
+    }
+  }
+  step_->load_stored(counters, of_codes, [&](const Exec&, const Piece& piece, const host::FusedState& state) {
+    read(host_space(), BufferId::master, piece.global_begin, state.master);
+    const std::array<Span<float>, state_buffers.size()> kept = {state.exp_avg, state.exp_avg_sq,
+                                                                state.max_exp_avg_sq, state.momentum_buffer};
+    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+      if (state_.kept(i)) read(host_space(), state_buffers[i].id, piece.global_begin, kept[i]);
     }
   });
 }
 
-void ProductionOptimizer::load(const Exec& exec, const FullState& counters, const ReadState& read) {
-  require_same_setup(setup_, counters);
+void ProductionOptimizer::load_resident(const Exec& exec, const ReadState& read) {
   const host::PieceLoop& resident = split_ ? split_->resident() : pieces_;
   const MemorySpace& space = ledger_.space();
   resident.run_joined(exec, any_tensors, [&](const Exec&, const Piece& piece) {
@@ -146,11 +204,6 @@ void ProductionOptimizer::load(const Exec& exec, const FullState& counters, cons
     }
   });
   if (split_) load_offloaded(read);
-  step_->load(counters);
-  params_.count_cast();
-  gather();
-  ledger_.space().wait();  // whoever loads is told what went wrong, and other streams may read it all
-  loaded_ = true;
 }
 
 void ProductionOptimizer::load_offloaded(const ReadState& read) {

@@ -77,6 +77,7 @@ class ProductionOptimizer : public DistributedOptimizer {
   RuleState state_;
   ParamScales scales_;
   ParamColumns columns_;
+  const std::unique_ptr<StateTiles> tiles_;  ///< null: state and master are fp32
   RankShard shard_;
   OffloadStep* offload_step_ = nullptr;  ///< step_, if something is offloaded
   std::unique_ptr<LocalStep> step_;      // after everything in the shard
@@ -88,7 +89,13 @@ class ProductionOptimizer : public DistributedOptimizer {
   /// Gives the elements of a buffer in the rank's flat numbering, from `begin` on; they lie in that space.
   using ReadState =
       std::function<void(const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local)>;
-  void load(const Exec& exec, const FullState& counters, const ReadState& read);
+  /// has: whether there is a buffer.
+  void load(const Exec& exec, const FullState& counters, const std::function<bool(BufferId)>& has,
+            const ReadState& read);
+  void load_resident(const Exec& exec, const ReadState& read);
+  /// State and master that are not kept in fp32.
+  void load_stored(const FullState& counters, const std::function<bool(BufferId)>& has,
+                   const ReadState& read);
 
   void load_offloaded(const ReadState& read);
   std::int64_t resident_numel() const;

@@ -48,6 +48,7 @@ std::string ProductionOptimizer::damaged_guard() const {
   if (const std::string_view name = scales_.damaged_guard(); !name.empty()) return std::string(name);
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     if (!state_[i].guards_intact()) return std::string(name(state_buffers[i].id));
+    if (!state_.scales(i).guards_intact()) return std::string(name(scales_of(state_buffers[i].id)));
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #include "cuda/zero/rule_state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/step/kept_buffers.hpp"
 
@@ -11,11 +12,42 @@ bool keeps(const OptimizerHyper& hyper, BufferId id) {
   return std::ranges::find(kept, id) != kept.end();
 }
 
-RuleState::RuleState(const OptimizerHyper& hyper, std::int64_t shard_numel, MemoryLedger& ledger) {
+std::vector<FlatRange> state_blocks(const std::vector<Piece>& pieces) {
+  std::vector<FlatRange> blocks;  // pieces come in increasing order
+  for (const Piece& piece : pieces) {
+    const FlatRange range{piece.global_begin / state_block_numel,
+                          (piece.global_begin + piece.numel - 1) / state_block_numel + 1};
+    if (!blocks.empty() && range.begin <= blocks.back().end) {
+      blocks.back().end = range.end;
+    } else {
+      blocks.push_back(range);
+    }
+  }
+  return blocks;
+}
+
+RuleState::RuleState(const OptimizerHyper& hyper, const StateFormats& formats, std::int64_t shard_numel,
+                     std::vector<FlatRange> blocks, MemoryLedger& ledger)
+    : formats_(formats), blocks_(std::move(blocks)) {
+  std::int64_t num_blocks = 0;
+  for (const FlatRange& range : blocks_) num_blocks += range.numel();
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     kept_[i] = keeps(hyper, state_buffers[i].id);
-    buffers_[i] = CountedBuffer(ledger, MemoryClass::state, kept_[i] ? shard_numel : 0, DType::fp32);
+    buffers_[i] = CountedBuffer(ledger, MemoryClass::state, kept_[i] ? shard_numel : 0, dtype_of(format(i)));
+    const bool scaled = kept_[i] && has_scales(format(i));
+    scales_[i] = CountedBuffer(ledger, MemoryClass::state, scaled ? num_blocks : 0, DType::fp32);
   }
+}
+
+float& RuleState::scale(std::size_t i, std::int64_t block) const {
+  std::int64_t before = 0;
+  for (const FlatRange& range : blocks_) {
+    if (block < range.end)
+      return scales_[i]->as<float>()[static_cast<std::size_t>(before + block - range.begin)];
+    before += range.numel();
+  }
+  fail(ErrorCode::internal, "a rank has no scale of a block of state", "it has elements of it",
+       "report this as a defect");
 }
 
 void RuleState::update(const PhaseOps& ops, const Exec& exec, const OptimizerHyper& hyper,

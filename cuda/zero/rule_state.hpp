@@ -2,6 +2,7 @@
 // The buffers a rule keeps for every element, and the update that changes them.
 
 #include <array>
+#include <vector>
 
 #include "common/layout/flat_layout.hpp"
 #include "common/step/distributed_optimizer.hpp"
@@ -15,14 +16,15 @@ namespace zeroproof::cuda {
 struct StateBuffer {
   BufferId id;
   Span<const float> FullState::*full;
+  Span<const float> FullState::*scale;  ///< of formats that have scales
 };
 
 /// Every buffer a rule may keep, in the order of R6.
 inline constexpr std::array<StateBuffer, 4> state_buffers = {{
-    {BufferId::exp_avg, &FullState::exp_avg},
-    {BufferId::exp_avg_sq, &FullState::exp_avg_sq},
-    {BufferId::max_exp_avg_sq, &FullState::max_exp_avg_sq},
-    {BufferId::momentum_buffer, &FullState::momentum_buffer},
+    {BufferId::exp_avg, &FullState::exp_avg, &FullState::exp_avg_scale},
+    {BufferId::exp_avg_sq, &FullState::exp_avg_sq, &FullState::exp_avg_sq_scale},
+    {BufferId::max_exp_avg_sq, &FullState::max_exp_avg_sq, &FullState::max_exp_avg_sq_scale},
+    {BufferId::momentum_buffer, &FullState::momentum_buffer, &FullState::momentum_buffer_scale},
 }};
 
 /// Place of a buffer in state_buffers.
@@ -35,17 +37,29 @@ constexpr std::size_t index_of(BufferId id) {
 /// Whether the rule keeps that buffer.
 bool keeps(const OptimizerHyper& hyper, BufferId id);
 
-/// The rule's state on one rank, [shard_numel] each; buffers the rule does not keep have no elements.
+/// Blocks of the undistributed numbering in which pieces have elements, in increasing order (R25).
+std::vector<FlatRange> state_blocks(const std::vector<Piece>& pieces);
+
+/// The rule's state on one rank, [shard_numel] each in its format; buffers the rule does not keep have no elements.
 class RuleState {
  public:
-  RuleState(const OptimizerHyper& hyper, std::int64_t shard_numel, MemoryLedger& ledger);
+  /// blocks: which the rank has scales of, if a format has some.
+  RuleState(const OptimizerHyper& hyper, const StateFormats& formats, std::int64_t shard_numel,
+            std::vector<FlatRange> blocks, MemoryLedger& ledger);
 
   const GuardedBuffer& operator[](std::size_t i) const { return *buffers_[i]; }
   bool kept(std::size_t i) const { return kept_[i]; }
+  StateFormat format(std::size_t i) const { return formats_.of(state_buffers[i].id); }
 
-  /// The elements of a piece, or nothing of a buffer the rule does not keep.
+  /// scale_inv of a block of the undistributed numbering, of which the rank has elements; and all of them, with what
+  /// taps see.
+  float& scale(std::size_t i, std::int64_t block) const;
+  const GuardedBuffer& scales(std::size_t i) const { return *scales_[i]; }
+  const std::vector<FlatRange>& blocks() const { return blocks_; }
+
+  /// The elements of a piece, or nothing of a buffer the rule does not keep, or not in fp32.
   Span<float> part(std::size_t i, const Piece& piece) const {
-    if (!kept_[i]) return {};
+    if (!kept_[i] || format(i) != StateFormat::fp32) return {};
     return buffers_[i]->as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
                                             static_cast<std::size_t>(piece.numel));
   }
@@ -64,8 +78,10 @@ class RuleState {
   }
 
  private:
+  StateFormats formats_;
+  std::vector<FlatRange> blocks_;
   std::array<bool, state_buffers.size()> kept_{};
-  std::array<CountedBuffer, state_buffers.size()> buffers_;
+  std::array<CountedBuffer, state_buffers.size()> buffers_, scales_;
 };
 
 }  // namespace zeroproof::cuda

@@ -1,0 +1,257 @@
+#include "cuda/zero/state_tiles.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "cuda/host/cast.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+constexpr std::uint32_t nan_amax = 0x7FFFFFFFU;
+constexpr std::uint32_t infinite_state_amax = 0x7F800000U;
+
+/// R22's recipe current of a block, as R25 takes it.
+float scale_for(StateFormat format, std::uint32_t amax) {
+  if (amax == 0 || amax >= infinite_state_amax) return 1;
+  const float s = largest_of(format) / std::bit_cast<float>(amax);
+  constexpr float most = std::numeric_limits<float>::max();
+  return s > most ? most : s;
+}
+
+std::uint32_t amax_of(Span<const float> values) {
+  std::uint32_t largest = 0;
+  for (const float x : values) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x) & nan_amax;
+    largest = std::max(largest, magnitude > infinite_state_amax ? nan_amax : magnitude);
+  }
+  return largest;
+}
+
+// The casts by the type of the codes; e4m3 does not saturate, so that a moment that is not finite stays so.
+void read_codes(const Exec& exec, Span<const bf16> codes, Span<float> x) { host::widen_bf16(exec, codes, x); }
+void read_codes(const Exec& exec, Span<const fp16> codes, Span<float> x) { host::widen_fp16(exec, codes, x); }
+void read_codes(const Exec& exec, Span<const e4m3> codes, Span<float> x) { host::widen_e4m3(exec, codes, x); }
+void write_codes(const Exec& exec, Span<const float> y, Span<bf16> codes) {
+  host::cast_to_bf16(exec, y, codes);
+}
+void write_codes(const Exec& exec, Span<const float> y, Span<fp16> codes) {
+  host::cast_to_fp16(exec, y, codes);
+}
+void write_codes(const Exec& exec, Span<const float> y, Span<e4m3> codes) {
+  host::nonfinite_cast_to_e4m3(exec, y, codes);
+}
+
+/// Calls body(codes) with the codes of a piece, by their type.
+template <class Body>
+void visit_codes(const RuleState& state, std::size_t i, const Piece& piece, const Body& body) {
+  const auto at = static_cast<std::size_t>(piece.local_begin);
+  const auto count = static_cast<std::size_t>(piece.numel);
+  switch (state.format(i)) {
+    case StateFormat::bf16:
+      return body(state[i].as<bf16>().subspan(at, count));
+    case StateFormat::fp16:
+      return body(state[i].as<fp16>().subspan(at, count));
+    case StateFormat::e4m3:
+      return body(state[i].as<e4m3>().subspan(at, count));
+    case StateFormat::fp32:
+      break;
+  }
+}
+
+/// Calls body(block, begin, count) for the parts of a piece in each block, which begin at its element `begin`.
+template <class Body>
+void for_state_blocks(const Piece& piece, const Body& body) {
+  for (std::int64_t begin = 0; begin < piece.numel;) {
+    const std::int64_t index = piece.global_begin + begin;
+    const std::int64_t count = std::min(state_block_numel - index % state_block_numel, piece.numel - begin);
+    body(index / state_block_numel, begin, count);
+    begin += count;
+  }
+}
+
+/// Parts of a piece: what begins and ends with blocks, and fragments of blocks that go on elsewhere.
+void cut_at_blocks(const FlatLayout& layout, const Piece& piece, std::vector<Piece>& whole,
+                   std::vector<Piece>& fragments) {
+  const std::int64_t numel = layout.tensors()[static_cast<std::size_t>(piece.tensor)].numel;
+  const std::int64_t in_block = piece.tensor_begin % state_block_numel;
+  const std::int64_t head = in_block == 0 ? 0 : std::min(state_block_numel - in_block, piece.numel);
+  if (head > 0) fragments.push_back(piece.part(0, head));
+  const std::int64_t end = piece.tensor_begin + piece.numel;
+  const std::int64_t rest = piece.numel - head;
+  const std::int64_t tail = end == numel ? 0 : std::min(end % state_block_numel, rest);
+  if (rest > tail) whole.push_back(piece.part(head, rest - tail));
+  if (tail > 0) fragments.push_back(piece.part(piece.numel - tail, tail));
+}
+
+bool any_piece(const Piece& /*piece*/) { return true; }
+
+}  // namespace
+
+/// fp32 values of a piece, of what is not kept in fp32.
+template <std::int64_t most>
+struct StateTiles::Tile {
+  alignas(64) std::array<float, most> master;
+  alignas(64) std::array<std::array<float, most>, state_buffers.size()> kept;
+
+  Span<const float> part(std::size_t i, std::int64_t begin, std::int64_t count) const {
+    return {kept[i].data() + begin, static_cast<std::size_t>(count)};
+  }
+};
+
+StateTiles::StateTiles(const OptimizerSetup& setup, const std::vector<Piece>& pieces, const RuleState& state,
+                       const CountedBuffer& master)
+    : setup_(setup), state_(state), master_(master), loop_({}) {
+  if (!has_any_scales()) {
+    whole_blocks_ = pieces;
+  } else {
+    for (const Piece& piece : pieces) cut_at_blocks(*setup.layout, piece, whole_blocks_, fragments_);
+    for (int rank = 0; setup.stage > 0 && rank < setup.shards->world_size(); ++rank) {
+      std::vector<Piece> whole, cut;
+      for (const Piece& piece : setup.layout->pieces(setup.shards->shard(rank)))
+        cut_at_blocks(*setup.layout, piece, whole, cut);
+      for (const Piece& fragment : cut) cut_blocks_.push_back(fragment.global_begin / state_block_numel);
+    }
+    std::ranges::sort(cut_blocks_);
+    cut_blocks_.erase(std::unique(cut_blocks_.begin(), cut_blocks_.end()), cut_blocks_.end());
+  }
+  loop_ = host::PieceLoop(whole_blocks_);
+}
+
+bool StateTiles::has_any_scales() const {
+  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+    if (has_scales_at(i)) return true;
+  }
+  return false;
+}
+
+std::int64_t StateTiles::num_joined_words() const {
+  std::int64_t buffers = 0;
+  for (std::size_t i = 0; i < state_buffers.size(); ++i) buffers += has_scales_at(i) ? 1 : 0;
+  return buffers * numel(Span<const std::int64_t>(cut_blocks_));
+}
+
+void StateTiles::update(const Exec& exec, const Wanted& wanted, const Change& update,
+                        const Round& round) const {
+  pass(exec, true, wanted, {}, update, round);
+}
+
+void StateTiles::load(const Exec& exec, const Chosen& of_codes, const Change& read,
+                      const Round& round) const {
+  pass(exec, false, any_piece, of_codes, read, round);
+}
+
+void StateTiles::pass(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
+                      const Change& change, const Round& round) const {
+  loop_.run(exec, [&](const Exec& serial, const Piece& block) {
+    if (!wanted(block)) return;
+    Tile<tile_numel> tile;
+    for (std::int64_t begin = 0; begin < block.numel; begin += tile_numel) {
+      const Piece piece = block.part(begin, tile_numel);
+      change(serial, piece, open(serial, piece, reads, tile));
+      close(serial, piece, true, of_codes, round, tile);
+    }
+  });
+  if (cut_blocks_.empty()) return;
+
+  Exec serial = exec;
+  serial.num_threads = 1;
+  std::vector<std::uint64_t> words(static_cast<std::size_t>(num_joined_words()));
+  std::vector<Tile<state_block_numel>> waiting(fragments_.size());
+  for (std::size_t f = 0; f < fragments_.size(); ++f) {
+    const Piece& fragment = fragments_[f];
+    if (!wanted(fragment)) continue;
+    change(serial, fragment, open(serial, fragment, reads, waiting[f]));
+    close(serial, fragment, false, of_codes, round, waiting[f]);
+    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+      if (!has_scales_at(i)) continue;
+      std::uint64_t& word = words[word_of(i, fragment)];
+      word = std::max<std::uint64_t>(word, amax_of(waiting[f].part(i, 0, fragment.numel)));
+    }
+  }
+  setup_.comm->all_reduce(words, IntegerReduce::max);
+  for (std::size_t f = 0; f < fragments_.size(); ++f) {
+    const Piece& fragment = fragments_[f];
+    if (!wanted(fragment)) continue;
+    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+      if (!has_scales_at(i) || of_codes[i]) continue;
+      store_block(serial, i, fragment, waiting[f].part(i, 0, fragment.numel),
+                  static_cast<std::uint32_t>(words[word_of(i, fragment)]));
+    }
+  }
+}
+
+std::size_t StateTiles::word_of(std::size_t i, const Piece& fragment) const {
+  std::size_t before = 0;
+  for (std::size_t k = 0; k < i; ++k) before += has_scales_at(k) ? cut_blocks_.size() : 0;
+  const auto at = std::ranges::lower_bound(cut_blocks_, fragment.global_begin / state_block_numel);
+  return before + static_cast<std::size_t>(at - cut_blocks_.begin());
+}
+
+template <class AnyTile>
+host::FusedState StateTiles::open(const Exec& exec, const Piece& piece, bool reads, AnyTile& tile) const {
+  const auto count = static_cast<std::size_t>(piece.numel);
+  const auto at = static_cast<std::size_t>(piece.local_begin);
+  host::FusedState state{};
+  if (setup_.state_formats.master == MasterFormat::bf16) {
+    state.master = {tile.master.data(), count};
+    if (reads) read_codes(exec, master_->as<bf16>().subspan(at, count), state.master);
+  } else {
+    state.master = master_->as<float>().subspan(at, count);
+  }
+  const std::array<Span<float>*, state_buffers.size()> spans = {
+      &state.exp_avg, &state.exp_avg_sq, &state.max_exp_avg_sq, &state.momentum_buffer};
+  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+    if (!state_.kept(i)) continue;
+    if (state_.format(i) == StateFormat::fp32) {
+      *spans[i] = state_[i].template as<float>().subspan(at, count);
+      continue;
+    }
+    *spans[i] = {tile.kept[i].data(), count};
+    if (!reads) continue;
+    visit_codes(state_, i, piece, [&](auto codes) { read_codes(exec, codes, *spans[i]); });
+    if (!has_scales_at(i)) continue;
+    for_state_blocks(piece, [&](std::int64_t block, std::int64_t begin, std::int64_t in_block) {
+      const float scale_inv = state_.scale(i, block);
+      float* const x = tile.kept[i].data() + begin;
+      for (std::int64_t k = 0; k < in_block; ++k) x[k] = x[k] * scale_inv;
+    });
+  }
+  return state;
+}
+
+template <class AnyTile>
+void StateTiles::close(const Exec& exec, const Piece& piece, bool whole_blocks, const Chosen& of_codes,
+                       const Round& round, const AnyTile& tile) const {
+  const auto count = static_cast<std::size_t>(piece.numel);
+  if (setup_.state_formats.master == MasterFormat::bf16) {
+    round(exec, piece, {tile.master.data(), count},
+          master_->as<bf16>().subspan(static_cast<std::size_t>(piece.local_begin), count));
+  }
+  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+    if (!state_.kept(i) || state_.format(i) == StateFormat::fp32) continue;
+    if (!has_scales_at(i) || of_codes[i]) {
+      visit_codes(state_, i, piece,
+                  [&](auto codes) { write_codes(exec, tile.part(i, 0, piece.numel), codes); });
+      continue;
+    }
+    if (!whole_blocks) continue;
+    for_state_blocks(piece, [&](std::int64_t, std::int64_t begin, std::int64_t in_block) {
+      const Span<const float> values = tile.part(i, begin, in_block);
+      store_block(exec, i, piece.part(begin, in_block), values, amax_of(values));
+    });
+  }
+}
+
+void StateTiles::store_block(const Exec& exec, std::size_t i, const Piece& block, Span<const float> values,
+                             std::uint32_t amax) const {
+  const float scale = scale_for(state_.format(i), amax);
+  state_.scale(i, block.global_begin / state_block_numel) = 1.0F / scale;
+  alignas(64) std::array<float, state_block_numel> y;
+  for (std::size_t k = 0; k < values.size(); ++k) y[k] = values[k] * scale;
+  visit_codes(state_, i, block,
+              [&](auto codes) { write_codes(exec, Span<const float>(y.data(), values.size()), codes); });
+}
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,71 @@
+#pragma once
+// The update of elements whose state or master is not kept in fp32 (R25): read, updated and stored a few at a time, so
+// that their fp32 values are never anywhere but in the caches.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "common/step/distributed_optimizer.hpp"
+#include "cuda/host/piece_loop.hpp"
+#include "cuda/zero/rule_state.hpp"
+
+namespace zeroproof::cuda {
+
+/// The blocks of R25 that a rank works on. Of most it has all elements; of those that a cut goes through it has
+/// fragments, whose values wait until the ranks have joined their largest magnitudes.
+class StateTiles {
+ public:
+  /// Changes the values of a piece in fp32, in place: an update, or a load.
+  using Change = std::function<void(const Exec& exec, const Piece& piece, const host::FusedState& state)>;
+  /// Rounds the masters of a piece.
+  using Round =
+      std::function<void(const Exec& exec, const Piece& piece, Span<const float> values, Span<bf16> master)>;
+  using Wanted = std::function<bool(const Piece& piece)>;
+  /// By place in state_buffers.
+  using Chosen = std::array<bool, state_buffers.size()>;
+
+  /// pieces: of the rank. The rest outlives it.
+  StateTiles(const OptimizerSetup& setup, const std::vector<Piece>& pieces, const RuleState& state,
+             const CountedBuffer& master);
+
+  /// Phase update of the pieces of wanted tensors. Collective over comm, if a block with a scale is cut.
+  void update(const Exec& exec, const Wanted& wanted, const Change& update, const Round& round) const;
+
+  /// Stores what `read` fills in, of all pieces. of_codes: buffers of which it fills in codes, widened; the rank has
+  /// their scales already. Collective as update().
+  void load(const Exec& exec, const Chosen& of_codes, const Change& read, const Round& round) const;
+
+  /// Words that are reduced over comm in an update; 0 if no block is cut, or nothing has scales.
+  std::int64_t num_joined_words() const;
+
+ private:
+  static constexpr std::int64_t tile_numel = 8 * state_block_numel;  // 4 KiB of each buffer
+  template <std::int64_t most>
+  struct Tile;
+
+  void pass(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes, const Change& change,
+            const Round& round) const;
+  template <class AnyTile>
+  host::FusedState open(const Exec& exec, const Piece& piece, bool reads, AnyTile& tile) const;
+  /// Stores the master and what has no scales; and what has, if the piece ends with its blocks.
+  template <class AnyTile>
+  void close(const Exec& exec, const Piece& piece, bool whole_blocks, const Chosen& of_codes,
+             const Round& round, const AnyTile& tile) const;
+  void store_block(const Exec& exec, std::size_t i, const Piece& block, Span<const float> values,
+                   std::uint32_t amax) const;
+  bool has_scales_at(std::size_t i) const { return state_.kept(i) && has_scales(state_.format(i)); }
+  bool has_any_scales() const;
+  std::size_t word_of(std::size_t i, const Piece& fragment) const;
+
+  const OptimizerSetup& setup_;
+  const RuleState& state_;
+  const CountedBuffer& master_;
+  std::vector<Piece> whole_blocks_;       ///< parts of pieces that begin and end with blocks
+  std::vector<Piece> fragments_;          ///< other parts, each in one block
+  std::vector<std::int64_t> cut_blocks_;  ///< of all ranks, the same on each of them, in increasing order
+  host::PieceLoop loop_;                  ///< over whole_blocks_
+};
+
+}  // namespace zeroproof::cuda
