@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <system_error>
@@ -23,11 +24,12 @@ namespace zeroproof {
 struct CheckpointSaver::Pending {
   CheckpointManifest manifest;  ///< tensors, and what the content says; files and pieces on rank 0 in the end
   UnfinishedCheckpoint unfinished;
-  std::vector<CheckpointPiece> pieces;    ///< of this rank
-  std::vector<Span<const float>> values;  ///< of each piece
-  RankReport report;                      ///< what rank 0 is told
-  bool commits = false;                   ///< all ranks have written
-  RankReport commit;                      ///< on rank 0, how that went
+  std::vector<CheckpointPiece> pieces;     ///< of this rank
+  std::vector<Span<const float>> values;   ///< of each piece
+  std::deque<std::vector<float>> widened;  ///< of pieces of codes (R25)
+  RankReport report;                       ///< what rank 0 is told
+  bool commits = false;                    ///< all ranks have written
+  RankReport commit;                       ///< on rank 0, how that went
   std::thread worker;
   std::atomic<bool> idle{false};  ///< the worker is done with what it does
 
@@ -114,12 +116,19 @@ void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup
         const auto* words = static_cast<const std::uint32_t*>(buffer.view.data);
         scales.amax_history.assign(words, words + buffer.view.numel);
       }
-      if (!is_state(buffer.id)) continue;
-      for (const OwnPiece& one : own) {
+      const bool of_blocks = is_state_scale(buffer.id);
+      if (!is_state(buffer.id) && !of_blocks) continue;
+      for (const OwnPiece& of_elements : own) {
+        const OwnPiece one = of_blocks ? scales_of(of_elements, whole) : of_elements;
+        if (one.piece.numel == 0) continue;
         CheckpointPiece piece = one.piece;
         piece.state = zeroproof::name(buffer.id);
         pending->pieces.push_back(std::move(piece));
-        pending->values.push_back(elements_of(one, buffer));
+        if (buffer.view.dtype == DType::fp32) {
+          pending->values.push_back(elements_of(one, buffer));
+        } else {
+          pending->values.push_back(pending->widened.emplace_back(widened(one, buffer)));
+        }
       }
     }
     if (mode_ == SaveMode::asynchronous) stage(*pending);

@@ -128,10 +128,30 @@ void CheckpointState::require_same_state() const {
              reader_.label() + (wanted ? " has no " : " has ") + state +
                  (wanted ? "" : ", which is not kept here"),
              "the run would go on as another one", "continue with the update rule of the run that wrote it");
+    if (id == BufferId::master) continue;
+    const bool scaled = wanted && has_scales(setup_.state_formats.of(id));
+    ZP_CHECK(scaled == has(scales_of(id)), ErrorCode::config,
+             reader_.label() + (scaled ? " has no scales of " : " has scales of ") + state +
+                 (scaled ? "" : ", which is kept without here"),
+             "its codes are of no use without them", "continue with the formats of the run that wrote it");
+  }
+}
+
+void CheckpointState::read_scales(BufferId id, std::int64_t begin, Span<float> target) const {
+  const std::int64_t end = begin + static_cast<std::int64_t>(target.size());
+  for (std::size_t t = 0; t < whole_.tensors().size(); ++t) {
+    const TensorSlot& slot = whole_.tensors()[t];
+    const std::int64_t first = slot.begin / state_block_numel;
+    const std::int64_t last = first + (slot.numel + state_block_numel - 1) / state_block_numel;
+    const std::int64_t from = std::max(begin, first), to = std::min(end, last);
+    if (from >= to) continue;
+    reader_.read(std::string(name(id)), static_cast<std::int64_t>(t), from - first,
+                 target.subspan(static_cast<std::size_t>(from - begin), static_cast<std::size_t>(to - from)));
   }
 }
 
 void CheckpointState::read(BufferId id, std::int64_t begin, Span<float> target) const {
+  if (is_state_scale(id)) return read_scales(id, begin, target);
   const auto pieces = setup_.layout->pieces({{begin, begin + static_cast<std::int64_t>(target.size())}});
   for (const Piece& piece : pieces) {
     const auto tensor = static_cast<std::size_t>(piece.tensor);

@@ -36,6 +36,8 @@ class CheckpointState final : public StateSource {
   void require_same_model(const FlatLayout& whole) const;
   void require_same_state() const;
   void require_same_scales(const FlatLayout& whole) const;
+  /// begin counts blocks of the undistributed numbering (R25), of one tensor or several.
+  void read_scales(BufferId id, std::int64_t begin, Span<float> target) const;
 
   const CheckpointReader& reader_;
   const OptimizerSetup& setup_;

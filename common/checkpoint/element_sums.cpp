@@ -70,6 +70,10 @@ ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint16_t* bits, std::int64_t coun
   return sum_in_blocks(bits, count, place, infinity);
 }
 
+ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint8_t* bits, std::int64_t count, std::uint64_t place) {
+  return sum_in_blocks(bits, count, place, std::uint8_t{0x7e});
+}
+
 }  // namespace
 
 ElementSums::ElementSums(const FlatLayout& whole, std::vector<OwnPiece> own, int num_threads)
@@ -123,6 +127,8 @@ void ElementSums::add(const ExposedBuffer& buffer) {
       of_shares[share * num_buckets + static_cast<std::size_t>(run.place / bucket_numel_)] +=
           dtype == DType::fp32
               ? sum_of(reinterpret_cast<const std::uint32_t*>(bytes) + run.at, run.numel, place)
+          : dtype == DType::e4m3
+              ? sum_of(reinterpret_cast<const std::uint8_t*>(bytes) + run.at, run.numel, place)
               : sum_of(reinterpret_cast<const std::uint16_t*>(bytes) + run.at, run.numel, place, infinity);
     }
   });

@@ -1,8 +1,11 @@
 #include "common/checkpoint/own_pieces.hpp"
 
 #include <algorithm>
+#include <string>
+#include <type_traits>
 
 #include "common/base/error.hpp"
+#include "common/base/float_formats.hpp"
 
 namespace zeroproof {
 
@@ -41,6 +44,21 @@ std::vector<OwnPiece> own_pieces(const OptimizerSetup& setup, const FlatLayout& 
                     whole);
 }
 
+OwnPiece scales_of(const OwnPiece& own, const FlatLayout& whole) {
+  static_assert(scale_block_numel == state_block_numel);
+  const TensorSlot& slot = whole.tensors()[static_cast<std::size_t>(own.piece.tensor)];
+  const auto block_from = [](std::int64_t element) {
+    return (element + state_block_numel - 1) / state_block_numel;
+  };
+  OwnPiece scales = own;
+  scales.piece.first = block_from(own.piece.first);
+  scales.piece.numel = block_from(own.piece.first + own.piece.numel) - scales.piece.first;
+  scales.piece.row_numel = scales.piece.row_stride = block_from(slot.numel);
+  scales.piece.offset = 0;
+  scales.local_begin = slot.begin / state_block_numel + scales.piece.first;
+  return scales;
+}
+
 std::int64_t place_of(const OwnPiece& own, const ExposedBuffer& buffer) {
   std::int64_t before = 0;
   for (const FlatRange& range : buffer.ranges) {
@@ -50,6 +68,22 @@ std::int64_t place_of(const OwnPiece& own, const ExposedBuffer& buffer) {
   }
   fail(ErrorCode::internal, "a rank does not have elements that it owns",
        "they would be missing in the checkpoint", "report it with the command line");
+}
+
+std::vector<float> widened(const OwnPiece& own, const ExposedBuffer& buffer) {
+  std::vector<float> values(static_cast<std::size_t>(own.piece.numel));
+  const std::int64_t begin = place_of(own, buffer);
+  visit_format(buffer.view.dtype, [&](auto format) {
+    using T = typename decltype(format)::type;
+    if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, fp16> || std::is_same_v<T, e4m3>) {
+      const T* const codes = static_cast<const T*>(buffer.view.data) + begin;
+      std::transform(codes, codes + own.piece.numel, values.begin(), [](T code) { return to_float(code); });
+    } else {
+      fail(ErrorCode::internal, "state of " + std::string(decltype(format)::name) + " was to be widened",
+           "it is kept in bf16, fp16 or e4m3", "report it with the command line");
+    }
+  });
+  return values;
 }
 
 Span<const float> elements_of(const OwnPiece& own, const ExposedBuffer& buffer) {

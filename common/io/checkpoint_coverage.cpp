@@ -77,7 +77,7 @@ std::string coverage_problem(const CheckpointManifest& manifest) {
       return "has " + name + " of tensor " + shown_name(tensor_of(tensor).name) + how;
     };
     for (auto& [tensor, columns] : of_tensors) {
-      const char* const how = problem_of(columns, numel(tensor_of(tensor)));
+      const char* const how = problem_of(columns, numel_of(state, tensor_of(tensor)));
       if (*how != '\0') return said(tensor, how);
     }
     // Pieces have elements, so tensors that are there are not empty.

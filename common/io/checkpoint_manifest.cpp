@@ -156,7 +156,7 @@ void ManifestReader::read_piece(const Json& entry) {
   require(piece.tensor < static_cast<std::int64_t>(manifest_.tensors.size()) &&
               piece.file < static_cast<std::int64_t>(manifest_.files.size()),
           "has a piece of a tensor or a file that is not there");
-  const std::int64_t count = numel(manifest_.tensors[static_cast<std::size_t>(piece.tensor)]);
+  const std::int64_t count = numel_of(piece.state, manifest_.tensors[static_cast<std::size_t>(piece.tensor)]);
   require(piece.row_stride <= count && piece.first <= count && piece.numel <= count - piece.first,
           "has a piece that leaves its tensor");
   manifest_.pieces.push_back(std::move(piece));
@@ -215,10 +215,21 @@ std::int64_t numel(const CheckpointTensor& tensor) {
   return count;
 }
 
+bool is_scale_name(const std::string& state) {
+  constexpr std::string_view ending = "_scale";
+  return state.size() > ending.size() &&
+         std::string_view(state).substr(state.size() - ending.size()) == ending;
+}
+
+std::int64_t numel_of(const std::string& state, const CheckpointTensor& tensor) {
+  const std::int64_t elements = numel(tensor);
+  return is_scale_name(state) ? (elements + scale_block_numel - 1) / scale_block_numel : elements;
+}
+
 std::string CheckpointManifest::piece_name(const CheckpointPiece& piece) const {
   const CheckpointTensor& of = tensors[static_cast<std::size_t>(piece.tensor)];
   const std::string name = piece.state + "." + of.name;
-  return piece.numel == numel(of) ? name : name + "@" + std::to_string(piece.element(0));
+  return piece.numel == numel_of(piece.state, of) ? name : name + "@" + std::to_string(piece.element(0));
 }
 
 std::string manifest_text(const CheckpointManifest& manifest) {

@@ -63,6 +63,12 @@ struct CheckpointManifest {
 
 std::int64_t numel(const CheckpointTensor& tensor);
 
+/// What a state buffer has of a tensor: its elements; of one whose name ends with "_scale", a number for every
+/// scale_block_numel of them (R25), whose pieces count those.
+std::int64_t numel_of(const std::string& state, const CheckpointTensor& tensor);
+inline constexpr std::int64_t scale_block_numel = 128;
+bool is_scale_name(const std::string& state);
+
 /// The text, the same for the same manifest.
 std::string manifest_text(const CheckpointManifest& manifest);
 

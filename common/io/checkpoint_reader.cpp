@@ -125,7 +125,7 @@ void CheckpointReader::read(const std::string& state, std::int64_t tensor, std::
       label_ + " was asked for " + state + " of tensor " + std::to_string(tensor), "it has none",
       "ask for what its manifest names");
   const auto count = static_cast<std::int64_t>(target.size());
-  const std::int64_t whole = numel(manifest_.tensors[static_cast<std::size_t>(tensor)]);
+  const std::int64_t whole = numel_of(state, manifest_.tensors[static_cast<std::size_t>(tensor)]);
   ZP_CHECK(first >= 0 && first <= whole && count <= whole - first, ErrorCode::invalid_argument,
            label_ + " was asked for elements behind the end of a tensor", "there are none",
            "ask for elements that the tensor has");

@@ -30,7 +30,8 @@ FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, c
   std::map<std::string, const CheckpointPiece*> by_name;
   for (const CheckpointPiece& piece : pieces) {
     const CheckpointTensor& tensor = names.tensors[static_cast<std::size_t>(piece.tensor)];
-    const bool is_whole = piece.numel == numel(tensor) && piece.row_numel == piece.row_stride;
+    const bool is_whole =
+        piece.numel == numel(tensor) && piece.row_numel == piece.row_stride && !is_scale_name(piece.state);
     specs.push_back({names.piece_name(piece), SafeDType::f32,
                      is_whole ? tensor.shape : std::vector<std::int64_t>{piece.numel}});
     by_name[specs.back().name] = &piece;

@@ -37,7 +37,7 @@ void compare_words(const CheckpointManifest& a, const CheckpointManifest& b,
 void compare_buffer(const CheckpointReader& first, const CheckpointReader& second, const std::string& state,
                     std::int64_t tensor, CheckpointDifference& result) {
   const CheckpointTensor& of = first.manifest().tensors[static_cast<std::size_t>(tensor)];
-  const std::int64_t whole = numel(of);
+  const std::int64_t whole = numel_of(state, of);
   Comparison all;
   std::vector<float> a, b;
   for (std::int64_t done = 0; done < whole;) {

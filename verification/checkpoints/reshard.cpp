@@ -59,7 +59,13 @@ std::string reshard(const CheckpointReader& from, const Experiment& experiment, 
                      experiment.layout());
       std::vector<CheckpointPiece> pieces;
       for (const std::string& state : states) {
-        for (const OwnPiece& one : own) {
+        ZP_CHECK(!is_scale_name(state) || layout.grid().tp == 1, ErrorCode::unavailable,
+                 from.label() + " has " + state + ", and TP ranks were asked for",
+                 "they do not keep state with scales", "use a grid without tensor parallelism");
+        for (const OwnPiece& of_elements : own) {
+          const OwnPiece one =
+              is_scale_name(state) ? scales_of(of_elements, experiment.layout()) : of_elements;
+          if (one.piece.numel == 0) continue;
           pieces.push_back(one.piece);
           pieces.back().state = state;
         }

@@ -19,10 +19,30 @@ constexpr std::int64_t most_at_once = std::int64_t{1} << 18;  // elements, a MiB
 constexpr const char* scaler_words[] = {"log2_loss_scale", "growth_tracker", "hysteresis_left"};
 constexpr const char* scaler_keys[] = {"log2_scale", "growth_tracker", "hysteresis_left"};  // of the manifest
 
+/// Without scales, which belong to their codes.
 std::set<std::string> states_of(const CheckpointReader& checkpoint) {
   std::set<std::string> states;
-  for (const CheckpointPiece& piece : checkpoint.manifest().pieces) states.insert(piece.state);
+  for (const CheckpointPiece& piece : checkpoint.manifest().pieces) {
+    if (!is_scale_name(piece.state)) states.insert(piece.state);
+  }
   return states;
+}
+
+/// Elements of a buffer as a step reads them: codes times their scales (R25).
+void read_values(const CheckpointReader& checkpoint, const std::string& state, std::int64_t tensor,
+                 std::int64_t first, Span<float> values) {
+  checkpoint.read(state, tensor, first, values);
+  const std::string scales_name = state + "_scale";
+  if (!checkpoint.has(scales_name)) return;
+  const std::int64_t block = first / scale_block_numel;
+  const std::int64_t end = first + static_cast<std::int64_t>(values.size());
+  std::vector<float> scales(
+      static_cast<std::size_t>((end + scale_block_numel - 1) / scale_block_numel - block));
+  checkpoint.read(scales_name, tensor, block, scales);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::int64_t at = (first + static_cast<std::int64_t>(i)) / scale_block_numel - block;
+    values[i] = values[i] * scales[static_cast<std::size_t>(at)];
+  }
 }
 
 const Json& counters_of(const CheckpointReader& checkpoint) {
@@ -117,7 +137,7 @@ void export_state(const CheckpointReader& checkpoint, const std::string& file) {
       const std::int64_t count = numel(manifest.tensors[t]);
       for (std::int64_t first = 0; first < count; first += most_at_once) {
         values.resize(static_cast<std::size_t>(std::min(most_at_once, count - first)));
-        checkpoint.read(state, static_cast<std::int64_t>(t), first, values);
+        read_values(checkpoint, state, static_cast<std::int64_t>(t), first, values);
         writer.write(state + "." + manifest.tensors[t].name, std::as_bytes(Span<const float>(values)));
       }
     }
@@ -149,6 +169,12 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
   manifest.files.clear();
   manifest.pieces.clear();
 
+  for (const CheckpointPiece& piece : like.manifest().pieces) {
+    ZP_CHECK(!is_scale_name(piece.state), ErrorCode::unavailable,
+             like.label() + " has state with scales, " + piece.state,
+             "values of a file would have to be stored anew, which a run does when it begins",
+             "import into a training whose state has none");
+  }
   const std::set<std::string> states = states_of(like);
   std::vector<CheckpointPiece> pieces;
   for (const std::string& state : states) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "common/step/kept_buffers.hpp"
+#include "common/step/state_buffers.hpp"
 #include "verification/case/step_scalar_names.hpp"
 
 namespace zeroproof::verification {
@@ -93,7 +94,12 @@ std::vector<std::byte> DumpPlan::bytes_of(const DumpTensor& tensor,
   const DumpBuffer& buffer = buffers_[tensor.buffer];
   const reference::DenseStep& last = optimizer.last_step();
   if (buffer.per_parameter) {
-    const TensorView view = optimizer.buffer(buffer.id);
+    TensorView view = optimizer.buffer(buffer.id);
+    std::vector<float> values;  // of what is not kept in fp32: as the next step reads it (R25)
+    if (is_state(buffer.id) && view.dtype != DType::fp32) {
+      values = optimizer.values(buffer.id);
+      view = {values.data(), DType::fp32, static_cast<std::int64_t>(values.size())};
+    }
     const TensorSlot& slot = layout_.tensors()[static_cast<std::size_t>(tensor.parameter)];
     const std::int64_t width = num_bytes(view.dtype);
     const auto* begin = static_cast<const std::byte*>(view.data) + slot.begin * width;

@@ -1,5 +1,6 @@
 #include "verification/job/job_dump.hpp"
 
+#include "common/base/error.hpp"
 #include "common/checkpoint/rank_report.hpp"
 #include "common/io/safetensors_writer.hpp"
 #include "verification/dump/dump.hpp"
@@ -40,6 +41,10 @@ void write_job_dump(const JobSettings& settings, TrainingRank& rank, std::int64_
       if (!is_dumped(phase, buffer.id)) continue;
       const std::string name =
           buffer.id == BufferId::param_shard ? "param" : std::string(zeroproof::name(buffer.id));
+      ZP_CHECK(buffer.view.dtype != DType::e4m3 &&
+                   (buffer.id == BufferId::param_shard || buffer.view.dtype != DType::fp16),
+               ErrorCode::unavailable, name + " is kept with scales", "a dump of a training has values",
+               "export its checkpoint, which has them");
       buffers.push_back({name, rank.collector().collect(buffer.view)});
     }
   }

@@ -24,6 +24,13 @@ Snapshot whole_state(const StateSource& source, const OptimizerSetup& setup, con
                   Span<float>(values.data() + slot.begin, static_cast<std::size_t>(slot.numel)));
     }
   }
+  for (const BufferId id : {BufferId::exp_avg_scale, BufferId::exp_avg_sq_scale,
+                            BufferId::max_exp_avg_sq_scale, BufferId::momentum_buffer_scale}) {
+    if (!source.has(id)) continue;
+    std::vector<float>& scales = *state.buffer(id);
+    scales.assign(static_cast<std::size_t>(whole.padded_numel() / state_block_numel), 0.0F);
+    source.read(id, 0, scales);
+  }
   return state;
 }
 

@@ -38,7 +38,11 @@ class WholeStep final : public DistributedOptimizer {
         grad_sum_(setup_, BufferId::grad_sum, DType::fp32),
         state_(setup_),
         grad_norm_(tables_.max_norms.size()),
-        clip_coef_(tables_.max_norms.size()) {}
+        clip_coef_(tables_.max_norms.size()) {
+    ZP_CHECK(setup.state_formats.plain(), ErrorCode::unavailable,
+             "a whole step of a library was asked for state or master that is not fp32",
+             "it gets and gives fp32 alone", "leave the formats out, or judge operations");
+  }
 
   void load_state(const FullState& state) override {
     steps_.load(state);
