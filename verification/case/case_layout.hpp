@@ -84,6 +84,10 @@ class StateCollector {
   /// True if rank 0 has whole buffers of an optimizer in the undistributed order, so that there is nothing to collect.
   bool whole_on_root() const;
 
+  /// Scales of the state's blocks (R25), [padded_numel / state_block_numel] of the undistributed numbering, 0 where
+  /// there is only padding; on every rank, from the parts that the ranks have. Collective.
+  std::vector<float> collect_scales(const ExposedBuffer& mine);
+
   /// This rank's TP shard as a whole, [local padded_numel], on every rank. Collective.
   GuardedBuffer gather(const TensorView& mine);
 

@@ -134,6 +134,7 @@ OptimizerSetup Experiment::setup() const {
   setup.missing_grad = config_.missing_grad;
   setup.param_rounding = config_.param_rounding;
   setup.seed = config_.seed;
+  setup.state_formats = config_.state_formats;
   setup.groups = groups_;
   setup.clip_groups = clip_groups_;
   setup.offload.folder = config_.offload.folder;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/step/phase.hpp"
+#include "common/step/state_format.hpp"
 
 namespace zeroproof::verification {
 
@@ -24,8 +24,8 @@ constexpr bool may_write(Phase phase, BufferId storage) {
       return storage == B::clip_coef || storage == B::grad_sum || storage == B::grad;
     case Phase::update:
       return storage == B::exp_avg || storage == B::exp_avg_sq || storage == B::max_exp_avg_sq ||
-             storage == B::momentum_buffer || storage == B::master || storage == B::applied_steps ||
-             storage == B::tensor_steps || storage == B::param_shard;
+             storage == B::momentum_buffer || is_state_scale(storage) || storage == B::master ||
+             storage == B::applied_steps || storage == B::tensor_steps || storage == B::param_shard;
     case Phase::cast:
       return storage == B::param_shard || storage == B::amax || storage == B::amax_history ||
              storage == B::param_scale || storage == B::param_scale_inv;

@@ -56,6 +56,11 @@ void set_choices(const std::vector<std::string>& texts, const std::string& flag,
   for (const std::string& text : texts) target.push_back(parse_choice<Choice>(flag, text));
 }
 
+template <class Choice>
+void set_choice(const std::string& text, const std::string& flag, Choice& target) {
+  if (!text.empty()) target = parse_choice<Choice>(flag, text);
+}
+
 /// "host", "file" or "file:FOLDER", which is where all files of the run lie.
 void set_offload_places(const std::vector<std::string>& texts, OffloadConfig& offload) {
   if (texts.empty()) return;
@@ -140,6 +145,9 @@ void apply(const CaseFlags& flags, RunConfig& config) {
              "it says whether a chunk travels while another one is updated", "use on or off");
     config.offload.overlap = flags.offload_overlap == "on";
   }
+  set_choice(flags.exp_avg_dtype, "--exp-avg-dtype", config.state_formats.exp_avg);
+  set_choice(flags.exp_avg_sq_dtype, "--exp-avg-sq-dtype", config.state_formats.exp_avg_sq);
+  set_choice(flags.master_dtype, "--master-dtype", config.state_formats.master);
   if (flags.dtypes.empty()) return;
   config.dtypes.clear();
   for (const std::string& dtype : flags.dtypes) config.dtypes.push_back(parse_param_dtype(dtype));
@@ -153,7 +161,9 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
         std::pair{"--gradients", &flags.gradients}, std::pair{"--seed", &flags.seed},
         std::pair{"--steps", &flags.steps}, std::pair{"--micro-batches", &flags.micro_batches},
         std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--norm", &flags.norm},
-        std::pair{"--max-norm", &flags.max_norm}, std::pair{"--plugin", &flags.plugin},
+        std::pair{"--max-norm", &flags.max_norm}, std::pair{"--exp-avg-dtype", &flags.exp_avg_dtype},
+        std::pair{"--exp-avg-sq-dtype", &flags.exp_avg_sq_dtype},
+        std::pair{"--master-dtype", &flags.master_dtype}, std::pair{"--plugin", &flags.plugin},
         std::pair{"--plugin-timeout", &flags.plugin_timeout}, std::pair{"--accept", &flags.accept},
         std::pair{"--fault", &flags.fault}, std::pair{"--blind", &flags.blind}}) {
     if (value->empty()) continue;
@@ -223,6 +233,11 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.option("--norm", flags->norm, "form of the global norm: chunk1024, exact, inf, one");
   command.option("--max-norm", flags->max_norm,
                  "gradients are scaled down to this global norm, whatever the recipe says; 0 never clips");
+  command.option("--exp-avg-dtype", flags->exp_avg_dtype,
+                 "what exp_avg and momentum_buffer are kept in: fp32, bf16, fp16, e4m3 (rule R25)");
+  command.option("--exp-avg-sq-dtype", flags->exp_avg_sq_dtype, "the same for exp_avg_sq and max_exp_avg_sq");
+  command.option("--master-dtype", flags->master_dtype,
+                 "of the master: fp32; bf16, the parameters themselves");
   command.option(
       "--cover", flags->cover,
       "rows of a covering array instead of cases: every value of every setting occurs (values), or "

@@ -18,6 +18,7 @@ struct CaseFlags {
   std::vector<std::string> orders, layouts, grad_sums, windows, wires, grids;
   std::vector<std::string> offloads, offload_orders, offload_places, offload_chunks;
   std::string instances, persistent_numel, offload_overlap, norm, max_norm;
+  std::string exp_avg_dtype, exp_avg_sq_dtype, master_dtype;
   bool overlap = false, oversubscribe = false;
   std::string gradients;
   std::string plugin, plugin_timeout, accept;

@@ -28,7 +28,8 @@ struct PlanFlags {
   std::string model, grid = "1x1x1", world, stage = "all", dtype = "bf16", grad_dtype, rule = "adamw",
                      momentum, micro_batches, order = "by_stage", windows = "off", space = "host", bucket,
                      instances, clip_groups, alpha, beta, memory, offload, offload_order = "flat",
-                     offload_place = "host", offload_chunk, offload_overlap = "on";
+                     offload_place = "host", offload_chunk, offload_overlap = "on", exp_avg_dtype = "fp32",
+                     exp_avg_sq_dtype = "fp32", master_dtype = "fp32";
   std::vector<std::string> counts;
   std::string svg_file, json_file;
   bool owners = false, measure = false;
@@ -101,6 +102,9 @@ PlanSettings settings_of(const PlanFlags& flags) {
              "use bf16, fp16 or fp32");
   }
   s.hyper = hyper_of(flags);
+  s.state_formats = {named<StateFormat>(flags.exp_avg_dtype, "--exp-avg-dtype"),
+                     named<StateFormat>(flags.exp_avg_sq_dtype, "--exp-avg-sq-dtype"),
+                     named<MasterFormat>(flags.master_dtype, "--master-dtype")};
   if (!flags.micro_batches.empty()) {
     s.micro_batches = number<std::int64_t>(flags.micro_batches, "--micro-batches", 1, 1 << 20);
   }
@@ -151,16 +155,25 @@ void require_fitting_flags(const PlanFlags& flags) {
     return;
   }
   for (const auto& [flag, same] :
-       {std::pair{"--stage", flags.stage == unset.stage}, std::pair{"--dtype", flags.dtype == unset.dtype},
-        std::pair{"--grad-dtype", flags.grad_dtype.empty()}, std::pair{"--rule", flags.rule == unset.rule},
+       {std::pair{"--stage", flags.stage == unset.stage},
+        std::pair{"--dtype", flags.dtype == unset.dtype},
+        std::pair{"--grad-dtype", flags.grad_dtype.empty()},
+        std::pair{"--rule", flags.rule == unset.rule},
         std::pair{"--momentum", flags.momentum.empty()},
+        std::pair{"--exp-avg-dtype", flags.exp_avg_dtype == unset.exp_avg_dtype},
+        std::pair{"--exp-avg-sq-dtype", flags.exp_avg_sq_dtype == unset.exp_avg_sq_dtype},
+        std::pair{"--master-dtype", flags.master_dtype == unset.master_dtype},
         std::pair{"--micro-batches", flags.micro_batches.empty()},
         std::pair{"--clip-groups", flags.clip_groups.empty()},
         std::pair{"--order", flags.order == unset.order},
-        std::pair{"--windows", flags.windows == unset.windows}, std::pair{"--offload", flags.offload.empty()},
-        std::pair{"--space", flags.space == unset.space}, std::pair{"--count", flags.counts.empty()},
-        std::pair{"--alpha", flags.alpha.empty()}, std::pair{"--beta", flags.beta.empty()},
-        std::pair{"--memory", flags.memory.empty()}, std::pair{"--measure", !flags.measure},
+        std::pair{"--windows", flags.windows == unset.windows},
+        std::pair{"--offload", flags.offload.empty()},
+        std::pair{"--space", flags.space == unset.space},
+        std::pair{"--count", flags.counts.empty()},
+        std::pair{"--alpha", flags.alpha.empty()},
+        std::pair{"--beta", flags.beta.empty()},
+        std::pair{"--memory", flags.memory.empty()},
+        std::pair{"--measure", !flags.measure},
         std::pair{"--svg", flags.svg_file.empty()}}) {
     ZP_CHECK(same, ErrorCode::config, std::string(flag) + " was given with --owners",
              "who owns what does not depend on it", "leave one of the two out");
@@ -243,6 +256,11 @@ void add_plan(CommandSet& commands) {
   option("--grad-dtype", flags->grad_dtype, "of gradients as they arrive: fp32, bf16, fp16 (default: fp32)");
   option("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
   option("--momentum", flags->momentum, "of sgd; 0 has no buffer (default: 0)");
+  option("--exp-avg-dtype", flags->exp_avg_dtype,
+         "fp32, bf16, fp16, e4m3: what exp_avg and momentum_buffer are kept in (default: fp32)");
+  option("--exp-avg-sq-dtype", flags->exp_avg_sq_dtype,
+         "the same for exp_avg_sq and max_exp_avg_sq (default: fp32)");
+  option("--master-dtype", flags->master_dtype, "fp32, bf16: what the master is kept in (default: fp32)");
   option("--micro-batches", flags->micro_batches,
          "per step, over all ranks (default: one per data parallel rank)");
   option("--order", flags->order,

@@ -281,6 +281,10 @@ void add_train(CommandSet& commands) {
   command.option("--norm", where.norm, "form of the global norm: chunk1024, exact, inf, one");
   command.option("--max-norm", where.max_norm,
                  "gradients are scaled down to this global norm; 0 never clips");
+  command.option("--exp-avg-dtype", where.exp_avg_dtype,
+                 "what exp_avg and momentum_buffer are kept in: fp32, bf16, fp16, e4m3");
+  command.option("--exp-avg-sq-dtype", where.exp_avg_sq_dtype, "the same for exp_avg_sq and max_exp_avg_sq");
+  command.option("--master-dtype", where.master_dtype, "what the master is kept in: fp32, bf16");
   command.option("--text", where.text, "file to train on");
   command.option("--seed", where.seed, "seed of first parameters and data order");
   command.option("--steps", where.steps, "training steps, from the beginning of the run");

@@ -2,6 +2,7 @@
 
 #include "common/base/parallel_for.hpp"
 #include "verification/gradients/model_params.hpp"
+#include "verification/judge/rank_buffers.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -95,12 +96,16 @@ void DenseBaseline::record(std::int64_t number, int scale, const std::vector<dou
   step.skipped = last.skipped;
   trace_.steps.push_back(step);
 
-  std::vector<TensorView> buffers;
-  for (const BufferId id : {BufferId::grad_sum, BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
-                            BufferId::max_exp_avg_sq, BufferId::momentum_buffer, BufferId::param_full}) {
+  std::vector<TrajectoryHash::Buffer> buffers = {{optimizer_.buffer(BufferId::grad_sum)},
+                                                 {optimizer_.buffer(BufferId::master)}};
+  for (const BufferId id : state_ids) {
     const TensorView view = optimizer_.buffer(id);
-    if (view.data != nullptr) buffers.push_back(view);
+    if (view.data == nullptr) continue;
+    buffers.push_back({view});
+    const TensorView scales = optimizer_.buffer(scales_of(id));
+    if (scales.data != nullptr) buffers.push_back({scales, state_block_numel});
   }
+  buffers.push_back({optimizer_.buffer(BufferId::param_full)});
   TrajectoryScales scales;
   if (has_scales(experiment_.param_dtype())) {
     scales = {&experiment_.blocks(), optimizer_.buffer(BufferId::param_scale),

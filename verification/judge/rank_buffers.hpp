@@ -17,6 +17,11 @@ namespace zeroproof::verification {
 inline constexpr BufferId state_ids[] = {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq,
                                          BufferId::momentum_buffer};
 
+/// Scales of state, in the same order (R25).
+inline constexpr BufferId state_scale_ids[] = {BufferId::exp_avg_scale, BufferId::exp_avg_sq_scale,
+                                               BufferId::max_exp_avg_sq_scale,
+                                               BufferId::momentum_buffer_scale};
+
 /// Of a scalar.
 template <class T>
 T read(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id) {

@@ -51,7 +51,7 @@ bool may_hide(const CaseSpec& spec, BufferId id) {
 }  // namespace
 
 std::vector<Piece> RankComparison::pieces_of(const ExposedBuffer& buffer) const {
-  if (buffer.ranges.empty()) return {{-1, 0, 0, 0, buffer.view.numel}};
+  if (buffer.ranges.empty() || is_state_scale(buffer.id)) return {{-1, 0, 0, 0, buffer.view.numel}};
   return local().layout.pieces(buffer.ranges);
 }
 
@@ -192,7 +192,14 @@ void RankComparison::compare_with_truth(std::int64_t step, Phase phase, const Bu
     // Of a tensor that TP cuts the copy by columns is no part of the undistributed one; candidates have it compared.
     if (id == BufferId::param_columns && !local().placement.empty()) continue;
     std::vector<ElementRun> runs;
+    std::int64_t here = 0;
+    for (const FlatRange& blocks : ours.ranges) {  // of the undistributed numbering (R25)
+      if (!is_state_scale(id)) break;
+      runs.push_back({blocks.begin, here, blocks.numel()});
+      here += blocks.numel();
+    }
     for (const Piece& piece : pieces_of(ours)) {
+      if (is_state_scale(id)) break;
       if (piece.tensor < 0) {
         runs.push_back({0, 0, piece.numel});
         continue;
@@ -258,7 +265,7 @@ void RankComparison::check_red_zones(std::int64_t step, Phase phase) {
 
 void RankComparison::check_padding(std::int64_t step, Phase phase, const Buffers& candidate) {
   for (const auto& [id, buffer] : candidate) {
-    if (buffer.ranges.empty()) continue;
+    if (buffer.ranges.empty() || is_state_scale(id)) continue;
     const std::vector<Piece> pieces = pieces_of(buffer);
     std::int64_t next = 0;
     for (std::size_t p = 0; p <= pieces.size(); ++p) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "common/base/float_formats.hpp"
 #include "verification/judge/rank_buffers.hpp"
 #include "verification/judge/rank_comparison.hpp"
 
@@ -30,8 +31,9 @@ void RankComparison::count_bytes() {
 
 void RankComparison::remember_master() {
   const TensorView master = by_id(reference_->exposed(Phase::update)).at(BufferId::master).view;
-  const auto* values = static_cast<const float*>(master.data);
-  master_before_.assign(values, values + master.numel);
+  master_before_.resize(static_cast<std::size_t>(master.numel));
+  for (std::int64_t i = 0; i < master.numel; ++i)
+    master_before_[static_cast<std::size_t>(i)] = load_element(master, i);
 }
 
 void RankComparison::count(const Buffers& reference, Phase phase) {
@@ -40,7 +42,6 @@ void RankComparison::count(const Buffers& reference, Phase phase) {
     ++clipped_steps_;
   if (phase != Phase::update) return;
   const ExposedBuffer& master = reference.at(BufferId::master);
-  const auto* values = static_cast<const float*>(master.view.data);
   std::int64_t nan_elements = 0;
   std::int64_t moved_elements = 0;
   for (const Piece& piece : pieces_of(master)) {
@@ -49,7 +50,7 @@ void RankComparison::count(const Buffers& reference, Phase phase) {
       const float before = master_before_[static_cast<std::size_t>(i)];
       const bool number = !std::isnan(before);
       nan_elements += number ? 0 : 1;
-      moved_elements += (number & (before != values[i])) ? 1 : 0;
+      moved_elements += (number && before != load_element(master.view, i)) ? 1 : 0;
     }
   }
   nan_elements_ += nan_elements;

@@ -24,12 +24,20 @@ void RankComparison::hash_step(std::int64_t step, const Scales& scales, const Gu
                        TrajectoryHash& hash) {
     const Buffers update = by_id(side.exposed(Phase::update));
     std::vector<GuardedBuffer> memory;
-    std::vector<TensorView> views = {grad.view(), collected(update.at(BufferId::master).view, memory)};
+    std::vector<std::vector<float>> scales;
+    std::vector<TrajectoryHash::Buffer> views = {{grad.view()},
+                                                 {collected(update.at(BufferId::master).view, memory)}};
     for (const BufferId id : state_ids) {
       // A candidate that hides state is reported by compare_phase; its hash is then simply another one.
-      if (update.count(id) > 0) views.push_back(collected(update.at(id).view, memory));
+      if (update.count(id) == 0) continue;
+      views.push_back({collected(update.at(id).view, memory)});
+      const auto scale = update.find(scales_of(id));
+      if (scale == update.end()) continue;
+      scales.push_back(grad_maker_.collector().collect_scales(scale->second));
+      views.push_back(
+          {{scales.back().data(), DType::fp32, numel(Span<float>(scales.back()))}, state_block_numel});
     }
-    views.push_back(collected_params(side, memory));
+    views.push_back({collected_params(side, memory)});
     if (comms_.harness->rank() != 0) return;
     TrajectoryHash::Scalars s;
     s.step = step;

@@ -13,6 +13,10 @@ Snapshot::Snapshot(const FullState& state)
       exp_avg_sq(copied(state.exp_avg_sq)),
       max_exp_avg_sq(copied(state.max_exp_avg_sq)),
       momentum_buffer(copied(state.momentum_buffer)),
+      exp_avg_scale(copied(state.exp_avg_scale)),
+      exp_avg_sq_scale(copied(state.exp_avg_sq_scale)),
+      max_exp_avg_sq_scale(copied(state.max_exp_avg_sq_scale)),
+      momentum_buffer_scale(copied(state.momentum_buffer_scale)),
       tensor_steps(state.tensor_steps.begin(), state.tensor_steps.end()),
       param_scale(copied(state.param_scale)),
       amax_history(state.amax_history.begin(), state.amax_history.end()),
@@ -31,6 +35,14 @@ std::vector<float>* Snapshot::buffer(BufferId id) {
       return &max_exp_avg_sq;
     case BufferId::momentum_buffer:
       return &momentum_buffer;
+    case BufferId::exp_avg_scale:
+      return &exp_avg_scale;
+    case BufferId::exp_avg_sq_scale:
+      return &exp_avg_sq_scale;
+    case BufferId::max_exp_avg_sq_scale:
+      return &max_exp_avg_sq_scale;
+    case BufferId::momentum_buffer_scale:
+      return &momentum_buffer_scale;
     default:
       return nullptr;
   }
@@ -43,6 +55,10 @@ FullState Snapshot::full() const {
   state.exp_avg_sq = exp_avg_sq;
   state.max_exp_avg_sq = max_exp_avg_sq;
   state.momentum_buffer = momentum_buffer;
+  state.exp_avg_scale = exp_avg_scale;
+  state.exp_avg_sq_scale = exp_avg_sq_scale;
+  state.max_exp_avg_sq_scale = max_exp_avg_sq_scale;
+  state.momentum_buffer_scale = momentum_buffer_scale;
   state.tensor_steps = tensor_steps;
   state.applied_steps = applied_steps;
   state.scaler = scaler;
@@ -70,6 +86,12 @@ Digest Snapshot::digest(const FlatLayout& layout) const {
          {&master, &exp_avg, &exp_avg_sq, &max_exp_avg_sq, &momentum_buffer}) {
       if (values->empty()) continue;
       hasher.add(TensorView{const_cast<float*>(values->data()) + slot.begin, DType::fp32, slot.numel});
+    }
+    for (const std::vector<float>* scales :
+         {&exp_avg_scale, &exp_avg_sq_scale, &max_exp_avg_sq_scale, &momentum_buffer_scale}) {
+      if (scales->empty()) continue;
+      hasher.add(TensorView{const_cast<float*>(scales->data()) + slot.begin / state_block_numel, DType::fp32,
+                            (slot.numel + state_block_numel - 1) / state_block_numel});
     }
   }
   return hasher.digest();

@@ -12,8 +12,10 @@ namespace zeroproof::verification {
 /// Everything that survives a step, undistributed (FullState), with memory of its own.
 struct Snapshot {
   std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;  // [padded_numel] or empty
-  std::vector<std::uint64_t> tensor_steps;                                          // [num_tensors] or empty
-  std::vector<float> param_scale;                                                   // [num_blocks] or empty
+  /// Scales of the state's blocks (R25), of formats that have some: the values above are then codes, widened.
+  std::vector<float> exp_avg_scale, exp_avg_sq_scale, max_exp_avg_sq_scale, momentum_buffer_scale;
+  std::vector<std::uint64_t> tensor_steps;  // [num_tensors] or empty
+  std::vector<float> param_scale;           // [num_blocks] or empty
   std::vector<std::uint32_t> amax_history;  // [num_blocks * history] or empty
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
@@ -24,7 +26,7 @@ struct Snapshot {
   /// Views of this object.
   FullState full() const;
 
-  /// The buffer of that name; nullptr for what is no state of a rule.
+  /// The buffer of that name, of values or of scales; nullptr for what is no state of a rule.
   std::vector<float>* buffer(BufferId id);
 
   /// Digest of everything by tensor and element, whatever the layout it was collected from; NaN canonical.

@@ -1,3 +1,4 @@
+#include <bit>
 #include <cstring>
 #include <memory>
 
@@ -96,6 +97,21 @@ GuardedBuffer StateCollector::collect(const TensorView& mine) {
     }
   }
   return full;
+}
+
+std::vector<float> StateCollector::collect_scales(const ExposedBuffer& mine) {
+  std::vector<std::uint64_t> words(static_cast<std::size_t>(whole_.padded_numel() / state_block_numel));
+  const auto* scale = static_cast<const float*>(mine.view.data);
+  for (const FlatRange& blocks : mine.ranges) {
+    for (std::int64_t block = blocks.begin; block < blocks.end; ++block)
+      words[static_cast<std::size_t>(block)] = std::bit_cast<std::uint32_t>(*scale++);
+  }
+  comm_.all_reduce(words, IntegerReduce::max);  // who has a block has the same scale as everybody else
+  std::vector<float> scales;
+  scales.reserve(words.size());
+  for (const std::uint64_t word : words)
+    scales.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(word)));
+  return scales;
 }
 
 GuardedBuffer StateCollector::gather(const TensorView& mine) {

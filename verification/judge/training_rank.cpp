@@ -1,13 +1,34 @@
 #include "verification/judge/training_rank.hpp"
 
+#include <algorithm>
+
+#include "common/base/float_formats.hpp"
 #include "verification/case/stopwatch.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
+/// Values or codes in fp32, exactly.
 std::vector<float> floats_of(const GuardedBuffer& buffer) {
-  const Span<const float> values = buffer.as<float>();
-  return {values.begin(), values.end()};
+  std::vector<float> values(static_cast<std::size_t>(buffer.numel()));
+  const auto widen = [&](auto format) {
+    const auto codes = buffer.as<typename decltype(format)::type>();
+    std::ranges::transform(codes, values.begin(), [](auto code) { return to_float(code); });
+  };
+  switch (buffer.dtype()) {
+    case DType::bf16:
+      widen(Format<bf16>{});
+      break;
+    case DType::fp16:
+      widen(Format<fp16>{});
+      break;
+    case DType::e4m3:
+      widen(Format<e4m3>{});
+      break;
+    default:
+      widen(Format<float>{});
+  }
+  return values;
 }
 
 }  // namespace
@@ -40,6 +61,10 @@ void TrainingRank::load(const Snapshot& from) {
     cut.exp_avg_sq = here(state.exp_avg_sq);
     cut.max_exp_avg_sq = here(state.max_exp_avg_sq);
     cut.momentum_buffer = here(state.momentum_buffer);
+    cut.exp_avg_scale = from.exp_avg_scale;
+    cut.exp_avg_sq_scale = from.exp_avg_sq_scale;
+    cut.max_exp_avg_sq_scale = from.max_exp_avg_sq_scale;
+    cut.momentum_buffer_scale = from.momentum_buffer_scale;
     cut.tensor_steps = from.tensor_steps;
     cut.applied_steps = from.applied_steps;
     cut.scaler = from.scaler;
@@ -84,7 +109,9 @@ Snapshot TrainingRank::collect() {
       state.tensor_steps.assign(words, words + buffer.view.numel);
     }
     std::vector<float>* target = state.buffer(buffer.id);
-    if (target != nullptr) *target = floats_of(maker_.collector().collect(buffer.view));
+    if (target == nullptr) continue;
+    *target = is_state_scale(buffer.id) ? maker_.collector().collect_scales(buffer)
+                                        : floats_of(maker_.collector().collect(buffer.view));
   }
   return state;
 }

@@ -12,7 +12,7 @@ TrajectoryHash::TrajectoryHash(GradSum grad_sum) {
 }
 
 void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout,
-                              const std::vector<TensorView>& buffers, const TrajectoryScales& scales) {
+                              const std::vector<Buffer>& buffers, const TrajectoryScales& scales) {
   hasher_.add(static_cast<std::uint64_t>(s.step));
   hasher_.add(s.step_scalars);
   hasher_.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(s.log2_loss_scale)));
@@ -27,9 +27,12 @@ void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout,
   if (s.tensor_steps.numel > 0) hasher_.add(s.tensor_steps);
   std::int64_t tensor = 0;
   for (const TensorSlot& slot : layout.tensors()) {
-    for (const TensorView& view : buffers) {
-      hasher_.add(TensorView{static_cast<std::byte*>(view.data) + slot.begin * num_bytes(view.dtype),
-                             view.dtype, slot.numel});
+    for (const Buffer& buffer : buffers) {
+      const TensorView& view = buffer.view;
+      const std::int64_t begin = slot.begin / buffer.block_numel;
+      const std::int64_t count = (slot.numel + buffer.block_numel - 1) / buffer.block_numel;
+      hasher_.add(
+          TensorView{static_cast<std::byte*>(view.data) + begin * num_bytes(view.dtype), view.dtype, count});
     }
     if (scales.blocks != nullptr) add_scales(scales, tensor);
     ++tensor;

@@ -33,8 +33,13 @@ class TrajectoryHash {
     TensorView tensor_steps;  ///< under missing_grad = skip, else empty
   };
 
-  /// buffers: G, master, the rule's state in the order of R6, param; each [padded_numel].
-  void add_step(const Scalars& scalars, const FlatLayout& layout, const std::vector<TensorView>& buffers,
+  struct Buffer {
+    TensorView view;               ///< [padded_numel / block_numel]
+    std::int64_t block_numel = 1;  ///< elements that one of its values is of: scales of state (R25)
+  };
+
+  /// buffers: G, master, the rule's state in the order of R6, each followed by its scales if it has some, param.
+  void add_step(const Scalars& scalars, const FlatLayout& layout, const std::vector<Buffer>& buffers,
                 const TrajectoryScales& scales = {});
 
   Digest digest() const { return hasher_.digest(); }

@@ -109,6 +109,7 @@ MeasuredStage measured_stage(const PlanSettings& settings, const FlatLayout& lay
   setup.param_dtype = settings.param_dtype;
   setup.grad_dtype = settings.grad_dtype;
   setup.hyper = settings.hyper;
+  setup.state_formats = settings.state_formats;
   std::vector<Counted> ranks(static_cast<std::size_t>(data_ranks));
   ThreadWorld world(data_ranks);
   run_ranks(world, [&](Communicator& all) {

@@ -182,8 +182,8 @@ ProcessGrid planned_grid(const std::string& text, std::int64_t world) {
 }
 
 std::int64_t update_bytes(const PredictedStep& shape) {
-  const std::int64_t per_element = 4 + 8 * (1 + shape.state_buffers) + num_bytes(shape.param_dtype);
-  return per_element * shape.kept_numel();
+  const std::int64_t per_element = 4 + 2 * shape.master_bytes + num_bytes(shape.param_dtype);
+  return per_element * shape.kept_numel() + 2 * shape.state_bytes(shape.kept_numel());
 }
 
 void require_whole_instances(const PlanSettings& settings) {

@@ -31,6 +31,7 @@ struct PlanSettings {
   DType param_dtype = DType::bf16;
   DType grad_dtype = DType::fp32;
   OptimizerHyper hyper;
+  StateFormats state_formats;      ///< of what is kept from step to step (R25)
   std::int64_t clip_groups = 1;    ///< each with a norm
   std::int64_t micro_batches = 0;  ///< M; 0: one for every data parallel rank
   MicroBatchOrder order = MicroBatchOrder::by_stage;

@@ -27,6 +27,10 @@ void add_inputs(std::string& out, const Plan& plan) {
   out += fmt::format("{}, {} parameters, {} leaves, M = {}, order {}, buckets of {} elements\n",
                      name(s.hyper.rule), name(s.param_dtype), name(s.grad_dtype), grouped(s.micro_batches),
                      name(s.order), grouped(s.bucket_numel));
+  if (!s.state_formats.plain()) {
+    out += fmt::format("kept in: exp_avg {}, exp_avg_sq {}, master {} (R25)\n", name(s.state_formats.exp_avg),
+                       name(s.state_formats.exp_avg_sq), name(s.state_formats.master));
+  }
   if (s.windows != Windows::off) {
     out += fmt::format("windows {}: ranks that share a state read each other's memory, as on one machine\n",
                        name(s.windows));

@@ -19,6 +19,7 @@ PredictedStep planned_run(const PlanSettings& settings, const PlannedModel& mode
   run.grad_dtype = settings.grad_dtype;
   run.micro_batches = settings.micro_batches;
   run.state_buffers = state_buffer_count(settings.hyper);
+  set_state_formats(run, settings.hyper, settings.state_formats);
   run.norm = settings.hyper.norm;
   run.clip_groups = settings.clip_groups;
   run.numel = layout.numel();

@@ -51,8 +51,8 @@ MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak, Leaf
   const std::int64_t param = num_bytes(shape.param_dtype);
   tally.add(MemoryClass::grad_sum, 4 * shape.kept_numel());
   const std::int64_t resident = shape.kept_numel() - shape.offload.numel;
-  tally.add(MemoryClass::master, 4 * resident);
-  tally.add(MemoryClass::state, 4 * shape.state_buffers * resident + scale_bytes(shape));
+  tally.add(MemoryClass::master, shape.master_bytes * resident);
+  tally.add(MemoryClass::state, shape.state_bytes(resident) + scale_bytes(shape));
   tally.add(MemoryClass::param_shard, shape.shares_params() ? 0 : param * shape.kept_numel());
   tally.add(MemoryClass::param_full, param * whole_param_numel(shape));
   if (shape.columnwise) {

@@ -35,6 +35,30 @@ void set_model(PredictedStep& shape, const OptimizerSetup& setup) {
   }
 }
 
+/// Blocks of R25: those of this rank, and those that a cut between owners goes through.
+void count_state_blocks(PredictedStep& shape, const OptimizerSetup& setup,
+                        const std::vector<FlatRange>& ranges) {
+  std::int64_t last = -1;
+  for (const Piece& piece : setup.layout->pieces(ranges)) {
+    const std::int64_t first = piece.global_begin / state_block_numel;
+    const std::int64_t end = (piece.global_begin + piece.numel - 1) / state_block_numel;
+    shape.state_blocks += end - std::max(first, last + 1) + 1;
+    last = end;
+  }
+  std::vector<std::int64_t> cut;
+  for (int rank = 0; setup.stage > 0 && rank < setup.shards->world_size(); ++rank) {
+    for (const Piece& piece : setup.layout->pieces(setup.shards->shard(rank))) {
+      const TensorSlot& slot = setup.layout->tensors()[static_cast<std::size_t>(piece.tensor)];
+      const std::int64_t end = piece.tensor_begin + piece.numel;
+      if (piece.tensor_begin % state_block_numel != 0) cut.push_back(piece.global_begin / state_block_numel);
+      if (end % state_block_numel != 0 && end != slot.numel)
+        cut.push_back((piece.global_begin + piece.numel) / state_block_numel);
+    }
+  }
+  std::ranges::sort(cut);
+  shape.cut_blocks = std::unique(cut.begin(), cut.end()) - cut.begin();
+}
+
 }  // namespace
 
 FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank) {
@@ -123,6 +147,25 @@ void set_scales(PredictedStep& shape, const ParamScaling& scaling, std::int64_t 
   shape.columnwise = scaling.columnwise;
 }
 
+std::int64_t PredictedStep::state_bytes(std::int64_t elements) const {
+  if (state_formats.empty()) return 4 * state_buffers * elements;
+  // A plan without a shard map counts padding as well: shards are cut at blocks there.
+  const std::int64_t blocks = state_blocks > 0 ? state_blocks : elements / state_block_numel;
+  std::int64_t bytes = 4 * scaled_buffers() * blocks;
+  for (const StateFormat format : state_formats) bytes += num_bytes(dtype_of(format)) * elements;
+  return bytes;
+}
+
+std::int64_t PredictedStep::scaled_buffers() const {
+  return std::ranges::count_if(state_formats, [](StateFormat format) { return has_scales(format); });
+}
+
+void set_state_formats(PredictedStep& shape, const OptimizerHyper& hyper, const StateFormats& formats) {
+  shape.master_bytes = formats.master == MasterFormat::bf16 ? 2 : 4;
+  shape.state_formats.clear();
+  for (const BufferId id : kept_buffers(hyper)) shape.state_formats.push_back(formats.of(id));
+}
+
 int state_buffer_count(const OptimizerHyper& hyper) { return static_cast<int>(kept_buffers(hyper).size()); }
 
 PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* model) {
@@ -154,6 +197,8 @@ PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* mo
   set_model(shape, setup);
   const std::vector<FlatRange> ranges =
       setup.stage == 0 ? std::vector<FlatRange>{{0, shape.padded_numel}} : setup.shards->shard(shape.rank);
+  set_state_formats(shape, setup.hyper, setup.state_formats);
+  if (shape.scaled_buffers() > 0) count_state_blocks(shape, setup, ranges);
   shape.offload = offload_shape(*setup.layout, ranges, setup.offload, setup.groups);
   const MapOwnership ownership(*setup.shards);
   const std::vector<FlatRange> units = model == nullptr ? std::vector<FlatRange>{} : model->units();

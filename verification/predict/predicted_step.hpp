@@ -67,7 +67,12 @@ struct PredictedStep {
   DType param_dtype = DType::bf16;
   DType grad_dtype = DType::fp32;
   std::int64_t micro_batches = 1;  ///< M
-  int state_buffers = 2;           ///< fp32 buffers of the rule besides the master (R6)
+  int state_buffers = 2;           ///< buffers of the rule besides the master (R6)
+  std::vector<StateFormat>
+      state_formats;              ///< [state_buffers] what they are kept in (R25); empty: all in fp32
+  int master_bytes = 4;           ///< of an element
+  std::int64_t state_blocks = 0;  ///< blocks of state in which this rank has elements, if a format has scales
+  std::int64_t cut_blocks = 0;    ///< of all ranks, those that cuts go through; their amax is joined
   NormForm norm = NormForm::chunk1024;
   std::int64_t clip_groups = 1;  ///< each with a norm
   bool counts_tokens = false;    ///< loss_reduction = tokens
@@ -114,12 +119,18 @@ struct PredictedStep {
   std::int64_t node_bytes(std::int64_t nodes, std::int64_t leaves) const {
     return 4 * nodes - (4 - leaf_bytes()) * leaves;
   }
+  /// Of the buffers of the rule besides the master, for so many elements.
+  std::int64_t state_bytes(std::int64_t elements) const;
+  /// Buffers of state with scales.
+  std::int64_t scaled_buffers() const;
   /// What this rank keeps state for: everything in stage 0.
   std::int64_t kept_numel() const { return stage == 0 ? padded_numel : shard_numel; }
 };
 
 /// Sets what is known of scales (R24). blocks: of the undistributed tensors.
 void set_scales(PredictedStep& shape, const ParamScaling& scaling, std::int64_t blocks);
+/// Sets state_formats and master_bytes.
+void set_state_formats(PredictedStep& shape, const OptimizerHyper& hyper, const StateFormats& formats);
 
 /// What a rank owns of a bucket of the contract's layout, whose length is a multiple of 1024.
 FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank);

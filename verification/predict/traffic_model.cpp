@@ -49,6 +49,8 @@ class TrafficWalk {
     const std::int64_t norm_words = shape_.clip_groups * (shape_.norm == NormForm::inf ? 1 : 23);
     if (shape_.stage != 0) words(Phase::norm, CommGroup::shards, norm_words, "norm");
     words(Phase::norm, CommGroup::tp, norm_words, "norm");
+    const std::int64_t state_words = shape_.cut_blocks * shape_.scaled_buffers();
+    if (state_words > 0) words(Phase::update, CommGroup::shards, state_words, "state amax");
     join_amax();
     gather_parameters();
     return std::move(traffic_);

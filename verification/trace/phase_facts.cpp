@@ -44,8 +44,18 @@ std::vector<BufferId> inputs_of(Phase phase) {
     case Phase::clip:
       return {unscaled_grad, norm_limbs, grad_norm};
     case Phase::update:
-      return {grad,           step_scalars,    exp_avg, exp_avg_sq,
-              max_exp_avg_sq, momentum_buffer, master,  applied_steps};
+      return {grad,
+              step_scalars,
+              exp_avg,
+              exp_avg_sq,
+              max_exp_avg_sq,
+              momentum_buffer,
+              exp_avg_scale,
+              exp_avg_sq_scale,
+              max_exp_avg_sq_scale,
+              momentum_buffer_scale,
+              master,
+              applied_steps};
     case Phase::cast:
       return {master, param_shard};
     case Phase::gather:
