@@ -85,6 +85,13 @@ struct FullState {
   Span<const float> exp_avg_sq;       // [padded_numel], the same
   Span<const float> max_exp_avg_sq;   // [padded_numel], with amsgrad
   Span<const float> momentum_buffer;  // [padded_numel], sgd with momentum
+  // The stored form of buffers whose format has scales (R25): with scale_inv of every block of the undistributed
+  // numbering, also on TP ranks, [padded_numel / state_block_numel], the buffer's values are codes, widened. Empty:
+  // they are values, which are stored anew.
+  Span<const float> exp_avg_scale;
+  Span<const float> exp_avg_sq_scale;
+  Span<const float> max_exp_avg_sq_scale;
+  Span<const float> momentum_buffer_scale;
   Span<const std::uint64_t> tensor_steps;  // [num_tensors], under missing_grad = skip
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
@@ -93,7 +100,7 @@ struct FullState {
 };
 
 /// One buffer as a tap sees it. Sharded buffers name the global ranges their elements come from, in order;
-/// for scalars `ranges` is empty.
+/// for scalars `ranges` is empty. Those of scales of state count blocks of the undistributed numbering.
 struct ExposedBuffer {
   BufferId id;
   TensorView view;

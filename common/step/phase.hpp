@@ -29,10 +29,14 @@ enum class BufferId : std::uint8_t {
   exp_avg_sq,      ///< [shard_numel], the same
   max_exp_avg_sq,  ///< [shard_numel], with amsgrad
   momentum_buffer,  ///< [shard_numel], sgd with momentum
-  master,           ///< [shard_numel]
-  tensor_steps,     ///< applied updates of every tensor [num_tensors u64], under missing_grad = skip
-  param_shard,      ///< master rounded to the parameter dtype [shard_numel]
-  param_full,       ///< parameters the model sees [padded_numel]
+  exp_avg_scale,  ///< scale_inv of the blocks this rank has elements of (R25) [fp32]; its ranges count blocks
+  exp_avg_sq_scale,       ///< the same
+  max_exp_avg_sq_scale,   ///< the same
+  momentum_buffer_scale,  ///< the same
+  master,                 ///< [shard_numel]
+  tensor_steps,           ///< applied updates of every tensor [num_tensors u64], under missing_grad = skip
+  param_shard,            ///< master rounded to the parameter dtype [shard_numel]
+  param_full,             ///< parameters the model sees [padded_numel]
   amax,          ///< of the blocks of all tensors, joined over ranks [num_blocks u32]; with scales only (R24)
   amax_history,  ///< [num_blocks * history u32]; under the recipe delayed
   param_scale,   ///< [num_blocks fp32]; with scales only, as the following
@@ -40,7 +44,7 @@ enum class BufferId : std::uint8_t {
   param_columns,    ///< param_full, every tensor column after column; with columnwise
 };
 
-inline constexpr int num_buffer_ids = 24;
+inline constexpr int num_buffer_ids = 28;
 
 std::string_view name(Phase phase);
 std::string_view name(BufferId buffer);

@@ -21,6 +21,8 @@ constexpr std::array<std::string_view, 3> windows = {"off", "on", "params"};
 constexpr std::array<std::string_view, 2> wire_kinds = {"copies", "nccl"};
 constexpr std::array<std::string_view, 2> offload_orders = {"flat", "tensors"};
 constexpr std::array<std::string_view, 2> offload_places = {"host", "file"};
+constexpr std::array<std::string_view, 4> state_formats = {"fp32", "bf16", "fp16", "e4m3"};
+constexpr std::array<std::string_view, 2> master_formats = {"fp32", "bf16"};
 
 }  // namespace
 
@@ -36,5 +38,7 @@ Span<const std::string_view> names_of(Windows) { return windows; }
 Span<const std::string_view> names_of(WireKind) { return wire_kinds; }
 Span<const std::string_view> names_of(OffloadOrder) { return offload_orders; }
 Span<const std::string_view> names_of(OffloadPlace) { return offload_places; }
+Span<const std::string_view> names_of(StateFormat) { return state_formats; }
+Span<const std::string_view> names_of(MasterFormat) { return master_formats; }
 
 }  // namespace zeroproof

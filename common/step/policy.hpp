@@ -7,6 +7,7 @@
 
 #include "common/base/span.hpp"
 #include "common/contracts/step_scalars.hpp"
+#include "common/step/state_format.hpp"
 
 namespace zeroproof {
 
@@ -60,6 +61,8 @@ Span<const std::string_view> names_of(Windows);
 Span<const std::string_view> names_of(WireKind);
 Span<const std::string_view> names_of(OffloadOrder);
 Span<const std::string_view> names_of(OffloadPlace);
+Span<const std::string_view> names_of(StateFormat);
+Span<const std::string_view> names_of(MasterFormat);
 
 template <class Choice>
 std::string_view name(Choice choice) requires requires {

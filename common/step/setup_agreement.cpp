@@ -151,7 +151,7 @@ void add_scaling(SettingList& list, const ParamScaling& scaling) {
 
 void add_settings(SettingList& list, const StepSettings& settings) {
   const auto& [layout, groups, clip_groups, param_dtype, scaling, micro_batches, grad_sum, hyper, scaler,
-               loss_reduction, on_nonfinite, missing_grad, param_rounding, seed] = settings;
+               loss_reduction, on_nonfinite, missing_grad, param_rounding, seed, state_formats] = settings;
   list.add_called("the layouts", layout->tensors(), true);
   const auto& [rules, of_tensor, schedule] = groups;
   list.add("groups.rules", rules);
@@ -171,6 +171,10 @@ void add_settings(SettingList& list, const StepSettings& settings) {
   list.add("missing_grad", missing_grad);
   list.add("param_rounding", param_rounding);
   list.add("seed", seed);
+  const auto& [exp_avg, exp_avg_sq, master] = state_formats;
+  list.add("state_formats.exp_avg", exp_avg);
+  list.add("state_formats.exp_avg_sq", exp_avg_sq);
+  list.add("state_formats.master", master);
 }
 
 void add_distribution(SettingList& list, const OptimizerSetup& setup) {

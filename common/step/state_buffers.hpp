@@ -5,7 +5,7 @@
 
 namespace zeroproof {
 
-/// True for the master weights and the moments: fp32, [shard_numel] each, of rules that have them.
+/// True for the master weights and the moments: [shard_numel] each, of rules that have them, in the formats of R25.
 constexpr bool is_state(BufferId id) {
   return id == BufferId::master || id == BufferId::exp_avg || id == BufferId::exp_avg_sq ||
          id == BufferId::max_exp_avg_sq || id == BufferId::momentum_buffer;

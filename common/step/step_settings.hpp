@@ -29,6 +29,7 @@ struct StepSettings {
   MissingGrad missing_grad = MissingGrad::zero;
   ParamRounding param_rounding = ParamRounding::nearest;  ///< stochastic: bf16 parameters only
   std::uint64_t seed = 1;                                 ///< of the draws of stochastic rounding
+  StateFormats state_formats = {};                        ///< of what is kept from step to step
 };
 
 }  // namespace zeroproof

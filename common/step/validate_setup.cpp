@@ -163,6 +163,10 @@ void validate_settings(const StepSettings& settings) {
   check(settings.param_rounding == ParamRounding::nearest || settings.param_dtype == DType::bf16,
         "parameters of " + std::string(name(settings.param_dtype)) + " are to be rounded stochastically",
         "only the rounding to bf16 has a stochastic form", "use bf16, or param_rounding nearest");
+  check(settings.state_formats.master == MasterFormat::fp32 || settings.param_dtype == DType::bf16,
+        "the master is bf16 and parameters are " + std::string(name(settings.param_dtype)),
+        "without a master in fp32 the parameter is the master (R25)",
+        "use bf16 parameters, or the master format fp32");
   check_groups(settings.groups, *settings.layout);
   check_clip_groups(settings.clip_groups, *settings.layout);
 }

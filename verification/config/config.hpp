@@ -76,7 +76,8 @@ struct RunConfig {
   ModelConfig model;
   ParamScaling scaling;  ///< used with e4m3 and e5m2; other parameters have no scales
   OptimizerHyper optimizer;
-  LossScalerConfig scaler;  ///< used with fp16; bf16 and fp32 run without one
+  StateFormats state_formats;  ///< of what is kept from step to step (R25)
+  LossScalerConfig scaler;     ///< used with fp16; bf16 and fp32 run without one
   ScheduleConfig schedule;
   std::vector<GroupRule> param_groups;     ///< in order: the first one that matches a tensor has it
   std::vector<ClipGroupRule> clip_groups;  ///< the same; whatever its param group is

@@ -147,6 +147,12 @@ Keys<RunConfig> training_keys() {
          c.optimizer.clip_value = value == 0 ? std::nullopt : std::optional(value);
        }},
       {"optimizer.max_norm", [](RunConfig& c, const Value& v) { c.optimizer.max_norm = v.number(); }},
+      {"optimizer.exp_avg_dtype",
+       [](RunConfig& c, const Value& v) { c.state_formats.exp_avg = choice<StateFormat>(v); }},
+      {"optimizer.exp_avg_sq_dtype",
+       [](RunConfig& c, const Value& v) { c.state_formats.exp_avg_sq = choice<StateFormat>(v); }},
+      {"optimizer.master_dtype",
+       [](RunConfig& c, const Value& v) { c.state_formats.master = choice<MasterFormat>(v); }},
       {"loss_scaler.kind", [](RunConfig& c, const Value& v) { c.scaler.kind = scaler_kind(v); }},
       {"loss_scaler.initial_loss_scale",
        [](RunConfig& c, const Value& v) { c.scaler.log2_initial = v.exponent_of_power_of_two(); }},

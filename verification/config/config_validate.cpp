@@ -226,6 +226,10 @@ void validate(const RunConfig& config) {
                    "run.param_rounding is \"stochastic\" with " + std::string(name(dtype)) + " parameters",
                    "stochastic rounding is defined for bf16 only",
                    "set run.dtypes to [\"bf16\"], or round to nearest");
+    require_config(config.state_formats.master == MasterFormat::fp32 || dtype == DType::bf16,
+                   "optimizer.master_dtype is \"bf16\" with " + std::string(name(dtype)) + " parameters",
+                   "the parameter is the master then, rule R25",
+                   "set run.dtypes to [\"bf16\"], or keep a master in fp32");
   }
   validate_model(config.model);
   validate_optimizer(config.optimizer);

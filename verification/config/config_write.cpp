@@ -63,7 +63,7 @@ Json offload_table(const OffloadConfig& o) {
           {"folder", o.folder}};
 }
 
-Json optimizer_table(const OptimizerHyper& o) {
+Json optimizer_table(const OptimizerHyper& o, const StateFormats& formats) {
   return {{"rule", named(o.rule)},
           {"lr", o.lr},
           {"beta1", static_cast<double>(o.beta1)},
@@ -78,7 +78,10 @@ Json optimizer_table(const OptimizerHyper& o) {
           {"nesterov", o.nesterov},
           {"norm", named(o.norm)},
           {"clip_value", o.clip_value.value_or(0)},
-          {"max_norm", o.max_norm.value_or(0)}};
+          {"max_norm", o.max_norm.value_or(0)},
+          {"exp_avg_dtype", named(formats.exp_avg)},
+          {"exp_avg_sq_dtype", named(formats.exp_avg_sq)},
+          {"master_dtype", named(formats.master)}};
 }
 
 Json scaler_table(const LossScalerConfig& s) {
@@ -152,7 +155,7 @@ Json tables_of(const RunConfig& config) {
                          {"heads", m.heads},
                          {"hidden", m.hidden},
                          {"context", m.context}}},
-          {"optimizer", optimizer_table(config.optimizer)},
+          {"optimizer", optimizer_table(config.optimizer, config.state_formats)},
           {"loss_scaler", scaler_table(config.scaler)},
           {"schedule", schedule_table(config.schedule)},
           {"param_group", list_of(config.param_groups, group_table)},

@@ -44,6 +44,7 @@ const std::vector<std::pair<std::string, std::string>>& keys_without_values();
 std::vector<Setting> model_settings();
 std::vector<Setting> leaf_settings();
 std::vector<Setting> optimizer_settings();
+std::vector<Setting> state_settings();
 std::vector<Setting> scaler_settings();
 std::vector<Setting> scaling_settings();
 std::vector<Setting> rate_settings();

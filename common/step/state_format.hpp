@@ -1,0 +1,89 @@
+#pragma once
+// The formats a rule's state and the master are kept in from step to step (R25).
+
+#include <cstdint>
+
+#include "common/base/dtype.hpp"
+#include "common/base/error.hpp"
+#include "common/layout/flat_layout.hpp"
+#include "common/step/phase.hpp"
+
+namespace zeroproof {
+
+/// How a buffer of state is stored between two steps.
+enum class StateFormat : std::uint8_t {
+  fp32,  ///< as it is computed
+  bf16,  ///< rounded to nearest even
+  fp16,  ///< the same, with a scale for every block
+  e4m3   ///< the same
+};
+
+/// How the master is stored. bf16: the parameter is the master.
+enum class MasterFormat : std::uint8_t { fp32, bf16 };
+
+/// Elements of a tensor that share a scale: neighbours in the numbering of R13, in which tensors start at blocks.
+inline constexpr std::int64_t state_block_numel = 128;
+static_assert(layout_alignment % state_block_numel == 0, "a block belongs to one tensor");
+
+constexpr DType dtype_of(StateFormat format) {
+  switch (format) {
+    case StateFormat::bf16:
+      return DType::bf16;
+    case StateFormat::fp16:
+      return DType::fp16;
+    case StateFormat::e4m3:
+      return DType::e4m3;
+    case StateFormat::fp32:
+      break;
+  }
+  return DType::fp32;
+}
+
+/// Whether it is kept as codes and scales.
+constexpr bool has_scales(StateFormat format) {
+  return format == StateFormat::fp16 || format == StateFormat::e4m3;
+}
+
+/// What the amax of a block is brought to: the largest finite value of the format.
+constexpr float largest_of(StateFormat format) { return format == StateFormat::e4m3 ? 448.0F : 65504.0F; }
+
+struct StateFormats {
+  StateFormat exp_avg = StateFormat::fp32;     ///< of exp_avg and momentum_buffer
+  StateFormat exp_avg_sq = StateFormat::fp32;  ///< of exp_avg_sq and max_exp_avg_sq
+  MasterFormat master = MasterFormat::fp32;    ///< bf16: bf16 parameters only
+
+  /// Of a buffer of kept_buffers(hyper).
+  constexpr StateFormat of(BufferId id) const {
+    return id == BufferId::exp_avg_sq || id == BufferId::max_exp_avg_sq ? exp_avg_sq : exp_avg;
+  }
+
+  /// Whether everything is fp32.
+  constexpr bool plain() const { return *this == StateFormats{}; }
+
+  bool operator==(const StateFormats&) const = default;
+};
+
+/// The buffer of the scales of a buffer of state. Errors: internal, if it is none.
+constexpr BufferId scales_of(BufferId id) {
+  switch (id) {
+    case BufferId::exp_avg:
+      return BufferId::exp_avg_scale;
+    case BufferId::exp_avg_sq:
+      return BufferId::exp_avg_sq_scale;
+    case BufferId::max_exp_avg_sq:
+      return BufferId::max_exp_avg_sq_scale;
+    case BufferId::momentum_buffer:
+      return BufferId::momentum_buffer_scale;
+    default:
+      fail(ErrorCode::internal, "a buffer that is no state of a rule has no scales", "its format is another",
+           "report this as a defect");
+  }
+}
+
+/// True for the scales of a buffer of state.
+constexpr bool is_state_scale(BufferId id) {
+  return id == BufferId::exp_avg_scale || id == BufferId::exp_avg_sq_scale ||
+         id == BufferId::max_exp_avg_sq_scale || id == BufferId::momentum_buffer_scale;
+}
+
+}  // namespace zeroproof

@@ -1,0 +1,36 @@
+// What is kept from step to step, and in how many bits (R25).
+
+#include <algorithm>
+
+#include "common/step/state_buffers.hpp"
+#include "verification/settings/setting.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// The rule keeps a buffer whose format the setting is.
+bool keeps_first(const RunConfig& c) {
+  return keeps(c.optimizer, BufferId::exp_avg) || keeps(c.optimizer, BufferId::momentum_buffer);
+}
+
+bool keeps_second(const RunConfig& c) { return keeps(c.optimizer, BufferId::exp_avg_sq); }
+
+bool bf16_parameters(const RunConfig& c) { return c.dtypes == std::vector{DType::bf16}; }
+
+}  // namespace
+
+std::vector<Setting> state_settings() {
+  return {
+      where(keeps_first, every_choice(
+                             "exp_avg_dtype", "optimizer.exp_avg_dtype",
+                             [](auto& c) -> auto& { return c.state_formats.exp_avg; })),
+      where(keeps_second, every_choice(
+                              "exp_avg_sq_dtype", "optimizer.exp_avg_sq_dtype",
+                              [](auto& c) -> auto& { return c.state_formats.exp_avg_sq; })),
+      where(bf16_parameters, every_choice(
+                                 "master_dtype", "optimizer.master_dtype",
+                                 [](auto& c) -> auto& { return c.state_formats.master; })),
+  };
+}
+
+}  // namespace zeroproof::verification
