@@ -190,6 +190,22 @@ void set_norm(const VerifyOptions& options, RunConfig& config) {
   if (options.max_norm) config.optimizer.max_norm = *options.max_norm;
 }
 
+/// What production keeps in fewer bits (R25), it keeps on the host.
+void check_state_formats(const StateFormats& formats, const CaseSpec& spec) {
+  if (formats.plain()) return;
+  const char* const remedy = "keep everything in fp32, or leave that out";
+  ZP_CHECK(spec.twin.space == Space::host && !spec.twin.foreign, ErrorCode::config,
+           "state or master in fewer bits was asked for with the candidate " + std::string(name(spec.twin)),
+           "the host steps alone keep them", remedy);
+  ZP_CHECK(!spec.place.offload.on(), ErrorCode::config,
+           "state or master in fewer bits was asked for with offload", "chunks travel in fp32", remedy);
+  const int tp = spec.place.grid ? spec.place.grid->tp : 1;
+  const bool scales = has_scales(formats.exp_avg) || has_scales(formats.exp_avg_sq);
+  ZP_CHECK(!scales || tp == 1, ErrorCode::config,
+           "state in fp16 or e4m3 was asked for on " + std::to_string(tp) + " TP ranks",
+           "they cut blocks anywhere", "use bf16, or one TP rank");
+}
+
 }  // namespace
 
 bool VerifyOptions::wants(Twin twin) const {
@@ -219,6 +235,7 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
            "offload was asked for with parameters of " + std::string(name(spec.dtype)),
            "a scale waits for the masters of all blocks, wherever they are (R24)",
            "use fp32, bf16 or fp16, or offload nothing");
+  check_state_formats(config.state_formats, spec);
   take_place(config, spec);
   validate(config);
   if (spec.workload == recorded_workload) check_recorded(config, options.gradients);

@@ -158,6 +158,7 @@ std::string RunSpace::why_not(const CoveredRun& run) const {
     if (!parse_case_id(id)) return "there is no such case";
     if (std::string why = obstacle(run.spec, false); !why.empty()) return why;
     if (std::string why = why_no_wires(run.spec); !why.empty()) return why;
+    config_of(options_, run.spec);  // settings behind the recipe that this candidate has not
     const std::vector<CaseSpec> cases = cases_of(only(options_, run.spec), workload_);
     const bool planned = std::ranges::any_of(cases, [&](const CaseSpec& spec) { return spec.id() == id; });
     if (!planned) return "it is not what would be run";
