@@ -21,12 +21,14 @@ void round(Span<const float> source, Span<float> target) { std::ranges::copy(sou
 void round(Span<const float> source, Span<bf16> target) { cast_to_bf16({}, source, target); }
 void round(Span<const float> source, Span<fp16> target) { cast_to_fp16({}, source, target); }
 
-void round_without_scale() {
-  fail(ErrorCode::internal, "parameters of 8 bits are rounded without a scale",
+void without_scale() {
+  fail(ErrorCode::internal, "parameters of 8 bits are rounded or read without a scale",
        "their codes are those of scaled values (R24)", "report this as a defect");
 }
-void round(Span<const float>, Span<e4m3>) { round_without_scale(); }
-void round(Span<const float>, Span<e5m2>) { round_without_scale(); }
+void round(Span<const float>, Span<e4m3>) { without_scale(); }
+void round(Span<const float>, Span<e5m2>) { without_scale(); }
+void widen(Span<const e4m3>, Span<float>) { without_scale(); }
+void widen(Span<const e5m2>, Span<float>) { without_scale(); }
 
 void check_format(bool ok, const char* problem, const char* why, DType dtype) {
   ZP_CHECK(ok, ErrorCode::invalid_argument, problem + std::string(name(dtype)), why, "choose one of these");

@@ -58,7 +58,7 @@ class ParamBuffer {
   /// The bits of another one of the same dtype and numel, in place.
   void copy_from(const ParamBuffer& other);
 
-  /// The values over the pieces, exactly.
+  /// The values over the pieces, exactly. Errors: internal for e4m3 and e5m2.
   void widen_into(std::vector<float>& values, const std::vector<Piece>& pieces) const;
 
   TensorView view() const;

@@ -1,6 +1,5 @@
 #include "common/checkpoint/checkpoint_saver.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -68,13 +67,18 @@ void CheckpointSaver::write(Pending& pending) const {
   RankReport& report = pending.report;
   report.catch_errors([&] {
     if (pending.pieces.empty()) return;
-    report.file = write_rank_file(disk_, pending.unfinished, rank_file_name(world_.rank()), pending.manifest,
-                                  pending.pieces,
-                                  [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
-                                    const auto index = &piece - pending.pieces.data();
-                                    return pending.values[static_cast<std::size_t>(index)].subspan(
-                                        static_cast<std::size_t>(first), static_cast<std::size_t>(count));
-                                  });
+    const std::string file_name = rank_file_name(world_.rank());
+    if (mode_ == SaveMode::asynchronous) {
+      report.file = write_rank_file(disk_, pending.unfinished, file_name, image_);
+    } else {
+      report.file =
+          write_rank_file(disk_, pending.unfinished, file_name, pending.manifest, pending.pieces,
+                          [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
+                            const auto index = static_cast<std::size_t>(&piece - pending.pieces.data());
+                            return pending.values[index].subspan(static_cast<std::size_t>(first),
+                                                                 static_cast<std::size_t>(count));
+                          });
+    }
     report.pieces = pending.pieces;
   });
 }
@@ -131,7 +135,8 @@ void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup
         }
       }
     }
-    if (mode_ == SaveMode::asynchronous) stage(*pending);
+    if (mode_ == SaveMode::asynchronous && !pending->pieces.empty())
+      image_.make(manifest, pending->pieces, pending->values, setup.exec.num_threads);
     manifest.about["state"] =
         counters_json(optimizer.applied_steps(), optimizer.loss_scaler(), tensor_steps, scales);
   });
@@ -166,24 +171,6 @@ void CheckpointSaver::commit(Pending& pending, const std::vector<RankReport>& re
     commit_checkpoint(disk_, *root_, pending.unfinished, manifest);
     if (keep_ > 0) prune_checkpoints(disk_, *root_, keep_);
   });
-}
-
-/// Copies what the pieces point to. The room is kept: the system would fill new pages with zeros every time.
-void CheckpointSaver::stage(Pending& pending) {
-  std::size_t count = 0;
-  for (const Span<const float>& values : pending.values) count += values.size();
-  if (count != staged_numel_) {
-    staged_numel_ = 0;
-    staged_.reset();
-    staged_.reset(new float[count]);
-    staged_numel_ = count;
-  }
-  float* to = staged_.get();
-  for (Span<const float>& values : pending.values) {
-    std::copy(values.begin(), values.end(), to);
-    values = {to, values.size()};
-    to += values.size();
-  }
 }
 
 bool CheckpointSaver::advance() {

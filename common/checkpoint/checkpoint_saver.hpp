@@ -12,6 +12,7 @@
 #include "common/checkpoint/own_pieces.hpp"
 #include "common/checkpoint/rank_report.hpp"
 #include "common/comm/communicator.hpp"
+#include "common/io/checkpoint_image.hpp"
 #include "common/io/checkpoint_root.hpp"
 #include "common/io/json.hpp"
 
@@ -58,7 +59,6 @@ class CheckpointSaver {
   struct Pending;
 
   void write(Pending& pending) const;
-  void stage(Pending& pending);
   void begin_commit();
   void commit(Pending& pending, const std::vector<RankReport>& reports) const;
   void end_commit();
@@ -70,8 +70,7 @@ class CheckpointSaver {
   SaveMode mode_;
   Disk& disk_;
   std::optional<CheckpointRoot> root_;  // locked, on rank 0
-  std::unique_ptr<float[]> staged_;     // room for a copy of what this rank owns, kept from save to save
-  std::size_t staged_numel_ = 0;
+  CheckpointImage image_;               // of what this rank owns, while an asynchronous save writes it
   std::unique_ptr<Pending> pending_;
 };
 

@@ -1,12 +1,12 @@
 #include "common/io/checkpoint_file.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 
-#include "common/base/dtype.hpp"
 #include "common/base/error.hpp"
+#include "common/io/canonical_copy.hpp"
+#include "common/io/direct_writer.hpp"
 
 namespace zeroproof {
 
@@ -39,20 +39,30 @@ void CheckpointFile::write(Span<const std::byte> bytes) {
 }
 
 void CheckpointFile::write(Span<const float> values) {
-  using Float = Format<float>;
   while (!values.empty()) {
     const Span<std::byte> bytes = room();
     ZP_CHECK(bytes.size() % sizeof(float) == 0, ErrorCode::internal,
              label_ + " gets numbers at a byte that 4 does not divide", "a chunk would end inside of one",
              "report it");
-    auto* const to = reinterpret_cast<Float::Bits*>(bytes.data());
     const std::size_t count = std::min(values.size(), bytes.size() / sizeof(float));
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto bits = std::bit_cast<Float::Bits>(values[i]);
-      to[i] = Float::is_nan(bits) ? Float::magnitude : bits;
-    }
+    copy_canonical(values.first(count), bytes);
     values = values.subspan(count);
     fill(count * sizeof(float));
+  }
+}
+
+void CheckpointFile::write(const CheckpointImage& image) {
+  constexpr auto block_bytes = static_cast<std::size_t>(8 * chunk_bytes);
+  Span<const std::byte> bytes = image.bytes();
+  record_.num_bytes = static_cast<std::int64_t>(bytes.size());
+  record_.chunks = image.chunks();
+  DirectWriter out(disk_, file_.handle(), label_);
+  out.go_past_cache();
+  while (!bytes.empty()) {
+    const std::size_t whole = bytes.size() / direct_alignment * direct_alignment;
+    const std::size_t count = whole > 0 ? std::min(whole, block_bytes) : bytes.size();
+    if (!out.write(bytes.first(count))) out.throw_if_broken();
+    bytes = bytes.subspan(count);
   }
 }
 

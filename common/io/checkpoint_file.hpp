@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "common/io/checkpoint_image.hpp"
 #include "common/io/chunk_hashes.hpp"
 #include "common/io/open_file.hpp"
 #include "common/io/write_behind.hpp"
@@ -23,6 +24,9 @@ class CheckpointFile {
   /// As they are, but for NaNs: a file has one value for all of them (R9). At an offset that 4 divides. Errors: as
   /// above.
   void write(Span<const float> values);
+
+  /// All of the file, in place of what is above: from where it is, in large blocks. Errors: as above.
+  void write(const CheckpointImage& image);
 
   /// Makes the file durable. Its entry in the folder is not, until the folder is synced. Errors (ErrorCode::io): as
   /// write(); a failed sync is not tried again.

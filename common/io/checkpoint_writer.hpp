@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/io/checkpoint_image.hpp"
 #include "common/io/checkpoint_manifest.hpp"
 #include "common/io/checkpoint_root.hpp"
 
@@ -24,6 +25,10 @@ using PieceValues =
 FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, const std::string& file_name,
                            const CheckpointManifest& names, const std::vector<CheckpointPiece>& pieces,
                            const PieceValues& values);
+
+/// The same of one that was made beforehand.
+FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, const std::string& file_name,
+                           const CheckpointImage& image);
 
 /// Writes the manifest and commits. All files it names are durable by then. Errors (ErrorCode::io), and damaged for a
 /// manifest that nobody could read (a state that is not whole: a defect of whoever saves).

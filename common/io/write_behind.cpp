@@ -1,33 +1,16 @@
 #include "common/io/write_behind.hpp"
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdint>
-#include <cstring>
 #include <new>
 #include <system_error>
 #include <utility>
 
-#include "common/base/error.hpp"
-
 namespace zeroproof {
-namespace {
-
-// What writes past the page cache begin at and have the length of: the page, which is no smaller than a disk's block.
-constexpr std::size_t alignment = 4096;
-
-bool is_aligned(const std::byte* bytes, std::size_t count) {
-  return reinterpret_cast<std::uintptr_t>(bytes) % alignment == 0 && count % alignment == 0;
-}
-
-}  // namespace
 
 void WriteBehind::Free::operator()(std::byte* block) const {
-  ::operator delete(block, std::align_val_t(alignment));
+  ::operator delete(block, std::align_val_t(direct_alignment));
 }
 
-WriteBehind::WriteBehind(Disk& disk, int file, std::string label)
-    : disk_(disk), file_(file), label_(std::move(label)) {}
+WriteBehind::WriteBehind(Disk& disk, int file, std::string label) : out_(disk, file, std::move(label)) {}
 
 WriteBehind::~WriteBehind() {
   if (!writer_.joinable()) return;
@@ -43,13 +26,13 @@ WriteBehind::~WriteBehind() {
 Span<std::byte> WriteBehind::block() {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return broken() || put_ - written_ < blocks_.size(); });
+    changed_.wait(lock, [&] { return broken_ || put_ - written_ < blocks_.size(); });
     throw_if_broken();
   }
   Block& block = blocks_[put_ % blocks_.size()];
   constexpr auto size = static_cast<std::size_t>(chunk_bytes);
   if (!block.bytes) {
-    block.bytes.reset(static_cast<std::byte*>(::operator new(size, std::align_val_t(alignment))));
+    block.bytes.reset(static_cast<std::byte*>(::operator new(size, std::align_val_t(direct_alignment))));
   }
   return {block.bytes.get(), size};
 }
@@ -71,13 +54,13 @@ void WriteBehind::put(std::size_t num_bytes) {
 
 void WriteBehind::finish() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return broken() || written_ == put_; });
+  changed_.wait(lock, [&] { return broken_ || written_ == put_; });
   throw_if_broken();
 }
 
 /// False if there is no thread to be had: then blocks are written where they are made.
 bool WriteBehind::start() {
-  direct_ = disk_.set_direct(file_, true);
+  out_.go_past_cache();
   try {
     writer_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {
@@ -90,7 +73,7 @@ void WriteBehind::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return ends_ || written_ < put_; });
-    if (ends_ || broken()) return;
+    if (ends_ || broken_) return;
     const Block& block = blocks_[written_ % blocks_.size()];
     lock.unlock();
     write(block);
@@ -101,34 +84,13 @@ void WriteBehind::run() {
 }
 
 void WriteBehind::write(const Block& block) {
-  const std::byte* from = block.bytes.get();
-  for (std::size_t left = block.num_bytes; left > 0;) {
-    // The end of the file, and what a short write left.
-    if (direct_ && !is_aligned(from, left)) direct_ = !disk_.set_direct(file_, false);
-    const ssize_t count = disk_.write(file_, from, left);
-    if (count < 0 && errno == EINVAL && direct_) {  // said yes, and means no
-      direct_ = false;
-      disk_.set_direct(file_, false);
-      continue;
-    }
-    const std::lock_guard lock(mutex_);
-    if (count <= 0) {
-      error_ = count == 0 ? 0 : (errno != 0 ? errno : EIO);
-      took_nothing_ = count == 0;
-      return;
-    }
-    num_bytes_ += count;
-    from += count;
-    left -= static_cast<std::size_t>(count);
-  }
+  if (out_.write({block.bytes.get(), block.num_bytes})) return;
+  const std::lock_guard lock(mutex_);
+  broken_ = true;
 }
 
 void WriteBehind::throw_if_broken() const {
-  ZP_CHECK(!broken(), ErrorCode::io,
-           label_ + " cannot be written at byte " + std::to_string(num_bytes_) + ": " +
-               (took_nothing_ ? "nothing was taken" : std::strerror(error_)),
-           "the checkpoint would be incomplete and is not kept",
-           "check the free space and the disk; earlier checkpoints are untouched");
+  if (broken_) out_.throw_if_broken();
 }
 
 }  // namespace zeroproof

@@ -12,7 +12,7 @@
 
 #include "common/base/span.hpp"
 #include "common/io/chunk_hashes.hpp"
-#include "common/io/disk.hpp"
+#include "common/io/direct_writer.hpp"
 
 namespace zeroproof {
 
@@ -47,22 +47,16 @@ class WriteBehind {
   bool start();
   void run();
   void write(const Block& block);
-  bool broken() const { return error_ != 0 || took_nothing_; }
   void throw_if_broken() const;
 
-  Disk& disk_;
-  const int file_;
-  const std::string label_;
+  DirectWriter out_;             // the writer's, once there is one that is not at its end
   std::array<Block, 4> blocks_;  // one is filled, one is written, and two even out their speeds
-  bool direct_ = false;          // the writer's, once there is one
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t put_ = 0, written_ = 0;  // blocks so far
   bool ends_ = false;
-  std::int64_t num_bytes_ = 0;  // that the file has
-  int error_ = 0;               // errno of the first write that failed
-  bool took_nothing_ = false;
+  bool broken_ = false;  // out_ is; nobody writes any more
   std::thread writer_;
 };
 

@@ -75,9 +75,9 @@ class ProductionOptimizer : public DistributedOptimizer {
   ParamStore param_store_;
   ParamGather params_;
   RuleState state_;
+  const std::unique_ptr<StateTiles> tiles_;  ///< null: state and master are fp32
   ParamScales scales_;
   ParamColumns columns_;
-  const std::unique_ptr<StateTiles> tiles_;  ///< null: state and master are fp32
   RankShard shard_;
   OffloadStep* offload_step_ = nullptr;  ///< step_, if something is offloaded
   std::unique_ptr<LocalStep> step_;      // after everything in the shard

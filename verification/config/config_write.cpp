@@ -173,7 +173,8 @@ std::string to_toml(const RunConfig& config) {
 
 std::string to_toml_without_offload(const RunConfig& config) {
   Json all = tables_of(config);
-  if (std::ranges::any_of(config.dtypes, has_scales)) all["scaling"] = scaling_table(config.scaling);
+  if (std::ranges::any_of(config.dtypes, [](DType dtype) { return has_scales(dtype); }))
+    all["scaling"] = scaling_table(config.scaling);
   return toml_text(all);
 }
 

@@ -150,6 +150,38 @@ TEST_CASE("saver: training goes on while a checkpoint is written, which is of th
   CHECK(reader.manifest().about.at("state").at("applied_steps").get<std::int64_t>() == 41);
 }
 
+TEST_CASE("saver: an asynchronous save writes the files of a synchronous one, byte for byte") {
+  const TemporaryFolder folder = TemporaryFolder::in_memory();
+  // As in a run that has diverged.
+  const HeldBits bits = [](BufferId id, std::int64_t place) {
+    return place % 7 == 3 ? 0xff800001U + static_cast<std::uint32_t>(place) : held_values(1)(id, place);
+  };
+  int files = 0;
+  for (const Held& held : many_places()) {
+    CAPTURE(to_string(held));
+    for (const SaveMode mode : both_modes) {
+      run_grid(held.grid, [&](const GridPlace& place) {
+        HeldState state(held, place, bits);
+        state.setup().exec.num_threads = 1 + place.number % 3;
+        CheckpointSaver saver(folder.file(mode == SaveMode::synchronous ? "now" : "later"), *place.all, 1,
+                              mode);
+        saver.save(state, state.setup(), held_layout(), held_content(10));
+        saver.finish();
+      });
+    }
+    for (const auto& entry : fs::directory_iterator(folder.file("now/" + checkpoint_name(10)))) {
+      const std::string name = checkpoint_name(10) + "/" + entry.path().filename().string();
+      const bool same = folder.read("later/" + name) == folder.read("now/" + name);
+      CAPTURE(name);
+      CHECK(same);
+      ++files;
+    }
+    fs::remove_all(folder.file("now"));
+    fs::remove_all(folder.file("later"));
+  }
+  CHECK(files > 100);
+}
+
 namespace {
 
 /// Its manifests wait to be made.
