@@ -48,8 +48,8 @@ class CheckpointState final : public StateSource {
   SavedScales scales_;
 };
 
-/// What CheckpointState reads besides elements, for "state" in the manifest's "about". Scales and histories are texts of
-/// eight hexadecimal digits for each, and are left out where there are none.
+/// What CheckpointState reads besides elements, for "state" in the manifest's "about". Scales and histories are texts
+/// of eight hexadecimal digits for each, and are left out where there are none.
 Json counters_json(std::int64_t applied_steps, const LossScalerState& scaler,
                    const std::vector<std::uint64_t>& tensor_steps, const SavedScales& scales = {});
 

@@ -79,9 +79,9 @@ class Experiment {
   TpModel tp_model(int tp_size, int tp_rank) const;
 
   /// Loss and leaf gradient of one micro-batch.
-  /// Shapes   params: [padded_numel] in the parameter dtype; of 8-bit parameters what the model reads, in fp32. leaf: [padded_numel] in the gradient dtype; padding
-  ///          is not written. Units: leaf is 2^log2_loss_scale * gradient. Returns the loss in nats per byte,
-  ///          or what a recording says, NaN if nothing.
+  /// Shapes   params: [padded_numel] in the parameter dtype; of 8-bit parameters what the model reads, in fp32. leaf:
+  ///          [padded_numel] in the gradient dtype; padding is not written. Units: leaf is 2^log2_loss_scale *
+  ///          gradient. Returns the loss in nats per byte, or what a recording says, NaN if nothing.
   /// With loss_reduction = tokens it is the gradient of the sum over num_tokens, not of their mean.
   double micro_batch_grad(std::int64_t step, std::int64_t micro_batch, const TensorView& params,
                           int log2_loss_scale, const TensorView& leaf) const;

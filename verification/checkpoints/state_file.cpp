@@ -151,7 +151,8 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
   CheckpointManifest manifest = like.manifest();
   Json counters = counters_of(like);
   ZP_CHECK(!counters.contains("param_scale"), ErrorCode::config,
-           like.label() + " has scales of parameters in 8 bits", "a file of tensors says nothing of them, rule R24",
+           like.label() + " has scales of parameters in 8 bits",
+           "a file of tensors says nothing of them, rule R24",
            "import into a training with parameters of fp32, bf16 or fp16");
   const SafeTensor* const applied = source.find("step");
   ZP_CHECK(applied != nullptr, ErrorCode::config, file + " has no tensor step",

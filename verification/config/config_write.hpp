@@ -11,8 +11,8 @@ namespace zeroproof {
 /// cannot hold.
 std::string to_toml(const RunConfig& config);
 
-/// The same without the table offload, and without scaling unless a dtype has scales: what a training was known by before
-/// there were these tables, and is still.
+/// The same without the table offload, and without scaling unless a dtype has scales: what a training was known by
+/// before there were these tables, and is still.
 std::string to_toml_without_offload(const RunConfig& config);
 
 }  // namespace zeroproof
