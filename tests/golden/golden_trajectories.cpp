@@ -37,7 +37,8 @@ std::vector<Row> trajectory_rows(int threads) {
   std::vector<std::string> ids;
   for (const char* workload : {"byte_gpt_tiny", "byte_gpt_swiglu_tiny"}) {
     const std::vector<std::string> of_workload = training_suite().ids(options, workload);
-    if (of_workload.empty()) throw std::runtime_error("no case of " + std::string(workload) + " was selected");
+    if (of_workload.empty())
+      throw std::runtime_error("no case of " + std::string(workload) + " was selected");
     ids.insert(ids.end(), of_workload.begin(), of_workload.end());
   }
   RunReport report;

@@ -137,12 +137,13 @@ TEST_CASE("the plan covers the catalogue: one row each, and at least 70 from pub
     if (fault.kind == FaultKind::twin) ++twins;
   }
   CHECK(rows.empty());
-  CHECK(fault_catalogue().size() >= 166);
+  CHECK(fault_catalogue().size() >= 177);
   CHECK(from_public_bugs >= 70);
   CHECK(twins >= 80);
   CHECK(lbfgs_faults().size() == lbfgs_fault_plan().size());
   CHECK(resume_faults().size() == resume_fault_plan().size());
   CHECK(device_faults().size() == device_fault_plan().size());
+  CHECK(operation_faults().size() == operation_fault_plan().size());
   for (const Fault& fault : lbfgs_faults()) CHECK_FALSE(fault.phase.has_value());
 }
 
@@ -157,7 +158,7 @@ TEST_CASE("faults do not survive a free run either") {
 TEST_CASE("a wrong twin is right wherever its mistake does not matter") {
   // Otherwise it would be caught for something else. One instance has nothing to reduce twice, several ranks double
   // nothing, bins that are not merged cannot be merged unaligned. What is not replayed cannot replay what it should
-  // not, one flag is its own sum, and one rank asks nobody.
+  // not, one flag is its own sum, and one rank asks nobody. A wrong operation is wrong in its own calls alone.
   struct Row {
     const char* fault;
     const char* in_case_of;
@@ -185,6 +186,8 @@ TEST_CASE("a wrong twin is right wherever its mistake does not matter") {
       {"clip-before-integers", "status-read-early"},
       {"update-reads-first-group", "sums-not-cleared"},
       {"integers-not-waited-for", "status-read-early"},
+      {"swiglu-held-at-one-end", "swiglu-slope-is-sigmoid"},
+      {"rms-eps-outside-root", "causal-mask-off-by-one"},
       {"lbfgs-max-eval-per-iteration", "lbfgs-dot-in-fp32"},
       {"lbfgs-failed-search-keeps-x", "lbfgs-curvature-not-tested"},
       {"lbfgs-unmade-move-remembered", "lbfgs-failed-search-keeps-memory"},
@@ -218,6 +221,10 @@ TEST_CASE("a fault is planted only where it can be") {
   for (const Fault& fault : device_faults()) {
     CAPTURE(std::string(fault.id));
     CHECK(refusal(fault.id, "do-nothing").find("needs the simulated device or a GPU") != std::string::npos);
+  }
+  for (const Fault& fault : operation_faults()) {
+    CAPTURE(std::string(fault.id));
+    CHECK(refusal(fault.id, "do-nothing").find("no step of an optimizer calls") != std::string::npos);
   }
 }
 

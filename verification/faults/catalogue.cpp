@@ -240,7 +240,8 @@ constexpr std::array<Fault, 111> steps = {{
 Span<const Fault> fault_catalogue() {
   static const std::vector<Fault> catalogue = [] {
     std::vector<Fault> all(steps.begin(), steps.end());
-    for (const Span<const Fault> more : {resume_faults(), device_faults(), lbfgs_faults()}) {
+    for (const Span<const Fault> more :
+         {resume_faults(), device_faults(), operation_faults(), lbfgs_faults()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;
@@ -248,11 +249,14 @@ Span<const Fault> fault_catalogue() {
   return catalogue;
 }
 
-std::string_view place_of(const Fault& fault) { return fault.phase ? name(*fault.phase) : "l-bfgs"; }
+std::string_view place_of(const Fault& fault) {
+  if (fault.phase) return name(*fault.phase);
+  return fault.kind == FaultKind::operation ? "call" : "l-bfgs";
+}
 
 std::string_view name(FaultKind kind) {
-  constexpr std::string_view names[] = {"setup",  "state",   "gradients", "communicator",
-                                        "layers", "buffers", "twin",      "device"};
+  constexpr std::string_view names[] = {"setup",   "state", "gradients", "communicator", "layers",
+                                        "buffers", "twin",  "operation", "device"};
   return names[static_cast<std::size_t>(kind)];
 }
 

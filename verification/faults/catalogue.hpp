@@ -19,6 +19,7 @@ enum class FaultKind : std::uint8_t {
   layers,        ///< gatherer, sink or plan of a layer-by-layer pass
   buffers,       ///< what the optimizer shows, or memory it leaves behind
   twin,          ///< a whole function that computes something else
+  operation,     ///< the same of an operation beside the step, which calls find
   device         ///< a whole function that enqueues something else, for candidates on a device
 };
 std::string_view name(FaultKind kind);
@@ -28,7 +29,7 @@ struct Fault {
   std::string_view id;  ///< "double-unscale"
   FaultKind kind = FaultKind::twin;
   std::string_view fault_class;  ///< family: elementwise math, reduction, sharding, clipping, scaling, ...
-  std::optional<Phase> phase;    ///< where the first difference must be found; none in L-BFGS
+  std::optional<Phase> phase;    ///< where the first difference must be found; none in L-BFGS and in calls
   std::string_view summary;      ///< what it does
   std::string_view source;       ///< "owner/repository#number", or "" for our own
 };
@@ -42,10 +43,13 @@ Span<const Fault> device_faults();
 /// Those of what is saved and loaded.
 Span<const Fault> resume_faults();
 
+/// Those of operations beside the step.
+Span<const Fault> operation_faults();
+
 /// Those of L-BFGS: the last ones of the catalogue.
 Span<const Fault> lbfgs_faults();
 
-/// The name of its phase, or "l-bfgs".
+/// The name of its phase, "call" or "l-bfgs".
 std::string_view place_of(const Fault& fault);
 
 }  // namespace zeroproof::verification

@@ -64,7 +64,11 @@ def other_bits(wrong, right):
 
 def phases(finding):
     first = finding["divergence"]
-    place = f"step {first['step']}, {first['phase'] or 'l-bfgs'}, {first['buffer']}" if first else "refused"
+    place = "refused"
+    if first:
+        place = f"step {first['step']}, {first['phase'] or 'l-bfgs'}, {first['buffer']}"
+    if first and finding["case"].startswith("op/"):
+        place = f"a call, {first['buffer']}"
     return {"sees": finding["caught"], "exact": finding["exact"], "place": place}
 
 
@@ -72,6 +76,8 @@ def no_run_shows(finding):
     """Why no run of train can have the consequences of a fault; "" if one can."""
     if finding["case"].startswith("lbfgs/"):
         return "no run of train makes steps of L-BFGS"
+    if finding["case"].startswith("op/"):
+        return "no run of train calls these operations of production"
     if "/stage3/" in finding["case"] and (finding["divergence"] or {}).get("buffer") in ("leaf", "param_full"):
         return ("in stage 3 the harness makes gradients from the shards' parameters: what a layer was shown has no "
                 "consequence")

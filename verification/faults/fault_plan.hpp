@@ -47,6 +47,9 @@ Span<const FaultCase> resume_fault_plan();
 /// The rows of steps on a device.
 Span<const FaultCase> device_fault_plan();
 
+/// The rows of operations beside the step.
+Span<const FaultCase> operation_fault_plan();
+
 /// The rows of L-BFGS: the last ones of the plan.
 Span<const FaultCase> lbfgs_fault_plan();
 

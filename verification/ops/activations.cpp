@@ -10,6 +10,7 @@
 #include "reference/activations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
+#include "verification/ops/one_twin.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -199,6 +200,11 @@ constexpr ActivationKind backward(ActivationKind kind) {
 }
 
 }  // namespace
+
+OpFunction calls_of_swiglu(SwigluFn* twin) { return run(swiglu_like, gated(twin)); }
+OpFunction calls_of_swiglu_backward(SwigluBackwardFn* twin) {
+  return run(backward(swiglu_like), gated_backward(twin));
+}
 
 std::vector<Op> activation_ops() {
   namespace r = reference;

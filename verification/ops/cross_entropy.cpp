@@ -9,6 +9,7 @@
 #include "reference/cross_entropy.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
+#include "verification/ops/one_twin.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -128,6 +129,12 @@ Op entropy_op(const char* name, const char* type, std::vector<Operand> operands)
 }
 
 }  // namespace
+
+OpFunction calls_of_cross_entropy_sum(CrossEntropySumFn* twin) { return run_sum(twin); }
+OpFunction calls_of_cross_entropy_loss(CrossEntropyLossFn* twin) { return run_loss(twin); }
+OpFunction calls_of_cross_entropy_backward(CrossEntropyBackwardFn* twin) {
+  return run_entropy_backward(twin);
+}
 
 std::vector<Op> cross_entropy_ops() {
   namespace r = reference;

@@ -10,6 +10,7 @@
 #include "reference/weight_grad.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
+#include "verification/ops/one_twin.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -132,6 +133,9 @@ Op weights_op(const char* name, const char* type, DType dtype) {
 }
 
 }  // namespace
+
+OpFunction calls_of_bias_dropout(BiasDropoutFn* twin) { return run_dropout(twin); }
+OpFunction calls_of_weight_grad(WeightGradFn* twin) { return run_weights<float>(twin); }
 
 std::vector<Op> dropout_and_weight_ops() {
   namespace r = reference;

@@ -7,6 +7,7 @@
 #include "reference/norm_layers.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
+#include "verification/ops/one_twin.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -96,6 +97,8 @@ Op norm_op(const char* name, const char* type, std::vector<Operand> operands, Op
 }
 
 }  // namespace
+
+OpFunction calls_of_rms_norm(RmsNormFn* twin) { return run_rms(twin); }
 
 std::vector<Op> norm_layer_ops() {
   namespace r = reference;

@@ -25,7 +25,10 @@ class HostCandidate final : public OpCandidate {
 
   OpFunction function(const Op& op, const std::string& fault) const override {
     const bool planted = !fault.empty() && op.host_of;
-    const OpFunction twin = planted ? op.host_of(plant_fault(fault, cuda::host_ops())) : op.host;
+    OpFunction twin = planted ? op.host_of(plant_fault(fault, cuda::host_ops())) : op.host;
+    if (const OpFunction wrong = fault.empty() || planted ? OpFunction() : plant_fault_in(fault, op.name)) {
+      twin = wrong;
+    }
     return [twin, isa = isa_](OpCall& call) {
       call.exec.isa = isa;
       twin(call);

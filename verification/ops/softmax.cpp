@@ -9,6 +9,7 @@
 #include "reference/softmax.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
+#include "verification/ops/one_twin.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -151,6 +152,10 @@ OpFunction run_sink_backward(SinkSoftmaxBackwardFn* twin) {
 }
 
 }  // namespace
+
+OpFunction calls_of_causal_softmax(CausalSoftmaxFn* twin) { return run_causal(twin); }
+OpFunction calls_of_masked_softmax(MaskedSoftmaxFn* twin) { return run_masked(twin); }
+OpFunction calls_of_sink_softmax_backward(SinkSoftmaxBackwardFn* twin) { return run_sink_backward(twin); }
 
 std::vector<Op> softmax_ops() {
   namespace r = reference;

@@ -24,4 +24,6 @@ std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view, const LbfgsSetup&)
 
 cuda::PhaseOps plant_fault(std::string_view, const cuda::PhaseOps&) { refuse(); }
 
+std::function<void(OpCall&)> plant_fault_in(std::string_view, std::string_view) { refuse(); }
+
 }  // namespace zeroproof::verification

@@ -1,6 +1,7 @@
 #pragma once
 // Production with a fault in it, in programs that have them (zeroproof-faults).
 
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -9,6 +10,8 @@
 #include "cuda/phase_ops.hpp"
 
 namespace zeroproof::verification {
+
+class OpCall;
 
 /// True if this program was linked with the planted faults.
 bool faults_built();
@@ -24,5 +27,8 @@ std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view fault, const LbfgsS
 
 /// The host twins; as they are if the fault is in none of them.
 cuda::PhaseOps plant_fault(std::string_view fault, const cuda::PhaseOps& ops);
+
+/// What takes the place of the host twin of an operation beside the step; empty if the fault is not in it.
+std::function<void(OpCall&)> plant_fault_in(std::string_view fault, std::string_view operation);
 
 }  // namespace zeroproof::verification

@@ -2,6 +2,7 @@
 // What a planted optimizer stands on, and who makes it wrong. Each maker knows the faults of one kind and returns
 // whether (or what) it has planted.
 
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "cuda/zero/host_step.hpp"
 
 namespace zeroproof::verification {
+
+class OpCall;
 
 /// Everything the setup and the optimizer point to and the run does not own.
 struct Ground {
@@ -47,6 +50,9 @@ bool put_wrong_adam(std::string_view fault, cuda::PhaseOps& ops);
 bool put_wrong_sgd(std::string_view fault, cuda::PhaseOps& ops);
 bool put_wrong_lion(std::string_view fault, cuda::PhaseOps& ops);
 bool put_wrong_passes(std::string_view fault, cuda::PhaseOps& ops);
+
+/// A wrong twin of an operation beside the step; empty if the fault is in another one.
+std::function<void(OpCall&)> wrong_operation(std::string_view fault, std::string_view operation);
 
 // Wrong twins of phases: production, or its step, with one phase written anew; null if the fault is in another phase.
 std::unique_ptr<DistributedOptimizer> wrong_reduce(std::string_view fault, const Ground& ground);

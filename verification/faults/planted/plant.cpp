@@ -30,6 +30,10 @@ void require_planted(bool planted, const Fault& fault) {
 }
 
 void require_place(const Fault& fault, Space space, bool fused) {
+  ZP_CHECK(fault.kind != FaultKind::operation, ErrorCode::unavailable,
+           "the fault '" + std::string(fault.id) + "' was to be planted in a step",
+           "it is in an operation that no step of an optimizer calls",
+           "use its case, which zeroproof explain names");
   const bool for_device = fault.kind == FaultKind::device;
   ZP_CHECK(for_device || space == Space::host, ErrorCode::unavailable,
            "the fault '" + std::string(fault.id) + "' was to be planted in a candidate on a device",
@@ -98,6 +102,7 @@ std::unique_ptr<DistributedOptimizer> make(const Fault& fault, Ground& ground) {
     case FaultKind::state:
     case FaultKind::gradients:
     case FaultKind::buffers:
+    case FaultKind::operation:  // require_place() has refused it
       break;
   }
   std::unique_ptr<DistributedOptimizer> inner = production(ground);
@@ -135,6 +140,10 @@ cuda::PhaseOps plant_fault(std::string_view id, const cuda::PhaseOps& ops) {
   cuda::PhaseOps wrong = ops;
   static_cast<void>(put_wrong_op(known(id).id, wrong));
   return wrong;
+}
+
+std::function<void(OpCall&)> plant_fault_in(std::string_view id, std::string_view operation) {
+  return wrong_operation(known(id).id, operation);
 }
 
 }  // namespace zeroproof::verification

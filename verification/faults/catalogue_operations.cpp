@@ -1,0 +1,37 @@
+#include <array>
+
+#include "verification/faults/catalogue.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::array<Fault, 11> operations = {{
+    {"swiglu-slope-is-sigmoid", FaultKind::operation, "activations", std::nullopt,
+     "the gate's gradient takes the sigmoid for a constant", ""},
+    {"swiglu-held-at-one-end", FaultKind::operation, "activations", std::nullopt,
+     "the linear part is held from above, and from below it is not", ""},
+    {"causal-mask-off-by-one", FaultKind::operation, "masks", std::nullopt,
+     "a position sees the one after it", ""},
+    {"masked-row-shared-out", FaultKind::operation, "masks", std::nullopt,
+     "a row that is masked as a whole gets even shares", ""},
+    {"sink-gradient-left-out", FaultKind::operation, "softmax", std::nullopt, "the sink gets no gradient",
+     ""},
+    {"vocabulary-max-of-own-columns", FaultKind::operation, "cross-entropy", std::nullopt,
+     "every rank takes away the largest logit of its own columns", ""},
+    {"smoothing-over-all-columns", FaultKind::operation, "cross-entropy", std::nullopt,
+     "the smoothed share is divided by all columns, not by the others", ""},
+    {"z-loss-gradient-left-out", FaultKind::operation, "cross-entropy", std::nullopt,
+     "the z-loss is in the loss and not in its gradient", ""},
+    {"rms-eps-outside-root", FaultKind::operation, "norm layers", std::nullopt,
+     "eps is added to the root of the mean square", ""},
+    {"dropout-counts-from-zero", FaultKind::operation, "random", std::nullopt,
+     "a rank draws the words of the first elements, whichever it has", ""},
+    {"weight-gradient-overwritten", FaultKind::operation, "accumulation", std::nullopt,
+     "the gradient of a weight loses what earlier micro-batches left", ""},
+}};
+
+}  // namespace
+
+Span<const Fault> operation_faults() { return operations; }
+
+}  // namespace zeroproof::verification

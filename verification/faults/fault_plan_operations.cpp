@@ -1,0 +1,44 @@
+// Faults of operations beside the step.
+
+#include "verification/faults/fault_plan.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// A call has no step and no rank; its element stands in what the reason says.
+constexpr FaultCase at(std::string_view fault, const char* id, std::string_view buffer,
+                       std::string_view says) {
+  return {.fault = fault, .case_id = id, .buffer = buffer, .says = says};
+}
+
+// Places by reasoning. A sweep goes through the variants of an operation (verification/ops), and through the sizes 0,
+// 1, 2, ... of each. What is wrong in every element shows in element 0 of the first call that has one: the gate of a
+// row, a root, a weight. A mask that is off by one needs a second column: element 0 of a 2 by 2 matrix, whose first row
+// then has two shares. d_sink has a term from five elements on, one row of the first variant. Smoothing begins with the
+// second variant, where the first loss is wrong. The largest logit of a row is another rank's in rows 1, 4, 7, ...
+// Where a draw decides (linear parts below -limit, rows that are masked as a whole, targets, random words) no element
+// is named. The random words of the first dropout variant begin at 0, those of the second do not.
+constexpr FaultCase plan[] = {
+    at("swiglu-slope-is-sigmoid", "op/swiglu_backward/host/x86-64/fill:training", "dx", "dx[0] differs"),
+    at("swiglu-held-at-one-end", "op/swiglu/host/x86-64/fill:wide", "y", "differs"),
+    at("causal-mask-off-by-one", "op/causal_softmax/host/x86-64/fill:training", "y", "y[0] differs"),
+    at("masked-row-shared-out", "op/masked_softmax/host/x86-64/fill:training", "y", "differs"),
+    at("sink-gradient-left-out", "op/sink_softmax_backward/host/x86-64/fill:training", "d_sink",
+       "d_sink[0] differs"),
+    at("vocabulary-max-of-own-columns", "op/cross_entropy_sum/host/x86-64/fill:training", "exp_sum",
+       "exp_sum[1] differs"),
+    at("smoothing-over-all-columns", "op/cross_entropy_loss/host/x86-64/fill:training", "loss",
+       "loss[0] differs"),
+    at("z-loss-gradient-left-out", "op/cross_entropy_backward/host/x86-64/fill:training", "d_logits",
+       "differs"),
+    at("rms-eps-outside-root", "op/rms_norm/host/x86-64/fill:training", "y", "y[0] differs"),
+    at("dropout-counts-from-zero", "op/bias_dropout/host/x86-64/fill:training", "y", "differs"),
+    at("weight-gradient-overwritten", "op/weight_grad/host/x86-64/fill:training", "weight_grad",
+       "weight_grad[0] differs"),
+};
+
+}  // namespace
+
+Span<const FaultCase> operation_fault_plan() { return plan; }
+
+}  // namespace zeroproof::verification
