@@ -11,7 +11,7 @@ namespace zeroproof {
 /// the global numbering included; not counted are red zones, alignment and scalars.
 enum class MemoryClass : std::uint8_t {
   master,       ///< fp32 master weights of the shard
-  state,        ///< every other fp32 buffer of the rule (R6)
+  state,        ///< every other fp32 buffer of the rule (R6); scales of parameters and what makes them (R24)
   param_shard,  ///< the parameters this rank casts
   param_full,   ///< parameters the model sees: all of them, or (stage 3) the units that are gathered
   grad,         ///< leaf gradients in the gradient dtype, of sources that run layer by layer
