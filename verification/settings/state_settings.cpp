@@ -2,18 +2,22 @@
 
 #include <algorithm>
 
-#include "common/step/state_buffers.hpp"
+#include "common/step/kept_buffers.hpp"
 #include "verification/settings/setting.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-/// The rule keeps a buffer whose format the setting is.
-bool keeps_first(const RunConfig& c) {
-  return keeps(c.optimizer, BufferId::exp_avg) || keeps(c.optimizer, BufferId::momentum_buffer);
+bool keeps_buffer(const OptimizerHyper& hyper, BufferId id) {
+  return std::ranges::count(kept_buffers(hyper), id) > 0;
 }
 
-bool keeps_second(const RunConfig& c) { return keeps(c.optimizer, BufferId::exp_avg_sq); }
+/// The rule keeps a buffer whose format the setting is.
+bool keeps_first(const RunConfig& c) {
+  return keeps_buffer(c.optimizer, BufferId::exp_avg) || keeps_buffer(c.optimizer, BufferId::momentum_buffer);
+}
+
+bool keeps_second(const RunConfig& c) { return keeps_buffer(c.optimizer, BufferId::exp_avg_sq); }
 
 bool bf16_parameters(const RunConfig& c) { return c.dtypes == std::vector{DType::bf16}; }
 
