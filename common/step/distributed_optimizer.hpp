@@ -85,18 +85,18 @@ struct FullState {
   Span<const float> exp_avg_sq;       // [padded_numel], the same
   Span<const float> max_exp_avg_sq;   // [padded_numel], with amsgrad
   Span<const float> momentum_buffer;  // [padded_numel], sgd with momentum
-  // The stored form of buffers whose format has scales (R25): with scale_inv of every block of the undistributed
-  // numbering, also on TP ranks, [padded_numel / state_block_numel], the buffer's values are codes, widened. Empty:
-  // they are values, which are stored anew.
-  Span<const float> exp_avg_scale;
-  Span<const float> exp_avg_sq_scale;
-  Span<const float> max_exp_avg_sq_scale;
-  Span<const float> momentum_buffer_scale;
   Span<const std::uint64_t> tensor_steps;  // [num_tensors], under missing_grad = skip
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
   Span<const float> param_scale = {};  // [num_blocks] (R24), of parameters with scales; empty: a beginning
   Span<const std::uint32_t> amax_history = {};  // [num_blocks * history], under the recipe delayed
+  // The stored form of buffers whose format has scales (R25): with scale_inv of every block of the undistributed
+  // numbering, also on TP ranks, [padded_numel / state_block_numel], the buffer's values are codes, widened. Empty:
+  // they are values, which are stored anew.
+  Span<const float> exp_avg_scale = {};
+  Span<const float> exp_avg_sq_scale = {};
+  Span<const float> max_exp_avg_sq_scale = {};
+  Span<const float> momentum_buffer_scale = {};
 };
 
 /// One buffer as a tap sees it. Sharded buffers name the global ranges their elements come from, in order;

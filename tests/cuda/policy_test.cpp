@@ -68,7 +68,7 @@ OptimizerSetup setup_for(Communicator& comm, const ShardMap& shards, int stage) 
 }
 
 const std::vector<float> ones(static_cast<std::size_t>(layout.padded_numel()), 1.0F);
-const FullState first_state{ones, ones, ones, {}, {}, {}, {}, {}, {}, {}, 4, {0, 2, 1}};
+const FullState first_state{ones, ones, ones, {}, {}, {}, 4, {0, 2, 1}};
 
 }  // namespace
 

@@ -28,7 +28,7 @@ struct ThreeElements {
   }
 
   FullState state() const {
-    FullState state{master, zeros, zeros, zeros, zeros, {}, {}, {}, {}, tensor_steps, 0, scaler};
+    FullState state{master, zeros, zeros, zeros, zeros, tensor_steps, 0, scaler};
     state.applied_steps = applied_steps;
     return state;
   }
