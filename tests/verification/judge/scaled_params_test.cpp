@@ -43,8 +43,9 @@ Tamper flipped(int at, Phase phase, BufferId id) {
 }  // namespace
 
 TEST_CASE("judge: parameters in 8 bits on 1 to 5 ranks, in every stage, have the undistributed bits") {
-  for (const auto& [recipe, dtype] : scaled) {
-    TinyTraining run(dtype, recipe);
+  for (const Scaled& one : scaled) {  // clang does not let a lambda have structured bindings
+    const std::string recipe = one.recipe;
+    TinyTraining run(one.dtype, recipe);
     for (int world = 1; world <= 5; ++world) {
       const int stage = world % 4;
       CAPTURE(recipe);
@@ -55,7 +56,7 @@ TEST_CASE("judge: parameters in 8 bits on 1 to 5 ranks, in every stage, have the
       for (const BufferId id : {BufferId::amax, BufferId::param_scale, BufferId::param_scale_inv})
         CHECK(compared(judged, id));
       CHECK(compared(judged, BufferId::param_shard) == (world < 5));  // rank 0 of five owns nothing
-      CHECK(compared(judged, BufferId::amax_history) == (std::string(recipe) == "fp8-delayed"));
+      CHECK(compared(judged, BufferId::amax_history) == (recipe == "fp8-delayed"));
       const bool columns = run.config.scaling.columnwise && stage != 3;
       CHECK(compared(judged, BufferId::param_columns) == columns);
     }
@@ -63,8 +64,9 @@ TEST_CASE("judge: parameters in 8 bits on 1 to 5 ranks, in every stage, have the
 }
 
 TEST_CASE("judge: parameters in 8 bits in layouts and grids that cut blocks") {
-  for (const auto& [recipe, dtype] : scaled) {
-    TinyTraining run(dtype, recipe, [](RunConfig& config) { config.model = {2, 20, 4, 37, 13}; });
+  for (const Scaled& one : scaled) {  // clang does not let a lambda have structured bindings
+    const std::string recipe = one.recipe;
+    TinyTraining run(one.dtype, recipe, [](RunConfig& config) { config.model = {2, 20, 4, 37, 13}; });
     CAPTURE(recipe);
     for (const LayoutKind layout : {LayoutKind::megatron, LayoutKind::fsdp2, LayoutKind::greedy}) {
       ParallelConfig place;
