@@ -1,20 +1,18 @@
-#include "verification/plan/plan.hpp"
-#include "verification/case/experiment.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <utility>
 
 #include "common/base/error.hpp"
 #include "common/step/param_groups.hpp"
+#include "verification/case/experiment.hpp"
 #include "verification/cli/commands.hpp"
+#include "verification/cli/plan_flags.hpp"
 #include "verification/config/config.hpp"
-#include "verification/config/nearest.hpp"
 #include "verification/plan/measured_plan.hpp"
 #include "verification/plan/owners.hpp"
+#include "verification/plan/plan.hpp"
 #include "verification/plan/report.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/progress.hpp"
@@ -22,111 +20,6 @@
 
 namespace zeroproof::verification {
 namespace {
-
-/// As typed; turned into settings after parsing, so that every error has one form.
-struct PlanFlags {
-  std::string model, grid = "1x1x1", world, stage = "all", dtype = "bf16", grad_dtype, rule = "adamw",
-                     momentum, micro_batches, order = "by_stage", windows = "off", space = "host", bucket,
-                     instances, clip_groups, alpha, beta, memory, offload, offload_order = "flat",
-                     offload_place = "host", offload_chunk, offload_overlap = "on", exp_avg_dtype = "fp32",
-                     exp_avg_sq_dtype = "fp32", master_dtype = "fp32";
-  std::vector<std::string> counts;
-  std::string svg_file, json_file;
-  bool owners = false, measure = false;
-  std::string layout, rank, config_file;
-};
-
-template <class Number>
-Number number(const std::string& text, const std::string& flag, Number low, Number high,
-              const char* or_else = "") {
-  Number value{};
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool good =
-      error == std::errc{} && rest == text.data() + text.size() && value >= low && value <= high;
-  ZP_CHECK(good, ErrorCode::config, flag + " is '" + text + "'", "that is not a number it can use",
-           static_cast<double>(high) < 1e9 ? fmt::format("use {} to {}{}", low, high, or_else)
-                                           : fmt::format("use {} or more", low));
-  return value;
-}
-
-template <class Choice>
-Choice named(const std::string& text, const std::string& flag) {
-  const auto names = names_of(Choice{});
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == text) return static_cast<Choice>(i);
-  }
-  fail(ErrorCode::config, flag + " is '" + text + "'", "there is no such choice",
-       suggestion(text, {names.begin(), names.end()}));
-}
-
-constexpr std::int64_t large = std::int64_t{1} << 40;
-
-OptimizerHyper hyper_of(const PlanFlags& flags) {
-  OptimizerHyper hyper;
-  hyper.rule = named<UpdateRule>(flags.rule, "--rule");
-  if (!flags.momentum.empty()) hyper.momentum = number<double>(flags.momentum, "--momentum", 0, 1);
-  return hyper;
-}
-
-Space space_of(const std::string& text) {
-  ZP_CHECK(text == "host" || text == "device", ErrorCode::config, "--space is '" + text + "'",
-           "there is no such choice", suggestion(text, {"host", "device"}));
-  return text == "host" ? Space::host : Space::device;
-}
-
-Offload offload_of(const PlanFlags& flags) {
-  Offload offload;
-  if (!flags.offload.empty()) offload.fraction = number<double>(flags.offload, "--offload", 0, 1);
-  offload.order = named<OffloadOrder>(flags.offload_order, "--offload-order");
-  offload.place = named<OffloadPlace>(flags.offload_place, "--offload-place");
-  if (!flags.offload_chunk.empty())
-    offload.chunk_numel = number<std::int64_t>(flags.offload_chunk, "--offload-chunk", 1, large);
-  ZP_CHECK(flags.offload_overlap == "on" || flags.offload_overlap == "off", ErrorCode::config,
-           "--offload-overlap is '" + flags.offload_overlap + "'",
-           "it says whether a chunk travels while another one is updated", "use on or off");
-  offload.overlap = flags.offload_overlap == "on";
-  return offload;
-}
-
-PlanSettings settings_of(const PlanFlags& flags) {
-  PlanSettings s;
-  s.grid = planned_grid(flags.grid,
-                        flags.world.empty() ? 0 : number<std::int64_t>(flags.world, "--world", 1, large));
-  if (flags.stage != "all") s.stages = {number<int>(flags.stage, "--stage", 0, 3, ", or all")};
-  s.param_dtype = parse_param_dtype(flags.dtype);
-  s.grad_dtype = flags.grad_dtype.empty() ? DType::fp32 : parse_param_dtype(flags.grad_dtype);
-  for (const DType dtype : {s.param_dtype, s.grad_dtype}) {
-    ZP_CHECK(is_param_format(dtype), ErrorCode::config,
-             "a step with " + std::string(name(dtype)) + " was to be planned",
-             "no candidate makes parameters in 8 bits, and gradients never have them",
-             "use bf16, fp16 or fp32");
-  }
-  s.hyper = hyper_of(flags);
-  s.state_formats = {named<StateFormat>(flags.exp_avg_dtype, "--exp-avg-dtype"),
-                     named<StateFormat>(flags.exp_avg_sq_dtype, "--exp-avg-sq-dtype"),
-                     named<MasterFormat>(flags.master_dtype, "--master-dtype")};
-  if (!flags.micro_batches.empty()) {
-    s.micro_batches = number<std::int64_t>(flags.micro_batches, "--micro-batches", 1, 1 << 20);
-  }
-  s.order = named<MicroBatchOrder>(flags.order, "--order");
-  s.windows = named<Windows>(flags.windows, "--windows");
-  s.space = space_of(flags.space);
-  ZP_CHECK(s.space == Space::host || s.windows == Windows::off, ErrorCode::config,
-           "--windows " + flags.windows + " was given with --space device",
-           "windows are memory of the host, and devices exchange messages", "leave one of the two out");
-  if (!flags.bucket.empty()) s.bucket_numel = number<std::int64_t>(flags.bucket, "--bucket", 1024, large);
-  ZP_CHECK(s.bucket_numel % layout_alignment == 0, ErrorCode::config, "--bucket is " + flags.bucket,
-           "buckets are cut at multiples of 1024", "use such a multiple");
-  if (!flags.instances.empty())
-    s.instances = number<int>(flags.instances, "--instances", 1, most_planned_ranks);
-  if (!flags.clip_groups.empty())
-    s.clip_groups = number<std::int64_t>(flags.clip_groups, "--clip-groups", 1, 1 << 20);
-  s.offload = offload_of(flags);
-  if (!flags.alpha.empty()) s.machine.alpha_us = number<double>(flags.alpha, "--alpha", 0, 1e9);
-  if (!flags.beta.empty()) s.machine.beta_gbs = number<double>(flags.beta, "--beta", 1e-6, 1e9);
-  if (!flags.memory.empty()) s.machine.memory_gbs = number<double>(flags.memory, "--memory", 1e-6, 1e9);
-  return s;
-}
 
 PlanSections sections_of(const std::vector<std::string>& counts) {
   if (counts.empty()) return {};
@@ -252,8 +145,14 @@ void add_plan(CommandSet& commands) {
   option("--grid", flags->grid, "data x context x tensor parallel ranks, at most 16384 (default: 1x1x1)");
   option("--world", flags->world, "ranks the grid must multiply out to");
   option("--stage", flags->stage, "ZeRO stage 0 to 3, or all (default)");
-  option("--dtype", flags->dtype, "of parameters: bf16, fp16, fp32 (default: bf16)");
+  option("--dtype", flags->dtype, "of parameters: bf16, fp16, fp32, e4m3, e5m2 (default: bf16)");
   option("--grad-dtype", flags->grad_dtype, "of gradients as they arrive: fp32, bf16, fp16 (default: fp32)");
+  option("--scale-recipe", flags->scale_recipe,
+         "of e4m3 and e5m2: " + listed(names_of(ScaleRecipe{})) + " (default: current)");
+  option("--scale-blocks", flags->scale_blocks,
+         "of blockwise: " + listed(names_of(ScaleBlocks{})) + " (default: square_128)");
+  option("--amax-history", flags->amax_history, "slots of delayed, 1 to 1024 (default: 1024)");
+  command.flag("--columnwise", flags->columnwise, "a second copy of 8-bit parameters, column after column");
   option("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
   option("--momentum", flags->momentum, "of sgd; 0 has no buffer (default: 0)");
   option("--exp-avg-dtype", flags->exp_avg_dtype,

@@ -107,6 +107,7 @@ MeasuredStage measured_stage(const PlanSettings& settings, const FlatLayout& lay
   setup.windows = settings.windows;
   setup.offload = settings.offload;
   setup.param_dtype = settings.param_dtype;
+  setup.scaling = settings.scaling;
   setup.grad_dtype = settings.grad_dtype;
   setup.hyper = settings.hyper;
   setup.state_formats = settings.state_formats;

@@ -29,6 +29,7 @@ struct PlanSettings {
   int instances = 1;
   std::vector<int> stages = {0, 1, 2, 3};
   DType param_dtype = DType::bf16;
+  ParamScaling scaling;  ///< of e4m3 and e5m2 (R24)
   DType grad_dtype = DType::fp32;
   OptimizerHyper hyper;
   StateFormats state_formats;      ///< of what is kept from step to step (R25)

@@ -145,6 +145,12 @@ std::string plan_json(const Plan& plan) {
                  {"deepspeed", counts(deepspeed_counts(plan))},
                  {"megatron", counts(megatron_counts(plan))},
                  {"circulating", counts(circulating_counts(plan))}}}};
+  if (has_scales(s.param_dtype)) {
+    json["settings"]["scaling"] = {{"recipe", name(s.scaling.recipe)}, {"columnwise", s.scaling.columnwise}};
+    if (s.scaling.recipe == ScaleRecipe::blockwise)
+      json["settings"]["scaling"]["blocks"] = name(s.scaling.blocks);
+    if (keeps_history(s.scaling)) json["settings"]["scaling"]["history"] = s.scaling.history;
+  }
   if (s.offload.on()) {
     json["settings"]["offload"] = {{"fraction", s.offload.fraction},
                                    {"order", name(s.offload.order)},

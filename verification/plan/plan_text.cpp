@@ -31,6 +31,13 @@ void add_inputs(std::string& out, const Plan& plan) {
     out += fmt::format("kept in: exp_avg {}, exp_avg_sq {}, master {} (R25)\n", name(s.state_formats.exp_avg),
                        name(s.state_formats.exp_avg_sq), name(s.state_formats.master));
   }
+  if (has_scales(s.param_dtype)) {
+    out += fmt::format(
+        "scales {}{}{}{} (R24)\n", name(s.scaling.recipe),
+        s.scaling.recipe == ScaleRecipe::blockwise ? fmt::format(", {}", name(s.scaling.blocks)) : "",
+        keeps_history(s.scaling) ? fmt::format(", history {}", s.scaling.history) : "",
+        s.scaling.columnwise ? ", a copy by columns" : "");
+  }
   if (s.windows != Windows::off) {
     out += fmt::format("windows {}: ranks that share a state read each other's memory, as on one machine\n",
                        name(s.windows));

@@ -1,5 +1,6 @@
 #include "verification/plan/planned_run.hpp"
 
+#include "common/step/scaled_params.hpp"
 #include "verification/predict/bucket_classes.hpp"
 #include "verification/predict/contract_units.hpp"
 
@@ -20,6 +21,14 @@ PredictedStep planned_run(const PlanSettings& settings, const PlannedModel& mode
   run.micro_batches = settings.micro_batches;
   run.state_buffers = state_buffer_count(settings.hyper);
   set_state_formats(run, settings.hyper, settings.state_formats);
+  if (has_scales(settings.param_dtype)) {
+    const FlatLayout undistributed(tp_shapes(model, 1));
+    StepSettings step;
+    step.layout = &undistributed;
+    step.param_dtype = settings.param_dtype;
+    step.scaling = settings.scaling;
+    set_scales(run, settings.scaling, blocks_of(step).num_blocks());
+  }
   run.norm = settings.hyper.norm;
   run.clip_groups = settings.clip_groups;
   run.numel = layout.numel();

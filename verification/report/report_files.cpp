@@ -124,6 +124,7 @@ void check_report_file(const std::string& file) {
   std::string refusal;
   if (!path.has_filename() || path.filename() == "." || path.filename() == "..")
     refusal = "it is no name of a file";
+  if (file == "-") refusal = "it means no file here; /dev/stdout is one";
   if (fs::is_directory(there)) refusal = std::strerror(EISDIR);
   if (!names_are_short(path)) refusal = std::strerror(ENAMETOOLONG);
   if (refusal.empty() && fs::exists(there) && ::access(path.c_str(), W_OK) != 0)

@@ -68,11 +68,15 @@ auto members(const ParamScaling& s) {
   return std::tuple(recipe, value, initial_master, columnwise, epsilon, power_of_two, blocks, margin, history,
                     choice, empty);
 }
+auto members(const StateFormats& f) {
+  const auto& [exp_avg, exp_avg_sq, master] = f;
+  return std::tuple(exp_avg, exp_avg_sq, master);
+}
 auto members(const RunConfig& c) {
   const auto& [seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows, wires,
                instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow, where, idle,
                reduction, nonfinite, missing, rounding, text, timeout, offload, model, scaling, optimizer,
-               scaler, schedule, param_groups, clip_groups] = c;
+               formats, scaler, schedule, param_groups, clip_groups] = c;
   const auto& [fractions, offload_orders, places, chunks, overlapped, folder] = offload;
   return std::tuple_cat(
       std::tuple(seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows,
@@ -80,13 +84,14 @@ auto members(const RunConfig& c) {
                  where, idle, reduction, nonfinite, missing, rounding, text, timeout, members(param_groups),
                  members(clip_groups)),
       std::tuple(fractions, offload_orders, places, chunks, overlapped, folder), members(model),
-      members(scaling), members(optimizer), members(scaler), members(schedule));
+      members(scaling), members(optimizer), members(formats), members(scaler), members(schedule));
 }
 
 bool same(const RunConfig& a, const RunConfig& b) { return members(a) == members(b); }
 
 RunConfig every_field_changed() {
   RunConfig c = main_config();
+  c.state_formats = {StateFormat::fp16, StateFormat::e4m3, MasterFormat::bf16};
   ++c.seed;
   ++c.steps;
   ++c.micro_batches;

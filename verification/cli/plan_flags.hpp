@@ -1,0 +1,63 @@
+#pragma once
+// What `zeroproof plan` is given, and the settings of a plan that come of it.
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "verification/config/nearest.hpp"
+#include "verification/plan/plan.hpp"
+
+namespace zeroproof::verification {
+
+/// As typed; turned into settings after parsing, so that every error has one form.
+struct PlanFlags {
+  std::string model, grid = "1x1x1", world, stage = "all", dtype = "bf16", grad_dtype, rule = "adamw",
+                     momentum, micro_batches, order = "by_stage", windows = "off", space = "host", bucket,
+                     instances, clip_groups, alpha, beta, memory, offload, offload_order = "flat",
+                     offload_place = "host", offload_chunk, offload_overlap = "on", exp_avg_dtype = "fp32",
+                     exp_avg_sq_dtype = "fp32", master_dtype = "fp32", scale_recipe, scale_blocks,
+                     amax_history;
+  std::vector<std::string> counts;
+  std::string svg_file, json_file;
+  bool owners = false, measure = false, columnwise = false;
+  std::string layout, rank, config_file;
+};
+
+/// Errors (ErrorCode::config), naming the flag: no number from low to high.
+template <class Number>
+Number number(const std::string& text, const std::string& flag, Number low, Number high,
+              const char* or_else = "") {
+  Number value{};
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool good =
+      error == std::errc{} && rest == text.data() + text.size() && value >= low && value <= high;
+  ZP_CHECK(good, ErrorCode::config, flag + " is '" + text + "'", "that is not a number it can use",
+           static_cast<double>(high) < 1e9 ? fmt::format("use {} to {}{}", low, high, or_else)
+                                           : fmt::format("use {} or more", low));
+  return value;
+}
+
+/// Errors (ErrorCode::config), naming the flag and the nearest choice.
+template <class Choice>
+Choice named(const std::string& text, const std::string& flag) {
+  const auto names = names_of(Choice{});
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == text) return static_cast<Choice>(i);
+  }
+  fail(ErrorCode::config, flag + " is '" + text + "'", "there is no such choice",
+       suggestion(text, {names.begin(), names.end()}));
+}
+
+/// More elements than any plan has.
+inline constexpr std::int64_t large = std::int64_t{1} << 40;
+
+/// Errors: ErrorCode::config for a value that no plan can have, or one that would be ignored.
+PlanSettings settings_of(const PlanFlags& flags);
+
+}  // namespace zeroproof::verification
