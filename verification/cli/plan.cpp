@@ -94,7 +94,7 @@ void require_fitting_layout(const PlanFlags& flags, LayoutKind layout) {
 
 int run_owners(PlanFlags flags) {
   OwnersSettings settings;
-  if (!flags.layout.empty()) settings.layout = named<LayoutKind>(flags.layout, "--layout");
+  if (!flags.layout.empty()) settings.layout = named_choice<LayoutKind>(flags.layout, "--layout");
   require_fitting_layout(flags, settings.layout);
   std::string any_bucket;  // only the contract cuts at multiples of 1024
   if (settings.layout == LayoutKind::megatron) std::swap(any_bucket, flags.bucket);
@@ -102,9 +102,10 @@ int run_owners(PlanFlags flags) {
   require_whole_instances(planned);
   settings.world_size = planned.grid.data_ranks() / planned.instances;
   settings.tp = planned.grid.tp;
-  settings.bucket_numel =
-      any_bucket.empty() ? planned.bucket_numel : number<std::int64_t>(any_bucket, "--bucket", 1, large);
-  if (!flags.rank.empty()) settings.rank = number<int>(flags.rank, "--rank", 0, most_planned_ranks);
+  settings.bucket_numel = any_bucket.empty()
+                              ? planned.bucket_numel
+                              : number_within<std::int64_t>(any_bucket, "--bucket", 1, most_planned_elements);
+  if (!flags.rank.empty()) settings.rank = number_within<int>(flags.rank, "--rank", 0, most_planned_ranks);
   const PlannedModel model = load_model(flags.model);
   settings.group_of = groups_of(flags.config_file, model);
   if (!flags.json_file.empty()) check_report_file(flags.json_file);

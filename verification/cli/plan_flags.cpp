@@ -7,8 +7,8 @@ namespace {
 
 OptimizerHyper hyper_of(const PlanFlags& flags) {
   OptimizerHyper hyper;
-  hyper.rule = named<UpdateRule>(flags.rule, "--rule");
-  if (!flags.momentum.empty()) hyper.momentum = number<double>(flags.momentum, "--momentum", 0, 1);
+  hyper.rule = named_choice<UpdateRule>(flags.rule, "--rule");
+  if (!flags.momentum.empty()) hyper.momentum = number_within<double>(flags.momentum, "--momentum", 0, 1);
   return hyper;
 }
 
@@ -20,11 +20,12 @@ Space space_of(const std::string& text) {
 
 Offload offload_of(const PlanFlags& flags) {
   Offload offload;
-  if (!flags.offload.empty()) offload.fraction = number<double>(flags.offload, "--offload", 0, 1);
-  offload.order = named<OffloadOrder>(flags.offload_order, "--offload-order");
-  offload.place = named<OffloadPlace>(flags.offload_place, "--offload-place");
+  if (!flags.offload.empty()) offload.fraction = number_within<double>(flags.offload, "--offload", 0, 1);
+  offload.order = named_choice<OffloadOrder>(flags.offload_order, "--offload-order");
+  offload.place = named_choice<OffloadPlace>(flags.offload_place, "--offload-place");
   if (!flags.offload_chunk.empty())
-    offload.chunk_numel = number<std::int64_t>(flags.offload_chunk, "--offload-chunk", 1, large);
+    offload.chunk_numel =
+        number_within<std::int64_t>(flags.offload_chunk, "--offload-chunk", 1, most_planned_elements);
   ZP_CHECK(flags.offload_overlap == "on" || flags.offload_overlap == "off", ErrorCode::config,
            "--offload-overlap is '" + flags.offload_overlap + "'",
            "it says whether a chunk travels while another one is updated", "use on or off");
@@ -46,7 +47,7 @@ ParamScaling scaling_of(const PlanFlags& flags, DType param_dtype) {
            "leave one of the two out");
   ParamScaling scaling = zeroproof::scaling_of(
       flags.scale_recipe.empty() ? ScaleRecipe::current
-                                 : named<ScaleRecipe>(flags.scale_recipe, "--scale-recipe"));
+                                 : named_choice<ScaleRecipe>(flags.scale_recipe, "--scale-recipe"));
   const auto needs = [&](bool given, const char* flag, ScaleRecipe recipe) {
     ZP_CHECK(!given || scaling.recipe == recipe, ErrorCode::config,
              std::string(flag) + " was given with the recipe " + std::string(name(scaling.recipe)),
@@ -54,9 +55,10 @@ ParamScaling scaling_of(const PlanFlags& flags, DType param_dtype) {
   };
   needs(!flags.scale_blocks.empty(), "--scale-blocks", ScaleRecipe::blockwise);
   needs(!flags.amax_history.empty(), "--amax-history", ScaleRecipe::delayed);
-  if (!flags.scale_blocks.empty()) scaling.blocks = named<ScaleBlocks>(flags.scale_blocks, "--scale-blocks");
+  if (!flags.scale_blocks.empty())
+    scaling.blocks = named_choice<ScaleBlocks>(flags.scale_blocks, "--scale-blocks");
   if (!flags.amax_history.empty())
-    scaling.history = number<std::int64_t>(flags.amax_history, "--amax-history", 1, 1024);
+    scaling.history = number_within<std::int64_t>(flags.amax_history, "--amax-history", 1, 1024);
   scaling.columnwise = flags.columnwise;
   const bool by_rows = scaling.recipe == ScaleRecipe::mxfp8 ||
                        (scaling.recipe == ScaleRecipe::blockwise && scaling.blocks == ScaleBlocks::row_128);
@@ -71,37 +73,41 @@ ParamScaling scaling_of(const PlanFlags& flags, DType param_dtype) {
 PlanSettings settings_of(const PlanFlags& flags) {
   PlanSettings s;
   s.grid = planned_grid(flags.grid,
-                        flags.world.empty() ? 0 : number<std::int64_t>(flags.world, "--world", 1, large));
-  if (flags.stage != "all") s.stages = {number<int>(flags.stage, "--stage", 0, 3, ", or all")};
+                        flags.world.empty()
+                            ? 0
+                            : number_within<std::int64_t>(flags.world, "--world", 1, most_planned_elements));
+  if (flags.stage != "all") s.stages = {number_within<int>(flags.stage, "--stage", 0, 3, ", or all")};
   s.param_dtype = parse_param_dtype(flags.dtype);
   s.grad_dtype = flags.grad_dtype.empty() ? DType::fp32 : parse_param_dtype(flags.grad_dtype);
   ZP_CHECK(is_param_format(s.grad_dtype), ErrorCode::config, "--grad-dtype is '" + flags.grad_dtype + "'",
            "gradients never have 8 bits", "use bf16, fp16 or fp32");
   s.scaling = scaling_of(flags, s.param_dtype);
   s.hyper = hyper_of(flags);
-  s.state_formats = {named<StateFormat>(flags.exp_avg_dtype, "--exp-avg-dtype"),
-                     named<StateFormat>(flags.exp_avg_sq_dtype, "--exp-avg-sq-dtype"),
-                     named<MasterFormat>(flags.master_dtype, "--master-dtype")};
+  s.state_formats = {named_choice<StateFormat>(flags.exp_avg_dtype, "--exp-avg-dtype"),
+                     named_choice<StateFormat>(flags.exp_avg_sq_dtype, "--exp-avg-sq-dtype"),
+                     named_choice<MasterFormat>(flags.master_dtype, "--master-dtype")};
   if (!flags.micro_batches.empty()) {
-    s.micro_batches = number<std::int64_t>(flags.micro_batches, "--micro-batches", 1, 1 << 20);
+    s.micro_batches = number_within<std::int64_t>(flags.micro_batches, "--micro-batches", 1, 1 << 20);
   }
-  s.order = named<MicroBatchOrder>(flags.order, "--order");
-  s.windows = named<Windows>(flags.windows, "--windows");
+  s.order = named_choice<MicroBatchOrder>(flags.order, "--order");
+  s.windows = named_choice<Windows>(flags.windows, "--windows");
   s.space = space_of(flags.space);
   ZP_CHECK(s.space == Space::host || s.windows == Windows::off, ErrorCode::config,
            "--windows " + flags.windows + " was given with --space device",
            "windows are memory of the host, and devices exchange messages", "leave one of the two out");
-  if (!flags.bucket.empty()) s.bucket_numel = number<std::int64_t>(flags.bucket, "--bucket", 1024, large);
+  if (!flags.bucket.empty())
+    s.bucket_numel = number_within<std::int64_t>(flags.bucket, "--bucket", 1024, most_planned_elements);
   ZP_CHECK(s.bucket_numel % layout_alignment == 0, ErrorCode::config, "--bucket is " + flags.bucket,
            "buckets are cut at multiples of 1024", "use such a multiple");
   if (!flags.instances.empty())
-    s.instances = number<int>(flags.instances, "--instances", 1, most_planned_ranks);
+    s.instances = number_within<int>(flags.instances, "--instances", 1, most_planned_ranks);
   if (!flags.clip_groups.empty())
-    s.clip_groups = number<std::int64_t>(flags.clip_groups, "--clip-groups", 1, 1 << 20);
+    s.clip_groups = number_within<std::int64_t>(flags.clip_groups, "--clip-groups", 1, 1 << 20);
   s.offload = offload_of(flags);
-  if (!flags.alpha.empty()) s.machine.alpha_us = number<double>(flags.alpha, "--alpha", 0, 1e9);
-  if (!flags.beta.empty()) s.machine.beta_gbs = number<double>(flags.beta, "--beta", 1e-6, 1e9);
-  if (!flags.memory.empty()) s.machine.memory_gbs = number<double>(flags.memory, "--memory", 1e-6, 1e9);
+  if (!flags.alpha.empty()) s.machine.alpha_us = number_within<double>(flags.alpha, "--alpha", 0, 1e9);
+  if (!flags.beta.empty()) s.machine.beta_gbs = number_within<double>(flags.beta, "--beta", 1e-6, 1e9);
+  if (!flags.memory.empty())
+    s.machine.memory_gbs = number_within<double>(flags.memory, "--memory", 1e-6, 1e9);
   return s;
 }
 

@@ -31,8 +31,8 @@ struct PlanFlags {
 
 /// Errors (ErrorCode::config), naming the flag: no number from low to high.
 template <class Number>
-Number number(const std::string& text, const std::string& flag, Number low, Number high,
-              const char* or_else = "") {
+Number number_within(const std::string& text, const std::string& flag, Number low, Number high,
+                     const char* or_else = "") {
   Number value{};
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool good =
@@ -45,7 +45,7 @@ Number number(const std::string& text, const std::string& flag, Number low, Numb
 
 /// Errors (ErrorCode::config), naming the flag and the nearest choice.
 template <class Choice>
-Choice named(const std::string& text, const std::string& flag) {
+Choice named_choice(const std::string& text, const std::string& flag) {
   const auto names = names_of(Choice{});
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == text) return static_cast<Choice>(i);
@@ -55,7 +55,7 @@ Choice named(const std::string& text, const std::string& flag) {
 }
 
 /// More elements than any plan has.
-inline constexpr std::int64_t large = std::int64_t{1} << 40;
+inline constexpr std::int64_t most_planned_elements = std::int64_t{1} << 40;
 
 /// Errors: ErrorCode::config for a value that no plan can have, or one that would be ignored.
 PlanSettings settings_of(const PlanFlags& flags);
