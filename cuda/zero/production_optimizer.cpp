@@ -83,9 +83,10 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       tiles_(tiles_of(setup_, ranges_, state_, master_)),
       scales_(setup_, ranges_, ledger_),
       columns_(setup_, params_.full_ranges(), ledger_),
-      shard_{setup_, ranges_,      pieces_,      grad_,
-             master_, param_store_, state_, split_.get(),
-             scales_ ? &scales_ : nullptr, tiles_.get()} {
+      shard_{setup_,      ranges_,      pieces_,
+             grad_,       master_,      param_store_,
+             state_,      split_.get(), scales_ ? &scales_ : nullptr,
+             tiles_.get()} {
   if (split_) {
     auto step =
         std::make_unique<OffloadStep>(shard_, *offloaded_, ledger_.space(), make_step, ops, offload.step);

@@ -119,13 +119,12 @@ std::vector<Axis> case_axes() {
       rule(),
       twin(),
       mode(),
-      exactly<decltype([](auto& s) -> auto& { return s.dtype; }), DType>(
-          "dtype", "run.dtypes", "--dtype", {},
-          {{"bf16", DType::bf16},
-           {"fp16", DType::fp16},
-           {"fp32", DType::fp32},
-           {"e4m3", DType::e4m3},
-           {"e5m2", DType::e5m2}}),
+      exactly<decltype([](auto& s) -> auto& { return s.dtype; }), DType>("dtype", "run.dtypes", "--dtype", {},
+                                                                         {{"bf16", DType::bf16},
+                                                                          {"fp16", DType::fp16},
+                                                                          {"fp32", DType::fp32},
+                                                                          {"e4m3", DType::e4m3},
+                                                                          {"e5m2", DType::e5m2}}),
       exactly<decltype([](auto& s) -> auto& { return s.stage; }), int>(
           "stage", "run.stages", "--stage", {}, {{"0", 0}, {"1", 1}, {"2", 2}, {"3", 3}}),
       world(),
@@ -157,7 +156,8 @@ std::vector<Axis> case_axes() {
           "offload_chunk", "offload.chunk_numels", "--offload-chunk", {},
           {{"37", 37}, {"1024", 1024}, {"262144", 262144}}, offloaded),
       exactly<decltype([](auto& s) -> auto& { return s.place.offload.overlap; }), bool>(
-          "offload_overlap", "offload.overlap", "--offload-overlap", {}, {{"on", true}, {"off", false}}, offloaded),
+          "offload_overlap", "offload.overlap", "--offload-overlap", {}, {{"on", true}, {"off", false}},
+          offloaded),
       exactly<decltype([](auto& s) -> auto& { return s.omp_threads; }), int>(
           "threads", "run.omp_threads", "--threads", {}, {{"0", 0}, {"1", 1}, {"2", 2}, {"3", 3}}),
   };

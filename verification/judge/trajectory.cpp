@@ -11,8 +11,8 @@ TrajectoryHash::TrajectoryHash(GradSum grad_sum) {
   if (grad_sum == GradSum::binned) hasher_.add(std::uint64_t{0x62696E6E6564});  // "binned"
 }
 
-void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout,
-                              const std::vector<Buffer>& buffers, const TrajectoryScales& scales) {
+void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout, const std::vector<Buffer>& buffers,
+                              const TrajectoryScales& scales) {
   hasher_.add(static_cast<std::uint64_t>(s.step));
   hasher_.add(s.step_scalars);
   hasher_.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(s.log2_loss_scale)));

@@ -5,8 +5,8 @@
 
 namespace zeroproof::verification::bench {
 
-/// A file without a name whose bytes are moved in chunks and not looked at: what a step that keeps state in a file would
-/// take if it did nothing else.
+/// A file without a name whose bytes are moved in chunks and not looked at: what a step that keeps state in a file
+/// would take if it did nothing else.
 class MovedBytes {
  public:
   /// num_bytes: written here once. Errors: io; unavailable for memory.
