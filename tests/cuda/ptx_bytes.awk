@@ -2,7 +2,7 @@
 # written once. Kernels are known by their mangled names. Prints a line for each that is elsewhere; status 1 then, and
 # where no kernel is known.
 #   TreeFold<type, n>              n leaves or nodes, where they lie (fp32 or 16-bit), and 4 of the sum
-#   FusedUpdate<form, ParamCast>   G; master and every buffer of the rule, read and written; the parameter
+#   FusedUpdate<form, ParamCast>   G; master and every buffer of the rule, read and written; the parameter, if any
 function number_after(word, rest) {
   if (!match(name, word "[0-9]+")) return -1
   rest = substr(name, RSTART, RLENGTH)
@@ -19,8 +19,8 @@ function finish(type, n, form, states, kind, floor_bytes, elements) {
     elements = 4 * stores  # each four sums are one store
   } else if (name ~ /FusedUpdate/ && form >= 0) {
     states = form == 4 ? 0 : form >= 5 ? 1 : form % 2 == 1 ? 3 : 2  # plain SGD, one momentum, amsgrad, two moments
-    floor_bytes = 4 * (3 + 2 * states) + (kind == 0 ? 4 : 2)
-    elements = 4 * stores / (2 + states)
+    floor_bytes = 4 * (3 + 2 * states) + (kind == 4 ? 0 : kind == 0 ? 4 : 2)
+    elements = 4 * stores / ((kind == 4 ? 1 : 2) + states)
   } else {
     return
   }

@@ -57,7 +57,7 @@ expected() {
     grad_scale) printf 'mul.rn.f32 ld.global.v4.f32 st.global.v4.f32 atom.global.or.b32' ;;
     grad_stats) printf 'max.u32 atom.global.max.u32 atom.global.add.u64' ;;
     grad_sum) printf 'add.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
-    histogram) printf 'div.rn.f64 atom.global.add.u64 ld.global.f32' ;;
+    histogram) printf 'div.rn.f64 atom.global.add.u64 ld.global.u32' ;;
     loss_scaler) printf 'setp.ne.s32 st.global.u32' ;;
     master_split) printf 'ld.global.v4.u32 st.global.v4.u32 shl.b32' ;;
     norm_layers) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.shared.f32' ;;

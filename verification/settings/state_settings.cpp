@@ -21,6 +21,20 @@ bool keeps_second(const RunConfig& c) { return keeps_buffer(c.optimizer, BufferI
 
 bool bf16_parameters(const RunConfig& c) { return c.dtypes == std::vector{DType::bf16}; }
 
+/// A bf16 master loses updates below half its last place: at the rate of a master in fp32 most elements would stand
+/// still, and little would be proved.
+Setting master_dtype() {
+  constexpr double faster = 32;
+  Setting setting = every_choice(
+      "master_dtype", "optimizer.master_dtype", [](auto& c) -> auto& { return c.state_formats.master; });
+  SettingValue& bf16_master = setting.values[static_cast<std::size_t>(MasterFormat::bf16)];
+  bf16_master.set = [set = bf16_master.set](RunConfig& c) {
+    set(c);
+    c.optimizer.lr *= faster;
+  };
+  return setting;
+}
+
 }  // namespace
 
 std::vector<Setting> state_settings() {
@@ -31,9 +45,7 @@ std::vector<Setting> state_settings() {
       where(keeps_second, every_choice(
                               "exp_avg_sq_dtype", "optimizer.exp_avg_sq_dtype",
                               [](auto& c) -> auto& { return c.state_formats.exp_avg_sq; })),
-      where(bf16_parameters, every_choice(
-                                 "master_dtype", "optimizer.master_dtype",
-                                 [](auto& c) -> auto& { return c.state_formats.master; })),
+      where(bf16_parameters, master_dtype()),
   };
 }
 
