@@ -70,8 +70,24 @@ ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint16_t* bits, std::int64_t coun
   return sum_in_blocks(bits, count, place, infinity);
 }
 
-ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint8_t* bits, std::int64_t count, std::uint64_t place) {
-  return sum_in_blocks(bits, count, place, std::uint8_t{0x7e});
+ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint8_t* bits, std::int64_t count, std::uint64_t place,
+                                    std::uint8_t infinity) {
+  return sum_in_blocks(bits, count, place, infinity);
+}
+
+/// Sum of elements of a format, at an index of the buffer's memory.
+std::uint64_t sum_of(const TensorView& view, std::int64_t at, std::int64_t count, std::uint64_t place) {
+  const auto* const bytes = static_cast<const std::byte*>(view.data) + at * num_bytes(view.dtype);
+  switch (num_bytes(view.dtype)) {
+    case 1:  // e4m3 has no infinity: the code before its NaN
+      return sum_of(reinterpret_cast<const std::uint8_t*>(bytes), count, place,
+                    static_cast<std::uint8_t>(view.dtype == DType::e5m2 ? 0x7c : 0x7e));
+    case 2:
+      return sum_of(reinterpret_cast<const std::uint16_t*>(bytes), count, place,
+                    static_cast<std::uint16_t>(view.dtype == DType::bf16 ? 0x7f80 : 0x7c00));
+    default:
+      return sum_of(reinterpret_cast<const std::uint32_t*>(bytes), count, place);
+  }
 }
 
 }  // namespace
@@ -103,9 +119,6 @@ std::vector<ElementSums::Run> ElementSums::runs_of(const ExposedBuffer& buffer) 
 
 void ElementSums::add(const ExposedBuffer& buffer) {
   const std::vector<Run> runs = runs_of(buffer);
-  const auto* const bytes = static_cast<const std::byte*>(buffer.view.data);
-  const DType dtype = buffer.view.dtype;
-  const auto infinity = static_cast<std::uint16_t>(dtype == DType::bf16 ? 0x7f80 : 0x7c00);
   const auto num_shares = static_cast<std::size_t>(crew_.num_threads());
   // A share is some runs in a row, of nearly as many elements as any other share.
   std::vector<std::size_t> begins(num_shares + 1, runs.size());
@@ -125,11 +138,7 @@ void ElementSums::add(const ExposedBuffer& buffer) {
       const Run& run = runs[i];
       const auto place = static_cast<std::uint64_t>(run.place);
       of_shares[share * num_buckets + static_cast<std::size_t>(run.place / bucket_numel_)] +=
-          dtype == DType::fp32
-              ? sum_of(reinterpret_cast<const std::uint32_t*>(bytes) + run.at, run.numel, place)
-          : dtype == DType::e4m3
-              ? sum_of(reinterpret_cast<const std::uint8_t*>(bytes) + run.at, run.numel, place)
-              : sum_of(reinterpret_cast<const std::uint16_t*>(bytes) + run.at, run.numel, place, infinity);
+          sum_of(buffer.view, run.at, run.numel, place);
     }
   });
   std::vector<std::uint64_t>& sums = sums_[buffer.id];

@@ -133,7 +133,7 @@ std::string row_of(const Form& form, const Cost& least, const Cost& most) {
 
 }  // namespace
 
-TEST_CASE("nightly: what state in fewer bits costs is what the note says") {
+TEST_CASE("what state in fewer bits costs is what the note says") {
   const std::string note = file_text(tests::source_folder() + "/papers/low_precision.md").value();
   std::vector<std::vector<double>> truths;
   for (const Form& form : forms) {

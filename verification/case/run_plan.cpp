@@ -6,6 +6,7 @@
 #include "cuda/device/runtime/device.hpp"
 #include "verification/case/experiment.hpp"
 #include "verification/case/id_pattern.hpp"
+#include "verification/case/obstacle.hpp"
 #include "verification/case/recipes.hpp"
 #include "verification/case/recorded.hpp"
 #include "verification/program/capabilities.hpp"
@@ -285,6 +286,8 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
             // A graph has no place for the host's part of an update.
             if (twin.twin.graphs && place.offload.on()) continue;
             if (has_scales(dtype) && place.offload.on()) continue;  // scales wait for all masters
+            // A step that is not ours has no 8 bits: whoever asks for them is told so, and nobody else.
+            if (has_scales(dtype) && !makes_scales(twin.twin) && options.recipes.empty()) continue;
             const bool native = place.grad_sum == GradSum::native;
             const bool whole = twin.twin.foreign && twin.mode == Mode::whole;
             if (native && (whole || !twin.twin.runs_in(Mode::lockstep))) continue;

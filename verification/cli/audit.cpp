@@ -36,6 +36,8 @@ void parse_steps(const std::string& text, AuditSettings& settings) {
 
 int audit_run(const AuditFlags& flags) {
   AuditSettings settings;
+  ZP_CHECK(!flags.folder.empty(), ErrorCode::config, "the folder's name is empty",
+           "there is nothing to audit", "name the folder of a training's checkpoints");
   settings.folder = flags.folder;
   settings.log = flags.log.empty() ? flags.folder + "/log.jsonl" : flags.log;
   if (!flags.steps.empty()) parse_steps(flags.steps, settings);

@@ -60,12 +60,9 @@ void refuse_empty_values(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) {
     for (const CLI::Option* option : command->get_options()) {
       const std::vector<std::string>& values = option->results();
-      const bool is_flag = !option->get_lnames().empty();
-      ZP_CHECK(
-          std::find(values.begin(), values.end(), "") == values.end(), ErrorCode::config,
-          (is_flag ? "--" + option->get_lnames().front() : option->get_name()) + " was given an empty value",
-          is_flag ? "it would be as if it had not been given" : "nothing has that name",
-          is_flag ? "name something, or leave the flag out" : "name something");
+      ZP_CHECK(option->get_lnames().empty() || std::find(values.begin(), values.end(), "") == values.end(),
+               ErrorCode::config, "--" + option->get_lnames().front() + " was given an empty value",
+               "it would be as if it had not been given", "name something, or leave the flag out");
     }
   }
 }

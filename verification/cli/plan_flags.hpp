@@ -1,8 +1,6 @@
 #pragma once
 // What `zeroproof plan` is given, and the settings of a plan that come of it.
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <cstdint>
 #include <string>
@@ -12,6 +10,7 @@
 #include "common/base/error.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/plan/plan.hpp"
+#include "verification/report/format.hpp"
 
 namespace zeroproof::verification {
 

@@ -11,6 +11,7 @@
 #include "common/base/parallel_for.hpp"
 #include "common/base/printable.hpp"
 #include "verification/case/experiment.hpp"
+#include "verification/case/recipes.hpp"
 #include "verification/case/recorded.hpp"
 #include "verification/cli/chosen_cases.hpp"
 #include "verification/cli/commands.hpp"
@@ -89,7 +90,10 @@ CaseSpec spec_of(TrainFlags flags, VerifyOptions& options) {
   if (where.dtypes.empty()) {
     const VerifyOptions asked = options_from(where);
     const std::string workload = where.gradients.empty() ? where.patterns.front() : recorded_workload;
-    where.dtypes = {std::string(name(config_of(asked, workload).dtypes.front()))};
+    const RunConfig config = config_of(asked, workload);
+    const std::string recipe = where.recipes.empty() ? configured_recipe(config) : where.recipes.front();
+    const std::vector<DType> dtypes = dtypes_of(recipe, config.dtypes, true);
+    if (!dtypes.empty()) where.dtypes = {std::string(name(dtypes.front()))};
   }
   const ChosenCases chosen = choose_cases(where);
   for (const auto& [suite, ids] : chosen.selection.parts) {

@@ -63,7 +63,7 @@ Json offload_table(const OffloadConfig& o) {
           {"folder", o.folder}};
 }
 
-Json optimizer_table(const OptimizerHyper& o, const StateFormats& formats) {
+Json optimizer_table(const OptimizerHyper& o) {
   return {{"rule", named(o.rule)},
           {"lr", o.lr},
           {"beta1", static_cast<double>(o.beta1)},
@@ -78,10 +78,14 @@ Json optimizer_table(const OptimizerHyper& o, const StateFormats& formats) {
           {"nesterov", o.nesterov},
           {"norm", named(o.norm)},
           {"clip_value", o.clip_value.value_or(0)},
-          {"max_norm", o.max_norm.value_or(0)},
-          {"exp_avg_dtype", named(formats.exp_avg)},
-          {"exp_avg_sq_dtype", named(formats.exp_avg_sq)},
-          {"master_dtype", named(formats.master)}};
+          {"max_norm", o.max_norm.value_or(0)}};
+}
+
+/// Beside the optimizer's other settings.
+void add_state_formats(Json& optimizer, const StateFormats& formats) {
+  optimizer["exp_avg_dtype"] = named(formats.exp_avg);
+  optimizer["exp_avg_sq_dtype"] = named(formats.exp_avg_sq);
+  optimizer["master_dtype"] = named(formats.master);
 }
 
 Json scaler_table(const LossScalerConfig& s) {
@@ -155,7 +159,7 @@ Json tables_of(const RunConfig& config) {
                          {"heads", m.heads},
                          {"hidden", m.hidden},
                          {"context", m.context}}},
-          {"optimizer", optimizer_table(config.optimizer, config.state_formats)},
+          {"optimizer", optimizer_table(config.optimizer)},
           {"loss_scaler", scaler_table(config.scaler)},
           {"schedule", schedule_table(config.schedule)},
           {"param_group", list_of(config.param_groups, group_table)},
@@ -168,6 +172,7 @@ std::string to_toml(const RunConfig& config) {
   Json all = tables_of(config);
   all["offload"] = offload_table(config.offload);
   all["scaling"] = scaling_table(config.scaling);
+  add_state_formats(all["optimizer"], config.state_formats);
   return toml_text(all);
 }
 
@@ -175,6 +180,8 @@ std::string to_toml_without_offload(const RunConfig& config) {
   Json all = tables_of(config);
   if (std::ranges::any_of(config.dtypes, [](DType dtype) { return has_scales(dtype); }))
     all["scaling"] = scaling_table(config.scaling);
+  // Checkpoints of before there were other formats say nothing of them.
+  if (!config.state_formats.plain()) add_state_formats(all["optimizer"], config.state_formats);
   return toml_text(all);
 }
 

@@ -63,11 +63,11 @@ Half half_of(const std::string& ranks, const std::string& layout, const std::str
 }
 
 DType dtype_of(const std::string& text, const std::string& id) {
-  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+  for (const DType dtype : param_dtypes) {
     if (text == name(dtype)) return dtype;
   }
   fail(ErrorCode::config, "dtype '" + text + "' in '" + id + "' is none of parameters",
-       "nothing could be trained", "use bf16, fp16 or fp32");
+       "nothing could be trained", "use bf16, fp16, fp32, e4m3 or e5m2");
 }
 
 ResumeCaseSpec case_of(const std::string& id) {
