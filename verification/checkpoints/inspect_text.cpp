@@ -57,6 +57,11 @@ std::string inspect_text(const CheckpointReader& checkpoint, bool all_rows) {
       const bool list = counter.value.kind() == Json::Kind::array;
       const auto count = list ? counter.value.end() - counter.value.begin() : 0;
       if (list && count == 0) continue;
+      if (counter.value.kind() == Json::Kind::text) {  // scales and histories: eight digits for every number
+        const auto digits = static_cast<std::int64_t>(counter.value.get<std::string>().size());
+        line(counter.name.c_str(), fmt::format("{} numbers", grouped(digits / 8)));
+        continue;
+      }
       line(counter.name.c_str(), list ? fmt::format("of {} tensors", count) : counter.value.dump());
     }
   }

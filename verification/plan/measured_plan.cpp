@@ -29,6 +29,7 @@ class PlannedGrads final : public GradSource, public LayeredModel {
   LayeredModel* layers() override { return this; }
   const std::vector<FlatRange>& units() const override { return units_; }
   const std::vector<int>& visits() const override { return visits_; }
+  void set_scales(Span<const float>) override {}
   void begin(std::int64_t) override {}
   void forward(int, const TensorView&) override {}
   void backward(int, const TensorView&, const TensorView& grad) override { clear(grad); }
