@@ -109,6 +109,9 @@ StepRequest request_of(const nb::dict& options) {
            "world is " + std::to_string(request.world_size), "every rank is a thread of this process",
            "use 1 to 256 ranks");
   request.param_dtype = dtype_of(text("dtype"));
+  ZP_CHECK(is_param_format(request.param_dtype), ErrorCode::invalid_argument,
+           "parameters are " + std::string(name(request.param_dtype)),
+           "a step here returns no scales, without which codes mean nothing", "use fp32, bf16 or fp16");
   request.grad_dtype = dtype_of(text("grad_dtype"));
   request.hyper = hyper_of(text("rule"), nb::cast<nb::dict>(options["settings"]));
   request.hyper.norm = word<NormForm>({{"chunk1024", NormForm::chunk1024},
