@@ -23,8 +23,9 @@ Axis exactly(const std::string& name, const std::string& key, const std::string&
              const std::vector<std::pair<std::string, Value>>& values,
              std::function<bool(const CoveredRun&)> applies = always) {
   Axis axis{name, {key}, {flag}, {}, std::move(applies), true};
-  for (const auto& [label, value] : values) {
-    axis.values.push_back({label, [=](CoveredRun& run) { member(run.spec) = value; },
+  for (const auto& choice : values) {
+    const Value value = choice.second;  // clang 14 captures no structured binding
+    axis.values.push_back({choice.first, [=](CoveredRun& run) { member(run.spec) = value; },
                            [=](const CoveredRun& run) { return member(run.spec) == value; }});
   }
   return axis;

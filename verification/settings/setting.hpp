@@ -74,8 +74,9 @@ template <class Member, class Value>
 Setting these_values(const std::string& name, const std::string& key, Member member,
                      const std::vector<std::pair<std::string, Value>>& values) {
   Setting setting{name, {key}, {}};
-  for (const auto& [label, value] : values) {
-    setting.values.push_back({label, [=](RunConfig& c) { member(c) = value; },
+  for (const auto& choice : values) {
+    const Value value = choice.second;  // clang 14 captures no structured binding
+    setting.values.push_back({choice.first, [=](RunConfig& c) { member(c) = value; },
                               [=](const RunConfig& c) { return member(c) == value; }});
   }
   return setting;
