@@ -22,10 +22,12 @@ namespace zeroproof {
 /// A checkpoint that is being written, on one rank.
 struct CheckpointSaver::Pending {
   CheckpointManifest manifest;  ///< tensors, and what the content says; files and pieces on rank 0 in the end
+  std::string text;             ///< of it, on rank 0 in the end
   UnfinishedCheckpoint unfinished;
   std::vector<CheckpointPiece> pieces;     ///< of this rank
   std::vector<Span<const float>> values;   ///< of each piece
   std::deque<std::vector<float>> widened;  ///< of pieces of codes (R25)
+  std::unique_ptr<CheckpointFile> file;    ///< of this rank, until it is durable
   RankReport report;                       ///< what rank 0 is told
   bool commits = false;                    ///< all ranks have written
   RankReport commit;                       ///< on rank 0, how that went
@@ -63,7 +65,8 @@ CheckpointSaver::~CheckpointSaver() {
   if (root_) root_->sweep();
 }
 
-void CheckpointSaver::write(Pending& pending) const {
+/// This rank's file: whole when a thread of its own writes it, but for its end when training waits.
+void CheckpointSaver::write(Pending& pending) {
   RankReport& report = pending.report;
   report.catch_errors([&] {
     if (pending.pieces.empty()) return;
@@ -71,13 +74,14 @@ void CheckpointSaver::write(Pending& pending) const {
     if (mode_ == SaveMode::asynchronous) {
       report.file = write_rank_file(disk_, pending.unfinished, file_name, image_);
     } else {
-      report.file =
-          write_rank_file(disk_, pending.unfinished, file_name, pending.manifest, pending.pieces,
-                          [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
-                            const auto index = static_cast<std::size_t>(&piece - pending.pieces.data());
-                            return pending.values[index].subspan(static_cast<std::size_t>(first),
-                                                                 static_cast<std::size_t>(count));
-                          });
+      const auto values = [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
+        const auto index = static_cast<std::size_t>(&piece - pending.pieces.data());
+        return pending.values[index].subspan(static_cast<std::size_t>(first),
+                                             static_cast<std::size_t>(count));
+      };
+      pending.file = begin_rank_file(disk_, pending.unfinished, file_name, pending.manifest, pending.pieces,
+                                     values, &room_);
+      report.file = pending.file->end();
     }
     report.pieces = pending.pieces;
   });
@@ -152,25 +156,32 @@ void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup
   pending_->start([this, &pending = *pending_] {
     write(pending);
     pending.commit = pending.report;
-    if (pending.commit.error.empty()) commit(pending, {pending.report});
+    if (!pending.commit.error.empty()) return;
+    pending.commit.catch_errors([&] {
+      describe(pending, {pending.report});
+      commit(pending);
+    });
   });
 }
 
-/// On rank 0, with what all have written. What goes wrong is in pending.commit.
-void CheckpointSaver::commit(Pending& pending, const std::vector<RankReport>& reports) const {
-  pending.commit.catch_errors([&] {
-    CheckpointManifest& manifest = pending.manifest;
-    for (const RankReport& report : reports) {
-      if (report.pieces.empty()) continue;
-      for (CheckpointPiece piece : report.pieces) {
-        piece.file = static_cast<std::int64_t>(manifest.files.size());
-        manifest.pieces.push_back(std::move(piece));
-      }
-      manifest.files.push_back(report.file);
+/// On rank 0: the manifest, of what all have written.
+void CheckpointSaver::describe(Pending& pending, const std::vector<RankReport>& reports) const {
+  CheckpointManifest& manifest = pending.manifest;
+  for (const RankReport& report : reports) {
+    if (report.pieces.empty()) continue;
+    for (CheckpointPiece piece : report.pieces) {
+      piece.file = static_cast<std::int64_t>(manifest.files.size());
+      manifest.pieces.push_back(std::move(piece));
     }
-    commit_checkpoint(disk_, *root_, pending.unfinished, manifest);
-    if (keep_ > 0) prune_checkpoints(disk_, *root_, keep_);
-  });
+    manifest.files.push_back(report.file);
+  }
+  pending.text = readable_manifest(pending.unfinished, manifest);
+}
+
+/// On rank 0, when all files are durable.
+void CheckpointSaver::commit(Pending& pending) const {
+  commit_checkpoint(disk_, *root_, pending.unfinished, pending.text);
+  if (keep_ > 0) prune_checkpoints(disk_, *root_, keep_);
 }
 
 bool CheckpointSaver::advance() {
@@ -197,12 +208,26 @@ void CheckpointSaver::begin_commit() {
   const std::vector<RankReport> reports = gather_reports(world_, pending_->report);
   try {
     throw_first_error(reports);
-    together(world_, [&] {
-      if (world_.rank() != 0) return;
-      const auto act = [this, &pending = *pending_, reports] { commit(pending, reports); };
-      if (mode_ == SaveMode::synchronous) return act();
-      pending_->start(act);
-    });
+    if (mode_ == SaveMode::synchronous) {
+      together(world_, [&] {
+        if (world_.rank() == 0) describe(*pending_, reports);  // meanwhile files are written to their ends
+        if (pending_->file) pending_->file->finish();
+        pending_->file.reset();
+      });
+      together(world_, [&] {
+        if (world_.rank() == 0) commit(*pending_);
+      });
+    } else {
+      together(world_, [&] {
+        if (world_.rank() != 0) return;
+        pending_->start([this, &pending = *pending_, reports] {
+          pending.commit.catch_errors([&] {
+            describe(pending, reports);
+            commit(pending);
+          });
+        });
+      });
+    }
   } catch (...) {
     abandon();
     throw;

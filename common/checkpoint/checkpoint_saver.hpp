@@ -15,6 +15,7 @@
 #include "common/io/checkpoint_image.hpp"
 #include "common/io/checkpoint_root.hpp"
 #include "common/io/json.hpp"
+#include "common/io/write_behind.hpp"
 
 namespace zeroproof {
 
@@ -58,9 +59,10 @@ class CheckpointSaver {
  private:
   struct Pending;
 
-  void write(Pending& pending) const;
+  void write(Pending& pending);
   void begin_commit();
-  void commit(Pending& pending, const std::vector<RankReport>& reports) const;
+  void describe(Pending& pending, const std::vector<RankReport>& reports) const;
+  void commit(Pending& pending) const;
   void end_commit();
   void abandon() noexcept;
 
@@ -71,6 +73,7 @@ class CheckpointSaver {
   Disk& disk_;
   std::optional<CheckpointRoot> root_;  // locked, on rank 0
   CheckpointImage image_;               // of what this rank owns, while an asynchronous save writes it
+  WriteRoom room_;                      // what a synchronous save writes from
   std::unique_ptr<Pending> pending_;
 };
 

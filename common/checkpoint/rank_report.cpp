@@ -1,5 +1,6 @@
 #include "common/checkpoint/rank_report.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <new>
 
@@ -8,20 +9,27 @@
 namespace zeroproof {
 namespace {
 
-/// Texts of all ranks, by rank.
-std::vector<std::string> gather_texts(Communicator& world, const std::string& mine) {
+/// Texts of all ranks, by rank: told to rank 0, or to all if any of them is `urgent`; who is not told has empty ones.
+std::vector<std::string> gather_texts(Communicator& world, const std::string& mine, bool urgent) {
   const auto ranks = static_cast<std::size_t>(world.world_size());
-  std::vector<std::uint64_t> sizes(ranks);
-  const std::uint64_t size = mine.size();
+  struct Head {
+    std::uint64_t size, urgent;
+  };
+  const Head head = {mine.size(), urgent ? 1U : 0U};
+  std::vector<Head> heads(ranks);
   std::vector<Span<std::byte>> places;
-  for (std::uint64_t& one : sizes) places.push_back(std::as_writable_bytes(Span<std::uint64_t>(&one, 1)));
-  world.all_gather(std::as_bytes(Span<const std::uint64_t>(&size, 1)), places);
+  for (Head& one : heads) places.push_back(std::as_writable_bytes(Span<Head>(&one, 1)));
+  world.all_gather(std::as_bytes(Span<const Head>(&head, 1)), places);
+
+  const bool all = std::any_of(heads.begin(), heads.end(), [](const Head& one) { return one.urgent != 0; });
+  std::vector<Span<const std::byte>> sent(ranks);
+  for (std::size_t r = 0; r < (all ? ranks : 1); ++r) sent[r] = std::as_bytes(Span<const char>(mine));
   std::vector<std::string> texts(ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
-    texts[r].resize(sizes[r]);
+    if (all || world.rank() == 0) texts[r].resize(heads[r].size);
     places[r] = std::as_writable_bytes(Span<char>(texts[r]));
   }
-  world.all_gather(std::as_bytes(Span<const char>(mine)), places);
+  world.all_to_all(sent, places);
   return texts;
 }
 
@@ -63,8 +71,15 @@ void RankReport::catch_errors(const std::function<void()>& act) {
 }
 
 std::vector<RankReport> gather_reports(Communicator& world, const RankReport& mine) {
-  std::vector<RankReport> reports;
-  for (const std::string& text : gather_texts(world, to_text(mine))) reports.push_back(from_text(text));
+  const std::vector<std::string> texts = gather_texts(world, to_text(mine), !mine.error.empty());
+  std::vector<RankReport> reports(texts.size());
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (static_cast<int>(rank) == world.rank()) {
+      reports[rank] = mine;
+    } else if (!texts[rank].empty()) {
+      reports[rank] = from_text(texts[rank]);
+    }
+  }
   return reports;
 }
 

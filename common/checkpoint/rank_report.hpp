@@ -23,7 +23,8 @@ struct RankReport {
   void catch_errors(const std::function<void()>& act);
 };
 
-/// Every rank's, by rank. Collective.
+/// By rank: to rank 0 every rank's, and to all of them if one has an error; otherwise one's own, and empty ones.
+/// Collective.
 std::vector<RankReport> gather_reports(Communicator& world, const RankReport& mine);
 
 /// Throws the error of the first rank that has one, naming the rank if there are several.

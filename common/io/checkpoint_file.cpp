@@ -9,23 +9,30 @@
 #include "common/io/direct_writer.hpp"
 
 namespace zeroproof {
+namespace {
 
-CheckpointFile::CheckpointFile(Disk& disk, int folder, const std::string& where, const std::string& name)
+constexpr auto chunk_size = static_cast<std::size_t>(chunk_bytes);
+
+}  // namespace
+
+CheckpointFile::CheckpointFile(Disk& disk, int folder, const std::string& where, const std::string& name,
+                               WriteRoom* room)
     : disk_(disk), label_(where + "/" + name), file_(disk, disk.create(folder, name.c_str())) {
   ZP_CHECK(file_.is_open(), ErrorCode::io, label_ + " cannot be made: " + std::strerror(errno),
            "the checkpoint would be incomplete and is not kept", "check the folder and the disk");
   record_.name = name;
-  writer_ = std::make_unique<WriteBehind>(disk_, file_.handle(), label_);
+  writer_ = std::make_unique<WriteBehind>(disk_, file_.handle(), label_, room);
 }
 
 Span<std::byte> CheckpointFile::room() {
-  if (chunk_.empty()) chunk_ = writer_->block();
-  return chunk_.subspan(filled_);
+  if (block_.empty()) block_ = writer_->block();
+  return block_.subspan(filled_, hashed_ + chunk_size - filled_);
 }
 
 void CheckpointFile::fill(std::size_t num_bytes) {
   filled_ += num_bytes;
-  if (filled_ == chunk_.size()) put();
+  if (filled_ == hashed_ + chunk_size) hash();
+  if (filled_ == block_.size()) put();
 }
 
 void CheckpointFile::write(Span<const std::byte> bytes) {
@@ -52,7 +59,7 @@ void CheckpointFile::write(Span<const float> values) {
 }
 
 void CheckpointFile::write(const CheckpointImage& image) {
-  constexpr auto block_bytes = static_cast<std::size_t>(8 * chunk_bytes);
+  constexpr auto block_bytes = static_cast<std::size_t>(write_block_bytes);
   Span<const std::byte> bytes = image.bytes();
   record_.num_bytes = static_cast<std::int64_t>(bytes.size());
   record_.chunks = image.chunks();
@@ -66,16 +73,27 @@ void CheckpointFile::write(const CheckpointImage& image) {
   }
 }
 
+void CheckpointFile::hash() {
+  const auto count = static_cast<std::int64_t>(filled_ - hashed_);
+  record_.chunks.push_back(raw_digest(block_.data() + hashed_, count));
+  record_.num_bytes += count;
+  hashed_ = filled_;
+}
+
 void CheckpointFile::put() {
-  record_.chunks.push_back(raw_digest(chunk_.data(), static_cast<std::int64_t>(filled_)));
-  record_.num_bytes += static_cast<std::int64_t>(filled_);
   writer_->put(filled_);
-  chunk_ = {};
-  filled_ = 0;
+  block_ = {};
+  filled_ = hashed_ = 0;
+}
+
+FileRecord CheckpointFile::end() {
+  if (filled_ > hashed_) hash();
+  if (filled_ > 0) put();
+  return record_;
 }
 
 FileRecord CheckpointFile::finish() {
-  if (filled_ > 0) put();
+  end();
   writer_->finish();
   writer_.reset();
   const bool synced = disk_.sync(file_.handle()) == 0;

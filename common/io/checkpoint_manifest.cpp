@@ -194,10 +194,18 @@ Json to_json(const FileRecord& file) {
   return {{"name", file.name}, {"bytes", file.num_bytes}, {"chunks", chunks}};
 }
 
+/// Member by member: there may be as many pieces as tensors times ranks times states.
 Json to_json(const CheckpointPiece& piece) {
-  return {{"state", piece.state},           {"tensor", piece.tensor}, {"file", piece.file},
-          {"first", piece.first},           {"numel", piece.numel},   {"row_numel", piece.row_numel},
-          {"row_stride", piece.row_stride}, {"offset", piece.offset}};
+  Json json = Json::object();
+  json.add_member("state", piece.state);
+  json.add_member("tensor", piece.tensor);
+  json.add_member("file", piece.file);
+  json.add_member("first", piece.first);
+  json.add_member("numel", piece.numel);
+  json.add_member("row_numel", piece.row_numel);
+  json.add_member("row_stride", piece.row_stride);
+  json.add_member("offset", piece.offset);
+  return json;
 }
 
 template <class Entry>

@@ -22,12 +22,14 @@ std::string rank_file_name(int rank) {
   return name;
 }
 
-FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, const std::string& file_name,
-                           const CheckpointManifest& names, const std::vector<CheckpointPiece>& pieces,
-                           const PieceValues& values) {
+std::unique_ptr<CheckpointFile> begin_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint,
+                                                const std::string& file_name, const CheckpointManifest& names,
+                                                const std::vector<CheckpointPiece>& pieces,
+                                                const PieceValues& values, WriteRoom* room) {
   const RankFilePlan plan = plan_rank_file(names, pieces);
-  CheckpointFile file(disk, checkpoint.folder.handle(), checkpoint.label, file_name);
-  file.write(std::as_bytes(Span<const char>(plan.head)));
+  auto file =
+      std::make_unique<CheckpointFile>(disk, checkpoint.folder.handle(), checkpoint.label, file_name, room);
+  file->write(std::as_bytes(Span<const char>(plan.head)));
   for (const std::size_t index : plan.order) {
     const CheckpointPiece& piece = pieces[index];
     for (std::int64_t first = 0; first < piece.numel; first += most_at_once) {
@@ -37,10 +39,17 @@ FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, c
                names.piece_name(piece) + " has " + std::to_string(elements.size()) + " elements instead of " +
                    std::to_string(count) + " from " + std::to_string(first),
                "the file would end somewhere else than its header says", "report it");
-      file.write(elements);
+      file->write(elements);
     }
   }
-  return file.finish();
+  file->end();
+  return file;
+}
+
+FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, const std::string& file_name,
+                           const CheckpointManifest& names, const std::vector<CheckpointPiece>& pieces,
+                           const PieceValues& values) {
+  return begin_rank_file(disk, checkpoint, file_name, names, pieces, values)->finish();
 }
 
 FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, const std::string& file_name,
@@ -50,14 +59,23 @@ FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, c
   return file.finish();
 }
 
-void commit_checkpoint(Disk& disk, const CheckpointRoot& root, UnfinishedCheckpoint& checkpoint,
-                       const CheckpointManifest& manifest) {
-  const std::string text = manifest_text(manifest);
+std::string readable_manifest(const UnfinishedCheckpoint& checkpoint, const CheckpointManifest& manifest) {
+  std::string text = manifest_text(manifest);
   parse_manifest(text, checkpoint.label + "/" + manifest_name);
+  return text;
+}
+
+void commit_checkpoint(Disk& disk, const CheckpointRoot& root, UnfinishedCheckpoint& checkpoint,
+                       const std::string& manifest) {
   CheckpointFile file(disk, checkpoint.folder.handle(), checkpoint.label, manifest_name);
-  file.write(std::as_bytes(Span<const char>(text)));
+  file.write(std::as_bytes(Span<const char>(manifest)));
   file.finish();
   root.commit(checkpoint);
+}
+
+void commit_checkpoint(Disk& disk, const CheckpointRoot& root, UnfinishedCheckpoint& checkpoint,
+                       const CheckpointManifest& manifest) {
+  commit_checkpoint(disk, root, checkpoint, readable_manifest(checkpoint, manifest));
 }
 
 void prune_checkpoints(Disk& disk, const CheckpointRoot& root, int keep) {

@@ -2,9 +2,11 @@
 // The parts of a save: a rank's file, and the manifest that makes a checkpoint of all of them.
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "common/io/checkpoint_file.hpp"
 #include "common/io/checkpoint_image.hpp"
 #include "common/io/checkpoint_manifest.hpp"
 #include "common/io/checkpoint_root.hpp"
@@ -19,9 +21,16 @@ std::string rank_file_name(int rank);
 using PieceValues =
     std::function<Span<const float>(const CheckpointPiece& piece, std::int64_t first, std::int64_t numel)>;
 
-/// Writes the pieces of one rank, in the order of the file, and makes them durable. `values` is asked for each piece
-/// from front to back, for at most 1 MiB at a time. Errors (ErrorCode::io): the disk is full or broken; what was
-/// written stays in the unfinished folder.
+/// Writes the pieces of one rank, in the order of the file: all of them are given when it returns, and their end may be
+/// on its way to the disk still. `values` is asked for each piece from front to back, for at most 1 MiB at a time.
+/// room: kept from one save to the next, or null. Errors (ErrorCode::io): the disk is full or broken; what was written
+/// stays in the unfinished folder.
+std::unique_ptr<CheckpointFile> begin_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint,
+                                                const std::string& file_name, const CheckpointManifest& names,
+                                                const std::vector<CheckpointPiece>& pieces,
+                                                const PieceValues& values, WriteRoom* room = nullptr);
+
+/// The same, and makes the file durable.
 FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, const std::string& file_name,
                            const CheckpointManifest& names, const std::vector<CheckpointPiece>& pieces,
                            const PieceValues& values);
@@ -30,8 +39,16 @@ FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, c
 FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, const std::string& file_name,
                            const CheckpointImage& image);
 
-/// Writes the manifest and commits. All files it names are durable by then. Errors (ErrorCode::io), and damaged for a
-/// manifest that nobody could read (a state that is not whole: a defect of whoever saves).
+/// The manifest's text. Errors (ErrorCode::damaged): nobody could read it (a state that is not whole: a defect of
+/// whoever saves).
+std::string readable_manifest(const UnfinishedCheckpoint& checkpoint, const CheckpointManifest& manifest);
+
+/// Writes the manifest, of which this is the text, and commits. All files it names are durable by then. Errors
+/// (ErrorCode::io).
+void commit_checkpoint(Disk& disk, const CheckpointRoot& root, UnfinishedCheckpoint& checkpoint,
+                       const std::string& manifest);
+
+/// Both. Errors: of both.
 void commit_checkpoint(Disk& disk, const CheckpointRoot& root, UnfinishedCheckpoint& checkpoint,
                        const CheckpointManifest& manifest);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
+#include <utility>
 
 #include "common/io/json_events.hpp"
 
@@ -113,34 +114,64 @@ class Builder final : public JsonEvents {
   std::vector<Level> levels_;
 };
 
-Library library_value(const Json& json) {
+/// Text of a value that has no others in it. The library's own arrays and objects ask for memory when they end, and a
+/// program whose memory is at its end would end there (out_of_memory_test).
+std::string scalar_text(const Json& json) {
   switch (json.kind()) {
-    case Json::Kind::null:
-      break;
     case Json::Kind::boolean:
-      return json.get<bool>();
+      return json.get<bool>() ? "true" : "false";
     case Json::Kind::integer:
-      return json.get<std::int64_t>();
+      return std::to_string(json.get<std::int64_t>());
     case Json::Kind::natural:
-      return json.get<std::uint64_t>();
+      return std::to_string(json.get<std::uint64_t>());
     case Json::Kind::real:
-      return json.get<double>();
-    case Json::Kind::text:
-      return json.get<std::string>();
-    case Json::Kind::array: {
-      Library list = Library::array();
-      for (const Json& item : json) list.push_back(library_value(item));
-      return list;
-    }
-    case Json::Kind::object: {
-      Library members = Library::object();
-      // Past the library's own operator, which looks through all of them every time.
-      auto& list = members.get_ref<Library::object_t&>();
-      for (const auto& [name, value] : json.members()) list.emplace_back(name, library_value(value));
-      return members;
-    }
+      return Library(json.get<double>()).dump();
+    default:
+      return "null";
   }
-  return nullptr;
+}
+
+void append_quoted(std::string& text, const std::string& value) {
+  const bool plain = std::all_of(value.begin(), value.end(),
+                                 [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+  if (plain) {
+    text.append(1, '"').append(value).append(1, '"');
+  } else {
+    text += Library(value).dump(-1, ' ', false, Library::error_handler_t::replace);
+  }
+}
+
+/// indent: spaces of a level; negative for one line.
+void append(std::string& text, const Json& json, int indent, std::size_t level) {
+  const auto new_line = [&](std::size_t at) {
+    if (indent >= 0) text.append(1, '\n').append(at * static_cast<std::size_t>(indent), ' ');
+  };
+  const char* separator = "";
+  if (json.kind() == Json::Kind::text) {
+    append_quoted(text, json.get<std::string>());
+  } else if (json.kind() == Json::Kind::array) {
+    text += '[';
+    for (const Json& item : json) {
+      text += std::exchange(separator, ",");
+      new_line(level + 1);
+      append(text, item, indent, level + 1);
+    }
+    if (*separator != '\0') new_line(level);
+    text += ']';
+  } else if (json.kind() == Json::Kind::object) {
+    text += '{';
+    for (const auto& [name, value] : json.members()) {
+      text += std::exchange(separator, ",");
+      new_line(level + 1);
+      append_quoted(text, name);
+      text += indent >= 0 ? ": " : ":";
+      append(text, value, indent, level + 1);
+    }
+    if (*separator != '\0') new_line(level);
+    text += '}';
+  } else {
+    text += scalar_text(json);
+  }
 }
 
 }  // namespace
@@ -180,7 +211,9 @@ Json Json::parse(std::string_view text) {
 }
 
 std::string Json::dump(int indent) const {
-  return library_value(*this).dump(indent, ' ', false, Library::error_handler_t::replace);
+  std::string text;
+  append(text, *this, indent, 0);
+  return text;
 }
 
 void Json::push_back(Json item) {

@@ -1,16 +1,12 @@
 #include "common/io/write_behind.hpp"
 
-#include <new>
 #include <system_error>
 #include <utility>
 
 namespace zeroproof {
 
-void WriteBehind::Free::operator()(std::byte* block) const {
-  ::operator delete(block, std::align_val_t(direct_alignment));
-}
-
-WriteBehind::WriteBehind(Disk& disk, int file, std::string label) : out_(disk, file, std::move(label)) {}
+WriteBehind::WriteBehind(Disk& disk, int file, std::string label, WriteRoom* room)
+    : out_(disk, file, std::move(label)), room_(room != nullptr ? *room : own_) {}
 
 WriteBehind::~WriteBehind() {
   if (!writer_.joinable()) return;
@@ -26,24 +22,21 @@ WriteBehind::~WriteBehind() {
 Span<std::byte> WriteBehind::block() {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return broken_ || put_ - written_ < blocks_.size(); });
+    changed_.wait(lock, [&] { return broken_ || put_ - written_ < room_.size(); });
     throw_if_broken();
   }
-  Block& block = blocks_[put_ % blocks_.size()];
-  constexpr auto size = static_cast<std::size_t>(chunk_bytes);
-  if (!block.bytes) {
-    block.bytes.reset(static_cast<std::byte*>(::operator new(size, std::align_val_t(direct_alignment))));
-  }
-  return {block.bytes.get(), size};
+  constexpr auto size = static_cast<std::size_t>(write_block_bytes);
+  PageRoom& block = room_[put_ % room_.size()];
+  block.reserve(size);
+  return block.bytes().first(size);
 }
 
 void WriteBehind::put(std::size_t num_bytes) {
-  Block& block = blocks_[put_ % blocks_.size()];
-  block.num_bytes = num_bytes;
+  sizes_[put_ % sizes_.size()] = num_bytes;
   // A file of one block, as most are that are not a rank's, is written where it is made.
-  const bool more = num_bytes == static_cast<std::size_t>(chunk_bytes);
+  const bool more = num_bytes == static_cast<std::size_t>(write_block_bytes);
   const bool behind = writer_.joinable() || (more && start());
-  if (!behind) write(block);
+  if (!behind) write(put_);
   {
     const std::lock_guard lock(mutex_);
     ++put_;
@@ -74,7 +67,7 @@ void WriteBehind::run() {
   for (;;) {
     changed_.wait(lock, [&] { return ends_ || written_ < put_; });
     if (ends_ || broken_) return;
-    const Block& block = blocks_[written_ % blocks_.size()];
+    const std::size_t block = written_;
     lock.unlock();
     write(block);
     lock.lock();
@@ -83,8 +76,9 @@ void WriteBehind::run() {
   }
 }
 
-void WriteBehind::write(const Block& block) {
-  if (out_.write({block.bytes.get(), block.num_bytes})) return;
+void WriteBehind::write(std::size_t block) {
+  const std::size_t at = block % room_.size();
+  if (out_.write(room_[at].bytes().first(sizes_[at]))) return;
   const std::lock_guard lock(mutex_);
   broken_ = true;
 }

@@ -5,7 +5,6 @@
 #include <array>
 #include <condition_variable>
 #include <cstddef>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -13,20 +12,30 @@
 #include "common/base/span.hpp"
 #include "common/io/chunk_hashes.hpp"
 #include "common/io/direct_writer.hpp"
+#include "common/io/page_room.hpp"
 
 namespace zeroproof {
 
+/// What is written at once: large, for a write past the page cache costs a processor the same whatever its length, if
+/// it begins in huge pages; whole chunks.
+inline constexpr std::int64_t write_block_bytes = 8 * chunk_bytes;
+
+/// The blocks of a file that is written behind: one is filled, one is written, and two even out their speeds. Whoever
+/// writes file after file keeps it, for the system fills new pages with zeros.
+using WriteRoom = std::array<PageRoom, 4>;
+
 class WriteBehind {
  public:
-  /// disk, file: open while this lives; nobody else writes to it. label: the file in messages.
-  WriteBehind(Disk& disk, int file, std::string label);
+  /// disk, file: open while this lives; nobody else writes to it. label: the file in messages. room: of nobody else
+  /// meanwhile; its own if null.
+  WriteBehind(Disk& disk, int file, std::string label, WriteRoom* room = nullptr);
   /// What is not written by then is not.
   ~WriteBehind();
   WriteBehind(const WriteBehind&) = delete;
   WriteBehind& operator=(const WriteBehind&) = delete;
 
-  /// The next block, of chunk_bytes, to be filled from its front: the same one until put(). Waits for room. Errors
-  /// (ErrorCode::io): the disk is full or broken.
+  /// The next block, of write_block_bytes, to be filled from its front: the same one until put(). Waits for room.
+  /// Errors (ErrorCode::io): the disk is full or broken.
   Span<std::byte> block();
 
   /// Its first `num_bytes` (at least one) are the file's next. Of all blocks but the last, all bytes are put.
@@ -36,21 +45,15 @@ class WriteBehind {
   void finish();
 
  private:
-  struct Free {
-    void operator()(std::byte* block) const;
-  };
-  struct Block {
-    std::unique_ptr<std::byte, Free> bytes;
-    std::size_t num_bytes = 0;
-  };
-
   bool start();
   void run();
-  void write(const Block& block);
+  void write(std::size_t block);
   void throw_if_broken() const;
 
-  DirectWriter out_;             // the writer's, once there is one that is not at its end
-  std::array<Block, 4> blocks_;  // one is filled, one is written, and two even out their speeds
+  DirectWriter out_;  // the writer's, once there is one that is not at its end
+  WriteRoom own_;
+  WriteRoom& room_;
+  std::array<std::size_t, std::tuple_size_v<WriteRoom>> sizes_ = {};  // bytes of each block
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

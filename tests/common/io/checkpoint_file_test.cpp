@@ -26,14 +26,18 @@ using namespace zeroproof::tests;
 namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
-constexpr std::size_t sizes[] = {0,       1,       4095,        4096,        mib - 1, mib,
-                                 mib + 1, 2 * mib, 3 * mib + 8, 5 * mib - 4, 6 * mib, 9 * mib + 4097};
+constexpr auto block = static_cast<std::size_t>(write_block_bytes);
+constexpr std::size_t sizes[] = {0,       1,           4095,      4096,  mib - 1,   mib,
+                                 mib + 1, 3 * mib + 8, block - 4, block, block + 1, 5 * block + mib + 4097};
 
 std::string bytes_of(std::size_t count) {
-  std::string bytes(count, '\0');
-  std::uint32_t state = 1;
-  for (char& byte : bytes) byte = static_cast<char>((state = state * 1664525U + 1013904223U) >> 24);
-  return bytes;
+  static const std::string all = [] {
+    std::string bytes(9 * block + 4097, '\0');
+    std::uint32_t state = 1;
+    for (char& byte : bytes) byte = static_cast<char>((state = state * 1664525U + 1013904223U) >> 24);
+    return bytes;
+  }();
+  return all.substr(0, count);
 }
 
 FileRecord write_file(Disk& disk, const TemporaryFolder& folder, const std::string& bytes,
@@ -69,7 +73,7 @@ TEST_CASE("checkpoint file: every size, in pieces of any, through the page cache
   for (const Cache cache : {Cache::as_it_is, Cache::refused, Cache::meant_no}) {
     for (const TemporaryFolder* folder : {&on_disk, &in_memory}) {
       for (const std::size_t size : sizes) {
-        for (const std::size_t at_once : {std::size_t{4093}, mib, 16 * mib}) {
+        for (const std::size_t at_once : {std::size_t{4093}, 3 * block}) {
           ParticularDisk disk(cache);
           check_file(disk, *folder, size, at_once);
           CHECK(disk.crooked == 0);
@@ -79,9 +83,9 @@ TEST_CASE("checkpoint file: every size, in pieces of any, through the page cache
     }
   }
   ParticularDisk disk(Cache::as_it_is);
-  check_file(disk, on_disk, 5 * mib + 1, mib);
+  check_file(disk, on_disk, 5 * block + 1, mib);
   std::printf("past the page cache %d writes, through it %d\n", disk.past, disk.through);
-  CHECK((disk.past == 5 || disk.past == 0));  // all whole chunks, or the file system cannot
+  CHECK((disk.past == 5 || disk.past == 0));  // all whole blocks, or the file system cannot
   CHECK(disk.through == 6 - disk.past);
 }
 
@@ -125,7 +129,7 @@ TEST_CASE("checkpoint file: a disk that takes little at once") {
   for (const Cache cache : {Cache::as_it_is, Cache::refused, Cache::meant_no}) {
     for (const std::size_t most : {std::size_t{100001}, std::size_t{4096 * 100}, mib - 1}) {
       ParticularDisk disk(cache, most);
-      check_file(disk, folder, 3 * mib + 77, 4093);
+      check_file(disk, folder, 3 * block + 77, 4093);
       CHECK(disk.crooked == 0);
     }
   }
@@ -135,7 +139,7 @@ namespace {
 
 std::string problem_of_writing(Disk& disk, const TemporaryFolder& folder, std::size_t at_once) {
   try {
-    write_file(disk, folder, bytes_of(9 * mib + 5), at_once);
+    write_file(disk, folder, bytes_of(9 * block + 5), at_once);
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::io);
     return error.what();
@@ -149,13 +153,13 @@ TEST_CASE("checkpoint file: a disk that is full, broken, or takes nothing, at ev
   const TemporaryFolder folder;
   for (const auto& [error, said] : {std::pair{ENOSPC, "No space left"}, std::pair{EIO, "Input/output error"},
                                     std::pair{0, "nothing was taken"}}) {
-    for (int at = 0; at < 10; ++at) {
+    for (std::size_t at = 0; at < 10; ++at) {
       CAPTURE(at);
-      FullDisk disk(at, error);
+      FullDisk disk(static_cast<int>(at), error);
       const std::string problem = problem_of_writing(disk, folder, 16 * mib);
       CAPTURE(problem);
       CHECK(problem.find(said) != std::string::npos);
-      CHECK(problem.find("folder/file cannot be written at byte " + std::to_string(at * mib) + ":") !=
+      CHECK(problem.find("folder/file cannot be written at byte " + std::to_string(at * block) + ":") !=
             std::string::npos);
       std::filesystem::remove(folder.file("file"));
     }
@@ -164,10 +168,10 @@ TEST_CASE("checkpoint file: a disk that is full, broken, or takes nothing, at ev
 
 TEST_CASE("checkpoint file: given up in the middle, nobody waits for the rest") {
   const TemporaryFolder folder;
-  for (const int chunks : {1, 2, 3, 8}) {
+  for (const std::size_t blocks : {1, 2, 3, 8}) {
     const OpenFile opened(system_disk(), system_disk().open_root(folder.file("").c_str()));
-    CheckpointFile file(system_disk(), opened.handle(), "folder", "file-" + std::to_string(chunks));
-    const std::string bytes = bytes_of(static_cast<std::size_t>(chunks) * mib + 17);
+    CheckpointFile file(system_disk(), opened.handle(), "folder", "file-" + std::to_string(blocks));
+    const std::string bytes = bytes_of(blocks * block + 17);
     file.write(std::as_bytes(Span<const char>(bytes)));
   }
   CHECK(folder.num_entries() == 4);
@@ -175,7 +179,7 @@ TEST_CASE("checkpoint file: given up in the middle, nobody waits for the rest") 
 
 namespace {
 
-constexpr std::int64_t large_numel = 5 << 18;  // with the header, six chunks
+constexpr std::int64_t large_numel = 9 * (write_block_bytes / 16);  // three blocks, the last of which is not whole
 
 float large_value(std::int64_t step, std::int64_t e) { return static_cast<float>(e % 65521 + step); }
 
@@ -221,7 +225,7 @@ std::int64_t newest_large(const std::string& path, std::string& problem) {
 }  // namespace
 
 TEST_CASE(
-    "checkpoint file: killed, cut short, no space, broken disk, at every call of a save of several chunks") {
+    "checkpoint file: killed, cut short, no space, broken disk, at every call of a save of several blocks") {
   int points = 0;
   const TemporaryFolder on_disk;
   const TemporaryFolder in_memory = TemporaryFolder::in_memory();
@@ -261,6 +265,6 @@ TEST_CASE(
       }
     }
   }
-  std::printf("crash points of several chunks: %d\n", points);
+  std::printf("crash points of several blocks: %d\n", points);
   CHECK(points >= 200);
 }
