@@ -10,18 +10,44 @@ namespace {
 
 using namespace zeroproof::verification;
 
-/// Which cases stand for a trajectory: all recipes it has cases of, dtypes and both host candidates, on one rank
-/// and on several that share every tensor unevenly. That stage, world and bucket do not matter is what
-/// verification/matrix shows.
-VerifyOptions options_for(int threads) {
+/// Recipes of a workload, in dtypes: a trajectory each.
+struct Chosen {
+  const char* workload;
+  std::vector<std::string> recipes;  ///< none: every one of byte_gpt_tiny, that of the settings of others
+  std::vector<DType> dtypes;
+};
+
+/// Behind the first two: parameters in 8 bits (R24), and state in fewer bits (R25), with and without scales.
+const std::vector<Chosen>& chosen() {
+  const std::vector<DType> plain = {DType::fp32, DType::bf16, DType::fp16};
+  static const std::vector<Chosen> all = {
+      {"byte_gpt_tiny", {}, plain},
+      {"byte_gpt_swiglu_tiny", {}, plain},
+      {"byte_gpt_tiny",
+       {"fp8-current", "fp8-delayed", "fp8-blockwise", "fp8-mxfp8"},
+       {DType::e4m3, DType::e5m2}},
+      {"byte_gpt_tiny", {"adamw+exp_avg_dtype:e4m3+exp_avg_sq_dtype:fp16"}, plain},
+      {"byte_gpt_tiny", {"sgd+exp_avg_dtype:e4m3"}, {DType::bf16}},
+      {"byte_gpt_tiny",
+       {"adamw+exp_avg_dtype:bf16+exp_avg_sq_dtype:bf16+master_dtype:bf16",
+        "adamw-stochastic+master_dtype:bf16"},
+       {DType::bf16}},
+  };
+  return all;
+}
+
+/// Of every trajectory both host candidates, on one rank and on several that share every tensor unevenly. That stage,
+/// world and bucket do not matter is what verification/matrix shows.
+VerifyOptions options_for(const Chosen& what, int threads) {
   VerifyOptions options;
   options.twins = {Twin::host, Twin::host_fused};
-  options.overrides = [threads](RunConfig& config) {
+  options.recipes = what.recipes;
+  options.overrides = [&what, threads](RunConfig& config) {
     config.worlds = {"self", "threads:3"};
     config.stages = {2};
     config.bucket_numels = {4096};
     config.omp_threads = {1 + threads / 4};  // three ranks are on few cores already
-    config.dtypes = {DType::fp32, DType::bf16, DType::fp16};
+    config.dtypes = what.dtypes;
   };
   return options;
 }
@@ -30,20 +56,13 @@ std::string trajectory_name(const CaseSpec& spec) {
   return "trajectory " + spec.workload + "/" + spec.recipe + "/" + std::string(name(spec.dtype));
 }
 
-}  // namespace
-
-std::vector<Row> trajectory_rows(int threads) {
-  const VerifyOptions options = options_for(threads);
-  std::vector<std::string> ids;
-  for (const char* workload : {"byte_gpt_tiny", "byte_gpt_swiglu_tiny"}) {
-    const std::vector<std::string> of_workload = training_suite().ids(options, workload);
-    if (of_workload.empty())
-      throw std::runtime_error("no case of " + std::string(workload) + " was selected");
-    ids.insert(ids.end(), of_workload.begin(), of_workload.end());
-  }
+/// Adds the digests of what one choice runs.
+void add_digests(const Chosen& what, int threads, std::map<std::string, Digest>& digests) {
+  const VerifyOptions options = options_for(what, threads);
+  const std::vector<std::string> ids = training_suite().ids(options, what.workload);
+  if (ids.empty()) throw std::runtime_error("no case of " + std::string(what.workload) + " was selected");
   RunReport report;
   training_suite().run(options, ids, report, [](double, const std::string&) {});
-  std::map<std::string, Digest> digests;
   for (const Result& result : report.results) {
     const std::string key = trajectory_name(training_spec(result));
     const std::optional<Digest>& hash = result.training->candidate_hash;
@@ -55,6 +74,13 @@ std::vector<Row> trajectory_rows(int threads) {
       throw std::runtime_error(result.id + " has another trajectory than its companions");
     }
   }
+}
+
+}  // namespace
+
+std::vector<Row> trajectory_rows(int threads) {
+  std::map<std::string, Digest> digests;
+  for (const Chosen& what : chosen()) add_digests(what, threads, digests);
   std::vector<Row> rows;
   for (const auto& [key, digest] : digests) rows.push_back({key, digest});
   return rows;
