@@ -4,6 +4,7 @@
 
 #include "cuda/device/elementwise.cuh"
 #include "cuda/device/host_device.cuh"
+#include "cuda/device/single.cuh"
 #include "cuda/host/calibration_checks.hpp"
 
 namespace zeroproof::cuda::device {
@@ -70,6 +71,20 @@ struct JoinBins {
   ZP_DEVICE void pack(std::int64_t i) const { one(i); }
 };
 
+struct Exponent {
+  std::uint32_t amax;
+  std::int64_t bins;
+
+  /// Comparisons in fp64, which has every fp32 magnitude and bins * 2^w as normal numbers.
+  ZP_DEVICE int operator()() const {
+    const double magnitude = static_cast<double>(float_of(amax));
+    double reach = static_cast<double>(bins) * 0x1p-149;
+    int w = -149;
+    for (; magnitude >= reach; ++w) reach = reach + reach;
+    return w;
+  }
+};
+
 }  // namespace
 
 void histogram_count(const Exec&, float width, HistogramEnd end, Span<const float> values,
@@ -90,6 +105,11 @@ void histogram_widen(const Exec&, int doublings, Span<std::uint64_t> count) {
            "pass 0 or more");
   if (doublings == 0) return;
   run_elementwise(JoinBins{count.data(), bins, std::int64_t{1} << std::min(doublings, 32)}, 1);
+}
+
+int histogram_exponent(std::uint32_t amax, std::int64_t bins) {
+  require_exponent(amax, bins);
+  return on_device<int>(Exponent{amax, bins});
 }
 
 }  // namespace zeroproof::cuda::device

@@ -5,6 +5,7 @@
 #include "cuda/device/bias_dropout.hpp"
 #include "cuda/device/binned_sum.hpp"
 #include "cuda/device/block_scale.hpp"
+#include "cuda/device/calibration.hpp"
 #include "cuda/device/cast.hpp"
 #include "cuda/device/clip.hpp"
 #include "cuda/device/cross_entropy.hpp"
@@ -71,6 +72,17 @@ void quantize_integer(const Exec&, const FakeQuantization&, std::int64_t, In, Sp
 }
 void histogram_count(const Exec&, float, HistogramEnd, In, Span<std::uint64_t>) { no_device(); }
 void histogram_widen(const Exec&, int, Span<std::uint64_t>) { no_device(); }
+int histogram_exponent(std::uint32_t, std::int64_t) { no_device(); }
+float percentile_amax(Span<const std::uint64_t>, float, double) { no_device(); }
+float entropy_amax(const Exec&, Span<const std::uint64_t>, float, int) { no_device(); }
+void clip_errors(const Exec&, const FakeQuantization&, std::int64_t, In, Span<const std::uint32_t>,
+                 Span<NormLimbs>) {
+  no_device();
+}
+void clip_of_errors(Span<const std::uint32_t>, Span<const NormLimbs>, Span<std::uint32_t>) { no_device(); }
+void smooth_scales(const Exec&, double, Span<const std::uint32_t>, Span<const std::uint32_t>, InOut) {
+  no_device();
+}
 void block_amax(const Exec&, const BlockGrid&, QuantizedValue, std::int64_t, In, Span<std::uint32_t>) {
   no_device();
 }

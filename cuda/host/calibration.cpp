@@ -25,13 +25,10 @@ float left_edge(std::int64_t bin, float width) {
 
 std::uint64_t require_counts(const char* op, Span<const std::uint64_t> count, float width) {
   require_bins(op, numel(count), width);
-  constexpr std::uint64_t limit = std::uint64_t{1} << 53;
   std::uint64_t sum = 0;
-  for (const std::uint64_t c : count) sum = c < limit && sum < limit ? sum + c : limit;
-  ZP_CHECK(sum < limit, ErrorCode::invalid_argument, std::string(op) + ": 2^53 elements or more were counted",
-           "fp64 does not hold their number", "calibrate on a part of them");
-  ZP_CHECK(sum > 0, ErrorCode::invalid_argument, std::string(op) + ": no element was counted",
-           "there is nothing to choose a magnitude by", "count elements before");
+  for (const std::uint64_t c : count)
+    sum = c < too_many_counted && sum < too_many_counted ? sum + c : too_many_counted;
+  require_counted(op, sum);
   return sum;
 }
 
@@ -98,9 +95,7 @@ double power(double x, double exponent) {
 }  // namespace
 
 float percentile_amax(Span<const std::uint64_t> count, float width, double percentile) {
-  ZP_CHECK(percentile >= 0 && percentile <= 100, ErrorCode::invalid_argument,
-           "percentile_amax: percentile " + std::to_string(percentile), "it is one of 0 to 100",
-           "pass a number in this range");
+  require_percentile(percentile);
   const std::uint64_t elements = require_counts("percentile_amax", count, width);
   const double enough = percentile / 100 * static_cast<double>(elements);
   std::uint64_t left = elements;  // from the end: the first bin behind which too few lie
@@ -114,9 +109,7 @@ float percentile_amax(Span<const std::uint64_t> count, float width, double perce
 }
 
 float entropy_amax(const Exec& exec, Span<const std::uint64_t> count, float width, int bits) {
-  ZP_CHECK(bits >= 2 && bits <= 8, ErrorCode::invalid_argument,
-           "entropy_amax: " + std::to_string(bits) + " bits", "there are at most 128 levels in 256 bins",
-           "pass 2 to 8");
+  require_entropy_bits(bits);
   require_counts("entropy_amax", count, width);
   const EntropyBins bins(count);
   if (bins.all() == 0U) return 0;
@@ -139,8 +132,7 @@ float entropy_amax(const Exec& exec, Span<const std::uint64_t> count, float widt
 void clip_errors(const Exec& exec, const FakeQuantization& options, std::int64_t first,
                  Span<const float> values, Span<const std::uint32_t> amax, Span<NormLimbs> errors) {
   require_fake_quantization("clip_errors", options, first, values.size(), amax.size());
-  require_same_numel("clip_errors", "errors", errors.size(), "25 candidates of every block",
-                     amax.size() * num_clips);
+  require_clip_errors("clip_errors", amax.size(), errors.size());
   const Exec alone{.num_threads = 1, .isa = exec.isa};
   // A candidate is one unit of work: its errors lie in limbs that no other thread has.
   parallel_units(exec, num_clips, block_numel, [&](std::int64_t from, std::int64_t to) {
@@ -172,8 +164,7 @@ void clip_errors(const Exec& exec, const FakeQuantization& options, std::int64_t
 void clip_of_errors(Span<const std::uint32_t> amax, Span<const NormLimbs> errors,
                     Span<std::uint32_t> clipped) {
   require_same_numel("clip_of_errors", "amax", amax.size(), "clipped", clipped.size());
-  require_same_numel("clip_of_errors", "errors", errors.size(), "25 candidates of every block",
-                     amax.size() * num_clips);
+  require_clip_errors("clip_of_errors", amax.size(), errors.size());
   for (std::size_t block = 0; block < amax.size(); ++block) {
     std::array<double, num_clips> norms;
     for (std::size_t c = 0; c < norms.size(); ++c) norms[c] = grad_norm_finish(errors[block * num_clips + c]);
@@ -188,9 +179,7 @@ void smooth_scales(const Exec& exec, double alpha, Span<const std::uint32_t> inp
                    Span<const std::uint32_t> weight_amax, Span<float> scale) {
   require_same_numel("smooth_scales", "input_amax", input_amax.size(), "weight_amax", weight_amax.size());
   require_same_numel("smooth_scales", "input_amax", input_amax.size(), "scale", scale.size());
-  ZP_CHECK(alpha >= 0 && alpha <= 1, ErrorCode::invalid_argument,
-           "smooth_scales: alpha " + std::to_string(alpha), "it is a share of one",
-           "pass a number from 0 to 1");
+  require_alpha(alpha);
   constexpr std::uint32_t infinite = 0x7F800000U;
   constexpr float least = 1e-4F, most = 1e4F;
   parallel_blocks(exec, numel(scale), [&](std::int64_t begin, std::int64_t end) {

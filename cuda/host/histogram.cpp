@@ -98,11 +98,7 @@ void histogram_widen(const Exec&, int doublings, Span<std::uint64_t> count) {
 }
 
 int histogram_exponent(std::uint32_t amax, std::int64_t bins) {
-  ZP_CHECK(amax < 0x7F800000U, ErrorCode::invalid_argument, "histogram_exponent: amax is infinite or a NaN",
-           "a histogram has finite magnitudes", "find out where they come from before calibrating");
-  ZP_CHECK(bins >= fewest_bins && bins <= most_bins, ErrorCode::invalid_argument,
-           "histogram_exponent: " + std::to_string(bins) + " bins", "there are 256 to 65536 at first",
-           "pass a number in this range");
+  require_exponent(amax, bins);
   // amax is n units of 2^(unit - 149): the least shift that leaves less than `bins` of it.
   const std::uint32_t exponent = amax >> 23;
   const std::uint32_t n = (amax & 0x7FFFFFU) | (exponent != 0U ? 0x800000U : 0U);

@@ -1,13 +1,15 @@
 #pragma once
-// What both twins of fake quantization and histograms must answer: numbers that can be worked out by hand.
+// What both twins of calibration and fake quantization must answer: numbers that can be worked out by hand.
 
 #include <doctest.h>
 
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
+#include "common/contracts/calibration.hpp"
 #include "common/contracts/fake_quantize.hpp"
 #include "common/contracts/histogram.hpp"
 #include "tests/cuda/expect_error.hpp"
@@ -95,6 +97,115 @@ inline void check_histogram_by_hand(HistogramCountFn* twin, HistogramWidenFn* wi
   const std::uint64_t ones = 150002 + 149997;
   CHECK(many[100] == ones);  // fp32(0.01) is a little less than 0.01: 1 is above 100 bins, 3 above 300
   CHECK(many[300] == 700001 - ones);
+}
+
+inline void check_exponent_by_hand(HistogramExponentFn* twin) {
+  CHECK(twin(0, 2048) == -149);
+  CHECK(twin(amax_bits({1})[0], 2048) == -10);  // 2048 * 2^-11 is 1, and not above it
+  CHECK(twin(amax_bits({1})[0] - 1, 2048) == -11);
+  CHECK(twin(amax_bits({300})[0], 300) == 1);
+  CHECK(twin(0x7F7FFFFFU, 256) == 120);
+  CHECK(twin(255, 256) == -149);  // in units of the smallest number
+  CHECK(twin(256, 256) == -148);
+  expect_error(ErrorCode::invalid_argument, [&] { twin(0x7F800000U, 256); });
+  expect_error(ErrorCode::invalid_argument, [&] { twin(0, 255); });
+}
+
+inline std::vector<std::uint64_t> counts_with(
+    const std::vector<std::pair<std::size_t, std::uint64_t>>& filled) {
+  std::vector<std::uint64_t> count(256, 0);
+  for (const auto& [bin, elements] : filled) count[bin] = elements;
+  return count;
+}
+
+inline void check_amax_of_counts_by_hand(PercentileAmaxFn* percentile, EntropyAmaxFn* entropy,
+                                         const Exec& exec) {
+  const std::vector<std::uint64_t> count = counts_with({{0, 90}, {10, 9}, {200, 1}});
+  CHECK(percentile(count, 0.5F, 0) == 0);
+  CHECK(percentile(count, 0.5F, 90) == 0);
+  CHECK(percentile(count, 0.5F, 90.5) == 5);
+  CHECK(percentile(count, 0.5F, 99.01) == 100);
+  CHECK(percentile(count, 0.5F, 100) == 100);
+  std::vector<std::uint64_t> many(1000, 1);  // four bins or so in the run of a thread
+  CHECK(percentile(many, 1, 99.85) == 998);
+  CHECK(percentile(many, 1, 50) == 499);
+  many[3] = (std::uint64_t{1} << 53) - 1000;
+  CHECK(percentile(many, 1, 100) == 999);
+  many[4] = 2;
+  expect_error(ErrorCode::invalid_argument, [&] { percentile(many, 1, 100); });
+  many[4] = ~std::uint64_t{0};  // whose sum would be small again
+  expect_error(ErrorCode::invalid_argument, [&] { percentile(many, 1, 100); });
+  expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, many, 1, 8); });
+  expect_error(ErrorCode::invalid_argument, [&] { percentile(counts_with({}), 1, 99); });
+  expect_error(ErrorCode::invalid_argument, [&] { percentile(count, 1, NAN); });
+  // No clip loses anything; then from 213 bins on two of unlike counts are one level; then a lonely outlier.
+  CHECK(entropy(exec, counts_with({{4, 8}, {9, 3}}), 0.25F, 8) == 64);
+  CHECK(entropy(exec, counts_with({{4, 8}, {5, 3}}), 1, 8) == 213);
+  CHECK(entropy(exec, counts_with({{4, 8}, {250, 1}}), 1, 8) == 256);
+  CHECK(entropy(exec, counts_with({{0, 1000}}), 1, 8) == 0);
+  CHECK(entropy(exec, std::vector<std::uint64_t>(256, 1), 1, 8) ==
+        256);  // whatever is clipped is one bin too many
+  expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, counts_with({}), 1, 8); });
+  expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, count, 1, 9); });
+}
+
+inline void check_clips_by_hand(ClipErrorsFn* twin, ClipOfErrorsFn* choose, GradNormFinishFn* finish,
+                                const Exec& exec) {
+  // Codes -1, 0, 1 of 2 bits, two columns. amax 4, values 3 and -3: the candidate 3 has no error.
+  const FakeQuantization options{{2, 2, 2, 1}, FakeFormat::integer, 2};
+  const std::vector<std::uint32_t> amax = amax_bits({4, 8});
+  const std::vector<float> values = {3, 8, -3, 0};
+  std::vector<NormLimbs> errors(2 * num_clips);
+  twin(exec, options, 0, values, amax, errors);
+  CHECK(finish(errors[24 - first_clip]) == 0);               // 4 * 24 / 32
+  CHECK(finish(errors[32 - first_clip]) == std::sqrt(2.0));  // 3 becomes 4
+  CHECK(finish(errors[0]) == std::sqrt(8.0));                // 1 is the largest there is
+  CHECK(finish(errors[num_clips]) == 6);
+  std::vector<std::uint32_t> clipped(2);
+  choose(amax, errors, clipped);
+  CHECK(clipped == amax_bits({3, 8}));
+  twin(exec, options, 2, {values.data() + 2, 2}, amax, errors);  // the second row, once more
+  CHECK(finish(errors[0]) == std::sqrt(12.0));
+  CHECK(finish(errors[num_clips]) == 6);
+  errors[num_clips + 3].nan_count = 1;
+  choose(amax, errors, clipped);
+  CHECK(clipped == amax_bits({3, 8}));
+  std::vector<NormLimbs> equal(2 * num_clips);
+  choose(amax, equal, clipped);
+  CHECK(clipped == amax_bits({1, 2}));  // the first of 25
+  const std::vector<float> wrong = {NAN, INFINITY};
+  twin(exec, options, 0, wrong, amax, equal);
+  CHECK(equal[0].nan_count == 1);
+  CHECK(equal[num_clips].inf_count == 1);
+  // More than a device has threads for, so that each adds to several sets of limbs.
+  std::vector<float> many;
+  for (int row = 0; row < 20000; ++row) many.insert(many.end(), {3, 8});
+  std::vector<NormLimbs> sums(2 * num_clips);
+  twin(exec, {{20000, 2, 20000, 1}, FakeFormat::integer, 2}, 0, many, amax, sums);
+  CHECK(finish(sums[0]) == std::sqrt(4.0 * 20000));
+  CHECK(finish(sums[24 - first_clip]) == 0);
+  CHECK(finish(sums[num_clips]) == std::sqrt(36.0 * 20000));
+  CHECK(finish(sums[2 * num_clips - 1]) == 0);
+  equal.pop_back();
+  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, options, 0, values, amax, equal); });
+  expect_error(ErrorCode::invalid_argument, [&] { choose(amax, equal, clipped); });
+}
+
+inline void check_smooth_by_hand(SmoothScalesFn* twin, const Exec& exec) {
+  const std::vector<std::uint32_t> inputs = amax_bits({4, 0x1p-31F, 1e-6F, 1e6F, INFINITY});
+  const std::vector<std::uint32_t> weights = amax_bits({9, 1, 1, 1, 1});
+  std::vector<float> scale(5);
+  twin(exec, 1, inputs, weights, scale);
+  CHECK(scale == std::vector<float>{0.25F, 1, 1e4F, 1e-4F, 1});
+  twin(exec, 0, inputs, weights, scale);
+  CHECK(scale == std::vector<float>{9, 1, 1, 1, 1});
+  twin(exec, 0.5, inputs, weights, scale);
+  CHECK(scale[0] == 1.5F);  // sqrt(9) / sqrt(4), by logarithms and rounded once
+  const std::vector<std::uint32_t> none(5, 0);
+  twin(exec, 0.5, inputs, none, scale);
+  CHECK(scale[0] == 1e-4F);
+  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, NAN, inputs, weights, scale); });
+  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, 1, inputs, {}, scale); });
 }
 
 }  // namespace zeroproof::tests

@@ -1,9 +1,11 @@
-// Device twins of fake quantization and histograms against numbers by hand; tests/cuda/sim runs this file on the
+// Device twins of calibration and fake quantization against numbers by hand; tests/cuda/sim runs this file on the
 // simulated device.
 
 #include <doctest.h>
 
+#include "cuda/device/calibration.hpp"
 #include "cuda/device/fake_quantize.hpp"
+#include "cuda/device/grad_norm.hpp"
 #include "cuda/device/histogram.hpp"
 #include "tests/cuda/calibration_support.hpp"
 #include "tests/cuda/device_layouts.hpp"
@@ -24,4 +26,13 @@ TEST_CASE("device: fake quantization by hand, and what it refuses") {
 TEST_CASE("device: bins by hand") {
   if (!usable()) return;
   check_histogram_by_hand(on_device<device::histogram_count>, on_device<device::histogram_widen>, exec);
+}
+
+TEST_CASE("device: what is chosen by counts and by errors, by hand") {
+  if (!usable()) return;
+  check_exponent_by_hand(device::histogram_exponent);
+  check_amax_of_counts_by_hand(on_device<device::percentile_amax>, on_device<device::entropy_amax>, exec);
+  check_clips_by_hand(on_device<device::clip_errors>, on_device<device::clip_of_errors>,
+                      device::grad_norm_finish, exec);
+  check_smooth_by_hand(on_device<device::smooth_scales>, exec);
 }

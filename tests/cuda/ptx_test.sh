@@ -42,7 +42,9 @@ expected() {
     adam) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.global.v4.f32' ;;
     bias_dropout) printf 'mul.rn.f32 add.rn.f32 mul.wide.u32 ld.global.v4.f32 st.global.v4.f32' ;;
     bulk/batched_copy) printf 'ld.u8 st.u8 st.v4.u32' ;;
+    calibration) printf 'div.rn.f64 mul.rn.f64 add.rn.f64 cvt.rn.f32.f64 st.shared.u64 bar.sync ld.global.u64' ;;
     cast) printf 'ld.global.v4.u32 st.global.v4.u32 min.u32' ;;
+    clip_errors) printf 'mul.rn.f32 div.rn.f32 sub.rn.f32 mul.rn.f64 sqrt.rn.f64 atom.global.add.u64' ;;
     clip) printf 'mul.rn.f32 setp.lt.f32 div.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32' ;;
     cross_entropy) printf 'sub.rn.f32 div.rn.f32 mul.rn.f64 div.rn.f64 cvt.rn.f32.f64 max.u32' ;;
     bulk/count_differing) printf 'add.s64 ld.global.u16 ld.global.u32' ;;

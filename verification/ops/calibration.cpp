@@ -7,12 +7,15 @@
 #include <cmath>
 
 #include "common/contracts/histogram.hpp"
+#include "cuda/device/calibration.hpp"
+#include "cuda/device/grad_norm.hpp"
 #include "cuda/host/calibration.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "reference/block_scale.hpp"
 #include "reference/grad_norm.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
+#include "verification/ops/on_device.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -175,6 +178,7 @@ std::vector<Op> calibration_ops() {
   percentile.one_result = "it counts, and multiplies once";
   percentile.reference = run_percentile(reference::percentile_amax);
   percentile.host = run_percentile(cuda::host::percentile_amax);
+  percentile.device = run_percentile(on_device<cuda::device::percentile_amax>);
 
   Op entropy = percentile;
   entropy.name = "entropy_amax";
@@ -185,6 +189,7 @@ std::vector<Op> calibration_ops() {
   entropy.one_result = {};
   entropy.reference = run_entropy(reference::entropy_amax);
   entropy.host = run_entropy(cuda::host::entropy_amax);
+  entropy.device = run_entropy(on_device<cuda::device::entropy_amax>);
 
   Op errors = percentile;
   errors.name = "clip_errors";
@@ -198,6 +203,7 @@ std::vector<Op> calibration_ops() {
   errors.one_result = "it adds integers";
   errors.reference = run_clip_errors(reference::clip_errors, reference::grad_norm_normalise);
   errors.host = run_clip_errors(cuda::host::clip_errors, cuda::host::grad_norm_normalise);
+  errors.device = run_clip_errors(on_device<cuda::device::clip_errors>, cuda::device::grad_norm_normalise);
 
   Op choice = percentile;
   choice.name = "clip_of_errors";
@@ -211,6 +217,7 @@ std::vector<Op> calibration_ops() {
   choice.one_result = "it compares, and multiplies once";
   choice.reference = run_clip_of_errors(reference::clip_of_errors);
   choice.host = run_clip_of_errors(cuda::host::clip_of_errors);
+  choice.device = run_clip_of_errors(on_device<cuda::device::clip_of_errors>);
 
   Op smooth = percentile;
   smooth.name = "smooth_scales";
@@ -224,6 +231,7 @@ std::vector<Op> calibration_ops() {
   smooth.one_result = "every operation has one order";
   smooth.reference = run_smooth(reference::smooth_scales);
   smooth.host = run_smooth(cuda::host::smooth_scales);
+  smooth.device = run_smooth(on_device<cuda::device::smooth_scales>);
   return {percentile, entropy, errors, choice, smooth};
 }
 

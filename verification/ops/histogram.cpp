@@ -157,7 +157,7 @@ std::vector<Op> histogram_ops() {
   exponent.one_result = "it compares integers";
   exponent.reference = run_histogram_exponent(reference::histogram_exponent);
   exponent.host = run_histogram_exponent(cuda::host::histogram_exponent);
-  exponent.device = {};
+  exponent.device = run_histogram_exponent(cuda::device::histogram_exponent);
   return {count, widen, exponent};
 }
 
