@@ -7,7 +7,7 @@
 
 #include "common/io/safetensors.hpp"
 #include "reference/fake_quantize.hpp"
-#include "tests/verification/cli/cli_support.hpp"
+#include "tests/verification/quantization/quantize_support.hpp"
 
 namespace {
 
@@ -15,22 +15,14 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using Values = nlohmann::json;
 
-const std::string rules = source_folder() + "/verification/quantization/examples/quantize_tiny.yaml";
-const std::string text = source_folder() + "/verification/workload/sample_text.txt";
+const std::string& rules = quantize_rules;
+const std::string& text = quantize_text;
 
-/// A model that six steps were made with, for all cases.
-const std::string& model() {
-  static const TemporaryFolder folder;
-  static const std::string path = folder.file("tiny.safetensors");
-  static const CliResult made = run_cli("train --workload byte_gpt_tiny --dump " + quoted(path));
-  REQUIRE(made.exit_code == 0);
-  return path;
-}
+const std::string& model() { return quantize_model(); }
 
 std::string command(const std::string& of_model, const std::string& by_rules, const std::string& with_text,
                     const std::string& to) {
-  return "quantize " + quoted(of_model) + " --config " + quoted(by_rules) + " --calibrate " +
-         quoted(with_text) + " -o " + quoted(to);
+  return quantize_words(of_model, by_rules, with_text, to);
 }
 
 std::string program() { return quoted(build_folder() + "/zeroproof"); }
@@ -39,11 +31,7 @@ std::string program() { return quoted(build_folder() + "/zeroproof"); }
 CliResult run_shell(const std::string& script) { return run_cli("--version >/dev/null; " + script); }
 
 void refused_with(const std::string& words, const std::string& sentence, int exit_code = 2) {
-  const CliResult result = run_cli(words);
-  CAPTURE(result.err);
-  CHECK(result.exit_code == exit_code);
-  CHECK(result.err.find(sentence) != std::string::npos);
-  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  expect_quantize_refusal(words, sentence, exit_code);
 }
 
 template <class T>
