@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/verification/cli/cli_support.hpp"
+#include "tests/verification/quantization/quantize_support.hpp"
 #include "verification/quantization/yaml.hpp"
 
 namespace {
@@ -61,6 +62,20 @@ TEST_CASE("every malformed file is one sentence with its line") {
     CHECK(result.err.find("q.yaml:" + std::to_string(one.line) + ": ") != std::string::npos);
     CHECK(result.err.find('\x1b') == std::string::npos);
     CHECK(result.err.size() < 1000);
+    CHECK_FALSE(std::filesystem::exists(json));
+  }
+}
+
+TEST_CASE("quantize refuses every one of them too, and writes nothing") {
+  const TemporaryFolder folder;
+  const std::string out = folder.file("q.safetensors"), json = folder.file("q.json");
+  for (const Malformed& one : all_malformed()) {
+    CAPTURE(one.text);
+    const std::string file = folder.write("q.yaml", one.text);
+    const CliResult result =
+        run_cli(quantize_words(quantize_model(), file, quantize_text, out) + " --json " + quoted(json));
+    expect_refusal(result, "q.yaml:" + std::to_string(one.line) + ": ");
+    CHECK_FALSE(std::filesystem::exists(out));
     CHECK_FALSE(std::filesystem::exists(json));
   }
 }
