@@ -1,55 +1,163 @@
-// calibration_tool: on every line of standard input a method, a number and counts; prints the amax of them, or of each
-// value. "percentile 99.9 c0 c1 ..", "entropy 8 c0 c1 ..": with bins of width 1; "integer BITS AMAX x0 x1 .." and
-// "e4m3 0 AMAX x0 x1 ..": bits of what fake quantization makes of fp32 values that are given as bits.
+// calibration_tool: on every line of standard input a method, a word and numbers; prints what is made of them.
+// "percentile 99.9 c0 c1 ..", "entropy 8 c0 c1 ..": the amax of counts in bins of width 1. Of fp32 values, which are
+// given and printed as bits: "integer BITS AMAX x0 x1 ..", "e4m3 0 AMAX x0 x1 ..": fake quantization; "mse BITS AMAX x0
+// .." (BITS 0: e4m3): the clip of the least error; "max COLUMNS x0 x1 ..": the amax of columns; "appended BINS n x0 ..
+// x(n-1) n ..": width and counts after such batches; "cast NAME x0 x1 ..", "widen NAME c0 c1 ..": casts to codes, and
+// codes there and back.
 
 #include <bit>
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <sstream>
+#include <string>
 #include <vector>
 
+#include "cuda/host/block_scale.hpp"
 #include "cuda/host/calibration.hpp"
+#include "cuda/host/cast.hpp"
 #include "cuda/host/fake_quantize.hpp"
+#include "verification/calibration/magnitude_histogram.hpp"
 
 namespace {
 
 using namespace zeroproof;
+namespace host = zeroproof::cuda::host;
+using Line = std::istringstream;
 
 template <class T>
-std::vector<T> rest_of(std::istringstream& line) {
+std::vector<T> rest_of(Line& line) {
   std::vector<T> values;
   for (T value; line >> value;) values.push_back(value);
   return values;
 }
 
-void faked(const std::string& method, int bits, std::istringstream& line) {
-  std::uint32_t amax = 0;
-  line >> amax;
+std::vector<float> floats_of(Line& line) {
   std::vector<float> values;
   for (const std::uint32_t word : rest_of<std::uint32_t>(line)) values.push_back(std::bit_cast<float>(word));
-  FakeQuantization options{one_block(1, static_cast<std::int64_t>(values.size()))};
-  if (method == "integer") options.bits = bits;
-  if (method == "e4m3") options.format = FakeFormat::e4m3;
-  cuda::host::fake_quantize({}, options, 0, values, {&amax, 1}, values);
+  return values;
+}
+
+template <class T>
+T next(Line& line) {
+  T value{};
+  line >> value;
+  return value;
+}
+
+void print(Span<const float> values) {
   for (const float value : values) std::printf("%u ", std::bit_cast<std::uint32_t>(value));
+}
+
+FakeQuantization options_of(int bits, std::size_t numel) {
+  FakeQuantization options{one_block(1, static_cast<std::int64_t>(numel))};
+  if (bits == 0) options.format = FakeFormat::e4m3;
+  if (bits != 0) options.bits = bits;
+  return options;
+}
+
+void percentile(Line& line) {
+  const auto p = next<double>(line);
+  std::printf("%.9g", host::percentile_amax(rest_of<std::uint64_t>(line), 1, p));
+}
+
+void entropy(Line& line) {
+  const auto bits = next<int>(line);
+  std::printf("%.9g", host::entropy_amax({}, rest_of<std::uint64_t>(line), 1, bits));
+}
+
+void faked(Line& line) {
+  const auto bits = next<int>(line);
+  const auto amax = next<std::uint32_t>(line);
+  std::vector<float> values = floats_of(line);
+  host::fake_quantize({}, options_of(bits, values.size()), 0, values, {&amax, 1}, values);
+  print(values);
+}
+
+void mean_square(Line& line) {
+  const auto bits = next<int>(line);
+  const auto amax = next<std::uint32_t>(line);
+  const std::vector<float> values = floats_of(line);
+  std::vector<NormLimbs> errors(num_clips);
+  host::clip_errors({}, options_of(bits, values.size()), 0, values, {&amax, 1}, errors);
+  std::uint32_t clipped = 0;
+  host::clip_of_errors({&amax, 1}, errors, {&clipped, 1});
+  std::printf("%u", clipped);
+}
+
+void largest(Line& line) {
+  const auto columns = next<std::int64_t>(line);
+  const std::vector<float> values = floats_of(line);
+  const std::int64_t rows = numel(Span<const float>(values)) / columns;
+  std::vector<std::uint32_t> amax(static_cast<std::size_t>(columns), 0);
+  host::block_amax({}, BlockGrid{rows, columns, rows, 1}, QuantizedValue::direct, 0, values, amax);
+  for (const std::uint32_t word : amax) std::printf("%u ", word);
+}
+
+void appended(Line& line) {
+  verification::MagnitudeHistogram bins(verification::HistogramGrowth::appended, next<std::int64_t>(line));
+  for (std::size_t count = 0; line >> count;) {
+    std::vector<float> values;
+    for (std::size_t i = 0; i < count; ++i) values.push_back(std::bit_cast<float>(next<std::uint32_t>(line)));
+    bins.add({}, values);
+  }
+  std::printf("%u ", std::bit_cast<std::uint32_t>(bins.width()));
+  for (const std::uint64_t count : bins.count()) std::printf("%llu ", static_cast<unsigned long long>(count));
+}
+
+template <class Format>
+void cast_by(void (*twin)(const Exec&, Span<const float>, Span<Format>), Line& line) {
+  const std::vector<float> values = floats_of(line);
+  std::vector<Format> codes(values.size());
+  twin({}, values, codes);
+  for (const Format code : codes) std::printf("%u ", static_cast<unsigned>(code.bits));
+}
+
+void cast(Line& line) {
+  const auto name = next<std::string>(line);
+  if (name == "bf16") cast_by(host::cast_to_bf16, line);
+  if (name == "e4m3") cast_by(host::cast_to_e4m3, line);
+  if (name == "e5m2") cast_by(host::cast_to_e5m2, line);
+  if (name == "nonfinite_e4m3") cast_by(host::nonfinite_cast_to_e4m3, line);
+  if (name == "nonfinite_e5m2") cast_by(host::nonfinite_cast_to_e5m2, line);
+  if (name == "e8m0") cast_by(host::cast_to_e8m0, line);
+}
+
+template <class Format>
+void widen_by(void (*twin)(const Exec&, Span<const Format>, Span<float>), Line& line) {
+  std::vector<Format> codes;
+  for (const unsigned code : rest_of<unsigned>(line))
+    codes.push_back({static_cast<decltype(Format::bits)>(code)});
+  std::vector<float> values(codes.size());
+  twin({}, codes, values);
+  print(values);
+}
+
+void widen(Line& line) {
+  const auto name = next<std::string>(line);
+  if (name == "bf16") widen_by(host::widen_bf16, line);
+  if (name == "e4m3") widen_by(host::widen_e4m3, line);
+  if (name == "e5m2") widen_by(host::widen_e5m2, line);
+  if (name == "e8m0") widen_by(host::widen_e8m0, line);
 }
 
 }  // namespace
 
 int main() {
+  const std::map<std::string, void (*)(Line&)> methods = {{"percentile", percentile},
+                                                          {"entropy", entropy},
+                                                          {"integer", faked},
+                                                          {"e4m3", faked},
+                                                          {"mse", mean_square},
+                                                          {"max", largest},
+                                                          {"appended", appended},
+                                                          {"cast", cast},
+                                                          {"widen", widen}};
   for (std::string text; std::getline(std::cin, text);) {
-    std::istringstream line(text);
-    std::string method;
-    double number = 0;
-    line >> method >> number;
-    if (method == "percentile") {
-      std::printf("%.9g", cuda::host::percentile_amax(rest_of<std::uint64_t>(line), 1, number));
-    } else if (method == "entropy") {
-      std::printf("%.9g",
-                  cuda::host::entropy_amax({}, rest_of<std::uint64_t>(line), 1, static_cast<int>(number)));
-    } else {
-      faked(method, static_cast<int>(number), line);
-    }
+    Line line(text);
+    const auto method = methods.find(next<std::string>(line));
+    if (method == methods.end()) return 1;
+    method->second(line);
     std::printf("\n");
   }
   return 0;

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""modelopt_python_test.py TOOL: ModelOpt's own calibrators, and this project's, on the same values and the same counts.
+
+What is not equal is named: a scale of e4m3, which PyTorch makes as 448 * (1 / amax); a magnitude next to an edge that
+its fp32 quotient puts into the next bin; a percentile at a share that is p itself, and two clips whose squared errors
+are in another order, but for the roundings of ModelOpt's sums. Needs nvidia-modelopt with requests and
+huggingface_hub, and PyTorch (no GPU); skips without them."""
+
+import math
+import subprocess
+import sys
+import warnings
+
+warnings.simplefilter("ignore")  # both libraries have much to say to those who have no GPU
+try:
+    import numpy as np
+    import torch
+    from modelopt.torch.quantization.calib import HistogramCalibrator, MaxCalibrator, MseCalibrator
+    from modelopt.torch.quantization.tensor_quant import _fp8_eager, _tensor_quant
+except (ImportError, OSError) as error:  # OSError: a PyTorch without its libraries
+    print(f"skipped: ModelOpt or PyTorch is not here ({error}; pip install nvidia-modelopt)")
+    sys.exit(77)
+
+
+def words(x):
+    return " ".join(map(str, np.ascontiguousarray(x, np.float32).view(np.uint32).ravel().tolist()))
+
+
+def word(x):
+    return int(np.float32(x).view(np.uint32))
+
+
+def asked(lines):
+    said = subprocess.run([sys.argv[1]], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
+    answers = said.stdout.splitlines()
+    assert len(answers) == len(lines), (len(answers), len(lines))
+    return answers
+
+
+def floats(answer):
+    return np.array(answer.split(), dtype=np.uint32).view(np.float32)
+
+
+def batches(draw, number):
+    """Activations: a bell with a few large elements, larger or smaller from batch to batch."""
+    made = []
+    for _ in range(number):
+        x = draw.normal(size=(draw.integers(20, 90), 24)) * 2.0 ** draw.integers(-2, 3)
+        x[draw.random(x.shape) < 0.002] *= 9
+        made.append(x.astype(np.float32))
+    return made
+
+
+def largest(draw):
+    for _ in range(20):
+        seen = batches(draw, 4)
+        channels, whole = MaxCalibrator(axis=1), MaxCalibrator()
+        for x in seen:
+            channels.collect(torch.from_numpy(x))
+            whole.collect(torch.from_numpy(x))
+        ours = floats(asked([f"max 24 {words(np.concatenate(seen))}"])[0])
+        assert (ours == channels.compute_amax().numpy().ravel()).all()
+        assert ours.max() == whole.compute_amax().item()
+    print("equal: amax of 20 tensors, and of each of their 24 channels")
+
+
+def collected(seen, bins):
+    calibrator = HistogramCalibrator(num_bins=bins)
+    for x in seen:
+        calibrator.collect(torch.from_numpy(x))
+    return calibrator
+
+
+def histograms(draw):
+    """The bins that both append; returns ModelOpt's."""
+    made, moved, total = [], 0, 0
+    for case in range(24):
+        bins = (256, 512, 2048)[case % 3]
+        seen = batches(draw, 1 + case % 5)
+        theirs = collected(seen, bins)
+        answer = asked([f"appended {bins} " + " ".join(f"{x.size} {words(x)}" for x in seen)])[0].split()
+        width = np.uint32(answer[0]).view(np.float32)
+        ours = np.array(answer[1:], dtype=np.int64)
+        counts = theirs._calib_hist.numpy().astype(np.int64)
+        assert width == np.float32(np.abs(seen[0]).max() / np.float32(bins)), case
+        assert len(ours) == len(counts), (case, len(ours), len(counts))
+        assert ours.sum() == counts.sum() == sum(x.size for x in seen), case
+        difference = np.cumsum(ours - counts)  # of elements that the other has one bin earlier or later
+        moved += int(np.abs(difference).sum())
+        total += int(ours.sum())
+        made.append(theirs)
+    print(f"equal: bins and widths of 24 histograms; {moved} of {total} elements in the bin beside")
+    assert moved <= total // 500
+    return made
+
+
+def percentiles(made):
+    lines, wanted = [], []
+    for theirs in made:
+        counts = theirs._calib_hist.numpy().astype(np.int64)
+        for p in (50.0, 90.0, 99.0, 99.9, 99.99, 100.0):
+            lines.append(f"percentile {p} " + " ".join(map(str, counts.tolist())))
+            wanted.append((counts, p, theirs.compute_amax("percentile", percentile=p).item(),
+                           theirs._calib_bin_edges.numpy()))
+    near = 0
+    for answer, (counts, p, amax, edges) in zip(asked(lines), wanted):
+        k = int(float(answer))
+        if edges[k] == np.float32(amax):
+            continue
+        other = int(np.argmin(np.abs(edges - np.float32(amax))))
+        between = counts[min(k, other) + 1:max(k, other) + 1]
+        # The share at one of both is p but for the roundings of a sum of quotients: then it is p in whole numbers.
+        assert other == k + 1 or not between[:-1].any(), (p, k, other)
+        assert counts[:k + 1].sum() * 100 == round(p * counts.sum()), (p, k, other)
+        near += 1
+    print(f"equal: {len(lines) - near} of {len(lines)} percentiles; {near} at a share that is p itself")
+    assert near <= len(lines) // 10
+
+
+def entropies(made):
+    few = [theirs for theirs in made if len(theirs._calib_hist) <= 1200][:8] + made[2:3]
+    lines = ["entropy 8 " + " ".join(map(str, theirs._calib_hist.numpy().astype(np.int64).tolist())) for theirs in few]
+    for answer, theirs in zip(asked(lines), few):
+        k, edges = int(float(answer)), theirs._calib_bin_edges.numpy()
+        assert edges[k] == np.float32(theirs.compute_amax("entropy").item()), k
+    print(f"equal: {len(few)} clips by entropy")
+
+
+def fake(x, amax, bits):
+    return _fp8_eager(x, amax) if bits == 0 else _tensor_quant(x, amax, num_bits=bits)
+
+
+def there_and_back(draw):
+    x = (draw.normal(size=5000) * 2.0 ** draw.integers(-8, 8, 5000)).astype(np.float32)
+    lines, wanted = [], []
+    for bits in (0, 2, 4, 8, 16):
+        for amax in (0.37, 3.0, 250.1, 448.0, 2.0**-20, 2.0**-24, 0.0):
+            method = "e4m3" if bits == 0 else "integer"
+            lines.append(f"{method} {bits} {word(amax)} {words(x)}")
+            wanted.append((bits, amax, fake(torch.from_numpy(x), torch.tensor(amax), bits).numpy()))
+    named = 0
+    for answer, (bits, amax, theirs) in zip(asked(lines), wanted):
+        a = np.float32(amax if amax > 2.0**-24 else 1)
+        if bits == 0 and np.float32(448) / a != np.float32(448) * (np.float32(1) / a):
+            named += 1
+            continue
+        assert (floats(answer) == theirs).all(), (bits, amax)
+    print(f"equal: {len(lines) - named} times 5000 elements there and back, a zero of either sign; {named} times e4m3 "
+          "whose scale PyTorch makes as 448 * (1 / amax), twice rounded")
+    assert named < 4
+
+
+def sweeps(draw):
+    """25 clips from a quarter of amax on: a step of 1/32, where ModelOpt has 0.1 to 4 amax unless it is told."""
+    near = 0
+    for case in range(40):
+        bits = (8, 4, 6, 2)[case % 4]
+        x = np.concatenate([batch.ravel() for batch in batches(draw, 1)])
+        amax = np.abs(x).max()
+        theirs = MseCalibrator(torch.tensor(amax), step_size=1 / 32, start_multiplier=0.25, stop_multiplier=1.0,
+                               quant_func=lambda v, a, b=bits: fake(v, a, b))
+        theirs.collect(torch.from_numpy(x))
+        losses = [loss.item() for loss in theirs._losses_sum]
+        ours = floats(asked([f"mse {bits} {word(amax)} {words(x)}"])[0])[0]
+        found = np.float32(theirs.compute_amax().item())
+        candidates = [np.float32(amax * np.float32(m / 32)) for m in range(8, 33)]
+        assert ours in candidates and found in candidates, case
+        if ours == found:
+            continue
+        # The exact sum of the squares decides; theirs is one of fp32.
+        exact = {}
+        for clip in (ours, found):
+            e = x - fake(torch.from_numpy(x), torch.tensor(clip), bits).numpy()
+            exact[clip] = math.fsum(float(v) * float(v) for v in e)
+        assert exact[ours] <= exact[found], case
+        assert losses[candidates.index(found)] <= losses[candidates.index(ours)], case
+        near += 1
+    print(f"equal: {40 - near} of 40 clips by mean square; {near} whose exact sums are in another order")
+    assert near <= 4
+
+
+def main():
+    torch.set_num_threads(1)
+    draw = np.random.default_rng(26)
+    largest(draw)
+    made = histograms(draw)
+    percentiles(made)
+    entropies(made)
+    there_and_back(draw)
+    sweeps(draw)
+
+
+main()
