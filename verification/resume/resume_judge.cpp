@@ -61,8 +61,15 @@ void ResumeJudge::compare(Phase phase, const ExposedBuffer& buffer, const std::s
   if (whole.data == nullptr) return;
   const int tp_rank = layout_.place(rank_).tp_rank;
   const FlatLayout& local = layout_.local(tp_rank).layout;
-  const std::vector<Piece> pieces = local.pieces(buffer.ranges);
+  // Ranges of scales of state count blocks of the undistributed numbering (R25), which no parameter is named by.
+  const bool of_blocks = is_state_scale(buffer.id);
+  const std::vector<Piece> pieces = of_blocks ? std::vector<Piece>{} : local.pieces(buffer.ranges);
   std::vector<ElementRun> runs;
+  std::int64_t blocks_here = 0;
+  for (const FlatRange& blocks : buffer.ranges) {
+    if (of_blocks) runs.push_back({blocks.begin, blocks_here, blocks.numel()});
+    blocks_here += blocks.numel();
+  }
   // Scalars are whole; of a buffer of elements the rank may have none.
   if (buffer.ranges.empty() && buffer.view.numel > 0) runs.push_back({0, 0, whole.numel});
   for (const Piece& piece : pieces) {
