@@ -41,7 +41,7 @@ void write_job_dump(const JobSettings& settings, TrainingRank& rank, std::int64_
       if (!is_dumped(phase, buffer.id)) continue;
       const std::string name =
           buffer.id == BufferId::param_shard ? "param" : std::string(zeroproof::name(buffer.id));
-      ZP_CHECK(buffer.view.dtype != DType::e4m3 &&
+      ZP_CHECK(num_bytes(buffer.view.dtype) > 1 &&
                    (buffer.id == BufferId::param_shard || buffer.view.dtype != DType::fp16),
                ErrorCode::unavailable, name + " is kept with scales", "a dump of a training has values",
                "export its checkpoint, which has them");
