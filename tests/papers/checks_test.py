@@ -53,6 +53,12 @@ class Checks(unittest.TestCase):
         self.assertEqual(checks.other_bits(half[0], half[0]), {"sees": False, "differ": 0})
         self.assertEqual(checks.other_bits(None, half[0]), {"sees": True, "differ": None})
 
+    def test_numbers(self):
+        self.assertEqual(list(runs.floats(("F32", struct.pack("<2f", 1.5, -2.0)))), [1.5, -2.0])
+        self.assertEqual(list(runs.floats(("BF16", b"\xc0\x3f\x00\xc0"))), [1.5, -2.0])
+        with self.assertRaises(AssertionError):
+            runs.floats(("F16", b"\0\0"))
+
 
 class Words(unittest.TestCase):
     def test_every_part_of_a_case_is_in_the_words(self):

@@ -6,7 +6,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 111> steps = {{
+constexpr std::array<Fault, 113> steps = {{
     {"do-nothing", FaultKind::twin, "elementwise math", Phase::update,
      "the update leaves master and moments as they are", ""},
     {"decay-after-update", FaultKind::twin, "elementwise math", Phase::update,
@@ -133,6 +133,10 @@ constexpr std::array<Fault, 111> steps = {{
      "a chunk is read ahead before its last update was written back", ""},
     {"offload-chunk-written-twice", FaultKind::twin, "offload sync", Phase::update,
      "a chunk is written back once more from a slot that has left", ""},
+    {"offload-moments-stay", FaultKind::twin, "offload sync", Phase::update,
+     "chunks are written back with the moments that they were read with", ""},
+    {"offload-remainder-stays", FaultKind::twin, "offload sync", Phase::update,
+     "the last chunk, which is shorter than the others, is never written back", ""},
     {"moments-in-half", FaultKind::twin, "precision", Phase::update, "the second moment is stored in 16 bits",
      "NVIDIA/apex#1623"},
     {"gradient-read-transposed", FaultKind::twin, "memory layout", Phase::update,
@@ -241,7 +245,7 @@ Span<const Fault> fault_catalogue() {
   static const std::vector<Fault> catalogue = [] {
     std::vector<Fault> all(steps.begin(), steps.end());
     for (const Span<const Fault> more :
-         {resume_faults(), device_faults(), operation_faults(), lbfgs_faults()}) {
+         {resume_faults(), device_faults(), format_faults(), operation_faults(), lbfgs_faults()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

@@ -43,6 +43,9 @@ Span<const Fault> device_faults();
 /// Those of what is saved and loaded.
 Span<const Fault> resume_faults();
 
+/// Those of parameters, state and masters in fewer bits.
+Span<const Fault> format_faults();
+
 /// Those of operations beside the step.
 Span<const Fault> operation_faults();
 

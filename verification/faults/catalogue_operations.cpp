@@ -5,7 +5,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 11> operations = {{
+constexpr std::array<Fault, 21> operations = {{
     {"swiglu-slope-is-sigmoid", FaultKind::operation, "activations", std::nullopt,
      "the gate's gradient takes the sigmoid for a constant", ""},
     {"swiglu-held-at-one-end", FaultKind::operation, "activations", std::nullopt,
@@ -28,6 +28,26 @@ constexpr std::array<Fault, 11> operations = {{
      "a rank draws the words of the first elements, whichever it has", ""},
     {"weight-gradient-overwritten", FaultKind::operation, "accumulation", std::nullopt,
      "the gradient of a weight loses what earlier micro-batches left", ""},
+    {"percentile-right-edge", FaultKind::operation, "calibration", std::nullopt,
+     "a percentile is the edge behind its bin", ""},
+    {"percentile-passes-an-equal", FaultKind::operation, "calibration", std::nullopt,
+     "a bin that reaches the share exactly is not enough", ""},
+    {"histogram-last-edge-outside", FaultKind::operation, "calibration", std::nullopt,
+     "a magnitude on the last edge of appended bins is counted behind them", ""},
+    {"histogram-joined-from-below", FaultKind::operation, "calibration", std::nullopt,
+     "bins that become wider are joined with the one before, not with the one after", ""},
+    {"entropy-first-of-equals", FaultKind::operation, "calibration", std::nullopt,
+     "of clips that are equally near the first is taken", ""},
+    {"smooth-alpha-of-weights", FaultKind::operation, "calibration", std::nullopt,
+     "alpha is the share of weights, not of inputs", ""},
+    {"fake-quantize-one-code-more", FaultKind::operation, "calibration", std::nullopt,
+     "integers reach down to one code more than up", ""},
+    {"split-rounds-to-even", FaultKind::operation, "master split", std::nullopt,
+     "the parameter of a split master is rounded to even, its remainder is not", ""},
+    {"remainder-lost", FaultKind::operation, "master split", std::nullopt,
+     "a split master is joined without its remainder", ""},
+    {"remainder-rounding-kept", FaultKind::operation, "master split", std::nullopt,
+     "a split master whose parameter was rounded up is joined too high", ""},
 }};
 
 }  // namespace

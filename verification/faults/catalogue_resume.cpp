@@ -5,7 +5,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 16> resume = {{
+constexpr std::array<Fault, 18> resume = {{
     {"resume-forgets-steps", FaultKind::state, "checkpoint", Phase::update,
      "the step count begins again, and bias corrections and schedules with it", ""},
     {"resume-forgets-scale", FaultKind::state, "checkpoint", Phase::unscale,
@@ -40,6 +40,12 @@ constexpr std::array<Fault, 16> resume = {{
      "pytorch/pytorch#129079"},
     {"resume-keeps-constructor-powers", FaultKind::state, "checkpoint", Phase::prepare,
      "powers of the betas are made before the betas are set", "tenstorrent/tt-metal#53212"},
+    {"resume-saves-scale-by-reference", FaultKind::state, "checkpoint", Phase::cast,
+     "scales of 8-bit parameters are saved by reference, and are those of the next step when they are "
+     "written",
+     ""},
+    {"resume-forgets-state-scales", FaultKind::state, "checkpoint", Phase::update,
+     "state in 8 bits is loaded without the scales of its blocks", ""},
 }};
 
 }  // namespace

@@ -110,9 +110,11 @@ class Runs:
 
 
 def floats(buffer):
-    """An fp32 buffer of a dump, as numbers."""
+    """An fp32 or bf16 buffer of a dump, as numbers."""
     dtype, data = buffer
-    assert dtype == "F32"
+    assert dtype in ("F32", "BF16")
+    if dtype == "BF16":  # the upper halves of fp32
+        data = b"".join(b"\0\0" + data[i:i + 2] for i in range(0, len(data), 2))
     numbers = array.array("f")
     numbers.frombytes(data)
     return numbers

@@ -47,6 +47,9 @@ Span<const FaultCase> resume_fault_plan();
 /// The rows of steps on a device.
 Span<const FaultCase> device_fault_plan();
 
+/// The rows of parameters, state and masters in fewer bits.
+Span<const FaultCase> format_fault_plan();
+
 /// The rows of operations beside the step.
 Span<const FaultCase> operation_fault_plan();
 

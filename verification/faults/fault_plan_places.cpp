@@ -11,6 +11,9 @@ constexpr const char* stage2 = "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/l
 constexpr const char* stage3 = "byte_gpt_tiny/adamw/host/stage3/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* windows =
     "byte_gpt_tiny/adamw/host/stage1/threads:3/fp16/lockstep/bucket:4096/omp:1/windows:on";
+constexpr const char* offloaded =
+    "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1/offload:1/offload-place:file/"
+    "offload-chunk:1000";
 constexpr const char* overlap =
     "byte_gpt_tiny/adamw/host/stage3/threads:3/fp16/lockstep/bucket:4096/omp:1/overlap";
 constexpr const char* persistent =
@@ -218,6 +221,18 @@ constexpr FaultCase plan[] = {
      .case_id = windows,
      .buffer = "param_full",
      .elements = Elements{.parameter = "token_embedding.weight", .first = 1024}},
+    // Moments stay from the first element of rank 0 to its last one. Its last chunk has less than 1,000 elements, all
+    // of them of the head, of which it owns 1,024.
+    {.fault = "offload-moments-stay",
+     .case_id = offloaded,
+     .step = 1,
+     .buffer = "exp_avg",
+     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 41983}},
+    {.fault = "offload-remainder-stays",
+     .case_id = offloaded,
+     .step = 1,
+     .buffer = "exp_avg",
+     .elements = Elements{.parameter = "head.weight", .last = 41983}},
     refused("reduction-does-not-wait", overlap, 1, "both touch the gradient of unit 3 in no fixed order"),
 };
 

@@ -9,6 +9,10 @@ constexpr const char* same_ranks = "resume/adamw/3:2-to-3:2/fp16/contract-to-con
 constexpr const char* after_growth = "resume/adamw/3:2-to-3:2/fp16/contract-to-contract/after:5";
 constexpr const char* idle = "resume/adamw-idle/3:2-to-3:2/fp16/contract-to-contract/after:4";
 
+constexpr const char* scales =
+    "resume/fp8-delayed+amax_choice:most_recent/3:2-to-3:2/e5m2/contract-to-contract/after:4";
+constexpr const char* stored = "resume/adamw+exp_avg_dtype:e4m3/3:2-to-3:2/fp16/contract-to-contract/after:4";
+
 /// Of rank 0 unless it is said: of every bucket of 4 chunks it has the first, rank 1 the second, and rank 2 the rest.
 constexpr FaultCase loaded(std::string_view fault, std::string_view buffer, std::string_view parameter,
                            std::int64_t first, std::int64_t last, int rank = 0, const char* id = same_ranks) {
@@ -58,6 +62,10 @@ constexpr FaultCase plan[] = {
     // Nothing that was loaded is wrong. The first step afterwards is.
     scalar("resume-keeps-constructor-rate", same_ranks, 5, "step_scalars"),
     scalar("resume-keeps-constructor-powers", same_ranks, 5, "step_scalars"),
+    // Scales stand before the codes that are made with them. The largest code of a block is the largest there is: taken
+    // for values, codes make a scale of 1 and are stored as they were.
+    scalar("resume-saves-scale-by-reference", scales, 4, "param_scale"),
+    scalar("resume-forgets-state-scales", stored, 4, "exp_avg_scale"),
 };
 
 }  // namespace

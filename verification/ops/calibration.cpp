@@ -16,6 +16,7 @@
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
 #include "verification/ops/on_device.hpp"
+#include "verification/ops/one_twin.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -165,6 +166,10 @@ OpFunction run_smooth(SmoothScalesFn* twin) {
 }
 
 }  // namespace
+
+OpFunction calls_of_percentile_amax(PercentileAmaxFn* twin) { return run_percentile(twin); }
+OpFunction calls_of_entropy_amax(EntropyAmaxFn* twin) { return run_entropy(twin); }
+OpFunction calls_of_smooth_scales(SmoothScalesFn* twin) { return run_smooth(twin); }
 
 std::vector<Op> calibration_ops() {
   Op percentile;

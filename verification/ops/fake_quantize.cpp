@@ -10,6 +10,7 @@
 #include "reference/block_scale.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
+#include "verification/ops/one_twin.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -117,6 +118,8 @@ OpFunction run_quantize_integer(QuantizeIntegerFn* twin) {
 }
 
 }  // namespace
+
+OpFunction calls_of_fake_quantize(FakeQuantizeFn* twin) { return run_fake_quantize(twin); }
 
 std::vector<Op> fake_quantize_ops() {
   Op fake;

@@ -11,6 +11,7 @@
 #include "reference/grad_norm.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
+#include "verification/ops/one_twin.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -112,6 +113,9 @@ void draw_histogram_amax(OpCall& call) {
 }
 
 }  // namespace
+
+OpFunction calls_of_histogram_count(HistogramCountFn* twin) { return run_histogram_count(twin); }
+OpFunction calls_of_histogram_widen(HistogramWidenFn* twin) { return run_histogram_widen(twin); }
 
 std::vector<Op> histogram_ops() {
   Op count;

@@ -6,6 +6,7 @@
 #include "cuda/host/master_split.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
+#include "verification/ops/one_twin.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -39,6 +40,9 @@ void draw_split_pairs(OpCall& call) {
 }
 
 }  // namespace
+
+OpFunction calls_of_split_master(SplitMasterFn* twin) { return run_split(twin); }
+OpFunction calls_of_join_master(JoinMasterFn* twin) { return run_join(twin); }
 
 std::vector<Op> master_split_ops() {
   Op split;

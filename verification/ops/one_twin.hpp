@@ -3,7 +3,11 @@
 
 #include "common/contracts/activations.hpp"
 #include "common/contracts/bias_dropout.hpp"
+#include "common/contracts/calibration.hpp"
 #include "common/contracts/cross_entropy.hpp"
+#include "common/contracts/fake_quantize.hpp"
+#include "common/contracts/histogram.hpp"
+#include "common/contracts/master_split.hpp"
 #include "common/contracts/norm_layers.hpp"
 #include "common/contracts/softmax.hpp"
 #include "common/contracts/weight_grad.hpp"
@@ -22,5 +26,13 @@ OpFunction calls_of_cross_entropy_loss(CrossEntropyLossFn* twin);
 OpFunction calls_of_cross_entropy_backward(CrossEntropyBackwardFn* twin);
 OpFunction calls_of_bias_dropout(BiasDropoutFn* twin);
 OpFunction calls_of_weight_grad(WeightGradFn* twin);
+OpFunction calls_of_percentile_amax(PercentileAmaxFn* twin);
+OpFunction calls_of_entropy_amax(EntropyAmaxFn* twin);
+OpFunction calls_of_smooth_scales(SmoothScalesFn* twin);
+OpFunction calls_of_histogram_count(HistogramCountFn* twin);
+OpFunction calls_of_histogram_widen(HistogramWidenFn* twin);
+OpFunction calls_of_fake_quantize(FakeQuantizeFn* twin);
+OpFunction calls_of_split_master(SplitMasterFn* twin);
+OpFunction calls_of_join_master(JoinMasterFn* twin);
 
 }  // namespace zeroproof::verification

@@ -50,9 +50,13 @@ bool put_wrong_adam(std::string_view fault, cuda::PhaseOps& ops);
 bool put_wrong_sgd(std::string_view fault, cuda::PhaseOps& ops);
 bool put_wrong_lion(std::string_view fault, cuda::PhaseOps& ops);
 bool put_wrong_passes(std::string_view fault, cuda::PhaseOps& ops);
+bool put_wrong_scales(std::string_view fault, cuda::PhaseOps& ops);
 
-/// A wrong twin of an operation beside the step; empty if the fault is in another one.
+// A wrong twin of an operation beside the step: of a model, of a calibration, of a split master; empty if the fault is
+// in another one.
 std::function<void(OpCall&)> wrong_operation(std::string_view fault, std::string_view operation);
+std::function<void(OpCall&)> wrong_calibration(std::string_view fault, std::string_view operation);
+std::function<void(OpCall&)> wrong_master_split(std::string_view fault, std::string_view operation);
 
 // Wrong twins of phases: production, or its step, with one phase written anew; null if the fault is in another phase.
 std::unique_ptr<DistributedOptimizer> wrong_reduce(std::string_view fault, const Ground& ground);
@@ -64,6 +68,8 @@ cuda::MakeLocalStep wrong_norm(std::string_view fault, const Ground& ground);
 cuda::MakeLocalStep wrong_clip_groups(std::string_view fault, const Ground& ground);
 cuda::MakeLocalStep wrong_update(std::string_view fault, const Ground& ground);
 cuda::MakeLocalStep wrong_params(std::string_view fault, const Ground& ground);
+cuda::MakeLocalStep wrong_scaled_cast(std::string_view fault, const Ground& ground);
+cuda::MakeLocalStep wrong_stored_state(std::string_view fault, const Ground& ground);
 
 /// Makes steps of a class, HostStep or one of its kind. args go to the constructor, after what HostStep takes.
 template <class Step, class... Args>

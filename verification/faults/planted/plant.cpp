@@ -62,7 +62,7 @@ class Planted final : public WrappedOptimizer {
 
 bool put_wrong_op(std::string_view fault, cuda::PhaseOps& ops) {
   return put_wrong_adam(fault, ops) || put_wrong_sgd(fault, ops) || put_wrong_lion(fault, ops) ||
-         put_wrong_passes(fault, ops);
+         put_wrong_passes(fault, ops) || put_wrong_scales(fault, ops);
 }
 
 std::unique_ptr<DistributedOptimizer> production(const Ground& ground, const cuda::MakeLocalStep& step) {
@@ -74,8 +74,8 @@ std::unique_ptr<DistributedOptimizer> production(const Ground& ground) {
 }
 
 std::unique_ptr<DistributedOptimizer> wrong_phase(const Fault& fault, const Ground& ground) {
-  for (const auto make :
-       {wrong_prepare, wrong_unscale, wrong_norm, wrong_clip_groups, wrong_update, wrong_params}) {
+  for (const auto make : {wrong_prepare, wrong_unscale, wrong_norm, wrong_clip_groups, wrong_update,
+                          wrong_params, wrong_scaled_cast, wrong_stored_state}) {
     if (const cuda::MakeLocalStep step = make(fault.id, ground)) return production(ground, step);
   }
   for (const auto make : {wrong_reduce, wrong_gather, wrong_offload}) {
@@ -143,7 +143,11 @@ cuda::PhaseOps plant_fault(std::string_view id, const cuda::PhaseOps& ops) {
 }
 
 std::function<void(OpCall&)> plant_fault_in(std::string_view id, std::string_view operation) {
-  return wrong_operation(known(id).id, operation);
+  const std::string_view fault = known(id).id;
+  for (const auto make : {wrong_operation, wrong_calibration, wrong_master_split}) {
+    if (auto wrong = make(fault, operation)) return wrong;
+  }
+  return {};
 }
 
 }  // namespace zeroproof::verification

@@ -5,7 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/error.hpp"
 #include "common/base/float_formats.hpp"
+#include "common/step/param_scaling.hpp"
+#include "common/step/state_format.hpp"
+#include "cuda/host/scale_recipe.hpp"
 #include "cuda/host/step_scalars.hpp"
 #include "verification/controls/wrapped_optimizer.hpp"
 #include "verification/faults/planted/ground.hpp"
@@ -19,7 +23,10 @@ class WrongSource final : public StateSource {
   WrongSource(std::string_view fault, const StateSource& inner, const OptimizerSetup& setup)
       : fault_(fault), inner_(inner), setup_(setup) {}
 
-  bool has(BufferId id) const override { return inner_.has(id); }
+  bool has(BufferId id) const override {
+    if (fault_ == "resume-forgets-state-scales" && is_state_scale(id)) return false;
+    return inner_.has(id);
+  }
 
   std::int64_t applied_steps() const override {
     return fault_ == "resume-forgets-steps" ? 0 : inner_.applied_steps();
@@ -181,6 +188,10 @@ class WrongSave final : public WrappedOptimizer {
                          (fault_ == "resume-saves-a-torn-state" && buffer.id == BufferId::master &&
                           setup_.comm->rank() + 1 == setup_.comm->world_size());
       if (stale && before_.count(buffer.id) > 0) buffer.view.data = before_.at(buffer.id).data();
+      if (fault_ == "resume-saves-scale-by-reference" && buffer.id == BufferId::param_scale) {
+        shown_ = scales_after_next_step(all);
+        buffer.view.data = shown_.data();
+      }
       if (buffer.id != BufferId::master) continue;
       if (fault_ == "resume-saves-rounded-masters") {
         shown_ = copied(buffer);
@@ -216,6 +227,18 @@ class WrongSave final : public WrappedOptimizer {
     return values;
   }
 
+  /// What is kept is where the scales are; when the file is written, the next step has made them of the histories.
+  std::vector<float> scales_after_next_step(const std::vector<ExposedBuffer>& all) const {
+    const auto of = [&](BufferId id) { return *std::ranges::find(all, id, &ExposedBuffer::id); };
+    std::vector<float> scale = copied(of(BufferId::param_scale)), scale_inv(scale.size());
+    const TensorView history = of(BufferId::amax_history).view;
+    const auto* const words = static_cast<const std::uint32_t*>(history.data);
+    std::vector<std::uint32_t> moved(words, words + history.numel);
+    cuda::host::delayed_scales(setup_.exec, delayed_of(setup_.scaling, setup_.param_dtype), moved, scale,
+                               scale_inv);
+    return scale;
+  }
+
   static std::vector<float> copied(const ExposedBuffer& buffer) {
     const auto* values = static_cast<const float*>(buffer.view.data);
     return {values, values + buffer.view.numel};
@@ -232,14 +255,22 @@ class WrongSave final : public WrappedOptimizer {
 
 std::unique_ptr<DistributedOptimizer> wrong_checkpoint(std::string_view fault, const Ground& ground,
                                                        std::unique_ptr<DistributedOptimizer>& inner) {
-  for (const std::string_view saves : {"resume-saves-before-the-update", "resume-saves-a-torn-state",
-                                       "resume-saves-rounded-masters", "resume-loses-resting-tensors"}) {
-    if (fault == saves) return std::make_unique<WrongSave>(fault, ground.setup, std::move(inner));
+  for (const std::string_view saves :
+       {"resume-saves-before-the-update", "resume-saves-a-torn-state", "resume-saves-rounded-masters",
+        "resume-loses-resting-tensors", "resume-saves-scale-by-reference"}) {
+    if (fault != saves) continue;
+    ZP_CHECK(fault != "resume-saves-scale-by-reference" ||
+                 (has_scales(ground.setup.param_dtype) && keeps_history(ground.setup.scaling)),
+             ErrorCode::unavailable,
+             "the fault 'resume-saves-scale-by-reference' was to be planted without histories of amaxes",
+             "no scale that is saved is made by a later step", "run it with the recipe fp8-delayed");
+    return std::make_unique<WrongSave>(fault, ground.setup, std::move(inner));
   }
   for (const std::string_view loads :
        {"resume-forgets-steps", "resume-forgets-scale", "resume-forgets-growth", "resume-forgets-hysteresis",
         "resume-forgets-tensor-steps", "resume-forgets-moment", "resume-reaches-first-rank-alone",
-        "resume-counts-padding", "resume-reads-the-next-shard", "resume-shifts-index"}) {
+        "resume-counts-padding", "resume-reads-the-next-shard", "resume-shifts-index",
+        "resume-forgets-state-scales"}) {
     if (fault == loads) return std::make_unique<WrongLoad>(fault, ground.setup, std::move(inner));
   }
   for (const std::string_view keeps : {"resume-keeps-constructor-rate", "resume-keeps-constructor-powers"}) {

@@ -62,6 +62,14 @@ bool connect_wrongly(std::string_view fault, Ground& ground) {
              "run it with TP ranks, as in --grid 1x2x1");
     return put(setup.tp, std::make_unique<OwnWords>(*setup.tp, IntegerReduce::bitwise_or, 1));
   }
+  if (fault == "amax-not-over-tp") {
+    ZP_CHECK(setup.tp != nullptr, ErrorCode::unavailable,
+             "the fault 'amax-not-over-tp' was to be planted without TP",
+             "there is no group of TP ranks that could forget to join what they have",
+             "run it with TP ranks, as in --grid 1x2x1");
+    return put(setup.tp, std::make_unique<OwnMaxima>(*setup.tp));
+  }
+  if (fault == "state-amax-not-joined") return put(setup.comm, std::make_unique<OwnMaxima>(*setup.comm));
   if (fault == "transport-corrupts-a-line") {
     return put(setup.comm, std::make_unique<FlippedLine>(*setup.comm));
   }

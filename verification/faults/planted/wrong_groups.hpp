@@ -43,6 +43,16 @@ class WrappedCommunicator : public Communicator {
   Communicator& inner_;
 };
 
+/// Largest words are not looked for: every rank goes on with its own.
+class OwnMaxima final : public WrappedCommunicator {
+ public:
+  using WrappedCommunicator::WrappedCommunicator;
+
+  void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override {
+    if (op != IntegerReduce::max) inner_.all_reduce(data, op);
+  }
+};
+
 /// Reductions of one operation over so many words do not take place: every rank goes on with its own.
 class OwnWords final : public WrappedCommunicator {
  public:

@@ -32,6 +32,15 @@ class PersistentOnce final : public WrongGather {
   }
 };
 
+/// The copy by columns is that of the parameters that were loaded.
+class ColumnsStay final : public WrongGather {
+  using WrongGather::WrongGather;
+  void gather() override {
+    if (!loaded_) return ProductionOptimizer::gather();
+    params_.gather_all();
+  }
+};
+
 /// Parameters arrive in full vectors, one more than there are.
 class OneVectorMore final : public WrongGather {
   using WrongGather::WrongGather;
@@ -50,6 +59,7 @@ class OneVectorMore final : public WrongGather {
 std::unique_ptr<DistributedOptimizer> wrong_gather(std::string_view fault, const Ground& ground) {
   if (fault == "no-gather-after-load") return std::make_unique<NoGatherAfterLoad>(ground);
   if (fault == "persistent-not-refreshed") return std::make_unique<PersistentOnce>(ground);
+  if (fault == "columns-not-rebuilt") return std::make_unique<ColumnsStay>(ground);
   if (fault == "params-written-past-their-end") return std::make_unique<OneVectorMore>(ground);
   return nullptr;
 }

@@ -59,6 +59,48 @@ class ReadTooFarAhead final : public FileState {
   std::vector<Versions> kept_;  // [chunks]
 };
 
+/// Whoever writes a chunk back knows of masters alone: moments stay in the file as they were.
+class MastersAlone final : public FileState {
+ public:
+  MastersAlone(const OptimizerSetup& setup, const cuda::StateSplit& split)
+      : FileState(setup, split), arrived_(split.chunks().size()) {}
+
+ private:
+  void arrive(Use use, std::int64_t chunk, ChunkFile::Slot& slot) override {
+    FileState::arrive(use, chunk, slot);
+    if (use != Use::change) return;
+    const float* const buffers = slot.memory.data();
+    arrived_[static_cast<std::size_t>(chunk)].assign(
+        buffers, buffers + slot.memory.num_bytes() / static_cast<std::int64_t>(sizeof(float)));
+  }
+  void leave(std::int64_t chunk, ChunkFile::Slot& slot) override {
+    const std::vector<float>& before =
+        arrived_[static_cast<std::size_t>(chunk)];  // empty: it is being filled
+    const auto masters = split_.chunks()[static_cast<std::size_t>(chunk)].numel;
+    if (!before.empty()) std::copy(before.begin() + masters, before.end(), slot.memory.data() + masters);
+    FileState::leave(chunk, slot);
+  }
+
+  std::vector<std::vector<float>> arrived_;  // [chunks]
+};
+
+/// Chunks are counted in full ones: the remainder is filled once, and never written back.
+class RemainderStays final : public FileState {
+ public:
+  RemainderStays(const OptimizerSetup& setup, const cuda::StateSplit& split)
+      : FileState(setup, split), filled_(split.chunks().size(), 0) {}
+
+ private:
+  void leave(std::int64_t chunk, ChunkFile::Slot& slot) override {
+    const auto at = static_cast<std::size_t>(chunk);
+    const bool full = split_.chunks()[at].numel == split_.chunks().front().numel;
+    if (full || filled_[at] == 0) FileState::leave(chunk, slot);
+    filled_[at] = 1;
+  }
+
+  std::vector<char> filled_;  // [chunks]
+};
+
 /// The host's copy of a gradient stays where no new one comes, and every tensor that has a copy is updated with it.
 class GradOfLastStep final : public OffloadedStep {
   using OffloadedStep::OffloadedStep;
@@ -102,6 +144,8 @@ cuda::OffloadMakers state_of_class() {
 
 cuda::OffloadMakers makers_of(std::string_view fault) {
   if (fault == "offload-chunk-written-twice") return state_of_class<WrittenTwice>();
+  if (fault == "offload-moments-stay") return state_of_class<MastersAlone>();
+  if (fault == "offload-remainder-stays") return state_of_class<RemainderStays>();
   if (fault == "offload-chunk-stale") return state_of_class<ReadTooFarAhead>();
   if (fault != "offload-grad-of-last-step") return {};
   cuda::OffloadMakers makers;

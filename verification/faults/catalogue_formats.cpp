@@ -1,0 +1,47 @@
+#include <array>
+
+#include "verification/faults/catalogue.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::array<Fault, 16> formats = {{
+    {"scale-of-other-format", FaultKind::twin, "8-bit scales", Phase::cast,
+     "scales are made for e4m3, the format of the forward pass, whatever is quantized", ""},
+    {"code-one-branch-short", FaultKind::twin, "8-bit scales", Phase::cast,
+     "the search for a code of e4m3 ends before it compares with the middle of two", ""},
+    {"cast-twice", FaultKind::twin, "8-bit scales", Phase::cast,
+     "masters are rounded to bf16 and then to 8 bits, unasked", ""},
+    {"block-scale-of-neighbour", FaultKind::twin, "8-bit scales", Phase::cast,
+     "a block is quantized with the scale of the one behind it", ""},
+    {"codes-by-last-scale", FaultKind::twin, "8-bit scales", Phase::cast,
+     "whoever quantizes has the pointer to the scales of the step before", ""},
+    {"scale-inv-not-renewed", FaultKind::twin, "8-bit scales", Phase::cast,
+     "what codes are read with stays when scales change", ""},
+    {"history-rolls-when-idle", FaultKind::twin, "8-bit scales", Phase::cast,
+     "the amax history of a tensor without a gradient moves on", ""},
+    {"amax-makes-its-own-scale", FaultKind::twin, "8-bit scales", Phase::cast,
+     "under the recipe delayed the amax of a step makes the scale of the same step", ""},
+    {"amax-not-over-tp", FaultKind::communicator, "8-bit scales", Phase::cast,
+     "the amax of a tensor that TP cuts is joined over data ranks alone", ""},
+    {"columns-not-rebuilt", FaultKind::twin, "8-bit scales", Phase::gather,
+     "the copy by columns is that of the parameters that were loaded", ""},
+    {"state-scale-of-neighbour", FaultKind::twin, "stored state", Phase::update,
+     "codes of state are read with the scale of the block behind theirs", ""},
+    {"state-zero-drifts", FaultKind::twin, "stored state", Phase::update,
+     "the code book of state has no zero, and what was zero is half a step", ""},
+    {"resting-state-stored-again", FaultKind::twin, "stored state", Phase::update,
+     "state of a tensor without a gradient is read and stored again", ""},
+    {"state-scale-of-last-step", FaultKind::twin, "stored state", Phase::update,
+     "a block of state is stored with the scale that it was read with", ""},
+    {"state-amax-not-joined", FaultKind::communicator, "stored state", Phase::update,
+     "ranks that share a block of state scale their parts by themselves", ""},
+    {"master-drawn-as-last-step", FaultKind::twin, "stored state", Phase::update,
+     "a bf16 master is rounded with the random words of the update before", ""},
+}};
+
+}  // namespace
+
+Span<const Fault> format_faults() { return formats; }
+
+}  // namespace zeroproof::verification
