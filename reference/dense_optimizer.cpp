@@ -257,6 +257,7 @@ bool DenseOptimizer::step(const std::vector<TensorView>& leaves, const MicroBatc
   };
   scales_.move_histories(takes_part);
   cast_with_scales(takes_part);
+  make_columns(takes_part);
   return true;
 }
 
@@ -304,6 +305,14 @@ TensorView DenseOptimizer::buffer(BufferId id) const {
       return param();
     case BufferId::param_columns:
       return scales_.exist() && setup_.scaling.columnwise ? param_columns_.view() : TensorView{};
+    case BufferId::column_shard:
+      return column_scales_.exist() ? param_columns_.view() : TensorView{};
+    case BufferId::column_amax:
+      return column_scales_.exist() ? words_view(column_scales_.amax, DType::u32) : TensorView{};
+    case BufferId::column_scale:
+      return column_scales_.exist() ? array_view(column_scales_.scale) : TensorView{};
+    case BufferId::column_scale_inv:
+      return column_scales_.exist() ? array_view(column_scales_.scale_inv) : TensorView{};
     case BufferId::amax:
       return words_view(scales_.amax, DType::u32);
     case BufferId::amax_history:

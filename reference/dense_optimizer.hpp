@@ -69,7 +69,8 @@ class DenseOptimizer {
   /// the rule's state, param_shard and param_full (both param()). Scales of the state, of every block. Words:
   /// step_scalars, applied_steps, found_inf, loss_scaler, norm_limbs or grad_amax by the form of the norm, grad_norm,
   /// clip_coef, and tensor_steps with missing_grad = skip; of parameters with scales amax, amax_history, param_scale,
-  /// param_scale_inv, and param_columns like param_full. The data of a buffer these settings do not have is nullptr.
+  /// param_scale_inv, param_columns like param_full, and the same four of columns that have scales of their own. The
+  /// data of a buffer these settings do not have is nullptr.
   TensorView buffer(BufferId id) const;
 
   std::int64_t applied_steps() const { return static_cast<std::int64_t>(counts_.applied_steps); }
@@ -90,6 +91,7 @@ class DenseOptimizer {
   void round_parameters();
   void begin_scales(const FullState& initial);
   void cast_with_scales(const TakesPart& takes_part);
+  void make_columns(const TakesPart& takes_part);
   void round(ParamBuffer& param) const;
   void keep_master();
   const StepScalars& scalars_of(const Piece& piece) const {
@@ -104,6 +106,7 @@ class DenseOptimizer {
   StoredState stored_;  // of state_, what is not kept in fp32
   std::optional<ParamBuffer> bf16_master_;
   ParamScales scales_;
+  ParamScales column_scales_;  // where columns have their own; their codes are param_columns_
   ParamBuffer param_, param_columns_;
   StepCounts counts_;
   LossScalerState scaler_;

@@ -25,9 +25,9 @@ struct ParamScaling {
   ScaleRecipe recipe = ScaleRecipe::current;
   QuantizedValue value = QuantizedValue::direct;
   InitialMaster initial_master = InitialMaster::high_precision;
-  bool columnwise = false;                       ///< a second copy of the gathered codes, column after column
-  float epsilon = 0;                             ///< current, blockwise
-  bool power_of_two = false;                     ///< current, blockwise
+  bool columnwise = false;    ///< a second copy of what is gathered, for products along columns
+  float epsilon = 0;          ///< current, blockwise
+  bool power_of_two = false;  ///< current, blockwise
   ScaleBlocks blocks = ScaleBlocks::square_128;  ///< blockwise
   int margin = 0;                                ///< delayed, 0..64
   std::int64_t history = 1024;                   ///< delayed, 1..1024 slots
@@ -50,6 +50,17 @@ constexpr bool has_scales(DType dtype) { return dtype == DType::e4m3 || dtype ==
 constexpr Fp8 fp8_of(DType dtype) { return dtype == DType::e5m2 ? Fp8::e5m2 : Fp8::e4m3; }
 
 constexpr bool keeps_history(const ParamScaling& scaling) { return scaling.recipe == ScaleRecipe::delayed; }
+
+/// Blocks of one row and several columns.
+constexpr bool has_row_blocks(const ParamScaling& scaling) {
+  return scaling.recipe == ScaleRecipe::mxfp8 ||
+         (scaling.recipe == ScaleRecipe::blockwise && scaling.blocks == ScaleBlocks::row_128);
+}
+
+/// Whether the column-wise copy has codes and scales of its own; otherwise it is the same codes in another order.
+constexpr bool has_own_columns(const ParamScaling& scaling) {
+  return scaling.columnwise && has_row_blocks(scaling);
+}
 
 /// Options of R22's recipes. current_of: recipes current and blockwise.
 constexpr CurrentScaling current_of(const ParamScaling& scaling, DType dtype) {

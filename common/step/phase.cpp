@@ -36,7 +36,11 @@ std::string_view name(BufferId buffer) {
                                                                   "amax_history",
                                                                   "param_scale",
                                                                   "param_scale_inv",
-                                                                  "param_columns"};
+                                                                  "param_columns",
+                                                                  "column_amax",
+                                                                  "column_scale",
+                                                                  "column_scale_inv",
+                                                                  "column_shard"};
   return names[static_cast<std::size_t>(buffer)];
 }
 

@@ -41,10 +41,15 @@ enum class BufferId : std::uint8_t {
   amax_history,  ///< [num_blocks * history u32]; under the recipe delayed
   param_scale,   ///< [num_blocks fp32]; with scales only, as the following
   param_scale_inv,  ///< [num_blocks fp32]: what codes are multiplied by to be read
-  param_columns,    ///< param_full, every tensor column after column; with columnwise
+  param_columns,    ///< the column-wise copy of param_full; with columnwise
+  column_amax,  ///< as amax, of blocks of one column [num_column_blocks u32]; the following too, and all of them only
+                ///< where column-wise copies have scales of their own (R24)
+  column_scale,      ///< [num_column_blocks fp32]
+  column_scale_inv,  ///< [num_column_blocks fp32]
+  column_shard,      ///< codes of the masters by column_scale [shard_numel]
 };
 
-inline constexpr int num_buffer_ids = 28;
+inline constexpr int num_buffer_ids = 32;
 
 std::string_view name(Phase phase);
 std::string_view name(BufferId buffer);

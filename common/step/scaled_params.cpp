@@ -22,19 +22,33 @@ std::pair<std::int64_t, std::int64_t> block_shape(const ParamScaling& scaling) {
   return {0, 0};
 }
 
-}  // namespace
-
-TensorBlocks blocks_of(const OptimizerSetup& setup) {
-  const auto [rows, columns] = block_shape(setup.scaling);
+TensorBlocks blocks_of(const OptimizerSetup& setup, std::int64_t rows, std::int64_t columns) {
   // Without matrices the layout is the undistributed one, and elements stand where they are.
   const bool cut = !setup.matrices.empty();
   return {*setup.layout, cut ? setup.placement : std::vector<TensorPlacement>{}, setup.matrices, rows,
           columns};
 }
 
+}  // namespace
+
+TensorBlocks blocks_of(const OptimizerSetup& setup) {
+  const auto [rows, columns] = block_shape(setup.scaling);
+  return blocks_of(setup, rows, columns);
+}
+
 TensorBlocks blocks_of(const StepSettings& settings) {
   const auto [rows, columns] = block_shape(settings.scaling);
   return {*settings.layout, {}, {}, rows, columns};
+}
+
+TensorBlocks column_blocks_of(const OptimizerSetup& setup) {
+  const auto [rows, columns] = block_shape(setup.scaling);
+  return blocks_of(setup, columns, rows);
+}
+
+TensorBlocks column_blocks_of(const StepSettings& settings) {
+  const auto [rows, columns] = block_shape(settings.scaling);
+  return {*settings.layout, {}, {}, columns, rows};
 }
 
 bool has_loaded_scales(const FullState& state, const StepSettings& settings, const TensorBlocks& blocks) {

@@ -34,11 +34,6 @@ void check_scaling(const ParamScaling& scaling) {
   check(scaling.history >= 1 && scaling.history <= 1024,
         "scaling.history is " + std::to_string(scaling.history),
         "the first slot collects, and more than 1024 steps are not looked back (R22)", "use 1 to 1024");
-  const bool rows = scaling.recipe == ScaleRecipe::mxfp8 ||
-                    (scaling.recipe == ScaleRecipe::blockwise && scaling.blocks == ScaleBlocks::row_128);
-  check(!scaling.columnwise || !rows, "a column-wise copy is to be made of parameters in blocks of one row",
-        "a block of the copy would have several scales (R24)",
-        "use current, delayed or blocks of 128x128, or leave columnwise out");
 }
 
 void check_groups(const ParamGroups& groups, const FlatLayout& layout) {

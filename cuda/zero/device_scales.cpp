@@ -40,6 +40,7 @@ DeviceScales::DeviceScales(const RankShard& shard, const Wires& wires)
     : setup_(shard.setup),
       wires_(wires),
       scales_(*shard.scales),
+      codes_(shard.params.shard().data),
       rules_{setup_.scaling, setup_.param_dtype},
       pieces_(device_space(), Span<const device::ScalePiece>(scale_pieces(scales_))),
       first_blocks_(device_space(), Span<const std::int64_t>(first_blocks(scales_.blocks()))),
@@ -56,6 +57,7 @@ DeviceScales::DeviceScales(const RankShard& shard, const Wires& wires)
 
 void DeviceScales::load(const FullState& state, device::StepMemory memory) {
   memory.has_grad = nullptr;  // every tensor
+  memory.param = codes_;
   if (scales_.load(state)) {
     device::enqueue_make_scales(memory, memory_, rules_, device::ScalesFrom::state);
     return device::enqueue_make_codes(memory, memory_, rules_);
@@ -64,7 +66,7 @@ void DeviceScales::load(const FullState& state, device::StepMemory memory) {
   join();
   device::enqueue_make_scales(memory, memory_, rules_, device::ScalesFrom::masters);
   device::enqueue_make_codes(memory, memory_, rules_);
-  if (setup_.scaling.initial_master == InitialMaster::dequantised) {
+  if (setup_.scaling.initial_master == InitialMaster::dequantised && !scales_.of_columns()) {
     device::enqueue_dequantize_masters(memory, memory_, rules_);
   }
 }
@@ -90,7 +92,8 @@ bool DeviceScales::joins() const {
   return (setup_.stage > 0 && several(wires_.comm)) || several(wires_.tp);
 }
 
-void DeviceScales::make(const device::StepMemory& memory) const {
+void DeviceScales::make(device::StepMemory memory) const {
+  memory.param = codes_;
   device::enqueue_make_scales(memory, memory_, rules_, device::ScalesFrom::masters);
   device::enqueue_make_codes(memory, memory_, rules_);
 }

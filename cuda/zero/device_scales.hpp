@@ -8,7 +8,7 @@
 namespace zeroproof::cuda {
 
 /// Phase cast of parameters in 8 bits over memory of a device (R24), as three pieces of work that nobody looks at in
-/// between. memory: of the step.
+/// between: of parameters, or of columns that have scales of their own. memory: of the step.
 class DeviceScales {
  public:
   /// shard.scales has arrays. What the shard and the wires refer to outlives this.
@@ -25,12 +25,13 @@ class DeviceScales {
   /// Those of all ranks of an instance: collective over comm (from stage 1 on) and tp.
   void join() const;
   /// Scales and codes. Nothing in a skipped step, or after a halt.
-  void make(const device::StepMemory& memory) const;
+  void make(device::StepMemory memory) const;
 
  private:
   const OptimizerSetup& setup_;
   const Wires wires_;
   ParamScales& scales_;
+  void* const codes_;  // [shard_numel], of the shard; memory's are those of parameters
   const device::ScaleRules rules_;
   SpaceArray<device::ScalePiece> pieces_;
   SpaceArray<std::int64_t> first_blocks_;  // [num_tensors]

@@ -29,6 +29,13 @@ std::int64_t num_groups_apart(const OptimizerSetup& setup) {
 constexpr std::int64_t found_bytes = offsetof(device::StepFound, digest);
 static_assert(found_bytes == (device::num_norm_words + 2) * sizeof(std::uint64_t));
 
+std::vector<std::unique_ptr<DeviceScales>> device_scales(const RankShard& shard, const Wires& wires) {
+  std::vector<std::unique_ptr<DeviceScales>> scales;
+  for (const RankShard& one : scaled_shards(shard))
+    scales.push_back(std::make_unique<DeviceScales>(one, wires));
+  return scales;
+}
+
 }  // namespace
 
 DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
@@ -57,7 +64,7 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
       grad_bits_(EnqueuedOptimizer::most_enqueued * has_grad_.count()),
       rows_(schedule_.count()),
       resident_pieces_(device_space(), resident_step_pieces(shard.setup, shard.split)),
-      scales_(shard.scales == nullptr ? nullptr : std::make_unique<DeviceScales>(shard, wires)) {
+      scales_(device_scales(shard, wires)) {
   for (const Piece& piece : shard.setup.layout->pieces(shard.ranges)) numel_ += piece.numel;
   std::vector<std::int64_t> groups;
   for (std::int64_t i = 0; i < tensor_groups_.count(); ++i) groups.push_back(shard.setup.groups.of(i));
@@ -101,7 +108,8 @@ void DeviceStep::load(const FullState& state) {
   tensor_steps_.write({state.tensor_steps.data(), static_cast<std::size_t>(tensor_steps_.count())});
   skipped_ = false;
   first_row_t_ = 0;
-  if (scales_) return scales_->load(state, memory_);
+  for (const auto& scales : scales_) scales->load(state, memory_);
+  if (!scales_.empty()) return;
   for (const device::StepMemory& memory : updated_) device::enqueue_cast(memory, rules_);
 }
 
@@ -184,10 +192,10 @@ void DeviceStep::update() {
 }
 
 void DeviceStep::cast() {
-  if (scales_ && !enqueued_) {
-    scales_->collect(memory_);
-    scales_->join();
-    return scales_->make(memory_);
+  if (!scales_.empty() && !enqueued_) {
+    enqueue_collect();
+    enqueue_amax();
+    return enqueue_params();
   }
   if (fused_) return;
   for (const device::StepMemory& memory : updated_) device::enqueue_cast(memory, rules_);

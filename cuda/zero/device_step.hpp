@@ -65,7 +65,7 @@ class DeviceStep : public LocalStep {
   virtual void enqueue_update() const;
   /// Parameters with scales, behind the update: what the ranks tell each other of magnitudes, if they do so, and the
   /// parameters. Nothing for others.
-  bool joins_amax() const { return scales_ && scales_->joins(); }
+  bool joins_amax() const { return !scales_.empty() && scales_.front()->joins(); }
   virtual void enqueue_amax() const;
   virtual void enqueue_params() const;
   /// The step as the host found it when it looked: so that skipped() says it.
@@ -81,6 +81,8 @@ class DeviceStep : public LocalStep {
   bool per_tensor() const { return shard_.setup.missing_grad == MissingGrad::skip; }
   bool alone() const;
   void decide(std::uint32_t parts) const;
+  /// Magnitudes of this rank's new masters.
+  void enqueue_collect() const;
   void enqueue_schedule(std::int64_t first_t);
   void look();
   /// Whoever writes G finds what is in it there.
@@ -130,7 +132,7 @@ class DeviceStep : public LocalStep {
   PinnedArray<device::ScheduleRow> rows_;          // as schedule_
   SpaceArray<device::StepPiece> resident_pieces_;  // with a split, else empty
   device::StepMemory memory_;
-  const std::unique_ptr<DeviceScales> scales_;  ///< null: parameters have none
+  const std::vector<std::unique_ptr<DeviceScales>> scales_;  ///< of scaled_shards(); empty: no scales
   std::vector<device::StepMemory>
       updated_;             ///< memory_ for stretches whose state is here; one without a split
   std::int64_t numel_ = 0;  ///< of all pieces

@@ -81,15 +81,19 @@ void DeviceStep::enqueue_update() const {
       device::decide_scaler | device::decide_norm | device::decide_clip | device::decide_count;
   device::enqueue_decide(memory_, rules_, alone() ? rest | device::decide_scalars : rest, !alone());
   device::enqueue_fused_update(memory_, rules_);
-  if (scales_) scales_->collect(memory_);
+  enqueue_collect();
+}
+
+void DeviceStep::enqueue_collect() const {
+  for (const auto& scales : scales_) scales->collect(memory_);
 }
 
 void DeviceStep::enqueue_amax() const {
-  if (scales_) scales_->join();
+  for (const auto& scales : scales_) scales->join();
 }
 
 void DeviceStep::enqueue_params() const {
-  if (scales_) scales_->make(memory_);
+  for (const auto& scales : scales_) scales->make(memory_);
 }
 
 }  // namespace zeroproof::cuda

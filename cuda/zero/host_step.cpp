@@ -11,6 +11,15 @@
 #include "cuda/host/loss_scaler.hpp"
 
 namespace zeroproof::cuda {
+namespace {
+
+std::vector<std::unique_ptr<ScaledCast>> scaled_casts(const RankShard& shard, const PhaseOps& ops) {
+  std::vector<std::unique_ptr<ScaledCast>> casts;
+  for (const RankShard& one : scaled_shards(shard)) casts.push_back(std::make_unique<ScaledCast>(one, ops));
+  return casts;
+}
+
+}  // namespace
 
 HostStep::HostStep(RankShard& shard, bool fused, const PhaseOps& ops)
     : setup_(shard.setup),
@@ -26,7 +35,7 @@ HostStep::HostStep(RankShard& shard, bool fused, const PhaseOps& ops)
       tiles_(shard.tiles),
       sum_(grad_, ops_),
       steps_(setup_),
-      scaled_(shard.scales == nullptr ? nullptr : std::make_unique<ScaledCast>(shard, ops_)),
+      scaled_(scaled_casts(shard, ops_)),
       global_norm_(setup_.hyper.norm, setup_.clip_groups.count()),
       max_norms_(max_norms_of(setup_.clip_groups, setup_.hyper.max_norm)),
       grad_norm_(max_norms_.size(), 0.0),
@@ -84,7 +93,8 @@ void HostStep::end_sum(const std::optional<TensorView>& leaf, const GradTarget& 
 
 void HostStep::overwritten(Phase phase) {
   if (phase == Phase::reduce) sum_.replaced();
-  if (phase == Phase::update && scaled_) scaled_->forget();
+  if (phase != Phase::update) return;
+  for (const auto& cast : scaled_) cast->forget();
 }
 
 void HostStep::unscale() {

@@ -101,7 +101,7 @@ class HostStep : public LocalStep {
   const StateTiles* const tiles_;
   StepSum sum_;
   TensorSteps steps_;
-  const std::unique_ptr<ScaledCast> scaled_;  ///< null: parameters have no scales
+  const std::vector<std::unique_ptr<ScaledCast>> scaled_;  ///< of scaled_shards(); empty: no scales
   GlobalNorm global_norm_;
   LossScalerState scaler_;
   std::uint32_t found_inf_ = 0;

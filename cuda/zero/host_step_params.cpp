@@ -38,12 +38,12 @@ void HostStep::update_fused() {
   host::FusedOptions options = host::fused_options(setup_.hyper);
   options.stream =
       host::streams_past_caches(master_->numel() * num_bytes(setup_.param_dtype));  // of all blocks together
-  options.casts = scaled_ == nullptr;
-  if (scaled_) scaled_->begin_collecting();
+  options.casts = scaled_.empty();
+  for (const auto& cast : scaled_) cast->begin_collecting();
   const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& piece) {
     host::fused_update(exec, with, steps_.scalars(piece), clip_coef_[clip_group(piece)], grad_of(piece),
                        state_of(piece), with.casts ? params_of(piece) : TensorView{});
-    if (scaled_) scaled_->collect(exec, piece);
+    for (const auto& cast : scaled_) cast->collect(exec, piece);
   };
   const auto alike = [&](const Piece& a, const Piece& b) {
     return steps_.alike(a, b) && rounded_alike(a, b) && clipped_alike(a, b);
@@ -63,7 +63,7 @@ void HostStep::update_fused() {
 void HostStep::update_tiles() {
   host::FusedOptions options = host::fused_options(setup_.hyper);
   options.stream = false;  // a tile is small, and read again in the same pass
-  options.casts = scaled_ == nullptr;
+  options.casts = scaled_.empty();
   const auto update = [&](const Exec& exec, const Piece& piece, const host::FusedState& state) {
     if (!fused_) {
       const auto* grad = static_cast<const float*>(grad_of(piece).data);
@@ -129,11 +129,14 @@ bool HostStep::rounded_alike(const Piece& a, const Piece& b) const {
   return setup_.placement.empty() && steps_.applied(a) == steps_.applied(b);
 }
 
-void HostStep::cast_loaded(const FullState& state) { scaled_ ? scaled_->load(state) : cast_pieces(); }
+void HostStep::cast_loaded(const FullState& state) {
+  if (scaled_.empty()) return cast_pieces();
+  for (const auto& cast : scaled_) cast->load(state);
+}
 
 void HostStep::cast() {
-  if (scaled_) return scaled_->cast([this](std::int64_t tensor) { return steps_.updated(tensor); });
-  if (!fused_) cast_pieces();  // the fused update has stored the parameters
+  for (const auto& cast : scaled_) cast->cast([this](std::int64_t tensor) { return steps_.updated(tensor); });
+  if (!fused_ && scaled_.empty()) cast_pieces();  // the fused update has stored the parameters
 }
 
 void HostStep::cast_pieces() {

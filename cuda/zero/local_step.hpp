@@ -28,11 +28,25 @@ struct RankShard {
   CountedBuffer& grad;                   ///< [shard_numel] fp32: G, then what the phases make of it
   CountedBuffer& master;                 ///< [shard_numel] fp32 or bf16 (R25); with a split, [resident_numel]
   ParamStore& params;
-  RuleState& state;                   ///< as master
-  const StateSplit* split = nullptr;  ///< null: the state of all elements is here
-  ParamScales* scales = nullptr;      ///< null: parameters have none
-  const StateTiles* tiles = nullptr;  ///< null: all of it is fp32; otherwise what reads and stores it (R25)
+  RuleState& state;                     ///< as master
+  const StateSplit* split = nullptr;    ///< null: the state of all elements is here
+  ParamScales* scales = nullptr;        ///< null: parameters have none
+  const StateTiles* tiles = nullptr;    ///< null: all of it is fp32; otherwise what reads and stores it (R25)
+  ParamStore* column_params = nullptr;  ///< null: no copy by columns has codes of its own, as the next one
+  ParamScales* column_scales = nullptr;
 };
+
+/// The shard once for every code its masters have (R24), with params and scales of that one: none without scales, one,
+/// or the one by columns as well, in the order in which they are made.
+inline std::vector<RankShard> scaled_shards(const RankShard& shard) {
+  std::vector<RankShard> shards;
+  if (shard.scales == nullptr) return shards;
+  shards.push_back(shard);
+  if (shard.column_scales == nullptr) return shards;
+  shards.push_back({shard.setup, shard.ranges, shard.pieces, shard.grad, shard.master, *shard.column_params,
+                    shard.state, shard.split, shard.column_scales, shard.tiles});
+  return shards;
+}
 
 /// The elements of a piece, in a buffer of the shard.
 template <class T = float>

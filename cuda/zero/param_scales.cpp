@@ -16,15 +16,31 @@ std::vector<Piece> runs_of(const TensorBlocks& blocks, const std::vector<Piece>&
   return runs;
 }
 
+bool exist(const OptimizerSetup& setup, ParamScales::Of of) {
+  return has_scales(setup.param_dtype) && (of == ParamScales::Of::params || has_own_columns(setup.scaling));
+}
+
+/// What the arrays are called, those of columns behind those of parameters.
+struct Names {
+  BufferId amax, scale, scale_inv;
+};
+constexpr Names names_of(bool columns) {
+  if (columns) return {BufferId::column_amax, BufferId::column_scale, BufferId::column_scale_inv};
+  return {BufferId::amax, BufferId::param_scale, BufferId::param_scale_inv};
+}
+
 }  // namespace
 
-ParamScales::ParamScales(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges,
+ParamScales::ParamScales(const OptimizerSetup& setup, Of of, const std::vector<FlatRange>& ranges,
                          MemoryLedger& ledger)
     : setup_(setup),
       space_(ledger.space()),
-      on_(has_scales(setup.param_dtype)),
+      of_(of),
+      on_(exist(setup, of)),
       slots_(on_ && keeps_history(setup.scaling) ? setup.scaling.history : 0),
-      blocks_(on_ ? blocks_of(setup) : TensorBlocks()),
+      blocks_(!on_           ? TensorBlocks()
+              : of_columns() ? column_blocks_of(setup)
+                             : blocks_of(setup)),
       runs_(on_ ? runs_of(blocks_, setup.layout->pieces(ranges)) : std::vector<Piece>{}),
       loop_(runs_) {
   if (!on_) return;
@@ -41,7 +57,7 @@ ParamScales::ParamScales(const OptimizerSetup& setup, const std::vector<FlatRang
 }
 
 bool ParamScales::load(const FullState& state) {
-  const bool loaded = has_loaded_scales(state, setup_, blocks_);
+  const bool loaded = !of_columns() && has_loaded_scales(state, setup_, blocks_);
   const std::vector<float> ones(loaded ? 0 : scale().size(), 1.0F);
   const Span<const float> scales = loaded ? state.param_scale : ones;
   space_.from_host(scale().data(), scales.data(), static_cast<std::int64_t>(scales.size_bytes()));
@@ -57,19 +73,21 @@ bool ParamScales::load(const FullState& state) {
 
 std::vector<ExposedBuffer> ParamScales::exposed() const {
   if (!on_) return {};
-  std::vector<ExposedBuffer> buffers = {{BufferId::amax, amax_->view(), {}}};
+  const auto [amax, scale, scale_inv] = names_of(of_columns());
+  std::vector<ExposedBuffer> buffers = {{amax, amax_->view(), {}}};
   if (slots_ > 0) buffers.push_back({BufferId::amax_history, history_->view(), {}});
-  buffers.push_back({BufferId::param_scale, scale_->view(), {}});
-  buffers.push_back({BufferId::param_scale_inv, scale_inv_->view(), {}});
+  buffers.push_back({scale, scale_->view(), {}});
+  buffers.push_back({scale_inv, scale_inv_->view(), {}});
   return buffers;
 }
 
 std::string_view ParamScales::damaged_guard() const {
-  const std::pair<BufferId, const CountedBuffer*> all[] = {{BufferId::amax, &amax_},
-                                                           {BufferId::amax, &collected_},
+  const auto [amax, scale, scale_inv] = names_of(of_columns());
+  const std::pair<BufferId, const CountedBuffer*> all[] = {{amax, &amax_},
+                                                           {amax, &collected_},
                                                            {BufferId::amax_history, &history_},
-                                                           {BufferId::param_scale, &scale_},
-                                                           {BufferId::param_scale_inv, &scale_inv_}};
+                                                           {scale, &scale_},
+                                                           {scale_inv, &scale_inv_}};
   for (const auto& [id, array] : all) {
     if (!(*array)->guards_intact()) return name(id);
   }

@@ -1,5 +1,6 @@
 #pragma once
 // The scales of parameters in 8 bits on one rank (R24): arrays over the blocks of all tensors, alike on every rank.
+// Columns that have scales of their own have such arrays too.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,11 +14,14 @@ namespace zeroproof::cuda {
 
 class ParamScales {
  public:
-  /// Has nothing unless parameters have scales. ranges: what the rank keeps state for. The setup and the ledger, in
-  /// whose space the arrays are, outlive this.
-  ParamScales(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges, MemoryLedger& ledger);
+  enum class Of : std::uint8_t { params, columns };
+
+  /// Has nothing unless what it is of has scales of its own. ranges: what the rank keeps state for. The setup and the
+  /// ledger, in whose space the arrays are, outlive this.
+  ParamScales(const OptimizerSetup& setup, Of of, const std::vector<FlatRange>& ranges, MemoryLedger& ledger);
 
   explicit operator bool() const { return on_; }
+  bool of_columns() const { return of_ == Of::columns; }
   const TensorBlocks& blocks() const { return blocks_; }
 
   Span<std::uint32_t> amax() const { return amax_->as<std::uint32_t>(); }        // [num_blocks]
@@ -57,7 +61,8 @@ class ParamScales {
     if (end > first) body(first, end - first);
   }
 
-  /// Takes scales and histories of a state, or those of a beginning, for which it returns false; amax becomes 0.
+  /// Takes scales and histories of a state, or those of a beginning, for which it returns false; amax becomes 0. For
+  /// columns every state is a beginning.
   bool load(const FullState& state);
 
   /// What taps see of phase cast, in front of the parameters.
@@ -68,6 +73,7 @@ class ParamScales {
  private:
   const OptimizerSetup& setup_;
   const MemorySpace& space_;
+  const Of of_;
   const bool on_;
   const std::int64_t slots_;
   TensorBlocks blocks_;

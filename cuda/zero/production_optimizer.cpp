@@ -81,12 +81,12 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       state_(setup_.hyper, setup_.state_formats, resident_numel(),
              state_blocks(setup_.layout->pieces(ranges_)), ledger_),
       tiles_(tiles_of(setup_, ranges_, state_, master_)),
-      scales_(setup_, ranges_, ledger_),
-      columns_(setup_, params_.full_ranges(), ledger_),
-      shard_{setup_,      ranges_,      pieces_,
-             grad_,       master_,      param_store_,
-             state_,      split_.get(), scales_ ? &scales_ : nullptr,
-             tiles_.get()} {
+      scales_(setup_, ParamScales::Of::params, ranges_, ledger_),
+      columns_(setup_, params_.full_ranges(), {ranges_, plans_, memory_, near_.get(), *wires_.comm}),
+      shard_{setup_,       ranges_,          pieces_,
+             grad_,        master_,          param_store_,
+             state_,       split_.get(),     scales_ ? &scales_ : nullptr,
+             tiles_.get(), columns_.store(), columns_.scales()} {
   if (split_) {
     auto step =
         std::make_unique<OffloadStep>(shard_, *offloaded_, ledger_.space(), make_step, ops, offload.step);
@@ -266,7 +266,9 @@ void ProductionOptimizer::gather() {
 
 void ProductionOptimizer::overwritten(Phase phase) {
   step_->overwritten(phase);
-  if (phase == Phase::cast) param_store_.take_shown();
+  if (phase != Phase::cast) return;
+  param_store_.take_shown();
+  if (ParamStore* const columns = columns_.store()) columns->take_shown();
 }
 
 }  // namespace zeroproof::cuda

@@ -12,13 +12,17 @@ std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
     param_store_.show();
     std::vector<ExposedBuffer> buffers = scales_.exposed();
     buffers.push_back({BufferId::param_shard, param_store_.shard(), ranges_});
+    for (ExposedBuffer& buffer : columns_.exposed()) buffers.push_back(std::move(buffer));
     return buffers;
   }
   if (phase == Phase::gather) {
     if (setup_.stage == 3 && params_.full_ranges().empty()) return {};
     std::vector<ExposedBuffer> buffers = {
         {BufferId::param_full, params_.full(), params_.full_ranges(), param_store_.one_copy()}};
-    if (columns_) buffers.push_back({BufferId::param_columns, columns_.view(), params_.full_ranges()});
+    if (columns_) {
+      buffers.push_back(
+          {BufferId::param_columns, columns_.view(), params_.full_ranges(), columns_.one_copy()});
+    }
     return buffers;
   }
   return step_->exposed(phase);
@@ -44,7 +48,7 @@ std::string ProductionOptimizer::damaged_guard() const {
     if (!buffer->guards_intact()) return name;
   }
   if (!param_store_.guards_intact()) return "param_shard";
-  if (!columns_.guards_intact()) return "param_columns";
+  if (const std::string_view name = columns_.damaged_guard(); !name.empty()) return std::string(name);
   if (const std::string_view name = scales_.damaged_guard(); !name.empty()) return std::string(name);
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     if (!state_[i].guards_intact()) return std::string(name(state_buffers[i].id));

@@ -45,7 +45,8 @@ void ScaledCast::load(const FullState& state) {
   join();
   make_scales(every_tensor);
   make_codes(every_tensor);
-  if (setup_.scaling.initial_master == InitialMaster::dequantised) dequantize_masters();
+  const bool dequantised = setup_.scaling.initial_master == InitialMaster::dequantised;
+  if (dequantised && !scales_.of_columns()) dequantize_masters();
 }
 
 void ScaledCast::begin_collecting() {

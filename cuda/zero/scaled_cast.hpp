@@ -10,8 +10,9 @@
 
 namespace zeroproof::cuda {
 
-/// Phase cast of parameters in 8 bits on the host (R24): magnitudes of new masters, joined over ranks; scales of them;
-/// codes of the shard. Two passes over the masters, the first of which an update can make while they are in the caches.
+/// Phase cast of parameters in 8 bits on the host (R24), or of columns that have scales of their own: magnitudes of new
+/// masters, joined over ranks; scales of them; codes of the shard. Two passes over the masters, the first of which an
+/// update can make while they are in the caches.
 class ScaledCast {
  public:
   /// Whether a tensor takes part in the step.

@@ -289,14 +289,17 @@ void ShardedOptimizer::cast() {
 }
 
 void ShardedOptimizer::gather() {
-  const RangedView shard{param_shard_.view(), ranges_};
-  const RangedView full{param_full_.view(), full_ranges_};
+  gather_codes(param_shard_.view(), param_full_.view());
+  if (scales_.exist()) make_columns();
+}
+
+void ShardedOptimizer::gather_codes(const TensorView& shard, const TensorView& full) {
+  const RangedView to{full, full_ranges_};
   if (setup_.stage == 0) {
-    unpack(pack(shard, ranges_), ranges_, full);  // already everything: a copy
+    unpack(pack({shard, ranges_}, ranges_), ranges_, to);  // already everything: a copy
   } else {
-    gather_from_owners(setup_, shard, full_ranges_, full);
+    gather_from_owners(setup_, {shard, ranges_}, full_ranges_, to);
   }
-  if (scales_.exist()) rebuild_columns();
 }
 
 }  // namespace zeroproof::reference

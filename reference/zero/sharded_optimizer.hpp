@@ -53,10 +53,14 @@ class ShardedOptimizer final : public DistributedOptimizer {
   void round_everything(Span<const float> master);
   void init_scales();
   /// Amax of the masters joined over ranks, and scales from it (R24).
-  void make_scales(const TakesPart& takes_part);
+  void make_scales(ParamScales& scales, const TakesPart& takes_part);
   void load_with_scales(const FullState& state);
   void cast_with_scales();
-  void rebuild_columns();
+  /// Scales and codes of columns, where they have their own.
+  void cast_columns(const TakesPart& takes_part);
+  void make_columns();
+  /// From the ranges of this rank, which are its shard or everything, to those that every rank has.
+  void gather_codes(const TensorView& shard, const TensorView& full);
   std::vector<float> values_of(Span<const float> master, const std::vector<Piece>& pieces) const;
   /// Takes the largest magnitudes of blocks over all ranks that have parts of them. Collective over comm and tp.
   void join(BlockAmax& amax) const;
@@ -88,8 +92,9 @@ class ShardedOptimizer final : public DistributedOptimizer {
   RuleState state_;                         // what is not kept in fp32 is here within an update only
   StoredState stored_;                      // what is not kept in fp32
   std::optional<ParamBuffer> bf16_master_;  // in place of master_, as stored_ of state_
-  ParamScales scales_;  // amax, amax_history, param_scale, param_scale_inv; with parameters of 8 bits
-  ParamBuffer param_shard_, param_full_, param_columns_;
+  ParamScales scales_;         // amax, amax_history, param_scale, param_scale_inv; with parameters of 8 bits
+  ParamScales column_scales_;  // column_amax, column_scale, column_scale_inv; where columns have their own
+  ParamBuffer param_shard_, param_full_, param_columns_, column_shard_;
 };
 
 }  // namespace zeroproof::reference

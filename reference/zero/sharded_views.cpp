@@ -43,8 +43,10 @@ std::vector<BufferId> written_by(Phase phase) {
               BufferId::tensor_steps,
               BufferId::applied_steps};
     case Phase::cast:
-      return {BufferId::amax, BufferId::amax_history, BufferId::param_scale, BufferId::param_scale_inv,
-              BufferId::param_shard};
+      return {
+          BufferId::amax,        BufferId::amax_history, BufferId::param_scale,  BufferId::param_scale_inv,
+          BufferId::param_shard, BufferId::column_amax,  BufferId::column_scale, BufferId::column_scale_inv,
+          BufferId::column_shard};
     case Phase::gather:
       return {BufferId::param_full, BufferId::param_columns};
   }
@@ -81,6 +83,11 @@ bool ShardedOptimizer::exists(BufferId id) const {
       return !scales_.amax_history.empty();
     case BufferId::param_columns:
       return scales_.exist() && setup_.scaling.columnwise && !full_ranges_.empty();
+    case BufferId::column_amax:
+    case BufferId::column_scale:
+    case BufferId::column_scale_inv:
+    case BufferId::column_shard:
+      return column_scales_.exist();
     default:
       return true;
   }
@@ -138,6 +145,14 @@ ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
       return {id, array_view(scales_.scale_inv), {}};
     case BufferId::param_columns:
       return {id, param_columns_.view(), full_ranges_};
+    case BufferId::column_amax:
+      return {id, words_view(column_scales_.amax, DType::u32), {}};
+    case BufferId::column_scale:
+      return {id, array_view(column_scales_.scale), {}};
+    case BufferId::column_scale_inv:
+      return {id, array_view(column_scales_.scale_inv), {}};
+    case BufferId::column_shard:
+      return {id, column_shard_.view(), ranges_};
   }
   fail(ErrorCode::internal, "a buffer has no name", "taps ask for named buffers only",
        "report this as a defect");

@@ -16,11 +16,12 @@ inline std::vector<ParamScaling> every_scaling() {
     all.back().history = 3;
   }
   all[0].epsilon = 0.5F;
-  all[1].columnwise = all[2].columnwise = true;
+  all[1].columnwise = all[2].columnwise = true;  // the same codes in another order
   ParamScaling rows = scaling_of(ScaleRecipe::blockwise);
   rows.blocks = ScaleBlocks::row_128;
   rows.power_of_two = false;
   rows.value = QuantizedValue::through_bf16;
+  rows.columnwise = true;  // with scales of its own
   ParamScaling recent = scaling_of(ScaleRecipe::delayed);
   recent.history = 1;
   recent.margin = 2;
@@ -28,6 +29,7 @@ inline std::vector<ParamScaling> every_scaling() {
   recent.empty = EmptyAmax::roll;
   ParamScaling dequantised = scaling_of(ScaleRecipe::mxfp8);
   dequantised.initial_master = InitialMaster::dequantised;
+  dequantised.columnwise = true;
   all.insert(all.end(), {rows, recent, dequantised});
   return all;
 }

@@ -117,10 +117,25 @@ struct Rule {
   }
 };
 
-/// What a cast makes of new masters on one rank, element by element.
-void check_cast(const OptimizerSetup& setup, const Seen& before, const Seen& now, bool beginning,
-                const std::vector<bool>& takes_part) {
-  const TensorBlocks blocks = blocks_of(static_cast<const StepSettings&>(setup));
+/// What a cast makes of new masters, for parameters or for columns that have scales of their own.
+struct Made {
+  TensorBlocks blocks;
+  BufferId amax, scale, inverse, codes;
+};
+
+Made made_params(const StepSettings& settings) {
+  return {blocks_of(settings), BufferId::amax, BufferId::param_scale, BufferId::param_scale_inv,
+          BufferId::param_shard};
+}
+Made made_columns(const StepSettings& settings) {
+  return {column_blocks_of(settings), BufferId::column_amax, BufferId::column_scale,
+          BufferId::column_scale_inv, BufferId::column_shard};
+}
+
+/// On one rank, element by element.
+void check_cast(const OptimizerSetup& setup, const Made& of, const Seen& before, const Seen& now,
+                bool beginning, const std::vector<bool>& takes_part) {
+  const TensorBlocks& blocks = of.blocks;
   const Rule rule{setup.scaling, setup.param_dtype};
   const auto count = static_cast<std::size_t>(blocks.num_blocks());
   const auto master = values<float>(now.at(BufferId::master));
@@ -131,9 +146,9 @@ void check_cast(const OptimizerSetup& setup, const Seen& before, const Seen& now
   std::vector<std::uint32_t> history(count * slots, 0);
   std::vector<std::uint8_t> codes(master.size(), 0);
   if (!beginning) {
-    scale = values<float>(before.at(BufferId::param_scale));
-    inverse = values<float>(before.at(BufferId::param_scale_inv));
-    codes = values<std::uint8_t>(before.at(BufferId::param_shard));
+    scale = values<float>(before.at(of.scale));
+    inverse = values<float>(before.at(of.inverse));
+    codes = values<std::uint8_t>(before.at(of.codes));
     if (slots > 0) history = values<std::uint32_t>(before.at(BufferId::amax_history));
   }
   const auto for_elements = [&](std::size_t t, const auto& body) {
@@ -165,11 +180,11 @@ void check_cast(const OptimizerSetup& setup, const Seen& before, const Seen& now
           code_of(setup.param_dtype, value_of(setup.scaling, master[i]) * scale[b]));
     });
   }
-  CHECK(values<std::uint32_t>(now.at(BufferId::amax)) == amax);
-  CHECK(values<float>(now.at(BufferId::param_scale)) == scale);
-  CHECK(values<float>(now.at(BufferId::param_scale_inv)) == inverse);
+  CHECK(values<std::uint32_t>(now.at(of.amax)) == amax);
+  CHECK(values<float>(now.at(of.scale)) == scale);
+  CHECK(values<float>(now.at(of.inverse)) == inverse);
   if (slots > 0) CHECK(values<std::uint32_t>(now.at(BufferId::amax_history)) == history);
-  const auto made = values<std::uint8_t>(now.at(BufferId::param_shard));
+  const auto made = values<std::uint8_t>(now.at(of.codes));
   std::int64_t wrong = 0;
   for (std::size_t t = 0; t < takes_part.size(); ++t) {
     for_elements(t, [&](std::size_t i, std::size_t) { wrong += made[i] != codes[i] ? 1 : 0; });
@@ -218,8 +233,11 @@ TEST_CASE("scales: one rank makes what R24 says, step by step") {
           Seen before = seen(*optimizer);
           const std::size_t tensors = layout.tensors().size();
           if (scaling.initial_master == InitialMaster::high_precision) {
-            check_cast(setup, {}, before, true, std::vector<bool>(tensors, true));
+            check_cast(setup, made_params(setup), {}, before, true, std::vector<bool>(tensors, true));
           }
+          const bool own_columns = has_own_columns(scaling);  // of masters as they are after all of that
+          if (own_columns)
+            check_cast(setup, made_columns(setup), {}, before, true, std::vector<bool>(tensors, true));
           for (int step = 1; step <= 3; ++step) {
             CAPTURE(step);
             grads.begin_step(step, optimizer->loss_scaler().log2_scale,
@@ -231,9 +249,13 @@ TEST_CASE("scales: one rank makes what R24 says, step by step") {
               takes_part[t] = values<std::uint64_t>(now.at(BufferId::tensor_steps))[t] !=
                               values<std::uint64_t>(before.at(BufferId::tensor_steps))[t];
             }
-            check_cast(setup, before, now, false, takes_part);
-            if (scaling.columnwise)
+            check_cast(setup, made_params(setup), before, now, false, takes_part);
+            if (own_columns) {
+              check_cast(setup, made_columns(setup), before, now, false, takes_part);
+              CHECK(now.at(BufferId::param_columns) == now.at(BufferId::column_shard));
+            } else if (scaling.columnwise) {
               CHECK(transposed(layout, now.at(BufferId::param_full), now.at(BufferId::param_columns)));
+            }
             before = now;
           }
         }
@@ -321,8 +343,8 @@ TEST_CASE("scales: blocks that TP ranks cut, and several instances") {
     world.tensors.dims = {-1, 0, 1, 1};
     world.make = production(true);
     world.setup.stage = 1;
-    // The copy is of what a rank has whole, which the undistributed model has otherwise.
-    world.setup.scaling.columnwise = false;
+    // A transposed copy is of what a rank has whole, which the undistributed model has otherwise.
+    world.setup.scaling.columnwise = has_own_columns(scaling);
     check_against_one_rank(world);
   }
 }

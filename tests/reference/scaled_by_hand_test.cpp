@@ -221,6 +221,51 @@ TEST_CASE(
   CHECK(run.optimizer->master()[2] == 0.53F);
 }
 
+TEST_CASE("scaled parameters by hand: columns of rows in blocks have scales and codes of their own") {
+  ParamScaling scaling = scaling_of(ScaleRecipe::mxfp8);
+  scaling.columnwise = true;
+  ByHand run(scaling, MissingGrad::skip);
+  run.begin();
+  CHECK(run.amax() == Floats{2, 4, 1});  // two rows of w, one of v
+  CHECK(run.codes() == Floats{128, -256, 64, 0, 256, -16});
+  CHECK(run.amax(BufferId::column_amax) == Floats{1, 4, 0.5F, 1, 0});  // three columns of w, two of v
+  CHECK(run.words<float>(BufferId::column_scale) == Floats{256, 64, 512, 256, 0x1p127F});
+  CHECK(run.words<float>(BufferId::column_scale_inv) ==
+        Floats{1.0F / 256, 1.0F / 64, 1.0F / 512, 1.0F / 256, 0x1p-127F});
+  CHECK(run.codes(BufferId::param_columns) == Floats{256, -128, 256, 0, 256, -128});  // row after row
+  CHECK(run.codes(BufferId::column_shard) == run.codes(BufferId::param_columns));
+  CHECK(run.codes(BufferId::param_columns, 1024, 2) == Floats{256, 0});
+  // w doubles, v is not used: it keeps codes and scales, and its amax is 0.
+  CHECK(run.take_off(doubling, {0, 0}, {true, false}));
+  CHECK(run.amax(BufferId::column_amax) == Floats{2, 8, 1, 0, 0});
+  CHECK(run.words<float>(BufferId::column_scale) == Floats{128, 32, 256, 256, 0x1p127F});
+  CHECK(run.codes(BufferId::param_columns) == Floats{256, -128, 256, 0, 256, -128});
+  CHECK(run.codes(BufferId::param_columns, 1024, 2) == Floats{256, 0});
+}
+
+TEST_CASE("scaled parameters by hand: columns are made of masters as the first step finds them") {
+  ParamScaling scaling = scaling_of(ScaleRecipe::blockwise);
+  scaling.blocks = ScaleBlocks::row_128;
+  scaling.columnwise = true;
+  scaling.initial_master = InitialMaster::dequantised;
+  ByHand run(scaling);
+  run.set({1, -2, 0.53F, 0, 4, -0.26F}, {1, 0});  // by rows 128 and 64: 0.53 becomes 64 / 128
+  run.state.master = run.master;
+  run.begin();
+  CHECK(run.codes() == Floats{128, -256, 64, 0, 256, -16});
+  CHECK(run.optimizer->master()[2] == 0.5F);
+  CHECK(run.amax(BufferId::column_amax) == Floats{1, 4, 0.5F, 1, 0});
+  CHECK(run.words<float>(BufferId::column_scale) == Floats{256, 64, 512, 256, 1});
+  CHECK(run.codes(BufferId::param_columns) == Floats{256, -128, 256, 0, 256, -128});
+
+  // A state says nothing of columns: they come of its masters again.
+  const Floats scales = run.scales();
+  run.state.param_scale = scales;
+  run.begin();
+  CHECK(run.amax() == Floats{0, 0, 0});
+  CHECK(run.amax(BufferId::column_amax) == Floats{1, 4, 0.53F, 1, 0});
+}
+
 TEST_CASE("scaled parameters by hand: rows of 32 have scales of their own") {
   const FlatLayout layout({{"w", {2, 40}}});
   std::vector<float> master(static_cast<std::size_t>(layout.padded_numel()), 1.0F);

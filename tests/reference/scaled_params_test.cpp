@@ -54,10 +54,12 @@ std::vector<Named> all_scalings() {
   rows.blocks = ScaleBlocks::row_128;
   rows.power_of_two = false;
   rows.initial_master = InitialMaster::dequantised;
-  add("mxfp8", ScaleRecipe::mxfp8);
+  rows.columnwise = true;
+  add("mxfp8", ScaleRecipe::mxfp8).columnwise = true;
   ParamScaling& halves = add("mxfp8 through bf16", ScaleRecipe::mxfp8);
   halves.value = QuantizedValue::through_bf16;
   halves.initial_master = InitialMaster::dequantised;
+  halves.columnwise = true;
   return all;
 }
 
@@ -70,8 +72,8 @@ World scaled_world(int stage, const Grid& grid, std::size_t turn, const ParamSca
   world.setup.scaling = scaling;
   world.setup.missing_grad = turn % 4 >= 2 ? MissingGrad::skip : MissingGrad::zero;
   world.setup.persistent_numel = turn % 2 == 0 ? 0 : 3400;
-  // A column-wise copy of a cut tensor is no part of the undistributed one.
-  if (grid.tp > 1) world.setup.scaling.columnwise = false;
+  // A transposed copy of a cut tensor is no part of the undistributed one.
+  if (grid.tp > 1) world.setup.scaling.columnwise = has_own_columns(scaling);
   return world;
 }
 

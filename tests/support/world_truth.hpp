@@ -42,7 +42,8 @@ void write(const TensorView& view, const T& value) {
 
 /// Buffers of elements, as opposed to words that every rank has.
 inline bool has_elements(BufferId id) {
-  const bool of_blocks = id >= BufferId::amax && id <= BufferId::param_scale_inv;
+  const bool of_blocks = (id >= BufferId::amax && id <= BufferId::param_scale_inv) ||
+                         (id >= BufferId::column_amax && id <= BufferId::column_scale_inv);
   return id == BufferId::grad_sum || id == BufferId::unscaled_grad ||
          (id >= BufferId::grad && id != BufferId::tensor_steps && !of_blocks && !is_state_scale(id));
 }

@@ -114,6 +114,7 @@ std::string_view exactness_class(BufferId buffer) {
     case BufferId::tensor_steps:
     case BufferId::amax:
     case BufferId::amax_history:
+    case BufferId::column_amax:
       return "integer";
     case BufferId::grad_sum:
     case BufferId::grad_norm:

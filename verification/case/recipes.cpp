@@ -194,10 +194,13 @@ constexpr std::array<Recipe, 21> all = {{
        scaled(c, scaling);
      },
      with_scales},
-    {"fp8-mxfp8", "8-bit parameters, scales of 32 neighbours, from a fresh state, exact norm",
+    {"fp8-mxfp8",
+     "8-bit parameters, scales of 32 neighbours in rows and columns, from a fresh state, exact norm",
      [](RunConfig& c) {
        fresh(c);
-       scaled(c, scaling_of(ScaleRecipe::mxfp8));
+       ParamScaling scaling = scaling_of(ScaleRecipe::mxfp8);
+       scaling.columnwise = true;
+       scaled(c, scaling);
      },
      with_scales},
 }};

@@ -153,7 +153,8 @@ void add_plan(CommandSet& commands) {
   option("--scale-blocks", flags->scale_blocks,
          "of blockwise: " + listed(names_of(ScaleBlocks{})) + " (default: square_128)");
   option("--amax-history", flags->amax_history, "slots of delayed, 1 to 1024 (default: 1024)");
-  command.flag("--columnwise", flags->columnwise, "a second copy of 8-bit parameters, column after column");
+  command.flag("--columnwise", flags->columnwise,
+               "a second copy of 8-bit parameters, for products along columns");
   option("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
   option("--momentum", flags->momentum, "of sgd; 0 has no buffer (default: 0)");
   option("--exp-avg-dtype", flags->exp_avg_dtype,

@@ -60,11 +60,6 @@ ParamScaling scaling_of(const PlanFlags& flags, DType param_dtype) {
   if (!flags.amax_history.empty())
     scaling.history = number_within<std::int64_t>(flags.amax_history, "--amax-history", 1, 1024);
   scaling.columnwise = flags.columnwise;
-  const bool by_rows = scaling.recipe == ScaleRecipe::mxfp8 ||
-                       (scaling.recipe == ScaleRecipe::blockwise && scaling.blocks == ScaleBlocks::row_128);
-  ZP_CHECK(
-      !scaling.columnwise || !by_rows, ErrorCode::config, "--columnwise was given with blocks of one row",
-      "a block of the copy would have several scales (R24)", "leave it out, or take square or whole blocks");
   return scaling;
 }
 

@@ -161,11 +161,6 @@ void validate_scaling(const ParamScaling& s) {
   require_config(s.history >= 1 && s.history <= 1024, "scaling.history is " + std::to_string(s.history),
                  "the first slot collects, and more than 1024 steps are not looked back, rule R22",
                  "use 1 to 1024");
-  const bool rows = s.recipe == ScaleRecipe::mxfp8 ||
-                    (s.recipe == ScaleRecipe::blockwise && s.blocks == ScaleBlocks::row_128);
-  require_config(!s.columnwise || !rows, "scaling.columnwise is true with blocks of one row",
-                 "a block of the copy would have several scales, rule R24",
-                 "use current, delayed or blocks of 128x128, or leave it false");
 }
 
 /// No group's floor lies above its rate, and none divides by a rate of 0.

@@ -189,8 +189,10 @@ void RankComparison::compare_with_truth(std::int64_t step, Phase phase, const Bu
     const ExposedBuffer& ours = entry.second;
     const TensorView whole = truth.buffer(id);
     if (whole.data == nullptr) continue;
-    // Of a tensor that TP cuts the copy by columns is no part of the undistributed one; candidates have it compared.
-    if (id == BufferId::param_columns && !local().placement.empty()) continue;
+    // Of a tensor that TP cuts a transposed copy is no part of the undistributed one; candidates have it compared.
+    const bool transposed =
+        id == BufferId::param_columns && truth.buffer(BufferId::column_shard).data == nullptr;
+    if (transposed && !local().placement.empty()) continue;
     std::vector<ElementRun> runs;
     std::int64_t here = 0;
     for (const FlatRange& blocks : ours.ranges) {  // of the undistributed numbering (R25)

@@ -27,7 +27,7 @@ PredictedStep planned_run(const PlanSettings& settings, const PlannedModel& mode
     step.layout = &undistributed;
     step.param_dtype = settings.param_dtype;
     step.scaling = settings.scaling;
-    set_scales(run, settings.scaling, blocks_of(step).num_blocks());
+    set_scales(run, step);
   }
   run.norm = settings.hyper.norm;
   run.clip_groups = settings.clip_groups;

@@ -37,7 +37,20 @@ void hold_layers(const PredictedStep& shape, MemoryTally& tally) {
 /// device.
 std::int64_t scale_bytes(const PredictedStep& shape) {
   const std::int64_t joined = shape.space == Space::device ? 8 : 4;
-  return shape.scale_blocks * (3 * 4 + joined + 4 * shape.scale_slots);
+  return shape.scale_blocks * (3 * 4 + joined + 4 * shape.scale_slots) +
+         shape.column_blocks * (3 * 4 + joined);
+}
+
+/// The copy by columns: where it has codes of its own they are kept, and made whole, as parameters are.
+void hold_columns(const PredictedStep& shape, MemoryTally& tally) {
+  const std::int64_t param = num_bytes(shape.param_dtype);
+  if (shape.column_blocks > 0) {
+    tally.add(MemoryClass::param_shard, shape.shares_params() ? 0 : param * shape.kept_numel());
+    tally.add(MemoryClass::param_full, param * whole_param_numel(shape));
+  } else if (shape.columnwise) {
+    tally.add(MemoryClass::param_full,
+              param * (shape.stage == 3 ? shape.persistent.all : shape.padded_numel));
+  }
 }
 
 }  // namespace
@@ -55,10 +68,7 @@ MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak, Leaf
   tally.add(MemoryClass::state, shape.state_bytes(resident) + scale_bytes(shape));
   tally.add(MemoryClass::param_shard, shape.shares_params() ? 0 : param * shape.kept_numel());
   tally.add(MemoryClass::param_full, param * whole_param_numel(shape));
-  if (shape.columnwise) {
-    tally.add(MemoryClass::param_full,
-              param * (shape.stage == 3 ? shape.persistent.all : shape.padded_numel));
-  }
+  hold_columns(shape, tally);
   const ReduceMemory reduce = reduce_memory(shape, *stacks);
   tally.add(MemoryClass::grad_nodes, reduce.nodes);
   tally.add(MemoryClass::comm_buffer, reduce.messages);

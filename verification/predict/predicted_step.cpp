@@ -141,11 +141,22 @@ void put_on_device(PredictedStep& shape, bool enqueued) {
   shape.windows = Windows::off;
 }
 
-void set_scales(PredictedStep& shape, const ParamScaling& scaling, std::int64_t blocks) {
-  shape.scale_blocks = blocks;
+namespace {
+
+template <class Settings>
+void set_blocks(PredictedStep& shape, const Settings& settings) {
+  const ParamScaling& scaling = settings.scaling;
+  shape.scale_blocks = blocks_of(settings).num_blocks();
   shape.scale_slots = keeps_history(scaling) ? scaling.history : 0;
   shape.columnwise = scaling.columnwise;
+  shape.column_blocks = has_own_columns(scaling) ? column_blocks_of(settings).num_blocks() : 0;
 }
+
+}  // namespace
+
+void set_scales(PredictedStep& shape, const StepSettings& undistributed) { set_blocks(shape, undistributed); }
+
+void set_scales(PredictedStep& shape, const OptimizerSetup& setup) { set_blocks(shape, setup); }
 
 std::int64_t PredictedStep::state_bytes(std::int64_t elements) const {
   if (state_formats.empty()) return 4 * state_buffers * elements;
@@ -192,7 +203,7 @@ PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* mo
   shape.clip_groups = setup.clip_groups.count();
   shape.counts_tokens = setup.loss_reduction == LossReduction::tokens;
   shape.skips_missing = setup.missing_grad == MissingGrad::skip;
-  if (has_scales(setup.param_dtype)) set_scales(shape, setup.scaling, blocks_of(setup).num_blocks());
+  if (has_scales(setup.param_dtype)) set_scales(shape, setup);
   set_buckets(shape, *setup.shards);
   set_model(shape, setup);
   const std::vector<FlatRange> ranges =

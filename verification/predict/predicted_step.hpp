@@ -16,6 +16,7 @@
 namespace zeroproof {
 
 struct OptimizerSetup;
+struct StepSettings;
 class LayeredModel;
 
 /// A bucket and its owners, or several that follow each other and are equal but for where they lie and how much of them
@@ -81,6 +82,8 @@ struct PredictedStep {
       0;  ///< that parameters in 8 bits have scales for, in all tensors (R24); 0 without
   std::int64_t scale_slots = 0;  ///< of the history of each, under the recipe delayed
   bool columnwise = false;       ///< whole parameters have a second copy
+  std::int64_t column_blocks =
+      0;  ///< that this copy has scales of its own for, in all tensors (R24); 0: it is the same codes
   std::int64_t scalar_sets = 1;  ///< sets of step scalars: groups, or tensors under missing_grad = skip (R5)
 
   std::int64_t numel = 0;         ///< elements of all tensors
@@ -127,8 +130,11 @@ struct PredictedStep {
   std::int64_t kept_numel() const { return stage == 0 ? padded_numel : shard_numel; }
 };
 
-/// Sets what is known of scales (R24). blocks: of the undistributed tensors.
-void set_scales(PredictedStep& shape, const ParamScaling& scaling, std::int64_t blocks);
+/// Sets what is known of scales (R24). undistributed: settings of parameters in 8 bits, with the layout of the
+/// undistributed tensors.
+void set_scales(PredictedStep& shape, const StepSettings& undistributed);
+/// The same of a rank, which may have parts of the tensors.
+void set_scales(PredictedStep& shape, const OptimizerSetup& setup);
 /// Sets state_formats and master_bytes.
 void set_state_formats(PredictedStep& shape, const OptimizerHyper& hyper, const StateFormats& formats);
 

@@ -227,16 +227,19 @@ class TrafficWalk {
     constexpr std::int64_t most_words = std::int64_t{1} << 16;
     for (const CommGroup group : {CommGroup::shards, CommGroup::tp}) {
       if (group == CommGroup::shards && shape_.stage == 0) continue;
-      for (std::int64_t first = 0; first < shape_.scale_blocks; first += most_words) {
-        words(Phase::cast, group, std::min(most_words, shape_.scale_blocks - first), "amax");
+      for (const std::int64_t blocks : {shape_.scale_blocks, shape_.column_blocks}) {
+        for (std::int64_t first = 0; first < blocks; first += most_words)
+          words(Phase::cast, group, std::min(most_words, blocks - first), "amax");
       }
     }
   }
 
   void gather_parameters() {
-    if (shape_.stage == 3) gather_shards(Phase::gather, "persistent", shape_.persistent, 1);
+    const std::int64_t copies = shape_.column_blocks > 0 ? 2 : 1;
+    if (shape_.stage == 3) gather_shards(Phase::gather, "persistent", shape_.persistent, copies);
     if (shape_.stage != 1 && shape_.stage != 2) return;
-    gather_buckets(Phase::gather, "parameters", num_bytes(shape_.param_dtype));
+    for (std::int64_t copy = 0; copy < copies; ++copy)
+      gather_buckets(Phase::gather, "parameters", num_bytes(shape_.param_dtype));
   }
 
   void gather_shards(Phase phase, std::string_view what, const GatherShape& gathered, std::int64_t times) {

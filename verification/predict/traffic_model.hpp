@@ -62,8 +62,10 @@ struct StepTraffic {
 ///     norm     tp         all_reduce      the same, in any stage
 ///     update   shards     all_reduce      state with scales (R25): a word for each block that a cut between owners
 ///                                         goes through, and each buffer; the contract's layout cuts none
+///     cast     shards, tp all_reduce      parameters of 8 bits (R24): a word for each block with a scale, of columns
+///                                         that have their own as well; over the shards not in stage 0
 ///     gather   shards     all_gather      stages 1 and 2: parameters, per bucket; stage 3: persistent
-///                                         tensors, if there are any
+///                                         tensors, if there are any; of columns with codes of their own the same
 ///
 /// An all_gather sends a rank's block to every other rank (world - 1 messages, the bytes of a ring), an
 /// all_reduce of n words all of them: 8 n (world - 1) bytes, not the 16 n (world - 1) / world of a ring

@@ -55,7 +55,8 @@ TEST_CASE("scales on a device: blocks that TP ranks cut") {
     world.steps = 2;
     world.on_device = true;
     world.setup.stage = 1;
-    world.setup.scaling.columnwise = false;  // of what a rank has whole, which one rank has otherwise
+    // A transposed copy is of what a rank has whole, which one rank has otherwise.
+    world.setup.scaling.columnwise = has_own_columns(scaling);
     world.make = production(true);
     const WorldTruth truth = truth_of_one_rank(world);
     world.make = on_device(true);

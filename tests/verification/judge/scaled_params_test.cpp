@@ -57,6 +57,11 @@ TEST_CASE("judge: parameters in 8 bits on 1 to 5 ranks, in every stage, have the
         CHECK(compared(judged, id));
       CHECK(compared(judged, BufferId::param_shard) == (world < 5));  // rank 0 of five owns nothing
       CHECK(compared(judged, BufferId::amax_history) == (recipe == "fp8-delayed"));
+      const bool own = has_own_columns(run.config.scaling);
+      CHECK(own == (recipe == "fp8-mxfp8"));
+      for (const BufferId id : {BufferId::column_amax, BufferId::column_scale, BufferId::column_scale_inv})
+        CHECK(compared(judged, id) == own);
+      CHECK(compared(judged, BufferId::column_shard) == (own && world < 5));
       const bool columns = run.config.scaling.columnwise && stage != 3;
       CHECK(compared(judged, BufferId::param_columns) == columns);
     }
@@ -90,6 +95,7 @@ TEST_CASE("judge: parameters in 8 bits in layouts and grids that cut blocks") {
 TEST_CASE("judge: a wrong amax, scale, history or column is seen where it arose") {
   TinyTraining current(DType::e4m3, "fp8-current");
   TinyTraining delayed(DType::e5m2, "fp8-delayed");
+  TinyTraining mxfp8(DType::e4m3, "fp8-mxfp8");
   const auto check = [](TinyTraining& run, Phase phase, BufferId id) {
     CAPTURE(name(id));
     const Tamper tamper = flipped(2, phase, id);
@@ -101,12 +107,17 @@ TEST_CASE("judge: a wrong amax, scale, history or column is seen where it arose"
     const Judged both = judge_case(run, run.spec(3, 1), 1, tampered(reference_optimizer(), tamper),
                                    tampered(reference_optimizer(), tamper));
     CHECK(says(both, "undistributed"));
-    CHECK(both.first->buffer == name(id));
+    // What is wrong in a shard of columns is wrong in everybody's copy of it, rank 0's first.
+    CHECK(both.first->buffer == name(id == BufferId::column_shard ? BufferId::param_columns : id));
   };
   for (const BufferId id : {BufferId::amax, BufferId::param_scale, BufferId::param_scale_inv})
     check(current, Phase::cast, id);
   check(current, Phase::gather, BufferId::param_columns);
   check(delayed, Phase::cast, BufferId::amax_history);
+  for (const BufferId id :
+       {BufferId::column_amax, BufferId::column_scale, BufferId::column_scale_inv, BufferId::column_shard})
+    check(mxfp8, Phase::cast, id);
+  check(mxfp8, Phase::gather, BufferId::param_columns);
 }
 
 TEST_CASE("judge: the trajectory of parameters in 8 bits has their scales and histories in it") {

@@ -159,6 +159,10 @@ TEST_CASE("a plan that is small enough is measured, to the byte") {
         "byte_gpt_tiny --grid 4x1x1 --instances 2 --grad-dtype bf16 --micro-batches 7",
         "byte_gpt_tiny --grid 4x1x1 --windows params --bucket 4096",
         "byte_gpt_tiny --grid 3x1x1 --dtype e4m3 --columnwise",
+        "byte_gpt_tiny --grid 3x1x1 --dtype e4m3 --scale-recipe mxfp8 --columnwise",
+        "byte_gpt_tiny --grid 4x1x1 --windows params --dtype e5m2 --scale-recipe blockwise --scale-blocks "
+        "1x128 "
+        "--columnwise",
         "byte_gpt_tiny --grid 4x1x1 --dtype e5m2 --scale-recipe delayed --amax-history 16 --instances 2",
         "byte_gpt_tiny --grid 3x1x1 --bucket 4096 --offload 0.37 --offload-chunk 999",
         "byte_gpt_tiny --grid 4x1x1 --offload 0.6 --offload-order tensors --offload-place file",
