@@ -49,6 +49,14 @@ std::vector<std::uint32_t> words_of(const Json& state, const char* key, const st
 
 }  // namespace
 
+SavedScales saved_scales(const Json& state, const std::string& label) {
+  SavedScales scales;
+  for (const std::uint32_t word : words_of(state, "param_scale", label))
+    scales.param_scale.push_back(std::bit_cast<float>(word));
+  scales.amax_history = words_of(state, "amax_history", label);
+  return scales;
+}
+
 CheckpointState::CheckpointState(const CheckpointReader& reader, const OptimizerSetup& setup,
                                  const FlatLayout& whole)
     : reader_(reader), setup_(setup), whole_(whole) {
@@ -61,9 +69,7 @@ CheckpointState::CheckpointState(const CheckpointReader& reader, const Optimizer
     scaler_.growth_tracker = state.at("growth_tracker").get<std::int32_t>();
     scaler_.hysteresis_left = state.at("hysteresis_left").get<std::int32_t>();
     tensor_steps_ = state.at("tensor_steps").get<std::vector<std::uint64_t>>();
-    for (const std::uint32_t word : words_of(state, "param_scale", reader.label()))
-      scales_.param_scale.push_back(std::bit_cast<float>(word));
-    scales_.amax_history = words_of(state, "amax_history", reader.label());
+    scales_ = saved_scales(state, reader.label());
   } catch (const JsonError& error) {
     fail(ErrorCode::damaged, reader.label() + " does not say how far its run was: " + error.what(),
          "bias corrections and the loss scale depend on it", "take a checkpoint of a training run");

@@ -16,6 +16,9 @@ struct SavedScales {
   std::vector<std::uint32_t> amax_history;
 };
 
+/// Those that a manifest's "state" has. Errors: JsonError, or damaged if counters_json() did not write them.
+SavedScales saved_scales(const Json& state, const std::string& label);
+
 class CheckpointState final : public StateSource {
  public:
   /// reader, setup, whole: live as long as this. whole: the undistributed layout; setup.layout has the same tensors, or

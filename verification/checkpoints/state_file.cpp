@@ -4,6 +4,7 @@
 #include <set>
 
 #include "common/base/error.hpp"
+#include "common/checkpoint/checkpoint_state.hpp"
 #include "common/io/checkpoint_names.hpp"
 #include "common/io/checkpoint_writer.hpp"
 #include "common/io/safetensors_reader.hpp"
@@ -86,6 +87,34 @@ void read_tensor_steps(const SafetensorsReader& file, Json& counters) {
   counters["tensor_steps"] = steps;
 }
 
+/// Scales of parameters in 8 bits and their histories: as many as the training keeps, which may be none.
+template <class Number>
+void read_scales(const SafetensorsReader& file, const char* key, SafeDType dtype,
+                 std::vector<Number>& target) {
+  const SafeTensor* const there = file.find(key);
+  const auto kept = static_cast<std::int64_t>(target.size());
+  const bool fits =
+      kept == 0 ? there == nullptr : there != nullptr && there->dtype == dtype && there->numel() == kept;
+  ZP_CHECK(
+      fits, ErrorCode::config,
+      file.label() + (kept == 0          ? std::string(" has ") + key + ", which the training does not keep"
+                      : there == nullptr ? std::string(" has no tensor ") + key
+                                         : std::string(" has ") + key + " of another type or length"),
+      "codes of parameters would be made with other scales (R24)",
+      kept == 0 ? "leave it out" : "give " + std::to_string(kept) + " numbers, " + std::string(name(dtype)));
+  if (kept > 0) file.read(*there, 0, std::as_writable_bytes(Span<Number>(target)));
+}
+
+void read_scales(const SafetensorsReader& file, const std::string& label, Json& counters) {
+  SavedScales scales = saved_scales(counters, label);
+  read_scales(file, "param_scale", SafeDType::f32, scales.param_scale);
+  read_scales(file, "amax_history", SafeDType::u32, scales.amax_history);
+  const Json made = counters_json(0, {}, {}, scales);
+  for (const char* key : {"param_scale", "amax_history"}) {
+    if (made.contains(key)) counters[key] = made.at(key);
+  }
+}
+
 /// A buffer that this update rule does not have belongs to the state of another one.
 void refuse_other_states(const SafetensorsReader& file, const CheckpointReader& like) {
   const std::set<std::string> kept = states_of(like);
@@ -113,6 +142,12 @@ void export_state(const CheckpointReader& checkpoint, const std::string& file) {
   for (const char* word : scaler_words) specs.push_back({word, SafeDType::i32, {}});
   if (!tensor_steps.empty())
     specs.push_back({"tensor_steps", SafeDType::u64, {static_cast<std::int64_t>(tensor_steps.size())}});
+  const SavedScales scales = saved_scales(counters, checkpoint.label());
+  const auto count_of = [](const auto& values) { return static_cast<std::int64_t>(values.size()); };
+  if (!scales.param_scale.empty())
+    specs.push_back({"param_scale", SafeDType::f32, {count_of(scales.param_scale)}});
+  if (!scales.amax_history.empty())
+    specs.push_back({"amax_history", SafeDType::u32, {count_of(scales.amax_history)}});
   for (const std::string& state : states) {
     for (const CheckpointTensor& tensor : manifest.tensors)
       specs.push_back({state + "." + tensor.name, SafeDType::f32, tensor.shape});
@@ -131,6 +166,10 @@ void export_state(const CheckpointReader& checkpoint, const std::string& file) {
   }
   if (!tensor_steps.empty())
     writer.write("tensor_steps", std::as_bytes(Span<const std::uint64_t>(tensor_steps)));
+  if (!scales.param_scale.empty())
+    writer.write("param_scale", std::as_bytes(Span<const float>(scales.param_scale)));
+  if (!scales.amax_history.empty())
+    writer.write("amax_history", std::as_bytes(Span<const std::uint32_t>(scales.amax_history)));
   std::vector<float> values;
   for (const std::string& state : states) {
     for (std::size_t t = 0; t < manifest.tensors.size(); ++t) {
@@ -150,10 +189,6 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
   const auto source = SafetensorsReader::open(file, workload::recording_limits());
   CheckpointManifest manifest = like.manifest();
   Json counters = counters_of(like);
-  ZP_CHECK(!counters.contains("param_scale"), ErrorCode::config,
-           like.label() + " has scales of parameters in 8 bits",
-           "a file of tensors says nothing of them, rule R24",
-           "import into a training with parameters of fp32, bf16 or fp16");
   const SafeTensor* const applied = source.find("step");
   ZP_CHECK(applied != nullptr, ErrorCode::config, file + " has no tensor step",
            "bias corrections depend on how many updates were applied", "add it as an I64 scalar");
@@ -163,6 +198,7 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
     if (word != nullptr) counters[scaler_keys[i]] = read_number<std::int32_t>(source, *word, SafeDType::i32);
   }
   read_tensor_steps(source, counters);
+  read_scales(source, like.label(), counters);
   refuse_other_states(source, like);
   manifest.step = step;
   manifest.run = make_nonce() + make_nonce();

@@ -6,6 +6,7 @@
 //   step                                    I64: updates that were applied (PyTorch's "step")
 //   log2_loss_scale, growth_tracker, hysteresis_left   I32, the loss scaler
 //   tensor_steps                            U64 [num_tensors], under missing_grad = skip
+//   param_scale, amax_history               F32 [num_blocks], U32 [num_blocks * history]: of parameters in 8 bits (R24)
 
 #include <string>
 

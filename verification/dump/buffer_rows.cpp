@@ -83,7 +83,10 @@ std::string first_difference(const DumpPlan& plan, const std::vector<DumpTensor>
     if (buffer.per_parameter) {
       const TensorSlot& slot = plan.layout().tensors()[static_cast<std::size_t>(tensors[i].parameter)];
       place = slot.name;
-      if (found.bits.first) place += plan.layout().coordinates(slot.begin + found.bits.first->index);
+      if (found.bits.first) {
+        place += buffer.has_elements() ? plan.layout().coordinates(slot.begin + found.bits.first->index)
+                                       : fmt::format(" [{}]", found.bits.first->index);
+      }
     } else if (found.bits.first && found.bits.compared > 1) {
       place = fmt::format("[{}]", found.bits.first->index);
     }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "common/step/kept_buffers.hpp"
+#include "common/step/scaled_params.hpp"
 #include "common/step/state_buffers.hpp"
 #include "verification/case/step_scalar_names.hpp"
 
@@ -64,7 +65,41 @@ DumpPlan::DumpPlan(const Experiment& experiment) : layout_(experiment.layout()) 
   buffers_.push_back({"applied_steps", BufferId::applied_steps, SafeDType::u64, false, {}});
   if (per_tensor)
     buffers_.push_back({"tensor_steps", BufferId::tensor_steps, SafeDType::u64, false, {tensors}});
+  if (has_scales(setup.param_dtype)) add_scales(setup);
   buffers_.push_back({"param", BufferId::param_full, safe_dtype(setup.param_dtype), true, {}});
+  if (has_scales(setup.param_dtype) && setup.scaling.columnwise)
+    buffers_.push_back({"param_columns", BufferId::param_columns, safe_dtype(setup.param_dtype), true, {}});
+}
+
+void DumpPlan::add_scales(const StepSettings& settings) {
+  const auto add = [&](BufferId id, SafeDType dtype, const TensorBlocks& blocks,
+                       std::vector<std::int64_t> of_block = {}) {
+    buffers_.push_back({std::string(name(id)), id, dtype, true, std::move(of_block), -1, false, &blocks});
+  };
+  blocks_ = blocks_of(settings);
+  add(BufferId::amax, SafeDType::u32, blocks_);
+  if (keeps_history(settings.scaling))
+    add(BufferId::amax_history, SafeDType::u32, blocks_, {settings.scaling.history});
+  add(BufferId::param_scale, SafeDType::f32, blocks_);
+  add(BufferId::param_scale_inv, SafeDType::f32, blocks_);
+  transposed_ = !has_own_columns(settings.scaling);
+  if (transposed_) return;
+  column_blocks_ = column_blocks_of(settings);
+  add(BufferId::column_amax, SafeDType::u32, column_blocks_);
+  add(BufferId::column_scale, SafeDType::f32, column_blocks_);
+  add(BufferId::column_scale_inv, SafeDType::f32, column_blocks_);
+}
+
+SafeTensorSpec DumpPlan::spec_of(const DumpBuffer& buffer, std::int64_t step, std::int64_t parameter) const {
+  const TensorSlot& slot = layout_.tensors()[static_cast<std::size_t>(parameter)];
+  SafeTensorSpec spec = {dump_name(buffer.name, step, slot.name), buffer.dtype, slot.shape};
+  if (buffer.id == BufferId::param_columns && transposed_)
+    spec.shape = {blocks_.grid(parameter).columns, blocks_.grid(parameter).rows};
+  if (buffer.blocks == nullptr) return spec;
+  const BlockGrid& grid = buffer.blocks->grid(parameter);
+  spec.shape = {grid.blocks_down(), grid.blocks_across()};
+  spec.shape.insert(spec.shape.end(), buffer.shape.begin(), buffer.shape.end());
+  return spec;
 }
 
 std::vector<DumpTensor> DumpPlan::tensors(const std::vector<std::int64_t>& steps) const {
@@ -78,11 +113,8 @@ std::vector<DumpTensor> DumpPlan::tensors(const std::vector<std::int64_t>& steps
         continue;
       }
       for (std::size_t i = 0; i < layout_.tensors().size(); ++i) {
-        const TensorSlot& slot = layout_.tensors()[i];
-        all.push_back({{dump_name(buffer.name, step, slot.name), buffer.dtype, slot.shape},
-                       b,
-                       step,
-                       static_cast<std::int64_t>(i)});
+        const auto parameter = static_cast<std::int64_t>(i);
+        all.push_back({spec_of(buffer, step, parameter), b, step, parameter});
       }
     }
   }
@@ -100,10 +132,8 @@ std::vector<std::byte> DumpPlan::bytes_of(const DumpTensor& tensor,
       values = optimizer.values(buffer.id);
       view = {values.data(), DType::fp32, static_cast<std::int64_t>(values.size())};
     }
-    const TensorSlot& slot = layout_.tensors()[static_cast<std::size_t>(tensor.parameter)];
-    const std::int64_t width = num_bytes(view.dtype);
-    const auto* begin = static_cast<const std::byte*>(view.data) + slot.begin * width;
-    return {begin, begin + slot.numel * width};
+    const Span<const std::byte> part = part_of(tensor, view);
+    return {part.begin(), part.end()};
   }
   if (buffer.name == "skipped") return bytes_of_value<std::uint8_t>(last.skipped ? 1 : 0);
   switch (buffer.id) {
@@ -122,6 +152,18 @@ std::vector<std::byte> DumpPlan::bytes_of(const DumpTensor& tensor,
     default:
       return bytes_of_value(static_cast<std::uint64_t>(optimizer.applied_steps()));
   }
+}
+
+Span<const std::byte> DumpPlan::part_of(const DumpTensor& tensor, const TensorView& whole) const {
+  const TensorSlot& slot = layout_.tensors()[static_cast<std::size_t>(tensor.parameter)];
+  std::int64_t first = slot.begin, count = slot.numel;
+  if (const TensorBlocks* const blocks = buffers_[tensor.buffer].blocks) {
+    const std::int64_t all = blocks->num_blocks(), each = all == 0 ? 0 : whole.numel / all;
+    first = blocks->first_block(tensor.parameter) * each;
+    count = blocks->grid(tensor.parameter).num_blocks() * each;
+  }
+  const std::int64_t width = num_bytes(whole.dtype);
+  return {static_cast<const std::byte*>(whole.data) + first * width, static_cast<std::size_t>(count * width)};
 }
 
 std::string dump_name(const std::string& buffer, std::int64_t step, const std::string& parameter) {

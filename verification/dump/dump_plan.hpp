@@ -2,8 +2,11 @@
 // What a dump consists of: the numbers of some steps of the undistributed optimizer, tensor by tensor.
 //
 //   <buffer>.<step>.<parameter>   master (F32), the rule's state (F32: exp_avg, exp_avg_sq, max_exp_avg_sq,
-//                                 momentum_buffer) and param (the parameter dtype), in the parameter's shape: no
-//                                 padding
+//                                 momentum_buffer), param and, with columnwise, param_columns (the parameter dtype), in
+//                                 the parameter's shape, columns by rows where that is transposed: no padding
+//   <scales>.<step>.<parameter>   with parameters of 8 bits (R24), in blocks down by blocks across: amax (U32, bits),
+//                                 param_scale, param_scale_inv (F32), under delayed amax_history (U32, slots last);
+//                                 with columns that have their own column_amax, column_scale, column_scale_inv
 //   <scalar>.<step>               step_scalars.<word> [groups, or tensors under missing_grad = skip], log2_loss_scale
 //                                 (I32; the leaves were multiplied by its power of two), found_inf (U32), skipped
 //                                 (BOOL), grad_norm (F64) and clip_coef (F32), both NaN if the step was skipped,
@@ -27,10 +30,14 @@ struct DumpBuffer {
   std::string name;  ///< "master", "grad_norm", "step_scalars.step_size"
   BufferId id = BufferId::master;
   SafeDType dtype = SafeDType::f32;
-  bool per_parameter = false;       ///< a tensor for every parameter; else one for the step
-  std::vector<std::int64_t> shape;  ///< of the one tensor of a step
-  std::int64_t word = -1;           ///< of step_scalars
-  bool start_only = false;          ///< of step 0 alone
+  bool per_parameter = false;            ///< a tensor for every parameter; else one for the step
+  std::vector<std::int64_t> shape;       ///< of the one tensor of a step; of scales what a block has
+  std::int64_t word = -1;                ///< of step_scalars
+  bool start_only = false;               ///< of step 0 alone
+  const TensorBlocks* blocks = nullptr;  ///< per parameter, and of it one for every block
+
+  /// Whether its tensors have the parameter's elements in their order.
+  bool has_elements() const { return per_parameter && blocks == nullptr && id != BufferId::param_columns; }
 };
 
 /// One tensor of a dump.
@@ -44,6 +51,8 @@ struct DumpTensor {
 class DumpPlan {
  public:
   explicit DumpPlan(const Experiment& experiment);
+  DumpPlan(const DumpPlan&) = delete;  // buffers refer to its blocks
+  DumpPlan& operator=(const DumpPlan&) = delete;
 
   /// In the order in which a step makes them: scalars, norm, moments, master, parameters.
   const std::vector<DumpBuffer>& buffers() const { return buffers_; }
@@ -54,10 +63,18 @@ class DumpPlan {
   /// The bytes of a tensor, as they are after the last step that the optimizer made.
   std::vector<std::byte> bytes_of(const DumpTensor& tensor, const reference::DenseOptimizer& optimizer) const;
 
+  /// The same of a parameter's tensor, out of a whole buffer: [padded_numel], or of all blocks.
+  Span<const std::byte> part_of(const DumpTensor& tensor, const TensorView& whole) const;
+
   const FlatLayout& layout() const { return layout_; }
 
  private:
+  void add_scales(const StepSettings& settings);
+  SafeTensorSpec spec_of(const DumpBuffer& buffer, std::int64_t step, std::int64_t parameter) const;
+
   const FlatLayout& layout_;
+  TensorBlocks blocks_, column_blocks_;  ///< of parameters in 8 bits
+  bool transposed_ = false;              ///< param_columns
   std::vector<DumpBuffer> buffers_;
 };
 

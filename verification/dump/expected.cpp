@@ -89,6 +89,8 @@ class Theirs {
   bool can_be(const DumpTensor& tensor) const {
     if (tensor.step > 0) return true;
     const DumpBuffer& buffer = plan_.buffers()[tensor.buffer];
+    // Scales and columns of a beginning come of its masters.
+    if (buffer.blocks != nullptr || buffer.id == BufferId::param_columns) return false;
     return buffer.per_parameter || buffer.id == BufferId::applied_steps ||
            buffer.id == BufferId::tensor_steps || buffer.id == BufferId::loss_scaler;
   }

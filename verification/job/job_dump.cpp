@@ -1,74 +1,80 @@
 #include "verification/job/job_dump.hpp"
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 #include "common/base/error.hpp"
 #include "common/checkpoint/rank_report.hpp"
 #include "common/io/safetensors_writer.hpp"
+#include "common/step/state_buffers.hpp"
 #include "verification/dump/dump.hpp"
 #include "verification/workload/recorded.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-bool is_dumped(Phase phase, BufferId id) {
-  if (id == BufferId::param_shard) return phase == Phase::cast;
-  return phase == Phase::update &&
-         (id == BufferId::master || id == BufferId::exp_avg || id == BufferId::exp_avg_sq ||
-          id == BufferId::max_exp_avg_sq || id == BufferId::momentum_buffer);
+/// What exposes a buffer of the dump on every rank.
+BufferId exposed_as(BufferId id) {
+  if (id == BufferId::param_full) return BufferId::param_shard;
+  return id == BufferId::param_columns ? BufferId::column_shard : id;
 }
 
-SafeDType file_type(DType dtype) {
-  switch (dtype) {
-    case DType::bf16:
-      return SafeDType::bf16;
-    case DType::fp16:
-      return SafeDType::f16;
-    default:
-      return SafeDType::f32;
-  }
-}
-
+/// A buffer of the dump, whole on rank 0: elements put together, numbers of blocks as every rank has them.
 struct Whole {
-  std::string name;
+  std::size_t buffer;  ///< into DumpPlan::buffers()
   GuardedBuffer values;
 };
+
+/// Of elements put together from all ranks; collective. Numbers of blocks are alike everywhere.
+GuardedBuffer whole_of(const DumpBuffer& wanted, const ExposedBuffer& exposed, TrainingRank& rank) {
+  const TensorView& view = exposed.view;
+  if (wanted.blocks == nullptr) {
+    const bool with_scales = view.dtype == DType::e4m3 || view.dtype == DType::fp16;
+    ZP_CHECK(!is_state(wanted.id) || !with_scales, ErrorCode::unavailable,
+             wanted.name + " is kept with scales", "a dump of a training has values",
+             "export its checkpoint, which has them");
+    return rank.collector().collect(view);
+  }
+  GuardedBuffer copy(view.numel, view.dtype);
+  if (view.numel > 0) std::memcpy(copy.data(), view.data, static_cast<std::size_t>(view.num_bytes()));
+  return copy;
+}
+
+std::vector<Whole> collected(const DumpPlan& plan, TrainingRank& rank) {
+  std::vector<ExposedBuffer> all = rank.optimizer().exposed(Phase::update);
+  for (ExposedBuffer& buffer : rank.optimizer().exposed(Phase::cast)) all.push_back(std::move(buffer));
+  std::vector<Whole> buffers;
+  for (std::size_t i = 0; i < plan.buffers().size(); ++i) {
+    const DumpBuffer& wanted = plan.buffers()[i];
+    const auto found = std::ranges::find(all, exposed_as(wanted.id), &ExposedBuffer::id);
+    // Not there: a copy by columns that is made of param.
+    if (wanted.per_parameter && found != all.end()) buffers.push_back({i, whole_of(wanted, *found, rank)});
+  }
+  return buffers;
+}
 
 }  // namespace
 
 void write_job_dump(const JobSettings& settings, TrainingRank& rank, std::int64_t step, Communicator& world) {
-  std::vector<Whole> buffers;
-  for (const Phase phase : {Phase::update, Phase::cast}) {
-    for (const ExposedBuffer& buffer : rank.optimizer().exposed(phase)) {
-      if (!is_dumped(phase, buffer.id)) continue;
-      const std::string name =
-          buffer.id == BufferId::param_shard ? "param" : std::string(zeroproof::name(buffer.id));
-      ZP_CHECK(num_bytes(buffer.view.dtype) > 1 &&
-                   (buffer.id == BufferId::param_shard || buffer.view.dtype != DType::fp16),
-               ErrorCode::unavailable, name + " is kept with scales", "a dump of a training has values",
-               "export its checkpoint, which has them");
-      buffers.push_back({name, rank.collector().collect(buffer.view)});
-    }
-  }
+  const Experiment& experiment = settings.experiment;
+  const DumpPlan plan(experiment);
+  const std::vector<Whole> buffers = collected(plan, rank);
   together(world, [&] {
     if (world.rank() != 0) return;
-    const Experiment& experiment = settings.experiment;
+    std::vector<std::pair<DumpTensor, const Whole*>> tensors;
     std::vector<SafeTensorSpec> specs;
-    for (const Whole& buffer : buffers) {
-      for (const TensorSlot& slot : experiment.layout().tensors())
-        specs.push_back(
-            {dump_name(buffer.name, step, slot.name), file_type(buffer.values.view().dtype), slot.shape});
+    for (const DumpTensor& tensor : plan.tensors({step})) {
+      const auto whole = std::ranges::find(buffers, tensor.buffer, &Whole::buffer);
+      if (whole == buffers.end()) continue;
+      tensors.emplace_back(tensor, &*whole);
+      specs.push_back(tensor.spec);
+      specs.back().dtype = safe_dtype(whole->values.view().dtype);  // a master may have fewer bits
     }
     SafetensorsWriter writer(settings.dump, specs, dump_metadata(experiment, settings.spec.id()),
                              workload::recording_limits());
-    for (const Whole& buffer : buffers) {
-      const TensorView view = buffer.values.view();
-      const auto* const bytes = static_cast<const std::byte*>(view.data);
-      const std::int64_t width = num_bytes(view.dtype);
-      for (const TensorSlot& slot : experiment.layout().tensors()) {
-        writer.write(
-            dump_name(buffer.name, step, slot.name),
-            Span<const std::byte>(bytes + slot.begin * width, static_cast<std::size_t>(slot.numel * width)));
-      }
-    }
+    for (const auto& [tensor, whole] : tensors)
+      writer.write(tensor.spec.name, plan.part_of(tensor, whole->values.view()));
     writer.finish();
   });
 }

@@ -15,6 +15,7 @@
 #include "verification/case/stopwatch.hpp"
 #include "verification/job/first_state.hpp"
 #include "verification/job/job_dump.hpp"
+#include "verification/job/loaded_scales.hpp"
 #include "verification/job/phase_times.hpp"
 #include "verification/job/training_identity.hpp"
 #include "verification/job/whole_state.hpp"
@@ -106,7 +107,9 @@ class JobRank {
                from->label() + " has the bits of contract " + from->manifest().contract,
                "this program goes on with those of contract " + std::to_string(contract_version),
                "continue with the version that wrote it");
+      require_scales(*from, experiment_);
       load(*from);
+      require_scales_of_masters(rank_, from->label(), harness_);
       result_.from = from->manifest().step;
       run_ = from->manifest().run;
     } else {

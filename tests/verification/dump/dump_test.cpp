@@ -98,6 +98,68 @@ TEST_CASE("a dump has the numbers of the undistributed optimizer, whatever the r
   }
 }
 
+TEST_CASE(
+    "a dump of 8-bit parameters has scales, histories and both copies, each of its parameter's blocks") {
+  const auto dumped = [](const std::string& recipe, DType dtype, const auto& check) {
+    CAPTURE(recipe);
+    const TemporaryFolder folder;
+    const VerifyOptions options = options_for(recipe, dtype);
+    const CaseSpec spec = cases_matching(options, "byte_gpt_tiny").front();
+    const Experiment experiment = verification::experiment_of(options, spec);
+    const DumpPlan plan(experiment);
+    write_dump(experiment, plan, plan.tensors({2}), folder.file("d"), spec.id());
+    GradCache leaves(experiment);
+    DenseBaseline baseline(experiment, leaves);
+    baseline.step(1);
+    baseline.step(2);
+    check(folder.file("d"), experiment, baseline.optimizer());
+  };
+  // All tensors' parts of a buffer, one after another.
+  const auto joined = [](const std::string& file, const Experiment& experiment, BufferId id) {
+    std::vector<std::byte> all;
+    std::map<std::string, std::vector<std::byte>> found;
+    for (const NamedTensor& each : read_tensors(file)) found[each.spec.name] = each.bytes;
+    for (const TensorSlot& slot : experiment.layout().tensors()) {
+      const std::vector<std::byte>& part = found.at(std::string(name(id)) + ".2." + slot.name);
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  };
+  const auto same = [&](const std::string& file, const Experiment& experiment,
+                        const reference::DenseOptimizer& optimizer, BufferId id) {
+    const TensorView view = optimizer.buffer(id);
+    const auto* begin = static_cast<const std::byte*>(view.data);
+    return joined(file, experiment, id) == std::vector<std::byte>(begin, begin + view.num_bytes());
+  };
+  dumped("fp8-delayed", DType::e5m2,
+         [&](const std::string& file, const Experiment& experiment, const auto& optimizer) {
+           for (const BufferId id :
+                {BufferId::amax, BufferId::amax_history, BufferId::param_scale, BufferId::param_scale_inv})
+             CHECK(same(file, experiment, optimizer, id));
+           const auto reader = SafetensorsReader::open(file);
+           CHECK(reader.find("amax_history.2.head.weight")->shape == std::vector<std::int64_t>{1, 1, 3});
+           CHECK(reader.find("param.2.head.weight")->dtype == SafeDType::f8_e5m2);
+           CHECK(reader.find("param_columns.2.head.weight") == nullptr);
+         });
+  dumped(
+      "fp8-mxfp8", DType::e4m3,
+      [&](const std::string& file, const Experiment& experiment, const auto& optimizer) {
+        for (const BufferId id : {BufferId::amax, BufferId::param_scale, BufferId::param_scale_inv,
+                                  BufferId::column_amax, BufferId::column_scale, BufferId::column_scale_inv})
+          CHECK(same(file, experiment, optimizer, id));
+        const auto reader = SafetensorsReader::open(file);
+        const std::vector<std::int64_t> shape = reader.find("param.2.head.weight")->shape;
+        CHECK(reader.find("param_columns.2.head.weight")->shape == shape);
+        CHECK(reader.find("column_scale_inv.2.head.weight")->shape ==
+              std::vector<std::int64_t>{(shape[0] + 31) / 32, shape[1]});
+      });
+  dumped("fp8-current", DType::e4m3, [&](const std::string& file, const Experiment&, const auto&) {
+    const auto reader = SafetensorsReader::open(file);
+    const std::vector<std::int64_t> shape = reader.find("param.2.head.weight")->shape;
+    CHECK(reader.find("param_columns.2.head.weight")->shape == std::vector<std::int64_t>{shape[1], shape[0]});
+  });
+}
+
 TEST_CASE("verify --dump says what it wrote and how it was made") {
   const TemporaryFolder folder;
   const CliResult run = run_cli(std::string(tiny) + "--recipe adamw --dtype bf16 --dump " +

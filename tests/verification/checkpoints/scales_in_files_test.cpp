@@ -1,0 +1,61 @@
+// Scales of 8-bit parameters in files of others: a state that went out and came back goes on with the same bits (R24).
+
+#include <doctest.h>
+
+#include "common/io/safetensors_reader.hpp"
+#include "tests/verification/cli/cli_support.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+TEST_CASE(
+    "scales in files: a state that was exported and imported trains on as it would have, and is dumped") {
+  for (const char* recipe : {"fp8-delayed", "fp8-mxfp8"}) {
+    CAPTURE(recipe);
+    const bool delayed = std::string(recipe) == "fp8-delayed";
+    const TemporaryFolder folder = TemporaryFolder::in_memory();
+    const auto file = [&](const char* name) { return quoted(folder.file(name)); };
+    const auto train = [&](const char* saved, const std::string& words) {
+      return run_cli("train --workload byte_gpt_tiny --recipe " + std::string(recipe) +
+                     " --world threads:3 " + words + " --checkpoint " + file(saved));
+    };
+    REQUIRE(train("runs", "--steps 2").exit_code == 0);
+    REQUIRE(run_cli("checkpoint export " + file("runs") + " -o " + file("state")).exit_code == 0);
+    const auto state = SafetensorsReader::open(folder.file("state"));
+    CHECK(state.find("param_scale") != nullptr);
+    CHECK((state.find("amax_history") != nullptr) == delayed);
+    REQUIRE(run_cli("checkpoint import " + file("state") + " --like " + file("runs") + " -o " + file("back"))
+                .exit_code == 0);
+    REQUIRE(train("runs", "--steps 4 --resume --dump " + file("one")).exit_code == 0);
+    REQUIRE(train("back", "--steps 4 --resume --dump " + file("two")).exit_code == 0);
+    const CliResult same = run_cli("diff " + file("one") + " " + file("two"));
+    CAPTURE(same.out);
+    CHECK(same.exit_code == 0);
+    const auto dump = SafetensorsReader::open(folder.file("one"));
+    CHECK(dump.find("param.4.head.weight")->dtype == (delayed ? SafeDType::f8_e5m2 : SafeDType::f8_e4m3));
+    CHECK((dump.find("amax_history.4.head.weight") != nullptr) == delayed);
+    CHECK((dump.find("column_scale.4.head.weight") != nullptr) != delayed);
+    CHECK((dump.find("param_columns.4.head.weight") != nullptr) != delayed);
+  }
+}
+
+TEST_CASE("scales in files: a training in bf16 takes none, and one in 8 bits needs its own") {
+  const TemporaryFolder folder = TemporaryFolder::in_memory();
+  const auto file = [&](const char* name) { return quoted(folder.file(name)); };
+  const auto saved = [&](const char* name, const std::string& words) {
+    REQUIRE(run_cli("train --workload byte_gpt_tiny --steps 1 " + words + " --checkpoint " + file(name))
+                .exit_code == 0);
+    REQUIRE(run_cli("checkpoint export " + file(name) + " -o " + quoted(folder.file(name) + ".state"))
+                .exit_code == 0);
+  };
+  saved("bf16", "--recipe adamw --dtype bf16");
+  saved("current", "--recipe fp8-current --dtype e4m3");
+  saved("mxfp8", "--recipe fp8-mxfp8 --dtype e4m3");
+  const auto import = [&](const char* state, const char* like) {
+    return "checkpoint import " + quoted(folder.file(state) + ".state") + " --like " + file(like) + " -o " +
+           file("out");
+  };
+  expect_refusal(import("current", "bf16"), "has param_scale, which the training does not keep");
+  expect_refusal(import("bf16", "current"), "has no tensor param_scale");
+  expect_refusal(import("mxfp8", "current"), "has param_scale of another type or length");
+}
