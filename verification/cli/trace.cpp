@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstdio>
@@ -21,8 +22,9 @@ namespace {
 
 struct TraceFlags {
   std::string stage = "2", world = "2", micro_batches = "4", rule = "adamw", steps = "2", dtype = "bf16",
-              loss_scale = "1024", overflow_step = "0", seed = "2026", bucket = "0", clip_group, fault,
-              folder, json_file, html_file, timeline_file;
+              loss_scale = "1024", overflow_step = "0", seed = "2026", bucket = "0", clip_group, scale_recipe,
+              fault, folder, json_file, html_file, timeline_file;
+  bool columnwise = false;
 };
 
 template <class Number = int>
@@ -45,11 +47,27 @@ UpdateRule rule_named(const std::string& text) {
 }
 
 DType dtype_named(const std::string& text) {
-  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32, DType::e4m3, DType::e5m2}) {
     if (name(dtype) == text) return dtype;
   }
   fail(ErrorCode::config, "dtype '" + text + "' does not exist", "it says what parameters are rounded to",
-       suggestion(text, {"bf16", "fp16", "fp32"}));
+       suggestion(text, {"bf16", "fp16", "fp32", "e4m3", "e5m2"}));
+}
+
+/// A history of three slots, whose oldest leaves it in a trace.
+ParamScaling scaling_of(const TraceFlags& flags, DType dtype) {
+  ZP_CHECK(has_scales(dtype) || (flags.scale_recipe.empty() && !flags.columnwise), ErrorCode::config,
+           "scales were asked for with parameters of " + std::string(name(dtype)), "only 8 bits have them",
+           "add --dtype e4m3, or leave --scale-recipe and --columnwise out");
+  const auto names = names_of(ScaleRecipe{});
+  const std::string asked = flags.scale_recipe.empty() ? "current" : flags.scale_recipe;
+  const auto found = std::find(names.begin(), names.end(), asked);
+  ZP_CHECK(found != names.end(), ErrorCode::config, "scale recipe '" + asked + "' does not exist",
+           "it says what a scale is made of", suggestion(asked, {names.begin(), names.end()}));
+  ParamScaling scaling = zeroproof::scaling_of(static_cast<ScaleRecipe>(found - names.begin()));
+  scaling.history = 3;
+  scaling.columnwise = flags.columnwise;
+  return scaling;
 }
 
 /// Of a power of two.
@@ -79,6 +97,7 @@ TraceSettings settings_of(const TraceFlags& flags) {
   settings.clip_group = flags.clip_group;
   settings.steps = whole_number(flags.steps, "--steps");
   settings.param_dtype = dtype_named(flags.dtype);
+  settings.scaling = scaling_of(flags, settings.param_dtype);
   settings.log2_loss_scale = log2_of(flags.loss_scale, "--loss-scale");
   settings.overflow_step = whole_number(flags.overflow_step, "--overflow-step");
   settings.seed = whole_number<std::uint64_t>(flags.seed, "--seed");
@@ -130,9 +149,13 @@ void add_trace(CommandSet& commands) {
   command.option("--micro-batches", flags->micro_batches, "micro-batches of a step, 1 to 16 (default: 4)");
   command.option("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
   command.option("--steps", flags->steps, "steps, 1 to 8 (default: 2)");
-  command.option(
-      "--dtype", flags->dtype,
-      "of parameters: bf16, fp16 or fp32 (default: bf16); gradients are fp16 with fp16, else fp32");
+  command.option("--dtype", flags->dtype,
+                 "of parameters: bf16, fp16, fp32, e4m3 or e5m2 (default: bf16); gradients are fp16 with "
+                 "fp16, else fp32");
+  command.option("--scale-recipe", flags->scale_recipe,
+                 "of e4m3 and e5m2: " + listed(names_of(ScaleRecipe{})) + " (default: current)");
+  command.flag("--columnwise", flags->columnwise,
+               "a second copy of 8-bit parameters, for products along columns");
   command.option(
       "--loss-scale", flags->loss_scale,
       "of the first step, a power of two (default: 1024); it doubles after two steps without overflow");

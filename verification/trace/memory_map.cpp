@@ -20,8 +20,10 @@ std::optional<MemoryClass> class_of(BufferId id) {
     case BufferId::momentum_buffer:
       return MemoryClass::state;
     case BufferId::param_shard:
+    case BufferId::column_shard:
       return MemoryClass::param_shard;
     case BufferId::param_full:
+    case BufferId::param_columns:
       return MemoryClass::param_full;
     case BufferId::grad_sum:
     case BufferId::unscaled_grad:

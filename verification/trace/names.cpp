@@ -10,6 +10,22 @@ namespace {
 
 constexpr std::int64_t limb_words = 23;  // 21 limbs and two counts
 
+/// A number for every block of parameters in 8 bits (R24).
+bool is_of_blocks(BufferId id) {
+  switch (id) {
+    case BufferId::amax:
+    case BufferId::amax_history:
+    case BufferId::param_scale:
+    case BufferId::param_scale_inv:
+    case BufferId::column_amax:
+    case BufferId::column_scale:
+    case BufferId::column_scale_inv:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 std::vector<std::int64_t> elements_of(const FlatLayout& layout) {
@@ -43,7 +59,7 @@ bool holds_words(BufferId id) {
     case BufferId::tensor_steps:
       return true;
     default:
-      return false;
+      return is_of_blocks(id);
   }
 }
 
@@ -53,6 +69,7 @@ std::string word_name(BufferId id, std::int64_t word) {
     return std::string(step_scalar_names[static_cast<std::size_t>(word % num_step_scalar_words)]);
   }
   if (id == BufferId::loss_scaler) return scaler[word];
+  if (is_of_blocks(id)) return std::string(name(id)) + "[" + std::to_string(word) + "]";
   if (id != BufferId::norm_limbs) return std::string(name(id));
   const std::int64_t limb = word % limb_words;
   if (limb == limb_words - 2) return "nan_count";

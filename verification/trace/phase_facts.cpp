@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/step/param_scaling.hpp"
+
 namespace zeroproof::verification {
 namespace {
 
@@ -57,7 +59,7 @@ std::vector<BufferId> inputs_of(Phase phase) {
               master,
               applied_steps};
     case Phase::cast:
-      return {master, param_shard};
+      return {master, param_shard, amax_history, param_scale, param_scale_inv};
     case Phase::gather:
       return {param_shard, param_full};
   }
@@ -66,7 +68,7 @@ std::vector<BufferId> inputs_of(Phase phase) {
 
 }  // namespace
 
-std::vector<std::string> rules_of(Phase phase) {
+std::vector<std::string> rules_of(Phase phase, DType param_dtype) {
   switch (phase) {
     case Phase::prepare:
       return {"R5"};
@@ -82,12 +84,13 @@ std::vector<std::string> rules_of(Phase phase) {
     case Phase::gather:
       return {"R6"};
     case Phase::cast:
-      return {"R8"};
+      return has_scales(param_dtype) ? std::vector<std::string>{"R22", "R24"}
+                                     : std::vector<std::string>{"R8"};
   }
   return {};
 }
 
-std::vector<std::string> formulas_of(Phase phase, UpdateRule rule) {
+std::vector<std::string> formulas_of(Phase phase, UpdateRule rule, DType param_dtype) {
   switch (phase) {
     case Phase::prepare:
       return {"t = applied_steps + 1", "inv_scale = 1 / (S * M)",
@@ -104,6 +107,12 @@ std::vector<std::string> formulas_of(Phase phase, UpdateRule rule) {
     case Phase::update:
       return update_formulas(rule);
     case Phase::cast:
+      if (has_scales(param_dtype)) {
+        return {"amax = the largest magnitude of a block's masters, over all ranks",
+                "param_scale = what the recipe makes of amax, or under delayed of its history",
+                "param_scale_inv = 1 / param_scale",
+                "param_shard = master * param_scale, rounded, saturating"};
+      }
       return {"param_shard = master, rounded to nearest, ties to even"};
     case Phase::gather:
       return {"param_full = the bytes of every param_shard"};

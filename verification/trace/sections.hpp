@@ -46,7 +46,7 @@ std::optional<MemoryClass> class_of(BufferId id);
 /// Whether a buffer holds words rather than elements; a rank that owns nothing has buffers without ranges too.
 bool holds_words(BufferId id);
 
-/// What word `word` of such a buffer is called: "inv_scale", "growth_tracker", "limb10", "clip_coef".
+/// What word `word` of such a buffer is called: "inv_scale", "growth_tracker", "limb10", "clip_coef", "param_scale[3]".
 std::string word_name(BufferId id, std::int64_t word);
 
 /// Integers stay integers; the words of step scalars are floats, but for two flags.

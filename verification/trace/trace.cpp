@@ -57,7 +57,8 @@ TracedBuffer words_of(BufferId id, DType dtype, const Words& words) {
 }
 
 bool survives(BufferId id) {
-  return is_state(id) || id == BufferId::param_shard || id == BufferId::param_full;
+  return is_state(id) || id == BufferId::param_shard || id == BufferId::param_full ||
+         id == BufferId::param_scale || id == BufferId::param_scale_inv || id == BufferId::amax_history;
 }
 
 /// Keeps what memory() says whenever it says something else.
@@ -199,6 +200,7 @@ OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& mo
   setup.stage = settings.stage;
   setup.micro_batches = settings.micro_batches;
   setup.param_dtype = settings.param_dtype;
+  setup.scaling = settings.scaling;
   setup.grad_dtype = settings.grad_dtype();
   setup.scaler.kind = LossScalerKind::dynamic;
   setup.scaler.log2_initial = settings.log2_loss_scale;

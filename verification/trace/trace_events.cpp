@@ -21,6 +21,8 @@ std::string content_of(const StepTrace& trace, const TracedSpan& span, bool of_u
       return "found_inf";
     case Phase::norm:
       return "norm_limbs";
+    case Phase::cast:
+      return "amax";
     case Phase::gather:
       return "parameters";
     default:

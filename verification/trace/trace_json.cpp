@@ -6,6 +6,7 @@
 #include "verification/program/contract_version.hpp"
 #include "verification/trace/json_sections.hpp"
 #include "verification/trace/phase_facts.hpp"
+#include "verification/trace/scaled_way.hpp"
 #include "verification/trace/sections.hpp"
 #include "verification/trace/trace_values.hpp"
 
@@ -24,35 +25,37 @@ Json settings_json(const StepTrace& trace) {
   const OptimizerSetup setup = traced_setup(s, trace.model, trace.shards);
   const OptimizerHyper& hyper = setup.hyper;
   const LossScalerConfig& scaler = setup.scaler;
-  return {{"stage", s.stage},
-          {"world_size", s.world_size},
-          {"micro_batches", s.micro_batches},
-          {"steps", s.steps},
-          {"rule", name(s.rule)},
-          {"param_dtype", name(s.param_dtype)},
-          {"grad_dtype", name(s.grad_dtype())},
-          {"log2_loss_scale", s.log2_loss_scale},
-          {"overflow_step", s.overflow_step},
-          {"seed", s.seed},
-          {"bucket_numel", trace.shards.buckets().front().numel()},
-          {"clip_group", s.clip_group},
-          {"fault", s.fault},
-          {"lr", hyper.lr},
-          {"beta1", static_cast<double>(hyper.beta1)},
-          {"beta2", static_cast<double>(hyper.beta2)},
-          {"eps", hyper.eps},
-          {"weight_decay", hyper.weight_decay},
-          {"momentum", hyper.momentum},
-          {"dampening", hyper.dampening},
-          {"max_norm", hyper.max_norm.value_or(0.0)},
-          {"scaler",
-           {{"kind", "dynamic"},
-            {"log2_growth", scaler.log2_growth},
-            {"log2_backoff", scaler.log2_backoff},
-            {"log2_min", scaler.log2_min},
-            {"log2_max", scaler.log2_max},
-            {"growth_interval", scaler.growth_interval},
-            {"hysteresis", scaler.hysteresis}}}};
+  Json json = {{"stage", s.stage},
+               {"world_size", s.world_size},
+               {"micro_batches", s.micro_batches},
+               {"steps", s.steps},
+               {"rule", name(s.rule)},
+               {"param_dtype", name(s.param_dtype)},
+               {"grad_dtype", name(s.grad_dtype())},
+               {"log2_loss_scale", s.log2_loss_scale},
+               {"overflow_step", s.overflow_step},
+               {"seed", s.seed},
+               {"bucket_numel", trace.shards.buckets().front().numel()},
+               {"clip_group", s.clip_group},
+               {"fault", s.fault},
+               {"lr", hyper.lr},
+               {"beta1", static_cast<double>(hyper.beta1)},
+               {"beta2", static_cast<double>(hyper.beta2)},
+               {"eps", hyper.eps},
+               {"weight_decay", hyper.weight_decay},
+               {"momentum", hyper.momentum},
+               {"dampening", hyper.dampening},
+               {"max_norm", hyper.max_norm.value_or(0.0)},
+               {"scaler",
+                {{"kind", "dynamic"},
+                 {"log2_growth", scaler.log2_growth},
+                 {"log2_backoff", scaler.log2_backoff},
+                 {"log2_min", scaler.log2_min},
+                 {"log2_max", scaler.log2_max},
+                 {"growth_interval", scaler.growth_interval},
+                 {"hysteresis", scaler.hysteresis}}}};
+  if (has_scales(s.param_dtype)) json["scale_recipe"] = name(s.scaling.recipe);
+  return json;
 }
 
 int owner_of(const StepTrace& trace, std::int64_t element) {
@@ -213,12 +216,13 @@ Json phases_json(const StepTrace& trace, std::size_t step) {
     }
     all.push_back({{"phase", name(phase)},
                    {"entered", entered},
-                   {"rules", Json(rules_of(phase))},
-                   {"formulas", Json(formulas_of(phase, trace.settings.rule))},
+                   {"rules", Json(rules_of(phase, trace.settings.param_dtype))},
+                   {"formulas", Json(formulas_of(phase, trace.settings.rule, trace.settings.param_dtype))},
                    {"ranks", ranks},
                    {"nodes", reduce ? nodes_json(trace, step) : Json::array()},
                    {"reductions", entered ? reductions_json(trace, step, phase) : Json::array()},
                    {"chunks", entered && phase == Phase::norm ? chunks_json(trace, step) : Json::array()},
+                   {"ways", entered ? ways_json(trace, step, phase) : Json::array()},
                    {"messages", messages_json(trace, step, phase)},
                    {"visits", reduce ? visits_json(trace, step) : Json::array()},
                    {"memory", memory_json(trace, step, phase)}});

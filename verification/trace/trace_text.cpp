@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <map>
 
+#include "common/step/scaled_params.hpp"
 #include "verification/program/contract_text.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/paint.hpp"
 #include "verification/trace/json_sections.hpp"
+#include "verification/trace/scaled_way.hpp"
 #include "verification/trace/sections.hpp"
 
 namespace zeroproof::verification {
@@ -34,6 +36,11 @@ const char* explanation(Phase phase, const TraceSettings& settings) {
       return "R6: element by element, so an owner needs nothing from anybody [ZeRO:local]; t becomes "
              "applied_steps.";
     case Phase::cast:
+      if (has_scales(settings.param_dtype)) {
+        return "R24: the largest magnitude of every block, over all ranks, makes its scale (under delayed "
+               "the next "
+               "one); the code is y = v * scale, rounded; the model reads x.";
+      }
       return "R8: master rounded to the parameter dtype, to nearest, ties to even; the master keeps what is "
              "lost here.";
     case Phase::gather:
@@ -192,6 +199,26 @@ std::string first_difference_text(const StepTrace& trace) {
       first.at("want").get<std::string>(), all.end() - all.begin());
 }
 
+/// Which blocks are whose.
+std::string blocks_text(const StepTrace& trace) {
+  const OptimizerSetup setup = traced_setup(trace.settings, trace.model, trace.shards);
+  const auto list = [&](const TensorBlocks& blocks) {
+    std::string text;
+    for (std::int64_t t = 0; t < blocks.num_tensors(); ++t) {
+      const std::int64_t first = blocks.first_block(t), count = blocks.grid(t).num_blocks();
+      text += fmt::format("{} {} {}", t == 0 ? "" : ",",
+                          setup.layout->tensors()[static_cast<std::size_t>(t)].name, first);
+      if (count > 1) text += fmt::format(" to {}", first + count - 1);
+    }
+    return text;
+  };
+  const StepSettings& settings = setup;
+  std::string text =
+      fmt::format("R24, recipe {}: blocks", name(setup.scaling.recipe)) + list(blocks_of(settings));
+  if (has_own_columns(setup.scaling)) text += "; of columns" + list(column_blocks_of(settings));
+  return text + ".";
+}
+
 std::string heading(const StepTrace& trace) {
   const TraceSettings& s = trace.settings;
   const std::string run = fmt::format(
@@ -207,6 +234,7 @@ std::string heading(const StepTrace& trace) {
   }
   tensors += fmt::format(" of {}; tensors start at multiples of 1024.", trace.model.layout().padded_numel());
   out += wrapped({tensors}, trace_columns, "");
+  if (has_scales(s.param_dtype)) out += wrapped({blocks_text(trace)}, trace_columns, "");
   std::string owners = "Owners:";
   for (int rank = 0; rank < s.world_size; ++rank) {
     std::string ranges;
@@ -240,6 +268,7 @@ std::string step_text(const StepTrace& trace, std::size_t step, const Paint& pai
     out += wrapped({explanation(phase, trace.settings)}, trace_columns, "  ");
     if (phase == Phase::reduce) out += gradient_text(trace, step);
     out += scalars_text(trace, section) + elements_text(trace, section);
+    if (phase == Phase::cast) out += scaled_text(trace, step);
   }
   if (skipped) {
     out +=

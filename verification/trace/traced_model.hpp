@@ -24,7 +24,8 @@ struct TraceSettings {
   std::string clip_group =
       {};         ///< glob on tensor names: these are clipped by a norm of their own; "": one norm
   int steps = 2;  ///< 1 to most_traced_steps
-  DType param_dtype = DType::bf16;  ///< bf16, fp16 or fp32; leaves are fp16 with fp16 parameters, else fp32
+  DType param_dtype = DType::bf16;  ///< leaves are fp16 with fp16 parameters, else fp32
+  ParamScaling scaling = {};        ///< of e4m3 and e5m2
   int log2_loss_scale = 10;         ///< of the first step, 0 to most_traced_log2_scale
   int overflow_step = 0;            ///< whose last leaf has an infinity; 0: none
   std::uint64_t seed = 2026;        ///< of first parameters and gradients
@@ -82,6 +83,7 @@ class TracedGrads final : public GradSource, public LayeredModel {
   LayeredModel* layers() override { return stage_ == 3 ? this : nullptr; }
   const std::vector<FlatRange>& units() const override { return model_.units(); }
   const std::vector<int>& visits() const override { return order_; }
+  void set_scales(Span<const float> /*scale_inv*/) override {}  // gradients are drawn, whatever is read
   void begin(std::int64_t micro_batch) override { on_leaf_(micro_batch_ = micro_batch); }
   void forward(int unit, const TensorView& param) override;
   void backward(int unit, const TensorView& param, const TensorView& grad) override;

@@ -2,6 +2,7 @@
 
 #include <doctest.h>
 
+#include <bit>
 #include <map>
 
 #include "common/comm/threads.hpp"
@@ -11,6 +12,7 @@
 #include "verification/predict/memory_model.hpp"
 #include "verification/predict/traffic_model.hpp"
 #include "verification/trace/trace.hpp"
+#include "verification/trace/trace_values.hpp"
 
 namespace {
 
@@ -89,6 +91,59 @@ TEST_CASE("a trace is what its schema says, for every stage, number of ranks, ru
       CHECK(trace.at("differences").empty());
       CHECK(trace.at("values_of") == "reference");
     }
+  }
+}
+
+TEST_CASE("a trace of 8-bit parameters has every master's way through amax, scale and code to what is read") {
+  for (const ScaleRecipe recipe :
+       {ScaleRecipe::current, ScaleRecipe::delayed, ScaleRecipe::blockwise, ScaleRecipe::mxfp8}) {
+    TraceSettings settings = settings_of_case(2, 2);
+    settings.param_dtype = recipe == ScaleRecipe::delayed ? DType::e5m2 : DType::e4m3;
+    settings.scaling = scaling_of(recipe);
+    settings.scaling.history = 3;
+    settings.scaling.columnwise = true;
+    CAPTURE(name(recipe));
+    const StepTrace traced = trace_step(settings);
+    const Values trace = Values::parse(trace_json(traced));
+    CHECK(trace_schema().complaint(trace) == "");
+    CHECK(trace.at("settings").at("scale_recipe") == name(recipe));
+    for (const Values& step : trace.at("steps")) {
+      const Values& cast = step.at("phases").at(6);
+      REQUIRE(cast.at("phase") == "cast");
+      std::size_t seen = 0;
+      for (const Values& rank : cast.at("ranks")) {
+        const Values &after = rank.at("after"), &codes = after.at("param_shard");
+        const Values& masters = step.at("phases").at(5).at("ranks").at(rank.at("rank").get<std::size_t>());
+        CHECK(after.contains("amax_history") == (recipe == ScaleRecipe::delayed));
+        CHECK(after.contains("column_shard") == (recipe == ScaleRecipe::mxfp8));
+        std::size_t at = 0;
+        for (const Values& way : cast.at("ways")) {
+          if (way.at("rank") != rank.at("rank")) continue;
+          const auto block = way.at("block").get<std::size_t>();
+          const auto number = [&](const char* id) {
+            return after.at(id).at("values").at(block).get<float>();
+          };
+          const auto bits = [](float value) {
+            return bits_text(std::bit_cast<std::uint32_t>(value), DType::fp32);
+          };
+          CHECK(codes.at("parameters").at(at) == way.at("parameter"));
+          CHECK(codes.at("bits").at(at) == way.at("code"));
+          const Values& master = masters.at("after").at("master").at("values").at(at);
+          CHECK(way.at("scaled") == bits(master.get<float>() * number("param_scale")));
+          CHECK(way.at("read") == bits(codes.at("values").at(at).get<float>() * number("param_scale_inv")));
+          ++at;
+          ++seen;
+        }
+        CHECK(at == codes.at("parameters").size());
+      }
+      CHECK(seen == 16);
+    }
+    const std::string text = trace_text(traced, false);
+    CHECK(text.find("R24, recipe " + std::string(name(recipe)) + ": blocks embed.weight 0") !=
+          std::string::npos);
+    CHECK(text.find("x = code * scale_inv") != std::string::npos);
+    for (std::size_t line = 0; line < text.size(); line = text.find('\n', line) + 1)
+      CHECK(text.find('\n', line) - line <= 100);
   }
 }
 

@@ -305,10 +305,26 @@ TEST_CASE("the command: files, and one sentence for what cannot be traced") {
   const CliResult printed = run_cli("trace");
   CHECK(printed.out == trace_text(trace, false) + "\n" + memory_map_text(trace));
   const std::string no_file = "--json " + quoted(folder.file("a") + "/b.json/");
-  for (const std::string& flags : std::vector<std::string>{
-           "--stage 4", "--stage two", "--world 0", "--world 5", "--micro-batches 0", "--micro-batches 17",
-           "--rule adamm", no_file, "--out /dev/null/x", "--steps 0", "--steps 9", "--dtype fp8",
-           "--loss-scale 3", "--loss-scale 0", "--overflow-step 3", "--seed x", "--bucket 1000"}) {
+  for (const std::string& flags : std::vector<std::string>{"--stage 4",
+                                                           "--stage two",
+                                                           "--world 0",
+                                                           "--world 5",
+                                                           "--micro-batches 0",
+                                                           "--micro-batches 17",
+                                                           "--rule adamm",
+                                                           no_file,
+                                                           "--out /dev/null/x",
+                                                           "--steps 0",
+                                                           "--steps 9",
+                                                           "--dtype fp8",
+                                                           "--columnwise",
+                                                           "--scale-recipe current",
+                                                           "--dtype e4m3 --scale-recipe mxfp4",
+                                                           "--loss-scale 3",
+                                                           "--loss-scale 0",
+                                                           "--overflow-step 3",
+                                                           "--seed x",
+                                                           "--bucket 1000"}) {
     CAPTURE(flags);
     const CliResult result = run_cli("trace " + flags);
     CHECK(result.exit_code == 2);
