@@ -7,6 +7,7 @@
 
 #include "common/base/digest.hpp"
 #include "cuda/offload/chunk_memory.hpp"
+#include "cuda/offload/unnamed_file.hpp"
 
 namespace zeroproof::cuda {
 
@@ -37,7 +38,7 @@ class ChunkFile {
   /// Errors: io; internal, if the slot does not hold the chunk's present version: it is old, or was written before.
   void write(std::int64_t chunk, Slot& slot);
 
-  std::int64_t num_bytes() const { return num_bytes_; }
+  std::int64_t num_bytes() const { return file_.num_bytes(); }
 
  private:
   struct Header {
@@ -45,15 +46,12 @@ class ChunkFile {
     Digest digest;  ///< of the buffers
     bool operator==(const Header&) const = default;
   };
-  [[noreturn]] void refuse(const char* what) const;
   std::int64_t bytes_of(std::int64_t chunk) const;
-  void put(const void* data, std::int64_t num_bytes, std::int64_t at) const;
 
-  std::string folder_;
   std::vector<std::int64_t> numels_;
-  std::int64_t num_buffers_, stride_ = 0, num_bytes_ = 0;
+  std::int64_t num_buffers_, stride_;
+  UnnamedFile file_;
   std::vector<Header> written_;  // [chunks]
-  int file_ = -1;
   const std::byte* mapped_ = nullptr;
 };
 
