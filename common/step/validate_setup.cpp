@@ -119,6 +119,15 @@ void check_offload(const Offload& offload) {
         "state travels in chunks", "use 1 or more");
 }
 
+/// In stage 0 ranks of one machine read the gradient sums of others where they are.
+void check_grad_home(const OptimizerSetup& setup) {
+  const int ranks = ranks_of(setup.comm);
+  check(!setup.offload.moves_grads() || setup.stage > 0 || setup.windows == Windows::off || ranks == 1,
+        "a part of the gradient sum is to be offloaded in stage 0 with windows on " + std::to_string(ranks) +
+            " ranks",
+        "others read it where it is", "use windows off, or stage 1, 2 or 3");
+}
+
 void check_matrices(const OptimizerSetup& setup) {
   if (!has_scales(setup.param_dtype)) return;
   check(!setup.matrices.empty() || setup.placement.empty() || ranks_of(setup.tp) == 1,
@@ -176,6 +185,7 @@ void validate_setup(const OptimizerSetup& setup) {
   check(setup.persistent_numel >= 0, "persistent_numel is " + std::to_string(setup.persistent_numel),
         "tensors of at most that many elements stay whole", "use 0 or more");
   check_offload(setup.offload);
+  check_grad_home(setup);
   check_placement(setup);
   check_matrices(setup);
   check_shards(setup);

@@ -15,8 +15,10 @@ ChunkLane::ChunkLane(const StateSplit& split, const float* grad, const TensorVie
   const std::size_t slots = std::min<std::size_t>(overlap ? 2 : 1, chunks.size());
   for (std::size_t i = 0; i < slots; ++i) {
     const std::int64_t numel = chunks.front().numel;  // none is longer
-    slots_.push_back(
-        {PinnedArray<float>(numel), PinnedArray<std::byte>(numel * num_bytes(param.dtype)), {}, {}});
+    slots_.push_back({PinnedArray<float>(grad == nullptr ? 0 : numel),
+                      PinnedArray<std::byte>(numel * num_bytes(param.dtype)),
+                      {},
+                      {}});
   }
 }
 

@@ -14,7 +14,8 @@ namespace zeroproof::cuda {
 /// write a function anew.
 class ChunkLane {
  public:
-  /// grad: fp32, and param, of the shard, on the device. The split outlives this.
+  /// grad: fp32, and param, of the shard, on the device; grad null: the host reads it where it is, and no slot has room
+  /// for it. The split outlives this.
   ChunkLane(const StateSplit& split, const float* grad, const TensorView& param, bool overlap);
   /// Waits until nothing is on its way.
   virtual ~ChunkLane();

@@ -129,6 +129,22 @@ void StateSplit::make_chunks(std::int64_t chunk_numel, const std::vector<Piece>&
   }
 }
 
+std::vector<FlatRange> StateSplit::grad_pages(std::int64_t page_numel) const {
+  std::vector<FlatRange> pages;
+  for (const Stretch& stretch : stretches_) {
+    if (!stretch.offloaded) continue;
+    const std::int64_t begin = stretch.local_begin / page_numel * page_numel;
+    const std::int64_t end = stretch.local_begin + stretch.numel;
+    const std::int64_t next = std::min((end + page_numel - 1) / page_numel * page_numel, numel());
+    if (!pages.empty() && pages.back().end >= begin) {
+      pages.back().end = next;
+    } else {
+      pages.push_back({begin, next});
+    }
+  }
+  return pages;
+}
+
 std::int64_t StateSplit::place(std::int64_t local) const {
   const auto after = std::ranges::upper_bound(stretches_, local, {}, &Stretch::local_begin);
   const Stretch& stretch = *std::prev(after);

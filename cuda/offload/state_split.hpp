@@ -30,6 +30,11 @@ class StateSplit {
 
   std::int64_t resident_numel() const { return resident_numel_; }
   std::int64_t offloaded_numel() const { return offloaded_numel_; }
+  std::int64_t numel() const { return resident_numel_ + offloaded_numel_; }
+
+  /// Whole pages of a gradient sum that have offloaded elements, neighbours together: local elements, in increasing
+  /// order.
+  std::vector<FlatRange> grad_pages(std::int64_t page_numel) const;
 
   /// Where in its part an element of the shard is.
   std::int64_t place(std::int64_t local) const;

@@ -49,6 +49,12 @@ std::unique_ptr<OffloadedState> offload_state(const OptimizerSetup& setup, const
   return offload_to_host(setup, *split, space == Space::device);
 }
 
+std::unique_ptr<GradHome> grad_home(const OptimizerSetup& setup, const StateSplit* split,
+                                    MemoryLedger& ledger) {
+  if (split == nullptr || !setup.offload.moves_grads()) return nullptr;
+  return std::make_unique<GradHome>(setup.offload, *split, ledger);
+}
+
 std::unique_ptr<StateTiles> tiles_of(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges,
                                      const RuleState& state, const CountedBuffer& master) {
   if (setup.state_formats.plain()) return nullptr;
@@ -71,9 +77,11 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       reduce_(setup_, plans_, ops, memory_, near_.get(), wires_),
       split_(split_state(setup_, ranges_)),
       offloaded_(offload_state(setup_, split_.get(), space, offload)),
+      grad_home_(grad_home(setup_, split_.get(), ledger_)),
       sums_(share_sums(setup_, near_.get())),
-      grad_(sums_ ? sums_->mine(0, ledger_, MemoryClass::grad_sum)
-                  : CountedBuffer(ledger_, MemoryClass::grad_sum, total_numel(ranges_), DType::fp32)),
+      grad_(sums_        ? sums_->mine(0, ledger_, MemoryClass::grad_sum)
+            : grad_home_ ? grad_home_->buffer()
+                         : CountedBuffer(ledger_, MemoryClass::grad_sum, total_numel(ranges_), DType::fp32)),
       master_(ledger_, MemoryClass::master, resident_numel(),
               setup_.state_formats.master == MasterFormat::bf16 ? DType::bf16 : DType::fp32),
       param_store_(setup_, ranges_, near_.get(), ledger_),
@@ -107,6 +115,9 @@ MemoryUse ProductionOptimizer::memory() const {
   if (!offload_step_) return use;
   use.offloaded_host = offload_step_->host_bytes();
   use.offloaded_file = offloaded_->file_bytes();
+  if (!grad_home_) return use;
+  use.offloaded_host += grad_home_->host_bytes();
+  use.offloaded_file += grad_home_->file_bytes();
   return use;
 }
 

@@ -10,6 +10,7 @@
 #include "cuda/exchange/near_ranks.hpp"
 #include "cuda/exchange/shared_buffers.hpp"
 #include "cuda/exchange/wires.hpp"
+#include "cuda/offload/grad_home.hpp"
 #include "cuda/phase_ops.hpp"
 #include "cuda/reduce/bucket_reduce.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
@@ -69,6 +70,7 @@ class ProductionOptimizer : public DistributedOptimizer {
   BucketReduce reduce_;
   const std::unique_ptr<StateSplit> split_;          ///< null: nothing is offloaded, as the next one
   const std::unique_ptr<OffloadedState> offloaded_;  ///< before the step
+  const std::unique_ptr<GradHome> grad_home_;        ///< null: G lies where the other buffers do
   std::unique_ptr<SharedBuffers> sums_;              ///< stage 0 on ranks of one machine: where grad_ is
   CountedBuffer grad_;                               // G, unless it is a leaf, then what the step makes of it
   CountedBuffer master_;

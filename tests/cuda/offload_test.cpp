@@ -24,8 +24,8 @@ World offload_world(const Grid& grid, int stage, bool fused) {
 }
 
 Offload offload(double fraction, std::int64_t chunk_numel, OffloadPlace place = OffloadPlace::host,
-                OffloadOrder order = OffloadOrder::flat, bool overlap = true) {
-  return {fraction, order, place, chunk_numel, overlap, {}};
+                OffloadOrder order = OffloadOrder::flat, bool overlap = true, bool grads = false) {
+  return {fraction, order, place, chunk_numel, overlap, {}, grads};
 }
 
 WorldTruth truth_of(World world) {
@@ -36,7 +36,7 @@ WorldTruth truth_of(World world) {
 std::string text_of(const Offload& offload) {
   return "offload " + std::to_string(offload.fraction) + " " + std::string(name(offload.order)) + " " +
          std::string(name(offload.place)) + " " + std::to_string(offload.chunk_numel) +
-         (offload.overlap ? "" : ", one after another");
+         (offload.overlap ? "" : ", one after another") + (offload.grads ? ", with gradients" : "");
 }
 
 constexpr OffloadPlace places[] = {OffloadPlace::host, OffloadPlace::file};
@@ -60,8 +60,10 @@ TEST_CASE("offload: every fraction, chunk, order and place has the bits of no of
       for (const std::int64_t chunk : {777, 1024, 100'000'000}) {
         for (const OffloadPlace place : places) {
           for (const OffloadOrder order : orders) {
-            world.setup.offload = offload(fraction, chunk, place, order, chunk != 1024);
-            check_world(world, truth, text_of(world.setup.offload));
+            for (const bool grads : {false, true}) {
+              world.setup.offload = offload(fraction, chunk, place, order, chunk != 1024, grads);
+              check_world(world, truth, text_of(world.setup.offload));
+            }
           }
         }
       }
@@ -107,6 +109,8 @@ TEST_CASE(
         if (stage == 3) world.setup.param_dtype = DType::fp16;
         const WorldTruth truth = truth_of(world);
         world.setup.offload = offload(0.5, 500, ranks == 3 ? OffloadPlace::file : OffloadPlace::host);
+        world.setup.windows = Windows::off;
+        world.setup.offload.grads = ranks != 1;
         check_world(world, truth, text_of(world.setup.offload));
       }
     }
@@ -167,6 +171,47 @@ TEST_CASE("offload: memory leaves the rank's buffers, and is counted where it is
         3 * 1000 * 4);
 }
 
+TEST_CASE("offload: gradients leave in whole pages, and are counted where they are") {
+  World world = offload_world({1, 1}, 1, true);
+  const std::int64_t all = odd_layout().padded_numel() * 4;
+  for (const double fraction : {0.0, 0.01, 0.5, 1.0}) {
+    for (const OffloadPlace place : places) {
+      MemoryUse use[2];
+      for (const bool grads : {false, true}) {
+        world.setup.offload = offload(fraction, 1000, place, OffloadOrder::flat, true, grads);
+        check_ranks(world, text_of(world.setup.offload), [&](WorldRank& rank) {
+          rank.load();
+          use[grads ? 1 : 0] = rank.optimizer->memory();
+          return std::string();
+        });
+      }
+      const auto kind = static_cast<std::size_t>(MemoryClass::grad_sum);
+      const std::int64_t gone = use[0].now[kind] - use[1].now[kind];
+      CHECK(use[0].now[kind] == all);
+      CHECK(use[0].peak[kind] - use[1].peak[kind] == gone);
+      const bool file = place == OffloadPlace::file && fraction > 0;
+      CHECK(use[1].offloaded_file - use[0].offloaded_file == (file ? gone : 0));
+      CHECK(use[1].offloaded_host - use[0].offloaded_host == (file ? 0 : gone));
+      const std::int64_t page = grad_page_numel() * 4;
+      const auto wanted = static_cast<std::int64_t>(fraction * static_cast<double>(odd_layout().numel())) * 4;
+      CHECK(gone >= wanted);  // with the padding between tensors
+      CHECK(gone <= wanted + all - odd_layout().numel() * 4 + page);
+    }
+  }
+}
+
+TEST_CASE("offload: gradients that others read where they are stay there, and that is refused") {
+  World world = offload_world({1, 2}, 0, false);
+  world.setup.windows = Windows::on;
+  world.setup.offload = offload(0.5, 1000, OffloadPlace::host, OffloadOrder::flat, true, true);
+  run_grid(world.grid, [&](const GridPlace& place) {
+    WorldRank rank(world, place);
+    expect_error(
+        ErrorCode::invalid_argument, [&] { rank.load(); },
+        "in stage 0 with windows on 2 ranks (others read it where it is)");
+  });
+}
+
 TEST_CASE("offload: fractions and chunks that there cannot be, and a folder that is not there") {
   const std::vector<std::pair<Offload, std::string>> refused = {
       {offload(-0.1, 10), "fraction"},
@@ -186,7 +231,10 @@ TEST_CASE("offload: fractions and chunks that there cannot be, and a folder that
     WorldRank rank(world, place);
     rank.setup.offload = offload(0.5, 10, OffloadPlace::file);
     rank.setup.offload.folder = "/no/such/folder";
-    expect_error(
-        ErrorCode::io, [&] { rank.load(); }, "/no/such/folder");
+    for (const bool grads : {false, true}) {
+      rank.setup.offload.grads = grads;
+      expect_error(
+          ErrorCode::io, [&] { rank.load(); }, "/no/such/folder");
+    }
   });
 }

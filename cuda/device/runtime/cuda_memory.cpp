@@ -61,6 +61,51 @@ void pinned_release(void* data) noexcept {
   if (data != nullptr && cudaFreeHost(data) != cudaSuccess) static_cast<void>(cudaGetLastError());
 }
 
+namespace {
+
+void advise(void* data, std::int64_t num_bytes, cudaMemoryAdvise advice, bool host) {
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current device");
+#if CUDART_VERSION >= 13000
+  cudaMemLocation place{};
+  place.type = host ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice;
+  place.id = host ? 0 : device;
+#else
+  const int place = host ? cudaCpuDeviceId : device;
+#endif
+  check_cuda(cudaMemAdvise(data, size(num_bytes), advice, place), "saying where shared memory lies");
+}
+
+}  // namespace
+
+void* shared_allocate(std::int64_t num_bytes) {
+  require_allocation(num_bytes);
+  if (capturing()) refuse_in_capture("shared memory");
+  int device = 0, concurrent = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  check_cuda(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, device),
+             "asking whether host and device share addresses");
+  ZP_CHECK(concurrent != 0, ErrorCode::unavailable,
+           "memory that host and device both reach was asked for" + in_named_step(),
+           "this device and its system cannot use the same pages at a time",
+           "leave gradients where they are (Offload::grads)");
+  void* data = nullptr;
+  const std::string what = "allocating " + std::to_string(num_bytes) + " bytes of shared memory";
+  check_cuda(cudaMallocManaged(&data, size(num_bytes)), what.c_str());
+  ++counted_calls().allocations;
+  advise(data, num_bytes, cudaMemAdviseSetPreferredLocation, false);
+  return data;
+}
+
+void keep_on_host(void* data, std::int64_t num_bytes) {
+  advise(data, num_bytes, cudaMemAdviseSetPreferredLocation, true);
+  advise(data, num_bytes, cudaMemAdviseSetAccessedBy, false);  // reads and writes there, and moves nothing
+}
+
+void shared_release(void* data) noexcept {
+  if (data != nullptr && cudaFree(data) != cudaSuccess) static_cast<void>(cudaGetLastError());
+}
+
 void enqueue_to_device(void* device, const void* pinned, std::int64_t num_bytes) {
   require_copy(num_bytes);
   if (num_bytes > 0) require_pinned(pinned);

@@ -23,6 +23,17 @@ void* pinned_allocate(std::int64_t num_bytes);
 /// Nothing that is enqueued may still use it.
 void pinned_release(void* data) noexcept;
 
+/// Memory of the current device at addresses that the host has too: who writes is followed by who reads in the order of
+/// streams and waits, never by itself. Content undefined. num_bytes > 0.
+/// Errors: unavailable if the device has not so much, or shares no addresses with the host.
+void* shared_allocate(std::int64_t num_bytes);
+
+/// Whole pages of such memory lie on the host from now on, and the device reaches them there.
+void keep_on_host(void* data, std::int64_t num_bytes);
+
+/// Nothing that is enqueued may still use it.
+void shared_release(void* data) noexcept;
+
 /// Enqueues a copy. Host memory has to be pinned, and is read or written when the device comes to it.
 void enqueue_to_device(void* device, const void* pinned, std::int64_t num_bytes);
 void enqueue_to_host(void* pinned, const void* device, std::int64_t num_bytes);

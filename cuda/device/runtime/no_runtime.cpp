@@ -28,6 +28,9 @@ void* device_allocate(std::int64_t) { no_device(); }
 void device_release(void*) noexcept {}
 void* pinned_allocate(std::int64_t) { no_device(); }
 void pinned_release(void*) noexcept {}
+void* shared_allocate(std::int64_t) { no_device(); }
+void keep_on_host(void*, std::int64_t) { no_device(); }
+void shared_release(void*) noexcept {}
 void enqueue_to_device(void*, const void*, std::int64_t) { no_device(); }
 void enqueue_to_host(void*, const void*, std::int64_t) { no_device(); }
 void enqueue_on_device(void*, const void*, std::int64_t) { no_device(); }

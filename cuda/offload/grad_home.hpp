@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/guarded_buffer.hpp"
+#include "cuda/offload/state_split.hpp"
+#include "cuda/offload/unnamed_file.hpp"
+#include "cuda/runtime/memory_ledger.hpp"
+
+namespace zeroproof::cuda {
+
+/// Memory for the gradient sum of a rank, at one range of addresses: pages with offloaded elements lie elsewhere, the
+/// others where the rank's buffers are. Whoever writes or reads the sum uses addresses, as without it. On a device
+/// those pages are the host's, and kernels reach them there; on the host they are its own, or a file's that is mapped.
+/// Every step makes the sum anew, so the file has no versions; it is written in full before it is mapped, so that a
+/// full disk is an error here and no signal later.
+class GradHome {
+ public:
+  /// What lies elsewhere is no longer counted on the ledger, in which the buffer counts whole. Errors: io; unavailable
+  /// if the device has no such memory.
+  GradHome(const Offload& offload, const StateSplit& split, MemoryLedger& ledger);
+  /// The buffer is gone by then.
+  ~GradHome();
+  GradHome(const GradHome&) = delete;
+  GradHome& operator=(const GradHome&) = delete;
+
+  /// [shard_numel] fp32, NaN at birth. Once.
+  CountedBuffer buffer();
+
+  std::int64_t host_bytes() const { return file_ ? 0 : num_bytes_; }
+  std::int64_t file_bytes() const { return file_ ? num_bytes_ : 0; }
+
+ private:
+  void map_file(const Offload& offload, const std::vector<FlatRange>& pages);
+  void release() noexcept;
+
+  MemoryLedger& ledger_;
+  const std::int64_t numel_;     ///< of the shard
+  std::int64_t num_bytes_ = 0;   ///< elsewhere
+  std::size_t all_bytes_ = 0;    ///< of the range, with a page on both sides
+  std::byte* memory_ = nullptr;  ///< of the range; the sum begins at its second page
+  std::unique_ptr<UnnamedFile> file_;
+};
+
+}  // namespace zeroproof::cuda
