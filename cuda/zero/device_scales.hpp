@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "cuda/device/step/scale_passes.hpp"
 #include "cuda/exchange/wires.hpp"
 #include "cuda/memory/space_array.hpp"
@@ -18,7 +20,7 @@ class DeviceScales {
   /// asks for it.
   void load(const FullState& state, device::StepMemory memory);
 
-  /// Largest magnitudes of this rank's masters.
+  /// Largest magnitudes of this rank's masters, and of those that are offloaded.
   void collect(const device::StepMemory& memory) const;
   /// Whether other ranks have other elements.
   bool joins() const;
@@ -28,11 +30,27 @@ class DeviceScales {
   void make(device::StepMemory memory) const;
 
  private:
+  /// Neighbouring masters of the shard: all of them, or a stretch that is not offloaded.
+  struct Part {
+    std::int64_t begin = 0;  ///< in a table of pieces
+    std::int64_t count = 0;
+    std::int64_t shift = 0;  ///< of masters, to where they are
+  };
+  struct Table {
+    std::vector<device::ScalePiece> pieces;
+    std::vector<Part> parts;
+  };
+  static Table table_of(const RankShard& shard);
+  /// Calls body(memory of the step, scales) for the masters of every part.
+  template <class Body>
+  void for_parts(const device::StepMemory& memory, const Body& body) const;
+
   const OptimizerSetup& setup_;
   const Wires wires_;
   ParamScales& scales_;
   void* const codes_;  // [shard_numel], of the shard; memory's are those of parameters
   const device::ScaleRules rules_;
+  const Table table_;
   SpaceArray<device::ScalePiece> pieces_;
   SpaceArray<std::int64_t> first_blocks_;  // [num_tensors]
   device::ScaleMemory memory_;

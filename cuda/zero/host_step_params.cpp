@@ -39,11 +39,14 @@ void HostStep::update_fused() {
   options.stream =
       host::streams_past_caches(master_->numel() * num_bytes(setup_.param_dtype));  // of all blocks together
   options.casts = scaled_.empty();
-  for (const auto& cast : scaled_) cast->begin_collecting();
+  const bool collects = !scaled_.empty() && scaled_.front()->collects();
+  if (collects)
+    for (const auto& cast : scaled_) cast->begin_collecting();
   const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& piece) {
     host::fused_update(exec, with, steps_.scalars(piece), clip_coef_[clip_group(piece)], grad_of(piece),
                        state_of(piece), with.casts ? params_of(piece) : TensorView{});
-    for (const auto& cast : scaled_) cast->collect(exec, piece);
+    if (collects)
+      for (const auto& cast : scaled_) cast->collect(exec, piece);
   };
   const auto alike = [&](const Piece& a, const Piece& b) {
     return steps_.alike(a, b) && rounded_alike(a, b) && clipped_alike(a, b);

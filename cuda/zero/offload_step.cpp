@@ -7,8 +7,9 @@ OffloadStep::OffloadStep(RankShard& shard, OffloadedState& state, const MemorySp
                          const MakeOffloadedStep& make_offloaded)
     : shard_(shard), state_(state), space_(space), resident_(make(shard)) {
   if (space.kind == Space::device) {
-    lane_ = std::make_unique<ChunkLane>(*shard.split, shard.grad->as<float>().data(), shard.params.shard(),
-                                        shard.setup.offload.overlap);
+    const Offload& offload = shard.setup.offload;
+    const float* const grad = offload.moves_grads() ? nullptr : shard.grad->as<float>().data();
+    lane_ = std::make_unique<ChunkLane>(*shard.split, grad, shard.params.shard(), offload.overlap);
   }
   offloaded_ = make_offloaded
                    ? make_offloaded(shard, state, lane_.get(), resident_->fused(), ops)
@@ -16,6 +17,7 @@ OffloadStep::OffloadStep(RankShard& shard, OffloadedState& state, const MemorySp
 }
 
 void OffloadStep::load(const FullState& state) {
+  if (shard_.scales != nullptr) offloaded_->load_collected(state);
   resident_->load(state);
   offloaded_->load(state);
   if (!shown_.empty()) show();
@@ -29,8 +31,9 @@ void OffloadStep::update() {
 }
 
 void OffloadStep::cast() {
+  if (shard_.scales != nullptr) offloaded_->collect_chunks(resident_->decision());
   resident_->cast();
-  if (!fused()) offloaded_->cast_chunks(resident_->decision());
+  if (!fused() || shard_.scales != nullptr) offloaded_->cast_chunks(resident_->decision());
 }
 
 const GuardedBuffer& OffloadStep::resident_buffer(BufferId id) const {
@@ -81,6 +84,7 @@ void OffloadStep::show() {
 void OffloadStep::overwritten(Phase phase) {
   resident_->overwritten(phase);
   if (phase == Phase::update && !shown_.empty()) take_shown();
+  if (phase == Phase::update) offloaded_->forget();
 }
 
 void OffloadStep::take_shown() {

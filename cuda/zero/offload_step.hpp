@@ -52,7 +52,10 @@ class OffloadStep : public LocalStep {
   std::int64_t applied_steps() const override { return resident_->applied_steps(); }
 
   /// On the host, with what chunks pass through.
-  std::int64_t host_bytes() const { return state_.host_bytes() + (lane_ ? lane_->host_bytes() : 0); }
+  std::int64_t host_bytes() const {
+    return state_.host_bytes() + (lane_ ? lane_->host_bytes() : 0) +
+           (shard_.scales != nullptr ? shard_.scales->host_bytes() : 0);
+  }
 
  private:
   /// One buffer of the state as taps see it: all elements of the shard, in the space of the shard.

@@ -49,10 +49,6 @@ void require_numel(std::string_view buffer, std::size_t size, std::size_t expect
 
 const OptimizerSetup& validate(const OptimizerSetup& setup) {
   validate_setup(setup);
-  require(!has_scales(setup.param_dtype) || !setup.offload.on(),
-          "state is to be offloaded with parameters of " + std::string(name(setup.param_dtype)),
-          "a scale waits for the masters of all blocks, wherever they are (R24)",
-          "offload nothing, or use fp32, bf16 or fp16");
   require_ranges(setup);
   require_formats(setup);
   return setup;

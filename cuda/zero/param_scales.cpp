@@ -54,6 +54,14 @@ ParamScales::ParamScales(const OptimizerSetup& setup, Of of, const std::vector<F
   scale_inv_ = array(count, DType::fp32);
   // Kernels raise the words that ranks join.
   collected_ = array(count, space_.kind == Space::device ? DType::u64 : DType::u32);
+  if (setup.offload.on()) elsewhere_.resize(static_cast<std::size_t>(count));
+}
+
+std::vector<float> ParamScales::on_host(const GuardedBuffer& array) const {
+  std::vector<float> values(static_cast<std::size_t>(array.numel()));
+  space_.to_host(values.data(), array.data(), array.view().num_bytes());
+  space_.wait();
+  return values;
 }
 
 bool ParamScales::load(const FullState& state) {

@@ -30,6 +30,22 @@ class ParamScales {
   Span<float> scale_inv() const { return scale_inv_->as<float>(); }              // [num_blocks]
   /// Largest magnitudes on their way to amax(): of this rank, then of all. [num_blocks]
   const GuardedBuffer& collected() const { return *collected_; }
+  /// Largest magnitudes of the masters that are offloaded, in memory of the host: whoever collects the others begins
+  /// with these. [num_blocks], or empty where none are.
+  Span<std::uint32_t> elsewhere() { return elsewhere_; }
+  Span<const std::uint32_t> elsewhere() const { return elsewhere_; }
+  std::int64_t host_bytes() const {
+    return numel(elsewhere()) * static_cast<std::int64_t>(sizeof(std::uint32_t));
+  }
+  /// Copies of scale() and scale_inv() for the host.
+  std::vector<float> host_scale() const { return on_host(*scale_); }
+  std::vector<float> host_scale_inv() const { return on_host(*scale_inv_); }
+  /// A tensor's blocks of an array over all blocks.
+  template <class T>
+  Span<T> of_tensor(Span<T> array, std::int64_t tensor) const {
+    return array.subspan(static_cast<std::size_t>(blocks_.first_block(tensor)),
+                         static_cast<std::size_t>(blocks_.grid(tensor).num_blocks()));
+  }
   std::int64_t slots() const { return slots_; }  ///< of the history of a block; 0 without
 
   /// The rank's elements where each run is one stretch of its undistributed tensor: tensor_begin counts in there.
@@ -71,6 +87,8 @@ class ParamScales {
   std::string_view damaged_guard() const;
 
  private:
+  std::vector<float> on_host(const GuardedBuffer& array) const;
+
   const OptimizerSetup& setup_;
   const MemorySpace& space_;
   const Of of_;
@@ -80,7 +98,11 @@ class ParamScales {
   std::vector<Piece> runs_;
   host::PieceLoop loop_;
   CountedBuffer amax_, history_, scale_, scale_inv_, collected_;
+  std::vector<std::uint32_t> elsewhere_;
 };
+
+/// Of a state that was loaded all tensors take part.
+inline bool every_tensor(std::int64_t /*tensor*/) { return true; }
 
 /// How many words ranks join in one call: half a MiB.
 inline constexpr std::int64_t most_joined_words = std::int64_t{1} << 16;

@@ -7,8 +7,6 @@
 namespace zeroproof::cuda {
 namespace {
 
-bool every_tensor(std::int64_t /*tensor*/) { return true; }
-
 template <class T>
 Span<T> blocks_at(Span<T> array, std::int64_t first, std::int64_t count) {
   return array.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
@@ -29,9 +27,17 @@ ScaledCast::ScaledCast(const RankShard& shard, const PhaseOps& ops)
       ops_(ops),
       collected_(scales_.collected().as<std::uint32_t>()) {}
 
-template <class T>
-Span<T> ScaledCast::of_tensor(Span<T> array, std::int64_t tensor) const {
-  return blocks_at(array, scales_.blocks().first_block(tensor), scales_.blocks().grid(tensor).num_blocks());
+template <class Body>
+void ScaledCast::for_runs(const TakesPart& takes_part, const Body& body) const {
+  if (shard_.split == nullptr) {
+    return scales_.runs().run(setup_.exec, [&](const Exec& exec, const Piece& run) {
+      if (takes_part(run.tensor)) body(exec, run);
+    });
+  }
+  shard_.split->resident().run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    if (!takes_part(piece.tensor)) return;
+    scales_.for_runs(piece, [&](const Piece& run) { body(exec, run); });
+  });
 }
 
 void ScaledCast::load(const FullState& state) {
@@ -60,14 +66,14 @@ void ScaledCast::collect(const Exec& exec, const Piece& piece) {
 
 void ScaledCast::collect_run(const Exec& exec, const Piece& run) {
   ops_.block_amax(exec, scales_.blocks().grid(run.tensor), setup_.scaling.value, run.tensor_begin,
-                  master_of(run), of_tensor(collected_, run.tensor));
+                  master_of(run), scales_.of_tensor(collected_, run.tensor));
 }
 
 void ScaledCast::collect_all(const TakesPart& takes_part) {
+  const Span<const std::uint32_t> elsewhere = scales_.elsewhere();
   std::ranges::fill(collected_, 0U);
-  scales_.runs().run(setup_.exec, [&](const Exec& exec, const Piece& run) {
-    if (takes_part(run.tensor)) collect_run(exec, run);
-  });
+  std::ranges::copy(elsewhere, collected_.begin());
+  for_runs(takes_part, [&](const Exec& exec, const Piece& run) { collect_run(exec, run); });
 }
 
 void ScaledCast::cast(const TakesPart& takes_part) {
@@ -126,12 +132,11 @@ void ScaledCast::make_scales(const TakesPart& takes_part) {
 void ScaledCast::make_codes(const TakesPart& takes_part) {
   visit_code(setup_.param_dtype, [&](auto code) {
     using T = decltype(code);
-    scales_.runs().run(setup_.exec, [&](const Exec& exec, const Piece& run) {
-      if (!takes_part(run.tensor)) return;
+    for_runs(takes_part, [&](const Exec& exec, const Piece& run) {
       const BlockQuantization options{scales_.blocks().grid(run.tensor), setup_.scaling.value,
                                       Overflow::saturate};
-      ops_.quantize(exec, options, run.tensor_begin, master_of(run), of_tensor(scales_.scale(), run.tensor),
-                    shard_.params.as<T>(run));
+      ops_.quantize(exec, options, run.tensor_begin, master_of(run),
+                    scales_.of_tensor(scales_.scale(), run.tensor), shard_.params.as<T>(run));
     });
   });
 }
@@ -139,9 +144,9 @@ void ScaledCast::make_codes(const TakesPart& takes_part) {
 void ScaledCast::dequantize_masters() {
   visit_code(setup_.param_dtype, [&](auto code) {
     using T = decltype(code);
-    scales_.runs().run(setup_.exec, [&](const Exec& exec, const Piece& run) {
+    for_runs(every_tensor, [&](const Exec& exec, const Piece& run) {
       ops_.dequantize(exec, scales_.blocks().grid(run.tensor), run.tensor_begin, shard_.params.as<T>(run),
-                      of_tensor(scales_.scale_inv(), run.tensor), master_of(run));
+                      scales_.of_tensor(scales_.scale_inv(), run.tensor), master_of(run));
     });
   });
 }

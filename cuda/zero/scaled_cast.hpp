@@ -12,7 +12,8 @@ namespace zeroproof::cuda {
 
 /// Phase cast of parameters in 8 bits on the host (R24), or of columns that have scales of their own: magnitudes of new
 /// masters, joined over ranks; scales of them; codes of the shard. Two passes over the masters, the first of which an
-/// update can make while they are in the caches.
+/// update can make while they are in the caches. Masters that are offloaded are somebody else's: their magnitudes are
+/// there before, and their codes are made after.
 class ScaledCast {
  public:
   /// Whether a tensor takes part in the step.
@@ -25,6 +26,8 @@ class ScaledCast {
   /// asks for it.
   void load(const FullState& state);
 
+  /// Whether updates may collect: they have all masters in the shard.
+  bool collects() const { return shard_.split == nullptr; }
   /// An update begins that will collect every piece; what was collected before is forgotten.
   void begin_collecting();
   /// The masters of a piece are new. From any thread; each element once.
@@ -42,10 +45,14 @@ class ScaledCast {
   void make_scales(const TakesPart& takes_part);
   void make_codes(const TakesPart& takes_part);
   void dequantize_masters();
-  Span<float> master_of(const Piece& run) const { return part(shard_.master, run); }
-  /// A tensor's blocks of an array over all blocks.
-  template <class T>
-  Span<T> of_tensor(Span<T> array, std::int64_t tensor) const;
+  /// Calls body(exec, run) for the runs of tensors that take part whose masters are in the shard.
+  template <class Body>
+  void for_runs(const TakesPart& takes_part, const Body& body) const;
+  Span<float> master_of(const Piece& run) const {
+    Piece here = run;
+    if (shard_.split != nullptr) here.local_begin = shard_.split->place(run.local_begin);
+    return part(shard_.master, here);
+  }
 
   RankShard shard_;
   const OptimizerSetup& setup_;

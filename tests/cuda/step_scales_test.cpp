@@ -349,17 +349,27 @@ TEST_CASE("scales: blocks that TP ranks cut, and several instances") {
   }
 }
 
-TEST_CASE("scales: offloaded state is refused") {
-  World world = scales_world({1, 1}, scaling_of(ScaleRecipe::current), DType::e4m3);
-  const FlatLayout layout(world.tensors.params);
-  const ShardMap shards(layout.padded_numel(), 1, 1024);
-  const std::unique_ptr<Communicator> self = make_self_communicator();
-  OptimizerSetup setup = world.setup;
-  setup.layout = &layout;
-  setup.shards = &shards;
-  setup.comm = self.get();
-  setup.offload.fraction = 0.5;
-  expect_error(
-      ErrorCode::invalid_argument, [&] { production()(setup); },
-      "state is to be offloaded with parameters of e4m3");
+TEST_CASE("scales: offloaded masters have the bits of masters that are not") {
+  for (const ScaleRecipe recipe :
+       {ScaleRecipe::current, ScaleRecipe::delayed, ScaleRecipe::blockwise, ScaleRecipe::mxfp8}) {
+    for (const bool fused : {false, true}) {
+      for (const Grid& grid : {Grid{1, 1}, Grid{1, 3}}) {
+        World world = scales_world(grid, scaling_of(recipe), fused ? DType::e5m2 : DType::e4m3);
+        world.make = production(fused);
+        world.setup.stage = fused ? 1 : 3;
+        world.setup.scaling.initial_master =
+            grid.ranks == 1 ? InitialMaster::dequantised : InitialMaster::high_precision;
+        const WorldTruth truth = truth_of_one_rank(world);
+        for (const double fraction : {0.3, 1.0}) {
+          for (const OffloadPlace place : {OffloadPlace::host, OffloadPlace::file}) {
+            const auto order = fused ? OffloadOrder::tensors : OffloadOrder::flat;
+            world.setup.offload = {fraction, order, place, 777, !fused, {}, fused};
+            check_world(world, truth,
+                        "recipe " + std::string(name(recipe)) + ", offload " + std::to_string(fraction) +
+                            ", " + std::string(name(place)));
+          }
+        }
+      }
+    }
+  }
 }
