@@ -31,8 +31,8 @@ class EnqueuedOptimizer : public DistributedOptimizer {
  public:
   /// One step, from leaves to parameters. Leaves of the host are its own again at once. The host waits for the device
   /// if it is about most_enqueued steps ahead, if more of its leaves is under way than pinned memory holds
-  /// (runtime/staging.hpp), and if a model of its own wants parameters layer by layer. Collective
-  /// over all ranks of the step, which meet on the host.
+  /// (runtime/staging.hpp), if a model of its own wants parameters layer by layer, and with offloaded state until the
+  /// step is decided and its part is updated. Collective over all ranks of the step, which meet on the host.
   /// Errors: those of a step that the device has stopped in meanwhile (nonfinite, comm, invalid_argument); what a rank
   /// or a kernel did wrong.
   virtual void enqueue_step(GradSource& leaves) = 0;

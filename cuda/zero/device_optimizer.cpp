@@ -20,10 +20,6 @@ DeviceOptimizer::DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool g
     : stream_(local_rank(setup)), setup_(setup), fused_(fused), graphs_(graphs) {
   ZP_CHECK(fused || !graphs, ErrorCode::invalid_argument, "graphs of a step in phases were asked for",
            "the host looks at every phase, and a graph has no place for that", "use fused passes");
-  ZP_CHECK(!graphs || !setup.offload.on(), ErrorCode::invalid_argument,
-           "graphs of a step with offloaded state were asked for",
-           "the host updates a part of the elements, and a graph has no place for that",
-           "offload nothing, or make the step without graphs");
   const Inside inside(*this);
   try {
     make(makers);
@@ -54,6 +50,8 @@ void DeviceOptimizer::make(const Makers& makers) {
   leaves_ = std::make_unique<StagedLeaves>(inner_->ledger());
   ring_ = std::make_unique<StatusRing>();
   step_graphs_ = std::make_unique<StepGraphs>(graphs_, wires);
+  if (setup_.offload.on())
+    step_->run_updates_with([this](const std::function<void()>& stretch) { step_graphs_->run(stretch); });
 }
 
 /// Memory goes back in the order of the stream, and after everything that uses it: pinned memory too, which no stream
@@ -142,18 +140,15 @@ std::int64_t DeviceOptimizer::applied_steps() const {
 }
 
 bool DeviceOptimizer::step(GradSource& leaves, StepTap* tap) {
-  if (!fused_ || tap != nullptr || setup_.offload.on()) return DistributedOptimizer::step(leaves, tap);
+  if (!fused_ || tap != nullptr || (setup_.offload.on() && !graphs_))
+    return DistributedOptimizer::step(leaves, tap);
   enqueue_step(leaves);
   return !wait().skipped;
 }
 
-/// One stretch, or two, or three, where ranks meet on the host in between: their copies cannot be captured.
 void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   ZP_CHECK(fused_, ErrorCode::invalid_argument, "a step in phases was to be enqueued at once",
            "the host looks at every phase", "make the optimizer with fused passes, or run its phases");
-  ZP_CHECK(!setup_.offload.on(), ErrorCode::invalid_argument,
-           "a step with offloaded state was to be enqueued at once",
-           "the host updates a part of the elements", "run its phases, or offload nothing");
   const Inside inside(*this);
   const DeviceCalls before = device::device_calls();
   device::name_step(ring_->pushed() + 1);
@@ -168,6 +163,14 @@ void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   inner_->run_phase(Phase::reduce, leaves_->of(leaves));
   step_graphs_->begin(step_->addresses());
   const bool one_stretch = alone || wires_->capturable();
+  setup_.offload.on() ? enqueue_with_host(leaves, one_stretch) : enqueue_whole(leaves, one_stretch);
+  ring_->push(step_->record());
+  calls_ = device::device_calls() - before;
+}
+
+/// One stretch, or two, or three, where ranks meet on the host in between: their copies cannot be captured.
+void DeviceOptimizer::enqueue_whole(GradSource& leaves, bool one_stretch) {
+  const bool alone = data_ranks(setup_) * tp_ranks(setup_) == 1;
   step_graphs_->run([&] {
     step_->enqueue_find();
     if (!one_stretch) return;
@@ -190,8 +193,27 @@ void DeviceOptimizer::enqueue_step(GradSource& leaves) {
     inner_->run_phase(Phase::gather, leaves);
   }
   inner_->run_phase(Phase::cast, leaves);  // was part of the update, and the host counts it
-  ring_->push(step_->record());
-  calls_ = device::device_calls() - before;
+}
+
+/// Three stretches, or four: what the step decides; then the host, which has to know, updates its elements while the
+/// device updates the others; at last the parameters. Ranks that skip, or stop, all do.
+void DeviceOptimizer::enqueue_with_host(GradSource& leaves, bool one_stretch) {
+  const bool alone = data_ranks(setup_) * tp_ranks(setup_) == 1;
+  step_graphs_->run([&] {
+    step_->enqueue_find();
+    if (!one_stretch) return;
+    if (!alone) step_->enqueue_integers();
+    step_->enqueue_decision();
+  });
+  if (!one_stretch) {
+    step_->enqueue_integers();
+    step_graphs_->run([&] { step_->enqueue_decision(); });
+  }
+  if (!step_->look_at_decision()) return;
+  inner_->run_phase(Phase::update, leaves);
+  inner_->run_phase(Phase::cast, leaves);
+  if (!one_stretch) return inner_->run_phase(Phase::gather, leaves);
+  step_graphs_->run([&] { inner_->run_phase(Phase::gather, leaves); });
 }
 
 StepStatus DeviceOptimizer::last(bool due) {

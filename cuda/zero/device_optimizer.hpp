@@ -74,6 +74,9 @@ class DeviceOptimizer : public EnqueuedOptimizer {
   };
 
   void make(const Makers& makers);
+  /// What comes behind the sum, up to the parameters. one_stretch: ranks meet nowhere that cannot be captured.
+  void enqueue_whole(GradSource& leaves, bool one_stretch);
+  void enqueue_with_host(GradSource& leaves, bool one_stretch);
   void release();
   /// Errors: the halt that was found, if it is due.
   StepStatus last(bool due = true);

@@ -182,17 +182,14 @@ void DeviceStep::clip() {
 }
 
 void DeviceStep::update() {
-  if (fused_) {
-    decide(device::decide_count);  // draws of the cast belong to the step that is being counted
-    for (const device::StepMemory& memory : updated_) device::enqueue_fused_update(memory, rules_);
-    return;
-  }
+  if (enqueued_ && run_update_) return run_update_([this] { enqueue_counted_update(); });
+  if (fused_) return enqueue_counted_update();
   for (const device::StepMemory& memory : updated_) device::enqueue_update(memory, rules_);
   decide(device::decide_count);
 }
 
 void DeviceStep::cast() {
-  if (!scales_.empty() && !enqueued_) {
+  if (!scales_.empty() && (!enqueued_ || run_update_)) {
     enqueue_collect();
     enqueue_amax();
     return enqueue_params();

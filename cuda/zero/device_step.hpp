@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cuda/device/runtime/raw_array.hpp"
@@ -63,6 +65,13 @@ class DeviceStep : public LocalStep {
   virtual void enqueue_integers() const;
   /// The second stretch: the decision, and the update.
   virtual void enqueue_update() const;
+  /// The same in two, where the host updates a part of the elements: the decision, without the count; then it looks.
+  void enqueue_decision() const;
+  /// Waits for it. False if the step is skipped or stopped.
+  bool look_at_decision();
+  /// Who does the resident part of such an update, as a stretch of the step.
+  using RunStretch = std::function<void(const std::function<void()>& stretch)>;
+  void run_updates_with(RunStretch run) { run_update_ = std::move(run); }
   /// Parameters with scales, behind the update: what the ranks tell each other of magnitudes, if they do so, and the
   /// parameters. Nothing for others.
   bool joins_amax() const { return !scales_.empty() && scales_.front()->joins(); }
@@ -80,6 +89,8 @@ class DeviceStep : public LocalStep {
  protected:
   bool per_tensor() const { return shard_.setup.missing_grad == MissingGrad::skip; }
   bool alone() const;
+  void enqueue_decide_all(std::uint32_t parts) const;
+  void enqueue_counted_update() const;
   void decide(std::uint32_t parts) const;
   /// Magnitudes of this rank's new masters.
   void enqueue_collect() const;
@@ -143,6 +154,7 @@ class DeviceStep : public LocalStep {
   std::int64_t divisor_ = 0;  ///< that the device has; 0: none yet
   bool skipped_ = false;
   bool enqueued_ = false;  ///< the step is, as a whole: with its cast
+  RunStretch run_update_;  ///< null: updates are done as they are
 };
 
 }  // namespace zeroproof::cuda

@@ -76,10 +76,27 @@ void DeviceStep::enqueue_integers() const {
   all_reduce_norm();
 }
 
+void DeviceStep::enqueue_decide_all(std::uint32_t parts) const {
+  parts |= device::decide_scaler | device::decide_norm | device::decide_clip;
+  device::enqueue_decide(memory_, rules_, alone() ? parts | device::decide_scalars : parts, !alone());
+}
+
+void DeviceStep::enqueue_decision() const { enqueue_decide_all(0); }
+
+bool DeviceStep::look_at_decision() {
+  const device::StepRecord record = record_.read();
+  looked(record);
+  return record.state.halt == 0 && !skipped();
+}
+
+/// Draws of the cast belong to the step that is being counted.
+void DeviceStep::enqueue_counted_update() const {
+  decide(device::decide_count);
+  for (const device::StepMemory& memory : updated_) device::enqueue_fused_update(memory, rules_);
+}
+
 void DeviceStep::enqueue_update() const {
-  constexpr std::uint32_t rest =
-      device::decide_scaler | device::decide_norm | device::decide_clip | device::decide_count;
-  device::enqueue_decide(memory_, rules_, alone() ? rest | device::decide_scalars : rest, !alone());
+  enqueue_decide_all(device::decide_count);
   device::enqueue_fused_update(memory_, rules_);
   enqueue_collect();
 }

@@ -54,6 +54,7 @@ struct EnqueuedRank {
     optimizer = cuda::make_enqueued_optimizer(setup, true, graphs);
     OptimizerSetup host = setup;
     host.wires = WireKind::copies;
+    host.offload = {};
     on_host = cuda::make_distributed_optimizer(host);
   }
 
