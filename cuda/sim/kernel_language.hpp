@@ -53,6 +53,11 @@ T __shfl_down_sync(unsigned mask, T value, unsigned delta, int line = __builtin_
   return value;
 }
 
+/// The largest value of the warp. The whole warp takes part.
+inline std::uint32_t __reduce_max_sync(unsigned mask, std::uint32_t value, int line = __builtin_LINE()) {
+  return sim::largest_of_warp(mask, value, line);
+}
+
 // NOLINTEND(bugprone-reserved-identifier)
 
 // Threads give way to each other only where they wait, so these need nothing to be indivisible. Integers only

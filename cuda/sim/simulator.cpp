@@ -29,6 +29,7 @@ class Simulator {
   void run(int grid, int block, const std::function<void()>& body);
   void wait_for_block(int line) { wait(State::at_barrier, line); }
   std::uint64_t exchange_down(std::uint64_t bits, unsigned delta, int line);
+  std::uint32_t largest_of_warp(std::uint32_t value, int line);
   void* shared_memory(std::string_view file, int line, std::size_t num_bytes);
 
  private:
@@ -50,6 +51,7 @@ class Simulator {
   void start_threads();
   void run_block();
   void wait(State state, int line);
+  unsigned give(std::uint64_t bits, int line);
   void let_go();
   bool all_wait(unsigned first, unsigned last, State state) const;
   [[noreturn]] void stuck() const;
@@ -109,12 +111,28 @@ void Simulator::wait(State state, int line) {
   self.fiber->yield();
 }
 
+/// Gives bits to the warp, and waits until all of it has given. Returns which of the last two they are.
+unsigned Simulator::give(std::uint64_t bits, int line) {
+  Thread& thread = threads_[current_];
+  const unsigned round = thread.num_shuffles++ % 2;
+  thread.given[round] = bits;
+  wait(State::at_shuffle, line);
+  return round;
+}
+
 std::uint64_t Simulator::exchange_down(std::uint64_t bits, unsigned delta, int line) {
   const unsigned thread = current_;
-  const unsigned round = threads_[thread].num_shuffles++ % 2;
-  threads_[thread].given[round] = bits;
-  wait(State::at_shuffle, line);
+  const unsigned round = give(bits, line);
   return thread % warp_threads + delta < warp_threads ? threads_[thread + delta].given[round] : bits;
+}
+
+std::uint32_t Simulator::largest_of_warp(std::uint32_t value, int line) {
+  const unsigned first = current_ / warp_threads * warp_threads;
+  const unsigned round = give(value, line);
+  std::uint64_t largest = 0;
+  for (unsigned i = first; i < first + warp_threads; ++i)
+    largest = std::max(largest, threads_[i].given[round]);
+  return static_cast<std::uint32_t>(largest);
 }
 
 void* Simulator::shared_memory(std::string_view file, int line, std::size_t num_bytes) {
@@ -217,6 +235,10 @@ void Simulator::run(int grid, int block, const std::function<void()>& body) {
   }
 }
 
+void require_whole_warp(unsigned mask) {
+  if (mask != 0xFFFFFFFFU) defect("a shuffle names a part of its warp", "only whole warps are simulated");
+}
+
 }  // namespace
 
 void check_launch(int grid, int block) {
@@ -233,8 +255,13 @@ void run(int grid, int block, const std::function<void()>& body) { simulator.run
 void wait_for_block(int line) { simulator.wait_for_block(line); }
 
 std::uint64_t exchange_down(unsigned mask, std::uint64_t bits, unsigned delta, int line) {
-  if (mask != 0xFFFFFFFFU) defect("a shuffle names a part of its warp", "only whole warps are simulated");
+  require_whole_warp(mask);
   return simulator.exchange_down(bits, delta, line);
+}
+
+std::uint32_t largest_of_warp(unsigned mask, std::uint32_t value, int line) {
+  require_whole_warp(mask);
+  return simulator.largest_of_warp(value, line);
 }
 
 void* shared_memory(const char* file, int line, std::size_t num_bytes) {

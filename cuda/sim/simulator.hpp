@@ -35,6 +35,9 @@ void wait_for_block(int line);
 /// known.
 std::uint64_t exchange_down(unsigned mask, std::uint64_t bits, unsigned delta, int line);
 
+/// The largest value of the warp, to every lane of it.
+std::uint32_t largest_of_warp(unsigned mask, std::uint32_t value, int line);
+
 /// The block's array that stands in this line: the same one in every source that reads the line. It starts as 0xFF
 /// bytes, which are NaN as floats.
 void* shared_memory(const char* file, int line, std::size_t num_bytes);

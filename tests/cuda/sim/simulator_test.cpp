@@ -47,6 +47,18 @@ ZP_KERNEL sum_kernel(unsigned* totals, double* block_totals) {
   }
 }
 
+/// totals: [grid * block / 32]. Every lane adds what was largest in its warp, three times: another lane has it each time,
+/// and a lane may be a time ahead of its neighbours.
+ZP_KERNEL largest_kernel(unsigned* totals) {
+  const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  for (unsigned time = 1; time <= 3; ++time) {
+    const unsigned mine = lane == (warp + time) % 32 ? 1000 * time + warp : lane;
+    atomicAdd(&totals[warp], __reduce_max_sync(0xFFFFFFFFU, mine));
+  }
+}
+
+ZP_KERNEL partial_largest_kernel() { __reduce_max_sync(0xFFFFU, 1U); }
+
 ZP_KERNEL unequal_barriers_kernel() {
   if (threadIdx.x != 5) __syncthreads();
 }
@@ -120,12 +132,21 @@ TEST_CASE("simulator: atomics, shared memory, barriers and shuffles") {
   }
 }
 
+TEST_CASE("simulator: every lane of a warp learns its largest value, whoever comes first") {
+  for (int order = 0; order < 3; ++order) {
+    std::vector<unsigned> totals(2 * block / 32);
+    run_now(largest_kernel, 2, block, totals.data());
+    for (unsigned warp = 0; warp < totals.size(); ++warp) CHECK(totals[warp] == 32 * (6000 + 3 * warp));
+  }
+}
+
 TEST_CASE("simulator: threads that wait for others that never come are reported, and the next launch works") {
   for (int order = 0; order < 3; ++order) {
     expect_error(ErrorCode::internal, [] { run_now(unequal_barriers_kernel, 2, block); });
     expect_error(ErrorCode::internal, [] { run_now(two_barriers_kernel, 1, block); });
     expect_error(ErrorCode::internal, [] { run_now(half_a_warp_kernel, 1, block); });
     expect_error(ErrorCode::internal, [] { run_now(partial_mask_kernel, 1, block); });
+    expect_error(ErrorCode::internal, [] { run_now(partial_largest_kernel, 1, block); });
     CHECK_THROWS_AS(run_now(throwing_kernel, 1, block), std::runtime_error);
     unsigned last = block;
     run_now(last_wins_kernel, 1, block, &last);
