@@ -1,9 +1,10 @@
 #include "cuda/zero/device_scales.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <utility>
 #include <vector>
+
+#include "cuda/zero/joined_amax.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -122,21 +123,9 @@ void DeviceScales::collect(const device::StepMemory& memory) const {
   });
 }
 
-/// In stage 0 every rank has collected everything, and every instance has.
-void DeviceScales::join() const {
-  for (Communicator* const wire : {setup_.stage > 0 ? wires_.comm : nullptr, wires_.tp}) {
-    if (wire == nullptr || wire->world_size() == 1) continue;
-    for (std::int64_t first = 0; first < memory_.num_blocks; first += most_joined_words) {
-      const std::int64_t count = std::min(most_joined_words, memory_.num_blocks - first);
-      wire->all_reduce({memory_.collected + first, static_cast<std::size_t>(count)}, IntegerReduce::max);
-    }
-  }
-}
+void DeviceScales::join() const { join_amax(setup_, wires_, memory_.collected, memory_.num_blocks); }
 
-bool DeviceScales::joins() const {
-  const auto several = [](const Communicator* wire) { return wire != nullptr && wire->world_size() > 1; };
-  return (setup_.stage > 0 && several(wires_.comm)) || several(wires_.tp);
-}
+bool DeviceScales::joins() const { return joins_amax(setup_, wires_); }
 
 void DeviceScales::make(device::StepMemory memory) const {
   memory.param = codes_;

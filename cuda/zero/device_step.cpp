@@ -64,14 +64,15 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
       grad_bits_(EnqueuedOptimizer::most_enqueued * has_grad_.count()),
       rows_(schedule_.count()),
       resident_pieces_(device_space(), resident_step_pieces(shard.setup, shard.split)),
-      scales_(device_scales(shard, wires)) {
+      scales_(device_scales(shard, wires)),
+      stored_(shard.setup.state_formats.plain() ? nullptr : std::make_unique<DeviceState>(shard, wires)) {
   for (const Piece& piece : shard.setup.layout->pieces(shard.ranges)) numel_ += piece.numel;
   std::vector<std::int64_t> groups;
   for (std::int64_t i = 0; i < tensor_groups_.count(); ++i) groups.push_back(shard.setup.groups.of(i));
   tensor_groups_.write(groups);
   const auto kept = [&](BufferId id) {
     const std::size_t i = index_of(id);
-    return shard.state.kept(i) ? shard.state[i].as<float>().data() : nullptr;
+    return shard.state.kept(i) && !stored_ ? shard.state[i].as<float>().data() : nullptr;
   };
   memory_ = {
       .state = &record_.data()->state,  // of which only the addresses are used here
@@ -86,7 +87,7 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
       .schedule = schedule_.data(),
       .pieces = pieces_.data(),
       .grad = shard.grad->as<float>().data(),
-      .master = shard.master->as<float>().data(),
+      .master = shard.master->dtype() == DType::fp32 ? shard.master->as<float>().data() : nullptr,
       .exp_avg = kept(BufferId::exp_avg),
       .exp_avg_sq = kept(BufferId::exp_avg_sq),
       .max_exp_avg_sq = kept(BufferId::max_exp_avg_sq),
@@ -101,16 +102,32 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
                  : resident_memory(memory_, resident_pieces_.data(), shard.setup, *shard.split);
 }
 
-void DeviceStep::load(const FullState& state) {
+void DeviceStep::take_counters(const FullState& state) {
   device::StepRecord record{};
   record.state = {static_cast<std::uint64_t>(state.applied_steps), state.scaler, 0};
   record_.write(record);
   tensor_steps_.write({state.tensor_steps.data(), static_cast<std::size_t>(tensor_steps_.count())});
   skipped_ = false;
   first_row_t_ = 0;
+}
+
+void DeviceStep::cast_loaded(const FullState& state) {
   for (const auto& scales : scales_) scales->load(state, memory_);
   if (!scales_.empty()) return;
+  if (stored_ && stored_->master_is_bf16()) return stored_->copy_masters(memory_);
   for (const device::StepMemory& memory : updated_) device::enqueue_cast(memory, rules_);
+}
+
+void DeviceStep::load(const FullState& state) {
+  take_counters(state);
+  cast_loaded(state);
+}
+
+void DeviceStep::load_stored(const FullState& state, const StateTiles::Chosen& of_codes,
+                             const StateTiles::Change& read) {
+  take_counters(state);
+  stored_->load(of_codes, read, memory_, rules_);
+  cast_loaded(state);
 }
 
 bool DeviceStep::alone() const { return data_ranks(shard_.setup) * tp_ranks(shard_.setup) == 1; }
@@ -182,6 +199,12 @@ void DeviceStep::clip() {
 }
 
 void DeviceStep::update() {
+  if (stored_) {
+    decide(device::decide_count);  // draws of the masters belong to the step that is being counted
+    stored_->update(memory_, rules_, fused_);
+    if (stored_->joins()) stored_->join();
+    return stored_->finish(memory_);
+  }
   if (enqueued_ && run_update_) return run_update_([this] { enqueue_counted_update(); });
   if (fused_) return enqueue_counted_update();
   for (const device::StepMemory& memory : updated_) device::enqueue_update(memory, rules_);
@@ -195,6 +218,7 @@ void DeviceStep::cast() {
     return enqueue_params();
   }
   if (fused_) return;
+  if (stored_ && stored_->master_is_bf16()) return stored_->copy_masters(memory_);
   for (const device::StepMemory& memory : updated_) device::enqueue_cast(memory, rules_);
 }
 

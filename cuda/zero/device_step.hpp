@@ -14,6 +14,7 @@
 #include "cuda/memory/memory_space.hpp"
 #include "cuda/memory/space_array.hpp"
 #include "cuda/zero/device_scales.hpp"
+#include "cuda/zero/device_state.hpp"
 #include "cuda/zero/local_step.hpp"
 
 namespace zeroproof::cuda {
@@ -31,6 +32,8 @@ class DeviceStep : public LocalStep {
   DeviceStep& operator=(const DeviceStep&) = delete;
 
   void load(const FullState& state) override;
+  void load_stored(const FullState& state, const StateTiles::Chosen& of_codes,
+                   const StateTiles::Change& read) override;
   void prepare(GradSource& leaves) override;
   void begin_sum() override { forget_look(); }
   /// The gradient buffer. In the fused form, what finite_norm finds is found while G is written, where that is done by
@@ -72,9 +75,11 @@ class DeviceStep : public LocalStep {
   /// Who does the resident part of such an update, as a stretch of the step.
   using RunStretch = std::function<void(const std::function<void()>& stretch)>;
   void run_updates_with(RunStretch run) { run_update_ = std::move(run); }
-  /// Parameters with scales, behind the update: what the ranks tell each other of magnitudes, if they do so, and the
-  /// parameters. Nothing for others.
-  bool joins_amax() const { return !scales_.empty() && scales_.front()->joins(); }
+  /// Parameters or state with scales, behind the update: what the ranks tell each other of magnitudes, if they do so,
+  /// and what is made of them. Nothing for others.
+  bool joins_amax() const {
+    return (!scales_.empty() && scales_.front()->joins()) || (stored_ && stored_->joins());
+  }
   virtual void enqueue_amax() const;
   virtual void enqueue_params() const;
   /// The step as the host found it when it looked: so that skipped() says it.
@@ -94,6 +99,8 @@ class DeviceStep : public LocalStep {
   void decide(std::uint32_t parts) const;
   /// Magnitudes of this rank's new masters.
   void enqueue_collect() const;
+  void take_counters(const FullState& state);
+  void cast_loaded(const FullState& state);
   void enqueue_schedule(std::int64_t first_t);
   void look();
   /// Whoever writes G finds what is in it there.
@@ -144,6 +151,7 @@ class DeviceStep : public LocalStep {
   SpaceArray<device::StepPiece> resident_pieces_;  // with a split, else empty
   device::StepMemory memory_;
   const std::vector<std::unique_ptr<DeviceScales>> scales_;  ///< of scaled_shards(); empty: no scales
+  const std::unique_ptr<DeviceState> stored_;                ///< null: state and master are fp32
   std::vector<device::StepMemory>
       updated_;             ///< memory_ for stretches whose state is here; one without a split
   std::int64_t numel_ = 0;  ///< of all pieces

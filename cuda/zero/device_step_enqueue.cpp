@@ -97,7 +97,7 @@ void DeviceStep::enqueue_counted_update() const {
 
 void DeviceStep::enqueue_update() const {
   enqueue_decide_all(device::decide_count);
-  device::enqueue_fused_update(memory_, rules_);
+  stored_ ? stored_->update(memory_, rules_, true) : device::enqueue_fused_update(memory_, rules_);
   enqueue_collect();
 }
 
@@ -106,10 +106,12 @@ void DeviceStep::enqueue_collect() const {
 }
 
 void DeviceStep::enqueue_amax() const {
+  if (stored_ && stored_->joins()) stored_->join();
   for (const auto& scales : scales_) scales->join();
 }
 
 void DeviceStep::enqueue_params() const {
+  if (stored_) stored_->finish(memory_);
   for (const auto& scales : scales_) scales->make(memory_);
 }
 

@@ -86,9 +86,7 @@ std::vector<ExposedBuffer> DeviceStep::exposed(Phase phase) {
       return buffers;
     }
     case Phase::update:
-      for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-        if (shard_.state.kept(i)) buffers.push_back(sharded(state_buffers[i].id, shard_.state[i]));
-      }
+      buffers = shard_.state.exposed(shard_.ranges);
       buffers.push_back(sharded(BufferId::master, *shard_.master));
       buffers.push_back({BufferId::applied_steps, view_of(&memory.state->applied_steps, DType::u64, 1), {}});
       if (per_tensor()) {

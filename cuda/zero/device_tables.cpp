@@ -17,24 +17,38 @@ TensorPlacement placement_of(const OptimizerSetup& setup, std::int64_t tensor) {
   return {true, slot.begin, std::max<std::int64_t>(slot.numel, 1), std::max<std::int64_t>(slot.numel, 1)};
 }
 
+device::StepPiece step_piece(const OptimizerSetup& setup, const TensorPlacement& place, const Piece& piece) {
+  const bool counted = tp_rank(setup) == 0 || !tp_replicated(setup, piece.tensor);
+  return {piece.local_begin,
+          piece.numel,
+          piece.tensor,
+          piece.tensor_begin,
+          setup.groups.of(piece.tensor),
+          counted ? 1 : 0,
+          place.begin,
+          place.row_numel,
+          place.row_stride,
+          setup.clip_groups.of(piece.tensor)};
+}
+
 /// Parts that a block takes.
 std::vector<device::StepPiece> cut_pieces(const OptimizerSetup& setup, const std::vector<Piece>& all) {
   constexpr std::int64_t most = device::StepPiece::most_numel;
   std::vector<device::StepPiece> pieces;
   for (const Piece& whole : all) {
     const TensorPlacement place = placement_of(setup, whole.tensor);
-    const bool counted = tp_rank(setup) == 0 || !tp_replicated(setup, whole.tensor);
     for (std::int64_t begin = 0; begin < whole.numel; begin += most) {
-      const Piece piece = whole.part(begin, most);
-      pieces.push_back({piece.local_begin, piece.numel, piece.tensor, piece.tensor_begin,
-                        setup.groups.of(piece.tensor), counted ? 1 : 0, place.begin, place.row_numel,
-                        place.row_stride, setup.clip_groups.of(piece.tensor)});
+      pieces.push_back(step_piece(setup, place, whole.part(begin, most)));
     }
   }
   return pieces;
 }
 
 }  // namespace
+
+device::StepPiece step_piece(const OptimizerSetup& setup, const Piece& piece) {
+  return step_piece(setup, placement_of(setup, piece.tensor), piece);
+}
 
 std::vector<device::StepPiece> step_pieces(const OptimizerSetup& setup,
                                            const std::vector<FlatRange>& ranges) {

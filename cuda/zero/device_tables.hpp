@@ -10,6 +10,9 @@
 
 namespace zeroproof::cuda {
 
+/// One of at most StepPiece::most_numel elements.
+device::StepPiece step_piece(const OptimizerSetup& setup, const Piece& piece);
+
 /// The tensors in the ranges of a rank, in parts that a block takes, and where their elements stand in the
 /// undistributed
 /// model.

@@ -229,14 +229,7 @@ std::vector<ExposedBuffer> HostStep::exposed(Phase phase) {
       if (phases) buffers.push_back(sharded(BufferId::grad, *grad_));
       return buffers;
     case Phase::update:
-      for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-        if (state_.kept(i)) buffers.push_back(sharded(state_buffers[i].id, state_[i]));
-      }
-      for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-        const bool scaled = state_.kept(i) && has_scales(state_.format(i));
-        if (scaled)
-          buffers.push_back({scales_of(state_buffers[i].id), state_.scales(i).view(), state_.blocks()});
-      }
+      buffers = state_.exposed(ranges_);
       buffers.push_back(sharded(BufferId::master, *master_));
       buffers.push_back({BufferId::applied_steps, steps_.applied_steps_view(), {}});
       if (steps_.per_tensor()) buffers.push_back({BufferId::tensor_steps, steps_.tensor_steps_view(), {}});

@@ -31,7 +31,7 @@ struct RankShard {
   RuleState& state;                     ///< as master
   const StateSplit* split = nullptr;    ///< null: the state of all elements is here
   ParamScales* scales = nullptr;        ///< null: parameters have none
-  const StateTiles* tiles = nullptr;    ///< null: all of it is fp32; otherwise what reads and stores it (R25)
+  const StateTiles* tiles = nullptr;    ///< what reads and stores it on the host (R25); null: all of it is fp32
   ParamStore* column_params = nullptr;  ///< null: no copy by columns has codes of its own, as the next one
   ParamScales* column_scales = nullptr;
 };
@@ -68,9 +68,9 @@ class LocalStep {
   /// loaded. Collective as cast().
   virtual void load(const FullState& state) = 0;
 
-  /// The same for a shard with tiles, which `read` fills: state and master come in fp32, or as codes
-  /// (StateTiles::load).
-  /// Collective over comm, if the tiles are. Errors: internal, where there are none.
+  /// The same for a shard that is not all fp32, which `read` fills piece by piece, in the space of the buffers: state
+  /// and master come in fp32, or as codes (StateTiles::load). Collective over comm, if a block with a scale is cut.
+  /// Errors: internal, where everything is fp32.
   virtual void load_stored(const FullState& /*state*/, const StateTiles::Chosen& /*of_codes*/,
                            const StateTiles::Change& /*read*/) {
     fail(ErrorCode::internal, "this step keeps its state in fp32", "it cannot read another form",

@@ -13,10 +13,6 @@ namespace {
 
 OptimizerSetup adapt(OptimizerSetup setup, Space space) {
   validate(setup);
-  ZP_CHECK(space == Space::host || setup.state_formats.plain(), ErrorCode::unavailable,
-           "state or master that is not fp32 is to be updated on a device",
-           "its kernels read and write fp32 (R25 is written for the host so far)",
-           "use the host, or keep state and master in fp32");
   if (space == Space::device) setup.windows = Windows::off;  // that memory is the host's
   return setup;
 }
@@ -55,9 +51,11 @@ std::unique_ptr<GradHome> grad_home(const OptimizerSetup& setup, const StateSpli
   return std::make_unique<GradHome>(setup.offload, *split, ledger);
 }
 
-std::unique_ptr<StateTiles> tiles_of(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges,
-                                     const RuleState& state, const CountedBuffer& master) {
-  if (setup.state_formats.plain()) return nullptr;
+/// Null where the kernels of a device read and store it.
+std::unique_ptr<StateTiles> tiles_of(const OptimizerSetup& setup, Space space,
+                                     const std::vector<FlatRange>& ranges, const RuleState& state,
+                                     const CountedBuffer& master) {
+  if (space == Space::device || setup.state_formats.plain()) return nullptr;
   return std::make_unique<StateTiles>(setup, setup.layout->pieces(ranges), state, master);
 }
 
@@ -88,7 +86,7 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       params_(setup_, plans_, memory_, param_store_, near_.get(), *wires_.comm),
       state_(setup_.hyper, setup_.state_formats, resident_numel(),
              state_blocks(setup_.layout->pieces(ranges_)), ledger_),
-      tiles_(tiles_of(setup_, ranges_, state_, master_)),
+      tiles_(tiles_of(setup_, space, ranges_, state_, master_)),
       scales_(setup_, ParamScales::Of::params, ranges_, ledger_),
       columns_(setup_, params_.full_ranges(), {ranges_, plans_, memory_, near_.get(), *wires_.comm}),
       shard_{setup_,       ranges_,          pieces_,
@@ -168,7 +166,7 @@ void ProductionOptimizer::load_state_from(const StateSource& source) {
 void ProductionOptimizer::load(const Exec& exec, const FullState& counters,
                                const std::function<bool(BufferId)>& has, const ReadState& read) {
   require_same_setup(setup_, counters);
-  if (tiles_) {
+  if (!setup_.state_formats.plain()) {
     load_stored(counters, has, read);
   } else {
     load_resident(exec, read);
@@ -182,6 +180,7 @@ void ProductionOptimizer::load(const Exec& exec, const FullState& counters,
 
 void ProductionOptimizer::load_stored(const FullState& counters, const std::function<bool(BufferId)>& has,
                                       const ReadState& read) {
+  const MemorySpace& space = ledger_.space();
   StateTiles::Chosen of_codes{};
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     const BufferId scales = scales_of(state_buffers[i].id);
@@ -190,16 +189,16 @@ void ProductionOptimizer::load_stored(const FullState& counters, const std::func
     Span<float> rest = state_.scales(i).as<float>();
     for (const FlatRange& blocks : state_.blocks()) {
       const auto count = static_cast<std::size_t>(blocks.numel());
-      read(host_space(), scales, blocks.begin, rest.first(count));
+      read(space, scales, blocks.begin, rest.first(count));
       rest = rest.subspan(count);
     }
   }
   step_->load_stored(counters, of_codes, [&](const Exec&, const Piece& piece, const host::FusedState& state) {
-    read(host_space(), BufferId::master, piece.global_begin, state.master);
+    read(space, BufferId::master, piece.global_begin, state.master);
     const std::array<Span<float>, state_buffers.size()> kept = {state.exp_avg, state.exp_avg_sq,
                                                                 state.max_exp_avg_sq, state.momentum_buffer};
     for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      if (state_.kept(i)) read(host_space(), state_buffers[i].id, piece.global_begin, kept[i]);
+      if (state_.kept(i)) read(space, state_buffers[i].id, piece.global_begin, kept[i]);
     }
   });
 }

@@ -77,7 +77,7 @@ class ProductionOptimizer : public DistributedOptimizer {
   ParamStore param_store_;
   ParamGather params_;
   RuleState state_;
-  const std::unique_ptr<StateTiles> tiles_;  ///< null: state and master are fp32
+  const std::unique_ptr<StateTiles> tiles_;  ///< null: state and master are fp32, or a device's
   ParamScales scales_;
   ParamColumns columns_;
   RankShard shard_;

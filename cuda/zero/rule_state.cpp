@@ -50,6 +50,18 @@ float& RuleState::scale(std::size_t i, std::int64_t block) const {
        "report this as a defect");
 }
 
+std::vector<ExposedBuffer> RuleState::exposed(const std::vector<FlatRange>& ranges) const {
+  std::vector<ExposedBuffer> buffers;
+  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+    if (kept_[i]) buffers.push_back({state_buffers[i].id, buffers_[i]->view(), ranges});
+  }
+  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+    const bool scaled = kept_[i] && has_scales(format(i));
+    if (scaled) buffers.push_back({scales_of(state_buffers[i].id), scales_[i]->view(), blocks_});
+  }
+  return buffers;
+}
+
 void RuleState::update(const PhaseOps& ops, const Exec& exec, const OptimizerHyper& hyper,
                        const StepScalars& scalars, const Piece& piece, Span<const float> grad,
                        Span<float> master) const {

@@ -57,6 +57,9 @@ class RuleState {
   const GuardedBuffer& scales(std::size_t i) const { return *scales_[i]; }
   const std::vector<FlatRange>& blocks() const { return blocks_; }
 
+  /// What taps see of it after an update, scales behind the buffers. ranges: what the rank keeps state for.
+  std::vector<ExposedBuffer> exposed(const std::vector<FlatRange>& ranges) const;
+
   /// The elements of a piece, or nothing of a buffer the rule does not keep, or not in fp32.
   Span<float> part(std::size_t i, const Piece& piece) const {
     if (!kept_[i] || format(i) != StateFormat::fp32) return {};

@@ -77,6 +77,10 @@ expected() {
     step/collect_amax) printf 'ld.global.v4.u32 shfl.sync.down.b32 atom.global.max.u64 max.u32' ;;
     step/make_codes) printf 'mul.rn.f32 ld.global.v4.f32 st.global.u32 st.global.f32' ;;
     step/make_scales) printf 'div.rn.f32 rcp.rn.f32 mul.rn.f32 atom.shared.max.u32 bar.sync' ;;
+    step/stored_fused_update | step/stored_phase)
+      printf 'mul.rn.f32 div.rn.f32 rcp.rn.f32 sqrt.rn.f32 redux.sync.max.u32 atom.global.max.u64'
+      printf ' ld.global.v4.f32 st.global.v4.f32 st.global.v2.u32' ;;
+    step/stored_values) printf 'mul.rn.f32 div.rn.f32 rcp.rn.f32 redux.sync.max.u32 st.global.v4.f32 st.global.u8' ;;
     step/transpose_bytes) printf 'ld.u32 st.u32 ld.shared.u8 bar.sync' ;;
     step/decide) printf 'div.rn.f64 sqrt.rn.f64 cvt.rn.f32.f64 atom.shared.add.u64' ;;
     step/finite_norm) printf 'mul.rn.f32 mul.rn.f64 add.rn.f64 ld.global.v4.f32 shfl.sync.down.b32 atom.global.add.u64 atom.global.max.u64 atom.global.or.b64 membar.gl' ;;

@@ -5,6 +5,7 @@
 #include "cuda/device/step/fold_nodes.hpp"
 #include "cuda/device/step/scale_passes.hpp"
 #include "cuda/device/step/step_passes.hpp"
+#include "cuda/device/step/stored_passes.hpp"
 #include "cuda/device/step/transpose_bytes.hpp"
 
 namespace zeroproof::cuda::device {
@@ -33,6 +34,14 @@ void enqueue_make_scales(const StepMemory&, const ScaleMemory&, const ScaleRules
 }
 void enqueue_make_codes(const StepMemory&, const ScaleMemory&, const ScaleRules&) { no_device(); }
 void enqueue_dequantize_masters(const StepMemory&, const ScaleMemory&, const ScaleRules&) { no_device(); }
+void enqueue_stored_update(const StepMemory&, const StoredMemory&, const StepRules&) { no_device(); }
+void enqueue_stored_fused_update(const StepMemory&, const StoredMemory&, const StepRules&) { no_device(); }
+void enqueue_store_fragments(const StepMemory&, const StoredMemory&) { no_device(); }
+void enqueue_store_loaded(const StepMemory&, const StoredMemory&, const StepRules&, std::int64_t,
+                          const LoadedValues&) {
+  no_device();
+}
+void enqueue_copy_masters(const StepMemory&, const StoredMemory&) { no_device(); }
 void enqueue_transpose_bytes(const ByteMatrix*, std::int64_t) { no_device(); }
 
 void enqueue_fold(const DevicePieces&, const host::FoldPlan&, Span<const PlacedValues>, const PlacedValues&) {

@@ -36,17 +36,24 @@ struct ParamCast {
 
   ZP_DEVICE void enter(const StepMemory& /*memory*/, const StepPiece& /*piece*/) {}
 
-  ZP_DEVICE void one(std::int64_t local, int /*i*/, float master) const {
-    param[local] = static_cast<std::uint16_t>(nearest_bits<kind>(master));
+  /// Element i of the piece as it is stored, and four of them.
+  ZP_DEVICE std::uint16_t half(int /*i*/, float master) const {
+    return static_cast<std::uint16_t>(nearest_bits<kind>(master));
   }
 
-  ZP_DEVICE void pack(std::int64_t local, int /*i*/, const Pack<float>& master) const {
+  ZP_DEVICE HalfPack halves(int /*i*/, const Pack<float>& master) const {
     HalfPack out;
     ZP_UNROLL
     for (int k = 0; k < 2; ++k) {
       out.v[k] = nearest_bits<kind>(master.v[2 * k]) | (nearest_bits<kind>(master.v[2 * k + 1]) << 16);
     }
-    *reinterpret_cast<HalfPack*>(param + local) = out;
+    return out;
+  }
+
+  ZP_DEVICE void one(std::int64_t local, int i, float master) const { param[local] = half(i, master); }
+
+  ZP_DEVICE void pack(std::int64_t local, int i, const Pack<float>& master) const {
+    *reinterpret_cast<HalfPack*>(param + local) = halves(i, master);
   }
 };
 
@@ -103,12 +110,12 @@ struct ParamCast<ParamKind::drawn_bf16> {
     return select_word(static_cast<std::uint32_t>(index % 4), r.w[0], r.w[1], r.w[2], r.w[3]);
   }
 
-  ZP_DEVICE void one(std::int64_t local, int i, float master) const {
-    param[local] = stochastic_bf16_bits(master, word(place.at(i).index));
+  ZP_DEVICE std::uint16_t half(int i, float master) const {
+    return stochastic_bf16_bits(master, word(place.at(i).index));
   }
 
   /// Four elements in a row meet one block of random words, or two; where a row ends among them, up to four.
-  ZP_DEVICE void pack(std::int64_t local, int i, const Pack<float>& master) const {
+  ZP_DEVICE HalfPack halves(int i, const Pack<float>& master) const {
     const PiecePlace::At at = place.at(i);
     std::uint32_t r[step_pack_numel];
     if (at.left >= step_pack_numel) {
@@ -131,7 +138,13 @@ struct ParamCast<ParamKind::drawn_bf16> {
       const std::uint32_t high = stochastic_bf16_bits(master.v[2 * k + 1], r[2 * k + 1]);
       out.v[k] = low | (high << 16);
     }
-    *reinterpret_cast<HalfPack*>(param + local) = out;
+    return out;
+  }
+
+  ZP_DEVICE void one(std::int64_t local, int i, float master) const { param[local] = half(i, master); }
+
+  ZP_DEVICE void pack(std::int64_t local, int i, const Pack<float>& master) const {
+    *reinterpret_cast<HalfPack*>(param + local) = halves(i, master);
   }
 };
 

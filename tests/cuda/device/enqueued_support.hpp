@@ -82,7 +82,8 @@ struct EnqueuedRank {
         CAPTURE(static_cast<int>(ours[i].id));
         const std::int64_t width = num_bytes(ours[i].view.dtype);
         std::vector<Piece> pieces = {{0, 0, 0, 0, ours[i].view.numel}};
-        if (!ours[i].ranges.empty()) pieces = layout.pieces(ours[i].ranges);
+        const bool of_elements = !ours[i].ranges.empty() && !is_state_scale(ours[i].id);
+        if (of_elements) pieces = layout.pieces(ours[i].ranges);
         bool same = true;
         for (const Piece& piece : pieces) {
           const auto at = [&](const ExposedBuffer& buffer) {

@@ -1,0 +1,161 @@
+// State and master that are not kept in fp32, on a device (R25): the bits of the step on the host, in phases, in two
+// passes, enqueued, and replayed.
+
+#include <doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "cuda/device/runtime/device.hpp"
+#include "cuda/device/step/stored_element.cuh"
+#include "tests/cuda/device/enqueued_support.hpp"
+#include "tests/cuda/production_world.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+constexpr StateFormats formats[] = {
+    {StateFormat::bf16, StateFormat::fp32, MasterFormat::fp32},
+    {StateFormat::e4m3, StateFormat::fp16, MasterFormat::fp32},
+    {StateFormat::fp16, StateFormat::e4m3, MasterFormat::bf16},
+    {StateFormat::fp32, StateFormat::bf16, MasterFormat::bf16},
+};
+
+MakeOptimizer on_device(bool fused) {
+  return [fused](const OptimizerSetup& setup) {
+    return cuda::make_distributed_optimizer(setup, Space::device, fused);
+  };
+}
+
+World stored_world(const Grid& grid, const StateFormats& state) {
+  World world = production_world(grid, 3);
+  world.setup.state_formats = state;
+  world.setup.hyper.norm = NormForm::exact;
+  world.setup.hyper.amsgrad = true;
+  world.setup.param_rounding = ParamRounding::stochastic;
+  world.on_device = true;
+  return world;
+}
+
+/// A tensor over two pieces of a kernel, blocks that end in a tensor's last element, and one of a single element.
+std::vector<ParamSpec> long_params() { return {{"a", {70}}, {"none", {0}}, {"b", {67, 1024}}, {"c", {1}}}; }
+
+}  // namespace
+
+TEST_CASE("every code is widened to what it stands for") {
+  for (std::uint32_t code = 0; code < 256; ++code) {
+    const float right = cuda::device::float_of_e4m3(static_cast<std::uint8_t>(code));
+    const float wide = cuda::device::widened_e4m3(code);
+    CHECK(
+        (std::isnan(right) ? std::isnan(wide) : cuda::device::bits_of(right) == cuda::device::bits_of(wide)));
+  }
+  for (std::uint32_t code = 0; code < 65536; ++code) {
+    const float right = cuda::device::float_of_fp16(static_cast<std::uint16_t>(code));
+    const float wide = cuda::device::widened_code(StateFormat::fp16, code);
+    CHECK(
+        (std::isnan(right) ? std::isnan(wide) : cuda::device::bits_of(right) == cuda::device::bits_of(wide)));
+  }
+}
+
+TEST_CASE("state on a device: any cut is one rank of the host, in phases and in two passes") {
+  if (!cuda::device::device_info().answers) return;
+  for (const StateFormats& state : formats) {
+    for (const int stage : {0, 1, 2, 3}) {
+      World world = stored_world({1, 3}, state);
+      world.setup.stage = stage;
+      world.setup.missing_grad = stage % 2 == 0 ? MissingGrad::skip : MissingGrad::zero;
+      for (const bool fused : {false, true}) {
+        world.make = production(fused);
+        const WorldTruth truth = truth_of_one_rank(world);
+        world.make = on_device(fused);
+        for (const auto& cut : {World::contract_map(2048), dealt_map(Dealt::stretches)}) {
+          world.shards = cut;
+          check_world(world, truth, "on a device");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("state on a device: bf16 on TP ranks") {
+  if (!cuda::device::device_info().answers) return;
+  World world = stored_world({1, 2, 2, 1}, {StateFormat::bf16, StateFormat::bf16, MasterFormat::bf16});
+  world.tensors = {{{"gain", {37}}, {"column", {60, 18}}, {"row", {10, 17}}, {"bias", {1030}}},
+                   {-1, 1, 0, -1}};
+  world.shards = ragged_map;
+  for (const bool fused : {false, true}) {
+    world.make = production(fused);
+    const WorldTruth truth = truth_of_one_rank(world);
+    world.make = on_device(fused);
+    check_world(world, truth, "on a device");
+  }
+}
+
+TEST_CASE("state on a device: enqueued and replayed steps have the host's bits, skipped ones among them") {
+  if (!cuda::device::device_info().answers) return;
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  for (const StateFormats& state : formats) {
+    for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::sgd, UpdateRule::lion}) {
+      for (const MissingGrad missing : {MissingGrad::zero, MissingGrad::skip}) {
+        CAPTURE(name(rule));
+        CAPTURE(name(missing));
+        EnqueuedRank rank(true, OnNonfinite::skip, long_params());
+        rank.setup.state_formats = state;
+        rank.setup.missing_grad = missing;
+        rank.setup.hyper.rule = rule;
+        rank.setup.hyper.momentum = rule == UpdateRule::sgd ? 0.5 : 0.0;
+        rank.remake(2, true);
+        DeviceLeaves leaves(rank, 2);
+        HostLeaves same(rank, 2);
+        FullState full = rank.state();
+        full.momentum_buffer = rank.zeros;
+        rank.optimizer->load_state(full);
+        rank.on_host->load_state(full);
+        std::int64_t step = 0;
+        for (const float factor : {1.0F, 0.5F, infinite, 3.0F, 0.25F}) {
+          leaves.counted(step);
+          same.counted(step++);
+          leaves.fill(factor);
+          same.fill(factor);
+          rank.optimizer->enqueue_step(leaves);
+          rank.on_host->step(same);
+          rank.optimizer->wait();
+          rank.check_same_state();
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "state on a device: with parameters in 8 bits, and enqueued steps of ranks that copy from each other") {
+  if (!cuda::device::device_info().answers) return;
+  run_grid({1, 2}, [&](const GridPlace& place) {
+    EnqueuedRank rank(true, OnNonfinite::skip, long_params(), place.comm, WireKind::copies);
+    rank.shards = dealt_map(rank.layout, 2, Dealt::stretches);
+    rank.setup.hyper.norm = NormForm::exact;
+    rank.setup.state_formats = {StateFormat::e4m3, StateFormat::fp16, MasterFormat::fp32};
+    rank.setup.param_dtype = DType::e5m2;
+    rank.setup.scaling = scaling_of(ScaleRecipe::blockwise);
+    rank.setup.stage = 2;
+    rank.remake(2, true);
+    DeviceLeaves leaves(rank, 2);
+    HostLeaves same(rank, 2);
+    const FullState state = rank.state();
+    rank.optimizer->load_state(state);
+    rank.on_host->load_state(state);
+    for (const float factor : {1.0F, 0.5F, 3.0F, 0.25F}) {
+      leaves.fill(factor);
+      same.fill(factor);
+      rank.optimizer->enqueue_step(leaves);
+      rank.on_host->step(same);
+    }
+    rank.optimizer->wait();
+    rank.check_same_state();
+    rank.optimizer.reset();  // before the leaves that it reads
+  });
+}
