@@ -43,8 +43,7 @@ std::vector<std::int64_t> cut_blocks(const OptimizerSetup& setup) {
     }
   }
   std::ranges::sort(blocks);
-  const auto rest = std::ranges::unique(blocks);
-  blocks.erase(rest.begin(), rest.end());
+  blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
   return blocks;
 }
 
