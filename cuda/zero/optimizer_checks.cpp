@@ -38,6 +38,13 @@ void require_formats(const OptimizerSetup& setup) {
           "chunks travel in fp32", "leave the formats or the offload out");
 }
 
+/// What offloaded masters of parameters with scales are made for (R24).
+void require_columns(const OptimizerSetup& setup) {
+  require(!setup.offload.on() || !has_own_columns(setup.scaling),
+          "masters are to be offloaded whose copies by columns have scales of their own",
+          "a chunk is looked at for one code of it", "leave the columns or the offload out");
+}
+
 void require_numel(std::string_view buffer, std::size_t size, std::size_t expected) {
   require(size == expected,
           "the state's " + std::string(buffer) + " has " + std::to_string(size) + " elements, not " +
@@ -51,6 +58,7 @@ const OptimizerSetup& validate(const OptimizerSetup& setup) {
   validate_setup(setup);
   require_ranges(setup);
   require_formats(setup);
+  require_columns(setup);
   return setup;
 }
 
