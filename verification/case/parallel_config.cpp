@@ -60,6 +60,7 @@ std::string ParallelConfig::id() const {
   if (offload.chunk_numel != plain.chunk_numel)
     text += "/offload-chunk:" + std::to_string(offload.chunk_numel);
   if (!offload.overlap) text += "/offload-overlap:off";
+  if (offload.grads) text += "/offload-grads:on";
   return text;
 }
 
@@ -86,6 +87,8 @@ bool ParallelConfig::read(const std::string& part) {
     offload.chunk_numel = count_of(*text, "offload-chunk");
   } else if (part == "offload-overlap:off") {
     offload.overlap = false;
+  } else if (part == "offload-grads:on") {
+    offload.grads = true;
   } else if (const auto text = after(part, "grid:")) {
     grid = parse_grid(*text);
   } else if (const auto text = after(part, "instances:")) {

@@ -27,7 +27,7 @@ struct ParallelConfig {
 
   /// Parts of a case id, those that are not the default: "/order:strided/layout:megatron/sum:binned/grid:2x1x2/
   /// instances:2/persistent:64/overlap/windows:params/wires:nccl/offload:0.5/offload-order:tensors/offload-place:file/
-  /// offload-chunk:4096/offload-overlap:off". Empty for the defaults.
+  /// offload-chunk:4096/offload-overlap:off/offload-grads:on". Empty for the defaults.
   std::string id() const;
 
   /// Reads one part, without its slash; false if it is none of the above. Errors (ErrorCode::config): a value that

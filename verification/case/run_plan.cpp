@@ -119,7 +119,10 @@ std::vector<Offload> offloads_of(const OffloadConfig& config) {
     for (const OffloadOrder order : config.orders) {
       for (const OffloadPlace place : config.places) {
         for (const std::int64_t chunk_numel : config.chunk_numels) {
-          all.push_back({fraction, order, place, chunk_numel, config.overlap, {}});
+          for (const bool overlap : config.overlaps) {
+            for (const bool grads : config.grads)
+              all.push_back({fraction, order, place, chunk_numel, overlap, {}, grads});
+          }
         }
       }
     }
@@ -191,13 +194,20 @@ void set_norm(const VerifyOptions& options, RunConfig& config) {
   if (options.max_norm) config.optimizer.max_norm = *options.max_norm;
 }
 
-/// What production keeps in fewer bits (R25), it keeps on the host.
+/// Ranks of one instance in stage 0 with windows read each other's gradient sums where they are.
+bool shares_offloaded_grads(const CaseSpec& spec) {
+  if (!spec.place.offload.moves_grads() || spec.stage > 0 || spec.place.windows == Windows::off) return false;
+  const ProcessGrid grid = spec.place.grid_of(spec.world.size);
+  return spec.twin.space == Space::host && grid.data_ranks() / spec.place.instances > 1;
+}
+
+/// What production can keep in fewer bits (R25).
 void check_state_formats(const StateFormats& formats, const CaseSpec& spec) {
   if (formats.plain()) return;
   const char* const remedy = "keep everything in fp32, or leave that out";
-  ZP_CHECK(spec.twin.space == Space::host && !spec.twin.foreign, ErrorCode::config,
+  ZP_CHECK(!spec.twin.foreign, ErrorCode::config,
            "state or master in fewer bits was asked for with the candidate " + std::string(name(spec.twin)),
-           "the host steps alone keep them", remedy);
+           "our own steps alone keep them", remedy);
   ZP_CHECK(!spec.place.offload.on(), ErrorCode::config,
            "state or master in fewer bits was asked for with offload", "chunks travel in fp32", remedy);
   const int tp = spec.place.grid ? spec.place.grid->tp : 1;
@@ -228,15 +238,13 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   ZP_CHECK(spec.place.wires == WireKind::copies || spec.twin.space == Space::device, ErrorCode::config,
            "wires of NCCL were asked for with the candidate " + std::string(name(spec.twin)),
            "they move what lies in the memory of devices", "use device, device-fused or device-graph");
-  ZP_CHECK(!spec.place.offload.on() || !spec.twin.graphs, ErrorCode::config,
-           "offload was asked for with the candidate " + std::string(name(spec.twin)),
-           "the host updates a part of the elements, and a graph has no place for that",
-           "use device or device-fused, or offload nothing");
-  ZP_CHECK(!spec.place.offload.on() || !has_scales(spec.dtype), ErrorCode::config,
-           "offload was asked for with parameters of " + std::string(name(spec.dtype)),
-           "a scale waits for the masters of all blocks, wherever they are (R24)",
-           "use fp32, bf16 or fp16, or offload nothing");
+  ZP_CHECK(!shares_offloaded_grads(spec), ErrorCode::config,
+           "offloaded gradients were asked for in stage 0 with windows",
+           "ranks read each other's gradient sums where they are", "use --windows off, or stage 1, 2 or 3");
   check_state_formats(config.state_formats, spec);
+  ZP_CHECK(!spec.place.offload.on() || !has_scales(spec.dtype) || !has_own_columns(config.scaling),
+           ErrorCode::config, "offload was asked for with copies by columns that have scales of their own",
+           "a chunk is looked at for one code of it", "leave the columns or the offload out");
   take_place(config, spec);
   validate(config);
   if (spec.workload == recorded_workload) check_recorded(config, options.gradients);
@@ -255,8 +263,8 @@ void take_place(RunConfig& config, const CaseSpec& spec) {
   if (spec.place.grid) config.grids.push_back(spec.place.grid->id());
   config.instances = spec.place.instances;
   const Offload& offload = spec.place.offload;
-  config.offload = {{offload.fraction},    {offload.order}, {offload.place},
-                    {offload.chunk_numel}, offload.overlap, config.offload.folder};
+  config.offload = {{offload.fraction}, {offload.order}, {offload.place},      {offload.chunk_numel},
+                    {offload.overlap},  {offload.grads}, config.offload.folder};
 }
 
 RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
@@ -283,16 +291,15 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
             // Sums without promised bits can only be judged phase by phase.
             // Only buffers on devices have wires of another kind.
             if (twin.twin.space == Space::host && place.wires != WireKind::copies) continue;
-            // A graph has no place for the host's part of an update.
-            if (twin.twin.graphs && place.offload.on()) continue;
-            if (has_scales(dtype) && place.offload.on()) continue;  // scales wait for all masters
             // A step that is not ours has no 8 bits: whoever asks for them is told so, and nobody else.
             if (has_scales(dtype) && !makes_scales(twin.twin) && options.recipes.empty()) continue;
             const bool native = place.grad_sum == GradSum::native;
             const bool whole = twin.twin.foreign && twin.mode == Mode::whole;
             if (native && (whole || !twin.twin.runs_in(Mode::lockstep))) continue;
             const Mode mode = native ? Mode::lockstep : twin.mode;
-            cases.push_back({workload, recipe, twin.twin, stage, world, dtype, mode, bucket, threads, place});
+            const CaseSpec one{workload, recipe, twin.twin, stage,   world,
+                               dtype,    mode,   bucket,    threads, place};
+            if (!shares_offloaded_grads(one)) cases.push_back(one);
           }
         }
       }

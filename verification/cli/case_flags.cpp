@@ -61,6 +61,18 @@ void set_choice(const std::string& text, const std::string& flag, Choice& target
   if (!text.empty()) target = parse_choice<Choice>(flag, text);
 }
 
+/// Lists of "on" and "off".
+void set_switches(const std::vector<std::string>& texts, const std::string& flag, const char* meaning,
+                  std::vector<bool>& target) {
+  if (texts.empty()) return;
+  target.clear();
+  for (const std::string& text : texts) {
+    ZP_CHECK(text == "on" || text == "off", ErrorCode::config, flag + " has '" + text + "'", meaning,
+             "use on, off or both");
+    target.push_back(text == "on");
+  }
+}
+
 /// "host", "file" or "file:FOLDER", which is where all files of the run lie.
 void set_offload_places(const std::vector<std::string>& texts, OffloadConfig& offload) {
   if (texts.empty()) return;
@@ -139,12 +151,11 @@ void apply(const CaseFlags& flags, RunConfig& config) {
   set_offload_places(flags.offload_places, config.offload);
   if (!flags.offload_chunks.empty())
     config.offload.chunk_numels = numbers<std::int64_t>(flags.offload_chunks, "--offload-chunk");
-  if (!flags.offload_overlap.empty()) {
-    ZP_CHECK(flags.offload_overlap == "on" || flags.offload_overlap == "off", ErrorCode::config,
-             "--offload-overlap is '" + flags.offload_overlap + "'",
-             "it says whether a chunk travels while another one is updated", "use on or off");
-    config.offload.overlap = flags.offload_overlap == "on";
-  }
+  set_switches(flags.offload_overlaps, "--offload-overlap",
+               "it says whether a chunk travels while another one is updated", config.offload.overlaps);
+  set_switches(flags.offload_grads, "--offload-grads",
+               "it says whether the gradient sum of offloaded elements lies elsewhere too",
+               config.offload.grads);
   set_choice(flags.exp_avg_dtype, "--exp-avg-dtype", config.state_formats.exp_avg);
   set_choice(flags.exp_avg_sq_dtype, "--exp-avg-sq-dtype", config.state_formats.exp_avg_sq);
   set_choice(flags.master_dtype, "--master-dtype", config.state_formats.master);
@@ -228,8 +239,10 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.list("--offload-place", flags->offload_places,
                "where they live: host, file, file:FOLDER (file: in the temporary folder)");
   command.list("--offload-chunk", flags->offload_chunks, "elements that travel, and are updated, together");
-  command.option("--offload-overlap", flags->offload_overlap,
-                 "copy a chunk while another one is updated: on, off (default: on)");
+  command.list("--offload-overlap", flags->offload_overlaps,
+               "copy a chunk while another one is updated: on, off (default: on)");
+  command.list("--offload-grads", flags->offload_grads,
+               "the gradient sum of those elements lives there too: on, off (default: off)");
   command.option("--norm", flags->norm, "form of the global norm: chunk1024, exact, inf, one");
   command.option("--max-norm", flags->max_norm,
                  "gradients are scaled down to this global norm, whatever the recipe says; 0 never clips");

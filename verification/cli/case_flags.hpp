@@ -16,8 +16,9 @@ namespace zeroproof::verification {
 struct CaseFlags {
   std::vector<std::string> patterns, recipes, twins, modes, worlds, dtypes, stages, buckets, threads;
   std::vector<std::string> orders, layouts, grad_sums, windows, wires, grids;
-  std::vector<std::string> offloads, offload_orders, offload_places, offload_chunks;
-  std::string instances, persistent_numel, offload_overlap, norm, max_norm;
+  std::vector<std::string> offloads, offload_orders, offload_places, offload_chunks, offload_overlaps,
+      offload_grads;
+  std::string instances, persistent_numel, norm, max_norm;
   std::string exp_avg_dtype, exp_avg_sq_dtype, master_dtype;
   bool overlap = false, oversubscribe = false;
   std::string gradients;

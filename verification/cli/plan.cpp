@@ -180,6 +180,8 @@ void add_plan(CommandSet& commands) {
   option("--offload-chunk", flags->offload_chunk, "elements that travel together (default: 262144)");
   option("--offload-overlap", flags->offload_overlap,
          "on, off: chunks travel while others are updated (default: on)");
+  option("--offload-grads", flags->offload_grads,
+         "on, off: the gradient sum of those elements lies there too (default: off)");
   option("--clip-groups", flags->clip_groups,
          "norms of a step, 23 words each, with the default one (default: 1)");
   command.list("--count", flags->counts,

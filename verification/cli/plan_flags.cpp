@@ -26,10 +26,15 @@ Offload offload_of(const PlanFlags& flags) {
   if (!flags.offload_chunk.empty())
     offload.chunk_numel =
         number_within<std::int64_t>(flags.offload_chunk, "--offload-chunk", 1, most_planned_elements);
-  ZP_CHECK(flags.offload_overlap == "on" || flags.offload_overlap == "off", ErrorCode::config,
-           "--offload-overlap is '" + flags.offload_overlap + "'",
-           "it says whether a chunk travels while another one is updated", "use on or off");
-  offload.overlap = flags.offload_overlap == "on";
+  const auto is_on = [](const std::string& text, const char* flag, const char* meaning) {
+    ZP_CHECK(text == "on" || text == "off", ErrorCode::config, std::string(flag) + " is '" + text + "'",
+             meaning, "use on or off");
+    return text == "on";
+  };
+  offload.overlap = is_on(flags.offload_overlap, "--offload-overlap",
+                          "it says whether a chunk travels while another one is updated");
+  offload.grads = is_on(flags.offload_grads, "--offload-grads",
+                        "it says whether the gradient sum of offloaded elements lies elsewhere too");
   return offload;
 }
 
@@ -41,10 +46,6 @@ ParamScaling scaling_of(const PlanFlags& flags, DType param_dtype) {
            "scales were asked for with parameters of " + std::string(name(param_dtype)),
            "only 8 bits have them",
            "add --dtype e4m3, or leave --scale-recipe, --scale-blocks, --amax-history and --columnwise out");
-  ZP_CHECK(!has_scales(param_dtype) || flags.offload.empty(), ErrorCode::config,
-           "--offload was given with parameters of " + std::string(name(param_dtype)),
-           "a scale waits for the masters of all blocks, wherever they are (R24)",
-           "leave one of the two out");
   ParamScaling scaling = zeroproof::scaling_of(
       flags.scale_recipe.empty() ? ScaleRecipe::current
                                  : named_choice<ScaleRecipe>(flags.scale_recipe, "--scale-recipe"));

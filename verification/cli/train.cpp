@@ -37,7 +37,7 @@ namespace {
 struct TrainFlags {
   CaseFlags where;
   std::string workload, recipe, twin, world, stage, dtype, bucket, threads, order, layout, sum, windows,
-      wires, grid, offload, offload_order, offload_place, offload_chunk;
+      wires, grid, offload, offload_order, offload_place, offload_chunk, offload_overlap, offload_grads;
   std::string checkpoint, save_every, keep, dump, log;
   bool asynchronous = false, resume = false, allow_fallback = false;
 };
@@ -80,6 +80,8 @@ CaseSpec spec_of(TrainFlags flags, VerifyOptions& options) {
   take(flags.offload_order, where.offload_orders);
   take(flags.offload_place, where.offload_places);
   take(flags.offload_chunk, where.offload_chunks);
+  take(flags.offload_overlap, where.offload_overlaps);
+  take(flags.offload_grads, where.offload_grads);
   if (where.gradients.empty())
     where.patterns = {flags.workload.empty() ? workload_names().front() : flags.workload};
   ZP_CHECK(where.gradients.empty() || flags.workload.empty(), ErrorCode::config,
@@ -280,8 +282,10 @@ void add_train(CommandSet& commands) {
   command.option("--offload-order", flags->offload_order, "which elements: flat, tensors");
   command.option("--offload-place", flags->offload_place, "where they live: host, file, file:FOLDER");
   command.option("--offload-chunk", flags->offload_chunk, "elements that travel, and are updated, together");
-  command.option("--offload-overlap", where.offload_overlap,
+  command.option("--offload-overlap", flags->offload_overlap,
                  "copy a chunk while another one is updated: on, off");
+  command.option("--offload-grads", flags->offload_grads,
+                 "the gradient sum of those elements lives there too: on, off");
   command.option("--norm", where.norm, "form of the global norm: chunk1024, exact, inf, one");
   command.option("--max-norm", where.max_norm,
                  "gradients are scaled down to this global norm; 0 never clips");

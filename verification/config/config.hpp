@@ -37,7 +37,8 @@ struct OffloadConfig {
   std::vector<OffloadOrder> orders = {OffloadOrder::flat};
   std::vector<OffloadPlace> places = {OffloadPlace::host};
   std::vector<std::int64_t> chunk_numels = {Offload{}.chunk_numel};
-  bool overlap = true;
+  std::vector<bool> overlaps = {true};
+  std::vector<bool> grads = {false};
   std::string folder;
 
   bool operator==(const OffloadConfig&) const = default;

@@ -96,6 +96,10 @@ Keys<RunConfig> run_keys() {
   };
 }
 
+std::vector<bool> booleans(const Value& v) {
+  return v.list<bool>([](const Value& item) { return item.boolean(); });
+}
+
 Keys<RunConfig> offload_keys() {
   return {
       {"offload.fractions",
@@ -111,7 +115,8 @@ Keys<RunConfig> offload_keys() {
          c.offload.chunk_numels =
              v.list<std::int64_t>([](const Value& i) { return i.integer(INT64_MIN, INT64_MAX); });
        }},
-      {"offload.overlap", [](RunConfig& c, const Value& v) { c.offload.overlap = v.boolean(); }},
+      {"offload.overlaps", [](RunConfig& c, const Value& v) { c.offload.overlaps = booleans(v); }},
+      {"offload.grads", [](RunConfig& c, const Value& v) { c.offload.grads = booleans(v); }},
       {"offload.folder", [](RunConfig& c, const Value& v) { c.offload.folder = v.string(); }},
   };
 }

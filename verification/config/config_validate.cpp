@@ -96,9 +96,10 @@ void validate_scaler(const LossScalerConfig& s, std::int64_t divisor, bool token
 }
 
 void validate_offload(const OffloadConfig& o) {
-  require_config(!o.fractions.empty() && !o.orders.empty() && !o.places.empty() && !o.chunk_numels.empty(),
-                 "one of offload.fractions, orders, places, chunk_numels is empty", "nothing would be judged",
-                 "give at least one value each");
+  require_config(!o.fractions.empty() && !o.orders.empty() && !o.places.empty() && !o.chunk_numels.empty() &&
+                     !o.overlaps.empty() && !o.grads.empty(),
+                 "one of offload.fractions, orders, places, chunk_numels, overlaps, grads is empty",
+                 "nothing would be judged", "give at least one value each");
   for (const double fraction : o.fractions) {
     require_config(fraction >= 0 && fraction <= 1, "offload.fractions has " + shown(fraction),
                    "it is a part of the elements a rank keeps state for", "use numbers from 0 to 1");

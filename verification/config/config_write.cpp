@@ -59,7 +59,8 @@ Json offload_table(const OffloadConfig& o) {
           {"orders", list_of(o.orders, named)},
           {"places", list_of(o.places, named)},
           {"chunk_numels", list_of(o.chunk_numels, number)},
-          {"overlap", o.overlap},
+          {"overlaps", list_of(o.overlaps, itself)},
+          {"grads", list_of(o.grads, itself)},
           {"folder", o.folder}};
 }
 

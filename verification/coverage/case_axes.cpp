@@ -157,8 +157,10 @@ std::vector<Axis> case_axes() {
           "offload_chunk", "offload.chunk_numels", "--offload-chunk", {},
           {{"37", 37}, {"1024", 1024}, {"262144", 262144}}, offloaded),
       exactly<decltype([](auto& s) -> auto& { return s.place.offload.overlap; }), bool>(
-          "offload_overlap", "offload.overlap", "--offload-overlap", {}, {{"on", true}, {"off", false}},
+          "offload_overlap", "offload.overlaps", "--offload-overlap", {}, {{"on", true}, {"off", false}},
           offloaded),
+      exactly<decltype([](auto& s) -> auto& { return s.place.offload.grads; }), bool>(
+          "offload_grads", "offload.grads", "--offload-grads", {}, {{"off", false}, {"on", true}}, offloaded),
       exactly<decltype([](auto& s) -> auto& { return s.omp_threads; }), int>(
           "threads", "run.omp_threads", "--threads", {}, {{"0", 0}, {"1", 1}, {"2", 2}, {"3", 3}}),
   };

@@ -13,7 +13,8 @@ import subprocess
 
 FLAGS = {"bucket": "--bucket", "omp": "--threads", "order": "--order", "windows": "--windows", "grid": "--grid",
          "instances": "--instances", "persistent": "--persistent", "layout": "--layout", "sum": "--sum",
-         "offload": "--offload", "offload-place": "--offload-place", "offload-chunk": "--offload-chunk"}
+         "offload": "--offload", "offload-place": "--offload-place", "offload-chunk": "--offload-chunk",
+         "offload-grads": "--offload-grads"}
 
 # What became of a run that production ended, by exit code (verification/cli/README.md).
 CODES = {2: "settings that no run can have", 5: "ranks waited for each other in vain", 6: "ranks disagreed",

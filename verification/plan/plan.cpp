@@ -128,6 +128,14 @@ void check_offload(const PlanSettings& settings) {
            "above " + std::to_string(all_ranks_counted) +
                " one rank of a kind is computed for all, and what is offloaded differs between them",
            "plan for fewer ranks, or without --offload");
+  ZP_CHECK(!settings.offload.on() || !has_scales(settings.param_dtype) || !has_own_columns(settings.scaling),
+           ErrorCode::config, "offload was planned with copies by columns that have scales of their own",
+           "a chunk is looked at for one code of it", "leave out --columnwise or --offload");
+  const bool shared = settings.windows != Windows::off && settings.grid.data_ranks() > settings.instances &&
+                      std::ranges::find(settings.stages, 0) != settings.stages.end();
+  ZP_CHECK(!settings.offload.moves_grads() || !shared, ErrorCode::config,
+           "offloaded gradients were planned for stage 0 with windows",
+           "ranks read each other's gradient sums where they are", "add --stage 1,2,3, or use --windows off");
 }
 
 void check_sizes(const PlanSettings& settings, std::int64_t padded_numel) {

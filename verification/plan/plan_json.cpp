@@ -152,11 +152,9 @@ std::string plan_json(const Plan& plan) {
     if (keeps_history(s.scaling)) json["settings"]["scaling"]["history"] = s.scaling.history;
   }
   if (s.offload.on()) {
-    json["settings"]["offload"] = {{"fraction", s.offload.fraction},
-                                   {"order", name(s.offload.order)},
-                                   {"place", name(s.offload.place)},
-                                   {"chunk_numel", s.offload.chunk_numel},
-                                   {"overlap", s.offload.overlap}};
+    json["settings"]["offload"] = {{"fraction", s.offload.fraction}, {"order", name(s.offload.order)},
+                                   {"place", name(s.offload.place)}, {"chunk_numel", s.offload.chunk_numel},
+                                   {"overlap", s.offload.overlap},   {"grads", s.offload.grads}};
   }
   return json.dump(2) + "\n";
 }

@@ -43,9 +43,10 @@ void add_inputs(std::string& out, const Plan& plan) {
                        name(s.windows));
   }
   if (s.offload.on()) {
-    out += fmt::format("offload {}: {}, {}, chunks of {} elements{}; not in the peaks\n", s.offload.fraction,
-                       name(s.offload.order), name(s.offload.place), grouped(s.offload.chunk_numel),
-                       s.offload.overlap ? "" : " in turn");
+    out +=
+        fmt::format("offload {}: {}, {}, chunks of {} elements{}{}; not in the peaks\n", s.offload.fraction,
+                    name(s.offload.order), name(s.offload.place), grouped(s.offload.chunk_numel),
+                    s.offload.overlap ? "" : " in turn", s.offload.grads ? ", with gradients" : "");
   }
   if (s.space == Space::device && s.offload.on()) {
     out += "devices: two passes, phase by phase\n";

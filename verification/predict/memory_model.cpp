@@ -62,7 +62,7 @@ MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak, Leaf
   }
   MemoryTally tally(at_peak);
   const std::int64_t param = num_bytes(shape.param_dtype);
-  tally.add(MemoryClass::grad_sum, 4 * shape.kept_numel());
+  tally.add(MemoryClass::grad_sum, 4 * (shape.kept_numel() - shape.offload.grads));
   const std::int64_t resident = shape.kept_numel() - shape.offload.numel;
   tally.add(MemoryClass::master, shape.master_bytes * resident);
   tally.add(MemoryClass::state, shape.state_bytes(resident) + scale_bytes(shape));

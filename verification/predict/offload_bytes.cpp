@@ -21,9 +21,30 @@ std::int64_t first_chunk(const PredictedStep& shape) {
   return std::min(shape.offload.setting.chunk_numel, shape.offload.numel);
 }
 
+/// On a device they are in memory of the host.
+bool grads_in_file(const PredictedStep& shape) {
+  return shape.offload.setting.place == OffloadPlace::file && shape.space == Space::host;
+}
+
 std::int64_t state_bytes(const PredictedStep& shape, std::int64_t numel) {
   return 4 * (1 + shape.state_buffers) * numel;
 }
+
+/// Pages that have elements of stretches, which come in increasing order; a page of two counts once.
+class GradPages {
+ public:
+  explicit GradPages(std::int64_t end) : end_(end) {}
+  void add(const FlatRange& stretch) {
+    const std::int64_t page = grad_page_numel();
+    const std::int64_t begin = std::max(stretch.begin / page * page, counted_);
+    counted_ = std::min((stretch.end + page - 1) / page * page, end_);
+    numel_ += std::max<std::int64_t>(counted_ - begin, 0);
+  }
+  std::int64_t numel() const { return numel_; }
+
+ private:
+  std::int64_t end_, counted_ = 0, numel_ = 0;
+};
 
 /// How many elements of every piece are offloaded.
 std::vector<std::int64_t> taken(const std::vector<Piece>& pieces, const Offload& offload,
@@ -58,20 +79,24 @@ std::vector<std::int64_t> taken(const std::vector<Piece>& pieces, const Offload&
 
 OffloadShape offload_shape(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
                            const Offload& offload, const ParamGroups& groups) {
-  OffloadShape shape{offload, 0, 0};
+  OffloadShape shape{offload, 0, 0, 0};
   if (!offload.on()) return shape;
   const std::vector<Piece> pieces = layout.pieces(ranges);
   const std::vector<std::int64_t> numels = taken(pieces, offload, groups);
   std::int64_t end = 0;
   for (const FlatRange& range : ranges) end += range.numel();
+  GradPages pages(end);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     shape.elements += numels[i];
     if (numels[i] == 0) continue;
     // Padding goes with the element before it, that in front of the first one with the first.
     const std::int64_t begin = i == 0 ? 0 : pieces[i].local_begin;
     const std::int64_t next = i + 1 < pieces.size() ? pieces[i + 1].local_begin : end;
-    shape.numel += (numels[i] == pieces[i].numel ? next : pieces[i].local_begin + numels[i]) - begin;
+    const std::int64_t last = numels[i] == pieces[i].numel ? next : pieces[i].local_begin + numels[i];
+    shape.numel += last - begin;
+    if (offload.grads) pages.add({begin, last});
   }
+  shape.grads = pages.numel();
   return shape;
 }
 
@@ -92,15 +117,18 @@ std::int64_t offloaded_host_bytes(const PredictedStep& shape) {
   std::int64_t bytes = shape.offload.setting.place == OffloadPlace::host
                            ? state_bytes(shape, shape.offload.numel)
                            : slots(3) * state_bytes(shape, first_chunk(shape));
+  const std::int64_t grad = shape.offload.setting.grads ? 0 : 4;  // the host reads it where it is
   if (shape.space == Space::device)
-    bytes += slots(2) * (4 + num_bytes(shape.param_dtype)) * first_chunk(shape);
-  return bytes;
+    bytes += slots(2) * (grad + num_bytes(shape.param_dtype)) * first_chunk(shape);
+  if (!grads_in_file(shape)) bytes += 4 * shape.offload.grads;
+  return bytes + 4 * shape.scale_blocks;  // the amax of what is offloaded
 }
 
 std::int64_t offloaded_file_bytes(const PredictedStep& shape) {
   if (shape.offload.setting.place != OffloadPlace::file) return 0;
   const std::int64_t longest = header_bytes + state_bytes(shape, first_chunk(shape));
-  return chunks_of(shape) * ((longest + file_line - 1) / file_line * file_line);
+  const std::int64_t grads = grads_in_file(shape) ? 4 * shape.offload.grads : 0;
+  return grads + chunks_of(shape) * ((longest + file_line - 1) / file_line * file_line);
 }
 
 OffloadTraffic offload_traffic(const PredictedStep& shape) {
@@ -110,8 +138,9 @@ OffloadTraffic offload_traffic(const PredictedStep& shape) {
     traffic.params_up = num_bytes(shape.param_dtype) * shape.offload.elements;
   }
   if (shape.offload.setting.place == OffloadPlace::file) {
-    traffic.file_read = state_bytes(shape, shape.offload.numel) + header_bytes * chunks_of(shape);
-    traffic.file_written = traffic.file_read;
+    traffic.file_written = state_bytes(shape, shape.offload.numel) + header_bytes * chunks_of(shape);
+    const int passes = shape.scale_blocks > 0 ? 2 : 1;  // codes wait for the scales
+    traffic.file_read = passes * traffic.file_written;
   }
   return traffic;
 }

@@ -17,6 +17,7 @@ struct OffloadShape {
   Offload setting;
   std::int64_t numel = 0;     ///< padding included
   std::int64_t elements = 0;  ///< of tensors
+  std::int64_t grads = 0;  ///< elements of the gradient sum that lie elsewhere: whole pages, padding included
 };
 
 /// ranges: what the rank keeps state for.

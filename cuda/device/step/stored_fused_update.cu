@@ -25,7 +25,7 @@ struct SummedGradient {
 void enqueue_stored_fused_update(const StepMemory& memory, const StoredMemory& stored,
                                  const StepRules& rules) {
   const GradientChain chain{1.0F, 1.0F, clip_limit(rules.hyper), sign_mask(rules.hyper)};
-  run_stored_update(memory, stored, rules, !has_scales(rules.param_dtype), SummedGradient{chain});
+  run_stored_update<true>(memory, stored, rules, SummedGradient{chain});
 }
 
 }  // namespace zeroproof::cuda::device

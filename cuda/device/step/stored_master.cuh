@@ -57,10 +57,10 @@ struct Bf16Master {
   }
 };
 
-/// Calls f(master) with that of a run. casts: whether parameters are made too. Errors: as visit_param.
-template <class F>
-void visit_master(const StepMemory& memory, const StoredMemory& stored, const StepRules& rules, bool casts,
-                  F&& f) {
+/// Calls f(master) with that of a run. casts: whether parameters that have no scales are made too. Errors: as
+/// visit_param.
+template <bool casts, class F>
+void visit_master(const StepMemory& memory, const StoredMemory& stored, const StepRules& rules, F&& f) {
   StepMemory target = memory;
   if (!casts) target.param = nullptr;
   if (stored.master_is_bf16) {
@@ -73,8 +73,11 @@ void visit_master(const StepMemory& memory, const StoredMemory& stored, const St
     return f(Bf16Master<Cast>{master, Cast::of(target, rules)});
   }
   auto* const master = static_cast<float*>(stored.master);
-  if (!casts) return f(Fp32Master<ParamCast<ParamKind::none>>{master, {}});
-  visit_param(target, rules, [&](auto cast) { f(Fp32Master<decltype(cast)>{master, cast}); });
+  if constexpr (casts) {
+    if (!has_scales(rules.param_dtype))
+      return visit_param(target, rules, [&](auto cast) { f(Fp32Master<decltype(cast)>{master, cast}); });
+  }
+  f(Fp32Master<ParamCast<ParamKind::none>>{master, {}});
 }
 
 }  // namespace zeroproof::cuda::device

@@ -17,7 +17,7 @@ struct ChangedGradient {
 }  // namespace
 
 void enqueue_stored_update(const StepMemory& memory, const StoredMemory& stored, const StepRules& rules) {
-  run_stored_update(memory, stored, rules, false, ChangedGradient{sign_mask(rules.hyper)});
+  run_stored_update<false>(memory, stored, rules, ChangedGradient{sign_mask(rules.hyper)});
 }
 
 }  // namespace zeroproof::cuda::device

@@ -51,11 +51,11 @@ struct StoredUpdate {
   }
 };
 
-/// Enqueues that update. casts: parameters in the same pass.
-template <class Gradient>
+/// Enqueues that update. casts: parameters that have no scales in the same pass.
+template <bool casts, class Gradient>
 void run_stored_update(const StepMemory& memory, const StoredMemory& stored, const StepRules& rules,
-                       bool casts, const Gradient& gradient) {
-  visit_master(memory, stored, rules, casts, [&](auto master) {
+                       const Gradient& gradient) {
+  visit_master<casts>(memory, stored, rules, [&](auto master) {
     visit_rule(rules.hyper, [&](auto tag) {
       constexpr RuleForm form = decltype(tag)::form;
       run_stored_pass(StoredUpdate<form, Gradient, decltype(master)>{memory, stored, gradient, master},

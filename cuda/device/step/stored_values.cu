@@ -89,7 +89,7 @@ void enqueue_store_loaded(const StepMemory& memory, const StoredMemory& stored, 
   StoredMemory one = stored;
   one.pieces = stored.pieces + piece;
   one.num_pieces = 1;
-  visit_master(memory, one, rules, false, [&](auto master) {
+  visit_master<false>(memory, one, rules, [&](auto master) {
     run_stored_pass(StoreLoaded<decltype(master)>{memory, one, values, master},
                     with_stored(PackPhase(), one));
   });

@@ -59,7 +59,7 @@ TEST_CASE("grids, instances and windows are predicted too") {
         "byte_gpt_tiny --recipe adamw --dtype bf16 --twin host --world threads:4 --stage 1 --windows params",
         "byte_gpt_tiny --recipe adamw-groups --dtype bf16 --twin host,host-fused --world threads:3 --stage "
         "0,2 "
-        "--offload 0.4 --offload-order flat,tensors --offload-place host,file",
+        "--offload 0.4 --offload-order flat,tensors --offload-place host,file --offload-grads off,on",
         "byte_gpt --recipe sgd --dtype bf16 --twin host --world threads:8 --stage 1 --grid 2x2x2 --steps 2 "
         "--micro-batches 2"}) {
     CAPTURE(flags);

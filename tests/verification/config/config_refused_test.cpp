@@ -106,7 +106,8 @@ TEST_CASE("config: values of a wrong type are refused with file, line and key") 
     offload.orders | "flat" | [] | ["Flat"]
     offload.places | "host" | [] | ["disk"]
     offload.chunk_numels | 4096 | [] | [1.5]
-    offload.overlap | 1 | "on"
+    offload.overlaps | 1 | true | [] | ["on"]
+    offload.grads | 1 | false | [] | [0]
     offload.folder | 1 | ["a"]
     run.instances | 1.5 | "1" | 3000000000
     run.persistent_numel | 1e3 | true

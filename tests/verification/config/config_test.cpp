@@ -77,13 +77,13 @@ auto members(const RunConfig& c) {
                instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow, where, idle,
                reduction, nonfinite, missing, rounding, text, timeout, offload, model, scaling, optimizer,
                formats, scaler, schedule, param_groups, clip_groups] = c;
-  const auto& [fractions, offload_orders, places, chunks, overlapped, folder] = offload;
+  const auto& [fractions, offload_orders, places, chunks, overlapped, moves_grads, folder] = offload;
   return std::tuple_cat(
       std::tuple(seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows,
                  wires, instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow,
                  where, idle, reduction, nonfinite, missing, rounding, text, timeout, members(param_groups),
                  members(clip_groups)),
-      std::tuple(fractions, offload_orders, places, chunks, overlapped, folder), members(model),
+      std::tuple(fractions, offload_orders, places, chunks, overlapped, moves_grads, folder), members(model),
       members(scaling), members(optimizer), members(formats), members(scaler), members(schedule));
 }
 
@@ -107,7 +107,7 @@ RunConfig every_field_changed() {
   c.instances = 5;
   c.persistent_numel = 5;
   c.overlap = !c.overlap;
-  c.offload = {{0.25, 1}, {OffloadOrder::tensors}, {OffloadPlace::file}, {7}, false, "elsewhere"};
+  c.offload = {{0.25, 1}, {OffloadOrder::tensors}, {OffloadPlace::file}, {7}, {false}, {true}, "elsewhere"};
   c.param_groups.emplace_back();
   c.clip_groups.emplace_back();
   ScheduleConfig& h = c.schedule;

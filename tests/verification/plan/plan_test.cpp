@@ -167,7 +167,11 @@ TEST_CASE("a plan that is small enough is measured, to the byte") {
         "byte_gpt_tiny --grid 3x1x1 --bucket 4096 --offload 0.37 --offload-chunk 999",
         "byte_gpt_tiny --grid 4x1x1 --offload 0.6 --offload-order tensors --offload-place file",
         "byte_gpt_tiny --grid 2x1x1 --rule sgd --offload 1 --offload-place file --offload-chunk 5000 "
-        "--offload-overlap off"}) {
+        "--offload-overlap off",
+        "byte_gpt_tiny --grid 3x1x1 --offload 0.37 --offload-grads on",
+        "byte_gpt_tiny --grid 2x1x1 --offload 0.6 --offload-order tensors --offload-place file "
+        "--offload-grads on",
+        "byte_gpt_tiny --grid 2x1x1 --dtype e4m3 --offload 0.5 --offload-chunk 3000"}) {
     CAPTURE(flags);
     const CliResult run = run_cli(std::string("plan ") + flags + " --measure" + out);
     CHECK(run.exit_code == 0);
