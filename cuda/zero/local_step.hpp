@@ -28,10 +28,10 @@ struct RankShard {
   CountedBuffer& grad;                   ///< [shard_numel] fp32: G, then what the phases make of it
   CountedBuffer& master;                 ///< [shard_numel] fp32 or bf16 (R25); with a split, [resident_numel]
   ParamStore& params;
-  RuleState& state;                     ///< as master
-  const StateSplit* split = nullptr;    ///< null: the state of all elements is here
-  ParamScales* scales = nullptr;        ///< null: parameters have none
-  const StateTiles* tiles = nullptr;    ///< what reads and stores it on the host (R25); null: all of it is fp32
+  RuleState& state;                   ///< as master
+  const StateSplit* split = nullptr;  ///< null: the state of all elements is here
+  ParamScales* scales = nullptr;      ///< null: parameters have none
+  const StateTiles* tiles = nullptr;  ///< what reads and stores it on the host (R25); null: all of it is fp32
   ParamStore* column_params = nullptr;  ///< null: no copy by columns has codes of its own, as the next one
   ParamScales* column_scales = nullptr;
 };

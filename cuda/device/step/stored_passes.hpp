@@ -3,9 +3,10 @@
 // stores codes; there is no fp32 state anywhere. A warp takes a block of 128 elements, so that the largest magnitude of
 // a block never leaves the registers of its warp.
 //
-// Of a block that a cut between ranks goes through, a rank has a fragment, whose values wait until the ranks have joined their largest magnitudes. A step: collected = 0; stored update; [collected over ranks, as
-// a maximum] store_fragments. Everything is enqueued on the current stream, nothing waits, nothing is allocated, no
-// argument changes between steps. Needs no CUDA.
+// Of a block that a cut between ranks goes through, a rank has a fragment, whose values wait until the ranks have
+// joined their largest magnitudes. A step: collected = 0; stored update; [collected over ranks, as a maximum]
+// store_fragments. Everything is enqueued on the current stream, nothing waits, nothing is allocated, no argument
+// changes between steps. Needs no CUDA.
 
 #include <cstdint>
 

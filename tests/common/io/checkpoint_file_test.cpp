@@ -179,7 +179,8 @@ TEST_CASE("checkpoint file: given up in the middle, nobody waits for the rest") 
 
 namespace {
 
-constexpr std::int64_t large_numel = 9 * (write_block_bytes / 16);  // three blocks, the last of which is not whole
+constexpr std::int64_t large_numel =
+    9 * (write_block_bytes / 16);  // three blocks, the last of which is not whole
 
 float large_value(std::int64_t step, std::int64_t e) { return static_cast<float>(e % 65521 + step); }
 

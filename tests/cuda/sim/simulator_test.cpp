@@ -47,8 +47,8 @@ ZP_KERNEL sum_kernel(unsigned* totals, double* block_totals) {
   }
 }
 
-/// totals: [grid * block / 32]. Every lane adds what was largest in its warp, three times: another lane has it each time,
-/// and a lane may be a time ahead of its neighbours.
+/// totals: [grid * block / 32]. Every lane adds what was largest in its warp, three times: another lane has it each
+/// time, and a lane may be a time ahead of its neighbours.
 ZP_KERNEL largest_kernel(unsigned* totals) {
   const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
   for (unsigned time = 1; time <= 3; ++time) {
