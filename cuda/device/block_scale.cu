@@ -3,28 +3,12 @@
 #include "cuda/device/cast_element.cuh"
 #include "cuda/device/elementwise.cuh"
 #include "cuda/device/numels.hpp"
+#include "cuda/device/part_blocks.cuh"
 #include "cuda/host/block_part.hpp"
 
 namespace zeroproof::cuda::device {
 
 namespace {
-
-/// Which block an element is in.
-struct Blocks {
-  std::int64_t columns, block_rows, block_columns, across, first;
-
-  explicit Blocks(const BlockGrid& grid, std::int64_t first_element)
-      : columns(grid.columns),
-        block_rows(grid.block_rows),
-        block_columns(grid.block_columns),
-        across(grid.blocks_across()),
-        first(first_element) {}
-
-  ZP_HOST_DEVICE std::int64_t of(std::int64_t i) const {
-    const std::int64_t element = first + i, row = element / columns;
-    return row / block_rows * across + (element - row * columns) / block_columns;
-  }
-};
 
 ZP_HOST_DEVICE inline float value_of(float element, bool through_bf16) {
   return through_bf16 ? float_of_bf16(bf16_bits(element)) : element;
@@ -32,7 +16,7 @@ ZP_HOST_DEVICE inline float value_of(float element, bool through_bf16) {
 
 struct Amax {
   static constexpr int pack_numel = 1;
-  Blocks blocks;
+  PartBlocks blocks;
   const float* values;  // [numel]
   std::uint32_t* amax;  // [num_blocks]
   bool through_bf16;
@@ -68,7 +52,7 @@ ZP_HOST_DEVICE inline float float_of_code(e5m2 code) { return float_of_e5m2(code
 template <class Format>
 struct Quantize {
   static constexpr int pack_numel = 1;
-  Blocks blocks;
+  PartBlocks blocks;
   const float* values;  // [numel]
   const float* scale;   // [num_blocks]
   Format* target;       // [numel]
@@ -85,7 +69,7 @@ struct Quantize {
 template <class Format>
 struct Dequantize {
   static constexpr int pack_numel = 1;
-  Blocks blocks;
+  PartBlocks blocks;
   const Format* source;    // [numel]
   const float* scale_inv;  // [num_blocks]
   float* target;           // [numel]
@@ -101,7 +85,7 @@ void quantize(const char* op, const BlockQuantization& options, std::int64_t fir
   require_same_numel("values", values, "target", target);
   require_block_part(op, options.grid, first, values.size(), "scale", scale.size());
   if (values.empty()) return;
-  const Quantize<Format> operation{Blocks(options.grid, first),
+  const Quantize<Format> operation{PartBlocks(options.grid, first),
                                    values.data(),
                                    scale.data(),
                                    target.data(),
@@ -116,7 +100,7 @@ void dequantize(const char* op, const BlockGrid& grid, std::int64_t first, Span<
   require_same_numel("source", source, "target", target);
   require_block_part(op, grid, first, source.size(), "scale_inv", scale_inv.size());
   if (source.empty()) return;
-  const Dequantize<Format> operation{Blocks(grid, first), source.data(), scale_inv.data(), target.data()};
+  const Dequantize<Format> operation{PartBlocks(grid, first), source.data(), scale_inv.data(), target.data()};
   run_elementwise(operation, numel(source));
 }
 
@@ -126,7 +110,7 @@ void block_amax(const Exec&, const BlockGrid& grid, QuantizedValue value, std::i
                 Span<const float> values, Span<std::uint32_t> amax) {
   require_block_part("block_amax", grid, first, values.size(), "amax", amax.size());
   if (values.empty()) return;
-  const Amax operation{Blocks(grid, first), values.data(), amax.data(),
+  const Amax operation{PartBlocks(grid, first), values.data(), amax.data(),
                        value == QuantizedValue::through_bf16};
   run_elementwise(operation, numel(values));
 }

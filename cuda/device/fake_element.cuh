@@ -5,29 +5,12 @@
 #include "common/contracts/scale_recipe.hpp"
 #include "cuda/device/cast_element.cuh"
 #include "cuda/device/host_device.cuh"
+#include "cuda/device/part_blocks.cuh"
 
 namespace zeroproof::cuda::device {
 
 inline constexpr std::uint32_t infinite_amax = 0x7F800000U;
 inline constexpr std::uint32_t smallest_amax_bits = 0x33800000U;  // 2^-24
-
-/// Which block of a tensor the elements of a part of it are in.
-struct PartBlocks {
-  std::int64_t columns, block_rows, block_columns, across, first;
-
-  PartBlocks(const BlockGrid& grid, std::int64_t first_element)
-      : columns(grid.columns),
-        block_rows(grid.block_rows),
-        block_columns(grid.block_columns),
-        across(grid.blocks_across()),
-        first(first_element) {}
-
-  /// Of element i of the part.
-  ZP_HOST_DEVICE std::int64_t of(std::int64_t i) const {
-    const std::int64_t row = (first + i) / columns, column = (first + i) - row * columns;
-    return row / block_rows * across + column / block_columns;
-  }
-};
 
 /// The bits of an amax, those of one NaN for every NaN.
 ZP_HOST_DEVICE inline std::uint32_t amax_with_one_nan(std::uint32_t bits) {

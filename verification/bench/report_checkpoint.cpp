@@ -33,13 +33,14 @@ std::string checkpoint_tables(const Report& report) {
       "checkpoints of {} bytes ({} parameters: master and two moments)\nin {}; {} rounds, median "
       "[least-most]\n\n",
       first.num_bytes, first.what.numel, report.options.checkpoint, first.save.size());
-  text += fmt::format("{:>5}  {:<22} {:<22} {:<20} {}\n", "ranks", "written straight, GB/s",
-                      "durable save, GB/s", "save / straight", "goal");
+  text += fmt::format("{:>5}  {:<10} {:<12} {:<12} {:<18} {:<18} {}\n", "ranks", "straight", "huge pages",
+                      "save, GB/s", "save / straight", "save / huge pages", "goal");
   for (const SaveResult& one : report.saves) {
     const bool met = median_of(one.raw_to_save()) >= goal_of_raw;
-    text += fmt::format("{:>5}  {:<22} {:<22} {:<20} >= {:.2f} {}\n", one.what.ranks,
-                        spread_text(speeds(one, one.raw), 2), spread_text(speeds(one, one.save), 2),
-                        spread_text(one.raw_to_save(), 2), goal_of_raw, met ? "met" : "missed");
+    text += fmt::format("{:>5}  {:<10.2f} {:<12.2f} {:<12.2f} {:<18} {:<18} >= {:.1f} {}\n", one.what.ranks,
+                        median_of(speeds(one, one.raw)), median_of(speeds(one, one.best)),
+                        median_of(speeds(one, one.save)), spread_text(one.raw_to_save(), 2),
+                        spread_text(one.best_to_save(), 2), goal_of_raw, met ? "met" : "missed");
   }
   text += fmt::format(
       "\n{} steps of the optimizer alone, and with an asynchronous save among them\n{:>5}  {:<22} "

@@ -94,11 +94,13 @@ Json save_value(const SaveResult& one) {
           {"bytes", one.num_bytes},
           {"steps", SaveResult::steps},
           {"raw_samples_s", one.raw},
+          {"best_samples_s", one.best},
           {"save_samples_s", one.save},
           {"steps_samples_s", one.alone},
           {"steps_beside_save_samples_s", one.beside},
           {"copy_samples_s", one.copy},
           {"raw_to_save", spread_value(one.raw_to_save())},
+          {"best_to_save", spread_value(one.best_to_save())},
           {"beside_to_alone", spread_value(one.beside_to_alone())}};
 }
 

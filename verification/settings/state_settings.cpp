@@ -24,7 +24,7 @@ bool bf16_parameters(const RunConfig& c) { return c.dtypes == std::vector{DType:
 /// A bf16 master loses updates below half its last place: at the rate of a master in fp32 most elements would stand
 /// still, and little would be proved.
 Setting master_dtype() {
-  constexpr double faster = 32;
+  constexpr double faster = 128;
   Setting setting = every_choice(
       "master_dtype", "optimizer.master_dtype", [](auto& c) -> auto& { return c.state_formats.master; });
   SettingValue& bf16_master = setting.values[static_cast<std::size_t>(MasterFormat::bf16)];

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <new>
 
 #include "common/base/error.hpp"
 
@@ -23,14 +24,21 @@ void require(bool holds, const std::string& path, const char* what) {
 
 }  // namespace
 
-RawWrite::RawWrite(std::int64_t num_bytes)
+RawWrite::RawWrite(std::int64_t num_bytes, RawPages pages)
     : num_bytes_(static_cast<std::size_t>((num_bytes + alignment - 1) / alignment * alignment)) {
-  room_.reserve(num_bytes_);
-  std::memset(room_.bytes().data(), 0x5a, num_bytes_);
+  if (pages == RawPages::huge) {
+    huge_.reserve(num_bytes_);
+    bytes_ = huge_.bytes().data();
+  } else {
+    ordinary_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, num_bytes_)));
+    bytes_ = ordinary_.get();
+    if (bytes_ == nullptr) throw std::bad_alloc();
+  }
+  std::memset(bytes_, 0x5a, num_bytes_);
 }
 
 double RawWrite::seconds(const std::string& path) const {
-  Span<const std::byte> bytes = room_.bytes().first(num_bytes_);
+  Span<const std::byte> bytes(bytes_, num_bytes_);
   const auto start = std::chrono::steady_clock::now();
   constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   int file = ::open(path.c_str(), flags | O_DIRECT, 0666);

@@ -63,16 +63,19 @@ class SavingRank {
         step_(result.what, layout, leaves, first, comm),
         now_(folder.file("now"), comm, 0, SaveMode::synchronous),
         later_(folder.file("later"), comm, 0, SaveMode::asynchronous) {
-    if (comm.rank() == 0) raw_.emplace(result.what.numel * 12);
+    if (comm.rank() > 0) return;
+    raw_.emplace(result.what.numel * 12, RawPages::ordinary);
+    best_.emplace(result.what.numel * 12, RawPages::huge);
   }
 
   void work(int rounds) {
     for (int round = -1; round < rounds; ++round) {  // the first is not kept
-      for (const std::size_t what : shuffled(4, static_cast<std::uint32_t>(round + 1))) {
+      for (const std::size_t what : shuffled(5, static_cast<std::uint32_t>(round + 1))) {
         const auto keep = [&](std::vector<double>& samples, double seconds) {
           if (round >= 0 && comm_.rank() == 0) samples.push_back(seconds);
         };
-        if (what == 0) keep(result_.raw, raw());
+        if (what == 0) keep(result_.raw, raw(raw_));
+        if (what == 4) keep(result_.best, raw(best_));
         if (what == 1) keep(result_.save, save());
         if (what == 2) keep(result_.alone, timed([&] { steps(nullptr); }));
         if (what == 3) {
@@ -114,9 +117,9 @@ class SavingRank {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
-  double raw() {
+  double raw(const std::optional<RawWrite>& write) {
     comm_.barrier();
-    const double seconds = raw_ ? raw_->seconds(folder_.file("raw")) : 0;
+    const double seconds = write ? write->seconds(folder_.file("raw")) : 0;
     comm_.barrier();
     return seconds;
   }
@@ -160,7 +163,7 @@ class SavingRank {
   Communicator& comm_;
   ProductStep step_;
   CheckpointSaver now_, later_;
-  std::optional<RawWrite> raw_;  // rank 0's
+  std::optional<RawWrite> raw_, best_;  // rank 0's
   std::int64_t saves_ = 0;
 };
 
@@ -196,6 +199,7 @@ SaveResult measure_save(const ProductCase& what, int rounds, const OwnFolder& fo
 }  // namespace
 
 std::vector<double> SaveResult::raw_to_save() const { return quotients(raw, save); }
+std::vector<double> SaveResult::best_to_save() const { return quotients(best, save); }
 std::vector<double> SaveResult::beside_to_alone() const { return quotients(beside, alone); }
 
 std::vector<SaveResult> measure_saves(const std::vector<ProductCase>& cases, int rounds,

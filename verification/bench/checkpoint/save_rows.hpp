@@ -19,13 +19,15 @@ struct SaveResult {
   ProductCase what;            ///< ranks are threads of this process
   std::int64_t num_bytes = 0;  ///< of the checkpoint's files
   std::vector<double> raw;     ///< seconds: a file of as many bytes, written straight
+  std::vector<double> best;    ///< the same, from huge pages
   std::vector<double> save;    ///< a save, until it is durable
   std::vector<double> alone;   ///< `steps` steps
   std::vector<double> beside;  ///< the same, with an asynchronous save that begins and ends among them
   std::vector<double> copy;    ///< of these, the time in which training stands while the state is copied
   std::vector<Check> checks;
 
-  std::vector<double> raw_to_save() const;      ///< 1: as fast as the disk
+  std::vector<double> raw_to_save() const;      ///< 1: as fast as a file that is written straight
+  std::vector<double> best_to_save() const;     ///< 1: as fast as the disk
   std::vector<double> beside_to_alone() const;  ///< 1: it costs nothing
 };
 
