@@ -7,7 +7,8 @@
 //   codes            A.                .A BB             -
 //   gather           A. .A BB          the same          the same       bytes
 //
-// Blocks of one row have blocks of one column beside them, with a code of every element for each: the same, once more.
+// Blocks of one row have blocks of one column beside them, with a code of every element for each: the same, once more
+// [SCALE:columns].
 
 #include <algorithm>
 
