@@ -50,7 +50,8 @@ ZP_DEVICE void walk_state_blocks(const StoredPiece& piece, const PackPhase& phas
 
 // With two blocks of threads asked for, the compiler does not spill a register or two to have four of them.
 template <class Pass>
-ZP_KERNEL_BLOCKS(2) stored_kernel(Pass pass, PackPhase phase) {
+ZP_KERNEL_BLOCKS(2)
+stored_kernel(Pass pass, PackPhase phase) {
   if (!pass.starts()) return;
   for (std::int64_t n = blockIdx.x; n < pass.stored.num_pieces; n += gridDim.x) {
     const StoredPiece& piece = pass.stored.pieces[n];
