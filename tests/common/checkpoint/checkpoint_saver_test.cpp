@@ -124,62 +124,6 @@ TEST_CASE("saver: every call of every rank fails once: all ranks are told the sa
   CHECK(failures > (points - short_writes) / 2);
 }
 
-namespace {
-
-/// Which files of ranks are durable when the checkpoint appears.
-class CommittingDisk final : public Disk {
- public:
-  CommittingDisk(std::atomic<int>& made, std::atomic<int>& durable) : made_(made), durable_(durable) {}
-  int create(int folder, const char* name) override {
-    const int file = Disk::create(folder, name);
-    if (std::string(name).find("rank-") != 0) return file;
-    of_rank_ = file;
-    ++made_;
-    return file;
-  }
-  int sync(int file) override {
-    const int result = Disk::sync(file);
-    if (file == of_rank_) ++durable_;
-    return result;
-  }
-  int close(int file) override {
-    if (file == of_rank_) of_rank_ = -1;
-    return Disk::close(file);
-  }
-  int rename(int folder, const char* from, const char* to) override {
-    if (std::string(to).find("step-") == 0) at_commit = durable_;
-    return Disk::rename(folder, from, to);
-  }
-
-  int at_commit = -1;
-
- private:
-  std::atomic<int>&made_, &durable_;
-  std::atomic<int> of_rank_{-1};
-};
-
-}  // namespace
-
-TEST_CASE("saver: a checkpoint appears when the files of all ranks are durable") {
-  const TemporaryFolder folder = TemporaryFolder::in_memory();
-  for (const SaveMode mode : both_modes) {
-    CAPTURE(static_cast<int>(mode));
-    std::atomic<int> made{0}, durable{0};
-    std::atomic<int> at_commit{-1};
-    run_grid(three.grid, [&](const GridPlace& place) {
-      HeldState state(three, place, held_values(1));
-      CommittingDisk disk(made, durable);
-      CheckpointSaver saver(folder.file(mode == SaveMode::synchronous ? "now" : "later"), *place.all, 0, mode,
-                            disk);
-      saver.save(state, state.setup(), held_layout(), held_content(10));
-      saver.finish();
-      if (place.number == 0) at_commit = disk.at_commit;
-    });
-    CHECK(made.load() > 1);  // one of the three has nothing
-    CHECK(at_commit.load() == made.load());
-  }
-}
-
 TEST_CASE("saver: training goes on while a checkpoint is written, which is of the step it was asked for") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("a");
