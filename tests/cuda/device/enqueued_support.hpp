@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <vector>
@@ -176,5 +177,42 @@ class DeviceLeaves final : public HostLeaves {
   std::map<std::uint32_t, void*> copies_;  ///< by the bits of the factor
   void* now_ = nullptr;
 };
+
+/// Steps of two micro-batches from there, on both sides, one of them skipped: the same bits after each.
+inline void check_each_step(EnqueuedRank& rank, const FullState& state) {
+  DeviceLeaves leaves(rank, 2);
+  HostLeaves same(rank, 2);
+  rank.optimizer->load_state(state);
+  rank.on_host->load_state(state);
+  std::int64_t step = 0;
+  for (const float factor : {1.0F, 0.5F, std::numeric_limits<float>::infinity(), 3.0F, 0.25F}) {
+    leaves.counted(step);
+    same.counted(step++);
+    leaves.fill(factor);
+    same.fill(factor);
+    rank.optimizer->enqueue_step(leaves);
+    rank.on_host->step(same);
+    rank.optimizer->wait();
+    rank.check_same_state();
+  }
+}
+
+/// The same where nobody waits before the last one, and none is skipped. Ends the optimizer, which reads the leaves.
+inline void check_last_step(EnqueuedRank& rank) {
+  DeviceLeaves leaves(rank, 2);
+  HostLeaves same(rank, 2);
+  const FullState state = rank.state();
+  rank.optimizer->load_state(state);
+  rank.on_host->load_state(state);
+  for (const float factor : {1.0F, 0.5F, 3.0F, 0.25F}) {
+    leaves.fill(factor);
+    same.fill(factor);
+    rank.optimizer->enqueue_step(leaves);
+    rank.on_host->step(same);
+  }
+  rank.optimizer->wait();
+  rank.check_same_state();
+  rank.optimizer.reset();
+}
 
 }  // namespace zeroproof::tests

@@ -66,7 +66,6 @@ TEST_CASE("scales on a device: blocks that TP ranks cut") {
 
 TEST_CASE("scales on a device: enqueued and replayed steps have the host's bits, skipped ones among them") {
   if (!cuda::device::device_info().answers) return;
-  constexpr float infinite = std::numeric_limits<float>::infinity();
   for (const ParamScaling& scaling : every_scaling()) {
     for (const bool graphs : {false, true}) {
       for (const MissingGrad missing : {MissingGrad::zero, MissingGrad::skip}) {
@@ -78,22 +77,7 @@ TEST_CASE("scales on a device: enqueued and replayed steps have the host's bits,
         rank.setup.scaling = scaling;
         rank.setup.missing_grad = missing;
         rank.remake(2, graphs);
-        DeviceLeaves leaves(rank, 2);
-        HostLeaves same(rank, 2);
-        const FullState state = rank.state();
-        rank.optimizer->load_state(state);
-        rank.on_host->load_state(state);
-        std::int64_t step = 0;
-        for (const float factor : {1.0F, 0.5F, infinite, 3.0F, 0.25F}) {
-          leaves.counted(step);
-          same.counted(step++);
-          leaves.fill(factor);
-          same.fill(factor);
-          rank.optimizer->enqueue_step(leaves);
-          rank.on_host->step(same);
-          rank.optimizer->wait();
-          rank.check_same_state();
-        }
+        check_each_step(rank, rank.state());
       }
     }
   }
@@ -108,20 +92,7 @@ TEST_CASE("scales on a device: enqueued steps of ranks that copy from each other
       rank.setup.scaling = scaling;
       rank.setup.stage = 2;
       rank.remake(2, true);
-      DeviceLeaves leaves(rank, 2);
-      HostLeaves same(rank, 2);
-      const FullState state = rank.state();
-      rank.optimizer->load_state(state);
-      rank.on_host->load_state(state);
-      for (const float factor : {1.0F, 0.5F, 3.0F, 0.25F}) {
-        leaves.fill(factor);
-        same.fill(factor);
-        rank.optimizer->enqueue_step(leaves);
-        rank.on_host->step(same);
-      }
-      rank.optimizer->wait();
-      rank.check_same_state();
-      rank.optimizer.reset();  // before the leaves that it reads
+      check_last_step(rank);
     });
   }
 }
