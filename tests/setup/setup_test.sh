@@ -695,11 +695,11 @@ check 'tests/gpu: sockets between them are not needed then' called_not 'mpirun [
 check 'tests/gpu: four tools look at the kernels' [ "$(grep -c '^compute-sanitizer \[--tool\]' "$state/calls")" = 4 ]
 check 'tests/gpu: state elsewhere' called_with 'zeroproof [verify]' '[--offload] [0.4,1]' '[--offload-grads] [off,on]'
 check 'tests/gpu: state in fewer bits' called_with 'zeroproof [verify]' '[--recipe] [adamw+exp_avg_dtype:e4m3'
-check 'tests/gpu: a table of all steps' passed_steps 19
+check 'tests/gpu: a table of all steps' passed_steps 20
 check 'tests/gpu: nothing is measured' called_not 'zeroproof-bench-device'
 check 'tests/gpu: what to do next is last' last_word_is_next
 run tests/gpu -- check
-check 'tests/gpu check: the same' passed_steps 19
+check 'tests/gpu check: the same' passed_steps 20
 run tests/gpu FAKE_SANITIZER=9
 check 'tests/gpu: a finding of a tool is exit 1' exits 1
 check 'tests/gpu: and is named' says 'FAILED (exit status 9)'
@@ -723,6 +723,21 @@ check 'no mpirun: said in the table' says 'not run: mpirun is not on PATH'
 check 'no mpirun: exit 0' exits 0
 run tests/gpu FAKE_BUILD=1
 check 'tests/gpu: a failed build is exit 1' exits 1
+built=$site/build/elsewhere
+mkdir -p "$built"
+cp "$site/build/gpu/zeroproof" "$stock/zeroproof-bench-device" "$built/" 2>/dev/null || cp "$stock/zeroproof" "$stock/zeroproof-bench-device" "$built/"
+run tests/gpu -- --built "$built"
+check 'tests/gpu --built: exit 0' exits 0
+check 'tests/gpu --built: nothing is configured or built' called_not 'cmake ['
+check 'tests/gpu --built: the tests of that build' called_with 'ctest [--test-dir]' '/build/elsewhere]'
+run tests/gpu -- --built "$work/nowhere"
+check 'tests/gpu --built, no build there: exit 2' exits 2
+check 'tests/gpu --built, no build there: one sentence' one_sentence
+run tests/gpu FAKE_LATE=ctest -- --seconds 6
+check 'tests/gpu --seconds: a step has what is left' says 'FAILED (not done in 6 s)'
+run tests/gpu -- --seconds 0
+check 'tests/gpu --seconds 0: exit 2' exits 2
+check 'tests/gpu --seconds 0: one sentence' one_sentence
 run tests/gpu -- --everything
 check 'tests/gpu, no such option: exit 2' exits 2
 check 'tests/gpu, no such option: one sentence' one_sentence
