@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "cuda/device/step/piece_numel.hpp"
 #include "cuda/exchange/micro_batches.hpp"
 
 namespace zeroproof::cuda {
@@ -33,7 +34,9 @@ device::StepPiece step_piece(const OptimizerSetup& setup, const TensorPlacement&
 
 /// Parts that a block takes.
 std::vector<device::StepPiece> cut_pieces(const OptimizerSetup& setup, const std::vector<Piece>& all) {
-  constexpr std::int64_t most = device::StepPiece::most_numel;
+  std::int64_t numel = 0;
+  for (const Piece& whole : all) numel += whole.numel;
+  const std::int64_t most = device::step_piece_numel(numel);
   std::vector<device::StepPiece> pieces;
   for (const Piece& whole : all) {
     const TensorPlacement place = placement_of(setup, whole.tensor);

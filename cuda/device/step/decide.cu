@@ -55,26 +55,28 @@ ZP_DEVICE bool judge(const StepMemory& memory, const Decision& decision) {
   return false;
 }
 
-/// of_group: [num_norm_words], what the ranks have added limb by limb, with the form inf not read; left normalised.
-/// sums: [norm_num_sums], room for the sums while they are worked on.
-ZP_DEVICE double norm_of(std::uint64_t* of_group, std::uint64_t amax, NormForm form, std::uint64_t* sums) {
+/// sums: [num_norm_words], what the ranks have added limb by limb, with the form inf not read; left normalised.
+ZP_DEVICE double norm_of(std::uint64_t* sums, std::uint64_t amax, NormForm form) {
   if (form == NormForm::inf) return norm_of_largest(static_cast<std::uint32_t>(amax));
-  carry_limbs(of_group);
-  for (int i = 0; i < norm_num_sums; ++i) sums[i] = of_group[i];
+  if (sums[norm_nan_count] != 0 || sums[norm_inf_count] != 0) carry_limbs(sums);  // or sum_of_limbs does
   return form == NormForm::one ? sum_of_limbs(sums) : norm_of_squares(sums);
 }
 
-/// decide_norm.
+/// decide_norm. sums: [num_norm_words], those of the one norm if there is one, and left as found->sums shall be;
+/// otherwise room.
 ZP_DEVICE void make_norms(const StepMemory& memory, NormForm form, std::uint64_t* sums) {
   StepFound& found = *memory.found;
   const ClipGroupsFound& groups = memory.groups_found;
   if (groups.count == 1) {
-    found.grad_norm = norm_of(found.sums, found.amax, form, sums);
+    found.grad_norm = norm_of(sums, found.amax, form);
     return;
   }
   for (std::int64_t k = 0; k < groups.count; ++k) {
+    std::uint64_t* const of_group = groups.sums + k * num_norm_words;
+    for (int i = 0; i < num_norm_words; ++i) sums[i] = of_group[i];
     groups.largest[k] = static_cast<std::uint32_t>(groups.amax[k]);
-    groups.grad_norm[k] = norm_of(groups.sums + k * num_norm_words, groups.amax[k], form, sums);
+    groups.grad_norm[k] = norm_of(sums, groups.amax[k], form);
+    for (int i = 0; i < num_norm_words; ++i) of_group[i] = sums[i];
   }
   found.grad_norm = groups.grad_norm[0];
 }
@@ -97,8 +99,13 @@ ZP_DEVICE void make_coefficients(const StepMemory& memory, double max_norm) {
 /// changing.
 ZP_KERNEL decide_kernel(StepMemory memory, Decision decision) {
   ZP_SHARED_ARRAY(std::uint32_t, go_on, 1);
-  ZP_SHARED_ARRAY(std::uint64_t, sums, norm_num_sums);
+  // One thread works on all of them, and each of its trips to global memory would be waited for.
+  ZP_SHARED_ARRAY(std::uint64_t, sums, num_norm_words);
+  const bool holds_sum = decision.asks_for(decide_norm) && memory.groups_found.count == 1 &&
+                         threadIdx.x < static_cast<unsigned>(num_norm_words);
+  if (holds_sum) sums[threadIdx.x] = memory.found->sums[threadIdx.x];
   if (decision.asks_for(decide_scalars) && !make_scalar_sets(memory, decision.settings)) return;
+  __syncthreads();
   if (threadIdx.x == 0) {
     StepFound& found = *memory.found;
     bool on = memory.state->halt == 0U;
@@ -109,6 +116,7 @@ ZP_KERNEL decide_kernel(StepMemory memory, Decision decision) {
     go_on[0] = on ? 1U : 0U;
   }
   __syncthreads();
+  if (holds_sum && go_on[0] != 0U) memory.found->sums[threadIdx.x] = sums[threadIdx.x];
   if (go_on[0] == 0U || !decision.asks_for(decide_count) || memory.tensor_steps == nullptr) return;
   for (std::int64_t i = threadIdx.x; i < memory.num_tensors; i += blockDim.x) {
     memory.tensor_steps[i] += (memory.has_grad[i / 64] >> (i % 64)) & 1U;

@@ -10,9 +10,24 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// A piece has at most 2^16 deposits, so 2^22 lie between two carries of a block; 2^32 - 1 would be allowed.
-constexpr int pieces_between_carries = 64;
-static_assert(pieces_between_carries * StepPiece::most_numel < std::int64_t{1} << 32);
+/// A piece has at most 2^16 deposits, and a block takes one for each warp at most: 2^25 lie between two of its carries;
+/// 2^32 - 1 would be allowed.
+constexpr int turns_between_carries = 64;
+static_assert(turns_between_carries * (block_threads / norm_num_lanes) * StepPiece::most_numel <
+              std::int64_t{1} << 32);
+
+/// Calls take(piece) for all pieces of a launch. Threads that help with a piece call it together; threads of a block
+/// take as many turns, so that they can carry together in between.
+template <class Collect, class Take>
+ZP_DEVICE void take_pieces(const PieceGrid& grid, Collect& collect, const Take& take) {
+  const std::int64_t takers = Collect::takers();
+  int turns = 0;
+  for (std::int64_t first = blockIdx.x * takers; first < grid.num_pieces; first += gridDim.x * takers) {
+    const std::int64_t n = first + Collect::taker();
+    if (n < grid.num_pieces) take(grid.pieces[n]);
+    if (++turns % turns_between_carries == 0) collect.carry();
+  }
+}
 
 /// What the first block does besides, if it is told to.
 struct ScalarJob {
@@ -38,18 +53,15 @@ ZP_DEVICE void find(const StepMemory& memory, const PieceGrid& grid, const OneGr
                     Unscaling& unscaling) {
   Collect collect;
   collect.start();
-  int taken = 0;
-  for (std::int64_t n = blockIdx.x; n < grid.num_pieces; n += gridDim.x) {
-    const StepPiece& piece = grid.pieces[n];
-    if (!of.has(piece)) continue;
+  take_pieces(grid, collect, [&](const StepPiece& piece) {
+    if (!of.has(piece)) return;
     const float* grad = memory.grad + piece.local_begin;
     if (piece.counted != 0) {
       collect.piece(grid.phase, piece, grad, [&](float g) { return unscaling(g); });
     } else {
-      for_each_element(grid.phase, piece, grad, [&](float g) { (void)unscaling(g); });
+      Collect::see(grid.phase, piece, grad, [&](float g) { (void)unscaling(g); });
     }
-    if (++taken % pieces_between_carries == 0) collect.carry();
-  }
+  });
   unscaling.finish(memory.found);
   collect.finish(memory.found, of.words<Collect>(memory));
 }
@@ -69,14 +81,10 @@ ZP_KERNEL norm_kernel(StepMemory memory, PieceGrid grid, OneGroup of) {
   if (memory.state->halt != 0U) return;
   Collect collect;
   collect.start();
-  int taken = 0;
-  for (std::int64_t n = blockIdx.x; n < grid.num_pieces; n += gridDim.x) {
-    const StepPiece& piece = grid.pieces[n];
-    if (!of.has(piece)) continue;
-    const float* grad = memory.grad + piece.local_begin;
-    if (piece.counted != 0) collect.piece(grid.phase, piece, grad, [](float g) { return g; });
-    if (++taken % pieces_between_carries == 0) collect.carry();
-  }
+  take_pieces(grid, collect, [&](const StepPiece& piece) {
+    if (!of.has(piece) || piece.counted == 0) return;
+    collect.piece(grid.phase, piece, memory.grad + piece.local_begin, [](float g) { return g; });
+  });
   collect.finish(memory.found, of.words<Collect>(memory));
 }
 

@@ -1,7 +1,10 @@
 #pragma once
 // What a block collects for the norm (R12), one struct for every form. All have
 //   start()               called by every thread before the first piece
+//   takers()              how many pieces a block takes at a time, and
+//   taker()               which of them this thread helps with
 //   piece(...)            takes a piece in; value(g) makes of a stored element what is measured
+//   see(...)              looks at a piece that does not count: value(g) for every element
 //   add(g)                takes one element in; chunk1024 has with_square() and deposit() instead, for a lane and a
 //   warp
 //   carry()               called by every thread between pieces, often enough
@@ -36,6 +39,17 @@ ZP_DEVICE void for_each_element(const PackPhase& phase, const StepPiece& piece, 
   EachElement<F> each{grad, f};
   walk_piece(phase, piece, each);
 }
+
+/// A piece for the whole block.
+struct ByBlocks {
+  ZP_DEVICE static int takers() { return 1; }
+  ZP_DEVICE static int taker() { return 0; }
+
+  template <class Value>
+  ZP_DEVICE static void see(const PackPhase& phase, const StepPiece& piece, const float* grad, Value value) {
+    for_each_element(phase, piece, grad, value);
+  }
+};
 
 /// Block sums of a launch: shared memory that ends in found->sums.
 struct CollectedSums {
@@ -118,25 +132,34 @@ struct CollectChunks : CollectedSums {
     return sum;
   }
 
+  /// A piece for every warp: most hold few chunks, and a warp adds up whole ones.
+  ZP_DEVICE static int takers() { return static_cast<int>(blockDim.x) / norm_num_lanes; }
+  ZP_DEVICE static int taker() { return static_cast<int>(threadIdx.x) / norm_num_lanes; }
+
   template <class Value>
   ZP_DEVICE void piece(const PackPhase& /*phase*/, const StepPiece& piece, const float* grad,
                        Value value) const {
     constexpr int chunk_size = static_cast<int>(norm_chunk_numel);
     const int lane = static_cast<int>(threadIdx.x) % norm_num_lanes;
-    const int warps = static_cast<int>(blockDim.x) / norm_num_lanes;
     const int numel = static_cast<int>(piece.numel);
-    const int num_chunks = (numel + chunk_size - 1) / chunk_size;
-    for (int c = static_cast<int>(threadIdx.x) / norm_num_lanes; c < num_chunks; c += warps) {
-      const int first = c * chunk_size + lane;
+    for (int first = lane; first - lane < numel; first += chunk_size) {
       const int count = (numel - first + norm_num_lanes - 1) / norm_num_lanes;
       deposit(lane_sum(grad + first, count, value));
     }
+  }
+
+  template <class Value>
+  ZP_DEVICE static void see(const PackPhase& /*phase*/, const StepPiece& piece, const float* grad,
+                            Value value) {
+    const int numel = static_cast<int>(piece.numel);
+    for (int i = static_cast<int>(threadIdx.x) % norm_num_lanes; i < numel; i += norm_num_lanes)
+      value(grad[i]);
   }
 };
 
 /// exact and one: every element is a deposit of its own.
 template <NormTerm term>
-struct CollectTerms : CollectedSums {
+struct CollectTerms : CollectedSums, ByBlocks {
   TermDeposits<term> terms{};
 
   ZP_DEVICE void add(float g) { terms.add(g, block_sums); }
@@ -157,7 +180,7 @@ struct CollectTerms : CollectedSums {
 };
 
 /// inf: the largest magnitude, as an integer.
-struct CollectLargest {
+struct CollectLargest : ByBlocks {
   unsigned largest = 0;
 
   ZP_DEVICE void start() {}

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/device/runtime/memory.hpp"
+#include "cuda/device/step/piece_numel.hpp"
 #include "cuda/leaves/fill_leaf.hpp"
 #include "verification/bench/measure/values.hpp"
 
@@ -25,10 +26,11 @@ StepRules step_rules() {
 
 std::vector<StepPiece> step_pieces(std::int64_t numel) {
   std::vector<StepPiece> pieces;
-  for (std::int64_t begin = 0; begin < numel; begin += StepPiece::most_numel) {
+  const std::int64_t most = step_piece_numel(numel);
+  for (std::int64_t begin = 0; begin < numel; begin += most) {
     StepPiece piece;
     piece.local_begin = piece.tensor_begin = begin;
-    piece.numel = std::min(StepPiece::most_numel, numel - begin);
+    piece.numel = std::min(most, numel - begin);
     piece.counted = 1;
     piece.row_numel = piece.row_stride = numel;
     pieces.push_back(piece);

@@ -1,0 +1,21 @@
+#pragma once
+// How long the pieces of a piece table are.
+
+#include <cstdint>
+
+#include "common/contracts/grad_norm.hpp"
+#include "cuda/device/step/step_memory.hpp"
+
+namespace zeroproof::cuda::device {
+
+/// Most elements of a piece where a launch walks `numel` of them. Short, so that blocks that run together work on
+/// memory that lies together, and none is left over when the others are done; longer where the table would grow beyond
+/// some megabytes. A power of two of at least a chunk, so that chunks are whole (R12). No bit depends on it (R17).
+inline std::int64_t step_piece_numel(std::int64_t numel) {
+  constexpr std::int64_t most_pieces = std::int64_t{1} << 15;
+  std::int64_t length = norm_chunk_numel;
+  while (length < StepPiece::most_numel && length * most_pieces < numel) length *= 2;
+  return length;
+}
+
+}  // namespace zeroproof::cuda::device
