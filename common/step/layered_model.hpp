@@ -35,9 +35,10 @@ class LayeredModel {
   /// param: [unit numel] in the parameter dtype, padding undefined; read only.
   virtual void forward(int unit, const TensorView& param) = 0;
 
-  /// param: as in forward. grad: [unit numel] in the gradient dtype: NaN before the first backward visit of the unit,
-  /// which writes every element of every tensor (not padding); a later visit adds to what is there, one fp32 addition
-  /// per element with the earlier visit on the left (in 16-bit leaf dtypes: widened, added, rounded once).
+  /// param: as in forward. grad: [unit numel] in the gradient dtype. The first backward visit of the unit writes every
+  /// element of every tensor (not padding): before it nothing is there to be read, NaN with OptimizerSetup::guards. A
+  /// later visit adds to what is there, one fp32 addition per element with the earlier visit on the left (in 16-bit
+  /// leaf dtypes: widened, added, rounded once).
   virtual void backward(int unit, const TensorView& param, const TensorView& grad) = 0;
 };
 

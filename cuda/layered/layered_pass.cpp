@@ -46,6 +46,10 @@ LayerSchedule checked_shape(const OptimizerSetup& setup, const LayeredModel& mod
           setup.stage,   setup.overlap,  persistent_units(setup, model.units())};
 }
 
+BufferFill fill_of(const OptimizerSetup& setup) {
+  return setup.guards ? BufferFill::poison : BufferFill::untouched;
+}
+
 ReadyCount make_ready(const LayerSchedule& shape, const std::vector<std::vector<BucketPart>>& parts) {
   std::vector<int> expected(shape.units.size(), 0);
   for (const int unit : shape.visits) ++expected[static_cast<std::size_t>(unit)];
@@ -67,14 +71,14 @@ LayeredPass::LayeredPass(const OptimizerSetup& setup, LayeredModel& model, UnitG
       params_(params),
       shape_(checked_shape(setup, model, gatherer, params)),
       plan_(make_plan(shape_)),
-      grads_(shape_.units, shape_.buckets, setup.grad_dtype, ledger),
+      grads_(shape_.units, shape_.buckets, setup.grad_dtype, ledger, fill_of(setup)),
       ready_(make_ready(shape_, grads_.parts())),
       own_runner_(runner != nullptr ? nullptr
                                     : std::make_unique<PlanExecutor>(
                                           "rank " + std::to_string(setup.comm->rank()), std::move(hooks))),
       runner_(runner != nullptr ? *runner : *own_runner_) {
   if (setup.stage == 3) {
-    gathered_.emplace(shape_.units, shape_.persistent, setup.param_dtype, *gatherer, ledger);
+    gathered_.emplace(shape_.units, shape_.persistent, setup.param_dtype, *gatherer, ledger, fill_of(setup));
   }
   require_sound(plan_);
 }

@@ -26,6 +26,8 @@ void ProductionOptimizer::reduce_layered(LayeredModel& model, GradSource& leaves
     return step_->end_sum({}, target);
   }
   if (!executor_) executor_ = make_runner();
+  const GradTarget target = step_->grad_target();
+  reduce_.expect(target);
   LayeredPass pass(setup_, model, setup_.stage == 3 ? &params_ : nullptr, reduce_, ledger_, params, {},
                    executor_.get());
   try {
@@ -34,7 +36,6 @@ void ProductionOptimizer::reduce_layered(LayeredModel& model, GradSource& leaves
     reduce_.clear();
     throw;
   }
-  const GradTarget target = step_->grad_target();
   reduce_.finish(target);
   step_->end_sum({}, target);
 }

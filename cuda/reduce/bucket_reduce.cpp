@@ -49,7 +49,8 @@ BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<Bucket
       keeps_(keeps_leaves(setup)),
       near_(near != nullptr && near->any() ? near : nullptr),
       numbers_(setup),
-      tools_{setup, ops, memory, wires, host::streams_past_caches(grad_sum_bytes(setup))} {
+      tools_{setup, ops, memory, wires, host::streams_past_caches(grad_sum_bytes(setup))},
+      finished_(plans.size(), false) {
   const bool tp_parts =
       std::ranges::any_of(plans, [](const BucketPlan& plan) { return plan.replicated_numel > 0; });
   if ((keeps_ || reads_leaves()) && !tp_parts)
@@ -141,7 +142,11 @@ void BucketReduce::reduce(std::size_t bucket, std::int64_t micro_step, const Ten
            "pass the whole bucket on ranks with a micro-batch, nothing on the others");
   NodeValues mine;
   if (number >= 0) mine = with_tp_parts(tools_, plan, leaf);
-  if (!keeps_) return exchange_leaves(plan, micro_step, mine);
+  if (!keeps_) {
+    exchange_leaves(plan, micro_step, mine);
+    if (target_ && micro_step + 1 == micro_steps(setup_)) finish_bucket(bucket, *target_);
+    return;
+  }
   if (number >= 0) sum_->keep(plan.all, micro_step, mine);
 }
 
@@ -198,19 +203,30 @@ void BucketReduce::receive_leaves(const BucketPlan& plan, std::int64_t micro_ste
 
 void BucketReduce::finish(const GradTarget& target) {
   begin();
-  // In stage 0 most of G is added up by others.
-  const bool sees = setup_.stage > 0 || setup_.comm->world_size() == 1;
   sum_->publish();
-  for (const BucketPlan& plan : plans_) {
-    const auto numel = static_cast<std::int64_t>(target.grad_sum.size());
-    const TensorView all{target.grad_sum.data(), DType::fp32, numel};
-    const NodeValues part = plan.whole ? NodeValues::flat(all, 0) : NodeValues::packed(plan.packed_part(all));
-    sum_->finish(plan, part, sees ? target.see : SeeSum{});
+  for (std::size_t b = 0; b < plans_.size(); ++b) {
+    if (!finished_[b]) finish_bucket(b, target);
   }
   sum_->end();
   if (leaves_) leaves_->end();
   if (setup_.stage == 0) gather_sums(target.grad_sum);
   clear();
+}
+
+void BucketReduce::finish_bucket(std::size_t bucket, const GradTarget& target) {
+  // In stage 0 most of G is added up by others.
+  const bool sees = setup_.stage > 0 || setup_.comm->world_size() == 1;
+  const BucketPlan& plan = plans_[bucket];
+  const TensorView all{target.grad_sum.data(), DType::fp32, numel(target.grad_sum)};
+  const NodeValues part = plan.whole ? NodeValues::flat(all, 0) : NodeValues::packed(plan.packed_part(all));
+  sum_->finish(plan, part, sees ? target.see : SeeSum{});
+  finished_[bucket] = true;
+}
+
+void BucketReduce::clear() {
+  begun_ = false;
+  target_.reset();
+  finished_.assign(plans_.size(), false);
 }
 
 /// Stage 0: every rank needs all of G. grad_sum: [padded_numel].

@@ -1,6 +1,7 @@
 #pragma once
 // Gradient reduction of the production path: leaves in, the owners' sums out (R11), bucket by bucket.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -34,6 +35,10 @@ class BucketReduce final : public BucketSink {
   /// Stage 0, if all ranks share memory: G of every rank, [padded_numel], lies there. Outlives this.
   void read_sums(SharedBuffers& sums) { sums_ = &sums; }
 
+  /// Where G of this step will go. A bucket whose leaves come here in every micro-step is then finished as soon as its
+  /// last ones did, by reduce(); the others are by finish(), which gets the same target.
+  void expect(const GradTarget& target) { target_ = target; }
+
   /// In any stage. Buckets of one micro-step may come in any order, the same on all ranks; micro-steps of a bucket in
   /// increasing order. Errors: invalid_argument if the leaf is not the one this rank has in that micro-step.
   void reduce(std::size_t bucket, std::int64_t micro_step, const TensorView& leaf) override;
@@ -43,7 +48,7 @@ class BucketReduce final : public BucketSink {
   void finish(const GradTarget& target);
 
   /// Forgets the leaves taken so far, after a step that could not be finished.
-  void clear() { begun_ = false; }
+  void clear();
 
  private:
   void begin();
@@ -53,6 +58,7 @@ class BucketReduce final : public BucketSink {
   void share_leaf(std::int64_t micro_step, const TensorView& leaf);
   void exchange_leaves(const BucketPlan& plan, std::int64_t micro_step, const NodeValues& leaf);
   void receive_leaves(const BucketPlan& plan, std::int64_t micro_step, const NodeValues& leaf);
+  void finish_bucket(std::size_t bucket, const GradTarget& target);
   void gather_sums(Span<float> grad_sum);
   void copy_sums(Span<float> grad_sum);
 
@@ -68,6 +74,8 @@ class BucketReduce final : public BucketSink {
   std::optional<LeafWindow> leaves_;    ///< the same
   SharedBuffers* sums_ = nullptr;
   bool begun_ = false;
+  std::optional<GradTarget> target_;
+  std::vector<bool> finished_;  // [buckets]
 };
 
 }  // namespace zeroproof::cuda

@@ -21,12 +21,13 @@ TensorView stretch(const TensorView& view, std::int64_t begin, FlatRange range) 
 }
 
 UnitGrads::UnitGrads(std::vector<FlatRange> units, std::vector<FlatRange> buckets, DType dtype,
-                     MemoryLedger& ledger)
+                     MemoryLedger& ledger, BufferFill fill)
     : units_(std::move(units)),
       buckets_(std::move(buckets)),
       parts_(bucket_parts(units_, buckets_)),
       unit_buckets_(buckets_of_units(parts_, units_.size())),
       dtype_(dtype),
+      fill_(fill),
       ledger_(ledger),
       unit_buffers_(units_.size()),
       bucket_buffers_(buckets_.size()) {}
@@ -41,7 +42,7 @@ std::size_t UnitGrads::validate(int index, const std::vector<FlatRange>& ranges)
 void UnitGrads::allocate(Buffer& buffer, FlatRange range, const char* what, int index) {
   ZP_CHECK(!buffer.is_alive, ErrorCode::internal, gradient(what, index) + " is allocated twice",
            "what was added up in it would be lost", "free it first");
-  buffer.memory = CountedBuffer(ledger_, MemoryClass::grad, range.numel(), dtype_);
+  buffer.memory = CountedBuffer(ledger_, MemoryClass::grad, range.numel(), dtype_, fill_);
   buffer.is_alive = true;
   buffer.is_sealed = false;
 }

@@ -11,12 +11,13 @@
 
 namespace zeroproof::cuda {
 
-/// Every buffer is born as NaN, poisoned before it is given back, and counted as MemoryClass::grad. Calls for
-/// the same unit or bucket must be ordered.
+/// Every buffer is counted as MemoryClass::grad and, if it is to be poisoned, NaN from its birth on and again before it
+/// is given back. Calls for the same unit or bucket must be ordered.
 class UnitGrads {
  public:
   /// Errors: invalid_argument (bucket_parts). The ledger must outlive this.
-  UnitGrads(std::vector<FlatRange> units, std::vector<FlatRange> buckets, DType dtype, MemoryLedger& ledger);
+  UnitGrads(std::vector<FlatRange> units, std::vector<FlatRange> buckets, DType dtype, MemoryLedger& ledger,
+            BufferFill fill = BufferFill::poison);
 
   const std::vector<std::vector<BucketPart>>& parts() const { return parts_; }
 
@@ -57,6 +58,7 @@ class UnitGrads {
   const std::vector<std::vector<BucketPart>> parts_;  // [buckets]
   const std::vector<std::vector<int>> unit_buckets_;  // [units]
   const DType dtype_;
+  const BufferFill fill_;
   MemoryLedger& ledger_;
   std::vector<Buffer> unit_buffers_, bucket_buffers_;
 };

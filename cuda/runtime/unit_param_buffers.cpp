@@ -7,8 +7,8 @@
 namespace zeroproof::cuda {
 
 UnitParamBuffers::UnitParamBuffers(std::vector<FlatRange> units, std::vector<bool> persistent, DType dtype,
-                                   UnitGatherer& gatherer, MemoryLedger& ledger)
-    : dtype_(dtype), gatherer_(gatherer), ledger_(ledger), entries_(units.size()) {
+                                   UnitGatherer& gatherer, MemoryLedger& ledger, BufferFill fill)
+    : dtype_(dtype), gatherer_(gatherer), ledger_(ledger), fill_(fill), entries_(units.size()) {
   ZP_CHECK(
       persistent.empty() || persistent.size() == units.size(), ErrorCode::invalid_argument,
       std::to_string(persistent.size()) + " flags for persistent units of " + std::to_string(units.size()),
@@ -33,7 +33,7 @@ void UnitParamBuffers::allocate(int unit) {
   ZP_CHECK(!mine.is_alive, ErrorCode::internal,
            "the parameters of unit " + std::to_string(unit) + " are allocated twice",
            "the first buffer may be in use", "release the unit before it is gathered again");
-  mine.buffer = CountedBuffer(ledger_, MemoryClass::param_full, mine.range.numel(), dtype_);
+  mine.buffer = CountedBuffer(ledger_, MemoryClass::param_full, mine.range.numel(), dtype_, fill_);
   mine.is_alive = true;
 }
 

@@ -12,16 +12,17 @@
 namespace zeroproof::cuda {
 
 /// The cycle of a unit is allocate, gather, get as often as needed, release. Different units may be in use by
-/// different threads; calls for the same unit must be ordered. Counted as MemoryClass::param_full.
+/// different threads; calls for the same unit must be ordered. Counted as MemoryClass::param_full and, if they are to
+/// be poisoned, NaN until they are gathered and again before they are given back.
 class UnitParamBuffers {
  public:
   /// Shapes   persistent: [units], or empty for none. The gatherer and the ledger must outlive this.
   UnitParamBuffers(std::vector<FlatRange> units, std::vector<bool> persistent, DType dtype,
-                   UnitGatherer& gatherer, MemoryLedger& ledger);
+                   UnitGatherer& gatherer, MemoryLedger& ledger, BufferFill fill = BufferFill::poison);
 
   bool is_persistent(int unit) const;
 
-  /// [unit numel], NaN. Errors: internal if the unit has its buffer already.
+  /// [unit numel]. Errors: internal if the unit has its buffer already.
   void allocate(int unit);
 
   /// Collective. Fills the unit's buffer and remembers the version. Errors: internal without a buffer.
@@ -35,7 +36,7 @@ class UnitParamBuffers {
   /// gatherer's version has moved on since.
   TensorView get(int unit) const;
 
-  /// Poisons and gives back; persistent units stay. Errors: internal if there is no buffer, or somebody wrote
+  /// Gives back; persistent units stay. Errors: internal if there is no buffer, or somebody wrote
   /// outside it.
   void release(int unit);
 
@@ -58,6 +59,7 @@ class UnitParamBuffers {
   const DType dtype_;
   UnitGatherer& gatherer_;
   MemoryLedger& ledger_;
+  const BufferFill fill_;
   std::vector<Entry> entries_;
 };
 

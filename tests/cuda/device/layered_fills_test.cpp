@@ -1,0 +1,74 @@
+// What memory of a layer-by-layer pass is filled with. Runs on a GPU and, in tests/cuda/sim, on the simulated device.
+
+#include <doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "common/comm/self.hpp"
+#include "cuda/device/runtime/device.hpp"
+#include "cuda/device/runtime/runtime.hpp"
+#include "cuda/layered/layered_pass.hpp"
+#include "cuda/runtime/stream_executor.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::cuda;
+
+/// Units of a tensor each, whose gradients nobody writes.
+class IdleModel final : public LayeredModel {
+ public:
+  explicit IdleModel(const FlatLayout& layout) {
+    for (const TensorSlot& tensor : layout.tensors()) {
+      visits_.push_back(static_cast<int>(units_.size()));
+      if (!units_.empty()) units_.back().end = tensor.begin;
+      units_.push_back({tensor.begin, layout.padded_numel()});
+    }
+  }
+  const std::vector<FlatRange>& units() const override { return units_; }
+  const std::vector<int>& visits() const override { return visits_; }
+  void begin(std::int64_t) override {}
+  void forward(int, const TensorView&) override {}
+  void backward(int, const TensorView&, const TensorView&) override {}
+
+ private:
+  std::vector<FlatRange> units_;
+  std::vector<int> visits_;
+};
+
+class NoSink final : public BucketSink {
+ public:
+  void reduce(std::size_t, std::int64_t, const TensorView&) override {}
+};
+
+/// Copies and fills of a pass in stage 2.
+std::int64_t moves_of_pass(bool guards) {
+  const FlatLayout layout({{"a", {1500}}, {"b", {3000}}, {"c", {700}}});
+  const ShardMap shards(layout.padded_numel(), 1, layout.padded_numel());
+  const auto comm = make_self_communicator();
+  OptimizerSetup setup;
+  setup.layout = &layout;
+  setup.shards = &shards;
+  setup.comm = comm.get();
+  setup.stage = 2;
+  setup.guards = guards;
+  IdleModel model(layout);
+  NoSink sink;
+  MemoryLedger ledger(device_space(), false);
+  const CountedBuffer params(ledger, MemoryClass::param_full, layout.padded_numel(), setup.param_dtype);
+  StreamExecutor runner;
+  LayeredPass pass(setup, model, nullptr, sink, ledger, params->view(), {}, &runner);
+  const DeviceCalls before = device::device_calls();
+  pass.run();
+  return (device::device_calls() - before).copies;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "device: gradients of units are NaN before and after their lives where memory is guarded, and cost "
+    "nothing elsewhere") {
+  if (!device::device_info().answers) return;
+  CHECK(moves_of_pass(true) - moves_of_pass(false) == 2 * (3 + 1));  // the bucket lies in all three
+}
