@@ -18,6 +18,8 @@ constexpr int layers = 16;
 constexpr const char* bare = "reduce, no backward pass";
 constexpr const char* after = "reduce after the backward pass";
 constexpr const char* during = "reduce during the backward pass";
+constexpr const char* hidden = "reduce overlapped, no backward pass";
+constexpr const char* host = "reduce during it, until enqueued";
 
 /// Layers of one size, each a unit and a bucket.
 struct Model {
@@ -58,6 +60,8 @@ class RankReduce {
     optimizer_->run_phase(Phase::prepare, leaves);
     const auto begin = meet();
     optimizer_->run_phase(Phase::reduce, leaves);
+    const std::chrono::duration<double> enqueued = std::chrono::steady_clock::now() - begin;
+    host_seconds_ = enqueued.count();
     const std::chrono::duration<double> took = meet() - begin;
     for (const Phase phase : all_phases) {
       if (phase == Phase::prepare || phase == Phase::reduce) continue;
@@ -65,6 +69,9 @@ class RankReduce {
     }
     return took.count();
   }
+
+  /// Of the host, until the last sample's phase was enqueued.
+  double host_seconds() const { return host_seconds_; }
 
  private:
   std::chrono::steady_clock::time_point meet() {
@@ -76,11 +83,12 @@ class RankReduce {
   const Model& model_;
   Communicator& comm_;
   std::unique_ptr<cuda::EnqueuedOptimizer> optimizer_;
+  double host_seconds_ = 0;
 };
 
 /// What a rank found; that of rank 0 is reported.
 struct Found {
-  std::vector<double> bare, after, during;
+  std::vector<double> bare, after, during, hidden, host;
   double backward = 0;  ///< seconds that the pace gives a rank's backward pass
 };
 
@@ -97,17 +105,20 @@ double chosen_pace(RankReduce& reduce, cuda::DeviceLeafSource& leaves, const Mod
 
 Found run_rank(const Model& model, Communicator& comm, int rounds) {
   RankReduce serial(model, comm, false), overlapped(model, comm, true);
-  cuda::DeviceLeafSource at_once = serial.leaves(0);
+  cuda::DeviceLeafSource at_once = serial.leaves(0), overlapped_at_once = overlapped.leaves(0);
   const double pace = chosen_pace(serial, at_once, model, comm);
   cuda::DeviceLeafSource serial_leaves = serial.leaves(pace), overlapped_leaves = overlapped.leaves(pace);
   Found found;
   found.backward = 1e-9 * static_cast<double>(serial_leaves.length());
   for (int round = 0; round <= rounds; ++round) {
-    for (const std::size_t i : shuffled(3, static_cast<std::uint32_t>(round))) {
+    for (const std::size_t i : shuffled(4, static_cast<std::uint32_t>(round))) {
       const double seconds = i == 0   ? serial.sample(at_once)
                              : i == 1 ? serial.sample(serial_leaves)
-                                      : overlapped.sample(overlapped_leaves);
-      if (round > 0) (i == 0 ? found.bare : i == 1 ? found.after : found.during).push_back(seconds);
+                             : i == 2 ? overlapped.sample(overlapped_leaves)
+                                      : overlapped.sample(overlapped_at_once);
+      if (round == 0) continue;
+      (i == 0 ? found.bare : i == 1 ? found.after : i == 2 ? found.during : found.hidden).push_back(seconds);
+      if (i == 2) found.host.push_back(overlapped.host_seconds());
     }
   }
   return found;
@@ -146,6 +157,8 @@ Group measure_ranks(std::int64_t numel, int ranks, int rounds) {
   add(bare, found.bare);
   add(after, found.after);
   add(during, found.during);
+  add(hidden, found.hidden);
+  add(host, found.host);
   group.figures.push_back({"length of the backward pass", 1e3 * found.backward, 0, true, "ms"});
   group.figures.push_back({"communication that overlap leaves exposed",
                            exposed_buckets(found, model.shards.buckets().size()), 1.10, false, "buckets"});
