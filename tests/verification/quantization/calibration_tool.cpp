@@ -3,51 +3,21 @@
 // given and printed as bits: "integer BITS AMAX x0 x1 ..", "e4m3 0 AMAX x0 x1 ..": fake quantization; "mse BITS AMAX x0
 // .." (BITS 0: e4m3): the clip of the least error; "max COLUMNS x0 x1 ..": the amax of columns; "appended BINS n x0 ..
 // x(n-1) n ..": width and counts after such batches; "cast NAME x0 x1 ..", "widen NAME c0 c1 ..": casts to codes, and
-// codes there and back.
-
-#include <bit>
-#include <cstdio>
-#include <iostream>
-#include <map>
-#include <sstream>
-#include <string>
-#include <vector>
+// codes there and back; "smooth ALPHA CHANNELS x0 .. w0 ..": factors of channels, by the amax of inputs and of weights.
 
 #include "cuda/host/block_scale.hpp"
 #include "cuda/host/calibration.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/fake_quantize.hpp"
+#include "tests/verification/quantization/tool_lines.hpp"
 #include "verification/calibration/magnitude_histogram.hpp"
 
 namespace {
 
 using namespace zeroproof;
+using namespace zeroproof::verification;
 namespace host = zeroproof::cuda::host;
-using Line = std::istringstream;
-
-template <class T>
-std::vector<T> rest_of(Line& line) {
-  std::vector<T> values;
-  for (T value; line >> value;) values.push_back(value);
-  return values;
-}
-
-std::vector<float> floats_of(Line& line) {
-  std::vector<float> values;
-  for (const std::uint32_t word : rest_of<std::uint32_t>(line)) values.push_back(std::bit_cast<float>(word));
-  return values;
-}
-
-template <class T>
-T next(Line& line) {
-  T value{};
-  line >> value;
-  return value;
-}
-
-void print(Span<const float> values) {
-  for (const float value : values) std::printf("%u ", std::bit_cast<std::uint32_t>(value));
-}
+using Line = ToolLine;
 
 FakeQuantization options_of(int bits, std::size_t numel) {
   FakeQuantization options{one_block(1, static_cast<std::int64_t>(numel))};
@@ -95,14 +65,25 @@ void largest(Line& line) {
 }
 
 void appended(Line& line) {
-  verification::MagnitudeHistogram bins(verification::HistogramGrowth::appended, next<std::int64_t>(line));
+  MagnitudeHistogram bins(HistogramGrowth::appended, next<std::int64_t>(line));
   for (std::size_t count = 0; line >> count;) {
     std::vector<float> values;
-    for (std::size_t i = 0; i < count; ++i) values.push_back(std::bit_cast<float>(next<std::uint32_t>(line)));
+    for (std::size_t i = 0; i < count; ++i) values.push_back(next_float(line));
     bins.add({}, values);
   }
   std::printf("%u ", std::bit_cast<std::uint32_t>(bins.width()));
   for (const std::uint64_t count : bins.count()) std::printf("%llu ", static_cast<unsigned long long>(count));
+}
+
+void smooth(Line& line) {
+  const auto alpha = next<double>(line);
+  const auto channels = next<std::size_t>(line);
+  const std::vector<std::uint32_t> amax = rest_of<std::uint32_t>(line);
+  if (amax.size() != 2 * channels) return;
+  std::vector<float> scale(channels);
+  const Span<const std::uint32_t> both(amax);
+  host::smooth_scales({}, alpha, both.first(channels), both.subspan(channels), scale);
+  print(scale);
 }
 
 template <class Format>
@@ -144,21 +125,14 @@ void widen(Line& line) {
 }  // namespace
 
 int main() {
-  const std::map<std::string, void (*)(Line&)> methods = {{"percentile", percentile},
-                                                          {"entropy", entropy},
-                                                          {"integer", faked},
-                                                          {"e4m3", faked},
-                                                          {"mse", mean_square},
-                                                          {"max", largest},
-                                                          {"appended", appended},
-                                                          {"cast", cast},
-                                                          {"widen", widen}};
-  for (std::string text; std::getline(std::cin, text);) {
-    Line line(text);
-    const auto method = methods.find(next<std::string>(line));
-    if (method == methods.end()) return 1;
-    method->second(line);
-    std::printf("\n");
-  }
-  return 0;
+  return answer({{"percentile", percentile},
+                 {"entropy", entropy},
+                 {"integer", faked},
+                 {"e4m3", faked},
+                 {"mse", mean_square},
+                 {"max", largest},
+                 {"appended", appended},
+                 {"smooth", smooth},
+                 {"cast", cast},
+                 {"widen", widen}});
 }

@@ -1,7 +1,0 @@
-#!/bin/sh
-# modelopt_test.sh PYTHON TEST.py TOOL    by the interpreter of ZP_PYTHON, which may have ModelOpt, or else by PYTHON
-set -eu
-python=${ZP_PYTHON:-$1}
-shift
-export PYTHONDONTWRITEBYTECODE=1
-exec "$python" "$@"
