@@ -51,6 +51,8 @@ class Checks(unittest.TestCase):
         half = [("F16", struct.pack("<3e", *numbers)) for numbers in ((0.0, 1.0, 2.0), (-0.0, 1.0, 2.5))]
         self.assertEqual(checks.other_bits(half[1], half[0]), {"sees": True, "differ": 2})
         self.assertEqual(checks.other_bits(half[0], half[0]), {"sees": False, "differ": 0})
+        code = [("F8_E4M3", codes) for codes in (b"\1\2\3", b"\1\x82\4")]
+        self.assertEqual(checks.other_bits(code[1], code[0]), {"sees": True, "differ": 2})
         self.assertEqual(checks.other_bits(None, half[0]), {"sees": True, "differ": None})
 
     def test_numbers(self):

@@ -18,7 +18,7 @@ FLAGS = {"bucket": "--bucket", "omp": "--threads", "order": "--order", "windows"
 
 # What became of a run that production ended, by exit code (verification/cli/README.md).
 CODES = {2: "settings that no run can have", 5: "ranks waited for each other in vain", 6: "ranks disagreed",
-         9: "production noticed by itself"}
+         7: "its checkpoint was refused", 9: "production noticed by itself"}
 
 
 class Ended(Exception):

@@ -16,7 +16,7 @@ import textwrap
 
 RECORD = pathlib.Path(__file__).resolve().parents[1] / "records" / "everyday_checks.json"
 NAMES = {"loss": "loss curve", "sum": "sum of master weights", "allclose_1e3": "allclose, rtol 1e-3",
-         "allclose_1e5": "allclose, rtol 1e-5", "bits": "bits of 16-bit parameters", "hash": "hash of the state",
+         "allclose_1e5": "allclose, rtol 1e-5", "bits": "bits of parameters", "hash": "hash of the state",
          "phases": "phases"}
 EVERYDAY = list(NAMES)[:-1]
 
