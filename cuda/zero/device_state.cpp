@@ -6,6 +6,7 @@
 
 #include "cuda/zero/device_tables.hpp"
 #include "cuda/zero/joined_amax.hpp"
+#include "cuda/zero/state_runs.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -29,39 +30,14 @@ std::int64_t num_scaled(const RuleState& state) {
   return std::ranges::count_if(kept, [&](std::size_t i) { return has_scales(state.format(i)); });
 }
 
-/// Blocks that an end of somebody's shard lies in, in increasing order: the same on every rank. An end in padding cuts
-/// nothing.
-std::vector<std::int64_t> cut_blocks(const OptimizerSetup& setup) {
-  std::vector<std::int64_t> blocks;
-  if (setup.stage == 0) return blocks;
-  for (int rank = 0; rank < setup.shards->world_size(); ++rank) {
-    for (const FlatRange& range : setup.shards->shard(rank)) {
-      for (const std::int64_t end : {range.begin, range.end}) {
-        if (end % state_block_numel != 0 && setup.layout->tensor_at(end) >= 0)
-          blocks.push_back(end / state_block_numel);
-      }
-    }
-  }
-  std::ranges::sort(blocks);
-  blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
-  return blocks;
-}
-
-/// The number of a block among those of the rank.
-std::int64_t scale_of(const std::vector<FlatRange>& blocks, std::int64_t block) {
-  std::int64_t before = 0;
-  auto range = blocks.begin();
-  for (; block >= range->end; ++range) before += range->numel();
-  return before + block - range->begin;
-}
-
-/// Parts that a block of threads takes; they end where blocks of state do.
-std::vector<Piece> parts_of(const std::vector<Piece>& pieces) {
+/// Parts of runs that a block of threads takes; they end where blocks of state do.
+std::vector<Piece> parts_of(const OptimizerSetup& setup, const std::vector<Piece>& runs) {
   constexpr std::int64_t most = device::StepPiece::most_numel;
   std::vector<Piece> parts;
-  for (const Piece& piece : pieces) {
-    for (std::int64_t begin = 0; begin < piece.numel; begin += parts.back().numel)
-      parts.push_back(piece.part(begin, most - (piece.global_begin + begin) % state_block_numel));
+  for (const Piece& run : runs) {
+    const std::int64_t first = undistributed_begin(setup, run);
+    for (std::int64_t begin = 0; begin < run.numel; begin += parts.back().numel)
+      parts.push_back(run.part(begin, most - (first + begin) % state_block_numel));
   }
   return parts;
 }
@@ -70,23 +46,30 @@ std::vector<Piece> parts_of(const std::vector<Piece>& pieces) {
 
 DeviceState::Tables DeviceState::tables_of(const RankShard& shard) {
   const OptimizerSetup& setup = shard.setup;
-  const std::vector<std::int64_t> cut =
-      num_scaled(shard.state) > 0 ? cut_blocks(setup) : std::vector<std::int64_t>{};
-  Tables tables{parts_of(setup.layout->pieces(shard.ranges)), {}, {}, static_cast<std::int64_t>(cut.size())};
+  const bool scaled = num_scaled(shard.state) > 0;
+  const std::vector<Piece> pieces = setup.layout->pieces(shard.ranges);
+  const std::vector<std::int64_t> cut = scaled ? cut_state_blocks(setup) : std::vector<std::int64_t>{};
+  Tables tables{parts_of(setup, scaled ? state_runs(setup, pieces) : pieces),
+                {},
+                {},
+                static_cast<std::int64_t>(cut.size()),
+                0};
   for (const Piece& part : tables.parts) {
-    const std::int64_t first = part.global_begin / state_block_numel;
-    const std::int64_t last = (part.global_begin + part.numel - 1) / state_block_numel;
-    const std::int64_t first_scale = scale_of(shard.state.blocks(), first);
+    const std::int64_t begin = undistributed_begin(setup, part);
+    const std::int64_t first = begin / state_block_numel;
+    const std::int64_t last = (begin + part.numel - 1) / state_block_numel;
+    const std::int64_t first_scale = scaled ? shard.state.scale_place(first) : 0;
     device::StoredPiece piece{step_piece(setup, part), first_scale,
-                              static_cast<std::int32_t>(part.global_begin % state_block_numel)};
+                              static_cast<std::int32_t>(begin % state_block_numel)};
     const auto fragment_of = [&](std::int64_t block) {
       const auto word = std::ranges::lower_bound(cut, block);
       if (word == cut.end() || *word != block) return -1;
-      const std::int64_t from = std::max(block * state_block_numel - part.global_begin, std::int64_t{0});
-      const std::int64_t end = (block + 1) * state_block_numel - part.global_begin;
+      const std::int64_t from = std::max(block * state_block_numel - begin, std::int64_t{0});
+      const std::int64_t end = (block + 1) * state_block_numel - begin;
       const Piece own = part.part(from, end - from);
-      tables.fragments.push_back(
-          {own.local_begin, own.numel, own.tensor, first_scale + block - first, word - cut.begin()});
+      tables.fragments.push_back({own.local_begin, own.numel, own.tensor, first_scale + block - first,
+                                  word - cut.begin(), tables.num_waiting});
+      tables.num_waiting += own.numel;
       return static_cast<int>(tables.fragments.size()) - 1;
     };
     piece.head = fragment_of(first);
@@ -103,7 +86,7 @@ DeviceState::DeviceState(const RankShard& shard, const Wires& wires)
       tables_(tables_of(shard)),
       pieces_(device_space(), Span<const device::StoredPiece>(tables_.pieces)),
       fragments_(device_space(), Span<const device::StateFragment>(tables_.fragments)),
-      waiting_(device_space(), num_scaled(shard.state) * fragments_.count() * state_block_numel),
+      waiting_(device_space(), num_scaled(shard.state) * tables_.num_waiting),
       collected_(device_space(), num_scaled(shard.state) * tables_.num_words),
       memory_{.pieces = pieces_.data(),
               .fragments = fragments_.data(),
@@ -119,8 +102,7 @@ DeviceState::DeviceState(const RankShard& shard, const Wires& wires)
     if (!has_scales(buffer.format)) continue;
     buffer.scale_inv = shard.state.scales(kept_[k]).as<float>().data();
     if (tables_.num_words > 0) buffer.collected = collected_.data() + scaled * tables_.num_words;
-    if (fragments_.count() > 0)
-      buffer.waiting = waiting_.data() + scaled * fragments_.count() * state_block_numel;
+    if (fragments_.count() > 0) buffer.waiting = waiting_.data() + scaled * tables_.num_waiting;
     ++scaled;
   }
 }

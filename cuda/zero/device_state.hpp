@@ -14,7 +14,7 @@ namespace zeroproof::cuda {
 /// a cut goes through, and what is stored then, as pieces of work that nobody looks at in between. memory: of the step.
 class DeviceState {
  public:
-  /// What the shard and the wires refer to outlives this.
+  /// What the shard and the wires refer to outlives this. Collective over tp, if a format has scales.
   DeviceState(const RankShard& shard, const Wires& wires);
 
   /// Stores what `read` fills in, of all pieces (LocalStep::load_stored). Collective, if it joins. memory: with the
@@ -26,7 +26,7 @@ class DeviceState {
   void update(const device::StepMemory& memory, const device::StepRules& rules, bool fused) const;
   /// Whether a block that has a scale is cut between ranks.
   bool joins() const;
-  /// Collective over comm.
+  /// Collective over comm (from stage 1 on) and tp.
   void join() const;
   /// What waited for that. Nothing in a skipped step, or after a halt.
   void finish(const device::StepMemory& memory) const;
@@ -40,7 +40,8 @@ class DeviceState {
     std::vector<Piece> parts;  ///< as the pieces
     std::vector<device::StoredPiece> pieces;
     std::vector<device::StateFragment> fragments;
-    std::int64_t num_words = 0;  ///< blocks that a cut goes through, of all ranks
+    std::int64_t num_words = 0;    ///< blocks that a cut goes through, of all ranks
+    std::int64_t num_waiting = 0;  ///< elements of the fragments
   };
   static Tables tables_of(const RankShard& shard);
   void clear_collected() const;
@@ -51,7 +52,7 @@ class DeviceState {
   const Tables tables_;
   SpaceArray<device::StoredPiece> pieces_;
   SpaceArray<device::StateFragment> fragments_;
-  SpaceArray<float> waiting_;            // [buffers with scales][fragments][state_block_numel]
+  SpaceArray<float> waiting_;            // [buffers with scales][num_waiting]
   SpaceArray<std::uint64_t> collected_;  // [buffers with scales][num_words]
   device::StoredMemory memory_;
 };

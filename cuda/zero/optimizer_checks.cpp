@@ -5,9 +5,11 @@
 
 #include "common/base/error.hpp"
 #include "common/step/validate_setup.hpp"
+#include "cuda/exchange/bucket_plan.hpp"
 #include "cuda/host/loss_scaler.hpp"
 #include "cuda/host/step_scalars.hpp"
 #include "cuda/zero/rule_state.hpp"
+#include "cuda/zero/state_runs.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -28,12 +30,6 @@ void require_ranges(const OptimizerSetup& setup) {
 /// What state and master of R25 are made for.
 void require_formats(const OptimizerSetup& setup) {
   const StateFormats& formats = setup.state_formats;
-  const bool scales = has_scales(formats.exp_avg) || has_scales(formats.exp_avg_sq);
-  require(!scales || setup.tp == nullptr || setup.tp->world_size() == 1,
-          "the state is kept in fp16 or e4m3 on " +
-              std::to_string(setup.tp == nullptr ? 1 : setup.tp->world_size()) + " TP ranks",
-          "they cut blocks anywhere, and would have to join scales of most of them",
-          "use bf16, or the state without tensor parallelism");
   require(formats.plain() || !setup.offload.on(), "state or master that is not fp32 is to be offloaded",
           "chunks travel in fp32", "leave the formats or the offload out");
 }
@@ -50,6 +46,20 @@ void require_numel(std::string_view buffer, std::size_t size, std::size_t expect
           "the state's " + std::string(buffer) + " has " + std::to_string(size) + " elements, not " +
               std::to_string(expected),
           "state would be lost or read past its end", "pass flat buffers, padding included");
+}
+
+/// One for every block of the undistributed numbering, of which a TP rank knows where its own elements stand.
+void require_scales(std::string_view buffer, std::size_t size, const OptimizerSetup& setup) {
+  if (setup.placement.empty())
+    return require_numel(buffer, size,
+                         static_cast<std::size_t>(setup.layout->padded_numel() / state_block_numel));
+  const std::vector<FlatRange> own =
+      state_blocks(setup, state_runs(setup, setup.layout->pieces(state_ranges(setup))));
+  const std::int64_t needed = own.empty() ? 0 : own.back().end;
+  require(size >= static_cast<std::size_t>(needed),
+          "the state's " + std::string(buffer) + " has " + std::to_string(size) + " elements, and block " +
+              std::to_string(needed - 1) + " is this rank's",
+          "codes would have no scale", "pass one for every block of the undistributed numbering");
 }
 
 }  // namespace
@@ -70,7 +80,7 @@ void require_state(const OptimizerSetup& setup, const FullState& state) {
     require_numel(name(buffer.id), (state.*buffer.full).size(), numel);
     const std::size_t scales = (state.*buffer.scale).size();
     if (scales > 0 && has_scales(setup.state_formats.of(buffer.id)))
-      require_numel(name(scales_of(buffer.id)), scales, numel / state_block_numel);
+      require_scales(name(scales_of(buffer.id)), scales, setup);
   }
   require_counters(setup, state);
 }

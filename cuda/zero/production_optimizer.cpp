@@ -7,6 +7,7 @@
 #include "common/base/error.hpp"
 #include "common/step/setup_agreement.hpp"
 #include "cuda/zero/optimizer_checks.hpp"
+#include "cuda/zero/state_runs.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -51,6 +52,11 @@ std::unique_ptr<GradHome> grad_home(const OptimizerSetup& setup, const StateSpli
   return std::make_unique<GradHome>(setup.offload, *split, ledger);
 }
 
+std::vector<FlatRange> blocks_of_state(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges) {
+  if (!has_scales(setup.state_formats.exp_avg) && !has_scales(setup.state_formats.exp_avg_sq)) return {};
+  return state_blocks(setup, state_runs(setup, setup.layout->pieces(ranges)));
+}
+
 /// Null where the kernels of a device read and store it.
 std::unique_ptr<StateTiles> tiles_of(const OptimizerSetup& setup, Space space,
                                      const std::vector<FlatRange>& ranges, const RuleState& state,
@@ -84,8 +90,7 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
               setup_.state_formats.master == MasterFormat::bf16 ? DType::bf16 : DType::fp32),
       param_store_(setup_, ranges_, near_.get(), ledger_),
       params_(setup_, plans_, memory_, param_store_, near_.get(), *wires_.comm),
-      state_(setup_.hyper, setup_.state_formats, resident_numel(),
-             state_blocks(setup_.layout->pieces(ranges_)), ledger_),
+      state_(setup_.hyper, setup_.state_formats, resident_numel(), blocks_of_state(setup_, ranges_), ledger_),
       tiles_(tiles_of(setup_, space, ranges_, state_, master_)),
       scales_(setup_, ParamScales::Of::params, ranges_, ledger_),
       columns_(setup_, params_.full_ranges(), {ranges_, plans_, memory_, near_.get(), *wires_.comm}),

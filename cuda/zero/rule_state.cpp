@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/error.hpp"
 #include "common/step/kept_buffers.hpp"
 
 namespace zeroproof::cuda {
@@ -12,25 +13,14 @@ bool keeps(const OptimizerHyper& hyper, BufferId id) {
   return std::ranges::find(kept, id) != kept.end();
 }
 
-std::vector<FlatRange> state_blocks(const std::vector<Piece>& pieces) {
-  std::vector<FlatRange> blocks;  // pieces come in increasing order
-  for (const Piece& piece : pieces) {
-    const FlatRange range{piece.global_begin / state_block_numel,
-                          (piece.global_begin + piece.numel - 1) / state_block_numel + 1};
-    if (!blocks.empty() && range.begin <= blocks.back().end) {
-      blocks.back().end = range.end;
-    } else {
-      blocks.push_back(range);
-    }
-  }
-  return blocks;
-}
-
 RuleState::RuleState(const OptimizerHyper& hyper, const StateFormats& formats, std::int64_t shard_numel,
                      std::vector<FlatRange> blocks, MemoryLedger& ledger)
     : formats_(formats), blocks_(std::move(blocks)) {
   std::int64_t num_blocks = 0;
-  for (const FlatRange& range : blocks_) num_blocks += range.numel();
+  for (const FlatRange& range : blocks_) {
+    before_.push_back(num_blocks);
+    num_blocks += range.numel();
+  }
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     kept_[i] = keeps(hyper, state_buffers[i].id);
     buffers_[i] = CountedBuffer(ledger, MemoryClass::state, kept_[i] ? shard_numel : 0, dtype_of(format(i)));
@@ -39,15 +29,11 @@ RuleState::RuleState(const OptimizerHyper& hyper, const StateFormats& formats, s
   }
 }
 
-float& RuleState::scale(std::size_t i, std::int64_t block) const {
-  std::int64_t before = 0;
-  for (const FlatRange& range : blocks_) {
-    if (block < range.end)
-      return scales_[i]->as<float>()[static_cast<std::size_t>(before + block - range.begin)];
-    before += range.numel();
-  }
-  fail(ErrorCode::internal, "a rank has no scale of a block of state", "it has elements of it",
-       "report this as a defect");
+std::int64_t RuleState::scale_place(std::int64_t block) const {
+  const auto range = std::ranges::upper_bound(blocks_, block, {}, &FlatRange::end);
+  ZP_CHECK(range != blocks_.end() && range->begin <= block, ErrorCode::internal,
+           "a rank has no scale of a block of state", "it has elements of it", "report this as a defect");
+  return before_[static_cast<std::size_t>(range - blocks_.begin())] + block - range->begin;
 }
 
 std::vector<ExposedBuffer> RuleState::exposed(const std::vector<FlatRange>& ranges) const {

@@ -37,13 +37,10 @@ constexpr std::size_t index_of(BufferId id) {
 /// Whether the rule keeps that buffer.
 bool keeps(const OptimizerHyper& hyper, BufferId id);
 
-/// Blocks of the undistributed numbering in which pieces have elements, in increasing order (R25).
-std::vector<FlatRange> state_blocks(const std::vector<Piece>& pieces);
-
 /// The rule's state on one rank, [shard_numel] each in its format; buffers the rule does not keep have no elements.
 class RuleState {
  public:
-  /// blocks: which the rank has scales of, if a format has some.
+  /// blocks: which the rank has scales of, if a format has some; in increasing order.
   RuleState(const OptimizerHyper& hyper, const StateFormats& formats, std::int64_t shard_numel,
             std::vector<FlatRange> blocks, MemoryLedger& ledger);
 
@@ -53,9 +50,13 @@ class RuleState {
 
   /// scale_inv of a block of the undistributed numbering, of which the rank has elements; and all of them, with what
   /// taps see.
-  float& scale(std::size_t i, std::int64_t block) const;
+  float& scale(std::size_t i, std::int64_t block) const {
+    return scales_[i]->as<float>()[static_cast<std::size_t>(scale_place(block))];
+  }
   const GuardedBuffer& scales(std::size_t i) const { return *scales_[i]; }
   const std::vector<FlatRange>& blocks() const { return blocks_; }
+  /// Where a block's scale is among those of the rank.
+  std::int64_t scale_place(std::int64_t block) const;
 
   /// What taps see of it after an update, scales behind the buffers. ranges: what the rank keeps state for.
   std::vector<ExposedBuffer> exposed(const std::vector<FlatRange>& ranges) const;
@@ -83,6 +84,7 @@ class RuleState {
  private:
   StateFormats formats_;
   std::vector<FlatRange> blocks_;
+  std::vector<std::int64_t> before_;  ///< [ranges] blocks of the ranges before
   std::array<bool, state_buffers.size()> kept_{};
   std::array<CountedBuffer, state_buffers.size()> buffers_, scales_;
 };

@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "cuda/host/cast.hpp"
+#include "cuda/zero/joined_amax.hpp"
+#include "cuda/zero/state_runs.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -60,29 +62,16 @@ void visit_codes(const RuleState& state, std::size_t i, const Piece& piece, cons
   }
 }
 
-/// Calls body(block, begin, count) for the parts of a piece in each block, which begin at its element `begin`.
+/// Calls body(block, begin, count) for the parts of a run in each block, which begin at its element `begin`.
 template <class Body>
-void for_state_blocks(const Piece& piece, const Body& body) {
-  for (std::int64_t begin = 0; begin < piece.numel;) {
-    const std::int64_t index = piece.global_begin + begin;
-    const std::int64_t count = std::min(state_block_numel - index % state_block_numel, piece.numel - begin);
+void for_state_blocks(const OptimizerSetup& setup, const Piece& run, const Body& body) {
+  const std::int64_t first = undistributed_begin(setup, run);
+  for (std::int64_t begin = 0; begin < run.numel;) {
+    const std::int64_t index = first + begin;
+    const std::int64_t count = std::min(state_block_numel - index % state_block_numel, run.numel - begin);
     body(index / state_block_numel, begin, count);
     begin += count;
   }
-}
-
-/// Parts of a piece: what begins and ends with blocks, and fragments of blocks that go on elsewhere.
-void cut_at_blocks(const FlatLayout& layout, const Piece& piece, std::vector<Piece>& whole,
-                   std::vector<Piece>& fragments) {
-  const std::int64_t numel = layout.tensors()[static_cast<std::size_t>(piece.tensor)].numel;
-  const std::int64_t in_block = piece.tensor_begin % state_block_numel;
-  const std::int64_t head = in_block == 0 ? 0 : std::min(state_block_numel - in_block, piece.numel);
-  if (head > 0) fragments.push_back(piece.part(0, head));
-  const std::int64_t end = piece.tensor_begin + piece.numel;
-  const std::int64_t rest = piece.numel - head;
-  const std::int64_t tail = end == numel ? 0 : std::min(end % state_block_numel, rest);
-  if (rest > tail) whole.push_back(piece.part(head, rest - tail));
-  if (tail > 0) fragments.push_back(piece.part(piece.numel - tail, tail));
 }
 
 bool any_piece(const Piece& /*piece*/) { return true; }
@@ -102,21 +91,20 @@ struct StateTiles::Tile {
 
 StateTiles::StateTiles(const OptimizerSetup& setup, const std::vector<Piece>& pieces, const RuleState& state,
                        const CountedBuffer& master)
-    : setup_(setup), state_(state), master_(master), loop_({}) {
+    : setup_(setup), state_(state), master_(master), whole_blocks_({}), fragments_({}) {
   if (!has_any_scales()) {
-    whole_blocks_ = pieces;
-  } else {
-    for (const Piece& piece : pieces) cut_at_blocks(*setup.layout, piece, whole_blocks_, fragments_);
-    for (int rank = 0; setup.stage > 0 && rank < setup.shards->world_size(); ++rank) {
-      std::vector<Piece> whole, cut;
-      for (const Piece& piece : setup.layout->pieces(setup.shards->shard(rank)))
-        cut_at_blocks(*setup.layout, piece, whole, cut);
-      for (const Piece& fragment : cut) cut_blocks_.push_back(fragment.global_begin / state_block_numel);
-    }
-    std::ranges::sort(cut_blocks_);
-    cut_blocks_.erase(std::unique(cut_blocks_.begin(), cut_blocks_.end()), cut_blocks_.end());
+    whole_blocks_ = host::PieceLoop(pieces);
+    return;
   }
-  loop_ = host::PieceLoop(whole_blocks_);
+  std::vector<Piece> whole, fragments;
+  for (const Piece& run : state_runs(setup, pieces)) cut_at_blocks(setup, run, whole, fragments);
+  whole_blocks_ = host::PieceLoop(whole);
+  fragments_ = host::PieceLoop(fragments);
+  for (const Piece& fragment : fragments) {
+    waits_at_.push_back(num_waiting_);
+    num_waiting_ += fragment.numel;
+  }
+  cut_blocks_ = cut_state_blocks(setup);
 }
 
 bool StateTiles::has_any_scales() const {
@@ -124,12 +112,6 @@ bool StateTiles::has_any_scales() const {
     if (has_scales_at(i)) return true;
   }
   return false;
-}
-
-std::int64_t StateTiles::num_joined_words() const {
-  std::int64_t buffers = 0;
-  for (std::size_t i = 0; i < state_buffers.size(); ++i) buffers += has_scales_at(i) ? 1 : 0;
-  return buffers * numel(Span<const std::int64_t>(cut_blocks_));
 }
 
 void StateTiles::update(const Exec& exec, const Wanted& wanted, const Change& update,
@@ -144,7 +126,13 @@ void StateTiles::load(const Exec& exec, const Chosen& of_codes, const Change& re
 
 void StateTiles::pass(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
                       const Change& change, const Round& round) const {
-  loop_.run(exec, [&](const Exec& serial, const Piece& block) {
+  pass_whole(exec, reads, wanted, of_codes, change, round);
+  if (!cut_blocks_.empty()) pass_fragments(exec, reads, wanted, of_codes, change, round);
+}
+
+void StateTiles::pass_whole(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
+                            const Change& change, const Round& round) const {
+  whole_blocks_.run(exec, [&](const Exec& serial, const Piece& block) {
     if (!wanted(block)) return;
     Tile<tile_numel> tile;
     for (std::int64_t begin = 0; begin < block.numel; begin += tile_numel) {
@@ -153,39 +141,65 @@ void StateTiles::pass(const Exec& exec, bool reads, const Wanted& wanted, const 
       close(serial, piece, true, of_codes, round, tile);
     }
   });
-  if (cut_blocks_.empty()) return;
+}
 
-  Exec serial = exec;
-  serial.num_threads = 1;
-  std::vector<std::uint64_t> words(static_cast<std::size_t>(num_joined_words()));
-  std::vector<Tile<state_block_numel>> waiting(fragments_.size());
-  for (std::size_t f = 0; f < fragments_.size(); ++f) {
-    const Piece& fragment = fragments_[f];
-    if (!wanted(fragment)) continue;
-    change(serial, fragment, open(serial, fragment, reads, waiting[f]));
-    close(serial, fragment, false, of_codes, round, waiting[f]);
-    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      if (!has_scales_at(i)) continue;
-      std::uint64_t& word = words[word_of(i, fragment)];
-      word = std::max<std::uint64_t>(word, amax_of(waiting[f].part(i, 0, fragment.numel)));
-    }
+void StateTiles::pass_fragments(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
+                                const Change& change, const Round& round) const {
+  const auto wait_at = [&](const Piece& fragment) {  // one of those blocks
+    return waits_at_[static_cast<std::size_t>(&fragment - fragments_.blocks().data())];
+  };
+  std::array<std::vector<float>, state_buffers.size()> waiting;
+  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+    if (has_scales_at(i)) waiting[i].resize(static_cast<std::size_t>(num_waiting_));
   }
-  setup_.comm->all_reduce(words, IntegerReduce::max);
-  for (std::size_t f = 0; f < fragments_.size(); ++f) {
-    const Piece& fragment = fragments_[f];
-    if (!wanted(fragment)) continue;
+  fragments_.run(exec, [&](const Exec& serial, const Piece& fragment) {
+    if (!wanted(fragment)) return;
+    Tile<state_block_numel> tile;
+    change(serial, fragment, open(serial, fragment, reads, tile));
+    close(serial, fragment, false, of_codes, round, tile);
+    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+      if (has_scales_at(i))
+        std::ranges::copy(tile.part(i, 0, fragment.numel), waiting[i].begin() + wait_at(fragment));
+    }
+  });
+  const std::vector<std::uint64_t> words = joined_amax(wanted, waiting);
+  fragments_.run(exec, [&](const Exec& serial, const Piece& fragment) {
+    if (!wanted(fragment)) return;
     for (std::size_t i = 0; i < state_buffers.size(); ++i) {
       if (!has_scales_at(i) || of_codes[i]) continue;
-      store_block(serial, i, fragment, waiting[f].part(i, 0, fragment.numel),
-                  static_cast<std::uint32_t>(words[word_of(i, fragment)]));
+      const Span<const float> values(waiting[i].data() + wait_at(fragment),
+                                     static_cast<std::size_t>(fragment.numel));
+      store_block(serial, i, fragment, values, static_cast<std::uint32_t>(words[word_of(i, fragment)]));
+    }
+  });
+}
+
+std::vector<std::uint64_t> StateTiles::joined_amax(
+    const Wanted& wanted, const std::array<std::vector<float>, state_buffers.size()>& waiting) const {
+  std::vector<std::uint64_t> words;
+  for (std::size_t i = 0; i < state_buffers.size(); ++i)
+    words.resize(words.size() + (has_scales_at(i) ? cut_blocks_.size() : 0));
+  for (std::size_t f = 0; f < waits_at_.size(); ++f) {
+    const Piece& fragment = fragments_.blocks()[f];
+    if (!wanted(fragment)) continue;
+    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+      if (!has_scales_at(i)) continue;
+      const Span<const float> values(waiting[i].data() + waits_at_[f],
+                                     static_cast<std::size_t>(fragment.numel));
+      std::uint64_t& word = words[word_of(i, fragment)];
+      word = std::max<std::uint64_t>(word, amax_of(values));
     }
   }
+  const Wires wires{setup_.comm, setup_.replicas, setup_.tp};
+  join_amax(setup_, wires, words.data(), numel(Span<const std::uint64_t>(words)));
+  return words;
 }
 
 std::size_t StateTiles::word_of(std::size_t i, const Piece& fragment) const {
   std::size_t before = 0;
   for (std::size_t k = 0; k < i; ++k) before += has_scales_at(k) ? cut_blocks_.size() : 0;
-  const auto at = std::ranges::lower_bound(cut_blocks_, fragment.global_begin / state_block_numel);
+  const auto at =
+      std::ranges::lower_bound(cut_blocks_, undistributed_begin(setup_, fragment) / state_block_numel);
   return before + static_cast<std::size_t>(at - cut_blocks_.begin());
 }
 
@@ -212,7 +226,7 @@ host::FusedState StateTiles::open(const Exec& exec, const Piece& piece, bool rea
     if (!reads) continue;
     visit_codes(state_, i, piece, [&](auto codes) { read_codes(exec, codes, *spans[i]); });
     if (!has_scales_at(i)) continue;
-    for_state_blocks(piece, [&](std::int64_t block, std::int64_t begin, std::int64_t in_block) {
+    for_state_blocks(setup_, piece, [&](std::int64_t block, std::int64_t begin, std::int64_t in_block) {
       const float scale_inv = state_.scale(i, block);
       float* const x = tile.kept[i].data() + begin;
       for (std::int64_t k = 0; k < in_block; ++k) x[k] = x[k] * scale_inv;
@@ -237,7 +251,7 @@ void StateTiles::close(const Exec& exec, const Piece& piece, bool whole_blocks, 
       continue;
     }
     if (!whole_blocks) continue;
-    for_state_blocks(piece, [&](std::int64_t, std::int64_t begin, std::int64_t in_block) {
+    for_state_blocks(setup_, piece, [&](std::int64_t, std::int64_t begin, std::int64_t in_block) {
       const Span<const float> values = tile.part(i, begin, in_block);
       store_block(exec, i, piece.part(begin, in_block), values, amax_of(values));
     });
@@ -247,7 +261,7 @@ void StateTiles::close(const Exec& exec, const Piece& piece, bool whole_blocks, 
 void StateTiles::store_block(const Exec& exec, std::size_t i, const Piece& block, Span<const float> values,
                              std::uint32_t amax) const {
   const float scale = scale_for(state_.format(i), amax);
-  state_.scale(i, block.global_begin / state_block_numel) = 1.0F / scale;
+  state_.scale(i, undistributed_begin(setup_, block) / state_block_numel) = 1.0F / scale;
   alignas(64) std::array<float, state_block_numel> y;
   for (std::size_t k = 0; k < values.size(); ++k) y[k] = values[k] * scale;
   visit_codes(state_, i, block,

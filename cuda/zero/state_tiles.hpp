@@ -26,19 +26,17 @@ class StateTiles {
   /// By place in state_buffers.
   using Chosen = std::array<bool, state_buffers.size()>;
 
-  /// pieces: of the rank. The rest outlives it.
+  /// pieces: of the rank. The rest outlives it. Collective over tp, if a format has scales.
   StateTiles(const OptimizerSetup& setup, const std::vector<Piece>& pieces, const RuleState& state,
              const CountedBuffer& master);
 
-  /// Phase update of the pieces of wanted tensors. Collective over comm, if a block with a scale is cut.
+  /// Phase update of the pieces of wanted tensors. Collective over comm (from stage 1 on) and tp, if a block with
+  /// a scale is cut.
   void update(const Exec& exec, const Wanted& wanted, const Change& update, const Round& round) const;
 
   /// Stores what `read` fills in, of all pieces. of_codes: buffers of which it fills in codes, widened; the rank has
   /// their scales already. Collective as update().
   void load(const Exec& exec, const Chosen& of_codes, const Change& read, const Round& round) const;
-
-  /// Words that are reduced over comm in an update; 0 if no block is cut, or nothing has scales.
-  std::int64_t num_joined_words() const;
 
  private:
   static constexpr std::int64_t tile_numel = 8 * state_block_numel;  // 4 KiB of each buffer
@@ -53,6 +51,14 @@ class StateTiles {
   template <class AnyTile>
   void close(const Exec& exec, const Piece& piece, bool whole_blocks, const Chosen& of_codes,
              const Round& round, const AnyTile& tile) const;
+  void pass_whole(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
+                  const Change& change, const Round& round) const;
+  void pass_fragments(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
+                      const Change& change, const Round& round) const;
+  /// The largest magnitudes of cut blocks, [buffers with scales][cut_blocks_]; waiting: [num_waiting_] of each of these
+  /// buffers. Collective.
+  std::vector<std::uint64_t> joined_amax(
+      const Wanted& wanted, const std::array<std::vector<float>, state_buffers.size()>& waiting) const;
   void store_block(const Exec& exec, std::size_t i, const Piece& block, Span<const float> values,
                    std::uint32_t amax) const;
   bool has_scales_at(std::size_t i) const { return state_.kept(i) && has_scales(state_.format(i)); }
@@ -62,10 +68,11 @@ class StateTiles {
   const OptimizerSetup& setup_;
   const RuleState& state_;
   const CountedBuffer& master_;
-  std::vector<Piece> whole_blocks_;       ///< parts of pieces that begin and end with blocks
-  std::vector<Piece> fragments_;          ///< other parts, each in one block
   std::vector<std::int64_t> cut_blocks_;  ///< of all ranks, the same on each of them, in increasing order
-  host::PieceLoop loop_;                  ///< over whole_blocks_
+  host::PieceLoop whole_blocks_;          ///< parts of pieces that begin and end with blocks
+  host::PieceLoop fragments_;             ///< other parts, each in one block
+  std::vector<std::int64_t> waits_at_;    ///< [fragments] elements of those before
+  std::int64_t num_waiting_ = 0;          ///< elements of all fragments
 };
 
 }  // namespace zeroproof::cuda

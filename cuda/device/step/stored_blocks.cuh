@@ -104,13 +104,14 @@ ZP_DEVICE inline void store_block(const StoredMemory& stored, int number, const 
     if (speaks) buffer.scale_inv[block.scale] = 1.0F / scale;
     return store_codes(buffer, at, values, scale);
   }
-  float* const waiting = buffer.waiting + block.fragment * state_block_numel - block.begin;
+  const StateFragment& fragment = stored.fragments[block.fragment];
+  float* const waiting = buffer.waiting + fragment.waits_at - block.begin;
   ZP_UNROLL
   for (int k = 0; k < lane_numel; ++k)
     if (k < at.count) waiting[at.i + at.apart * k] = values.v[k];
   if (!speaks || amax == 0U) return;
   using Word = unsigned long long;  // the type that atomicMax knows
-  atomicMax(reinterpret_cast<Word*>(buffer.collected + stored.fragments[block.fragment].word), Word{amax});
+  atomicMax(reinterpret_cast<Word*>(buffer.collected + fragment.word), Word{amax});
 }
 
 }  // namespace zeroproof::cuda::device

@@ -21,12 +21,12 @@ struct StoredBuffer {
   void* codes = nullptr;  // [shard_numel] in its format; null: none that a pass stores
   float* scale_inv =
       nullptr;  // [blocks of the rank] if the format has scales, null otherwise, as the two below
-  float* waiting = nullptr;            // [num_fragments][state_block_numel]: values to be stored
+  float* waiting = nullptr;            // values of the fragments, to be stored
   std::uint64_t* collected = nullptr;  // [num_words]: amax of this rank, then of all
   StateFormat format = StateFormat::fp32;
 };
 
-/// A stretch of the shard, and its blocks. It begins and ends with blocks, or where its tensor or the shard does.
+/// A stretch of the shard that is one of the undistributed tensor too, and its blocks. It begins and ends with blocks, or where its tensor or the shard does.
 struct StoredPiece {
   StepPiece step;
   std::int64_t first_scale = 0;  ///< of its first block, among those of the rank
@@ -38,10 +38,11 @@ struct StoredPiece {
 /// What a rank has of a block that a cut goes through.
 struct StateFragment {
   std::int64_t local_begin = 0;
-  std::int64_t numel = 0;  ///< 1 to 127
+  std::int64_t numel = 0;  ///< 1 to 128
   std::int64_t tensor = 0;
-  std::int64_t scale = 0;  ///< of its block, among those of the rank
-  std::int64_t word = 0;   ///< of its block, among those that are joined
+  std::int64_t scale = 0;     ///< of its block, among those of the rank
+  std::int64_t word = 0;      ///< of its block, among those that are joined
+  std::int64_t waits_at = 0;  ///< its first element, among those of all fragments
 };
 
 /// Buffers of a rule besides the master.

@@ -20,7 +20,7 @@ ZP_KERNEL fragments_kernel(StepMemory memory, StoredMemory stored) {
       const auto amax = static_cast<std::uint32_t>(buffer.collected[fragment.word]);
       const float scale = state_scale(buffer.format, amax);
       if (lane == 0) buffer.scale_inv[fragment.scale] = 1.0F / scale;
-      const float* const waiting = buffer.waiting + f * state_block_numel;
+      const float* const waiting = buffer.waiting + fragment.waits_at;
       for (int i = lane; i < fragment.numel; i += warp_lanes) {
         const LaneElements at{fragment.local_begin + i, 0, warp_lanes, 1};
         store_codes(buffer, at, {{waiting[i]}}, scale);

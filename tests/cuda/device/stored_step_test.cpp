@@ -12,6 +12,7 @@
 #include "cuda/device/step/stored_element.cuh"
 #include "tests/cuda/device/enqueued_support.hpp"
 #include "tests/cuda/production_world.hpp"
+#include "tests/cuda/state_tensors.hpp"
 
 namespace {
 
@@ -81,17 +82,24 @@ TEST_CASE("state on a device: any cut is one rank of the host, in phases and in 
   }
 }
 
-TEST_CASE("state on a device: bf16 on TP ranks") {
+TEST_CASE("state on a device: TP ranks with parts of blocks, in phases and in two passes") {
   if (!cuda::device::device_info().answers) return;
-  World world = stored_world({1, 2, 2, 1}, {StateFormat::bf16, StateFormat::bf16, MasterFormat::bf16});
-  world.tensors = {{{"gain", {37}}, {"column", {60, 18}}, {"row", {10, 17}}, {"bias", {1030}}},
-                   {-1, 1, 0, -1}};
-  world.shards = ragged_map;
-  for (const bool fused : {false, true}) {
-    world.make = production(fused);
-    const WorldTruth truth = truth_of_one_rank(world);
-    world.make = on_device(fused);
-    check_world(world, truth, "on a device");
+  for (const CutTensors& tensors : {split_blocks(), whole_blocks(), uneven_blocks()}) {
+    for (const StateFormats& state : formats) {
+      for (const bool fused : {false, true}) {
+        World world = stored_world({1, 2, 2, 1}, state);
+        world.tensors = tensors;
+        world.setup.stage = fused ? 2 : 0;
+        world.make = production(fused);
+        const WorldTruth truth = truth_of_one_rank(world);
+        world.make = on_device(fused);
+        for (const auto& cut :
+             {World::contract_map(2048), std::function<ShardMap(const FlatLayout&, int)>(ragged_map)}) {
+          world.shards = cut;
+          check_world(world, truth, "on a device");
+        }
+      }
+    }
   }
 }
 
