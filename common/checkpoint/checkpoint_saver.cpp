@@ -109,6 +109,8 @@ void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup
     manifest.tensors = checkpoint_tensors(whole);
     if (world_.rank() != 0) pending->unfinished = CheckpointRoot(folder_, disk_).join(content.step, name);
     const std::vector<OwnPiece> own = own_pieces(setup, whole);
+    const std::vector<OwnPiece> blocks =
+        scales_of(own, whole, setup.tp == nullptr ? 1 : setup.tp->world_size());
     std::vector<std::uint64_t> tensor_steps;
     SavedScales scales;
     for (const ExposedBuffer& buffer : optimizer.storage()) {
@@ -126,9 +128,7 @@ void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup
       }
       const bool of_blocks = is_state_scale(buffer.id);
       if (!is_state(buffer.id) && !of_blocks) continue;
-      for (const OwnPiece& of_elements : own) {
-        const OwnPiece one = of_blocks ? scales_of(of_elements, whole) : of_elements;
-        if (one.piece.numel == 0) continue;
+      for (const OwnPiece& one : of_blocks ? blocks : own) {
         CheckpointPiece piece = one.piece;
         piece.state = zeroproof::name(buffer.id);
         pending->pieces.push_back(std::move(piece));

@@ -44,26 +44,68 @@ std::vector<OwnPiece> own_pieces(const OptimizerSetup& setup, const FlatLayout& 
                     whole);
 }
 
-OwnPiece scales_of(const OwnPiece& own, const FlatLayout& whole) {
+std::vector<OwnPiece> scales_of(const OwnPiece& own, const FlatLayout& whole, int tp) {
   static_assert(scale_block_numel == state_block_numel);
-  const TensorSlot& slot = whole.tensors()[static_cast<std::size_t>(own.piece.tensor)];
+  const CheckpointPiece& elements = own.piece;
+  const TensorSlot& slot = whole.tensors()[static_cast<std::size_t>(elements.tensor)];
+  const std::int64_t first_block = slot.begin / state_block_numel;
   const auto block_from = [](std::int64_t element) {
     return (element + state_block_numel - 1) / state_block_numel;
   };
-  OwnPiece scales = own;
-  scales.piece.first = block_from(own.piece.first);
-  scales.piece.numel = block_from(own.piece.first + own.piece.numel) - scales.piece.first;
-  scales.piece.row_numel = scales.piece.row_stride = block_from(slot.numel);
-  scales.piece.offset = 0;
-  scales.local_begin = slot.begin / state_block_numel + scales.piece.first;
-  return scales;
+  std::vector<OwnPiece> pieces;
+  const auto add = [&](std::int64_t first, std::int64_t end, std::int64_t row_numel, std::int64_t row_stride,
+                       std::int64_t offset) {
+    if (first == end) return;
+    OwnPiece scales = own;
+    scales.piece.first = first;
+    scales.piece.numel = end - first;
+    scales.piece.row_numel = row_numel;
+    scales.piece.row_stride = row_stride;
+    scales.piece.offset = offset;
+    scales.local_begin = first_block + scales.piece.element(0);
+    pieces.push_back(scales);
+  };
+  const std::int64_t end = elements.first + elements.numel;
+  const std::int64_t blocks = block_from(slot.numel);
+  const bool rows = elements.row_numel < elements.row_stride && elements.row_stride < slot.numel;
+  const bool equal_parts = elements.row_numel * tp == elements.row_stride;
+  if (rows && equal_parts && elements.row_numel % state_block_numel == 0) {  // on every TP rank alike
+    add(block_from(elements.first), block_from(end), elements.row_numel / state_block_numel,
+        elements.row_stride / state_block_numel, elements.offset / state_block_numel);
+    return pieces;
+  }
+  std::int64_t from = 0, to = 0;  // blocks that are neighbours so far
+  for (std::int64_t at = elements.first; at < end;) {
+    const std::int64_t row_end = std::min(end, (at / elements.row_numel + 1) * elements.row_numel);
+    const std::int64_t begin = elements.element(at - elements.first);
+    const std::int64_t first = block_from(begin), last = block_from(begin + row_end - at);
+    if (first > to) {
+      add(from, to, blocks, blocks, 0);
+      from = first;
+    }
+    to = last;
+    at = row_end;
+  }
+  add(from, to, blocks, blocks, 0);
+  return pieces;
+}
+
+std::vector<OwnPiece> scales_of(const std::vector<OwnPiece>& own, const FlatLayout& whole, int tp) {
+  std::vector<OwnPiece> all;
+  for (const OwnPiece& one : own) {
+    const std::vector<OwnPiece> scales = scales_of(one, whole, tp);
+    all.insert(all.end(), scales.begin(), scales.end());
+  }
+  return all;
 }
 
 std::int64_t place_of(const OwnPiece& own, const ExposedBuffer& buffer) {
   std::int64_t before = 0;
   for (const FlatRange& range : buffer.ranges) {
-    if (range.begin <= own.local_begin && own.local_begin + own.piece.numel <= range.end)
-      return before + own.local_begin - range.begin;
+    // Between the rows that a part has blocks of, the rank has no blocks.
+    const bool apart = is_state_scale(buffer.id) && own.piece.row_numel < own.piece.row_stride;
+    const std::int64_t end = apart ? own.local_begin + 1 : own.local_begin + own.piece.numel;
+    if (range.begin <= own.local_begin && end <= range.end) return before + own.local_begin - range.begin;
     before += range.numel();
   }
   fail(ErrorCode::internal, "a rank does not have elements that it owns",

@@ -36,12 +36,15 @@ std::vector<OwnPiece> own_pieces(const OwnPlace& place, const FlatLayout& whole)
 /// whole    the undistributed layout; setup.layout has the same tensors, or the TP rank's part of each.
 std::vector<OwnPiece> own_pieces(const OptimizerSetup& setup, const FlatLayout& whole);
 
-/// The blocks of state (R25) whose first element a piece has, so that every scale is written once: a piece that counts
-/// blocks, as local_begin does. Its numel may be 0. For ranks without TP.
-OwnPiece scales_of(const OwnPiece& own, const FlatLayout& whole);
+/// The blocks of state (R25) whose first element a piece has, so that every scale is written once: pieces that count
+/// blocks of the undistributed tensor, as local_begin does, none of them empty. tp: ranks that have parts of tensors.
+std::vector<OwnPiece> scales_of(const OwnPiece& own, const FlatLayout& whole, int tp);
+/// Those of several pieces.
+std::vector<OwnPiece> scales_of(const std::vector<OwnPiece>& own, const FlatLayout& whole, int tp);
 
 /// Where the elements of a piece begin, in a buffer that holds `ranges` of the rank's flat numbering one after another
-/// (ExposedBuffer). Errors: internal, if it does not hold all of them side by side.
+/// (ExposedBuffer); scales, in one that holds blocks of the undistributed numbering. Errors: internal, if it does not
+/// hold all of them side by side.
 std::int64_t place_of(const OwnPiece& own, const ExposedBuffer& buffer);
 
 /// Those elements of a buffer of bf16, fp16 or e4m3, exactly.

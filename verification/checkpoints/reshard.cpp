@@ -57,15 +57,10 @@ std::string reshard(const CheckpointReader& from, const Experiment& experiment, 
           own_pieces({local.layout, local.shards.shard(coords.shard_rank), local.placement,
                       coords.instance == 0, coords.tp_rank == 0},
                      experiment.layout());
+      const std::vector<OwnPiece> blocks = scales_of(own, experiment.layout(), layout.grid().tp);
       std::vector<CheckpointPiece> pieces;
       for (const std::string& state : states) {
-        ZP_CHECK(!is_scale_name(state) || layout.grid().tp == 1, ErrorCode::unavailable,
-                 from.label() + " has " + state + ", and TP ranks were asked for",
-                 "they do not keep state with scales", "use a grid without tensor parallelism");
-        for (const OwnPiece& of_elements : own) {
-          const OwnPiece one =
-              is_scale_name(state) ? scales_of(of_elements, experiment.layout()) : of_elements;
-          if (one.piece.numel == 0) continue;
+        for (const OwnPiece& one : is_scale_name(state) ? blocks : own) {
           pieces.push_back(one.piece);
           pieces.back().state = state;
         }

@@ -6,6 +6,7 @@
 
 #include <mutex>
 
+#include "common/layout/tp_cut.hpp"
 #include "tests/common/checkpoint/held_state.hpp"
 
 using namespace zeroproof;
@@ -70,6 +71,64 @@ TEST_CASE("own pieces: a buffer that lacks elements is a defect, not a shorter c
       CHECK(std::string(error.what()).find("that it owns") != std::string::npos);
     }
   });
+}
+
+TEST_CASE("own pieces: every scale of a block of state once, where the rank has it, on TP ranks too") {
+  const std::vector<ParamSpec> params = {{"wide", {6, 1024}}, {"tall", {16, 200}}, {"odd", {9, 300}},
+                                         {"gain", {37}},      {"none", {0}},       {"scalar", {}}};
+  const FlatLayout whole(params);
+  const auto num_blocks = static_cast<std::size_t>(whole.padded_numel() / state_block_numel);
+  for (const int tp : {1, 2, 4}) {
+    for (const int ranks : {1, 3, 5}) {
+      std::vector<int> writers(num_blocks, 0);
+      std::size_t pieces_of_wide = 0;
+      for (int tp_rank = 0; tp_rank < tp; ++tp_rank) {
+        const TpModel model = make_tp_model(params, {1, 0, 1, -1, 0, -1}, tp, tp_rank);
+        const FlatLayout layout(model.params);
+        for (int rank = 0; rank < ranks; ++rank) {
+          const std::int64_t begin = layout.padded_numel() * rank / ranks;
+          const FlatRange range{begin, layout.padded_numel() * (rank + 1) / ranks};
+          std::vector<bool> has(num_blocks, false);
+          for (const Piece& piece : layout.pieces({range})) {
+            const TensorPlacement& place = model.placement[static_cast<std::size_t>(piece.tensor)];
+            for (std::int64_t e = 0; e < piece.numel; ++e)
+              has[static_cast<std::size_t>(place.global(piece.tensor_begin + e) / state_block_numel)] = true;
+          }
+          ExposedBuffer buffer{BufferId::exp_avg_scale, {}, {}};
+          std::vector<std::int64_t> held;  // numbers of the rank's blocks, in the order of its scales
+          for (std::int64_t block = 0; block < static_cast<std::int64_t>(num_blocks); ++block) {
+            if (!has[static_cast<std::size_t>(block)]) continue;
+            held.push_back(block);
+            if (!buffer.ranges.empty() && buffer.ranges.back().end == block) {
+              ++buffer.ranges.back().end;
+            } else {
+              buffer.ranges.push_back({block, block + 1});
+            }
+          }
+          const std::vector<OwnPiece> own =
+              own_pieces({layout, {range}, model.placement, true, tp_rank == 0}, whole);
+          for (const OwnPiece& one : scales_of(own, whole, tp)) {
+            REQUIRE(one.piece.numel > 0);
+            pieces_of_wide += one.piece.tensor == 0 ? 1 : 0;
+            const std::int64_t first = whole.tensors()[static_cast<std::size_t>(one.piece.tensor)].begin;
+            const std::int64_t place = place_of(one, buffer);
+            for (std::int64_t e = 0; e < one.piece.numel; ++e) {
+              const std::int64_t block = first / state_block_numel + one.piece.element(e);
+              ++writers[static_cast<std::size_t>(block)];
+              CHECK(held.at(static_cast<std::size_t>(place + e)) == block);
+            }
+          }
+        }
+      }
+      std::size_t wrong = 0;
+      for (std::size_t block = 0; block < num_blocks; ++block) {
+        const std::int64_t first = static_cast<std::int64_t>(block) * state_block_numel;
+        wrong += writers[block] == (whole.tensor_at(first) < 0 ? 0 : 1) ? 0 : 1;
+      }
+      CHECK(wrong == 0);
+      CHECK(pieces_of_wide <= static_cast<std::size_t>(tp * ranks));  // not one for each of its rows
+    }
+  }
 }
 
 TEST_CASE("own pieces: tensors of the checkpoint are those of the undistributed model") {

@@ -66,16 +66,20 @@ struct Place {
   std::size_t bucket() const { return (ranks + 2 * layout + ranks / 3) % 3; }
 };
 
-/// What is trained: states of three kinds, and the dtypes that parameters have.
+/// What is trained: states of four kinds, and the dtypes that parameters have.
 struct Training {
   DType dtype;
   const char* recipe;
   bool any_ranks;  ///< parts of a leaf cannot be rounded to 16 bits (R11)
+  void (*change)(RunConfig&) = [](RunConfig&) {};
 };
-constexpr std::array<Training, 3> all_trainings = {
+constexpr std::array<Training, 4> all_trainings = {
     {{DType::bf16, "adamw-amsgrad+model:even+norm:exact", true},
      {DType::fp32, "adamw-idle+model:even+norm:exact", true},
-     {DType::fp16, "lion+model:even+norm:exact", false}}};
+     {DType::fp16, "lion+model:even+norm:exact", false},
+     {DType::bf16, "adamw+model:even+norm:exact", true, [](RunConfig& config) {
+        config.state_formats = {StateFormat::e4m3, StateFormat::fp16, MasterFormat::bf16};
+      }}}};
 
 bool is_plain(std::size_t ranks) { return all_ranks[ranks].grid.cp * all_ranks[ranks].grid.tp == 1; }
 
@@ -83,7 +87,7 @@ bool is_plain(std::size_t ranks) { return all_ranks[ranks].grid.cp * all_ranks[r
 class Written {
  public:
   explicit Written(const Training& training)
-      : run_(training.dtype, training.recipe), folder_(TemporaryFolder::in_memory()) {}
+      : run_(training.dtype, training.recipe, training.change), folder_(TemporaryFolder::in_memory()) {}
 
   const TinyTraining& run() const { return run_; }
   std::string file(const std::string& name) const { return folder_.file(name); }
@@ -191,7 +195,7 @@ TEST_CASE("reshard: there are the files of the ranks there, and back those it ca
     for (std::size_t b = 0; b < all_ranks.size(); ++b) {
       // For each of a, b runs through all layouts, and so the other way round.
       const Place from{a, (b + a / 2) % 6}, to{b, (a + b / 2) % 6};
-      std::size_t training = (a + b) % 3;
+      std::size_t training = (a + b) % all_trainings.size();
       if (!all_trainings[training].any_ranks && !(is_plain(a) && is_plain(b))) training = a % 2;
       there_and_back(*written[training], from, to);
       idle += written[training]->idle_ranks(from) > 0 && written[training]->idle_ranks(to) > 0 ? 1 : 0;
