@@ -210,11 +210,6 @@ void check_state_formats(const StateFormats& formats, const CaseSpec& spec) {
            "our own steps alone keep them", remedy);
   ZP_CHECK(!spec.place.offload.on(), ErrorCode::config,
            "state or master in fewer bits was asked for with offload", "chunks travel in fp32", remedy);
-  const int tp = spec.place.grid ? spec.place.grid->tp : 1;
-  const bool scales = has_scales(formats.exp_avg) || has_scales(formats.exp_avg_sq);
-  ZP_CHECK(!scales || tp == 1, ErrorCode::config,
-           "state in fp16 or e4m3 was asked for on " + std::to_string(tp) + " TP ranks",
-           "they cut blocks anywhere", "use bf16, or one TP rank");
 }
 
 }  // namespace

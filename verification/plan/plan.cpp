@@ -8,6 +8,7 @@
 
 #include "common/base/error.hpp"
 #include "verification/plan/planned_run.hpp"
+#include "verification/plan/planned_state.hpp"
 #include "verification/plan/rank_kinds.hpp"
 #include "verification/predict/contract_units.hpp"
 
@@ -75,6 +76,8 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout, con
   StagePlan plan;
   plan.stage = stage;
   PredictedStep run = planned_run(settings, model, layout, units, stage);
+  const PlannedState state(settings, model, layout);
+  state.set_cut_blocks(run);
   LeafStacks stacks(run);
   const RankKinds kinds = kinds_of_ranks(run, settings.bucket_numel, stacks);
   std::vector<std::int64_t> ranks = kinds.first;
@@ -85,6 +88,7 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout, con
   for (const std::int64_t rank : ranks) {
     move_to(run, rank);
     set_offload(run, layout, settings);
+    state.set_blocks(run);
     RankPlan one{rank, run.shard_numel, {}, {}, {}, run.offload.numel, offload_traffic(run)};
     one.memory = predict_memory(run, &one.at_peak, &stacks);
     const bool first = rank == ranks.front();
@@ -98,6 +102,7 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout, con
   for (RankPlan* shown : {&plan.smallest, &plan.largest}) {
     move_to(run, shown->data_rank);
     set_offload(run, layout, settings);
+    state.set_blocks(run);
     set_contract_units(run, layout, units, settings.bucket_numel);
     shown->traffic = predict_traffic(run);
   }

@@ -7,6 +7,7 @@
 #include "common/step/distributed_optimizer.hpp"
 #include "common/step/kept_buffers.hpp"
 #include "common/step/scaled_params.hpp"
+#include "verification/predict/state_blocks.hpp"
 
 namespace zeroproof {
 namespace {
@@ -33,30 +34,6 @@ void set_model(PredictedStep& shape, const OptimizerSetup& setup) {
     if (!setup.placement.empty() && !setup.placement[i].tp_replicated) continue;
     add_tp_replicated(shape, {slot.begin, slot.begin + slot.numel});
   }
-}
-
-/// Blocks of R25: those of this rank, and those that a cut between owners goes through.
-void count_state_blocks(PredictedStep& shape, const OptimizerSetup& setup,
-                        const std::vector<FlatRange>& ranges) {
-  std::int64_t last = -1;
-  for (const Piece& piece : setup.layout->pieces(ranges)) {
-    const std::int64_t first = piece.global_begin / state_block_numel;
-    const std::int64_t end = (piece.global_begin + piece.numel - 1) / state_block_numel;
-    shape.state_blocks += end - std::max(first, last + 1) + 1;
-    last = end;
-  }
-  std::vector<std::int64_t> cut;
-  for (int rank = 0; setup.stage > 0 && rank < setup.shards->world_size(); ++rank) {
-    for (const Piece& piece : setup.layout->pieces(setup.shards->shard(rank))) {
-      const TensorSlot& slot = setup.layout->tensors()[static_cast<std::size_t>(piece.tensor)];
-      const std::int64_t end = piece.tensor_begin + piece.numel;
-      if (piece.tensor_begin % state_block_numel != 0) cut.push_back(piece.global_begin / state_block_numel);
-      if (end % state_block_numel != 0 && end != slot.numel)
-        cut.push_back((piece.global_begin + piece.numel) / state_block_numel);
-    }
-  }
-  std::ranges::sort(cut);
-  shape.cut_blocks = std::unique(cut.begin(), cut.end()) - cut.begin();
 }
 
 }  // namespace
@@ -160,9 +137,7 @@ void set_scales(PredictedStep& shape, const OptimizerSetup& setup) { set_blocks(
 
 std::int64_t PredictedStep::state_bytes(std::int64_t elements) const {
   if (state_formats.empty()) return 4 * state_buffers * elements;
-  // A plan without a shard map counts padding as well: shards are cut at blocks there.
-  const std::int64_t blocks = state_blocks > 0 ? state_blocks : elements / state_block_numel;
-  std::int64_t bytes = 4 * scaled_buffers() * blocks;
+  std::int64_t bytes = 4 * scaled_buffers() * state_blocks;
   for (const StateFormat format : state_formats) bytes += num_bytes(dtype_of(format)) * elements;
   return bytes;
 }
@@ -209,7 +184,7 @@ PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* mo
   const std::vector<FlatRange> ranges =
       setup.stage == 0 ? std::vector<FlatRange>{{0, shape.padded_numel}} : setup.shards->shard(shape.rank);
   set_state_formats(shape, setup.hyper, setup.state_formats);
-  if (shape.scaled_buffers() > 0) count_state_blocks(shape, setup, ranges);
+  if (shape.scaled_buffers() > 0) set_state_blocks(shape, setup, ranges);
   shape.offload = offload_shape(*setup.layout, ranges, setup.offload, setup.groups);
   const MapOwnership ownership(*setup.shards);
   const std::vector<FlatRange> units = model == nullptr ? std::vector<FlatRange>{} : model->units();

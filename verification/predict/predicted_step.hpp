@@ -190,7 +190,8 @@ void set_units(const std::vector<PredictedStep*>& ranks, const FlatLayout& layou
                const std::vector<FlatRange>& units, const std::vector<int>& visits,
                std::int64_t persistent_numel);
 
-/// Everything from a setup. model: the layered model of the leaf source, null if leaves come whole.
+/// Everything from a setup. model: the layered model of the leaf source, null if leaves come whole. Collective over tp,
+/// if state has scales.
 /// Errors: invalid_argument if layout, shard map or communicator is missing.
 PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* model = nullptr);
 

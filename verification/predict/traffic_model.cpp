@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <utility>
 
 #include "verification/predict/layered_walk.hpp"
@@ -49,9 +50,8 @@ class TrafficWalk {
     const std::int64_t norm_words = shape_.clip_groups * (shape_.norm == NormForm::inf ? 1 : 23);
     if (shape_.stage != 0) words(Phase::norm, CommGroup::shards, norm_words, "norm");
     words(Phase::norm, CommGroup::tp, norm_words, "norm");
-    const std::int64_t state_words = shape_.cut_blocks * shape_.scaled_buffers();
-    if (state_words > 0) words(Phase::update, CommGroup::shards, state_words, "state amax");
-    join_amax();
+    join_amax(Phase::update, {shape_.cut_blocks * shape_.scaled_buffers()}, "state amax");
+    join_amax(Phase::cast, {shape_.scale_blocks, shape_.column_blocks}, "amax");
     gather_parameters();
     return std::move(traffic_);
   }
@@ -223,13 +223,13 @@ class TrafficWalk {
   }
 
   /// A word for every block that has a scale, so many at a time.
-  void join_amax() {
+  void join_amax(Phase phase, std::initializer_list<std::int64_t> blocks_with_words, std::string_view what) {
     constexpr std::int64_t most_words = std::int64_t{1} << 16;
     for (const CommGroup group : {CommGroup::shards, CommGroup::tp}) {
       if (group == CommGroup::shards && shape_.stage == 0) continue;
-      for (const std::int64_t blocks : {shape_.scale_blocks, shape_.column_blocks}) {
+      for (const std::int64_t blocks : blocks_with_words) {
         for (std::int64_t first = 0; first < blocks; first += most_words)
-          words(Phase::cast, group, std::min(most_words, blocks - first), "amax");
+          words(phase, group, std::min(most_words, blocks - first), what);
       }
     }
   }

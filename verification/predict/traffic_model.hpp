@@ -60,8 +60,8 @@ struct StepTraffic {
 ///     unscale  all        all_reduce      one word; enqueued three, with a digest of the scalars and its complement
 ///     norm     shards     all_reduce      23 words for each clip group, with the form inf 1; not in stage 0
 ///     norm     tp         all_reduce      the same, in any stage
-///     update   shards     all_reduce      state with scales (R25): a word for each block that a cut between owners
-///                                         goes through, and each buffer; the contract's layout cuts none
+///     update   shards, tp all_reduce      state with scales (R25): a word for each block that a cut between owners or
+///                                         TP ranks goes through, and each buffer; over the shards not in stage 0
 ///     cast     shards, tp all_reduce      parameters of 8 bits (R24): a word for each block with a scale, of columns
 ///                                         that have their own as well; over the shards not in stage 0
 ///     gather   shards     all_gather      stages 1 and 2: parameters, per bucket; stage 3: persistent

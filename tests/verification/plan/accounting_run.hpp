@@ -164,8 +164,8 @@ inline RankAccount account_rank(const AccountedRun& run, const World& world, Gri
   SyntheticLayers layers(layout, 0);
   GradSource& source = run.leaves == LeavesCome::by_tensor ? static_cast<GradSource&>(layers) : zeros;
   rank.load();
-  groups.take();
   const PredictedStep shape = predicted_step(setup, source.layers());
+  groups.take();
   RankAccount account;
   account.predicted_traffic = predict_traffic(shape, run.overflows);
   account.predicted_memory = predict_memory(shape);

@@ -38,3 +38,24 @@ TEST_CASE("accounting: instances, context and tensor parallelism") {
     }
   }
 }
+
+TEST_CASE("accounting: state with scales, of blocks that shards and TP ranks cut") {
+  for (const Grid& g : {Grid{1, 3, 1, 1}, Grid{1, 1, 2, 1}, Grid{1, 2, 4, 1}, Grid{2, 2, 2, 1}}) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      for (const LayoutKind layout : {LayoutKind::contract, LayoutKind::deepspeed_flat}) {
+        for (const bool fused : {false, true}) {
+          AccountedRun run;
+          run.grid = g;
+          run.layout = layout;
+          run.fused = fused;
+          run.setup.stage = stage;
+          run.setup.micro_batches = 2;
+          run.setup.hyper.norm = NormForm::exact;
+          run.setup.state_formats = {fused ? StateFormat::e4m3 : StateFormat::bf16, StateFormat::fp16,
+                                     MasterFormat::fp32};
+          check_account(run);
+        }
+      }
+    }
+  }
+}

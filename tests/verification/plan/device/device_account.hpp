@@ -135,10 +135,10 @@ inline RankAccount account_device_rank(const DeviceRun& device, const World& wor
   SyntheticLayers layers(layout, 0);
   GradSource& source = run.leaves == LeavesCome::by_tensor ? static_cast<GradSource&>(layers) : zeros;
   rank.load();
-  control.take();
   auto& optimizer = static_cast<cuda::DeviceOptimizer&>(*rank.optimizer);
   CountedDeviceWires wires(optimizer);
   PredictedStep shape = predicted_step(rank.setup, source.layers());
+  control.take();
   put_on_device(shape, device.enqueued());
   RankAccount account;
   account.predicted_traffic = predict_traffic(shape, run.overflows);

@@ -1,0 +1,39 @@
+#pragma once
+// Blocks of stored state that have scales (R25), counted without the step that keeps them.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "common/layout/flat_layout.hpp"
+#include "common/layout/process_grid.hpp"
+
+namespace zeroproof {
+
+struct OptimizerSetup;
+struct PredictedStep;
+
+/// The tensors of a TP rank, and where they stand in the undistributed model; no placement: they are those.
+struct StatePlaces {
+  const FlatLayout& layout;
+  const std::vector<TensorPlacement>& placement;
+
+  /// Calls use(begin, end) for every stretch of the undistributed numbering that a piece is there.
+  using Use = std::function<void(std::int64_t begin, std::int64_t end)>;
+  void for_stretches(const Piece& piece, const Use& use) const;
+};
+
+/// Blocks in which a rank that keeps state for `ranges` has elements.
+std::int64_t count_blocks(const StatePlaces& places, const std::vector<FlatRange>& ranges);
+
+/// Adds the blocks that the ends of what a rank keeps state for go through, or may: only who has a tensor whole knows
+/// where it ends. In any order, some of them often.
+void add_cut_blocks(const StatePlaces& places, const std::vector<FlatRange>& ranges,
+                    std::vector<std::int64_t>& blocks);
+
+/// Sets state_blocks and cut_blocks of a step whose state has scales. ranges: what the rank keeps state for. Collective
+/// over the setup's tp, whose ranks may have unequal parts.
+void set_state_blocks(PredictedStep& shape, const OptimizerSetup& setup,
+                      const std::vector<FlatRange>& ranges);
+
+}  // namespace zeroproof
