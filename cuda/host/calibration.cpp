@@ -80,12 +80,6 @@ std::uint32_t clipped_amax(std::uint32_t amax, int step) {
   return std::bit_cast<std::uint32_t>(static_cast<float>(factor * std::bit_cast<float>(amax)));
 }
 
-void add_limbs(const NormLimbs& from, NormLimbs& to) {
-  for (std::size_t i = 0; i < to.limbs.size(); ++i) to.limbs[i] += from.limbs[i];
-  to.nan_count += from.nan_count;
-  to.inf_count += from.inf_count;
-}
-
 /// x^exponent for x > 0; 1 and 0 need no logarithm.
 double power(double x, double exponent) {
   if (exponent == 0) return 1;
@@ -148,14 +142,13 @@ void clip_errors(const Exec& exec, const FakeQuantization& options, std::int64_t
         const Span<const float> x = values.subspan(static_cast<std::size_t>(begin), count);
         fake_quantize(alone, options, first + begin, x, candidate, Span<float>(error.data(), count));
         for (std::size_t i = 0; i < count; ++i) error[i] = x[i] - error[i];
-        for_each_stretch(
-            options.grid, first, begin, end, [&](std::size_t block, std::int64_t left, std::int64_t right) {
-              NormLimbs& limbs = errors[block * num_clips + static_cast<std::size_t>(c)];
-              NormLimbs these;
-              grad_norm_exact_accumulate(
-                  alone, {error.data() + (left - begin), static_cast<std::size_t>(right - left)}, these);
-              add_limbs(these, limbs);
-            });
+        for_each_stretch(options.grid, first, begin, end,
+                         [&](std::size_t block, std::int64_t left, std::int64_t right) {
+                           // It carries before it adds, so that no number of stretches fills a limb.
+                           grad_norm_exact_accumulate(
+                               alone, {error.data() + (left - begin), static_cast<std::size_t>(right - left)},
+                               errors[block * num_clips + static_cast<std::size_t>(c)]);
+                         });
       }
     }
   });

@@ -186,6 +186,17 @@ inline void check_clips_by_hand(ClipErrorsFn* twin, ClipOfErrorsFn* choose, Grad
   CHECK(finish(sums[24 - first_clip]) == 0);
   CHECK(finish(sums[num_clips]) == std::sqrt(36.0 * 20000));
   CHECK(finish(sums[2 * num_clips - 1]) == 0);
+  // Limbs without room for one more deposit, as many stretches may leave them.
+  std::vector<NormLimbs> alone(2 * num_clips), full(2 * num_clips);
+  for (NormLimbs& limbs : full) limbs.limbs[9] = ~std::uint64_t{0};
+  twin(exec, options, 0, values, amax, alone);
+  twin(exec, options, 0, values, amax, full);
+  for (std::size_t set = 0; set < full.size(); ++set) {
+    NormLimbs expected = alone[set];  // and those 64 bits, carried
+    expected.limbs[9] += 0xFFFFFFFFU;
+    expected.limbs[10] += 0xFFFFFFFFU;
+    CHECK(finish(full[set]) == finish(expected));
+  }
   equal.pop_back();
   expect_error(ErrorCode::invalid_argument, [&] { twin(exec, options, 0, values, amax, equal); });
   expect_error(ErrorCode::invalid_argument, [&] { choose(amax, equal, clipped); });
