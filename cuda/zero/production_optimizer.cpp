@@ -1,6 +1,7 @@
 #include "cuda/zero/production_optimizer.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -156,9 +157,11 @@ void ProductionOptimizer::load_state_from(const StateSource& source) {
   Exec exec = setup_.exec;
   exec.num_threads = 1;  // a source is read from front to back
   std::vector<float> values;
+  std::mutex reading;  // but by the threads that store state in fewer bits, in their order
   const auto has = [&](BufferId id) { return source.has(id); };
   load(exec, counters, has,
        [&](const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local) {
+         const std::lock_guard one_reads(reading);
          for (std::size_t done = 0; done < local.size(); done += values.size()) {
            values.resize(std::min(most, local.size() - done));
            source.read(id, begin + static_cast<std::int64_t>(done), values);

@@ -1,5 +1,11 @@
 // State and master that are not kept in fp32 (R25): the bits of one rank, however blocks are cut, in phases and fused.
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "common/step/state_buffers.hpp"
 #include "tests/cuda/production_world.hpp"
 #include "tests/cuda/state_tensors.hpp"
 
@@ -15,7 +21,59 @@ constexpr StateFormats formats[] = {
     {StateFormat::fp32, StateFormat::bf16, MasterFormat::bf16},
 };
 
+/// A state that notices who reads it at the same time as somebody else.
+class OneReader final : public StateSource {
+ public:
+  explicit OneReader(const FullState& state) : state_(state) {}
+
+  std::int64_t applied_steps() const override { return state_.applied_steps; }
+  LossScalerState scaler() const override { return state_.scaler; }
+  std::vector<std::uint64_t> tensor_steps() const override { return {}; }
+  bool has(BufferId id) const override { return !is_state_scale(id); }
+  void read(BufferId id, std::int64_t begin, Span<float> target) const override {
+    if (readers_++ > 0) met_ = true;
+    std::this_thread::yield();
+    const Span<const float> whole = id == BufferId::master    ? state_.master
+                                    : id == BufferId::exp_avg ? state_.exp_avg
+                                                              : state_.exp_avg_sq;
+    std::copy_n(whole.begin() + begin, target.size(), target.begin());
+    --readers_;
+  }
+  bool met() const { return met_; }
+
+ private:
+  const FullState state_;
+  mutable std::atomic<int> readers_ = 0;
+  mutable std::atomic<bool> met_ = false;
+};
+
 }  // namespace
+
+TEST_CASE("formats of state: several threads store what one of them reads at a time") {
+  World world = production_world({}, 1);
+  world.tensors = {{{"long", {400, 1024}}}};
+  world.setup.state_formats = {StateFormat::e4m3, StateFormat::fp16, MasterFormat::fp32};
+  world.setup.exec.num_threads = 4;
+  check_ranks(world, "", [](WorldRank& rank) {
+    const auto codes = [&] {
+      std::vector<std::byte> all;
+      for (const ExposedBuffer& buffer : rank.optimizer->storage()) {
+        if (!is_state(buffer.id) && !is_state_scale(buffer.id)) continue;
+        const auto* const bytes = static_cast<const std::byte*>(buffer.view.data);
+        all.insert(all.end(), bytes, bytes + buffer.view.num_bytes());
+      }
+      return all;
+    };
+    rank.load();
+    const std::vector<std::byte> whole = codes();
+    const OneReader source(rank.initial.view());
+    rank.optimizer = production()(rank.setup);
+    rank.optimizer->load_state_from(source);
+    CHECK(!source.met());
+    CHECK(codes() == whole);
+    return std::string();
+  });
+}
 
 TEST_CASE("formats of state: worlds, stages, cuts, phases and fused: the bits of one rank") {
   for (const StateFormats& state : formats) {
