@@ -32,9 +32,13 @@ std::vector<std::byte> scalar_word(const std::vector<StepScalars>& sets, std::in
   return bytes_of_values(words);
 }
 
+std::int64_t num_state_blocks(const TensorSlot& slot) {
+  return (slot.numel + state_block_numel - 1) / state_block_numel;
+}
+
 }  // namespace
 
-DumpPlan::DumpPlan(const Experiment& experiment) : layout_(experiment.layout()) {
+DumpPlan::DumpPlan(const Experiment& experiment, State state) : layout_(experiment.layout()) {
   const OptimizerSetup setup = experiment.setup();
   const auto tensors = static_cast<std::int64_t>(layout_.tensors().size());
   const bool per_tensor = setup.missing_grad == MissingGrad::skip;
@@ -60,6 +64,8 @@ DumpPlan::DumpPlan(const Experiment& experiment) : layout_(experiment.layout()) 
   buffers_.push_back({"clip_coef", BufferId::clip_coef, SafeDType::f32, false, of_groups});
   for (const BufferId id : kept_buffers(setup.hyper)) {
     buffers_.push_back({std::string(name(id)), id, SafeDType::f32, true, {}});
+    if (state == State::codes && has_scales(setup.state_formats.of(id)))
+      buffers_.push_back({std::string(name(scales_of(id))), scales_of(id), SafeDType::f32, true, {}});
   }
   buffers_.push_back({"master", BufferId::master, SafeDType::f32, true, {}});
   buffers_.push_back({"applied_steps", BufferId::applied_steps, SafeDType::u64, false, {}});
@@ -95,6 +101,7 @@ SafeTensorSpec DumpPlan::spec_of(const DumpBuffer& buffer, std::int64_t step, st
   SafeTensorSpec spec = {dump_name(buffer.name, step, slot.name), buffer.dtype, slot.shape};
   if (buffer.id == BufferId::param_columns && transposed_)
     spec.shape = {blocks_.grid(parameter).columns, blocks_.grid(parameter).rows};
+  if (is_state_scale(buffer.id)) spec.shape = {num_state_blocks(slot)};
   if (buffer.blocks == nullptr) return spec;
   const BlockGrid& grid = buffer.blocks->grid(parameter);
   spec.shape = {grid.blocks_down(), grid.blocks_across()};
@@ -157,6 +164,10 @@ std::vector<std::byte> DumpPlan::bytes_of(const DumpTensor& tensor,
 Span<const std::byte> DumpPlan::part_of(const DumpTensor& tensor, const TensorView& whole) const {
   const TensorSlot& slot = layout_.tensors()[static_cast<std::size_t>(tensor.parameter)];
   std::int64_t first = slot.begin, count = slot.numel;
+  if (is_state_scale(buffers_[tensor.buffer].id)) {
+    first = slot.begin / state_block_numel;
+    count = num_state_blocks(slot);
+  }
   if (const TensorBlocks* const blocks = buffers_[tensor.buffer].blocks) {
     const std::int64_t all = blocks->num_blocks(), each = all == 0 ? 0 : whole.numel / all;
     first = blocks->first_block(tensor.parameter) * each;

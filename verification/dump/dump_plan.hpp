@@ -7,6 +7,9 @@
 //   <scales>.<step>.<parameter>   with parameters of 8 bits (R24), in blocks down by blocks across: amax (U32, bits),
 //                                 param_scale, param_scale_inv (F32), under delayed amax_history (U32, slots last);
 //                                 with columns that have their own column_amax, column_scale, column_scale_inv
+//   <buffer>_scale.<step>.<parameter>
+//                                 with the state's codes alone (R25): scale_inv (F32) of each of its blocks; the buffer
+//                                 then has its codes' type
 //   <scalar>.<step>               step_scalars.<word> [groups, or tensors under missing_grad = skip], log2_loss_scale
 //                                 (I32; the leaves were multiplied by its power of two), found_inf (U32), skipped
 //                                 (BOOL), grad_norm (F64) and clip_coef (F32), both NaN if the step was skipped,
@@ -20,6 +23,7 @@
 #include <vector>
 
 #include "common/io/safetensors_types.hpp"
+#include "common/step/state_format.hpp"
 #include "reference/dense_optimizer.hpp"
 #include "verification/case/experiment.hpp"
 
@@ -37,7 +41,9 @@ struct DumpBuffer {
   const TensorBlocks* blocks = nullptr;  ///< per parameter, and of it one for every block
 
   /// Whether its tensors have the parameter's elements in their order.
-  bool has_elements() const { return per_parameter && blocks == nullptr && id != BufferId::param_columns; }
+  bool has_elements() const {
+    return per_parameter && blocks == nullptr && id != BufferId::param_columns && !is_state_scale(id);
+  }
 };
 
 /// One tensor of a dump.
@@ -50,7 +56,10 @@ struct DumpTensor {
 
 class DumpPlan {
  public:
-  explicit DumpPlan(const Experiment& experiment);
+  /// State that is not kept in fp32 is dumped as the values that the next step reads, or as what is kept: codes, and
+  /// scales where a format has some.
+  enum class State : std::uint8_t { values, codes };
+  explicit DumpPlan(const Experiment& experiment, State state = State::values);
   DumpPlan(const DumpPlan&) = delete;  // buffers refer to its blocks
   DumpPlan& operator=(const DumpPlan&) = delete;
 

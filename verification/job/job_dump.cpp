@@ -26,19 +26,22 @@ struct Whole {
   GuardedBuffer values;
 };
 
-/// Of elements put together from all ranks; collective. Numbers of blocks are alike everywhere.
-GuardedBuffer whole_of(const DumpBuffer& wanted, const ExposedBuffer& exposed, TrainingRank& rank) {
-  const TensorView& view = exposed.view;
-  if (wanted.blocks == nullptr) {
-    const bool with_scales = view.dtype == DType::e4m3 || view.dtype == DType::fp16;
-    ZP_CHECK(!is_state(wanted.id) || !with_scales, ErrorCode::unavailable,
-             wanted.name + " is kept with scales", "a dump of a training has values",
-             "export its checkpoint, which has them");
-    return rank.collector().collect(view);
-  }
+GuardedBuffer copy_of(const TensorView& view) {
   GuardedBuffer copy(view.numel, view.dtype);
   if (view.numel > 0) std::memcpy(copy.data(), view.data, static_cast<std::size_t>(view.num_bytes()));
   return copy;
+}
+
+/// Of elements put together from all ranks, and of their state's blocks; collective. Numbers of blocks are alike everywhere.
+GuardedBuffer whole_of(const DumpBuffer& wanted, const ExposedBuffer& exposed, TrainingRank& rank) {
+  const TensorView& view = exposed.view;
+  if (wanted.blocks == nullptr) {
+    if (!is_state_scale(wanted.id)) return rank.collector().collect(view);
+    const std::vector<float> scales = rank.collector().collect_scales(exposed);
+    return copy_of(
+        {const_cast<float*>(scales.data()), DType::fp32, static_cast<std::int64_t>(scales.size())});
+  }
+  return copy_of(view);
 }
 
 std::vector<Whole> collected(const DumpPlan& plan, TrainingRank& rank) {
@@ -58,7 +61,7 @@ std::vector<Whole> collected(const DumpPlan& plan, TrainingRank& rank) {
 
 void write_job_dump(const JobSettings& settings, TrainingRank& rank, std::int64_t step, Communicator& world) {
   const Experiment& experiment = settings.experiment;
-  const DumpPlan plan(experiment);
+  const DumpPlan plan(experiment, DumpPlan::State::codes);
   const std::vector<Whole> buffers = collected(plan, rank);
   together(world, [&] {
     if (world.rank() != 0) return;

@@ -39,6 +39,46 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "scales in files: state in fewer bits is dumped as codes and scales, saved, and goes on on any grid") {
+  const TemporaryFolder folder = TemporaryFolder::in_memory();
+  const auto file = [&](const std::string& name) { return quoted(folder.file(name)); };
+  const std::string what =
+      "train --workload byte_gpt_tiny --recipe adamw+model:even+norm:exact --dtype bf16 "
+      "--exp-avg-dtype e4m3 --exp-avg-sq-dtype fp16 ";
+  const auto train = [&](const std::string& words) {
+    const CliResult result = run_cli(what + words);
+    CAPTURE(result.err);
+    REQUIRE(result.exit_code == 0);
+  };
+  train("--world self --steps 4 --dump " + file("whole"));
+  int run = 0;
+  for (const char* place : {"--world threads:2 --stage 1 --grid 1x1x2", "--world threads:3 --stage 2",
+                            "--world threads:4 --stage 3 --grid 2x1x2 --twin host-fused"}) {
+    CAPTURE(place);
+    const std::string saved = "runs" + std::to_string(run++);
+    train(std::string(place) + " --steps 2 --checkpoint " + file(saved));
+    train("--world threads:4 --stage 0 --grid 1x1x4 --steps 4 --resume --checkpoint " + file(saved) +
+          " --dump " + file(saved + ".dump"));
+    const CliResult same = run_cli("diff " + file("whole") + " " + file(saved + ".dump"));
+    CAPTURE(same.out);
+    CHECK(same.exit_code == 0);
+  }
+  // What others take is values; these would be stored anew, with other scales.
+  REQUIRE(run_cli("checkpoint export " + file("runs0") + " -o " + file("state")).exit_code == 0);
+  const auto state = SafetensorsReader::open(folder.file("state"));
+  CHECK(state.find("exp_avg.head.weight")->dtype == SafeDType::f32);
+  const CliResult import =
+      run_cli("checkpoint import " + file("state") + " --like " + file("runs0") + " -o " + file("back"));
+  CHECK(import.exit_code == 3);
+  CHECK(import.err.find("has state with scales") != std::string::npos);
+  const auto dump = SafetensorsReader::open(folder.file("whole"));
+  CHECK(dump.find("exp_avg.4.head.weight")->dtype == SafeDType::f8_e4m3);
+  CHECK(dump.find("exp_avg_sq.4.head.weight")->dtype == SafeDType::f16);
+  CHECK(dump.find("exp_avg_scale.4.head.weight")->dtype == SafeDType::f32);
+  CHECK(dump.find("exp_avg_sq_scale.4.head.weight") != nullptr);
+}
+
 TEST_CASE("scales in files: a training in bf16 takes none, and one in 8 bits needs its own") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const auto file = [&](const char* name) { return quoted(folder.file(name)); };

@@ -106,16 +106,6 @@ TEST_CASE("train: a folder that has checkpoints is gone on with, or left alone")
   CHECK(first.out.find("from the beginning") != std::string::npos);
 }
 
-TEST_CASE("train: state that is kept with scales is not dumped") {
-  const TemporaryFolder folder = TemporaryFolder::in_memory();
-  const CliResult run =
-      run_cli("train --workload byte_gpt_tiny --world self --steps 1 --dump " + quoted(folder.file("dump")) +
-              " --recipe adamw+exp_avg_dtype:e4m3 --dtype fp16");
-  CHECK(run.exit_code == 3);
-  CHECK(run.err.find(" is kept with scales (") != std::string::npos);
-  CHECK_FALSE(fs::exists(folder.file("dump")));
-}
-
 TEST_CASE("train: what belongs to another training, or to nobody, is refused, and said what it is") {
   Saved saved;
   const auto refused = [&](const std::string& words, const std::string& says) {
