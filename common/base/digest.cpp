@@ -7,6 +7,8 @@
 #include <array>
 #include <bit>
 
+#include "common/base/wide_digest.hpp"
+
 namespace zeroproof {
 
 static_assert(std::endian::native == std::endian::little, "digests are defined over little-endian values");
@@ -72,6 +74,14 @@ Digest Hasher::digest() const {
 }
 
 Digest raw_digest(const void* data, std::int64_t num_bytes) {
+#if defined(ZP_WIDE_DIGEST)
+  static const bool wide = __builtin_cpu_supports("avx2");
+  if (wide) {
+    std::uint64_t halves[2];
+    wide_digest(data, static_cast<std::size_t>(num_bytes), halves);
+    return {halves[0], halves[1]};
+  }
+#endif
   const XXH128_hash_t hash = XXH3_128bits(data, static_cast<std::size_t>(num_bytes));
   return {hash.high64, hash.low64};
 }

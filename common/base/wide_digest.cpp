@@ -1,0 +1,16 @@
+// The one file of this library that is compiled for AVX2: no function in here may be one that others share, or a
+// processor without it could get that one.
+#include "common/base/wide_digest.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace zeroproof {
+
+void wide_digest(const void* data, std::size_t num_bytes, std::uint64_t halves[2]) {
+  const XXH128_hash_t hash = XXH3_128bits(data, num_bytes);
+  halves[0] = hash.high64;
+  halves[1] = hash.low64;
+}
+
+}  // namespace zeroproof
