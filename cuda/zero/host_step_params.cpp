@@ -36,8 +36,8 @@ void HostStep::for_draws(const Piece& piece, const Body& body) const {
 
 void HostStep::update_fused() {
   host::FusedOptions options = host::fused_options(setup_.hyper);
-  options.stream =
-      host::streams_past_caches(master_->numel() * num_bytes(setup_.param_dtype));  // of all blocks together
+  // Of all blocks of the shard together, wherever their masters lie.
+  options.stream = host::streams_past_caches(grad_->numel() * num_bytes(setup_.param_dtype));
   options.casts = scaled_.empty();
   const bool collects = !scaled_.empty() && scaled_.front()->collects();
   if (collects)
