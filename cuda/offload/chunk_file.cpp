@@ -1,10 +1,12 @@
 #include "cuda/offload/chunk_file.hpp"
 
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "common/base/error.hpp"
 
@@ -12,85 +14,154 @@ namespace zeroproof::cuda {
 
 namespace {
 
-/// Of the header and the first chunk, which is the longest, in whole lines.
-std::int64_t stride_of(std::int64_t header_bytes, const std::vector<std::int64_t>& numels,
-                       std::int64_t num_buffers) {
-  constexpr std::int64_t line = 64;
-  if (numels.empty()) return 0;
-  const std::int64_t longest = numels.front() * num_buffers * static_cast<std::int64_t>(sizeof(float));
-  return (header_bytes + longest + line - 1) / line * line;
+constexpr std::int64_t line = 64;
+
+constexpr std::int64_t header_bytes = 32;
+constexpr std::int64_t element_bytes = sizeof(float);
+
+std::int64_t whole_lines(std::int64_t num_bytes) { return (num_bytes + line - 1) / line * line; }
+
+Digest digest_of(const std::vector<Digest>& digests) {
+  return raw_digest(digests.data(), static_cast<std::int64_t>(digests.size() * sizeof(Digest)));
+}
+
+std::int64_t system_page() {
+  static const auto bytes = static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+/// Whether the page of a byte is in memory. False if the system does not tell.
+bool is_there(const std::byte* byte) {
+  unsigned char there = 0;
+  const auto at = reinterpret_cast<std::uintptr_t>(byte);
+  void* const page = const_cast<std::byte*>(byte) - at % static_cast<std::uintptr_t>(system_page());
+  return ::mincore(page, 1, &there) == 0 && (there & 1U) != 0;
+}
+
+/// Calls body(part) for every part, by the threads that have the same part of a loop over elements. The error of the
+/// first one that has one is thrown.
+template <class Body>
+void for_parts(int num_threads, std::int64_t num_parts, const Body& body) {
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(num_parts));
+  const int threads = static_cast<int>(std::min<std::int64_t>(num_threads, num_parts));
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+  for (std::int64_t part = 0; part < num_parts; ++part) {
+    try {
+      body(part);
+    } catch (...) {
+      errors[static_cast<std::size_t>(part)] = std::current_exception();
+    }
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
 }
 
 }  // namespace
 
 ChunkFile::ChunkFile(const std::string& folder, const std::vector<std::int64_t>& numels,
-                     std::int64_t num_buffers)
-    : numels_(numels),
-      num_buffers_(num_buffers),
-      stride_(stride_of(static_cast<std::int64_t>(sizeof(Header)), numels, num_buffers)),
-      file_(folder, stride_ * static_cast<std::int64_t>(numels.size()), "offloaded state"),
-      written_(numels.size(), Header{}) {
-  if (num_bytes() == 0) return;
-  void* const mapped =
-      ::mmap(nullptr, static_cast<std::size_t>(num_bytes()), PROT_READ, MAP_SHARED, file_.descriptor(), 0);
-  if (mapped == MAP_FAILED) file_.refuse("mapped");
-  mapped_ = static_cast<const std::byte*>(mapped);
+                     std::int64_t num_buffers, const Exec& exec)
+    : numels_(numels), num_buffers_(num_buffers), num_threads_(std::max(exec.num_threads, 1)) {
+  static_assert(sizeof(Header) == header_bytes);
+  if (numels_.empty()) return;
+  stride_ = whole_lines(header_bytes + elements(0, 0).numel() * num_buffers_ * element_bytes);
+  const std::int64_t num_bytes = stride_ * static_cast<std::int64_t>(numels_.size());
+  for (Part& part : parts_) {
+    part.written.resize(numels_.size());
+    part.file = std::make_unique<UnnamedFile>(folder, num_bytes, "offloaded state");
+    void* const mapped = ::mmap(nullptr, static_cast<std::size_t>(num_bytes), PROT_READ, MAP_SHARED,
+                                part.file->descriptor(), 0);
+    if (mapped == MAP_FAILED) part.file->refuse("mapped");
+    part.mapped = static_cast<const std::byte*>(mapped);
+  }
 }
 
 ChunkFile::~ChunkFile() {
-  if (mapped_ == nullptr) return;
-  ::munmap(const_cast<std::byte*>(mapped_), static_cast<std::size_t>(num_bytes()));
+  for (const Part& part : parts_) {
+    if (part.mapped == nullptr) continue;
+    ::munmap(const_cast<std::byte*>(part.mapped), static_cast<std::size_t>(part.file->num_bytes()));
+  }
 }
 
-std::int64_t ChunkFile::bytes_of(std::int64_t chunk) const {
-  return numels_[static_cast<std::size_t>(chunk)] * num_buffers_ * static_cast<std::int64_t>(sizeof(float));
+FlatRange ChunkFile::elements(std::int64_t part, std::int64_t chunk) const {
+  constexpr std::int64_t line_numel = line / element_bytes;
+  const std::int64_t numel = this->numel(chunk);
+  const std::int64_t each = (numel + num_parts * line_numel - 1) / (num_parts * line_numel) * line_numel;
+  return {std::min(part * each, numel), std::min((part + 1) * each, numel)};
 }
 
 void ChunkFile::read_ahead(std::int64_t chunk) const {
-  static const auto page = static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE));
-  const std::int64_t begin = chunk * stride_ / page * page;
-  const std::int64_t end = std::min(num_bytes(), (chunk + 1) * stride_);
-  // Advice: a system that does not take it reads later.
-  ::madvise(const_cast<std::byte*>(mapped_) + begin, static_cast<std::size_t>(end - begin), MADV_WILLNEED);
+  for (const Part& part : parts_) {
+    const std::int64_t begin = chunk * stride_ / system_page() * system_page();
+    const std::int64_t end = (chunk + 1) * stride_;
+    if (is_there(part.mapped + begin) && is_there(part.mapped + end - 1)) continue;
+    // Advice: a system that does not take it reads later.
+    ::madvise(const_cast<std::byte*>(part.mapped) + begin, static_cast<std::size_t>(end - begin),
+              MADV_WILLNEED);
+  }
 }
 
 void ChunkFile::read(std::int64_t chunk, Slot& slot) const {
-  const std::byte* at = mapped_ + chunk * stride_;
   slot.chunk = -1;
+  for_parts(num_threads_, num_parts, [&](std::int64_t part) { read_part(part, chunk, slot.memory.data()); });
+  slot.chunk = chunk;
+  slot.version = version_of(chunk);
+}
+
+void ChunkFile::read_part(std::int64_t part, std::int64_t chunk, float* memory) const {
+  const Part& from = parts_[static_cast<std::size_t>(part)];
+  const FlatRange here = elements(part, chunk);
+  const std::byte* at = from.mapped + chunk * stride_;
   Header header;
   std::memcpy(&header, at, sizeof(header));
-  std::memcpy(slot.memory.data(), at + sizeof(header), static_cast<std::size_t>(bytes_of(chunk)));
-  const Header& written = written_[static_cast<std::size_t>(chunk)];
-  ZP_CHECK(header == written && raw_digest(slot.memory.data(), bytes_of(chunk)) == written.digest,
-           ErrorCode::damaged,
-           "chunk " + std::to_string(chunk) + " of the state offloaded to '" + file_.folder() +
+  at += sizeof(header);
+  std::vector<Digest> digests;
+  for (std::int64_t buffer = 0; buffer < num_buffers_; ++buffer) {
+    float* const to = memory + buffer * numel(chunk) + here.begin;
+    std::memcpy(to, at, static_cast<std::size_t>(here.numel() * element_bytes));
+    digests.push_back(raw_digest(to, here.numel() * element_bytes));
+    at += here.numel() * element_bytes;
+  }
+  const Header& written = from.written[static_cast<std::size_t>(chunk)];
+  ZP_CHECK(header == written && digest_of(digests) == written.digest, ErrorCode::damaged,
+           "chunk " + std::to_string(chunk) + " of the state offloaded to '" + from.file->folder() +
                "' is not its version " + std::to_string(written.version),
            "the file holds something that was not written there last, and no step may go on from it",
            "resume from the last checkpoint, with a disk that keeps what it is given");
-  slot.chunk = chunk;
-  slot.version = written.version;
 }
 
 void ChunkFile::take(std::int64_t chunk, Slot& slot) const {
   slot.memory.poison();
   slot.chunk = chunk;
-  slot.version = written_[static_cast<std::size_t>(chunk)].version;
+  slot.version = version_of(chunk);
 }
 
 void ChunkFile::write(std::int64_t chunk, Slot& slot) {
-  Header& written = written_[static_cast<std::size_t>(chunk)];
-  ZP_CHECK(slot.chunk == chunk && slot.version == written.version, ErrorCode::internal,
+  ZP_CHECK(slot.chunk == chunk && slot.version == version_of(chunk), ErrorCode::internal,
            "version " + std::to_string(slot.version) + " of chunk " + std::to_string(slot.chunk) +
-               " was to be written over version " + std::to_string(written.version) + " of chunk " +
+               " was to be written over version " + std::to_string(version_of(chunk)) + " of chunk " +
                std::to_string(chunk),
            "an update would be lost, or made twice", "report this with the command line");
-  const std::int64_t num_bytes = bytes_of(chunk);
-  const Header next{static_cast<std::uint64_t>(chunk), written.version + 1,
-                    raw_digest(slot.memory.data(), num_bytes)};
   slot.chunk = -1;
+  for_parts(num_threads_, num_parts, [&](std::int64_t part) { write_part(part, chunk, slot.memory.data()); });
+}
+
+void ChunkFile::write_part(std::int64_t part, std::int64_t chunk, const float* memory) {
+  Part& to = parts_[static_cast<std::size_t>(part)];
+  const FlatRange here = elements(part, chunk);
+  Header& written = to.written[static_cast<std::size_t>(chunk)];
+  Header next{static_cast<std::uint64_t>(chunk), written.version + 1, {}};
+  std::vector<Digest> digests;
+  std::vector<iovec> pieces = {{&next, sizeof(next)}};
+  for (std::int64_t buffer = 0; buffer < num_buffers_; ++buffer) {
+    const float* const from = memory + buffer * numel(chunk) + here.begin;
+    const auto bytes = static_cast<std::size_t>(here.numel() * element_bytes);
+    digests.push_back(raw_digest(from, static_cast<std::int64_t>(bytes)));
+    pieces.push_back({const_cast<float*>(from), bytes});
+  }
+  next.digest = digest_of(digests);
   written = next;  // first: what is half written is then damaged, and not the version before
-  file_.put(&next, sizeof(next), chunk * stride_);
-  file_.put(slot.memory.data(), num_bytes, chunk * stride_ + static_cast<std::int64_t>(sizeof(next)));
+  to.file->put(pieces, chunk * stride_);
 }
 
 }  // namespace zeroproof::cuda

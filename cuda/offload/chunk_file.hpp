@@ -1,23 +1,30 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/base/digest.hpp"
+#include "common/base/exec.hpp"
+#include "common/layout/flat_layout.hpp"
 #include "cuda/offload/chunk_memory.hpp"
 #include "cuda/offload/unnamed_file.hpp"
 
 namespace zeroproof::cuda {
 
-/// Chunks in one file that has no name any more when this is made: it goes with the process. Every chunk is known here
-/// by the version that was written last and its XXH3-128, so that a chunk that is old, or another one, or damaged, is
-/// never taken for what was written. One thread for each chunk at a time.
+/// Chunks in files that have no name any more when this is made: they go with the process. A system lets one thread at a
+/// time write to a file, and a core is slow with what another one has in its caches, so a chunk is cut into parts of
+/// neighbouring elements, each in a file of its own, and a thread of the caller's loop copies those that it updates.
+/// Every part is known here by the version that was written last and its XXH3-128, so that a chunk that is old, or
+/// another one, or damaged, is never taken for what was written.
 class ChunkFile {
  public:
   /// numels: of the chunks, none longer than the first. Errors: io if there can be no such file.
-  ChunkFile(const std::string& folder, const std::vector<std::int64_t>& numels, std::int64_t num_buffers);
+  ChunkFile(const std::string& folder, const std::vector<std::int64_t>& numels, std::int64_t num_buffers,
+            const Exec& exec);
   ~ChunkFile();
   ChunkFile(const ChunkFile&) = delete;
   ChunkFile& operator=(const ChunkFile&) = delete;
@@ -29,7 +36,7 @@ class ChunkFile {
     std::uint64_t version = 0;
   };
 
-  /// Asks the system to have a chunk ready.
+  /// Asks the system to have a chunk ready, unless it seems to be.
   void read_ahead(std::int64_t chunk) const;
   /// Errors: damaged, if the file does not hold what was written there last.
   void read(std::int64_t chunk, Slot& slot) const;
@@ -38,21 +45,34 @@ class ChunkFile {
   /// Errors: io; internal, if the slot does not hold the chunk's present version: it is old, or was written before.
   void write(std::int64_t chunk, Slot& slot);
 
-  std::int64_t num_bytes() const { return file_.num_bytes(); }
+  /// Of all parts.
+  std::int64_t num_bytes() const { return num_parts * stride_ * static_cast<std::int64_t>(numels_.size()); }
 
  private:
+  static constexpr std::int64_t num_parts = 4;
   struct Header {
     std::uint64_t chunk, version;
-    Digest digest;  ///< of the buffers
+    Digest digest;  ///< of the digests of the part's buffers
     bool operator==(const Header&) const = default;
   };
-  std::int64_t bytes_of(std::int64_t chunk) const;
+  struct Part {
+    std::unique_ptr<UnnamedFile> file;
+    const std::byte* mapped = nullptr;
+    std::vector<Header> written;  // [chunks]
+  };
+  /// The elements of a part of a chunk.
+  FlatRange elements(std::int64_t part, std::int64_t chunk) const;
+  void read_part(std::int64_t part, std::int64_t chunk, float* memory) const;
+  void write_part(std::int64_t part, std::int64_t chunk, const float* memory);
+  std::int64_t numel(std::int64_t chunk) const { return numels_[static_cast<std::size_t>(chunk)]; }
+  std::uint64_t version_of(std::int64_t chunk) const {
+    return parts_[0].written[static_cast<std::size_t>(chunk)].version;
+  }
 
   std::vector<std::int64_t> numels_;
-  std::int64_t num_buffers_, stride_;
-  UnnamedFile file_;
-  std::vector<Header> written_;  // [chunks]
-  const std::byte* mapped_ = nullptr;
+  std::int64_t num_buffers_, stride_ = 0;
+  int num_threads_;
+  std::array<Part, num_parts> parts_;
 };
 
 }  // namespace zeroproof::cuda

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
@@ -42,15 +43,27 @@ void UnnamedFile::refuse(const char* what) const {
 }
 
 void UnnamedFile::put(const void* data, std::int64_t num_bytes, std::int64_t at) const {
-  const auto* bytes = static_cast<const std::byte*>(data);
-  while (num_bytes > 0) {
-    const ssize_t done = ::pwrite(file_, bytes, static_cast<std::size_t>(num_bytes), at);
+  put({{const_cast<void*>(data), static_cast<std::size_t>(num_bytes)}}, at);
+}
+
+void UnnamedFile::put(std::vector<iovec> pieces, std::int64_t at) const {
+  for (auto next = pieces.begin(); next != pieces.end();) {
+    if (next->iov_len == 0) {
+      ++next;
+      continue;
+    }
+    const ssize_t done = ::pwritev(file_, &*next, static_cast<int>(pieces.end() - next), at);
     if (done < 0 && errno == EINTR) continue;
     if (done == 0) errno = ENOSPC;
     if (done <= 0) refuse("written");
-    bytes += done;
     at += done;
-    num_bytes -= done;
+    for (auto left = static_cast<std::size_t>(done); left > 0;) {
+      const std::size_t part = std::min(left, next->iov_len);
+      next->iov_base = static_cast<std::byte*>(next->iov_base) + part;
+      next->iov_len -= part;
+      left -= part;
+      if (next->iov_len == 0) ++next;
+    }
   }
 }
 

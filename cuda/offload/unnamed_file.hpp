@@ -1,7 +1,10 @@
 #pragma once
 
+#include <sys/uio.h>
+
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace zeroproof::cuda {
 
@@ -20,6 +23,8 @@ class UnnamedFile {
   std::int64_t num_bytes() const { return num_bytes_; }
   /// Writes bytes there, by calls: through a mapping a full disk would be a signal. Errors: io.
   void put(const void* data, std::int64_t num_bytes, std::int64_t at) const;
+  /// The same for pieces of memory that come one after another there.
+  void put(std::vector<iovec> pieces, std::int64_t at) const;
   /// Throws the error that errno is. what: was to be done with the file: "mapped".
   [[noreturn]] void refuse(const char* what) const;
 

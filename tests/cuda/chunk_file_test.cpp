@@ -28,40 +28,54 @@ void fill(const ChunkFile::Slot& slot, float value, std::int64_t elements = coun
   std::fill_n(slot.memory.data(), 2 * elements, value);
 }
 
-/// The descriptor of the file, which has no name: the newest one of this process that is deleted.
-int file_of_this_process() {
-  int newest = -1;
+/// The descriptors of the files, one for each part of a chunk, which have no names: those of this process that are
+/// deleted.
+std::vector<int> files_of_this_process() {
+  std::vector<int> files;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code none;
     const std::string to = std::filesystem::read_symlink(entry.path(), none).string();
     if (to.find("zeroproof-offload-") == std::string::npos) continue;
-    newest = std::max(newest, std::stoi(entry.path().filename().string()));
+    files.push_back(std::stoi(entry.path().filename().string()));
   }
-  return newest;
+  std::ranges::sort(files);
+  return files;
 }
 
 }  // namespace
 
-TEST_CASE("chunk file: chunks come back, the last one shorter, version after version") {
-  ChunkFile file("", {count, count, 7}, 2);
-  ChunkFile::Slot at = slot();
-  for (int version = 1; version <= 3; ++version) {
-    for (int chunk = 0; chunk < 3; ++chunk) {
-      version == 1 ? file.take(chunk, at) : file.read(chunk, at);
-      fill(at, static_cast<float>(10 * version + chunk), chunk == 2 ? 7 : count);
-      file.write(chunk, at);
+TEST_CASE(
+    "chunk file: chunks come back, the last one shorter, version after version, by any number of threads") {
+  for (const int threads : {1, 2, 3, 9}) {
+    CAPTURE(threads);
+    ChunkFile file("", {count, count, 7}, 2, Exec{threads});
+    ChunkFile::Slot at = slot();
+    const auto value = [](int version, int chunk, std::int64_t i) {
+      return static_cast<float>(10000 * version + 1000 * chunk + i);
+    };
+    for (int version = 1; version <= 3; ++version) {
+      for (int chunk = 0; chunk < 3; ++chunk) {
+        const std::int64_t values = chunk == 2 ? 14 : 2 * count;
+        version == 1 ? file.take(chunk, at) : file.read(chunk, at);
+        for (std::int64_t i = 0; i < values; ++i) at.memory.data()[i] = value(version, chunk, i);
+        file.write(chunk, at);
+      }
+      for (int chunk = 2; chunk >= 0; --chunk) {
+        at.memory.poison();
+        file.read_ahead(chunk);
+        file.read(chunk, at);
+        std::int64_t wrong = 0;
+        for (std::int64_t i = 0; i < (chunk == 2 ? 14 : 2 * count); ++i)
+          wrong += at.memory.data()[i] == value(version, chunk, i) ? 0 : 1;
+        CHECK(wrong == 0);
+      }
     }
-    for (int chunk = 2; chunk >= 0; --chunk) {
-      file.read_ahead(chunk);
-      file.read(chunk, at);
-      CHECK(at.memory.data()[0] == static_cast<float>(10 * version + chunk));
-      CHECK(at.memory.data()[chunk == 2 ? 13 : 199] == static_cast<float>(10 * version + chunk));
-    }
+    CHECK(at.memory.intact());
   }
 }
 
 TEST_CASE("chunk file: a chunk that is written twice, or from an old slot, is refused") {
-  ChunkFile file("", {count, count}, 2);
+  ChunkFile file("", {count, count}, 2, Exec{2});
   ChunkFile::Slot one = slot(), two = slot();
   file.take(0, one);
   fill(one, 1);
@@ -79,41 +93,63 @@ TEST_CASE("chunk file: a chunk that is written twice, or from an old slot, is re
 }
 
 TEST_CASE("chunk file: every byte that differs from what was written is damage, and so is an older version") {
-  ChunkFile file("", {count, count}, 2);
+  ChunkFile file("", {count, count}, 2, Exec{2});
   ChunkFile::Slot at = slot();
   for (int chunk = 0; chunk < 2; ++chunk) {
     file.take(chunk, at);
     fill(at, 1.5F);
     file.write(chunk, at);
   }
-  const int raw = file_of_this_process();
-  REQUIRE(raw >= 0);
-  const std::int64_t stride = file.num_bytes() / 2;
+  const std::vector<int> files = files_of_this_process();
+  const auto parts = std::ssize(files);
+  REQUIRE(parts > 1);
+  const std::int64_t stride = file.num_bytes() / parts / 2;
   std::vector<std::byte> old(static_cast<std::size_t>(stride));
-  REQUIRE(::pread(raw, old.data(), old.size(), 0) == stride);
-  for (std::int64_t i = 0; i < 32 + count * 8; i += i < 40 ? 1 : 61) {
-    std::byte byte = old[static_cast<std::size_t>(i)] ^ std::byte{4};
-    REQUIRE(::pwrite(raw, &byte, 1, i) == 1);
-    expect_error(
-        ErrorCode::damaged, [&] { file.read(0, at); }, "chunk 0");
-    REQUIRE(::pwrite(raw, &old[static_cast<std::size_t>(i)], 1, i) == 1);
+  std::int64_t seen = 0;  // bytes that are looked at: all but those that fill up a line
+  for (const int raw : files) {
+    REQUIRE(::pread(raw, old.data(), old.size(), 0) == stride);
+    for (std::int64_t i = 0; i < stride; ++i) {
+      std::byte byte = old[static_cast<std::size_t>(i)] ^ std::byte{4};
+      REQUIRE(::pwrite(raw, &byte, 1, i) == 1);
+      std::string error;
+      try {
+        file.read(0, at);
+      } catch (const Error& damage) {
+        CHECK(damage.code() == ErrorCode::damaged);
+        error = damage.what();
+      }
+      CHECK((error.empty() || error.starts_with("chunk 0 of the state offloaded to ")));
+      seen += error.empty() ? 0 : 1;
+      REQUIRE(::pwrite(raw, &old[static_cast<std::size_t>(i)], 1, i) == 1);
+    }
     file.read(0, at);
   }
-  fill(at, 2.5F);
-  file.write(0, at);
-  REQUIRE(::pwrite(raw, old.data(), old.size(), 0) == stride);
-  expect_error(
-      ErrorCode::damaged, [&] { file.read(0, at); }, "is not its version 2");
-  REQUIRE(::pwrite(raw, old.data(), old.size(), stride) == stride);  // the chunk beside it
-  expect_error(
-      ErrorCode::damaged, [&] { file.read(1, at); }, "chunk 1");
+  CHECK(seen == parts * 32 + count * 8);
+  for (const int raw : files) {
+    REQUIRE(::pread(raw, old.data(), old.size(), 0) == stride);
+    file.read(0, at);
+    fill(at, 2.5F);
+    file.write(0, at);
+    REQUIRE(::pwrite(raw, old.data(), old.size(), 0) == stride);
+    expect_error(
+        ErrorCode::damaged, [&] { file.read(0, at); }, "is not its version ");
+    REQUIRE(::pwrite(raw, old.data(), old.size(), stride) == stride);  // the chunk beside it
+    expect_error(
+        ErrorCode::damaged, [&] { file.read(1, at); }, "chunk 1");
+    file.take(0, at);
+    fill(at, 1.5F);
+    file.write(0, at);
+    file.take(1, at);
+    fill(at, 1.5F);
+    file.write(1, at);
+  }
 }
 
 TEST_CASE("chunk file: nothing is left in the folder, not even while it is used") {
   const std::string folder = std::filesystem::temp_directory_path() / "zeroproof-chunk-file-test";
   std::filesystem::create_directory(folder);
   {
-    ChunkFile file(folder, {count}, 2);
+    ChunkFile file(folder, {count}, 2, Exec{});
     CHECK(std::filesystem::is_empty(folder));
   }
   CHECK(std::filesystem::is_empty(folder));
@@ -121,7 +157,7 @@ TEST_CASE("chunk file: nothing is left in the folder, not even while it is used"
 }
 
 TEST_CASE("chunk file: what cannot be written is one sentence, and the chunk is not taken for good") {
-  ChunkFile file("", {count, count}, 2);
+  ChunkFile file("", {count, count}, 2, Exec{2});
   ChunkFile::Slot at = slot();
   file.take(0, at);
   fill(at, 1);
@@ -129,7 +165,8 @@ TEST_CASE("chunk file: what cannot be written is one sentence, and the chunk is 
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   const auto handler = ::signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{static_cast<rlim_t>(file.num_bytes() / 2 + 50), before.rlim_max};
+  const auto one = file.num_bytes() / std::ssize(files_of_this_process());
+  const rlimit small{static_cast<rlim_t>(one / 2 + 50), before.rlim_max};
   file.take(1, at);
   fill(at, 2);
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);

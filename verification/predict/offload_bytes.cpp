@@ -9,7 +9,8 @@
 namespace zeroproof {
 namespace {
 
-constexpr std::int64_t header_bytes = 32;  // of a chunk in a file: number, version, digest
+constexpr std::int64_t file_parts = 4;     // of a chunk in files
+constexpr std::int64_t header_bytes = 32;  // of each: number, version, digest
 constexpr std::int64_t file_line = 64;
 
 std::int64_t chunks_of(const PredictedStep& shape) {
@@ -116,7 +117,7 @@ std::int64_t offloaded_host_bytes(const PredictedStep& shape) {
   const auto slots = [&](std::int64_t most) { return std::min(overlap ? most : 1, chunks_of(shape)); };
   std::int64_t bytes = shape.offload.setting.place == OffloadPlace::host
                            ? state_bytes(shape, shape.offload.numel)
-                           : slots(3) * state_bytes(shape, first_chunk(shape));
+                           : state_bytes(shape, first_chunk(shape));
   const std::int64_t grad = shape.offload.setting.grads ? 0 : 4;  // the host reads it where it is
   if (shape.space == Space::device)
     bytes += slots(2) * (grad + num_bytes(shape.param_dtype)) * first_chunk(shape);
@@ -126,9 +127,13 @@ std::int64_t offloaded_host_bytes(const PredictedStep& shape) {
 
 std::int64_t offloaded_file_bytes(const PredictedStep& shape) {
   if (shape.offload.setting.place != OffloadPlace::file) return 0;
-  const std::int64_t longest = header_bytes + state_bytes(shape, first_chunk(shape));
+  const auto lines = [](std::int64_t bytes) { return (bytes + file_line - 1) / file_line; };
+  // Buffers of a part end with a line.
+  const std::int64_t part_numel =
+      lines(4 * ((first_chunk(shape) + file_parts - 1) / file_parts)) * file_line / 4;
+  const std::int64_t part = lines(header_bytes + state_bytes(shape, part_numel)) * file_line;
   const std::int64_t grads = grads_in_file(shape) ? 4 * shape.offload.grads : 0;
-  return grads + chunks_of(shape) * ((longest + file_line - 1) / file_line * file_line);
+  return grads + chunks_of(shape) * file_parts * part;
 }
 
 OffloadTraffic offload_traffic(const PredictedStep& shape) {
@@ -138,7 +143,8 @@ OffloadTraffic offload_traffic(const PredictedStep& shape) {
     traffic.params_up = num_bytes(shape.param_dtype) * shape.offload.elements;
   }
   if (shape.offload.setting.place == OffloadPlace::file) {
-    traffic.file_written = state_bytes(shape, shape.offload.numel) + header_bytes * chunks_of(shape);
+    traffic.file_written =
+        state_bytes(shape, shape.offload.numel) + file_parts * header_bytes * chunks_of(shape);
     const int passes = shape.scale_blocks > 0 ? 2 : 1;  // codes wait for the scales
     traffic.file_read = passes * traffic.file_written;
   }
