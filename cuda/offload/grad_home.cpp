@@ -93,7 +93,42 @@ void GradHome::map_file(const Offload& offload, const std::vector<FlatRange>& pa
                                 MAP_SHARED | MAP_FIXED, file_->descriptor(), at);
     if (mapped == MAP_FAILED) file_->refuse("mapped");
     at += bytes;
+    constexpr std::int64_t block_numel = std::int64_t{1} << 16;  // 256 KiB: summed up by one thread
+    for (std::int64_t begin = page.begin; begin < page.end; begin += block_numel)
+      blocks_.push_back({begin, std::min(begin + block_numel, page.end)});
   }
+}
+
+std::vector<Digest> GradHome::digests(const Exec& exec) const {
+  std::vector<Digest> digests(blocks_.size());
+  const auto count = std::ssize(blocks_);
+#pragma omp parallel for num_threads(std::max(exec.num_threads, 1)) schedule(static) if (exec.num_threads > 1)
+  for (std::int64_t i = 0; i < count; ++i) {
+    const FlatRange& block = blocks_[static_cast<std::size_t>(i)];
+    digests[static_cast<std::size_t>(i)] =
+        raw_digest(memory_ + page_bytes() + block.begin * float_bytes, block.numel() * float_bytes);
+  }
+  return digests;
+}
+
+void GradHome::seal(const Exec& exec) {
+  if (!file_) return;
+  sealed_ = digests(exec);
+  is_sealed_ = true;
+}
+
+void GradHome::check(const Exec& exec) const {
+  if (!is_sealed_) return;
+  const std::vector<Digest> now = digests(exec);
+  const auto differs = std::ranges::mismatch(now, sealed_).in1;
+  ZP_CHECK(differs == now.end(), ErrorCode::damaged,
+           "the gradients offloaded to '" + file_->folder() +
+               "' have changed since they were summed, in elements " +
+               std::to_string(blocks_[static_cast<std::size_t>(differs - now.begin())].begin) + " to " +
+               std::to_string(blocks_[static_cast<std::size_t>(differs - now.begin())].end - 1) +
+               " of the shard",
+           "nothing has been updated with them, and no step may go on from it",
+           "resume from the last checkpoint, with a disk that keeps what it is given");
 }
 
 CountedBuffer GradHome::buffer() {

@@ -4,8 +4,8 @@ namespace zeroproof::cuda {
 
 OffloadStep::OffloadStep(RankShard& shard, OffloadedState& state, const MemorySpace& space,
                          const MakeLocalStep& make, const PhaseOps& ops,
-                         const MakeOffloadedStep& make_offloaded)
-    : shard_(shard), state_(state), space_(space), resident_(make(shard)) {
+                         const MakeOffloadedStep& make_offloaded, GradHome* grads)
+    : shard_(shard), state_(state), space_(space), grads_(grads), resident_(make(shard)) {
   if (space.kind == Space::device) {
     const Offload& offload = shard.setup.offload;
     const float* const grad = offload.moves_grads() ? nullptr : shard.grad->as<float>().data();
@@ -23,7 +23,38 @@ void OffloadStep::load(const FullState& state) {
   if (!shown_.empty()) show();
 }
 
+void OffloadStep::check_grads() const {
+  if (grads_ != nullptr) grads_->check(shard_.setup.exec);
+}
+
+void OffloadStep::seal_grads() {
+  if (grads_ != nullptr) grads_->seal(shard_.setup.exec);
+}
+
+void OffloadStep::begin_sum() {
+  if (grads_ != nullptr) grads_->unseal();
+  resident_->begin_sum();
+}
+
+void OffloadStep::end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) {
+  resident_->end_sum(leaf, target);
+  if (!leaf) seal_grads();  // else it stays where it came from
+}
+
+void OffloadStep::unscale() {
+  check_grads();
+  resident_->unscale();
+  if (!fused()) seal_grads();
+}
+
+void OffloadStep::clip() {
+  check_grads();
+  resident_->clip();
+  if (!fused()) seal_grads();
+}
+
 void OffloadStep::update() {
+  check_grads();
   const StepDecision decision = resident_->decision();  // before the step is counted
   resident_->update();                                  // on a device it only begins here
   offloaded_->update_chunks(decision);
@@ -42,6 +73,7 @@ const GuardedBuffer& OffloadStep::resident_buffer(BufferId id) const {
 
 std::vector<ExposedBuffer> OffloadStep::exposed(Phase phase) {
   std::vector<ExposedBuffer> buffers = resident_->exposed(phase);
+  if (phase == Phase::reduce) seal_grads();  // a leaf that stayed has been written there
   if (phase != Phase::update) return buffers;
   if (shown_.empty()) {
     std::int64_t numel = 0;
@@ -83,6 +115,7 @@ void OffloadStep::show() {
 
 void OffloadStep::overwritten(Phase phase) {
   resident_->overwritten(phase);
+  if (phase == Phase::reduce || phase == Phase::unscale || phase == Phase::clip) seal_grads();
   if (phase == Phase::update && !shown_.empty()) take_shown();
   if (phase == Phase::update) offloaded_->forget();
 }

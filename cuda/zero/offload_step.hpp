@@ -6,6 +6,7 @@
 
 #include "cuda/memory/memory_space.hpp"
 #include "cuda/offload/chunk_lane.hpp"
+#include "cuda/offload/grad_home.hpp"
 #include "cuda/offload/offloaded_state.hpp"
 #include "cuda/zero/local_step.hpp"
 #include "cuda/zero/offloaded_step.hpp"
@@ -28,20 +29,19 @@ struct OffloadMakers {
 class OffloadStep : public LocalStep {
  public:
   /// shard.split is set. make: the step of what is resident. space: where the shard is. ops: of the offloaded update.
+  /// grads: where the gradient sum lies; null: beside the other buffers.
   OffloadStep(RankShard& shard, OffloadedState& state, const MemorySpace& space, const MakeLocalStep& make,
-              const PhaseOps& ops, const MakeOffloadedStep& make_offloaded = {});
+              const PhaseOps& ops, const MakeOffloadedStep& make_offloaded = {}, GradHome* grads = nullptr);
 
   void load(const FullState& state) override;
   void prepare(GradSource& leaves) override { resident_->prepare(leaves); }
-  void begin_sum() override { resident_->begin_sum(); }
+  void begin_sum() override;
   GradTarget grad_target() override { return resident_->grad_target(); }
-  void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) override {
-    resident_->end_sum(leaf, target);
-  }
-  void unscale() override { resident_->unscale(); }
+  void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) override;
+  void unscale() override;
   bool skipped() const override { return resident_->skipped(); }
   void norm() override { resident_->norm(); }
-  void clip() override { resident_->clip(); }
+  void clip() override;
   void update() override;
   void cast() override;
   std::vector<ExposedBuffer> exposed(Phase phase) override;
@@ -66,10 +66,14 @@ class OffloadStep : public LocalStep {
   void show();
   void take_shown();
   const GuardedBuffer& resident_buffer(BufferId id) const;
+  /// A phase that reads the gradient begins, and it is what was sealed; one that has written it is over.
+  void check_grads() const;
+  void seal_grads();
 
   RankShard& shard_;
   OffloadedState& state_;
   const MemorySpace& space_;
+  GradHome* const grads_;
   std::unique_ptr<LocalStep> resident_;
   std::unique_ptr<ChunkLane> lane_;
   std::unique_ptr<OffloadedStep> offloaded_;

@@ -100,8 +100,8 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
              state_,       split_.get(),     scales_ ? &scales_ : nullptr,
              tiles_.get(), columns_.store(), columns_.scales()} {
   if (split_) {
-    auto step =
-        std::make_unique<OffloadStep>(shard_, *offloaded_, ledger_.space(), make_step, ops, offload.step);
+    auto step = std::make_unique<OffloadStep>(shard_, *offloaded_, ledger_.space(), make_step, ops,
+                                              offload.step, grad_home_.get());
     offload_step_ = step.get();
     step_ = std::move(step);
   } else {

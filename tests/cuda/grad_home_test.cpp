@@ -126,6 +126,38 @@ TEST_CASE("gradient home: one range of addresses, NaN at birth, with red zones, 
   }
 }
 
+TEST_CASE("gradient home: any byte of the file that changes after the sum is damage, and one before is not") {
+  const OptimizerSetup setup = setup_of(0.6, OffloadPlace::file, OffloadOrder::tensors);
+  const StateSplit split = split_of(setup);
+  MemoryLedger ledger;
+  GradHome home(setup.offload, split, ledger);
+  CountedBuffer sum = home.buffer();
+  const Span<float> values = sum->as<float>();
+  std::ranges::fill(values, 1.0F);
+  const std::vector<FlatRange> pages = split.grad_pages(grad_page_numel());
+  for (const int threads : {1, 3}) {
+    const Exec exec{threads};
+    home.seal(exec);
+    for (const FlatRange& range : pages) {
+      for (std::int64_t i = range.begin; i < range.end; i += range.numel() / 7) {
+        float& value = values[static_cast<std::size_t>(i)];
+        home.check(exec);
+        value = 1.0000001F;
+        expect_error(
+            ErrorCode::damaged, [&] { home.check(exec); }, "the gradients offloaded to '");
+        home.unseal();
+        home.check(exec);
+        home.seal(exec);
+        home.check(exec);
+        value = 1.0F;
+        home.seal(exec);
+      }
+    }
+    std::ranges::fill(values.subspan(static_cast<std::size_t>(pages.back().end)), 2.0F);  // it lies in memory
+    home.check(exec);
+  }
+}
+
 TEST_CASE("gradient home: a full disk is one sentence before there is a step, and nothing stays") {
   const OptimizerSetup setup = setup_of(1, OffloadPlace::file);
   const StateSplit split = split_of(setup);

@@ -39,6 +39,7 @@ ROWS = {
     "train-checkpoint-async": [*TRAIN, "3", "--world", "threads:2", "--save-every", "1", "--async", "--resume",
                                "--checkpoint", "{out}"],
     "train-offload": [*TRAIN, "3", "--offload", "0.5", "--offload-chunk", "3000", "--offload-place", "file:{out}"],
+    "train-offload-grads": [*TRAIN, "3", "--offload", "1", "--offload-grads", "on", "--offload-place", "file:{out}"],
     "golden-update": ["golden", "update", "{out}/file", "--reason", "none"],
     "checkpoint-export": ["checkpoint", "export", "{in}/runs", "-o", "{out}/file"],
     "checkpoint-reshard": ["checkpoint", "reshard", "{in}/runs", "--world", "threads:2", "-o", "{out}"],
@@ -52,7 +53,7 @@ MPI_ROWS = {
 # Every call of a save of three ranks, until there are no more of its kind.
 LATER = [(call, name, n) for call, name in [("write", "ENOSPC"), ("write", "EIO"), ("sync-once", "EIO"),
                                             ("make", "EDQUOT"), ("rename", "EIO")] for n in range(1, 25)]
-LOGS = ["train-log", "train-offload"]
+LOGS = ["train-log", "train-offload", "train-offload-grads"]
 BEFORE = {"golden-update": ROWS["golden-record"]}
 ONCE = ["golden-record", "checkpoint-reshard", "checkpoint-import"]  # over something of theirs they refuse themselves
 

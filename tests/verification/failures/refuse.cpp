@@ -134,6 +134,11 @@ ssize_t pwrite(int file, const void* data, size_t num_bytes, off_t at) {
   return next<ssize_t(int, const void*, size_t, off_t)>("pwrite")(file, data, num_bytes, at);
 }
 
+ssize_t pwritev(int file, const iovec* parts, int count, off_t at) {
+  if (refused("write", path_of(file))) return -1;
+  return next<ssize_t(int, const iovec*, int, off_t)>("pwritev")(file, parts, count, at);
+}
+
 int fsync(int file) { return refused("sync", path_of(file)) ? -1 : next<int(int)>("fsync")(file); }
 
 int fdatasync(int file) { return refused("sync", path_of(file)) ? -1 : next<int(int)>("fdatasync")(file); }
