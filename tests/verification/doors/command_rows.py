@@ -31,7 +31,10 @@ class Inputs:
                       ["golden", "record", self.at("results"), "op/adamw_update", "--numel", "100"],
                       ["golden", "record", self.at("golden"), *run.split(), "--steps", "2"],
                       ["record", "--workload", "byte_gpt_tiny", "--dtype", "bf16", "--steps", "2", self.at("grads")],
-                      ["verify", *case.split(), "--steps", "2", "--dump", self.at("dump")]):
+                      ["verify", *case.split(), "--steps", "2", "--dump", self.at("dump")],
+                      ["train", "--workload", "byte_gpt_tiny", "--steps", "1", "--dump", self.at("model")],
+                      ["train", "--workload", "byte_gpt_tiny", "--steps", "1", "--checkpoint", self.at("runs")],
+                      [*quantized(self, self.at("model"))[:-1], self.at("codes.safetensors")]):
             done = program(words)
             assert done.returncode == 0, done.stderr
         self.call = TensorFile.read(self.at("call"))
@@ -242,6 +245,7 @@ def _diff(given, says, first, second, code=UNUSABLE, *words):
 
 
 def other_rows():
+    names = {"CODES": "codes.safetensors", "RUNS": "runs", "OUT": "out"}
     call, results = (lambda i: i.at("call")), (lambda i: i.tensors(i.results))
     step = lambda given, says, change: Row(  # noqa: E731
         "identify", given, says, lambda i: ["identify", i.tensors(change(i.step))])
@@ -285,7 +289,11 @@ def other_rows():
         Row("quantize", "no model", "cannot be opened", lambda i: quantized(i, i.at("none"))),
         Row("quantize", "a text as a model", "or is no safetensors file",
             lambda i: quantized(i, i.put("model.safetensors", "no model"))),
+        Row("quantize", "a quantized file", "is quantized already", lambda i: quantized(i, i.at("codes.safetensors"))),
         Row("quantize", "no output", "--output is required", lambda i: quantized(i, i.at("none"))[:-2]),
+        *(Row("a quantized file", f"`{words[0]}`", says, lambda i, words=words: [
+            i.at(names[word]) if word in names else word for word in words])
+          for words, says in quantized_rows()),
         Row("replay", "a folder that is no bundle", "has no bundle.json", lambda i: ["replay", str(i.folder)]),
     ]
 
@@ -298,6 +306,20 @@ def quantized(inputs, model):
     rules = inputs.put("q.yaml", "configs: {a: {format: int8, calibration: {method: max}}}\n"
                        'matchers: {m: {type: glob, pattern: "*mlp*", config: a, enabled: true}}\n')
     return ["quantize", model, "--config", rules, "--calibrate", inputs.put("t.txt", "t" * 99), "-o", inputs.at("out")]
+
+
+def quantized_rows():
+    """Commands that take a model, a state or a step, and what they say of codes with scales."""
+    return [
+        ("plan CODES --grid 2x1x1".split(), "is a quantized model"),
+        ("verify --gradients CODES".split(), "has no known name"),
+        ("checkpoint import CODES --like RUNS -o OUT".split(), "has no tensor step"),
+        ("identify CODES".split(), "is no setting of a step"),
+        ("judge CODES CODES".split(), "the metadata has no 'schema'"),
+        ("golden check CODES".split(), "there is no golden record"),
+        ("replay CODES".split(), "is damaged"),
+        ("audit CODES".split(), "cannot be read"),
+    ]
 
 
 def command_rows():
