@@ -4,13 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
-#include <future>
-#include <vector>
 
 #include "common/base/error.hpp"
+#include "common/base/parallel_for.hpp"
 
 namespace zeroproof::verification::bench {
 namespace {
@@ -22,48 +21,36 @@ void require(bool holds, const std::string& folder, const char* what) {
 
 }  // namespace
 
-MovedBytes::MovedBytes(const std::string& folder, std::int64_t num_bytes, std::int64_t chunk_bytes)
+MovedBytes::MovedBytes(const std::string& folder, std::int64_t num_bytes, std::int64_t chunk_bytes,
+                       int threads)
     : folder_(folder),
-      num_bytes_(num_bytes),
-      chunk_bytes_(chunk_bytes),
-      num_chunks_((num_bytes + chunk_bytes - 1) / chunk_bytes),
-      file_(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)) {
-  require(file_ >= 0, folder_, "cannot be made");
-  const std::vector<std::byte> block(static_cast<std::size_t>(chunk_bytes_), std::byte{0x5a});
-  for (std::int64_t chunk = 0; chunk < num_chunks_; ++chunk) write(chunk, block.data());
-}
-
-MovedBytes::~MovedBytes() { ::close(file_); }
-
-void MovedBytes::move() {
-  std::array<std::vector<std::byte>, 2> blocks;
-  for (auto& block : blocks) block.resize(static_cast<std::size_t>(chunk_bytes_));
-  read(0, blocks[0].data());
-  for (std::int64_t chunk = 0; chunk < num_chunks_; ++chunk) {
-    auto& here = blocks[static_cast<std::size_t>(chunk % 2)];
-    auto& next = blocks[static_cast<std::size_t>((chunk + 1) % 2)];
-    std::future<void> arriving;
-    if (chunk + 1 < num_chunks_)
-      arriving = std::async(std::launch::async, [&, chunk] { read(chunk + 1, next.data()); });
-    write(chunk, here.data());
-    if (arriving.valid()) arriving.get();
+      share_bytes_((num_bytes + threads - 1) / threads),
+      block_bytes_((chunk_bytes + threads - 1) / threads) {
+  for (int i = 0; i < threads; ++i) {
+    const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    require(file >= 0, folder_, "cannot be made");
+    shares_.push_back({file, GuardedBuffer((block_bytes_ + 3) / 4, DType::u32)});
+    move(shares_.back(), true);
   }
 }
 
-void MovedBytes::read(std::int64_t chunk, void* block) const {
-  const std::int64_t wanted = bytes_of(chunk);
-  require(::pread(file_, block, static_cast<std::size_t>(wanted), chunk * chunk_bytes_) == wanted, folder_,
-          "cannot be read");
+MovedBytes::~MovedBytes() {
+  for (const Share& share : shares_) ::close(share.file);
 }
 
-void MovedBytes::write(std::int64_t chunk, const void* block) const {
-  const std::int64_t wanted = bytes_of(chunk);
-  require(::pwrite(file_, block, static_cast<std::size_t>(wanted), chunk * chunk_bytes_) == wanted, folder_,
-          "cannot be written");
+void MovedBytes::move() {
+  const auto count = static_cast<int>(shares_.size());
+  parallel_for(count, count, [&](std::int64_t i) { move(shares_[static_cast<std::size_t>(i)], false); });
 }
 
-std::int64_t MovedBytes::bytes_of(std::int64_t chunk) const {
-  return std::min(chunk_bytes_, num_bytes_ - chunk * chunk_bytes_);
+void MovedBytes::move(const Share& share, bool first) const {
+  for (std::int64_t at = 0; at < share_bytes_; at += block_bytes_) {
+    const std::int64_t bytes = std::min(block_bytes_, share_bytes_ - at);
+    const auto wanted = static_cast<std::size_t>(bytes);
+    if (!first)
+      require(::pread(share.file, share.block.data(), wanted, at) == bytes, folder_, "cannot be read");
+    require(::pwrite(share.file, share.block.data(), wanted, at) == bytes, folder_, "cannot be written");
+  }
 }
 
 }  // namespace zeroproof::verification::bench

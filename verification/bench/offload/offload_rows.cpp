@@ -38,7 +38,7 @@ OffloadResult measure_one(const ProductCase& what, int rounds, WorkerTeam& team)
   rows[1].body = [&] { step->step(); };
   if (what.offload.place == OffloadPlace::file) {
     bytes = std::make_unique<MovedBytes>(what.offload.folder, file_bytes(what),
-                                         state_bytes * what.offload.chunk_numel);
+                                         state_bytes * what.offload.chunk_numel, what.threads);
     rows.emplace_back().body = [&] { bytes->move(); };
   }
   measure(rows, rounds);
