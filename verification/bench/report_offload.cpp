@@ -24,11 +24,11 @@ std::string offload_table(const Report& report) {
       "[least-most]\nfloor: the step that offloads nothing, or the file's bytes moved alone, whichever takes "
       "longer\n\n",
       first.what.numel, first.what.offload.chunk_numel, report.options.offload, first.step.size());
-  text += fmt::format("{:>8} {:<5} {:<21} {:<21} {:<21} {:>5} {}\n", "fraction", "place", "nothing elsewhere",
+  text += fmt::format("{:>8} {:<5} {:<18} {:<18} {:<18} {:>5} {}\n", "fraction", "place", "nothing elsewhere",
                       "bytes moved alone", "step", "GB/s", "step / floor");
   for (const OffloadResult& one : report.offload) {
     const Spread ratio = spread_of(one.step_to_floor());
-    text += fmt::format("{:>8} {:<5} {:<21} {:<21} {:<21} {:>5} {:.2f} [{:.2f}-{:.2f}]\n",
+    text += fmt::format("{:>8} {:<5} {:<18} {:<18} {:<18} {:>5} {:.2f} [{:.2f}-{:.2f}]\n",
                         one.what.offload.fraction, name(one.what.offload.place), milliseconds(one.plain),
                         milliseconds(one.moved), milliseconds(one.step), speed(one), ratio.median,
                         ratio.least, ratio.most);
