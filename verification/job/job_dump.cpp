@@ -32,7 +32,8 @@ GuardedBuffer copy_of(const TensorView& view) {
   return copy;
 }
 
-/// Of elements put together from all ranks, and of their state's blocks; collective. Numbers of blocks are alike everywhere.
+/// Of elements put together from all ranks, and of their state's blocks; collective. Numbers of blocks are alike
+/// everywhere.
 GuardedBuffer whole_of(const DumpBuffer& wanted, const ExposedBuffer& exposed, TrainingRank& rank) {
   const TensorView& view = exposed.view;
   if (wanted.blocks == nullptr) {
