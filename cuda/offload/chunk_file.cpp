@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 #include "common/base/error.hpp"
 
@@ -17,9 +18,18 @@ namespace {
 constexpr std::int64_t line = 64;
 
 constexpr std::int64_t header_bytes = 32;
-constexpr std::int64_t element_bytes = sizeof(float);
 
 std::int64_t whole_lines(std::int64_t num_bytes) { return (num_bytes + line - 1) / line * line; }
+
+/// Elements of which every buffer has whole lines, or whole blocks of state where there are scales.
+std::int64_t unit_of(const std::vector<OffloadedBuffer>& buffers) {
+  std::int64_t narrowest = sizeof(float);
+  for (const OffloadedBuffer& buffer : buffers) {
+    if (is_state_scale(buffer.id)) return state_block_numel;
+    narrowest = std::min(narrowest, num_bytes(buffer.dtype));
+  }
+  return line / narrowest;
+}
 
 Digest digest_of(const std::vector<Digest>& digests) {
   return raw_digest(digests.data(), static_cast<std::int64_t>(digests.size() * sizeof(Digest)));
@@ -60,11 +70,14 @@ void for_parts(int num_threads, std::int64_t num_parts, const Body& body) {
 }  // namespace
 
 ChunkFile::ChunkFile(const std::string& folder, const std::vector<std::int64_t>& numels,
-                     std::int64_t num_buffers, const Exec& exec)
-    : numels_(numels), num_buffers_(num_buffers), num_threads_(std::max(exec.num_threads, 1)) {
+                     std::vector<OffloadedBuffer> buffers, const Exec& exec)
+    : numels_(numels),
+      buffers_(std::move(buffers)),
+      unit_(unit_of(buffers_)),
+      num_threads_(std::max(exec.num_threads, 1)) {
   static_assert(sizeof(Header) == header_bytes);
   if (numels_.empty()) return;
-  stride_ = whole_lines(header_bytes + elements(0, 0).numel() * num_buffers_ * element_bytes);
+  stride_ = whole_lines(header_bytes + offloaded_bytes(buffers_, elements(0, 0).numel()));
   const std::int64_t num_bytes = stride_ * static_cast<std::int64_t>(numels_.size());
   for (Part& part : parts_) {
     part.written.resize(numels_.size());
@@ -84,9 +97,8 @@ ChunkFile::~ChunkFile() {
 }
 
 FlatRange ChunkFile::elements(std::int64_t part, std::int64_t chunk) const {
-  constexpr std::int64_t line_numel = line / element_bytes;
   const std::int64_t numel = this->numel(chunk);
-  const std::int64_t each = (numel + num_parts * line_numel - 1) / (num_parts * line_numel) * line_numel;
+  const std::int64_t each = (numel + num_parts * unit_ - 1) / (num_parts * unit_) * unit_;
   return {std::min(part * each, numel), std::min((part + 1) * each, numel)};
 }
 
@@ -108,7 +120,7 @@ void ChunkFile::read(std::int64_t chunk, Slot& slot) const {
   slot.version = version_of(chunk);
 }
 
-void ChunkFile::read_part(std::int64_t part, std::int64_t chunk, float* memory) const {
+void ChunkFile::read_part(std::int64_t part, std::int64_t chunk, std::byte* memory) const {
   const Part& from = parts_[static_cast<std::size_t>(part)];
   const FlatRange here = elements(part, chunk);
   const std::byte* at = from.mapped + chunk * stride_;
@@ -116,11 +128,13 @@ void ChunkFile::read_part(std::int64_t part, std::int64_t chunk, float* memory) 
   std::memcpy(&header, at, sizeof(header));
   at += sizeof(header);
   std::vector<Digest> digests;
-  for (std::int64_t buffer = 0; buffer < num_buffers_; ++buffer) {
-    float* const to = memory + buffer * numel(chunk) + here.begin;
-    std::memcpy(to, at, static_cast<std::size_t>(here.numel() * element_bytes));
-    digests.push_back(raw_digest(to, here.numel() * element_bytes));
-    at += here.numel() * element_bytes;
+  for (const OffloadedBuffer& buffer : buffers_) {
+    std::byte* const to = memory + buffer.num_bytes(here.begin);
+    const std::int64_t bytes = buffer.num_bytes(here.numel());
+    std::memcpy(to, at, static_cast<std::size_t>(bytes));
+    digests.push_back(raw_digest(to, bytes));
+    at += bytes;
+    memory += buffer.num_bytes(numel(chunk));
   }
   const Header& written = from.written[static_cast<std::size_t>(chunk)];
   ZP_CHECK(header == written && digest_of(digests) == written.digest, ErrorCode::damaged,
@@ -146,18 +160,19 @@ void ChunkFile::write(std::int64_t chunk, Slot& slot) {
   for_parts(num_threads_, num_parts, [&](std::int64_t part) { write_part(part, chunk, slot.memory.data()); });
 }
 
-void ChunkFile::write_part(std::int64_t part, std::int64_t chunk, const float* memory) {
+void ChunkFile::write_part(std::int64_t part, std::int64_t chunk, const std::byte* memory) {
   Part& to = parts_[static_cast<std::size_t>(part)];
   const FlatRange here = elements(part, chunk);
   Header& written = to.written[static_cast<std::size_t>(chunk)];
   Header next{static_cast<std::uint64_t>(chunk), written.version + 1, {}};
   std::vector<Digest> digests;
   std::vector<iovec> pieces = {{&next, sizeof(next)}};
-  for (std::int64_t buffer = 0; buffer < num_buffers_; ++buffer) {
-    const float* const from = memory + buffer * numel(chunk) + here.begin;
-    const auto bytes = static_cast<std::size_t>(here.numel() * element_bytes);
-    digests.push_back(raw_digest(from, static_cast<std::int64_t>(bytes)));
-    pieces.push_back({const_cast<float*>(from), bytes});
+  for (const OffloadedBuffer& buffer : buffers_) {
+    const std::byte* const from = memory + buffer.num_bytes(here.begin);
+    const std::int64_t bytes = buffer.num_bytes(here.numel());
+    digests.push_back(raw_digest(from, bytes));
+    pieces.push_back({const_cast<std::byte*>(from), static_cast<std::size_t>(bytes)});
+    memory += buffer.num_bytes(numel(chunk));
   }
   next.digest = digest_of(digests);
   written = next;  // first: what is half written is then damaged, and not the version before

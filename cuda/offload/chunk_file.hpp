@@ -15,16 +15,17 @@
 
 namespace zeroproof::cuda {
 
-/// Chunks in files that have no name any more when this is made: they go with the process. A system lets one thread at a
-/// time write to a file, and a core is slow with what another one has in its caches, so a chunk is cut into parts of
+/// Chunks in files that have no name any more when this is made: they go with the process. A system lets one thread at
+/// a time write to a file, and a core is slow with what another one has in its caches, so a chunk is cut into parts of
 /// neighbouring elements, each in a file of its own, and a thread of the caller's loop copies those that it updates.
 /// Every part is known here by the version that was written last and its XXH3-128, so that a chunk that is old, or
 /// another one, or damaged, is never taken for what was written.
 class ChunkFile {
  public:
-  /// numels: of the chunks, none longer than the first. Errors: io if there can be no such file.
-  ChunkFile(const std::string& folder, const std::vector<std::int64_t>& numels, std::int64_t num_buffers,
-            const Exec& exec);
+  /// numels: of the chunks, none longer than the first; whole blocks, if a buffer has values for blocks. Errors: io if
+  /// there can be no such file.
+  ChunkFile(const std::string& folder, const std::vector<std::int64_t>& numels,
+            std::vector<OffloadedBuffer> buffers, const Exec& exec);
   ~ChunkFile();
   ChunkFile(const ChunkFile&) = delete;
   ChunkFile& operator=(const ChunkFile&) = delete;
@@ -60,17 +61,18 @@ class ChunkFile {
     const std::byte* mapped = nullptr;
     std::vector<Header> written;  // [chunks]
   };
-  /// The elements of a part of a chunk.
+  /// The elements of a part of a chunk: parts end with lines of every buffer, and with blocks of state (R25).
   FlatRange elements(std::int64_t part, std::int64_t chunk) const;
-  void read_part(std::int64_t part, std::int64_t chunk, float* memory) const;
-  void write_part(std::int64_t part, std::int64_t chunk, const float* memory);
+  void read_part(std::int64_t part, std::int64_t chunk, std::byte* memory) const;
+  void write_part(std::int64_t part, std::int64_t chunk, const std::byte* memory);
   std::int64_t numel(std::int64_t chunk) const { return numels_[static_cast<std::size_t>(chunk)]; }
   std::uint64_t version_of(std::int64_t chunk) const {
     return parts_[0].written[static_cast<std::size_t>(chunk)].version;
   }
 
   std::vector<std::int64_t> numels_;
-  std::int64_t num_buffers_, stride_ = 0;
+  std::vector<OffloadedBuffer> buffers_;
+  std::int64_t unit_, stride_ = 0;  ///< elements that lie in one part; bytes of the first chunk's
   int num_threads_;
   std::array<Part, num_parts> parts_;
 };

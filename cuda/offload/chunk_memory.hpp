@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -15,46 +16,40 @@ namespace zeroproof::cuda {
 /// Room on the host for some elements of every buffer a rule keeps, one buffer after another. NaN at birth.
 class ChunkMemory {
  public:
-  ChunkMemory(std::vector<BufferId> ids, std::int64_t numel, bool pinned)
-      : ids_(std::move(ids)), numel_(numel) {
-    const std::int64_t all = numel * static_cast<std::int64_t>(ids_.size());
+  ChunkMemory(std::vector<OffloadedBuffer> buffers, std::int64_t numel, bool pinned)
+      : buffers_(std::move(buffers)), num_bytes_(offloaded_bytes(buffers_, numel)) {
     if (pinned) {
-      pinned_.emplace(all);
+      pinned_.emplace(num_bytes_);
     } else {
-      plain_ = GuardedBuffer(all, DType::fp32);
+      plain_ = GuardedBuffer(num_bytes_, DType::e8m0);  // a byte
     }
     poison();
   }
 
-  float* data() const { return pinned_ ? pinned_->data() : static_cast<float*>(plain_.data()); }
-  std::int64_t num_bytes() const { return numel_ * static_cast<std::int64_t>(ids_.size() * sizeof(float)); }
+  std::byte* data() const { return pinned_ ? pinned_->data() : static_cast<std::byte*>(plain_.data()); }
+  std::int64_t num_bytes() const { return num_bytes_; }
   void poison() const {
     if (num_bytes() > 0) std::memset(data(), 0xFF, static_cast<std::size_t>(num_bytes()));
   }
   /// False if somebody wrote outside of it; pinned memory has no red zones.
   bool intact() const { return plain_.guards_intact(); }
 
-  /// The buffers' elements from `begin` on. stride: between the beginnings of two buffers.
-  host::FusedState part(std::int64_t begin, std::int64_t numel, std::int64_t stride) const {
-    host::FusedState state;
-    float* at = data() + begin;
-    for (const BufferId id : ids_) {
-      const Span<float> values(at, static_cast<std::size_t>(numel));
-      if (id == BufferId::master) state.master = values;
-      if (id == BufferId::exp_avg) state.exp_avg = values;
-      if (id == BufferId::exp_avg_sq) state.exp_avg_sq = values;
-      if (id == BufferId::max_exp_avg_sq) state.max_exp_avg_sq = values;
-      if (id == BufferId::momentum_buffer) state.momentum_buffer = values;
-      at += stride;
+  /// The buffers' elements from `begin` on. stride: elements between the beginnings of two buffers.
+  ChunkState part(std::int64_t begin, std::int64_t numel, std::int64_t stride) const {
+    ChunkState state;
+    std::byte* at = data();
+    for (const OffloadedBuffer& buffer : buffers_) {
+      state.add(buffer.id, {at + buffer.num_bytes(begin), buffer.dtype, buffer.values(numel)});
+      at += buffer.num_bytes(stride);
     }
     return state;
   }
 
  private:
-  std::vector<BufferId> ids_;
-  std::int64_t numel_;
+  std::vector<OffloadedBuffer> buffers_;
+  std::int64_t num_bytes_;
   GuardedBuffer plain_;
-  std::optional<PinnedArray<float>> pinned_;
+  std::optional<PinnedArray<std::byte>> pinned_;
 };
 
 }  // namespace zeroproof::cuda

@@ -18,9 +18,8 @@ std::int64_t longest_of(const StateSplit& split) {
 FileState::FileState(const OptimizerSetup& setup, const StateSplit& split)
     : split_(split),
       overlap_(setup.offload.overlap),
-      file_(setup.offload.folder, numels_of(split),
-            static_cast<std::int64_t>(offloaded_buffers(setup.hyper).size()), setup.exec),
-      slot_{ChunkMemory(offloaded_buffers(setup.hyper), longest_of(split), false)} {}
+      file_(setup.offload.folder, numels_of(split), offloaded_buffers(setup), setup.exec),
+      slot_{ChunkMemory(offloaded_buffers(setup), longest_of(split), false)} {}
 
 void FileState::for_chunks(Use use, const Visit& visit) {
   for (const StateSplit::Chunk& chunk : split_.chunks()) {

@@ -7,9 +7,9 @@
 
 namespace zeroproof::cuda {
 
-/// Offloaded state in a file. Chunks pass through one slot, in turn: a thread copies what it updates, and updates what is
-/// still in its caches. What overlaps is the disk's part: the system is told to bring the next chunk before this one is
-/// copied, and writes when it likes. A class of one's own may bring or write chunks in another way.
+/// Offloaded state in a file. Chunks pass through one slot, in turn: a thread copies what it updates, and updates what
+/// is still in its caches. What overlaps is the disk's part: the system is told to bring the next chunk before this one
+/// is copied, and writes when it likes. A class of one's own may bring or write chunks in another way.
 class FileState : public OffloadedState {
  public:
   /// Errors: io.

@@ -17,8 +17,8 @@ namespace zeroproof::cuda {
 /// Memory for the gradient sum of a rank, at one range of addresses: pages with offloaded elements lie elsewhere, the
 /// others where the rank's buffers are. Whoever writes or reads the sum uses addresses, as without it. On a device
 /// those pages are the host's, and kernels reach them there; on the host they are its own, or a file's that is mapped.
-/// Every step makes the sum anew, so the file has no versions. It is written in full before it is mapped, so that a full
-/// disk is an error here and no signal later; and what was summed is known by its XXH3-128 until it has been used.
+/// Every step makes the sum anew, so the file has no versions. It is written in full before it is mapped, so that a
+/// full disk is an error here and no signal later; and what was summed is known by its XXH3-128 until it has been used.
 class GradHome {
  public:
   /// What lies elsewhere is no longer counted on the ledger, in which the buffer counts whole. Errors: io; unavailable

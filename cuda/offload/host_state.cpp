@@ -1,5 +1,8 @@
 // Offloaded state in memory of the host, where it is updated: no chunk travels.
 
+#include <algorithm>
+#include <functional>
+
 #include "common/step/kept_buffers.hpp"
 #include "cuda/offload/chunk_memory.hpp"
 #include "cuda/offload/offloaded_state.hpp"
@@ -10,7 +13,7 @@ namespace {
 class HostState : public OffloadedState {
  public:
   HostState(const OptimizerSetup& setup, const StateSplit& split, bool pinned)
-      : split_(split), memory_(offloaded_buffers(setup.hyper), split.offloaded_numel(), pinned) {}
+      : split_(split), memory_(offloaded_buffers(setup), split.offloaded_numel(), pinned) {}
 
   void for_chunks(Use /*use*/, const Visit& visit) override {
     for (const StateSplit::Chunk& chunk : split_.chunks()) {
@@ -26,27 +29,38 @@ class HostState : public OffloadedState {
 
 }  // namespace
 
-std::vector<BufferId> offloaded_buffers(const OptimizerHyper& hyper) {
-  std::vector<BufferId> ids = {BufferId::master};
-  for (const BufferId id : kept_buffers(hyper)) ids.push_back(id);
-  return ids;
+std::vector<OffloadedBuffer> offloaded_buffers(const OptimizerSetup& setup) {
+  const StateFormats& formats = setup.state_formats;
+  const bool half = formats.master == MasterFormat::bf16;
+  std::vector<OffloadedBuffer> buffers = {{BufferId::master, half ? DType::bf16 : DType::fp32}};
+  for (const BufferId id : kept_buffers(setup.hyper)) {
+    buffers.push_back({id, dtype_of(formats.of(id))});
+    if (has_scales(formats.of(id))) buffers.push_back({scales_of(id), DType::fp32});
+  }
+  std::ranges::stable_sort(buffers, std::ranges::greater{},
+                           [](const OffloadedBuffer& one) { return num_bytes(one.dtype); });
+  return buffers;
 }
 
-Span<float> buffer_of(const host::FusedState& state, BufferId id) {
-  switch (id) {
-    case BufferId::master:
-      return state.master;
-    case BufferId::exp_avg:
-      return state.exp_avg;
-    case BufferId::exp_avg_sq:
-      return state.exp_avg_sq;
-    case BufferId::max_exp_avg_sq:
-      return state.max_exp_avg_sq;
-    case BufferId::momentum_buffer:
-      return state.momentum_buffer;
-    default:
-      return {};
-  }
+std::int64_t offloaded_bytes(const std::vector<OffloadedBuffer>& buffers, std::int64_t numel) {
+  std::int64_t bytes = 0;
+  for (const OffloadedBuffer& buffer : buffers) bytes += buffer.num_bytes(numel);
+  return bytes;
+}
+
+TensorView ChunkState::operator[](BufferId id) const {
+  const auto found = std::ranges::find(buffers_, id, &Buffer::id);
+  return found == buffers_.end() ? TensorView{} : found->values;
+}
+
+host::FusedState ChunkState::fused() const {
+  const auto values = [&](BufferId id) {
+    const TensorView view = (*this)[id];
+    if (view.dtype != DType::fp32) return Span<float>();
+    return Span<float>(static_cast<float*>(view.data), static_cast<std::size_t>(view.numel));
+  };
+  return {values(BufferId::master), values(BufferId::exp_avg), values(BufferId::exp_avg_sq),
+          values(BufferId::max_exp_avg_sq), values(BufferId::momentum_buffer)};
 }
 
 std::unique_ptr<OffloadedState> offload_to_host(const OptimizerSetup& setup, const StateSplit& split,

@@ -7,10 +7,46 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
+#include "common/step/state_format.hpp"
 #include "cuda/host/fused_step.hpp"
 #include "cuda/offload/state_split.hpp"
 
 namespace zeroproof::cuda {
+
+/// A buffer that a rank keeps for elements, or for blocks of them, in the form that is stored (R25).
+struct OffloadedBuffer {
+  BufferId id;
+  DType dtype = DType::fp32;
+
+  /// What so many elements have of it; of whole blocks, where it has one value for each.
+  std::int64_t values(std::int64_t numel) const {
+    return is_state_scale(id) ? numel / state_block_numel : numel;
+  }
+  std::int64_t num_bytes(std::int64_t numel) const { return values(numel) * zeroproof::num_bytes(dtype); }
+};
+
+/// Master, and those of the rule, the widest ones first, so that every value lies at a multiple of its width.
+std::vector<OffloadedBuffer> offloaded_buffers(const OptimizerSetup& setup);
+
+/// Of all buffers.
+std::int64_t offloaded_bytes(const std::vector<OffloadedBuffer>& buffers, std::int64_t numel);
+
+/// The buffers of a chunk, in memory of the host.
+class ChunkState {
+ public:
+  void add(BufferId id, const TensorView& values) { buffers_.push_back({id, values}); }
+  /// [chunk.numel], or a scale_inv for each of its blocks; empty of what the rule does not keep.
+  TensorView operator[](BufferId id) const;
+  /// Those that are kept in fp32.
+  host::FusedState fused() const;
+
+ private:
+  struct Buffer {
+    BufferId id;
+    TensorView values;
+  };
+  std::vector<Buffer> buffers_;
+};
 
 class OffloadedState {
  public:
@@ -21,8 +57,8 @@ class OffloadedState {
 
   /// What a visit does with a chunk: only reads it; changes it; or writes all of it, over whatever was there.
   enum class Use { read, change, fill };
-  /// state: [chunk.numel] of every buffer the rule keeps, in memory of the host; NaN before it is filled.
-  using Visit = std::function<void(const StateSplit::Chunk& chunk, const host::FusedState& state)>;
+  /// state: NaN before it is filled.
+  using Visit = std::function<void(const StateSplit::Chunk& chunk, const ChunkState& state)>;
 
   /// Calls visit for every chunk in increasing order, in this thread; when it returns or throws, nothing is on its way.
   /// Errors: io, damaged or internal of the place, and those of visit. After one of them in the middle, chunks are of
@@ -33,12 +69,6 @@ class OffloadedState {
   virtual std::int64_t file_bytes() const { return 0; }
 };
 
-/// Buffers that a rank keeps for an element: master, and those of the rule.
-std::vector<BufferId> offloaded_buffers(const OptimizerHyper& hyper);
-
-/// The elements of a buffer in a chunk or a slot; empty for one that the rule does not keep.
-Span<float> buffer_of(const host::FusedState& state, BufferId id);
-
 /// pinned: in memory that devices copy from and to by themselves. The split outlives it, as in what the other makes.
 std::unique_ptr<OffloadedState> offload_to_host(const OptimizerSetup& setup, const StateSplit& split,
                                                 bool pinned);
@@ -48,14 +78,15 @@ std::unique_ptr<OffloadedState> offload_to_host(const OptimizerSetup& setup, con
 std::unique_ptr<OffloadedState> offload_to_file(const OptimizerSetup& setup, const StateSplit& split);
 
 /// Calls body(id, elements of the rank's flat numbering, of the shard, and their values in the chunk) for every piece
-/// and buffer of a chunk.
+/// and buffer of a chunk, all of which are in fp32.
 template <class Body>
-void for_values(const std::vector<BufferId>& ids, const StateSplit& split, const StateSplit::Chunk& chunk,
-                const host::FusedState& state, const Body& body) {
+void for_values(const std::vector<OffloadedBuffer>& buffers, const StateSplit& split,
+                const StateSplit::Chunk& chunk, const ChunkState& state, const Body& body) {
   for (const Piece& piece : chunk.pieces.blocks()) {
-    const auto at = static_cast<std::size_t>(split.place(piece.local_begin) - chunk.begin);
-    for (const BufferId id : ids) {
-      body(id, piece, buffer_of(state, id).subspan(at, static_cast<std::size_t>(piece.numel)));
+    const std::int64_t at = split.place(piece.local_begin) - chunk.begin;
+    for (const OffloadedBuffer& buffer : buffers) {
+      float* const values = static_cast<float*>(state[buffer.id].data) + at;
+      body(buffer.id, piece, Span<float>(values, static_cast<std::size_t>(piece.numel)));
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/error.hpp"
+#include "cuda/host/state_block_parts.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -12,7 +13,26 @@ namespace {
 struct Share {
   Piece piece;
   std::int64_t offloaded = 0;
+  bool stays = false;  ///< it is a part of a block, and counted as if it could leave
 };
+
+/// unit: elements that are not parted.
+std::vector<Share> shares_of(const FlatLayout& layout, const std::vector<Piece>& pieces, std::int64_t unit) {
+  std::vector<Share> shares;
+  for (const Piece& piece : pieces) {
+    if (unit == 1) {
+      shares.push_back({piece});
+      continue;
+    }
+    const std::int64_t numel = layout.tensors()[static_cast<std::size_t>(piece.tensor)].numel;
+    const bool is_last = piece.tensor_begin + piece.numel == numel;
+    const host::StateBlockParts parts = host::state_block_parts(piece, piece.tensor_begin, is_last);
+    if (parts.head.numel > 0) shares.push_back({parts.head, 0, true});
+    if (parts.whole.numel > 0) shares.push_back({parts.whole});
+    if (parts.tail.numel > 0) shares.push_back({parts.tail, 0, true});
+  }
+  return shares;
+}
 
 std::int64_t numel_of(const std::vector<Share>& shares) {
   std::int64_t numel = 0;
@@ -20,11 +40,12 @@ std::int64_t numel_of(const std::vector<Share>& shares) {
   return numel;
 }
 
-void take_flat(std::vector<Share>& shares, double wanted) {
+void take_flat(std::vector<Share>& shares, double wanted, std::int64_t unit) {
   auto left = static_cast<std::int64_t>(std::floor(wanted));
   for (Share& share : shares) {
-    share.offloaded = std::min(left, share.piece.numel);
-    left -= share.offloaded;
+    const std::int64_t taken = std::min(left, share.piece.numel);
+    left -= taken;
+    if (!share.stays) share.offloaded = taken == share.piece.numel ? taken : taken / unit * unit;
   }
 }
 
@@ -42,7 +63,7 @@ void take_tensors(std::vector<Share>& shares, double wanted, const ParamGroups& 
     const std::int64_t tensor = shares[order[i]].piece.tensor;
     for (; i < order.size() && shares[order[i]].piece.tensor == tensor; ++i) {
       Share& share = shares[order[i]];
-      share.offloaded = share.piece.numel;
+      share.offloaded = share.stays ? 0 : share.piece.numel;
       taken += share.piece.numel;
     }
   }
@@ -56,13 +77,13 @@ std::int64_t total(const std::vector<FlatRange>& ranges) {
 
 }  // namespace
 
-StateSplit::StateSplit(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges) {
-  const std::vector<Piece> pieces = setup.layout->pieces(ranges);
-  std::vector<Share> shares;
-  for (const Piece& piece : pieces) shares.push_back({piece, 0});
+StateSplit::StateSplit(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges)
+    : unit_(host::any_state_scales(setup.hyper, setup.state_formats) ? state_block_numel : 1),
+      shard_numel_(total(ranges)) {
+  std::vector<Share> shares = shares_of(*setup.layout, setup.layout->pieces(ranges), unit_);
   const Offload& offload = setup.offload;
   const double wanted = offload.fraction * static_cast<double>(numel_of(shares));
-  offload.order == OffloadOrder::flat ? take_flat(shares, wanted)
+  offload.order == OffloadOrder::flat ? take_flat(shares, wanted, unit_)
                                       : take_tensors(shares, wanted, setup.groups);
   std::vector<Piece> offloaded, all;
   for (const Share& share : shares) {
@@ -73,33 +94,47 @@ StateSplit::StateSplit(const OptimizerSetup& setup, const std::vector<FlatRange>
   all = resident_pieces_;
   all.insert(all.end(), offloaded.begin(), offloaded.end());
   std::ranges::sort(all, {}, &Piece::local_begin);
-  cut(offloaded, all, total(ranges));
+  cut(offloaded, all);
   resident_ = host::PieceLoop(resident_pieces_);
   make_chunks(offload.chunk_numel, offloaded);
 }
 
-/// Padding in front of the first element goes with it; a shard of padding alone is resident.
-void StateSplit::cut(const std::vector<Piece>& offloaded, const std::vector<Piece>& all,
-                     std::int64_t shard_numel) {
+/// Padding in front of the first element goes with it, unless a block would begin elsewhere then; a shard of padding
+/// alone is resident.
+void StateSplit::cut(const std::vector<Piece>& offloaded, const std::vector<Piece>& all) {
   std::size_t next = 0;  // of the offloaded pieces
   std::int64_t begin = 0;
+  if (unit_ > 1 && !all.empty()) {
+    add_stretch(0, all.front().local_begin, false);
+    begin = all.front().local_begin;
+  }
   for (std::size_t i = 0; i < std::max<std::size_t>(all.size(), 1); ++i) {
     const bool out =
         i < all.size() && next < offloaded.size() && offloaded[next].local_begin == all[i].local_begin;
-    if (out) ++next;
-    const std::int64_t end = i + 1 < all.size() ? all[i + 1].local_begin : shard_numel;
-    std::int64_t& part = out ? offloaded_numel_ : resident_numel_;
-    if (!stretches_.empty() && stretches_.back().offloaded == out) {
-      stretches_.back().numel += end - begin;
-    } else if (end > begin) {
-      stretches_.push_back({begin, end - begin, part, out});
+    if (out) {
+      ++next;
+      offloaded_numel_ = whole_units(offloaded_numel_);
     }
-    part += end - begin;
+    const std::int64_t end = i + 1 < all.size() ? all[i + 1].local_begin : shard_numel_;
+    add_stretch(begin, end, out);
     begin = end;
   }
+  offloaded_numel_ = whole_units(offloaded_numel_);
+}
+
+void StateSplit::add_stretch(std::int64_t begin, std::int64_t end, bool offloaded) {
+  std::int64_t& part = offloaded ? offloaded_numel_ : resident_numel_;
+  Stretch* const last = stretches_.empty() ? nullptr : &stretches_.back();
+  if (last != nullptr && last->offloaded == offloaded && last->place + last->numel == part) {
+    last->numel += end - begin;
+  } else if (end > begin) {
+    stretches_.push_back({begin, end - begin, part, offloaded});
+  }
+  part += end - begin;
 }
 
 void StateSplit::make_chunks(std::int64_t chunk_numel, const std::vector<Piece>& offloaded) {
+  chunk_numel = whole_units(std::min(chunk_numel, std::max<std::int64_t>(offloaded_numel_, 1)));
   std::size_t piece = 0, stretch = 0;
   std::int64_t in_piece = 0;
   for (std::int64_t begin = 0; begin < offloaded_numel_; begin += chunk_numel) {
@@ -149,6 +184,11 @@ std::int64_t StateSplit::place(std::int64_t local) const {
   const auto after = std::ranges::upper_bound(stretches_, local, {}, &Stretch::local_begin);
   const Stretch& stretch = *std::prev(after);
   return stretch.place + local - stretch.local_begin;
+}
+
+std::vector<Piece> resident_pieces(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
+                                   const StateSplit* split) {
+  return split == nullptr ? layout.pieces(ranges) : split->resident_pieces();
 }
 
 }  // namespace zeroproof::cuda

@@ -13,6 +13,10 @@ namespace zeroproof::cuda {
 
 /// The elements that are offloaded, in the numbering that the shard has (Piece::local_begin). Padding goes with the
 /// elements before it. Both parts are packed: stretches follow one another in increasing local order.
+///
+/// Where state has scales (R25) no block is in both parts, or in two chunks: what is offloaded is rounded down to whole
+/// blocks, what a rank has of a block that is cut between ranks stays resident, and so does padding in front of the
+/// first element. In the offloaded part blocks then begin at multiples of state_block_numel, with gaps before them.
 class StateSplit {
  public:
   /// pieces: of the ranges. Takes floor(fraction * N) of the N elements of the pieces in flat order, or the tensors in
@@ -29,8 +33,8 @@ class StateSplit {
   const std::vector<Stretch>& stretches() const { return stretches_; }
 
   std::int64_t resident_numel() const { return resident_numel_; }
-  std::int64_t offloaded_numel() const { return offloaded_numel_; }
-  std::int64_t numel() const { return resident_numel_ + offloaded_numel_; }
+  std::int64_t offloaded_numel() const { return offloaded_numel_; }  ///< with gaps
+  std::int64_t numel() const { return shard_numel_; }
 
   /// Whole pages of a gradient sum that have offloaded elements, neighbours together: local elements, in increasing
   /// order.
@@ -47,16 +51,20 @@ class StateSplit {
   struct Chunk {
     std::int64_t number = 0;
     std::int64_t begin = 0;  ///< its first element, in the offloaded part
-    std::int64_t numel = 0;  ///< padding included
+    std::int64_t numel = 0;  ///< padding and gaps included
     host::PieceLoop pieces;
     std::vector<Stretch> stretches;  ///< of the chunk; place is in the offloaded part
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
 
  private:
-  void cut(const std::vector<Piece>& offloaded, const std::vector<Piece>& all, std::int64_t shard_numel);
+  void cut(const std::vector<Piece>& offloaded, const std::vector<Piece>& all);
+  void add_stretch(std::int64_t begin, std::int64_t end, bool offloaded);
   void make_chunks(std::int64_t chunk_numel, const std::vector<Piece>& offloaded);
+  std::int64_t whole_units(std::int64_t numel) const { return (numel + unit_ - 1) / unit_ * unit_; }
 
+  const std::int64_t unit_;  ///< elements that are not parted: those of a block, or one
+  const std::int64_t shard_numel_;
   std::vector<Stretch> stretches_;
   std::int64_t resident_numel_ = 0;
   std::int64_t offloaded_numel_ = 0;
@@ -64,5 +72,9 @@ class StateSplit {
   host::PieceLoop resident_{{}};
   std::vector<Chunk> chunks_;
 };
+
+/// What the buffers of a rank with these ranges have the state of: all of it without a split.
+std::vector<Piece> resident_pieces(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
+                                   const StateSplit* split);
 
 }  // namespace zeroproof::cuda

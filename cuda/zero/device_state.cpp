@@ -47,18 +47,26 @@ std::vector<Piece> parts_of(const OptimizerSetup& setup, const std::vector<Piece
 DeviceState::Tables DeviceState::tables_of(const RankShard& shard) {
   const OptimizerSetup& setup = shard.setup;
   const bool scaled = num_scaled(shard.state) > 0;
-  const std::vector<Piece> pieces = setup.layout->pieces(shard.ranges);
+  const StateSplit* const split = shard.split;
+  const std::vector<Piece> pieces = resident_pieces(*setup.layout, shard.ranges, split);
   const std::vector<std::int64_t> cut = scaled ? cut_state_blocks(setup) : std::vector<std::int64_t>{};
   Tables tables{parts_of(setup, scaled ? state_runs(setup, pieces) : pieces),
                 {},
                 {},
+                {},
                 static_cast<std::int64_t>(cut.size()),
                 0};
-  for (const Piece& part : tables.parts) {
+  for (Piece& part : tables.parts) {
+    const std::int64_t local = part.local_begin;
+    if (split != nullptr) part.local_begin = split->place(local);  // where its state is
+    const std::int64_t shift = local - part.local_begin;
+    if (tables.stretches.empty() || tables.stretches.back().shift != shift)
+      tables.stretches.push_back({static_cast<std::int64_t>(tables.pieces.size()), 0, shift});
+    ++tables.stretches.back().num_pieces;
     const std::int64_t begin = undistributed_begin(setup, part);
     const std::int64_t first = begin / state_block_numel;
     const std::int64_t last = (begin + part.numel - 1) / state_block_numel;
-    const std::int64_t first_scale = scaled ? shard.state.scale_place(first) : 0;
+    const std::int64_t first_scale = scaled ? shard.state.blocks().place(first) : 0;
     device::StoredPiece piece{step_piece(setup, part), first_scale,
                               static_cast<std::int32_t>(begin % state_block_numel)};
     const auto fragment_of = [&](std::int64_t block) {
@@ -140,10 +148,28 @@ void DeviceState::load(const StateTiles::Chosen& of_codes, const StateTiles::Cha
   device::enqueue_store_fragments(memory, rest);
 }
 
+void DeviceState::for_stretches(const device::StepMemory& memory, const EnqueuePass& enqueue) const {
+  for (const Stretch& stretch : tables_.stretches) {
+    device::StepMemory step = memory;
+    device::StoredMemory stored = memory_;
+    step.grad += stretch.shift;
+    step.param = static_cast<std::byte*>(memory.param) + stretch.shift * num_bytes(setup_.param_dtype);
+    stored.pieces += stretch.first_piece;
+    stored.num_pieces = stretch.num_pieces;
+    enqueue(step, stored);
+  }
+}
+
 void DeviceState::update(const device::StepMemory& memory, const device::StepRules& rules, bool fused) const {
   clear_collected();
-  fused ? device::enqueue_stored_fused_update(memory, memory_, rules)
-        : device::enqueue_stored_update(memory, memory_, rules);
+  for_stretches(memory, [&](const device::StepMemory& step, const device::StoredMemory& stored) {
+    fused ? device::enqueue_stored_fused_update(step, stored, rules)
+          : device::enqueue_stored_update(step, stored, rules);
+  });
+}
+
+void DeviceState::copy_masters(const device::StepMemory& memory) const {
+  for_stretches(memory, device::enqueue_copy_masters);
 }
 
 bool DeviceState::joins() const { return tables_.num_words > 0 && joins_amax(setup_, wires_); }

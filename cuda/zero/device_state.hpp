@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "cuda/device/step/stored_passes.hpp"
@@ -33,18 +34,27 @@ class DeviceState {
 
   /// Whether the cast copies masters.
   bool master_is_bf16() const { return memory_.master_is_bf16; }
-  void copy_masters(const device::StepMemory& memory) const { device::enqueue_copy_masters(memory, memory_); }
+  void copy_masters(const device::StepMemory& memory) const;
 
  private:
+  /// Pieces of which gradient and parameter lie as far from where the state is as those of the others.
+  struct Stretch {
+    std::int64_t first_piece = 0, num_pieces = 0;
+    std::int64_t shift = 0;  ///< elements; 0 without a split
+  };
   struct Tables {
-    std::vector<Piece> parts;  ///< as the pieces
+    std::vector<Piece> parts;  ///< as the pieces; local_begin is where the state is, as in those
     std::vector<device::StoredPiece> pieces;
+    std::vector<Stretch> stretches;
     std::vector<device::StateFragment> fragments;
     std::int64_t num_words = 0;    ///< blocks that a cut goes through, of all ranks
     std::int64_t num_waiting = 0;  ///< elements of the fragments
   };
   static Tables tables_of(const RankShard& shard);
   void clear_collected() const;
+  using EnqueuePass = std::function<void(const device::StepMemory& step, const device::StoredMemory& stored)>;
+  /// Calls enqueue with the memory of every stretch.
+  void for_stretches(const device::StepMemory& memory, const EnqueuePass& enqueue) const;
 
   const OptimizerSetup& setup_;
   const Wires wires_;

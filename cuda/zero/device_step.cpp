@@ -200,10 +200,17 @@ void DeviceStep::clip() {
 
 void DeviceStep::update() {
   if (stored_) {
-    decide(device::decide_count);  // draws of the masters belong to the step that is being counted
-    stored_->update(memory_, rules_, fused_);
-    if (stored_->joins()) stored_->join();
-    return stored_->finish(memory_);
+    const auto run = [this](const std::function<void()>& stretch) {
+      enqueued_&& run_update_ ? run_update_(stretch) : stretch();
+    };
+    run([this] {
+      decide(device::decide_count);  // draws of the masters belong to the step that is being counted
+      stored_->update(memory_, rules_, fused_);
+      if (!stored_->joins()) stored_->finish(memory_);
+    });
+    if (!stored_->joins()) return;
+    stored_->join();
+    return run([this] { stored_->finish(memory_); });
   }
   if (enqueued_ && run_update_) return run_update_([this] { enqueue_counted_update(); });
   if (fused_) return enqueue_counted_update();

@@ -188,9 +188,7 @@ void HostStep::update_piece(const Exec& exec, const Piece& piece) {
 }
 
 host::FusedState HostStep::state_of(const Piece& piece) const {
-  Piece here = piece;
-  if (split_ != nullptr) here.local_begin = split_->place(piece.local_begin);
-  return state_.fused(here, part(master_, here));
+  return state_.fused(here(piece), part(master_, here(piece)));
 }
 
 StepDecision HostStep::decision() const {

@@ -57,6 +57,10 @@ class HostStep : public LocalStep {
   virtual void update_fused();
   /// The same, in phases or fused, of state that is not kept in fp32 (R25).
   void update_tiles();
+  /// Where the tiles of that update are.
+  virtual void store_updates(const StateTiles::Wanted& wanted, const StateTiles::Change& update) const {
+    tiles_->update(setup_.exec, wanted, update, round_masters(1));
+  }
   void take_counters(const FullState& state);
   /// The rounding of masters to bf16, `updates_ahead` of the updates that have been counted.
   StateTiles::Round round_masters(std::uint64_t updates_ahead) const;
@@ -71,8 +75,16 @@ class HostStep : public LocalStep {
   /// The pieces that update and cast work on, and where their state, gradient and parameters are.
   virtual const host::PieceLoop& updated() const { return split_ == nullptr ? pieces_ : split_->resident(); }
   virtual host::FusedState state_of(const Piece& piece) const;
+  virtual Span<const bf16> bf16_master_of(const Piece& piece) const {
+    return part<bf16>(master_, here(piece));
+  }
   virtual host::GradStretch grad_of(const Piece& piece) const { return sum_.stretch(piece); }
   virtual TensorView params_of(const Piece& piece) const { return param_store_.of(piece); }
+  /// A piece where its state is, of what is beside it.
+  Piece here(Piece piece) const {
+    if (split_ != nullptr) piece.local_begin = split_->place(piece.local_begin);
+    return piece;
+  }
   template <class T>
   Span<T> params_as(const Piece& piece) const {
     return {static_cast<T*>(params_of(piece).data), static_cast<std::size_t>(piece.numel)};

@@ -84,8 +84,7 @@ void HostStep::update_tiles() {
                          part_of(state, row.local_begin - piece.local_begin, row.numel), params_of(row));
     });
   };
-  tiles_->update(
-      setup_.exec, [&](const Piece& piece) { return steps_.updated(piece); }, update, round_masters(1));
+  store_updates([&](const Piece& piece) { return steps_.updated(piece); }, update);
   steps_.advance();
 }
 
@@ -111,7 +110,7 @@ RoundingDraw HostStep::draw(const Piece& piece, std::uint64_t updates_ahead) con
 
 void HostStep::cast_piece(const Exec& exec, const Piece& piece) {
   if (setup_.state_formats.master == MasterFormat::bf16) {  // it has been rounded
-    std::ranges::copy(part<bf16>(master_, piece), params_as<bf16>(piece).begin());
+    std::ranges::copy(bf16_master_of(piece), params_as<bf16>(piece).begin());
     return;
   }
   if (setup_.param_rounding == ParamRounding::nearest) {

@@ -1,11 +1,20 @@
 #include "cuda/zero/offload_step.hpp"
 
+#include <algorithm>
+
+#include "cuda/zero/state_runs.hpp"
+
 namespace zeroproof::cuda {
 
 OffloadStep::OffloadStep(RankShard& shard, OffloadedState& state, const MemorySpace& space,
                          const MakeLocalStep& make, const PhaseOps& ops,
                          const MakeOffloadedStep& make_offloaded, GradHome* grads)
-    : shard_(shard), state_(state), space_(space), grads_(grads), resident_(make(shard)) {
+    : shard_(shard),
+      state_(state),
+      space_(space),
+      grads_(grads),
+      resident_(make(shard)),
+      blocks_(blocks_of_state(shard.setup, shard.setup.layout->pieces(shard.ranges))) {
   if (space.kind == Space::device) {
     const Offload& offload = shard.setup.offload;
     const float* const grad = offload.moves_grads() ? nullptr : shard.grad->as<float>().data();
@@ -17,10 +26,22 @@ OffloadStep::OffloadStep(RankShard& shard, OffloadedState& state, const MemorySp
 }
 
 void OffloadStep::load(const FullState& state) {
+  load_with(state, [&] { resident_->load(state); });
+}
+
+void OffloadStep::load_with(const FullState& state, const std::function<void()>& load_resident) {
   if (shard_.scales != nullptr) offloaded_->load_collected(state);
-  resident_->load(state);
+  if (shard_.column_scales != nullptr)
+    shard_.column_scales->look_elsewhere_with([&] { offloaded_->load_columns(state); });
+  load_resident();
+  if (shard_.column_scales != nullptr) shard_.column_scales->look_elsewhere_with({});
   offloaded_->load(state);
   if (!shown_.empty()) show();
+}
+
+void OffloadStep::load_stored(const FullState& state, const StateTiles::Chosen& of_codes,
+                              const StateTiles::Change& read) {
+  load_with(state, [&] { resident_->load_stored(state, of_codes, read); });
 }
 
 void OffloadStep::check_grads() const {
@@ -68,7 +89,11 @@ void OffloadStep::cast() {
 }
 
 const GuardedBuffer& OffloadStep::resident_buffer(BufferId id) const {
-  return id == BufferId::master ? *shard_.master : shard_.state[id];
+  if (id == BufferId::master) return *shard_.master;
+  if (!is_state_scale(id)) return shard_.state[id];
+  const auto of =
+      std::ranges::find(state_buffers, id, [](const StateBuffer& one) { return scales_of(one.id); });
+  return shard_.state.scales(static_cast<std::size_t>(of - state_buffers.begin()));
 }
 
 std::vector<ExposedBuffer> OffloadStep::exposed(Phase phase) {
@@ -76,41 +101,62 @@ std::vector<ExposedBuffer> OffloadStep::exposed(Phase phase) {
   if (phase == Phase::reduce) seal_grads();  // a leaf that stayed has been written there
   if (phase != Phase::update) return buffers;
   if (shown_.empty()) {
-    std::int64_t numel = 0;
-    for (const FlatRange& range : shard_.ranges) numel += range.numel();
-    for (const BufferId id : offloaded_buffers(shard_.setup.hyper)) {
-      shown_.push_back({id, GuardedBuffer(numel, DType::fp32, BufferFill::poison, space_.memory)});
+    for (const OffloadedBuffer& buffer : offloaded_buffers(shard_.setup)) {
+      const std::int64_t numel = is_state_scale(buffer.id) ? blocks_.count() : shard_.split->numel();
+      shown_.push_back({buffer.id, GuardedBuffer(numel, buffer.dtype, BufferFill::poison, space_.memory)});
     }
     show();
   }
   for (ExposedBuffer& buffer : buffers) {
-    for (const Shown& shown : shown_) {
-      if (buffer.id == shown.id) buffer.view = shown.whole.view();
-    }
+    const auto shown = std::ranges::find(shown_, buffer.id, &Shown::id);
+    if (shown == shown_.end()) continue;
+    buffer.view = shown->whole.view();
+    if (is_state_scale(buffer.id)) buffer.ranges = blocks_.ranges();
   }
   return buffers;
 }
 
-void OffloadStep::show() {
-  constexpr std::int64_t width = sizeof(float);
-  for (const Shown& shown : shown_) {
-    const float* from = resident_buffer(shown.id).as<float>().data();
-    for (const StateSplit::Stretch& stretch : shard_.split->stretches()) {
-      if (stretch.offloaded) continue;
-      space_.copy(shown.whole.as<float>().data() + stretch.local_begin, from + stretch.place,
-                  stretch.numel * width);
+template <class Body>
+void OffloadStep::for_resident(const Shown& shown, const Body& body) const {
+  auto* const kept = static_cast<std::byte*>(resident_buffer(shown.id).data());
+  const std::int64_t width = num_bytes(shown.whole.dtype());
+  if (is_state_scale(shown.id)) {
+    std::int64_t place = 0;
+    for (const FlatRange& blocks : shard_.state.blocks().ranges()) {
+      body(shown.at(blocks_.place(blocks.begin)), kept + place * width, blocks.numel() * width);
+      place += blocks.numel();
     }
+    return;
   }
-  state_.for_chunks(OffloadedState::Use::read,
-                    [&](const StateSplit::Chunk& chunk, const host::FusedState& state) {
-                      for (const Shown& shown : shown_) {
-                        const float* from = buffer_of(state, shown.id).data();
-                        for (const StateSplit::Stretch& stretch : chunk.stretches) {
-                          space_.from_host(shown.whole.as<float>().data() + stretch.local_begin,
-                                           from + stretch.place - chunk.begin, stretch.numel * width);
-                        }
-                      }
-                    });
+  for (const StateSplit::Stretch& stretch : shard_.split->stretches()) {
+    if (!stretch.offloaded)
+      body(shown.at(stretch.local_begin), kept + stretch.place * width, stretch.numel * width);
+  }
+}
+
+template <class Body>
+void OffloadStep::for_chunk(const Shown& shown, const StateSplit::Chunk& chunk, const ChunkState& state,
+                            const Body& body) const {
+  auto* const kept = static_cast<std::byte*>(state[shown.id].data);
+  const std::int64_t width = num_bytes(shown.whole.dtype());
+  if (is_state_scale(shown.id)) {
+    for (const Piece& piece : chunk.pieces.blocks()) {
+      const std::int64_t place = (shard_.split->place(piece.local_begin) - chunk.begin) / state_block_numel;
+      const std::int64_t count = (piece.numel + state_block_numel - 1) / state_block_numel;
+      const std::int64_t block = piece.global_begin / state_block_numel;
+      body(shown.at(blocks_.place(block)), kept + place * width, count * width);
+    }
+    return;
+  }
+  for (const StateSplit::Stretch& stretch : chunk.stretches)
+    body(shown.at(stretch.local_begin), kept + (stretch.place - chunk.begin) * width, stretch.numel * width);
+}
+
+void OffloadStep::show() {
+  for (const Shown& shown : shown_) for_resident(shown, space_.copy);
+  state_.for_chunks(OffloadedState::Use::read, [&](const StateSplit::Chunk& chunk, const ChunkState& state) {
+    for (const Shown& shown : shown_) for_chunk(shown, chunk, state, space_.from_host);
+  });
 }
 
 void OffloadStep::overwritten(Phase phase) {
@@ -121,23 +167,17 @@ void OffloadStep::overwritten(Phase phase) {
 }
 
 void OffloadStep::take_shown() {
-  constexpr std::int64_t width = sizeof(float);
   for (const Shown& shown : shown_) {
-    float* to = resident_buffer(shown.id).as<float>().data();
-    for (const StateSplit::Stretch& stretch : shard_.split->stretches()) {
-      if (stretch.offloaded) continue;
-      space_.copy(to + stretch.place, shown.whole.as<float>().data() + stretch.local_begin,
-                  stretch.numel * width);
-    }
+    for_resident(shown, [&](const std::byte* whole, std::byte* kept, std::int64_t bytes) {
+      space_.copy(kept, whole, bytes);
+    });
   }
   state_.for_chunks(
-      OffloadedState::Use::change, [&](const StateSplit::Chunk& chunk, const host::FusedState& state) {
+      OffloadedState::Use::change, [&](const StateSplit::Chunk& chunk, const ChunkState& state) {
         for (const Shown& shown : shown_) {
-          float* to = buffer_of(state, shown.id).data();
-          for (const StateSplit::Stretch& stretch : chunk.stretches) {
-            space_.to_host(to + stretch.place - chunk.begin,
-                           shown.whole.as<float>().data() + stretch.local_begin, stretch.numel * width);
-          }
+          for_chunk(shown, chunk, state, [&](const std::byte* whole, std::byte* kept, std::int64_t bytes) {
+            space_.to_host(kept, whole, bytes);
+          });
         }
       });
 }

@@ -7,6 +7,7 @@
 #include "common/step/validate_setup.hpp"
 #include "cuda/exchange/bucket_plan.hpp"
 #include "cuda/host/loss_scaler.hpp"
+#include "cuda/host/state_block_parts.hpp"
 #include "cuda/host/step_scalars.hpp"
 #include "cuda/zero/rule_state.hpp"
 #include "cuda/zero/state_runs.hpp"
@@ -30,15 +31,11 @@ void require_ranges(const OptimizerSetup& setup) {
 /// What state and master of R25 are made for.
 void require_formats(const OptimizerSetup& setup) {
   const StateFormats& formats = setup.state_formats;
-  require(formats.plain() || !setup.offload.on(), "state or master that is not fp32 is to be offloaded",
-          "chunks travel in fp32", "leave the formats or the offload out");
-}
-
-/// What offloaded masters of parameters with scales are made for (R24).
-void require_columns(const OptimizerSetup& setup) {
-  require(!setup.offload.on() || !has_own_columns(setup.scaling),
-          "masters are to be offloaded whose copies by columns have scales of their own",
-          "a chunk is looked at for one code of it", "leave the columns or the offload out");
+  const int tp = setup.tp == nullptr ? 1 : setup.tp->world_size();
+  require(!host::any_state_scales(setup.hyper, formats) || !setup.offload.on() || tp == 1,
+          "state in fp16 or e4m3 is to be offloaded on " + std::to_string(tp) + " TP ranks",
+          "they cut blocks anywhere, and chunks have whole ones",
+          "use bf16, one TP rank, or leave the offload out");
 }
 
 void require_numel(std::string_view buffer, std::size_t size, std::size_t expected) {
@@ -68,7 +65,6 @@ const OptimizerSetup& validate(const OptimizerSetup& setup) {
   validate_setup(setup);
   require_ranges(setup);
   require_formats(setup);
-  require_columns(setup);
   return setup;
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
@@ -34,6 +36,9 @@ class ParamScales {
   /// with these. [num_blocks], or empty where none are.
   Span<std::uint32_t> elsewhere() { return elsewhere_; }
   Span<const std::uint32_t> elsewhere() const { return elsewhere_; }
+  /// look: makes elsewhere() what it has to be when a state is loaded; of columns, whose masters are those that the
+  /// codes of parameters may have changed by then.
+  void look_elsewhere_with(std::function<void()> look) { look_elsewhere_ = std::move(look); }
   std::int64_t host_bytes() const {
     return numel(elsewhere()) * static_cast<std::int64_t>(sizeof(std::uint32_t));
   }
@@ -78,7 +83,7 @@ class ParamScales {
   }
 
   /// Takes scales and histories of a state, or those of a beginning, for which it returns false; amax becomes 0. For
-  /// columns every state is a beginning.
+  /// columns every state is a beginning. Looks elsewhere, if it is to.
   bool load(const FullState& state);
 
   /// What taps see of phase cast, in front of the parameters.
@@ -99,6 +104,7 @@ class ParamScales {
   host::PieceLoop loop_;
   CountedBuffer amax_, history_, scale_, scale_inv_, collected_;
   std::vector<std::uint32_t> elsewhere_;
+  std::function<void()> look_elsewhere_;  ///< null: nothing is to be done
 };
 
 /// Of a state that was loaded all tensors take part.

@@ -53,17 +53,13 @@ std::unique_ptr<GradHome> grad_home(const OptimizerSetup& setup, const StateSpli
   return std::make_unique<GradHome>(setup.offload, *split, ledger);
 }
 
-std::vector<FlatRange> blocks_of_state(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges) {
-  if (!has_scales(setup.state_formats.exp_avg) && !has_scales(setup.state_formats.exp_avg_sq)) return {};
-  return state_blocks(setup, state_runs(setup, setup.layout->pieces(ranges)));
-}
-
-/// Null where the kernels of a device read and store it.
-std::unique_ptr<StateTiles> tiles_of(const OptimizerSetup& setup, Space space,
+/// Null where the kernels of a device read and store all of it.
+std::unique_ptr<StateTiles> tiles_of(const OptimizerSetup& setup, Space space, const StateSplit* split,
                                      const std::vector<FlatRange>& ranges, const RuleState& state,
                                      const CountedBuffer& master) {
-  if (space == Space::device || setup.state_formats.plain()) return nullptr;
-  return std::make_unique<StateTiles>(setup, setup.layout->pieces(ranges), state, master);
+  if (setup.state_formats.plain() || (space == Space::device && split == nullptr)) return nullptr;
+  return std::make_unique<StateTiles>(setup, resident_pieces(*setup.layout, ranges, split), state, master,
+                                      split);
 }
 
 }  // namespace
@@ -91,8 +87,9 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
               setup_.state_formats.master == MasterFormat::bf16 ? DType::bf16 : DType::fp32),
       param_store_(setup_, ranges_, near_.get(), ledger_),
       params_(setup_, plans_, memory_, param_store_, near_.get(), *wires_.comm),
-      state_(setup_.hyper, setup_.state_formats, resident_numel(), blocks_of_state(setup_, ranges_), ledger_),
-      tiles_(tiles_of(setup_, space, ranges_, state_, master_)),
+      state_(setup_.hyper, setup_.state_formats, resident_numel(),
+             blocks_of_state(setup_, resident_pieces(*setup_.layout, ranges_, split_.get())), ledger_),
+      tiles_(tiles_of(setup_, space, split_.get(), ranges_, state_, master_)),
       scales_(setup_, ParamScales::Of::params, ranges_, ledger_),
       columns_(setup_, params_.full_ranges(), {ranges_, plans_, memory_, near_.get(), *wires_.comm}),
       shard_{setup_,       ranges_,          pieces_,
@@ -195,20 +192,29 @@ void ProductionOptimizer::load_stored(const FullState& counters, const std::func
     of_codes[i] = state_.kept(i) && has_scales(state_.format(i)) && has(scales);
     if (!of_codes[i]) continue;
     Span<float> rest = state_.scales(i).as<float>();
-    for (const FlatRange& blocks : state_.blocks()) {
+    for (const FlatRange& blocks : state_.blocks().ranges()) {
       const auto count = static_cast<std::size_t>(blocks.numel());
       read(space, scales, blocks.begin, rest.first(count));
       rest = rest.subspan(count);
     }
   }
-  step_->load_stored(counters, of_codes, [&](const Exec&, const Piece& piece, const host::FusedState& state) {
-    read(space, BufferId::master, piece.global_begin, state.master);
-    const std::array<Span<float>, state_buffers.size()> kept = {state.exp_avg, state.exp_avg_sq,
-                                                                state.max_exp_avg_sq, state.momentum_buffer};
-    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      if (state_.kept(i)) read(space, state_buffers[i].id, piece.global_begin, kept[i]);
-    }
-  });
+  const auto read_into = [&](const MemorySpace& to) {
+    return [&, at = &to](const Exec&, const Piece& piece, const host::FusedState& state) {
+      read(*at, BufferId::master, piece.global_begin, state.master);
+      const std::array<Span<float>, state_buffers.size()> kept = {
+          state.exp_avg, state.exp_avg_sq, state.max_exp_avg_sq, state.momentum_buffer};
+      for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+        if (state_.kept(i)) read(*at, state_buffers[i].id, piece.global_begin, kept[i]);
+      }
+    };
+  };
+  if (split_) {
+    const auto read_scales = [&](std::size_t i, std::int64_t block, Span<float> scales) {
+      read(host_space(), scales_of(state_buffers[i].id), block, scales);
+    };
+    offload_step_->fill_offloaded(counters, of_codes, read_into(host_space()), read_scales);
+  }
+  step_->load_stored(counters, of_codes, read_into(space));
 }
 
 void ProductionOptimizer::load_resident(const Exec& exec, const ReadState& read) {
@@ -226,10 +232,10 @@ void ProductionOptimizer::load_resident(const Exec& exec, const ReadState& read)
 }
 
 void ProductionOptimizer::load_offloaded(const ReadState& read) {
-  const std::vector<BufferId> ids = offloaded_buffers(setup_.hyper);
+  const std::vector<OffloadedBuffer> buffers = offloaded_buffers(setup_);
   offloaded_->for_chunks(
-      OffloadedState::Use::fill, [&](const StateSplit::Chunk& chunk, const host::FusedState& to) {
-        for_values(ids, *split_, chunk, to, [&](BufferId id, const Piece& piece, Span<float> values) {
+      OffloadedState::Use::fill, [&](const StateSplit::Chunk& chunk, const ChunkState& to) {
+        for_values(buffers, *split_, chunk, to, [&](BufferId id, const Piece& piece, Span<float> values) {
           read(host_space(), id, piece.global_begin, values);
         });
       });

@@ -37,6 +37,22 @@ constexpr std::size_t index_of(BufferId id) {
 /// Whether the rule keeps that buffer.
 bool keeps(const OptimizerHyper& hyper, BufferId id);
 
+/// Blocks of the undistributed numbering that a rank has scales of.
+class StateBlocks {
+ public:
+  /// ranges: in increasing order.
+  explicit StateBlocks(std::vector<FlatRange> ranges);
+  const std::vector<FlatRange>& ranges() const { return ranges_; }
+  std::int64_t count() const { return count_; }
+  /// The place of a block among those. Errors: internal, if it is none of them.
+  std::int64_t place(std::int64_t block) const;
+
+ private:
+  std::vector<FlatRange> ranges_;
+  std::vector<std::int64_t> before_;  ///< [ranges] blocks of the ranges before
+  std::int64_t count_ = 0;
+};
+
 /// The rule's state on one rank, [shard_numel] each in its format; buffers the rule does not keep have no elements.
 class RuleState {
  public:
@@ -51,12 +67,10 @@ class RuleState {
   /// scale_inv of a block of the undistributed numbering, of which the rank has elements; and all of them, with what
   /// taps see.
   float& scale(std::size_t i, std::int64_t block) const {
-    return scales_[i]->as<float>()[static_cast<std::size_t>(scale_place(block))];
+    return scales_[i]->as<float>()[static_cast<std::size_t>(blocks_.place(block))];
   }
   const GuardedBuffer& scales(std::size_t i) const { return *scales_[i]; }
-  const std::vector<FlatRange>& blocks() const { return blocks_; }
-  /// Where a block's scale is among those of the rank.
-  std::int64_t scale_place(std::int64_t block) const;
+  const StateBlocks& blocks() const { return blocks_; }
 
   /// What taps see of it after an update, scales behind the buffers. ranges: what the rank keeps state for.
   std::vector<ExposedBuffer> exposed(const std::vector<FlatRange>& ranges) const;
@@ -83,8 +97,7 @@ class RuleState {
 
  private:
   StateFormats formats_;
-  std::vector<FlatRange> blocks_;
-  std::vector<std::int64_t> before_;  ///< [ranges] blocks of the ranges before
+  StateBlocks blocks_;
   std::array<bool, state_buffers.size()> kept_{};
   std::array<CountedBuffer, state_buffers.size()> buffers_, scales_;
 };

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/host/state_block_parts.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -94,20 +95,20 @@ std::vector<FlatRange> state_blocks(const OptimizerSetup& setup, const std::vect
   return blocks;
 }
 
+std::vector<FlatRange> blocks_of_state(const OptimizerSetup& setup, const std::vector<Piece>& pieces) {
+  if (!host::any_state_scales(setup.hyper, setup.state_formats)) return {};
+  return state_blocks(setup, state_runs(setup, pieces));
+}
+
 void cut_at_blocks(const OptimizerSetup& setup, const Piece& run, std::vector<Piece>& whole,
                    std::vector<Piece>& fragments) {
-  const std::int64_t begin = undistributed_begin(setup, run);
-  const std::int64_t end = begin + run.numel;
   // The last block of a tensor is as long as the tensor leaves it; where that ends, a part does not know.
   const std::int64_t numel = setup.layout->tensors()[static_cast<std::size_t>(run.tensor)].numel;
   const bool is_last = !is_part(setup, run.tensor) && run.tensor_begin + run.numel == numel;
-  const std::int64_t in_block = begin % state_block_numel;
-  const std::int64_t head = in_block == 0 ? 0 : std::min(state_block_numel - in_block, run.numel);
-  if (head > 0) fragments.push_back(run.part(0, head));
-  const std::int64_t rest = run.numel - head;
-  const std::int64_t tail = is_last ? 0 : std::min(end % state_block_numel, rest);
-  if (rest > tail) whole.push_back(run.part(head, rest - tail));
-  if (tail > 0) fragments.push_back(run.part(run.numel - tail, tail));
+  const host::StateBlockParts parts = host::state_block_parts(run, undistributed_begin(setup, run), is_last);
+  if (parts.head.numel > 0) fragments.push_back(parts.head);
+  if (parts.whole.numel > 0) whole.push_back(parts.whole);
+  if (parts.tail.numel > 0) fragments.push_back(parts.tail);
 }
 
 std::vector<std::int64_t> cut_state_blocks(const OptimizerSetup& setup) {

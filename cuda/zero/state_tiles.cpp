@@ -6,7 +6,6 @@
 
 #include "cuda/host/cast.hpp"
 #include "cuda/zero/joined_amax.hpp"
-#include "cuda/zero/state_runs.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -45,31 +44,34 @@ void write_codes(const Exec& exec, Span<const float> y, Span<e4m3> codes) {
   host::nonfinite_cast_to_e4m3(exec, y, codes);
 }
 
+template <class T>
+Span<T> span_of(std::byte* data, const Piece& piece) {
+  return {reinterpret_cast<T*>(data), static_cast<std::size_t>(piece.numel)};
+}
+
 /// Calls body(codes) with the codes of a piece, by their type.
 template <class Body>
-void visit_codes(const RuleState& state, std::size_t i, const Piece& piece, const Body& body) {
-  const auto at = static_cast<std::size_t>(piece.local_begin);
-  const auto count = static_cast<std::size_t>(piece.numel);
-  switch (state.format(i)) {
+void visit_codes(std::byte* codes, StateFormat format, const Piece& piece, const Body& body) {
+  switch (format) {
     case StateFormat::bf16:
-      return body(state[i].as<bf16>().subspan(at, count));
+      return body(span_of<bf16>(codes, piece));
     case StateFormat::fp16:
-      return body(state[i].as<fp16>().subspan(at, count));
+      return body(span_of<fp16>(codes, piece));
     case StateFormat::e4m3:
-      return body(state[i].as<e4m3>().subspan(at, count));
+      return body(span_of<e4m3>(codes, piece));
     case StateFormat::fp32:
       break;
   }
 }
 
-/// Calls body(block, begin, count) for the parts of a run in each block, which begin at its element `begin`.
+/// Calls body(begin, count) for the parts of a run in each block, which begin at its element `begin`.
 template <class Body>
 void for_state_blocks(const OptimizerSetup& setup, const Piece& run, const Body& body) {
   const std::int64_t first = undistributed_begin(setup, run);
   for (std::int64_t begin = 0; begin < run.numel;) {
     const std::int64_t index = first + begin;
     const std::int64_t count = std::min(state_block_numel - index % state_block_numel, run.numel - begin);
-    body(index / state_block_numel, begin, count);
+    body(begin, count);
     begin += count;
   }
 }
@@ -90,8 +92,8 @@ struct StateTiles::Tile {
 };
 
 StateTiles::StateTiles(const OptimizerSetup& setup, const std::vector<Piece>& pieces, const RuleState& state,
-                       const CountedBuffer& master)
-    : setup_(setup), state_(state), master_(master), whole_blocks_({}), fragments_({}) {
+                       const CountedBuffer& master, const StateSplit* split)
+    : setup_(setup), state_(state), own_(setup, state, master, split), whole_blocks_({}), fragments_({}) {
   if (!has_any_scales()) {
     whole_blocks_ = host::PieceLoop(pieces);
     return;
@@ -124,21 +126,32 @@ void StateTiles::load(const Exec& exec, const Chosen& of_codes, const Change& re
   pass(exec, false, any_piece, of_codes, read, round);
 }
 
+void StateTiles::update_at(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
+                           const Wanted& wanted, const Change& update, const Round& round) const {
+  pass_whole(place, loop, exec, true, wanted, {}, update, round);
+}
+
+void StateTiles::load_at(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
+                         const Chosen& of_codes, const Change& read, const Round& round) const {
+  pass_whole(place, loop, exec, false, any_piece, of_codes, read, round);
+}
+
 void StateTiles::pass(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
                       const Change& change, const Round& round) const {
-  pass_whole(exec, reads, wanted, of_codes, change, round);
+  pass_whole(own_, whole_blocks_, exec, reads, wanted, of_codes, change, round);
   if (!cut_blocks_.empty()) pass_fragments(exec, reads, wanted, of_codes, change, round);
 }
 
-void StateTiles::pass_whole(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
-                            const Change& change, const Round& round) const {
-  whole_blocks_.run(exec, [&](const Exec& serial, const Piece& block) {
+void StateTiles::pass_whole(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
+                            bool reads, const Wanted& wanted, const Chosen& of_codes, const Change& change,
+                            const Round& round) const {
+  loop.run(exec, [&](const Exec& serial, const Piece& block) {
     if (!wanted(block)) return;
     Tile<tile_numel> tile;
     for (std::int64_t begin = 0; begin < block.numel; begin += tile_numel) {
       const Piece piece = block.part(begin, tile_numel);
-      change(serial, piece, open(serial, piece, reads, tile));
-      close(serial, piece, true, of_codes, round, tile);
+      change(serial, piece, open(place, serial, piece, reads, tile));
+      close(place, serial, piece, true, of_codes, round, tile);
     }
   });
 }
@@ -155,8 +168,8 @@ void StateTiles::pass_fragments(const Exec& exec, bool reads, const Wanted& want
   fragments_.run(exec, [&](const Exec& serial, const Piece& fragment) {
     if (!wanted(fragment)) return;
     Tile<state_block_numel> tile;
-    change(serial, fragment, open(serial, fragment, reads, tile));
-    close(serial, fragment, false, of_codes, round, tile);
+    change(serial, fragment, open(own_, serial, fragment, reads, tile));
+    close(own_, serial, fragment, false, of_codes, round, tile);
     for (std::size_t i = 0; i < state_buffers.size(); ++i) {
       if (has_scales_at(i))
         std::ranges::copy(tile.part(i, 0, fragment.numel), waiting[i].begin() + wait_at(fragment));
@@ -169,7 +182,7 @@ void StateTiles::pass_fragments(const Exec& exec, bool reads, const Wanted& want
       if (!has_scales_at(i) || of_codes[i]) continue;
       const Span<const float> values(waiting[i].data() + wait_at(fragment),
                                      static_cast<std::size_t>(fragment.numel));
-      store_block(serial, i, fragment, values, static_cast<std::uint32_t>(words[word_of(i, fragment)]));
+      store_block(own_, serial, i, fragment, values, static_cast<std::uint32_t>(words[word_of(i, fragment)]));
     }
   });
 }
@@ -204,30 +217,31 @@ std::size_t StateTiles::word_of(std::size_t i, const Piece& fragment) const {
 }
 
 template <class AnyTile>
-host::FusedState StateTiles::open(const Exec& exec, const Piece& piece, bool reads, AnyTile& tile) const {
+host::FusedState StateTiles::open(const StoredPlace& place, const Exec& exec, const Piece& piece, bool reads,
+                                  AnyTile& tile) const {
   const auto count = static_cast<std::size_t>(piece.numel);
-  const auto at = static_cast<std::size_t>(piece.local_begin);
   host::FusedState state{};
   if (setup_.state_formats.master == MasterFormat::bf16) {
     state.master = {tile.master.data(), count};
-    if (reads) read_codes(exec, master_->as<bf16>().subspan(at, count), state.master);
+    if (reads) read_codes(exec, span_of<bf16>(place.master(piece), piece), state.master);
   } else {
-    state.master = master_->as<float>().subspan(at, count);
+    state.master = span_of<float>(place.master(piece), piece);
   }
   const std::array<Span<float>*, state_buffers.size()> spans = {
       &state.exp_avg, &state.exp_avg_sq, &state.max_exp_avg_sq, &state.momentum_buffer};
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     if (!state_.kept(i)) continue;
     if (state_.format(i) == StateFormat::fp32) {
-      *spans[i] = state_[i].template as<float>().subspan(at, count);
+      *spans[i] = span_of<float>(place.codes(i, piece), piece);
       continue;
     }
     *spans[i] = {tile.kept[i].data(), count};
     if (!reads) continue;
-    visit_codes(state_, i, piece, [&](auto codes) { read_codes(exec, codes, *spans[i]); });
+    visit_codes(place.codes(i, piece), state_.format(i), piece,
+                [&](auto codes) { read_codes(exec, codes, *spans[i]); });
     if (!has_scales_at(i)) continue;
-    for_state_blocks(setup_, piece, [&](std::int64_t block, std::int64_t begin, std::int64_t in_block) {
-      const float scale_inv = state_.scale(i, block);
+    for_state_blocks(setup_, piece, [&](std::int64_t begin, std::int64_t in_block) {
+      const float scale_inv = place.scale(i, piece.part(begin, in_block));
       float* const x = tile.kept[i].data() + begin;
       for (std::int64_t k = 0; k < in_block; ++k) x[k] = x[k] * scale_inv;
     });
@@ -236,35 +250,34 @@ host::FusedState StateTiles::open(const Exec& exec, const Piece& piece, bool rea
 }
 
 template <class AnyTile>
-void StateTiles::close(const Exec& exec, const Piece& piece, bool whole_blocks, const Chosen& of_codes,
-                       const Round& round, const AnyTile& tile) const {
-  const auto count = static_cast<std::size_t>(piece.numel);
+void StateTiles::close(const StoredPlace& place, const Exec& exec, const Piece& piece, bool whole_blocks,
+                       const Chosen& of_codes, const Round& round, const AnyTile& tile) const {
   if (setup_.state_formats.master == MasterFormat::bf16) {
-    round(exec, piece, {tile.master.data(), count},
-          master_->as<bf16>().subspan(static_cast<std::size_t>(piece.local_begin), count));
+    round(exec, piece, {tile.master.data(), static_cast<std::size_t>(piece.numel)},
+          span_of<bf16>(place.master(piece), piece));
   }
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     if (!state_.kept(i) || state_.format(i) == StateFormat::fp32) continue;
     if (!has_scales_at(i) || of_codes[i]) {
-      visit_codes(state_, i, piece,
+      visit_codes(place.codes(i, piece), state_.format(i), piece,
                   [&](auto codes) { write_codes(exec, tile.part(i, 0, piece.numel), codes); });
       continue;
     }
     if (!whole_blocks) continue;
-    for_state_blocks(setup_, piece, [&](std::int64_t, std::int64_t begin, std::int64_t in_block) {
+    for_state_blocks(setup_, piece, [&](std::int64_t begin, std::int64_t in_block) {
       const Span<const float> values = tile.part(i, begin, in_block);
-      store_block(exec, i, piece.part(begin, in_block), values, amax_of(values));
+      store_block(place, exec, i, piece.part(begin, in_block), values, amax_of(values));
     });
   }
 }
 
-void StateTiles::store_block(const Exec& exec, std::size_t i, const Piece& block, Span<const float> values,
-                             std::uint32_t amax) const {
+void StateTiles::store_block(const StoredPlace& place, const Exec& exec, std::size_t i, const Piece& block,
+                             Span<const float> values, std::uint32_t amax) const {
   const float scale = scale_for(state_.format(i), amax);
-  state_.scale(i, undistributed_begin(setup_, block) / state_block_numel) = 1.0F / scale;
+  place.scale(i, block) = 1.0F / scale;
   alignas(64) std::array<float, state_block_numel> y;
   for (std::size_t k = 0; k < values.size(); ++k) y[k] = values[k] * scale;
-  visit_codes(state_, i, block,
+  visit_codes(place.codes(i, block), state_.format(i), block,
               [&](auto codes) { write_codes(exec, Span<const float>(y.data(), values.size()), codes); });
 }
 

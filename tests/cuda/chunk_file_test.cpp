@@ -18,14 +18,18 @@ namespace {
 using namespace zeroproof;
 using cuda::ChunkFile;
 using cuda::ChunkMemory;
+using cuda::OffloadedBuffer;
 using tests::expect_error;
 
 constexpr std::int64_t count = 100;
+const std::vector<OffloadedBuffer> buffers = {{BufferId::master}, {BufferId::exp_avg}};
 
-ChunkFile::Slot slot() { return {ChunkMemory({BufferId::master, BufferId::exp_avg}, count, false)}; }
+ChunkFile::Slot slot() { return {ChunkMemory(buffers, count, false)}; }
+
+float* values(const ChunkFile::Slot& slot) { return reinterpret_cast<float*>(slot.memory.data()); }
 
 void fill(const ChunkFile::Slot& slot, float value, std::int64_t elements = count) {
-  std::fill_n(slot.memory.data(), 2 * elements, value);
+  std::fill_n(values(slot), 2 * elements, value);
 }
 
 /// The descriptors of the files, one for each part of a chunk, which have no names: those of this process that are
@@ -48,16 +52,16 @@ TEST_CASE(
     "chunk file: chunks come back, the last one shorter, version after version, by any number of threads") {
   for (const int threads : {1, 2, 3, 9}) {
     CAPTURE(threads);
-    ChunkFile file("", {count, count, 7}, 2, Exec{threads});
+    ChunkFile file("", {count, count, 7}, buffers, Exec{threads});
     ChunkFile::Slot at = slot();
     const auto value = [](int version, int chunk, std::int64_t i) {
       return static_cast<float>(10000 * version + 1000 * chunk + i);
     };
     for (int version = 1; version <= 3; ++version) {
       for (int chunk = 0; chunk < 3; ++chunk) {
-        const std::int64_t values = chunk == 2 ? 14 : 2 * count;
         version == 1 ? file.take(chunk, at) : file.read(chunk, at);
-        for (std::int64_t i = 0; i < values; ++i) at.memory.data()[i] = value(version, chunk, i);
+        for (std::int64_t i = 0; i < (chunk == 2 ? 14 : 2 * count); ++i)
+          values(at)[i] = value(version, chunk, i);
         file.write(chunk, at);
       }
       for (int chunk = 2; chunk >= 0; --chunk) {
@@ -66,7 +70,7 @@ TEST_CASE(
         file.read(chunk, at);
         std::int64_t wrong = 0;
         for (std::int64_t i = 0; i < (chunk == 2 ? 14 : 2 * count); ++i)
-          wrong += at.memory.data()[i] == value(version, chunk, i) ? 0 : 1;
+          wrong += values(at)[i] == value(version, chunk, i) ? 0 : 1;
         CHECK(wrong == 0);
       }
     }
@@ -74,8 +78,39 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("chunk file: codes and scales of blocks come back, and no part has a piece of a block") {
+  const std::vector<OffloadedBuffer> stored = {{BufferId::master},
+                                               {BufferId::exp_avg_scale},
+                                               {BufferId::exp_avg_sq_scale},
+                                               {BufferId::exp_avg_sq, DType::fp16},
+                                               {BufferId::exp_avg, DType::e4m3}};
+  for (const std::int64_t blocks : {1, 3, 4, 5, 9}) {
+    CAPTURE(blocks);
+    const std::int64_t longest = blocks * state_block_numel;
+    ChunkFile file("", {longest, state_block_numel}, stored, Exec{2});
+    // A part of all files is header, 4 + 2 + 1 bytes of an element and 8 of a block.
+    const std::int64_t in_part = (blocks + 3) / 4;
+    CHECK(file.num_bytes() == 2 * 4 * ((32 + in_part * (128 * 7 + 8) + 63) / 64 * 64));
+    ChunkFile::Slot at{ChunkMemory(stored, longest, false)};
+    for (const std::int64_t chunk : {0, 1}) {
+      const std::int64_t bytes = cuda::offloaded_bytes(stored, chunk == 0 ? longest : state_block_numel);
+      file.take(chunk, at);
+      for (std::int64_t i = 0; i < bytes; ++i)
+        at.memory.data()[i] = static_cast<std::byte>((i * 131 + chunk) % 251);
+      file.write(chunk, at);
+      at.memory.poison();
+      file.read(chunk, at);
+      std::int64_t wrong = 0;
+      for (std::int64_t i = 0; i < bytes; ++i)
+        wrong += at.memory.data()[i] == static_cast<std::byte>((i * 131 + chunk) % 251) ? 0 : 1;
+      CHECK(wrong == 0);
+    }
+    CHECK(at.memory.intact());
+  }
+}
+
 TEST_CASE("chunk file: a chunk that is written twice, or from an old slot, is refused") {
-  ChunkFile file("", {count, count}, 2, Exec{2});
+  ChunkFile file("", {count, count}, buffers, Exec{2});
   ChunkFile::Slot one = slot(), two = slot();
   file.take(0, one);
   fill(one, 1);
@@ -93,7 +128,7 @@ TEST_CASE("chunk file: a chunk that is written twice, or from an old slot, is re
 }
 
 TEST_CASE("chunk file: every byte that differs from what was written is damage, and so is an older version") {
-  ChunkFile file("", {count, count}, 2, Exec{2});
+  ChunkFile file("", {count, count}, buffers, Exec{2});
   ChunkFile::Slot at = slot();
   for (int chunk = 0; chunk < 2; ++chunk) {
     file.take(chunk, at);
@@ -149,7 +184,7 @@ TEST_CASE("chunk file: nothing is left in the folder, not even while it is used"
   const std::string folder = std::filesystem::temp_directory_path() / "zeroproof-chunk-file-test";
   std::filesystem::create_directory(folder);
   {
-    ChunkFile file(folder, {count}, 2, Exec{});
+    ChunkFile file(folder, {count}, buffers, Exec{});
     CHECK(std::filesystem::is_empty(folder));
   }
   CHECK(std::filesystem::is_empty(folder));
@@ -157,7 +192,7 @@ TEST_CASE("chunk file: nothing is left in the folder, not even while it is used"
 }
 
 TEST_CASE("chunk file: what cannot be written is one sentence, and the chunk is not taken for good") {
-  ChunkFile file("", {count, count}, 2, Exec{2});
+  ChunkFile file("", {count, count}, buffers, Exec{2});
   ChunkFile::Slot at = slot();
   file.take(0, at);
   fill(at, 1);
@@ -177,5 +212,5 @@ TEST_CASE("chunk file: what cannot be written is one sentence, and the chunk is 
   expect_error(
       ErrorCode::damaged, [&] { file.read(1, at); }, "chunk 1");
   file.read(0, at);
-  CHECK(at.memory.data()[0] == 1);
+  CHECK(values(at)[0] == 1);
 }

@@ -4,7 +4,9 @@
 
 #include "tests/cuda/production_world.hpp"
 
+#include <map>
 #include <random>
+#include <set>
 
 namespace {
 
@@ -141,6 +143,75 @@ TEST_CASE("state split: every element is in one place, for any ranges, fraction,
       CHECK(taken_of[t] == (static_cast<double>(before) < wanted ? of_tensor[t] : 0));
       before += taken_of[t];
     }
+  }
+}
+
+TEST_CASE(
+    "state split: where state has scales, no block is parted, and each lies at a multiple of its size") {
+  std::mt19937_64 random(8);
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
+  };
+  for (int n = 0; n < 200; ++n) {
+    std::vector<FlatRange> ranges;
+    for (std::int64_t at = below(3000); at < odd_layout().padded_numel(); at += 1 + below(2500)) {
+      const std::int64_t begin = at;
+      at = std::min(at + below(4000), odd_layout().padded_numel());
+      ranges.push_back({begin, at});
+    }
+    const double fraction = n % 5 == 0 ? 1.0 : static_cast<double>(below(1000)) / 1000;
+    OptimizerSetup setup = setup_of(fraction, n % 2 == 0 ? OffloadOrder::flat : OffloadOrder::tensors,
+                                    n % 4 == 0 ? 1 : 1 + below(3000));
+    const StateSplit without(setup, ranges);
+    setup.state_formats.exp_avg_sq = StateFormat::fp16;
+    const StateSplit split(setup, ranges);
+    CHECK(split.numel() == total(ranges));
+
+    // Of the elements that would be offloaded without scales, those are whose blocks are, whole and here.
+    const std::vector<Piece> pieces = odd_layout().pieces(ranges);
+    std::map<std::int64_t, std::int64_t> here, wanted;  // elements of a block
+    for (const Piece& piece : pieces) {
+      for (std::int64_t i = 0; i < piece.numel; ++i) ++here[(piece.global_begin + i) / state_block_numel];
+    }
+    for (const StateSplit::Chunk& chunk : without.chunks()) {
+      for (const Piece& piece : chunk.pieces.blocks()) {
+        for (std::int64_t i = 0; i < piece.numel; ++i) ++wanted[(piece.global_begin + i) / state_block_numel];
+      }
+    }
+    const auto of_tensor = [](std::int64_t block) {
+      const std::int64_t begin = block * state_block_numel;
+      const std::int64_t tensor = odd_layout().tensor_at(begin);
+      const TensorSlot& slot = odd_layout().tensors()[static_cast<std::size_t>(tensor)];
+      return std::min(state_block_numel, slot.begin + slot.numel - begin);
+    };
+    std::set<std::int64_t> right, left;
+    for (const auto& [block, count] : wanted) {
+      if (count == of_tensor(block)) right.insert(block);
+    }
+    std::int64_t next = 0;
+    for (const StateSplit::Chunk& chunk : split.chunks()) {
+      CHECK(chunk.begin == next);
+      CHECK(chunk.numel % state_block_numel == 0);
+      CHECK(chunk.numel <= split.chunks().front().numel);
+      next += chunk.numel;
+      for (const Piece& piece : chunk.pieces.blocks()) {
+        const std::int64_t at = split.place(piece.local_begin) - chunk.begin;
+        CHECK(at % state_block_numel == piece.global_begin % state_block_numel);
+        CHECK((at >= 0 && at + piece.numel <= chunk.numel));
+        for (std::int64_t i = 0; i < piece.numel; ++i)
+          left.insert((piece.global_begin + i) / state_block_numel);
+        CHECK(piece.global_begin % state_block_numel == 0);
+        const TensorSlot& slot = odd_layout().tensors()[static_cast<std::size_t>(piece.tensor)];
+        const std::int64_t end = piece.tensor_begin + piece.numel;
+        CHECK((end % state_block_numel == 0 || end == slot.numel));
+      }
+    }
+    CHECK(next == split.offloaded_numel());
+    CHECK(left == right);
+    for (const Piece& piece : split.resident_pieces()) {
+      for (std::int64_t i = 0; i < piece.numel; ++i) --here[(piece.global_begin + i) / state_block_numel];
+    }
+    for (const auto& [block, count] : here) CHECK(count == (left.contains(block) ? of_tensor(block) : 0));
   }
 }
 

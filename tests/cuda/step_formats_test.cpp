@@ -102,37 +102,19 @@ TEST_CASE("formats of state: worlds, stages, cuts, phases and fused: the bits of
   }
 }
 
-TEST_CASE("formats of state on TP ranks: parts of rows, of columns and uneven ones, the bits of one rank") {
-  for (const CutTensors& tensors : {split_blocks(), whole_blocks(), uneven_blocks()}) {
-    for (const StateFormats& state : formats) {
-      for (const bool fused : {false, true}) {
-        World world = production_world({}, 3);
-        world.make = production(fused);
-        world.tensors = tensors;
-        world.setup.state_formats = state;
-        world.setup.hyper.norm = NormForm::exact;
-        world.setup.hyper.amsgrad = fused;
-        world.setup.param_rounding = ParamRounding::stochastic;
-        world.setup.missing_grad = fused ? MissingGrad::zero : MissingGrad::skip;
-        for (const Grid& grid : {Grid{1, 3, 2, 1}, Grid{1, 2, 4, 1}, Grid{2, 1, 2, 1}}) {
-          world.grid = grid;
-          const WorldTruth truth = truth_of_one_rank(world);
-          for (const int stage : {0, 1, 2, 3}) {
-            world.setup.stage = stage;
-            world.shards = stage == 1   ? World::contract_map(2048)
-                           : stage == 3 ? dealt_map(Dealt::stretches)
-                                        : ragged_map;
-            check_world(world, truth, "on TP ranks");
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("offload of state that is not fp32 is refused in a sentence") {
-  World offloaded = production_world({}, 3);
-  offloaded.setup.state_formats.exp_avg = StateFormat::bf16;
-  offloaded.setup.offload.fraction = 0.5;
-  CHECK_THROWS_WITH_AS(truth_of_one_rank(offloaded), doctest::Contains("to be offloaded"), Error);
+TEST_CASE("offloaded state with scales is refused on TP ranks in a sentence; bf16 is not") {
+  World world = production_world({1, 2, 2, 1}, 3);
+  world.tensors = split_blocks();
+  world.shards = ragged_map;
+  world.setup.hyper.norm = NormForm::exact;
+  world.setup.state_formats = {StateFormat::bf16, StateFormat::bf16, MasterFormat::bf16};
+  world.setup.offload.fraction = 0.5;
+  check_against_one_rank(world);
+  world.setup.state_formats.exp_avg = StateFormat::e4m3;
+  CHECK_THROWS_WITH_AS(check_ranks(world, "",
+                                   [](WorldRank& rank) {
+                                     rank.load();
+                                     return std::string();
+                                   }),
+                       doctest::Contains("to be offloaded on 2 TP ranks"), Error);
 }

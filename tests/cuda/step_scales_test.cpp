@@ -357,6 +357,9 @@ TEST_CASE("scales: offloaded masters have the bits of masters that are not") {
         World world = scales_world(grid, scaling_of(recipe), fused ? DType::e5m2 : DType::e4m3);
         world.make = production(fused);
         world.setup.stage = fused ? 1 : 3;
+        if (recipe == ScaleRecipe::blockwise) world.setup.scaling.blocks = ScaleBlocks::row_128;
+        world.setup.scaling.columnwise =
+            recipe >= ScaleRecipe::blockwise;  // with codes and scales of their own
         world.setup.scaling.initial_master =
             grid.ranks == 1 ? InitialMaster::dequantised : InitialMaster::high_precision;
         const WorldTruth truth = truth_of_one_rank(world);

@@ -208,8 +208,12 @@ void check_state_formats(const StateFormats& formats, const CaseSpec& spec) {
   ZP_CHECK(!spec.twin.foreign, ErrorCode::config,
            "state or master in fewer bits was asked for with the candidate " + std::string(name(spec.twin)),
            "our own steps alone keep them", remedy);
-  ZP_CHECK(!spec.place.offload.on(), ErrorCode::config,
-           "state or master in fewer bits was asked for with offload", "chunks travel in fp32", remedy);
+  const int tp = spec.place.grid ? spec.place.grid->tp : 1;
+  const bool scales = has_scales(formats.exp_avg) || has_scales(formats.exp_avg_sq);
+  ZP_CHECK(!scales || !spec.place.offload.on() || tp == 1, ErrorCode::config,
+           "state in fp16 or e4m3 was asked for with offload on " + std::to_string(tp) + " TP ranks",
+           "they cut blocks anywhere, and chunks have whole ones",
+           "use bf16, one TP rank, or leave the offload out");
 }
 
 }  // namespace
@@ -237,9 +241,6 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
            "offloaded gradients were asked for in stage 0 with windows",
            "ranks read each other's gradient sums where they are", "use --windows off, or stage 1, 2 or 3");
   check_state_formats(config.state_formats, spec);
-  ZP_CHECK(!spec.place.offload.on() || !has_scales(spec.dtype) || !has_own_columns(config.scaling),
-           ErrorCode::config, "offload was asked for with copies by columns that have scales of their own",
-           "a chunk is looked at for one code of it", "leave the columns or the offload out");
   take_place(config, spec);
   validate(config);
   if (spec.workload == recorded_workload) check_recorded(config, options.gradients);

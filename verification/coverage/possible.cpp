@@ -10,7 +10,7 @@ namespace {
 
 constexpr int free_steps = 2000;
 constexpr int tries_of_each = 3;
-constexpr int mixtures = 250;
+constexpr int mixtures = 400;
 
 /// Random numbers, one after another.
 class Draw {

@@ -89,7 +89,7 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout, con
     move_to(run, rank);
     set_offload(run, layout, settings);
     state.set_blocks(run);
-    RankPlan one{rank, run.shard_numel, {}, {}, {}, run.offload.numel, offload_traffic(run)};
+    RankPlan one{rank, run.shard_numel, {}, {}, {}, run.offload.moved, offload_traffic(run)};
     one.memory = predict_memory(run, &one.at_peak, &stacks);
     const bool first = rank == ranks.front();
     for (std::size_t c = 0; c < one.memory.peak.size(); ++c) {
@@ -133,9 +133,13 @@ void check_offload(const PlanSettings& settings) {
            "above " + std::to_string(all_ranks_counted) +
                " one rank of a kind is computed for all, and what is offloaded differs between them",
            "plan for fewer ranks, or without --offload");
-  ZP_CHECK(!settings.offload.on() || !has_scales(settings.param_dtype) || !has_own_columns(settings.scaling),
-           ErrorCode::config, "offload was planned with copies by columns that have scales of their own",
-           "a chunk is looked at for one code of it", "leave out --columnwise or --offload");
+  const StateFormats& formats = settings.state_formats;
+  const bool scales = has_scales(formats.exp_avg) || has_scales(formats.exp_avg_sq);
+  ZP_CHECK(
+      !settings.offload.on() || !scales || settings.grid.tp == 1, ErrorCode::config,
+      "offload of state in fp16 or e4m3 was planned on " + std::to_string(settings.grid.tp) + " TP ranks",
+      "they cut blocks anywhere, and chunks have whole ones",
+      "use bf16, one TP rank, or leave out --offload");
   const bool shared = settings.windows != Windows::off && settings.grid.data_ranks() > settings.instances &&
                       std::ranges::find(settings.stages, 0) != settings.stages.end();
   ZP_CHECK(!settings.offload.moves_grads() || !shared, ErrorCode::config,
@@ -196,7 +200,7 @@ ProcessGrid planned_grid(const std::string& text, std::int64_t world) {
 
 std::int64_t update_bytes(const PredictedStep& shape) {
   const std::int64_t per_element = 4 + 2 * shape.master_bytes + num_bytes(shape.param_dtype);
-  return per_element * shape.kept_numel() + 2 * shape.state_bytes(shape.kept_numel());
+  return per_element * shape.kept_numel() + 2 * shape.state_bytes(shape.kept_numel(), shape.state_blocks);
 }
 
 void require_whole_instances(const PlanSettings& settings) {

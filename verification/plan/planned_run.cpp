@@ -58,7 +58,8 @@ void move_to(PredictedStep& run, std::int64_t data_rank) {
 
 void set_offload(PredictedStep& run, const FlatLayout& layout, const PlanSettings& settings) {
   if (!settings.offload.on()) return;
-  run.offload = offload_shape(layout, contract_ranges(run, settings.bucket_numel), settings.offload, {});
+  const std::vector<FlatRange> ranges = contract_ranges(run, settings.bucket_numel);
+  run.offload = offload_shape(layout, ranges, settings.offload, {}, run.scaled_buffers() > 0);
 }
 
 }  // namespace zeroproof::verification

@@ -63,9 +63,10 @@ MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak, Leaf
   MemoryTally tally(at_peak);
   const std::int64_t param = num_bytes(shape.param_dtype);
   tally.add(MemoryClass::grad_sum, 4 * (shape.kept_numel() - shape.offload.grads));
-  const std::int64_t resident = shape.kept_numel() - shape.offload.numel;
+  const std::int64_t resident = shape.kept_numel() - shape.offload.moved;
   tally.add(MemoryClass::master, shape.master_bytes * resident);
-  tally.add(MemoryClass::state, shape.state_bytes(resident) + scale_bytes(shape));
+  const std::int64_t blocks = shape.state_blocks - shape.offload.blocks;
+  tally.add(MemoryClass::state, shape.state_bytes(resident, blocks) + scale_bytes(shape));
   tally.add(MemoryClass::param_shard, shape.shares_params() ? 0 : param * shape.kept_numel());
   tally.add(MemoryClass::param_full, param * whole_param_numel(shape));
   hold_columns(shape, tally);

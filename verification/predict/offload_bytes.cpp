@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "common/step/state_format.hpp"
 #include "verification/predict/predicted_step.hpp"
 
 namespace zeroproof {
@@ -13,13 +14,20 @@ constexpr std::int64_t file_parts = 4;     // of a chunk in files
 constexpr std::int64_t header_bytes = 32;  // of each: number, version, digest
 constexpr std::int64_t file_line = 64;
 
-std::int64_t chunks_of(const PredictedStep& shape) {
-  const std::int64_t chunk = shape.offload.setting.chunk_numel;
-  return shape.offload.numel / chunk + (shape.offload.numel % chunk != 0 ? 1 : 0);
+std::int64_t num_state_blocks(std::int64_t numel) {
+  return (numel + state_block_numel - 1) / state_block_numel;
+}
+std::int64_t whole_blocks(std::int64_t numel) { return num_state_blocks(numel) * state_block_numel; }
+
+/// Chunks are whole blocks where there are scales.
+std::int64_t first_chunk(const PredictedStep& shape) {
+  const std::int64_t numel = std::min(shape.offload.setting.chunk_numel, shape.offload.numel);
+  return shape.scaled_buffers() == 0 ? numel : whole_blocks(numel);
 }
 
-std::int64_t first_chunk(const PredictedStep& shape) {
-  return std::min(shape.offload.setting.chunk_numel, shape.offload.numel);
+std::int64_t chunks_of(const PredictedStep& shape) {
+  const std::int64_t chunk = first_chunk(shape);
+  return chunk == 0 ? 0 : (shape.offload.numel + chunk - 1) / chunk;
 }
 
 /// On a device they are in memory of the host.
@@ -27,8 +35,22 @@ bool grads_in_file(const PredictedStep& shape) {
   return shape.offload.setting.place == OffloadPlace::file && shape.space == Space::host;
 }
 
+/// Of a parameter, and its code by columns if that is another one.
+std::int64_t code_bytes(const PredictedStep& shape) {
+  return (shape.column_blocks > 0 ? 2 : 1) * num_bytes(shape.param_dtype);
+}
+
 std::int64_t state_bytes(const PredictedStep& shape, std::int64_t numel) {
-  return 4 * (1 + shape.state_buffers) * numel;
+  return shape.master_bytes * numel + shape.state_bytes(numel, numel / state_block_numel);
+}
+
+/// Elements that are in one part of a chunk.
+std::int64_t file_unit(const PredictedStep& shape) {
+  if (shape.scaled_buffers() > 0) return state_block_numel;
+  std::int64_t narrowest = shape.master_bytes;
+  for (const StateFormat format : shape.state_formats)
+    narrowest = std::min(narrowest, num_bytes(dtype_of(format)));
+  return file_line / narrowest;
 }
 
 /// Pages that have elements of stretches, which come in increasing order; a page of two counts once.
@@ -47,54 +69,89 @@ class GradPages {
   std::int64_t end_, counted_ = 0, numel_ = 0;
 };
 
-/// How many elements of every piece are offloaded.
-std::vector<std::int64_t> taken(const std::vector<Piece>& pieces, const Offload& offload,
-                                const ParamGroups& groups) {
+/// A piece, of which the elements [begin, end) may be offloaded, and so many of them are.
+struct OffloadedPart {
+  Piece piece;
+  std::int64_t begin = 0, end = 0;
+  std::int64_t taken = 0;
+
+  std::int64_t local_begin() const { return piece.local_begin + begin; }
+};
+
+std::vector<OffloadedPart> offloadable_parts(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
+                                             bool in_blocks) {
+  std::vector<OffloadedPart> parts;
+  for (const Piece& piece : layout.pieces(ranges)) {
+    parts.push_back({piece, 0, piece.numel});
+    if (!in_blocks) continue;
+    const std::int64_t numel = layout.tensors()[static_cast<std::size_t>(piece.tensor)].numel;
+    const std::int64_t last = piece.tensor_begin + piece.numel;
+    const std::int64_t end = last == numel ? last : last / state_block_numel * state_block_numel;
+    parts.back().begin = std::min(whole_blocks(piece.tensor_begin) - piece.tensor_begin, piece.numel);
+    parts.back().end = std::max(end - piece.tensor_begin, parts.back().begin);
+  }
+  return parts;
+}
+
+/// What is taken of every part.
+void take(std::vector<OffloadedPart>& parts, const Offload& offload, const ParamGroups& groups,
+          bool in_blocks) {
   std::int64_t all = 0;
-  for (const Piece& piece : pieces) all += piece.numel;
+  for (const OffloadedPart& part : parts) all += part.piece.numel;
   const double wanted = offload.fraction * static_cast<double>(all);
-  std::vector<std::int64_t> numels(pieces.size(), 0);
   if (offload.order == OffloadOrder::flat) {
     auto left = static_cast<std::int64_t>(wanted);
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-      numels[i] = std::min(left, pieces[i].numel);
-      left -= numels[i];
+    for (OffloadedPart& part : parts) {
+      part.taken = std::clamp(left, part.begin, part.end) - part.begin;
+      if (in_blocks && part.taken < part.end - part.begin)
+        part.taken = part.taken / state_block_numel * state_block_numel;
+      left -= std::min(left, part.piece.numel);
     }
-    return numels;
+    return;
   }
-  std::vector<std::size_t> order(pieces.size());
+  std::vector<std::size_t> order(parts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto group = [&](std::size_t i) { return std::pair(groups.of(pieces[i].tensor), pieces[i].tensor); };
+  const auto group = [&](std::size_t i) {
+    return std::pair(groups.of(parts[i].piece.tensor), parts[i].piece.tensor);
+  };
   std::ranges::stable_sort(order, {}, group);
   std::int64_t before = 0, so_far = 0;  // before the tensor, and with its pieces
   for (std::size_t n = 0; n < order.size(); ++n) {
     if (n == 0 || group(order[n]) != group(order[n - 1])) before = so_far;
     if (static_cast<double>(before) >= wanted) break;
-    numels[order[n]] = pieces[order[n]].numel;
-    so_far += numels[order[n]];
+    OffloadedPart& part = parts[order[n]];
+    part.taken = part.end - part.begin;
+    so_far += part.piece.numel;
   }
-  return numels;
 }
 
 }  // namespace
 
 OffloadShape offload_shape(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
-                           const Offload& offload, const ParamGroups& groups) {
-  OffloadShape shape{offload, 0, 0, 0};
+                           const Offload& offload, const ParamGroups& groups, bool in_blocks) {
+  OffloadShape shape;
+  shape.setting = offload;
   if (!offload.on()) return shape;
-  const std::vector<Piece> pieces = layout.pieces(ranges);
-  const std::vector<std::int64_t> numels = taken(pieces, offload, groups);
+  std::vector<OffloadedPart> parts = offloadable_parts(layout, ranges, in_blocks);
+  take(parts, offload, groups, in_blocks);
   std::int64_t end = 0;
   for (const FlatRange& range : ranges) end += range.numel();
   GradPages pages(end);
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    shape.elements += numels[i];
-    if (numels[i] == 0) continue;
-    // Padding goes with the element before it, that in front of the first one with the first.
-    const std::int64_t begin = i == 0 ? 0 : pieces[i].local_begin;
-    const std::int64_t next = i + 1 < pieces.size() ? pieces[i + 1].local_begin : end;
-    const std::int64_t last = numels[i] == pieces[i].numel ? next : pieces[i].local_begin + numels[i];
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const OffloadedPart& part = parts[i];
+    if (part.taken == 0) continue;
+    // Padding goes with the element before it, that in front of the first one with the first, if no block begins there.
+    const std::int64_t begin = i == 0 && !in_blocks ? 0 : part.local_begin();
+    const std::int64_t next = i + 1 < parts.size() ? parts[i + 1].piece.local_begin : end;
+    const bool whole = part.begin + part.taken == part.piece.numel;
+    const std::int64_t last = whole ? next : part.local_begin() + part.taken;
+    shape.elements += part.taken;
+    shape.moved += last - begin;
     shape.numel += last - begin;
+    if (in_blocks) {
+      shape.blocks += num_state_blocks(part.taken);
+      shape.numel = whole_blocks(shape.numel);
+    }
     if (offload.grads) pages.add({begin, last});
   }
   shape.grads = pages.numel();
@@ -119,19 +176,18 @@ std::int64_t offloaded_host_bytes(const PredictedStep& shape) {
                            ? state_bytes(shape, shape.offload.numel)
                            : state_bytes(shape, first_chunk(shape));
   const std::int64_t grad = shape.offload.setting.grads ? 0 : 4;  // the host reads it where it is
-  if (shape.space == Space::device)
-    bytes += slots(2) * (grad + num_bytes(shape.param_dtype)) * first_chunk(shape);
+  if (shape.space == Space::device) bytes += slots(2) * (grad + code_bytes(shape)) * first_chunk(shape);
   if (!grads_in_file(shape)) bytes += 4 * shape.offload.grads;
-  return bytes + 4 * shape.scale_blocks;  // the amax of what is offloaded
+  return bytes + 4 * (shape.scale_blocks + shape.column_blocks);  // the amax of what is offloaded
 }
 
 std::int64_t offloaded_file_bytes(const PredictedStep& shape) {
   if (shape.offload.setting.place != OffloadPlace::file) return 0;
-  const auto lines = [](std::int64_t bytes) { return (bytes + file_line - 1) / file_line; };
-  // Buffers of a part end with a line.
-  const std::int64_t part_numel =
-      lines(4 * ((first_chunk(shape) + file_parts - 1) / file_parts)) * file_line / 4;
-  const std::int64_t part = lines(header_bytes + state_bytes(shape, part_numel)) * file_line;
+  // Buffers of a part end with a line, and where there are scales with a block.
+  const std::int64_t unit = file_unit(shape);
+  const std::int64_t part_numel = (first_chunk(shape) + file_parts * unit - 1) / (file_parts * unit) * unit;
+  const std::int64_t part =
+      (header_bytes + state_bytes(shape, part_numel) + file_line - 1) / file_line * file_line;
   const std::int64_t grads = grads_in_file(shape) ? 4 * shape.offload.grads : 0;
   return grads + chunks_of(shape) * file_parts * part;
 }
@@ -139,8 +195,8 @@ std::int64_t offloaded_file_bytes(const PredictedStep& shape) {
 OffloadTraffic offload_traffic(const PredictedStep& shape) {
   OffloadTraffic traffic;
   if (shape.space == Space::device) {
-    traffic.grads_down = 4 * shape.offload.numel;
-    traffic.params_up = num_bytes(shape.param_dtype) * shape.offload.elements;
+    traffic.grads_down = 4 * shape.offload.moved;
+    traffic.params_up = code_bytes(shape) * shape.offload.elements;
   }
   if (shape.offload.setting.place == OffloadPlace::file) {
     traffic.file_written =

@@ -15,14 +15,16 @@ struct PredictedStep;
 /// The offloaded part of a rank.
 struct OffloadShape {
   Offload setting;
-  std::int64_t numel = 0;     ///< padding included
+  std::int64_t numel = 0;     ///< padding included, and gaps in front of blocks
+  std::int64_t moved = 0;     ///< without the gaps: as many as the rank's buffers lack
   std::int64_t elements = 0;  ///< of tensors
+  std::int64_t blocks = 0;    ///< of state that have elements, if a format has scales
   std::int64_t grads = 0;  ///< elements of the gradient sum that lie elsewhere: whole pages, padding included
 };
 
-/// ranges: what the rank keeps state for.
+/// ranges: what the rank keeps state for. in_blocks: a format has scales, and whole blocks alone are offloaded.
 OffloadShape offload_shape(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
-                           const Offload& offload, const ParamGroups& groups);
+                           const Offload& offload, const ParamGroups& groups, bool in_blocks);
 
 /// Ranges of a rank in the contract's layout.
 std::vector<FlatRange> contract_ranges(const PredictedStep& shape, std::int64_t bucket_numel);

@@ -135,9 +135,9 @@ void set_scales(PredictedStep& shape, const StepSettings& undistributed) { set_b
 
 void set_scales(PredictedStep& shape, const OptimizerSetup& setup) { set_blocks(shape, setup); }
 
-std::int64_t PredictedStep::state_bytes(std::int64_t elements) const {
+std::int64_t PredictedStep::state_bytes(std::int64_t elements, std::int64_t blocks) const {
   if (state_formats.empty()) return 4 * state_buffers * elements;
-  std::int64_t bytes = 4 * scaled_buffers() * state_blocks;
+  std::int64_t bytes = 4 * scaled_buffers() * blocks;
   for (const StateFormat format : state_formats) bytes += num_bytes(dtype_of(format)) * elements;
   return bytes;
 }
@@ -185,7 +185,8 @@ PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* mo
       setup.stage == 0 ? std::vector<FlatRange>{{0, shape.padded_numel}} : setup.shards->shard(shape.rank);
   set_state_formats(shape, setup.hyper, setup.state_formats);
   if (shape.scaled_buffers() > 0) set_state_blocks(shape, setup, ranges);
-  shape.offload = offload_shape(*setup.layout, ranges, setup.offload, setup.groups);
+  shape.offload =
+      offload_shape(*setup.layout, ranges, setup.offload, setup.groups, shape.scaled_buffers() > 0);
   const MapOwnership ownership(*setup.shards);
   const std::vector<FlatRange> units = model == nullptr ? std::vector<FlatRange>{} : model->units();
   const std::vector<int> visits = model == nullptr ? std::vector<int>{} : model->visits();

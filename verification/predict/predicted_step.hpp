@@ -122,8 +122,8 @@ struct PredictedStep {
   std::int64_t node_bytes(std::int64_t nodes, std::int64_t leaves) const {
     return 4 * nodes - (4 - leaf_bytes()) * leaves;
   }
-  /// Of the buffers of the rule besides the master, for so many elements.
-  std::int64_t state_bytes(std::int64_t elements) const;
+  /// Of the buffers of the rule besides the master, for so many elements, and blocks with scales.
+  std::int64_t state_bytes(std::int64_t elements, std::int64_t blocks) const;
   /// Buffers of state with scales.
   std::int64_t scaled_buffers() const;
   /// What this rank keeps state for: everything in stage 0.

@@ -26,8 +26,8 @@ struct StoredBuffer {
   StateFormat format = StateFormat::fp32;
 };
 
-/// A stretch of the shard that is one of the undistributed tensor too, and its blocks. It begins and ends with blocks, or
-/// where it is cut off.
+/// A stretch of the shard that is one of the undistributed tensor too, and its blocks. It begins and ends with blocks,
+/// or where it is cut off.
 struct StoredPiece {
   StepPiece step;
   std::int64_t first_scale = 0;  ///< of its first block, among those of the rank

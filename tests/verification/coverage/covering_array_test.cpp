@@ -116,6 +116,9 @@ TEST_CASE("covering array: what is impossible is what somebody refuses or nothin
   CHECK(can("cp:2", "tp:4"));
   CHECK(can("windows:params", "layout:megatron"));
   CHECK(can("loss_scaler:constant", "stage:3"));
+  CHECK(can("offload:0.5", "exp_avg_dtype:e4m3"));
+  CHECK(can("offload_place:file", "exp_avg_sq_dtype:fp16"));
+  CHECK(can("offload_chunk:37", "master_dtype:bf16"));
 }
 
 TEST_CASE("coverage: counts of one case and of two, by hand") {

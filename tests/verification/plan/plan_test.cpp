@@ -171,7 +171,14 @@ TEST_CASE("a plan that is small enough is measured, to the byte") {
         "byte_gpt_tiny --grid 3x1x1 --offload 0.37 --offload-grads on",
         "byte_gpt_tiny --grid 2x1x1 --offload 0.6 --offload-order tensors --offload-place file "
         "--offload-grads on",
-        "byte_gpt_tiny --grid 2x1x1 --dtype e4m3 --offload 0.5 --offload-chunk 3000"}) {
+        "byte_gpt_tiny --grid 2x1x1 --dtype e4m3 --offload 0.5 --offload-chunk 3000",
+        "byte_gpt_tiny --grid 3x1x1 --exp-avg-dtype e4m3 --exp-avg-sq-dtype fp16 --offload 0.37 "
+        "--offload-chunk 999",
+        "byte_gpt_tiny --grid 2x1x1 --exp-avg-dtype bf16 --master-dtype bf16 --offload 0.6 --offload-place "
+        "file --offload-order tensors",
+        "byte_gpt_tiny --grid 2x1x1 --exp-avg-sq-dtype fp16 --offload 1 --offload-place file "
+        "--offload-chunk 5000 --offload-grads on",
+        "byte_gpt_tiny --grid 3x1x1 --dtype e4m3 --scale-recipe mxfp8 --columnwise --offload 0.6"}) {
     CAPTURE(flags);
     const CliResult run = run_cli(std::string("plan ") + flags + " --measure" + out);
     CHECK(run.exit_code == 0);
@@ -247,6 +254,7 @@ TEST_CASE("what a new user gets wrong is answered in one sentence") {
   expect_refusal("plan byte_gpt --windows both", "both");
   expect_refusal("plan byte_gpt --space gpu", "gpu");
   expect_refusal("plan byte_gpt --space device --windows on", "--space device");
+  expect_refusal("plan byte_gpt --grid 1x1x2 --exp-avg-dtype e4m3 --offload 0.5", "on 2 TP ranks");
   expect_refusal("plan byte_gpt --count papers", "papers");
   expect_refusal("plan byte_gpt --beta 0", "--beta");
   expect_refusal("plan byte_gpt --beta nan", "--beta");

@@ -1,6 +1,7 @@
 // Wrong steps with offloaded state.
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <vector>
@@ -29,26 +30,24 @@ class WrittenTwice final : public FileState {
 class ReadTooFarAhead final : public FileState {
  public:
   ReadTooFarAhead(const OptimizerSetup& setup, const cuda::StateSplit& split)
-      : FileState(setup, split), kept_(split.chunks().size()) {}
+      : FileState(setup, split), buffers_(cuda::offloaded_buffers(setup)), kept_(split.chunks().size()) {}
 
  private:
   struct Versions {
-    std::vector<float> last, before;
+    std::vector<std::byte> last, before;
   };
 
   void arrive(Use use, std::int64_t chunk, ChunkFile::Slot& slot) override {
     FileState::arrive(use, chunk, slot);
-    const std::vector<float>& old = kept_[static_cast<std::size_t>(chunk)].before;
+    const std::vector<std::byte>& old = kept_[static_cast<std::size_t>(chunk)].before;
     if (use == Use::change) std::ranges::copy(old, slot.memory.data());
   }
   void leave(std::int64_t chunk, ChunkFile::Slot& slot) override {
     Versions& kept = kept_[static_cast<std::size_t>(chunk)];
-    const auto& chunks = split_.chunks();
-    const std::int64_t buffers =
-        slot.memory.num_bytes() / static_cast<std::int64_t>(sizeof(float)) / chunks.front().numel;
-    const std::int64_t numel = buffers * chunks[static_cast<std::size_t>(chunk)].numel;
-    std::vector<float> now(slot.memory.data(), slot.memory.data() + numel);
-    const bool same = std::ranges::equal(now, kept.last, [](float a, float b) { return a == b || a != a; });
+    const std::int64_t numel = split_.chunks()[static_cast<std::size_t>(chunk)].numel;
+    const std::byte* const data = slot.memory.data();
+    std::vector<std::byte> now(data, data + cuda::offloaded_bytes(buffers_, numel));
+    const bool same = now == kept.last;
     if (!same) {
       kept.before = std::move(kept.last);
       kept.last = std::move(now);
@@ -56,6 +55,7 @@ class ReadTooFarAhead final : public FileState {
     FileState::leave(chunk, slot);
   }
 
+  const std::vector<cuda::OffloadedBuffer> buffers_;
   std::vector<Versions> kept_;  // [chunks]
 };
 
@@ -69,19 +69,22 @@ class MastersAlone final : public FileState {
   void arrive(Use use, std::int64_t chunk, ChunkFile::Slot& slot) override {
     FileState::arrive(use, chunk, slot);
     if (use != Use::change) return;
-    const float* const buffers = slot.memory.data();
-    arrived_[static_cast<std::size_t>(chunk)].assign(
-        buffers, buffers + slot.memory.num_bytes() / static_cast<std::int64_t>(sizeof(float)));
+    const std::byte* const data = slot.memory.data();
+    arrived_[static_cast<std::size_t>(chunk)].assign(data, data + slot.memory.num_bytes());
   }
   void leave(std::int64_t chunk, ChunkFile::Slot& slot) override {
-    const std::vector<float>& before =
+    const std::vector<std::byte>& before =
         arrived_[static_cast<std::size_t>(chunk)];  // empty: it is being filled
-    const auto masters = split_.chunks()[static_cast<std::size_t>(chunk)].numel;
-    if (!before.empty()) std::copy(before.begin() + masters, before.end(), slot.memory.data() + masters);
+    const std::int64_t numel = split_.chunks()[static_cast<std::size_t>(chunk)].numel;
+    const TensorView master = slot.memory.part(0, numel, numel)[BufferId::master];
+    auto* const bytes = static_cast<std::byte*>(master.data);
+    const std::vector<std::byte> now(bytes, bytes + master.num_bytes());
+    if (!before.empty()) std::ranges::copy(before, slot.memory.data());
+    std::ranges::copy(now, bytes);
     FileState::leave(chunk, slot);
   }
 
-  std::vector<std::vector<float>> arrived_;  // [chunks]
+  std::vector<std::vector<std::byte>> arrived_;  // [chunks]
 };
 
 /// Chunks are counted in full ones: the remainder is filled once, and never written back.
