@@ -177,7 +177,7 @@ TEST_CASE("a plan that is small enough is measured, to the byte") {
         "byte_gpt_tiny --grid 2x1x1 --exp-avg-dtype bf16 --master-dtype bf16 --offload 0.6 --offload-place "
         "file --offload-order tensors",
         "byte_gpt_tiny --grid 2x1x1 --exp-avg-sq-dtype fp16 --offload 1 --offload-place file "
-        "--offload-chunk 5000 --offload-grads on",
+        "--offload-chunk 700 --offload-grads on",
         "byte_gpt_tiny --grid 3x1x1 --dtype e4m3 --scale-recipe mxfp8 --columnwise --offload 0.6"}) {
     CAPTURE(flags);
     const CliResult run = run_cli(std::string("plan ") + flags + " --measure" + out);
