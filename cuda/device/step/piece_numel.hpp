@@ -8,13 +8,15 @@
 
 namespace zeroproof::cuda::device {
 
-/// Most elements of a piece where a launch walks `numel` of them. Short, so that blocks that run together work on
-/// memory that lies together, and none is left over when the others are done; longer where the table would grow beyond
-/// some megabytes. A power of two of at least a chunk, so that chunks are whole (R12). No bit depends on it (R17).
+/// Most elements of a piece where a launch walks `numel` of them: a chunk, so that blocks that run together work on
+/// memory that lies together, and none is left over when the others are done. Where the table would grow beyond 5 MiB,
+/// pieces are so long that there are half as many: lengths in between are slower than these. A power of two of at least
+/// a chunk, so chunks are whole (R12). No bit depends on it (R17).
 inline std::int64_t step_piece_numel(std::int64_t numel) {
-  constexpr std::int64_t most_pieces = std::int64_t{1} << 15;
+  constexpr std::int64_t most_short_pieces = std::int64_t{1} << 16;
   std::int64_t length = norm_chunk_numel;
-  while (length < StepPiece::most_numel && length * most_pieces < numel) length *= 2;
+  if (numel <= most_short_pieces * length) return length;
+  while (length < StepPiece::most_numel && length * most_short_pieces / 2 < numel) length *= 2;
   return length;
 }
 
