@@ -71,7 +71,8 @@ run() {
 stand_in() { # name; body on standard input
   {
     # shellcheck disable=SC2016  # meant for the stand-in
-    printf '#!/bin/sh\n{ printf "%s"; for word in "$@"; do printf " [%%s]" "$word"; done; echo; } >>"$STATE/calls"\n' "$1"
+    # One write: others may be called at the same time.
+    printf '#!/bin/sh\nline="%s"\nfor word in "$@"; do line="$line [$word]"; done\nprintf "%%s\\n" "$line" >>"$STATE/calls"\n' "$1"
     cat
   } >"$stock/$1"
   chmod +x "$stock/$1"
