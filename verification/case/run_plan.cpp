@@ -194,8 +194,8 @@ void set_norm(const VerifyOptions& options, RunConfig& config) {
   if (options.max_norm) config.optimizer.max_norm = *options.max_norm;
 }
 
-/// Ranks of one instance in stage 0 with windows read each other's gradient sums where they are. Buffers on devices have
-/// no windows, but a setup that asks for them is one setup for both sides.
+/// Ranks of one instance in stage 0 with windows read each other's gradient sums where they are. Buffers on devices
+/// have no windows, but a setup that asks for them is one setup for both sides.
 bool shares_offloaded_grads(const CaseSpec& spec) {
   if (!spec.place.offload.moves_grads() || spec.stage > 0 || spec.place.windows == Windows::off) return false;
   const ProcessGrid grid = spec.place.grid_of(spec.world.size);
