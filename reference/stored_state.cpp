@@ -5,8 +5,10 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "common/base/error.hpp"
+#include "common/layout/joined_ranges.hpp"
 #include "common/step/kept_buffers.hpp"
 #include "reference/blocks.hpp"
 #include "reference/buffers.hpp"
@@ -42,16 +44,7 @@ std::vector<FlatRange> blocks_with_elements(const std::vector<Piece>& pieces) {
     all.push_back({piece.global_begin / state_block_numel,
                    (piece.global_begin + piece.numel - 1) / state_block_numel + 1});
   }
-  std::ranges::sort(all, {}, &FlatRange::begin);
-  std::vector<FlatRange> blocks;
-  for (const FlatRange& range : all) {
-    if (!blocks.empty() && range.begin <= blocks.back().end) {
-      blocks.back().end = std::max(blocks.back().end, range.end);
-    } else {
-      blocks.push_back(range);
-    }
-  }
-  return blocks;
+  return joined_ranges(std::move(all));
 }
 
 StoredBuffer::StoredBuffer(StateFormat format, std::int64_t numel, const std::vector<FlatRange>& blocks)

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
+#include "common/layout/joined_ranges.hpp"
 #include "cuda/exchange/bucket_plan.hpp"
 #include "cuda/host/state_block_parts.hpp"
 
@@ -83,16 +85,7 @@ std::vector<FlatRange> state_blocks(const OptimizerSetup& setup, const std::vect
     const std::int64_t begin = undistributed_begin(setup, run);
     all.push_back({begin / state_block_numel, (begin + run.numel - 1) / state_block_numel + 1});
   }
-  std::ranges::sort(all, {}, &FlatRange::begin);
-  std::vector<FlatRange> blocks;
-  for (const FlatRange& range : all) {
-    if (!blocks.empty() && range.begin <= blocks.back().end) {
-      blocks.back().end = std::max(blocks.back().end, range.end);
-    } else {
-      blocks.push_back(range);
-    }
-  }
-  return blocks;
+  return joined_ranges(std::move(all));
 }
 
 std::vector<FlatRange> blocks_of_state(const OptimizerSetup& setup, const std::vector<Piece>& pieces) {

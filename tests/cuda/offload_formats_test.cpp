@@ -2,18 +2,12 @@
 // offloaded, where and how, and however shards cut blocks.
 
 #include "tests/cuda/production_world.hpp"
+#include "tests/cuda/state_formats.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
-
-constexpr StateFormats formats[] = {
-    {StateFormat::bf16, StateFormat::fp32, MasterFormat::fp32},
-    {StateFormat::e4m3, StateFormat::fp16, MasterFormat::fp32},
-    {StateFormat::fp16, StateFormat::e4m3, MasterFormat::bf16},
-    {StateFormat::fp32, StateFormat::bf16, MasterFormat::bf16},
-};
 
 World formats_world(const StateFormats& state, bool fused) {
   World world = production_world({1, 2}, 3);
@@ -51,7 +45,7 @@ constexpr OffloadOrder orders[] = {OffloadOrder::flat, OffloadOrder::tensors};
 }  // namespace
 
 TEST_CASE("offloaded formats: every fraction, chunk, order and place has the bits of no offload") {
-  for (const StateFormats& state : formats) {
+  for (const StateFormats& state : state_formats) {
     for (const bool fused : {false, true}) {
       World world = formats_world(state, fused);
       const WorldTruth truth = truth_of(world);
@@ -72,7 +66,7 @@ TEST_CASE("offloaded formats: every fraction, chunk, order and place has the bit
 }
 
 TEST_CASE("offloaded formats: stages, worlds, and shards that cut blocks") {
-  for (const StateFormats& state : formats) {
+  for (const StateFormats& state : state_formats) {
     for (const bool fused : {false, true}) {
       World world = formats_world(state, fused);
       const WorldTruth truth = truth_of(world);
@@ -96,7 +90,7 @@ TEST_CASE("offloaded formats: stages, worlds, and shards that cut blocks") {
 TEST_CASE("offloaded formats: amsgrad, a momentum, and 8-bit parameters beside them") {
   for (const bool fused : {false, true}) {
     for (const OffloadPlace place : places) {
-      World world = formats_world(formats[1], fused);
+      World world = formats_world(state_formats[1], fused);
       world.setup.hyper.amsgrad = true;
       world.setup.offload = offload(0.7, OffloadOrder::flat, place, 640);
       check_world(world, truth_of(world), "amsgrad");
@@ -130,7 +124,7 @@ TEST_CASE("offloaded formats: bf16 state of TP ranks, which has no blocks to cut
 }
 
 TEST_CASE("offloaded formats: codes and scales are what lies elsewhere, and nothing is kept twice") {
-  World world = formats_world(formats[1], true);
+  World world = formats_world(state_formats[1], true);
   world.setup.stage = 1;
   world.grid.ranks = 1;
   const auto use_of = [&](const Offload& elsewhere) {

@@ -7,19 +7,13 @@
 
 #include "common/step/state_buffers.hpp"
 #include "tests/cuda/production_world.hpp"
+#include "tests/cuda/state_formats.hpp"
 #include "tests/cuda/state_tensors.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
-
-constexpr StateFormats formats[] = {
-    {StateFormat::bf16, StateFormat::fp32, MasterFormat::fp32},
-    {StateFormat::e4m3, StateFormat::fp16, MasterFormat::fp32},
-    {StateFormat::fp16, StateFormat::e4m3, MasterFormat::bf16},
-    {StateFormat::fp32, StateFormat::bf16, MasterFormat::bf16},
-};
 
 /// A state that notices who reads it at the same time as somebody else.
 class OneReader final : public StateSource {
@@ -76,7 +70,7 @@ TEST_CASE("formats of state: several threads store what one of them reads at a t
 }
 
 TEST_CASE("formats of state: worlds, stages, cuts, phases and fused: the bits of one rank") {
-  for (const StateFormats& state : formats) {
+  for (const StateFormats& state : state_formats) {
     World world = production_world({}, 3);
     world.setup.state_formats = state;
     world.setup.hyper.norm = NormForm::exact;

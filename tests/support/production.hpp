@@ -6,9 +6,9 @@
 
 namespace zeroproof::tests {
 
-inline MakeOptimizer production(bool fused = false) {
-  return [fused](const OptimizerSetup& setup) {
-    return cuda::make_distributed_optimizer(setup, Space::host, fused);
+inline MakeOptimizer production(bool fused = false, Space space = Space::host) {
+  return [fused, space](const OptimizerSetup& setup) {
+    return cuda::make_distributed_optimizer(setup, space, fused);
   };
 }
 

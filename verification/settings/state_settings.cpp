@@ -21,9 +21,7 @@ bool keeps_second(const RunConfig& c) { return keeps_buffer(c.optimizer, BufferI
 
 /// Where some tensors have no gradient at times, too few elements of bf16 masters move at any rate to be trusted; what
 /// idles is proved with masters in fp32.
-bool bf16_master_moves(const RunConfig& c) {
-  return c.dtypes == std::vector{DType::bf16} && !c.idle_tensors;
-}
+bool bf16_master_moves(const RunConfig& c) { return c.dtypes == std::vector{DType::bf16} && !c.idle_tensors; }
 
 /// A bf16 master loses updates below half its last place: at the rate of a master in fp32 most elements would stand
 /// still, and little would be proved.

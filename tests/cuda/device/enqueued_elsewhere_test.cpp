@@ -37,26 +37,7 @@ TEST_CASE("enqueued offload: the bits of a host that offloads nothing, with a sk
           rank.setup.offload = offload(fraction, place, grads);
           rank.setup.missing_grad = grads ? MissingGrad::skip : MissingGrad::zero;
           rank.remake(2, graphs);
-          HostLeaves leaves(rank, 2);
-          rank.optimizer->load_state(rank.state());
-          rank.on_host->load_state(rank.state());
-          for (int step = 1; step <= 6; ++step) {
-            leaves.fill(step == 4 ? infinity : static_cast<float>(step));
-            leaves.counted(step);
-            rank.on_host->step(leaves);
-            const DeviceCalls before = device::device_calls();
-            rank.optimizer->enqueue_step(leaves);
-            const DeviceCalls calls = device::device_calls() - before;
-            // What is decided; the resident part of the update; the parameters.
-            if (step > 4) CHECK(calls.graph_launches == (graphs ? 3 : 0));
-            if (step > 4) CHECK(calls.waits > 0);
-          }
-          const StepStatus status = rank.optimizer->wait();
-          CHECK(status.steps == 6);
-          CHECK(status.applied_steps == 5);
-          CHECK(!status.skipped);
-          CHECK(status.scaler == rank.on_host->loss_scaler());
-          rank.check_same_state();
+          check_offloaded_steps(rank, graphs);
         }
       }
     }

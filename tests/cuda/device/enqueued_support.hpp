@@ -215,4 +215,29 @@ inline void check_last_step(EnqueuedRank& rank) {
   rank.optimizer.reset();
 }
 
+/// Six steps where a part of the state lies elsewhere, the fourth one skipped: what a device is asked to do in each, and
+/// the same bits at the end.
+inline void check_offloaded_steps(EnqueuedRank& rank, bool graphs) {
+  HostLeaves leaves(rank, 2);
+  rank.optimizer->load_state(rank.state());
+  rank.on_host->load_state(rank.state());
+  for (int step = 1; step <= 6; ++step) {
+    leaves.fill(step == 4 ? std::numeric_limits<float>::infinity() : static_cast<float>(step));
+    leaves.counted(step);
+    rank.on_host->step(leaves);
+    const cuda::DeviceCalls before = cuda::device::device_calls();
+    rank.optimizer->enqueue_step(leaves);
+    const cuda::DeviceCalls calls = cuda::device::device_calls() - before;
+    // What is decided; the resident part of the update; the parameters.
+    if (step > 4) CHECK(calls.graph_launches == (graphs ? 3 : 0));
+    if (step > 4) CHECK(calls.waits > 0);
+  }
+  const cuda::StepStatus status = rank.optimizer->wait();
+  CHECK(status.steps == 6);
+  CHECK(status.applied_steps == 5);
+  CHECK(!status.skipped);
+  CHECK(status.scaler == rank.on_host->loss_scaler());
+  rank.check_same_state();
+}
+
 }  // namespace zeroproof::tests

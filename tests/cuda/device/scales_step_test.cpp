@@ -16,12 +16,6 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-MakeOptimizer on_device(bool fused) {
-  return [fused](const OptimizerSetup& setup) {
-    return cuda::make_distributed_optimizer(setup, Space::device, fused);
-  };
-}
-
 std::vector<ParamSpec> block_params() { return block_tensors().params; }
 
 }  // namespace
@@ -40,7 +34,7 @@ TEST_CASE("scales on a device: any cut is one rank of the host, in phases and in
       const bool fused = stage == 1 || stage == 2;
       world.make = production(fused);
       const WorldTruth truth = truth_of_one_rank(world);
-      world.make = on_device(fused);
+      world.make = production(fused, Space::device);
       check_world(world, truth, "on a device");
     }
   }
@@ -59,7 +53,7 @@ TEST_CASE("scales on a device: blocks that TP ranks cut") {
     world.setup.scaling.columnwise = has_own_columns(scaling);
     world.make = production(true);
     const WorldTruth truth = truth_of_one_rank(world);
-    world.make = on_device(true);
+    world.make = production(true, Space::device);
     check_world(world, truth, "on a device");
   }
 }

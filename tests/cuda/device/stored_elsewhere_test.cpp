@@ -3,31 +3,18 @@
 
 #include <doctest.h>
 
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "cuda/device/runtime/device.hpp"
 #include "tests/cuda/device/enqueued_support.hpp"
 #include "tests/cuda/production_world.hpp"
+#include "tests/cuda/state_formats.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
-
-constexpr StateFormats formats[] = {
-    {StateFormat::bf16, StateFormat::fp32, MasterFormat::fp32},
-    {StateFormat::e4m3, StateFormat::fp16, MasterFormat::fp32},
-    {StateFormat::fp16, StateFormat::e4m3, MasterFormat::bf16},
-    {StateFormat::fp32, StateFormat::bf16, MasterFormat::bf16},
-};
-
-MakeOptimizer on_device(bool fused) {
-  return [fused](const OptimizerSetup& setup) {
-    return cuda::make_distributed_optimizer(setup, Space::device, fused);
-  };
-}
 
 Offload offload(double fraction, OffloadOrder order, OffloadPlace place, bool grads = false) {
   return {fraction, order, place, 700, !grads, {}, grads};
@@ -40,7 +27,7 @@ constexpr OffloadOrder orders[] = {OffloadOrder::flat, OffloadOrder::tensors};
 
 TEST_CASE("stored state elsewhere: any cut, fraction, order and place is one rank of the host") {
   if (!cuda::device::device_info().answers) return;
-  for (const StateFormats& state : formats) {
+  for (const StateFormats& state : state_formats) {
     for (const bool fused : {false, true}) {
       World world = production_world({1, 3}, 3);
       world.setup.state_formats = state;
@@ -50,7 +37,7 @@ TEST_CASE("stored state elsewhere: any cut, fraction, order and place is one ran
       world.setup.missing_grad = fused ? MissingGrad::zero : MissingGrad::skip;
       world.make = production(fused);
       const WorldTruth truth = truth_of_one_rank(world);
-      world.make = on_device(fused);
+      world.make = production(fused, Space::device);
       world.on_device = true;
       for (const auto& cut : {World::contract_map(2048), dealt_map(Dealt::stretches)}) {
         world.shards = cut;
@@ -70,8 +57,7 @@ TEST_CASE("stored state elsewhere: any cut, fraction, order and place is one ran
 TEST_CASE(
     "stored state elsewhere: enqueued and replayed steps have the host's bits, skipped ones among them") {
   if (!cuda::device::device_info().answers) return;
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  for (const StateFormats& state : formats) {
+  for (const StateFormats& state : state_formats) {
     for (const bool graphs : {false, true}) {
       for (const double fraction : {0.3, 1.0}) {
         CAPTURE(graphs);
@@ -81,20 +67,7 @@ TEST_CASE(
         rank.setup.offload = offload(fraction, OffloadOrder::flat, places[graphs ? 1 : 0]);
         rank.setup.missing_grad = graphs ? MissingGrad::skip : MissingGrad::zero;
         rank.remake(2, graphs);
-        HostLeaves leaves(rank, 2);
-        rank.optimizer->load_state(rank.state());
-        rank.on_host->load_state(rank.state());
-        for (int step = 1; step <= 6; ++step) {
-          leaves.fill(step == 4 ? infinity : static_cast<float>(step));
-          leaves.counted(step);
-          rank.on_host->step(leaves);
-          const cuda::DeviceCalls before = cuda::device::device_calls();
-          rank.optimizer->enqueue_step(leaves);
-          const cuda::DeviceCalls calls = cuda::device::device_calls() - before;
-          if (step > 4) CHECK(calls.graph_launches == (graphs ? 3 : 0));
-        }
-        CHECK(rank.optimizer->wait().applied_steps == 5);
-        rank.check_same_state();
+        check_offloaded_steps(rank, graphs);
       }
     }
   }

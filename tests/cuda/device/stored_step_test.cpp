@@ -12,25 +12,13 @@
 #include "cuda/device/step/stored_element.cuh"
 #include "tests/cuda/device/enqueued_support.hpp"
 #include "tests/cuda/production_world.hpp"
+#include "tests/cuda/state_formats.hpp"
 #include "tests/cuda/state_tensors.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
-
-constexpr StateFormats formats[] = {
-    {StateFormat::bf16, StateFormat::fp32, MasterFormat::fp32},
-    {StateFormat::e4m3, StateFormat::fp16, MasterFormat::fp32},
-    {StateFormat::fp16, StateFormat::e4m3, MasterFormat::bf16},
-    {StateFormat::fp32, StateFormat::bf16, MasterFormat::bf16},
-};
-
-MakeOptimizer on_device(bool fused) {
-  return [fused](const OptimizerSetup& setup) {
-    return cuda::make_distributed_optimizer(setup, Space::device, fused);
-  };
-}
 
 World stored_world(const Grid& grid, const StateFormats& state) {
   World world = production_world(grid, 3);
@@ -64,7 +52,7 @@ TEST_CASE("every code is widened to what it stands for") {
 
 TEST_CASE("state on a device: any cut is one rank of the host, in phases and in two passes") {
   if (!cuda::device::device_info().answers) return;
-  for (const StateFormats& state : formats) {
+  for (const StateFormats& state : state_formats) {
     for (const int stage : {0, 1, 2, 3}) {
       World world = stored_world({1, 3}, state);
       world.setup.stage = stage;
@@ -72,7 +60,7 @@ TEST_CASE("state on a device: any cut is one rank of the host, in phases and in 
       for (const bool fused : {false, true}) {
         world.make = production(fused);
         const WorldTruth truth = truth_of_one_rank(world);
-        world.make = on_device(fused);
+        world.make = production(fused, Space::device);
         for (const auto& cut : {World::contract_map(2048), dealt_map(Dealt::stretches)}) {
           world.shards = cut;
           check_world(world, truth, "on a device");
@@ -85,14 +73,14 @@ TEST_CASE("state on a device: any cut is one rank of the host, in phases and in 
 TEST_CASE("state on a device: TP ranks with parts of blocks, in phases and in two passes") {
   if (!cuda::device::device_info().answers) return;
   for (const CutTensors& tensors : {split_blocks(), whole_blocks(), uneven_blocks()}) {
-    for (const StateFormats& state : formats) {
+    for (const StateFormats& state : state_formats) {
       for (const bool fused : {false, true}) {
         World world = stored_world({1, 2, 2, 1}, state);
         world.tensors = tensors;
         world.setup.stage = fused ? 2 : 0;
         world.make = production(fused);
         const WorldTruth truth = truth_of_one_rank(world);
-        world.make = on_device(fused);
+        world.make = production(fused, Space::device);
         for (const auto& cut :
              {World::contract_map(2048), std::function<ShardMap(const FlatLayout&, int)>(ragged_map)}) {
           world.shards = cut;
@@ -105,7 +93,7 @@ TEST_CASE("state on a device: TP ranks with parts of blocks, in phases and in tw
 
 TEST_CASE("state on a device: enqueued and replayed steps have the host's bits, skipped ones among them") {
   if (!cuda::device::device_info().answers) return;
-  for (const StateFormats& state : formats) {
+  for (const StateFormats& state : state_formats) {
     for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::sgd, UpdateRule::lion}) {
       for (const MissingGrad missing : {MissingGrad::zero, MissingGrad::skip}) {
         CAPTURE(name(rule));

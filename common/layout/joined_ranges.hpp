@@ -1,0 +1,25 @@
+#pragma once
+// Ranges as one set of numbers.
+
+#include <algorithm>
+#include <vector>
+
+#include "common/layout/flat_layout.hpp"
+
+namespace zeroproof {
+
+/// The same numbers in as few ranges as there can be, in increasing order: what overlaps or touches is one.
+inline std::vector<FlatRange> joined_ranges(std::vector<FlatRange> ranges) {
+  std::ranges::sort(ranges, {}, &FlatRange::begin);
+  std::vector<FlatRange> joined;
+  for (const FlatRange& range : ranges) {
+    if (!joined.empty() && range.begin <= joined.back().end) {
+      joined.back().end = std::max(joined.back().end, range.end);
+    } else {
+      joined.push_back(range);
+    }
+  }
+  return joined;
+}
+
+}  // namespace zeroproof
