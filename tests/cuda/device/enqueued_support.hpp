@@ -215,8 +215,8 @@ inline void check_last_step(EnqueuedRank& rank) {
   rank.optimizer.reset();
 }
 
-/// Six steps where a part of the state lies elsewhere, the fourth one skipped: what a device is asked to do in each, and
-/// the same bits at the end.
+/// Six steps where a part of the state lies elsewhere, the fourth one skipped: what a device is asked to do in each,
+/// and the same bits at the end.
 inline void check_offloaded_steps(EnqueuedRank& rank, bool graphs) {
   HostLeaves leaves(rank, 2);
   rank.optimizer->load_state(rank.state());
