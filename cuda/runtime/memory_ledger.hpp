@@ -2,6 +2,7 @@
 // What a rank allocates, by class, counted where it is allocated.
 
 #include <algorithm>
+#include <exception>
 #include <mutex>
 #include <utility>
 
@@ -86,9 +87,12 @@ class CountedBuffer {
   static GuardedBuffer made(const MemoryLedger& ledger, MemoryClass kind, std::int64_t numel, DType dtype,
                             BufferFill fill);
 
-  void release() {
+  void release() noexcept {
     if (ledger_ == nullptr) return;
-    if (fill_ == BufferFill::poison) buffer_.poison();
+    try {
+      if (fill_ == BufferFill::poison) buffer_.poison();
+    } catch (const std::exception&) {  // a device that failed: whoever waited for it was told
+    }
     ledger_->remove(kind_, buffer_.view().num_bytes());
     ledger_ = nullptr;
   }
