@@ -143,6 +143,7 @@ case "$*" in
     [ "${FAKE_NCCL:-0}" = 0 ] || echo 'NCCL takes one rank for each device'
     exit "${FAKE_NCCL:-0}"
     ;;
+  *fp8-current*) exit "${FAKE_SCALES:-${FAKE_CLI:-0}}" ;;
 esac
 exit "${FAKE_CLI:-0}"
 BODY
@@ -696,12 +697,18 @@ check 'tests/gpu: sockets between them are not needed then' called_not 'mpirun [
 check 'tests/gpu: four tools look at the kernels' [ "$(grep -c '^compute-sanitizer \[--tool\]' "$state/calls")" = 4 ]
 check 'tests/gpu: state elsewhere' called_with 'zeroproof [verify]' '[--offload] [0.4,1]' '[--offload-grads] [off,on]'
 check 'tests/gpu: state in fewer bits' called_with 'zeroproof [verify]' '[--recipe] [adamw+exp_avg_dtype:e4m3'
-check 'tests/gpu: parameters of 8 bits' called_with 'zeroproof [verify]' '[--recipe] [fp8-current,'
-check 'tests/gpu: a table of all steps' passed_steps 21
+check 'tests/gpu: parameters of 8 bits' called_with 'zeroproof [verify]' '[--recipe] [fp8-current]'
+check 'tests/gpu: a table of all steps' passed_steps 24
 check 'tests/gpu: nothing is measured' called_not 'zeroproof-bench-device'
 check 'tests/gpu: what to do next is last' last_word_is_next
 run tests/gpu -- check
-check 'tests/gpu check: the same' passed_steps 21
+check 'tests/gpu check: the same' passed_steps 24
+run tests/gpu FAKE_SCALES=4
+check 'tests/gpu: an error of the device is exit 1' exits 1
+check 'tests/gpu: it is looked for once more' called_with 'compute-sanitizer [--tool] [memcheck]' '[verify] [byte_gpt_tiny]' '[--recipe] [fp8-current]'
+check 'tests/gpu: which has a line of its own' says 'fp8-current-why'
+run tests/gpu FAKE_SCALES=1
+check 'tests/gpu: a difference is named already' called_not '[--print-limit]'
 run tests/gpu FAKE_SANITIZER=9
 check 'tests/gpu: a finding of a tool is exit 1' exits 1
 check 'tests/gpu: and is named' says 'FAILED (exit status 9)'
