@@ -2,11 +2,29 @@
 
 #include <doctest.h>
 
+#include "common/base/float_formats.hpp"
 #include "common/io/safetensors_reader.hpp"
+#include "common/step/state_format.hpp"
 #include "tests/verification/cli/cli_support.hpp"
+#include "tests/verification/tensors/tensor_files.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
+
+namespace {
+
+/// The values that codes stand for (R25): a scale_inv for every 128 elements of a tensor.
+template <class Code>
+std::vector<float> decoded(const std::string& dump, const std::string& buffer, const std::string& of) {
+  const auto codes = values_of<typename Format<Code>::Bits>(dump, buffer + of);
+  const auto scale_inv = values_of<float>(dump, buffer + "_scale" + of);
+  std::vector<float> values;
+  for (std::size_t i = 0; i < codes.size(); ++i)
+    values.push_back(to_float(Code{codes[i]}) * scale_inv.at(i / state_block_numel));
+  return values;
+}
+
+}  // namespace
 
 TEST_CASE(
     "scales in files: a state that was exported and imported trains on as it would have, and is dumped") {
@@ -51,7 +69,7 @@ TEST_CASE(
     CAPTURE(result.err);
     REQUIRE(result.exit_code == 0);
   };
-  train("--world self --steps 4 --dump " + file("whole"));
+  train("--world self --steps 4 --checkpoint " + file("one_rank") + " --dump " + file("whole"));
   int run = 0;
   for (const char* place : {"--world threads:2 --stage 1 --grid 1x1x2", "--world threads:3 --stage 2",
                             "--world threads:4 --stage 3 --grid 2x1x2 --twin host-fused"}) {
@@ -63,6 +81,15 @@ TEST_CASE(
     const CliResult same = run_cli("diff " + file("whole") + " " + file(saved + ".dump"));
     CAPTURE(same.out);
     CHECK(same.exit_code == 0);
+  }
+  // Every tensor has the scales of its own blocks: with them its codes are the values that others get.
+  REQUIRE(run_cli("checkpoint export " + file("one_rank") + " -o " + file("values")).exit_code == 0);
+  const std::string codes = folder.file("whole"), values = folder.file("values");
+  for (const std::string tensor : {"token_embedding.weight", "block1.mlp.up.weight", "head.weight"}) {
+    CAPTURE(tensor);
+    CHECK(decoded<e4m3>(codes, "exp_avg", ".4." + tensor) == values_of<float>(values, "exp_avg." + tensor));
+    CHECK(decoded<fp16>(codes, "exp_avg_sq", ".4." + tensor) ==
+          values_of<float>(values, "exp_avg_sq." + tensor));
   }
   // What others take is values; these would be stored anew, with other scales.
   REQUIRE(run_cli("checkpoint export " + file("runs0") + " -o " + file("state")).exit_code == 0);

@@ -8,6 +8,7 @@
 #include "common/io/safetensors.hpp"
 #include "reference/fake_quantize.hpp"
 #include "tests/verification/quantization/quantize_support.hpp"
+#include "tests/verification/tensors/tensor_files.hpp"
 
 namespace {
 
@@ -32,15 +33,6 @@ CliResult run_shell(const std::string& script) { return run_cli("--version >/dev
 
 void refused_with(const std::string& words, const std::string& sentence, int exit_code = 2) {
   expect_quantize_refusal(words, sentence, exit_code);
-}
-
-template <class T>
-std::vector<T> elements(const SafetensorsReader& reader, const std::string& name) {
-  const SafeTensor* const tensor = reader.find(name);
-  REQUIRE(tensor != nullptr);
-  std::vector<T> values(static_cast<std::size_t>(tensor->num_bytes()) / sizeof(T));
-  reader.read(*tensor, 0, std::as_writable_bytes(Span<T>(values)));
-  return values;
 }
 
 }  // namespace
@@ -71,15 +63,15 @@ TEST_CASE("codes and scales stand for what fake quantization makes of the parame
   const TemporaryFolder folder;
   const std::string out = folder.file("q.safetensors");
   REQUIRE(run_cli(command(model(), rules, text, out)).exit_code == 0);
-  const SafetensorsReader before = SafetensorsReader::open(model()), after = SafetensorsReader::open(out);
+  const auto after = SafetensorsReader::open(out);
   CHECK(after.metadata().at("quantized") == "zeroproof-quantized/1");
   CHECK(Values::parse(after.metadata().at("payloads")).size() == 13);
   const std::string name = "block0.attention.query.weight";  // int8, the largest magnitude of each column
-  const auto codes = elements<std::int8_t>(after, name);
-  const auto scale = elements<float>(after, name + ".scale");
-  CHECK(elements<float>(after, name + ".input_scale").size() == 1);
+  const auto codes = values_of<std::int8_t>(out, name);
+  const auto scale = values_of<float>(out, name + ".scale");
+  CHECK(values_of<float>(out, name + ".input_scale").size() == 1);
   std::vector<float> values;
-  for (const std::uint16_t bits : elements<std::uint16_t>(before, "param.6." + name))
+  for (const std::uint16_t bits : values_of<std::uint16_t>(model(), "param.6." + name))
     values.push_back(std::bit_cast<float>(std::uint32_t{bits} << 16));
   REQUIRE(codes.size() == 15 * 15);
   REQUIRE(scale.size() == 15);
@@ -93,7 +85,7 @@ TEST_CASE("codes and scales stand for what fake quantization makes of the parame
   }
   // What no rule turned on, and every vector, is as it was.
   for (const std::string same : {"token_embedding.weight", "block1.mlp.up.bias"})
-    CHECK(elements<std::byte>(after, same) == elements<std::byte>(before, "param.6." + same));
+    CHECK(values_of<std::byte>(out, same) == values_of<std::byte>(model(), "param.6." + same));
   CHECK(after.find("block0.mlp.up.weight.smooth")->shape == std::vector<std::int64_t>{15});
   CHECK(after.find("head.weight")->dtype == SafeDType::f8_e4m3);
 }

@@ -7,6 +7,7 @@
 
 #include "common/io/safetensors.hpp"
 #include "tests/verification/quantization/quantize_support.hpp"
+#include "tests/verification/tensors/tensor_files.hpp"
 
 namespace {
 
@@ -38,14 +39,6 @@ void write_model(const std::string& path, const std::string& changed, float valu
   writer.finish();
 }
 
-std::vector<float> floats(const SafetensorsReader& reader, const std::string& name) {
-  const SafeTensor* const tensor = reader.find(name);
-  REQUIRE(tensor != nullptr);
-  std::vector<float> values(static_cast<std::size_t>(tensor->num_bytes()) / sizeof(float));
-  reader.read(*tensor, 0, std::as_writable_bytes(Span<float>(values)));
-  return values;
-}
-
 std::string rule_for(const std::string& method) {
   const std::string format = method == "mse" ? "e4m3" : "int8";
   return "quant_cfg:\n- {quantizer_path: \"*\", cfg: {format: " + format +
@@ -71,7 +64,7 @@ TEST_CASE("a weight of zeros has an amax of 0: codes 0, and the scale of an amax
     CAPTURE(result.err);
     REQUIRE(result.exit_code == 0);
     const SafetensorsReader made = SafetensorsReader::open(out);
-    CHECK(floats(made, name + ".scale") == std::vector<float>{method == "mse" ? 448.0F : 1.0F});
+    CHECK(values_of<float>(out, name + ".scale") == std::vector<float>{method == "mse" ? 448.0F : 1.0F});
     std::vector<std::byte> codes(static_cast<std::size_t>(made.find(name)->num_bytes()));
     made.read(*made.find(name), 0, codes);
     CHECK(std::all_of(codes.begin(), codes.end(), [](std::byte code) { return code == std::byte{0}; }));
