@@ -1,9 +1,9 @@
 #include "verification/cli/case_flags.hpp"
 
-#include <charconv>
 #include <filesystem>
 
 #include "common/base/error.hpp"
+#include "verification/config/flag_number.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/exchange/dialect_call.hpp"
 #include "verification/plugin/plugin_candidate.hpp"
@@ -14,19 +14,9 @@ namespace zeroproof::verification {
 namespace {
 
 template <class Number>
-Number number(const std::string& text, const std::string& flag) {
-  Number value{};
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  ZP_CHECK(error == std::errc{} && rest == text.data() + text.size() && !text.empty(), ErrorCode::config,
-           flag + " is '" + text + "'", "that is not a number it can use",
-           "write digits, as in " + flag + " 4");
-  return value;
-}
-
-template <class Number>
-std::vector<Number> numbers(const std::vector<std::string>& texts, const std::string& flag) {
+std::vector<Number> flag_numbers(const std::vector<std::string>& texts, const std::string& flag) {
   std::vector<Number> values;
-  for (const std::string& text : texts) values.push_back(number<Number>(text, flag));
+  for (const std::string& text : texts) values.push_back(flag_number<Number>(text, flag));
   return values;
 }
 
@@ -101,7 +91,7 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
   if (flags.plugin.empty()) return;
   PluginLimits limits;
   if (!flags.plugin_timeout.empty())
-    limits.seconds = number<double>(flags.plugin_timeout, "--plugin-timeout");
+    limits.seconds = flag_number<double>(flags.plugin_timeout, "--plugin-timeout");
   ZP_CHECK(limits.seconds > 0 && limits.seconds <= 86400, ErrorCode::config,
            "--plugin-timeout is " + flags.plugin_timeout, "it is a time in seconds", "use 0.1 to 86400");
   constexpr std::string_view dialect = "dialect:";
@@ -124,33 +114,33 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
 /// What the command line sets, applied over defaults and configuration file.
 void apply(const CaseFlags& flags, RunConfig& config) {
   if (!flags.text.empty()) config.text = flags.text;
-  if (!flags.seed.empty()) config.seed = number<std::uint64_t>(flags.seed, "--seed");
-  if (!flags.steps.empty()) config.steps = number<std::int64_t>(flags.steps, "--steps");
+  if (!flags.seed.empty()) config.seed = flag_number<std::uint64_t>(flags.seed, "--seed");
+  if (!flags.steps.empty()) config.steps = flag_number<std::int64_t>(flags.steps, "--steps");
   if (!flags.micro_batches.empty()) {
-    config.micro_batches = number<std::int64_t>(flags.micro_batches, "--micro-batches");
+    config.micro_batches = flag_number<std::int64_t>(flags.micro_batches, "--micro-batches");
   }
   if (!flags.comm_timeout.empty())
-    config.comm_timeout_s = number<double>(flags.comm_timeout, "--comm-timeout");
+    config.comm_timeout_s = flag_number<double>(flags.comm_timeout, "--comm-timeout");
   if (!flags.worlds.empty()) config.worlds = flags.worlds;
-  if (!flags.stages.empty()) config.stages = numbers<int>(flags.stages, "--stage");
-  if (!flags.buckets.empty()) config.bucket_numels = numbers<std::int64_t>(flags.buckets, "--bucket");
-  if (!flags.threads.empty()) config.omp_threads = numbers<int>(flags.threads, "--threads");
+  if (!flags.stages.empty()) config.stages = flag_numbers<int>(flags.stages, "--stage");
+  if (!flags.buckets.empty()) config.bucket_numels = flag_numbers<std::int64_t>(flags.buckets, "--bucket");
+  if (!flags.threads.empty()) config.omp_threads = flag_numbers<int>(flags.threads, "--threads");
   set_choices(flags.orders, "--order", config.orders);
   set_choices(flags.layouts, "--layout", config.layouts);
   set_choices(flags.grad_sums, "--sum", config.grad_sums);
   set_choices(flags.windows, "--windows", config.windows);
   set_choices(flags.wires, "--wires", config.wires);
   if (!flags.grids.empty()) config.grids = flags.grids;
-  if (!flags.instances.empty()) config.instances = number<int>(flags.instances, "--instances");
+  if (!flags.instances.empty()) config.instances = flag_number<int>(flags.instances, "--instances");
   if (!flags.persistent_numel.empty()) {
-    config.persistent_numel = number<std::int64_t>(flags.persistent_numel, "--persistent");
+    config.persistent_numel = flag_number<std::int64_t>(flags.persistent_numel, "--persistent");
   }
   if (flags.overlap) config.overlap = true;
-  if (!flags.offloads.empty()) config.offload.fractions = numbers<double>(flags.offloads, "--offload");
+  if (!flags.offloads.empty()) config.offload.fractions = flag_numbers<double>(flags.offloads, "--offload");
   set_choices(flags.offload_orders, "--offload-order", config.offload.orders);
   set_offload_places(flags.offload_places, config.offload);
   if (!flags.offload_chunks.empty())
-    config.offload.chunk_numels = numbers<std::int64_t>(flags.offload_chunks, "--offload-chunk");
+    config.offload.chunk_numels = flag_numbers<std::int64_t>(flags.offload_chunks, "--offload-chunk");
   set_switches(flags.offload_overlaps, "--offload-overlap",
                "it says whether a chunk travels while another one is updated", config.offload.overlaps);
   set_switches(flags.offload_grads, "--offload-grads",
@@ -303,11 +293,11 @@ VerifyOptions options_from(const CaseFlags& flags) {
            "leave one of the two out");
   options.fault = flags.fault;
   open_plugin(flags, options);
-  if (!flags.jobs.empty()) options.jobs = number<int>(flags.jobs, "--jobs");
+  if (!flags.jobs.empty()) options.jobs = flag_number<int>(flags.jobs, "--jobs");
   ZP_CHECK(flags.jobs.empty() || (options.jobs >= 1 && options.jobs <= 1024), ErrorCode::config,
            "--jobs is " + flags.jobs, "it is a number of threads", "use 1 to 1024");
   if (!flags.norm.empty()) options.norm = parse_choice<NormForm>("--norm", flags.norm);
-  if (!flags.max_norm.empty()) options.max_norm = number<double>(flags.max_norm, "--max-norm");
+  if (!flags.max_norm.empty()) options.max_norm = flag_number<double>(flags.max_norm, "--max-norm");
   options.overrides = [flags](RunConfig& config) { apply(flags, config); };
   options.replay_flags = replay_flags(flags);
   return options;

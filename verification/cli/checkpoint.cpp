@@ -12,6 +12,7 @@
 #include "verification/checkpoints/reshard.hpp"
 #include "verification/checkpoints/state_file.hpp"
 #include "verification/cli/commands.hpp"
+#include "verification/config/flag_number.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/program/exit_code.hpp"
 #include "verification/report/progress.hpp"
@@ -93,17 +94,9 @@ int reshard(const CheckpointFlags& flags) {
     spec.world = {size == 1 ? WorldSpec::Kind::self : WorldSpec::Kind::threads, size};
   }
   if (!flags.layout.empty()) spec.place.layout = parse_choice<LayoutKind>("--layout", flags.layout);
-  const auto whole_number = [](const std::string& text, const char* flag) {
-    ZP_CHECK(!text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos &&
-                 std::stoll(text) > 0,
-             ErrorCode::config, std::string(flag) + " is '" + text + "'", "that is no number it can use",
-             "write digits, as in " + std::string(flag) + " 2");
-    return std::stoll(text);
-  };
   if (other) spec.place.instances = 1;
-  if (!flags.instances.empty())
-    spec.place.instances = static_cast<int>(whole_number(flags.instances, "--instances"));
-  if (!flags.bucket.empty()) spec.bucket_numel = whole_number(flags.bucket, "--bucket");
+  if (!flags.instances.empty()) spec.place.instances = flag_number<int>(flags.instances, "--instances", 1);
+  if (!flags.bucket.empty()) spec.bucket_numel = flag_number<std::int64_t>(flags.bucket, "--bucket", 1);
   std::string label;
   {
     ProgressBar bar;

@@ -5,6 +5,7 @@
 #include "common/base/error.hpp"
 #include "verification/case/experiment.hpp"
 #include "verification/case/id_pattern.hpp"
+#include "verification/config/flag_number.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/coverage/covering_array.hpp"
 
@@ -35,11 +36,7 @@ Slice slice_of(const std::string& text) {
 }
 
 std::uint64_t seed_of(const std::string& text) {
-  if (text.empty()) return 1;
-  const auto seed = number_after(text, "");
-  ZP_CHECK(seed && *seed >= 0, ErrorCode::config, "--cover-seed is '" + text + "'",
-           "that is not a number it can use", "write digits, as in --cover-seed 4");
-  return static_cast<std::uint64_t>(*seed);
+  return text.empty() ? 1 : flag_number<std::uint64_t>(text, "--cover-seed");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "verification/cli/commands.hpp"
 #include "verification/cli/plan_flags.hpp"
 #include "verification/config/config.hpp"
+#include "verification/config/flag_number.hpp"
 #include "verification/plan/measured_plan.hpp"
 #include "verification/plan/owners.hpp"
 #include "verification/plan/plan.hpp"
@@ -104,8 +105,8 @@ int run_owners(PlanFlags flags) {
   settings.tp = planned.grid.tp;
   settings.bucket_numel = any_bucket.empty()
                               ? planned.bucket_numel
-                              : number_within<std::int64_t>(any_bucket, "--bucket", 1, most_planned_elements);
-  if (!flags.rank.empty()) settings.rank = number_within<int>(flags.rank, "--rank", 0, most_planned_ranks);
+                              : flag_number<std::int64_t>(any_bucket, "--bucket", 1, most_planned_elements);
+  if (!flags.rank.empty()) settings.rank = flag_number<int>(flags.rank, "--rank", 0, most_planned_ranks);
   const PlannedModel model = load_model(flags.model);
   settings.group_of = groups_of(flags.config_file, model);
   if (!flags.json_file.empty()) check_report_file(flags.json_file);

@@ -1,6 +1,7 @@
 #include "verification/cli/plan_flags.hpp"
 
 #include "verification/config/config.hpp"
+#include "verification/config/flag_number.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -8,7 +9,7 @@ namespace {
 OptimizerHyper hyper_of(const PlanFlags& flags) {
   OptimizerHyper hyper;
   hyper.rule = named_choice<UpdateRule>(flags.rule, "--rule");
-  if (!flags.momentum.empty()) hyper.momentum = number_within<double>(flags.momentum, "--momentum", 0, 1);
+  if (!flags.momentum.empty()) hyper.momentum = flag_number<double>(flags.momentum, "--momentum", 0, 1);
   return hyper;
 }
 
@@ -20,12 +21,12 @@ Space space_of(const std::string& text) {
 
 Offload offload_of(const PlanFlags& flags) {
   Offload offload;
-  if (!flags.offload.empty()) offload.fraction = number_within<double>(flags.offload, "--offload", 0, 1);
+  if (!flags.offload.empty()) offload.fraction = flag_number<double>(flags.offload, "--offload", 0, 1);
   offload.order = named_choice<OffloadOrder>(flags.offload_order, "--offload-order");
   offload.place = named_choice<OffloadPlace>(flags.offload_place, "--offload-place");
   if (!flags.offload_chunk.empty())
     offload.chunk_numel =
-        number_within<std::int64_t>(flags.offload_chunk, "--offload-chunk", 1, most_planned_elements);
+        flag_number<std::int64_t>(flags.offload_chunk, "--offload-chunk", 1, most_planned_elements);
   const auto is_on = [](const std::string& text, const char* flag, const char* meaning) {
     ZP_CHECK(text == "on" || text == "off", ErrorCode::config, std::string(flag) + " is '" + text + "'",
              meaning, "use on or off");
@@ -59,7 +60,7 @@ ParamScaling scaling_of(const PlanFlags& flags, DType param_dtype) {
   if (!flags.scale_blocks.empty())
     scaling.blocks = named_choice<ScaleBlocks>(flags.scale_blocks, "--scale-blocks");
   if (!flags.amax_history.empty())
-    scaling.history = number_within<std::int64_t>(flags.amax_history, "--amax-history", 1, 1024);
+    scaling.history = flag_number<std::int64_t>(flags.amax_history, "--amax-history", 1, 1024);
   scaling.columnwise = flags.columnwise;
   return scaling;
 }
@@ -68,11 +69,10 @@ ParamScaling scaling_of(const PlanFlags& flags, DType param_dtype) {
 
 PlanSettings settings_of(const PlanFlags& flags) {
   PlanSettings s;
-  s.grid = planned_grid(flags.grid,
-                        flags.world.empty()
-                            ? 0
-                            : number_within<std::int64_t>(flags.world, "--world", 1, most_planned_elements));
-  if (flags.stage != "all") s.stages = {number_within<int>(flags.stage, "--stage", 0, 3, ", or all")};
+  s.grid = planned_grid(
+      flags.grid,
+      flags.world.empty() ? 0 : flag_number<std::int64_t>(flags.world, "--world", 1, most_planned_elements));
+  if (flags.stage != "all") s.stages = {flag_number<int>(flags.stage, "--stage", 0, 3, ", or all")};
   s.param_dtype = parse_param_dtype(flags.dtype);
   s.grad_dtype = flags.grad_dtype.empty() ? DType::fp32 : parse_param_dtype(flags.grad_dtype);
   ZP_CHECK(is_param_format(s.grad_dtype), ErrorCode::config, "--grad-dtype is '" + flags.grad_dtype + "'",
@@ -83,7 +83,7 @@ PlanSettings settings_of(const PlanFlags& flags) {
                      named_choice<StateFormat>(flags.exp_avg_sq_dtype, "--exp-avg-sq-dtype"),
                      named_choice<MasterFormat>(flags.master_dtype, "--master-dtype")};
   if (!flags.micro_batches.empty()) {
-    s.micro_batches = number_within<std::int64_t>(flags.micro_batches, "--micro-batches", 1, 1 << 20);
+    s.micro_batches = flag_number<std::int64_t>(flags.micro_batches, "--micro-batches", 1, 1 << 20);
   }
   s.order = named_choice<MicroBatchOrder>(flags.order, "--order");
   s.windows = named_choice<Windows>(flags.windows, "--windows");
@@ -92,18 +92,17 @@ PlanSettings settings_of(const PlanFlags& flags) {
            "--windows " + flags.windows + " was given with --space device",
            "windows are memory of the host, and devices exchange messages", "leave one of the two out");
   if (!flags.bucket.empty())
-    s.bucket_numel = number_within<std::int64_t>(flags.bucket, "--bucket", 1024, most_planned_elements);
+    s.bucket_numel = flag_number<std::int64_t>(flags.bucket, "--bucket", 1024, most_planned_elements);
   ZP_CHECK(s.bucket_numel % layout_alignment == 0, ErrorCode::config, "--bucket is " + flags.bucket,
            "buckets are cut at multiples of 1024", "use such a multiple");
   if (!flags.instances.empty())
-    s.instances = number_within<int>(flags.instances, "--instances", 1, most_planned_ranks);
+    s.instances = flag_number<int>(flags.instances, "--instances", 1, most_planned_ranks);
   if (!flags.clip_groups.empty())
-    s.clip_groups = number_within<std::int64_t>(flags.clip_groups, "--clip-groups", 1, 1 << 20);
+    s.clip_groups = flag_number<std::int64_t>(flags.clip_groups, "--clip-groups", 1, 1 << 20);
   s.offload = offload_of(flags);
-  if (!flags.alpha.empty()) s.machine.alpha_us = number_within<double>(flags.alpha, "--alpha", 0, 1e9);
-  if (!flags.beta.empty()) s.machine.beta_gbs = number_within<double>(flags.beta, "--beta", 1e-6, 1e9);
-  if (!flags.memory.empty())
-    s.machine.memory_gbs = number_within<double>(flags.memory, "--memory", 1e-6, 1e9);
+  if (!flags.alpha.empty()) s.machine.alpha_us = flag_number<double>(flags.alpha, "--alpha", 0, 1e9);
+  if (!flags.beta.empty()) s.machine.beta_gbs = flag_number<double>(flags.beta, "--beta", 1e-6, 1e9);
+  if (!flags.memory.empty()) s.machine.memory_gbs = flag_number<double>(flags.memory, "--memory", 1e-6, 1e9);
   return s;
 }
 

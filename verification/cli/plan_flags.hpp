@@ -1,10 +1,8 @@
 #pragma once
 // What `zeroproof plan` is given, and the settings of a plan that come of it.
 
-#include <charconv>
 #include <cstdint>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "common/base/error.hpp"
@@ -27,20 +25,6 @@ struct PlanFlags {
   bool owners = false, measure = false, columnwise = false;
   std::string layout, rank, config_file;
 };
-
-/// Errors (ErrorCode::config), naming the flag: no number from low to high.
-template <class Number>
-Number number_within(const std::string& text, const std::string& flag, Number low, Number high,
-                     const char* or_else = "") {
-  Number value{};
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool good =
-      error == std::errc{} && rest == text.data() + text.size() && value >= low && value <= high;
-  ZP_CHECK(good, ErrorCode::config, flag + " is '" + text + "'", "that is not a number it can use",
-           static_cast<double>(high) < 1e9 ? fmt::format("use {} to {}{}", low, high, or_else)
-                                           : fmt::format("use {} or more", low));
-  return value;
-}
 
 /// Errors (ErrorCode::config), naming the flag and the nearest choice.
 template <class Choice>

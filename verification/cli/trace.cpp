@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cstdio>
 #include <functional>
 
@@ -12,6 +11,7 @@
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/config/config.hpp"
+#include "verification/config/flag_number.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/faults/catalogue.hpp"
 #include "verification/report/progress.hpp"
@@ -26,16 +26,6 @@ struct TraceFlags {
               fault, folder, json_file, html_file, timeline_file;
   bool columnwise = false;
 };
-
-template <class Number = int>
-Number whole_number(const std::string& text, const std::string& flag) {
-  Number value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  ZP_CHECK(error == std::errc{} && rest == text.data() + text.size(), ErrorCode::config,
-           flag + " is '" + text + "'", "that is not a number it can use",
-           "write digits, as in " + flag + " 2");
-  return value;
-}
 
 UpdateRule rule_named(const std::string& text) {
   const auto names = names_of(UpdateRule{});
@@ -72,7 +62,7 @@ ParamScaling scaling_of(const TraceFlags& flags, DType dtype) {
 
 /// Of a power of two.
 int log2_of(const std::string& text, const std::string& flag) {
-  const auto scale = whole_number<std::uint64_t>(text, flag);
+  const auto scale = flag_number<std::uint64_t>(text, flag);
   ZP_CHECK(std::has_single_bit(scale), ErrorCode::config, flag + " is " + text,
            "loss scales are powers of two, so that dividing by them loses no bit",
            "use one, as in " + flag + " 1024");
@@ -90,18 +80,18 @@ void check_traced_fault(const std::string& id) {
 
 TraceSettings settings_of(const TraceFlags& flags) {
   TraceSettings settings;
-  settings.stage = whole_number(flags.stage, "--stage");
-  settings.world_size = whole_number(flags.world, "--world");
-  settings.micro_batches = whole_number(flags.micro_batches, "--micro-batches");
+  settings.stage = flag_number<int>(flags.stage, "--stage");
+  settings.world_size = flag_number<int>(flags.world, "--world");
+  settings.micro_batches = flag_number<int>(flags.micro_batches, "--micro-batches");
   settings.rule = rule_named(flags.rule);
   settings.clip_group = flags.clip_group;
-  settings.steps = whole_number(flags.steps, "--steps");
+  settings.steps = flag_number<int>(flags.steps, "--steps");
   settings.param_dtype = dtype_named(flags.dtype);
   settings.scaling = scaling_of(flags, settings.param_dtype);
   settings.log2_loss_scale = log2_of(flags.loss_scale, "--loss-scale");
-  settings.overflow_step = whole_number(flags.overflow_step, "--overflow-step");
-  settings.seed = whole_number<std::uint64_t>(flags.seed, "--seed");
-  settings.bucket_numel = whole_number<std::int64_t>(flags.bucket, "--bucket");
+  settings.overflow_step = flag_number<int>(flags.overflow_step, "--overflow-step");
+  settings.seed = flag_number<std::uint64_t>(flags.seed, "--seed");
+  settings.bucket_numel = flag_number<std::int64_t>(flags.bucket, "--bucket");
   settings.fault = flags.fault;
   check_traced_fault(flags.fault);
   return settings;

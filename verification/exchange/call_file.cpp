@@ -8,6 +8,7 @@
 #include "common/base/error.hpp"
 #include "common/io/json.hpp"
 #include "common/io/safetensors_types.hpp"
+#include "verification/config/flag_number.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/program/contract_version.hpp"
 #include "verification/report/format.hpp"
@@ -26,13 +27,7 @@ std::vector<std::int64_t> shape_of(const Operand& operand, std::int64_t numel) {
 
 template <class Number>
 Number number(const std::string& text, const std::string& flag, Number otherwise, Number most) {
-  if (text.empty()) return otherwise;
-  Number value{};
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool good = error == std::errc{} && rest == text.data() + text.size() && value >= 0 && value <= most;
-  ZP_CHECK(good, ErrorCode::config, flag + " is '" + text + "'", "that is not a number it can use",
-           fmt::format("use 0 to {}", most));
-  return value;
+  return text.empty() ? otherwise : flag_number<Number>(text, flag, 0, most);
 }
 
 std::string why_not(const Op& op) {
