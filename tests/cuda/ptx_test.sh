@@ -171,9 +171,9 @@ found=$(grep -nE '__shared__|__global__|__device__|<<<|#pragma unroll|\basm\b|cu
 
 # The test itself must be able to fail: a contraction and a spill, planted. 64 values fit into no 32 registers.
 plant() {
-  printf '%s\n' "$2" >"$folder/$1.cu"
-  if inspect "$folder/$1.cu" "$1" "$arch" >"$folder/$1.out" || ! grep -qE "$3" "$folder/$1.out"; then
-    printf 'FAILED: a planted %s was not reported: %s\n' "$3" "$(cat "$folder/$1.out")"
+  printf '%s\n' "$2" >"$folder/planted.cu"
+  if inspect "$folder/planted.cu" "$1" "$arch" >"$folder/planted.out" || ! grep -qE "$3" "$folder/planted.out"; then
+    printf 'FAILED: a planted %s was not reported: %s\n' "$3" "$(cat "$folder/planted.out")"
     failed=1
   else
     printf 'ok: a planted %s is reported\n' "$3"
