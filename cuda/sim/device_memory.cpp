@@ -21,6 +21,7 @@ constexpr std::size_t alignment = 256;
 constexpr std::size_t guard_bytes =
     256;  // in front, so that data stays aligned; behind, up to the next block
 constexpr unsigned char guard = 0xA7;
+constexpr unsigned char given_back = 0xFF;
 constexpr std::size_t most_checked = 256;  // allocations at a time
 
 std::size_t rounded(std::size_t size, std::size_t unit = alignment) {
@@ -29,6 +30,10 @@ std::size_t rounded(std::size_t size, std::size_t unit = alignment) {
 
 bool is_guard(const unsigned char* begin, const unsigned char* end) {
   return std::all_of(begin, end, [](unsigned char byte) { return byte == guard; });
+}
+
+bool holds_only(unsigned char byte, const unsigned char* begin, std::size_t size) {
+  return *begin == byte && std::memcmp(begin, begin + 1, size - 1) == 0;
 }
 
 void require_intact(bool intact) {
@@ -74,7 +79,8 @@ void DeviceMemory::close() {
   if (--open_ == 0) protect(PROT_NONE);
 }
 
-std::size_t DeviceMemory::find_free(std::size_t size) {
+std::size_t DeviceMemory::find_free(std::size_t size, bool& fresh) {
+  fresh = false;
   auto best = free_.end();
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     if (it->second >= size && (best == free_.end() || it->second < best->second)) best = it;
@@ -85,6 +91,7 @@ std::size_t DeviceMemory::find_free(std::size_t size) {
              "use a smaller model");
     const std::size_t offset = used_;
     used_ += size;
+    fresh = true;
     if (open_ > 0) protect(PROT_READ | PROT_WRITE);
     return offset;
   }
@@ -119,22 +126,28 @@ unsigned char* DeviceMemory::reserve(std::int64_t num_bytes) {
       "the simulated device has " + (most == ScarceMemory::plenty ? "16 GiB" : std::to_string(most)),
       "use a smaller model");
   const std::size_t size = guard_bytes + rounded(bytes + guard_bytes);
-  unsigned char* data = base_ + find_free(size) + guard_bytes;
-  blocks_[data] = {bytes, size, false, false};
+  bool fresh;
+  unsigned char* data = base_ + find_free(size, fresh) + guard_bytes;
+  blocks_[data] = {bytes, size, fresh, false, false};
   return data;
 }
 
 void DeviceMemory::start(unsigned char* data) {
   Block& block = blocks_.at(data);
+  const bool untouched = holds_only(block.fresh ? 0 : given_back, data - guard_bytes, block.size);
   std::memset(data - guard_bytes, guard, block.size);
   std::memset(data, 0xFF, block.num_bytes);
   block.started = true;
+  ZP_CHECK(untouched, ErrorCode::internal,
+           "somebody wrote into memory that was given back, or is to be allocated" + device::in_named_step(),
+           "on a device it is somebody else's then",
+           "let the release wait for whoever writes, and whoever writes for the allocation");
 }
 
 void DeviceMemory::release(unsigned char* data) {
   const auto found = blocks_.find(data);
   const bool whole = found->second.reported || intact(data, found->second);
-  std::memset(data, 0xFF, found->second.num_bytes);
+  std::memset(data - guard_bytes, given_back, found->second.size);
   std::size_t offset = static_cast<std::size_t>(data - base_) - guard_bytes;
   std::size_t size = found->second.size;
   blocks_.erase(found);

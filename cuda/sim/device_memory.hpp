@@ -24,7 +24,8 @@ class DeviceMemory {
   /// Between guards that belong to somebody else. Nothing is written yet: start() does that when the device comes to
   /// the allocation. Errors: unavailable if there is not so much.
   unsigned char* reserve(std::int64_t num_bytes);
-  /// Guards, and 0xFF bytes (NaN as floats) in between. The device works.
+  /// Guards, and 0xFF bytes (NaN as floats) in between. The device works. Errors: internal if somebody wrote there
+  /// since it was released, or before it was there.
   void start(unsigned char* data);
   /// The device works. Errors: internal if its guards were written over and nobody was told; it is released then too.
   void release(unsigned char* data);
@@ -46,6 +47,7 @@ class DeviceMemory {
   struct Block {
     std::size_t num_bytes;  ///< as asked for
     std::size_t size;       ///< with guards
+    bool fresh;             ///< nobody had it before
     bool started;
     bool reported;  ///< that its guards were written over
   };
@@ -53,7 +55,7 @@ class DeviceMemory {
   DeviceMemory();
   static bool intact(const unsigned char* data, const Block& block);
   void protect(int rights) const;
-  std::size_t find_free(std::size_t size);
+  std::size_t find_free(std::size_t size, bool& fresh);
 
   unsigned char* base_;
   std::size_t used_ = 0;                     // bytes from base_ that were ever given out

@@ -211,3 +211,36 @@ TEST_CASE("simulated streams: a write that does not wait for the allocation is l
     CHECK(num_wrong([&] { return right(true); }) == 0);
   }
 }
+
+TEST_CASE("simulated streams: a write into memory that was given back is told to whoever gets it next") {
+  const auto told = [](bool waits) {
+    Stream owner, writer;
+    Event allocated, written;
+    void* data = nullptr;
+    on(owner, [&] {
+      data = device_allocate(16);
+      allocated.record();
+    });
+    writer.wait_for(allocated);
+    on(writer, [&] {
+      enqueue_fill(data, 7, 16);
+      written.record();
+    });
+    if (waits) owner.wait_for(written);
+    on(owner, [&] { device_release(data); });
+    wait_for(owner);
+    wait_for(writer);
+    on(owner, [&] { data = device_allocate(16); });
+    bool refused = false;
+    try {
+      wait_for(owner);
+    } catch (const Error& error) {
+      refused = error.code() == ErrorCode::internal;
+    }
+    on(owner, [&] { device_release(data); });
+    wait_for(owner);
+    return refused;
+  };
+  CHECK(told(false));
+  CHECK_FALSE(told(true));
+}
