@@ -166,6 +166,6 @@ for number, (seal, text) in enumerate(zip(SEALS, answers), 1):
 #
 # - `build/zeroproof-faults explain NAME` says where a fault was met; `build/zeroproof-faults faults NAME` runs the case
 #   that must find it.
-# - The phase that was wrong, to read: [grad_norm.cpp](../reference/grad_norm.cpp), after
+# - The phase that was wrong, to read: [grad_norm.cpp](../reference/gradients/grad_norm.cpp), after
 #   [Norm:limbs](../papers/summation.md) and [Clip:coef](../papers/clipping.md). Lesson 5 is about it.
 # - What must be equal on all ranks, and what must not: [ZeRO:replicas](../papers/zero.md).

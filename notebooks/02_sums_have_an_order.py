@@ -247,7 +247,7 @@ print("your order", found, "-> found" if case["divergence"]["candidate"].split()
 #
 # ## From here
 #
-# - The tree as the recursion that defines it: [grad_sum.cpp](../reference/grad_sum.cpp); spread over ranks:
-#   [tree_stack.cpp](../reference/tree_stack.cpp).
+# - The tree as the recursion that defines it: [grad_sum.cpp](../reference/gradients/grad_sum.cpp); spread over ranks:
+#   [tree_stack.cpp](../reference/gradients/tree_stack.cpp).
 # - Why the ring is never used here, and sums that need no order at all:
 #   [Sum:ring, Sum:binned](../papers/summation.md).

@@ -197,5 +197,5 @@ print(zp.answer(mine, seal))
 #
 # ## From here
 #
-# - [adam.cpp](../reference/adam.cpp), one line for each rounding; [cast.cpp](../reference/cast.cpp).
+# - [adam.cpp](../reference/update/adam.cpp), one line for each rounding; [cast.cpp](../reference/formats/cast.cpp).
 # - [Adam:alg1](../papers/adam.md), [AdamW:once](../papers/adamw.md), [MP:master](../papers/mixed_precision.md).

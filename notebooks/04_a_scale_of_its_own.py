@@ -185,6 +185,6 @@ print(zp.answer(mine, seal))
 #
 # ## From here
 #
-# - [loss_scaler.cpp](../reference/loss_scaler.cpp), [grad_scale.cpp](../reference/grad_scale.cpp); the automaton as a
-#   contract: [loss_scaler.hpp](../common/contracts/loss_scaler.hpp).
+# - [loss_scaler.cpp](../reference/update/loss_scaler.cpp), [grad_scale.cpp](../reference/gradients/grad_scale.cpp);
+#   the automaton as a contract: [loss_scaler.hpp](../common/contracts/loss_scaler.hpp).
 # - [MP:dynamic](../papers/mixed_precision.md), and [MP:inverse](../papers/mixed_precision.md) on taking the scale out.

@@ -272,7 +272,7 @@ print(zp.answer(mine, "c2hvcnQtcGllY2VzLWNvdW50ZWQtdHdpY2U="))
 #
 # ## From here
 #
-# - [grad_norm.cpp](../reference/grad_norm.cpp), [limb_deposit.cpp](../reference/limb_deposit.cpp),
-#   [clip.cpp](../reference/clip.cpp).
+# - [grad_norm.cpp](../reference/gradients/grad_norm.cpp), [limb_deposit.cpp](../reference/gradients/limb_deposit.cpp),
+#   [clip.cpp](../reference/gradients/clip.cpp).
 # - That nothing overflows and nothing falls off: [Norm:limbs, Norm:range, Norm:carry](../papers/summation.md). What
 #   clipping promises: [Clip:coef](../papers/clipping.md).

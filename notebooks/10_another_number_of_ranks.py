@@ -251,5 +251,5 @@ print(zp.answer(mine, seal))
 # ## From here
 #
 # - [checkpoint](../common/checkpoint), with a page of its own in [common/io](../common/io/README.md#checkpoints);
-#   [adam.cpp](../reference/adam.cpp): what the counters and moments are needed for.
+#   [adam.cpp](../reference/update/adam.cpp): what the counters and moments are needed for.
 # - [MP:master](../papers/mixed_precision.md), [Adam:bias](../papers/adam.md), [ZeRO:local](../papers/zero.md).

@@ -236,4 +236,5 @@ for number in mine:
 #   [everyday_checks.py](../verification/faults/everyday_checks.py) makes it. Errata 16 and 56 are about two of the six.
 # - An optimizer of your own, beside the reference: `zeroproof verify --expect`, or a
 #   [plug-in](../verification/plugin/README.md).
-# - [adam.cpp](../reference/adam.cpp), where the staircase begins, and [Adam:power](../papers/adam.md), where it ends.
+# - [adam.cpp](../reference/update/adam.cpp), where the staircase begins, and [Adam:power](../papers/adam.md), where
+#   it ends.

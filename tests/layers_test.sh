@@ -15,7 +15,7 @@ if [ "$1" = --foreign ]; then
     printf 'ok: %s only in %s\n' "$1" "$2"
   }
   only 'Eigen/' 'reference/'
-  only 'mpi\.h' 'common/comm/mpi_|verification/bench/ranks/mpi_library'
+  only 'mpi\.h' 'common/comm/mpi/|verification/bench/ranks/mpi_library'
   only 'omp\.h' 'cuda/'
   # whatever takes seconds to read is read by one source (benchmarks bring their own)
   only 'CLI/' 'verification/cli/command_set\.cpp|verification/bench/'
@@ -23,7 +23,7 @@ if [ "$1" = --foreign ]; then
   only 'nlohmann/' 'common/io/json\.cpp|verification/bench/'
   only 'fmt/' 'verification/report/format\.|verification/bench/'
   only 'nanobind/' 'verification/python/'
-  only 'cub/' 'cuda/device/(bulk/batched_copy|grad_stats)\.cu|verification/bench/device/'
+  only 'cub/' 'cuda/device/(bulk/batched_copy|gradients/grad_stats)\.cu|verification/bench/device/'
   only 'cuda_runtime|cuda\.h|nccl|thrust/' 'cuda/'
   found=$(grep -rlE '^ *#pragma omp' common reference verification || true)
   [ -z "$found" ] || fail "OpenMP outside cuda/: $found"
@@ -33,6 +33,18 @@ fi
 
 if [ "$1" = --rooms ]; then
   cd "$2"
+  # A twin is found by its name: the sources of an operation are in one room, whoever's they are.
+  find reference cuda/host cuda/device -type f | sort | awk -F/ '
+    $(NF - 1) ~ /^(formats|gradients|update|layers)$/ {
+      name = $NF; sub(/[.].*/, "", name); count[$(NF - 2)]++
+      if (name in room && room[name] != $(NF - 1)) { print "FAILED: " first[name] " and " $0 " are in two rooms"; bad = 1 }
+      room[name] = $(NF - 1); first[name] = $0
+    }
+    END {
+      if (!count["reference"] || !count["host"] || !count["device"]) { print "FAILED: no rooms of twins"; bad = 1 }
+      if (!bad) print "ok: twins are in the same rooms of reference, cuda/host and cuda/device"
+      exit bad
+    }' || exit 1
   # Arrows that run the other way, FROM TO, each with the reason why it may.
   explained='
     cuda/device/runtime cuda/sim  # under the simulator the words of the CUDA language come from there

@@ -13,8 +13,8 @@
 #include "common/base/error.hpp"
 #include "common/checkpoint/checkpoint_state.hpp"
 #include "common/checkpoint/rank_report.hpp"
-#include "common/io/checkpoint_names.hpp"
-#include "common/io/checkpoint_writer.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
+#include "common/io/checkpoint/checkpoint_writer.hpp"
 #include "common/step/state_buffers.hpp"
 
 namespace zeroproof {

@@ -12,10 +12,10 @@
 #include "common/checkpoint/own_pieces.hpp"
 #include "common/checkpoint/rank_report.hpp"
 #include "common/comm/communicator.hpp"
-#include "common/io/checkpoint_image.hpp"
-#include "common/io/checkpoint_root.hpp"
+#include "common/io/checkpoint/checkpoint_image.hpp"
+#include "common/io/checkpoint/checkpoint_root.hpp"
+#include "common/io/checkpoint/write_behind.hpp"
 #include "common/io/json.hpp"
-#include "common/io/write_behind.hpp"
 
 namespace zeroproof {
 

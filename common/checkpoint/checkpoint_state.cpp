@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "common/base/error.hpp"
-#include "common/io/safetensors_types.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
 #include "common/step/kept_buffers.hpp"
 #include "common/step/scaled_params.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "common/io/checkpoint_reader.hpp"
+#include "common/io/checkpoint/checkpoint_reader.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "common/step/state_source.hpp"

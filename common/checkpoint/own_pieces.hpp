@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/io/checkpoint_manifest.hpp"
+#include "common/io/checkpoint/checkpoint_manifest.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "common/step/distributed_optimizer.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "common/base/error.hpp"
 #include "common/comm/communicator.hpp"
-#include "common/io/checkpoint_manifest.hpp"
+#include "common/io/checkpoint/checkpoint_manifest.hpp"
 
 namespace zeroproof {
 

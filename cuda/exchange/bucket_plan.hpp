@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/host/piece_loop.hpp"
+#include "cuda/host/base/piece_loop.hpp"
 #include "cuda/memory/memory_space.hpp"
 
 namespace zeroproof::cuda {

@@ -9,7 +9,7 @@
 #include "common/base/fpenv.hpp"
 #include "common/comm/agreement.hpp"
 #include "common/step/setup_agreement.hpp"
-#include "cuda/host/tree_stack.hpp"
+#include "cuda/host/gradients/tree_stack.hpp"
 #include "cuda/lbfgs/production_lbfgs.hpp"
 #include "cuda/lbfgs/wolfe_search.hpp"
 

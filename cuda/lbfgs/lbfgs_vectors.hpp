@@ -10,10 +10,10 @@
 #include "common/base/guarded_buffer.hpp"
 #include "common/comm/communicator.hpp"
 #include "common/contracts/grad_norm.hpp"
+#include "cuda/host/base/piece_loop.hpp"
 #include "cuda/host/dot.hpp"
 #include "cuda/host/grad_norm.hpp"
-#include "cuda/host/limb_deposit.hpp"
-#include "cuda/host/piece_loop.hpp"
+#include "cuda/host/gradients/limb_deposit.hpp"
 
 namespace zeroproof::cuda {
 

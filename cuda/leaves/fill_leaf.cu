@@ -3,7 +3,7 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "cuda/device/elementwise.cuh"
+#include "cuda/device/base/elementwise.cuh"
 #include "cuda/leaves/leaf_element.cuh"
 
 namespace zeroproof::cuda::device {

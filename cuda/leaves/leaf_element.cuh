@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "common/base/dtype.hpp"
-#include "cuda/device/cast_element.cuh"
-#include "cuda/device/philox.cuh"
+#include "cuda/device/base/philox.cuh"
+#include "cuda/device/formats/cast_element.cuh"
 
 namespace zeroproof::cuda::device {
 

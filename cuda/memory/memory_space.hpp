@@ -9,8 +9,8 @@
 #include "common/base/space.hpp"
 #include "common/base/span.hpp"
 #include "cuda/device/bulk/batched_copy.hpp"
+#include "cuda/host/base/piece_loop.hpp"
 #include "cuda/host/fold_plan.hpp"
-#include "cuda/host/piece_loop.hpp"
 #include "cuda/memory/node_values.hpp"
 
 namespace zeroproof::cuda {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "common/base/error.hpp"
-#include "cuda/host/state_block_parts.hpp"
+#include "cuda/host/formats/state_block_parts.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "common/layout/flat_layout.hpp"
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/host/piece_loop.hpp"
+#include "cuda/host/base/piece_loop.hpp"
 
 namespace zeroproof::cuda {
 

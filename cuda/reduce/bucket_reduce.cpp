@@ -7,7 +7,7 @@
 #include "common/base/error.hpp"
 #include "cuda/exchange/micro_batches.hpp"
 #include "cuda/exchange/packed_exchange.hpp"
-#include "cuda/host/stream_copy.hpp"
+#include "cuda/host/base/stream_copy.hpp"
 #include "cuda/reduce/checked_leaf.hpp"
 #include "cuda/reduce/tp_parts.hpp"
 

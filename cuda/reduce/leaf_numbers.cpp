@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cuda/exchange/micro_batches.hpp"
-#include "cuda/host/tree_stack.hpp"
+#include "cuda/host/gradients/tree_stack.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "cuda/host/tree_stack.hpp"
+#include "cuda/host/gradients/tree_stack.hpp"
 
 namespace zeroproof::cuda {
 namespace {

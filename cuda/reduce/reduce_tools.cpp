@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "cuda/host/stream_copy.hpp"
+#include "cuda/host/base/stream_copy.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -9,11 +9,11 @@
 #include "cuda/memory/host_mirrors.hpp"
 #include "cuda/memory/rank_stream.hpp"
 #include "cuda/wires/device_wires.hpp"
-#include "cuda/zero/device_step.hpp"
+#include "cuda/zero/device/device_step.hpp"
+#include "cuda/zero/device/staged_leaves.hpp"
+#include "cuda/zero/device/status_ring.hpp"
+#include "cuda/zero/device/step_graphs.hpp"
 #include "cuda/zero/production_optimizer.hpp"
-#include "cuda/zero/staged_leaves.hpp"
-#include "cuda/zero/status_ring.hpp"
-#include "cuda/zero/step_graphs.hpp"
 
 namespace zeroproof::cuda {
 

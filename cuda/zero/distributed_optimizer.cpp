@@ -2,7 +2,7 @@
 
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/zero/device_optimizer.hpp"
-#include "cuda/zero/host_step.hpp"
+#include "cuda/zero/host/host_step.hpp"
 #include "cuda/zero/production_optimizer.hpp"
 
 namespace zeroproof::cuda {

@@ -6,11 +6,11 @@
 #include "common/base/error.hpp"
 #include "common/step/validate_setup.hpp"
 #include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/host/formats/state_block_parts.hpp"
 #include "cuda/host/loss_scaler.hpp"
-#include "cuda/host/state_block_parts.hpp"
 #include "cuda/host/step_scalars.hpp"
-#include "cuda/zero/rule_state.hpp"
-#include "cuda/zero/state_runs.hpp"
+#include "cuda/zero/state/rule_state.hpp"
+#include "cuda/zero/state/state_runs.hpp"
 
 namespace zeroproof::cuda {
 namespace {

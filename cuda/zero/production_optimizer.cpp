@@ -8,7 +8,7 @@
 #include "common/base/error.hpp"
 #include "common/step/setup_agreement.hpp"
 #include "cuda/zero/optimizer_checks.hpp"
-#include "cuda/zero/state_runs.hpp"
+#include "cuda/zero/state/state_runs.hpp"
 
 namespace zeroproof::cuda {
 namespace {

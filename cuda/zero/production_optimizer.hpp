@@ -15,13 +15,13 @@
 #include "cuda/reduce/bucket_reduce.hpp"
 #include "cuda/runtime/memory_ledger.hpp"
 #include "cuda/runtime/plan_runner.hpp"
-#include "cuda/zero/local_step.hpp"
-#include "cuda/zero/offload_step.hpp"
-#include "cuda/zero/param_columns.hpp"
-#include "cuda/zero/param_gather.hpp"
-#include "cuda/zero/param_scales.hpp"
-#include "cuda/zero/param_store.hpp"
-#include "cuda/zero/rule_state.hpp"
+#include "cuda/zero/host/offload_step.hpp"
+#include "cuda/zero/params/param_columns.hpp"
+#include "cuda/zero/params/param_gather.hpp"
+#include "cuda/zero/params/param_scales.hpp"
+#include "cuda/zero/params/param_store.hpp"
+#include "cuda/zero/state/local_step.hpp"
+#include "cuda/zero/state/rule_state.hpp"
 
 namespace zeroproof::cuda {
 

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "reference/buffers.hpp"
-#include "reference/tree_stack.hpp"
+#include "reference/gradients/tree_stack.hpp"
 #include "reference/zero/messages.hpp"
 #include "reference/zero/micro_batches.hpp"
 #include "reference/zero/node_sum.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "reference/tree_stack.hpp"
+#include "reference/gradients/tree_stack.hpp"
 #include "reference/zero/flat_ranges.hpp"
 
 namespace zeroproof::reference {

@@ -11,7 +11,7 @@
 
 #include "common/base/error.hpp"
 #include "common/step/distributed_optimizer.hpp"
-#include "reference/tree_stack.hpp"
+#include "reference/gradients/tree_stack.hpp"
 
 namespace zeroproof::reference {
 

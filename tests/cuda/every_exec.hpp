@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "cuda/host/isa.hpp"
+#include "cuda/host/base/isa.hpp"
 
 namespace zeroproof::tests {
 

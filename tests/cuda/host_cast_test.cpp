@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "common/base/philox.hpp"
+#include "cuda/host/base/isa.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
-#include "cuda/host/isa.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "cuda/host/isa.hpp"
+#include "cuda/host/base/isa.hpp"
 #include "cuda/host/update_twins.hpp"
 
 namespace {

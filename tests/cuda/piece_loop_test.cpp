@@ -1,6 +1,6 @@
 // Which blocks a loop over pieces makes, which of them it joins, and who gets them.
 
-#include "cuda/host/piece_loop.hpp"
+#include "cuda/host/base/piece_loop.hpp"
 
 #include <doctest.h>
 #include <omp.h>

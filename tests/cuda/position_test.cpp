@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "cuda/host/base/isa.hpp"
 #include "cuda/host/grad_norm.hpp"
-#include "cuda/host/isa.hpp"
 #include "tests/cuda/position_operations.hpp"
 #include "tests/cuda/position_run.hpp"
 #include "tests/cuda/position_updates.hpp"

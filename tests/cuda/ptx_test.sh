@@ -30,7 +30,7 @@ forbidden="$forbidden|\.(ftz|approx|full)(\.|[[:space:]])|\.r[zmp]\.($float)|$at
 # Kernels of CUB and Thrust: for these three alone, and whatever they do is done with integers (R10).
 library() {
   case $1 in
-    bulk/batched_copy | bulk/count_differing | grad_stats) return 0 ;;
+    bulk/batched_copy | bulk/count_differing | gradients/grad_stats) return 0 ;;
     *) return 1 ;;
   esac
 }
@@ -38,39 +38,39 @@ library() {
 # Instructions that must be there: if they are not, this test looks at the wrong thing.
 expected() {
   case $1 in
-    activations) printf 'mul.rn.f32 add.rn.f32 div.rn.f64 ld.global.v4.f32 st.global.v4.f32 bar.sync' ;;
-    adam) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.global.v4.f32' ;;
-    bias_dropout) printf 'mul.rn.f32 add.rn.f32 mul.wide.u32 ld.global.v4.f32 st.global.v4.f32' ;;
+    layers/activations) printf 'mul.rn.f32 add.rn.f32 div.rn.f64 ld.global.v4.f32 st.global.v4.f32 bar.sync' ;;
+    update/adam) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.global.v4.f32' ;;
+    layers/bias_dropout) printf 'mul.rn.f32 add.rn.f32 mul.wide.u32 ld.global.v4.f32 st.global.v4.f32' ;;
     bulk/batched_copy) printf 'ld.u8 st.u8 st.v4.u32' ;;
-    calibration) printf 'div.rn.f64 mul.rn.f64 add.rn.f64 cvt.rn.f32.f64 st.shared.u64 bar.sync ld.global.u64' ;;
-    cast) printf 'ld.global.v4.u32 st.global.v4.u32 min.u32' ;;
-    clip_errors) printf 'mul.rn.f32 div.rn.f32 sub.rn.f32 mul.rn.f64 sqrt.rn.f64 atom.global.add.u64' ;;
-    clip) printf 'mul.rn.f32 setp.lt.f32 div.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32' ;;
-    cross_entropy) printf 'sub.rn.f32 div.rn.f32 mul.rn.f64 div.rn.f64 cvt.rn.f32.f64 max.u32' ;;
+    formats/calibration) printf 'div.rn.f64 mul.rn.f64 add.rn.f64 cvt.rn.f32.f64 st.shared.u64 bar.sync ld.global.u64' ;;
+    formats/cast) printf 'ld.global.v4.u32 st.global.v4.u32 min.u32' ;;
+    formats/clip_errors) printf 'mul.rn.f32 div.rn.f32 sub.rn.f32 mul.rn.f64 sqrt.rn.f64 atom.global.add.u64' ;;
+    gradients/clip) printf 'mul.rn.f32 setp.lt.f32 div.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32' ;;
+    layers/cross_entropy) printf 'sub.rn.f32 div.rn.f32 mul.rn.f64 div.rn.f64 cvt.rn.f32.f64 max.u32' ;;
     bulk/count_differing) printf 'add.s64 ld.global.u16 ld.global.u32' ;;
-    elementary) printf 'mul.rn.f64 add.rn.f64 div.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32' ;;
-    gated) printf 'mul.rn.f32 add.rn.f32 div.rn.f64 rcp.rn.f64 ld.global.v4.f32 st.global.v4.f32 bar.sync' ;;
-    block_scale) printf 'mul.rn.f32 atom.global.max.u32 ld.global.f32' ;;
-    fake_quantize) printf 'mul.rn.f32 div.rn.f32 add.rn.f32 ld.global.f32 st.global.f32 st.global.u8' ;;
-    grad_max) printf 'ld.global.v4.u32 atom.shared.max.u32 atom.global.max.u32' ;;
-    grad_norm) printf 'mul.rn.f64 add.rn.f64 shfl.sync.down.b32 atom.shared.add.u64 atom.global.add.u64' ;;
-    grad_norm_exact) printf 'mul.rn.f64 ld.global.v4.f32 atom.shared.add.u64 atom.global.add.u64' ;;
-    grad_norm_p) printf 'add.rn.f64 div.rn.f64 power_sum_kernel' ;;
-    grad_scale) printf 'mul.rn.f32 ld.global.v4.f32 st.global.v4.f32 atom.global.or.b32' ;;
-    grad_stats) printf 'max.u32 atom.global.max.u32 atom.global.add.u64' ;;
-    grad_sum) printf 'add.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
-    histogram) printf 'div.rn.f64 atom.global.add.u64 ld.global.u32' ;;
-    loss_scaler) printf 'setp.ne.s32 st.global.u32' ;;
-    master_split) printf 'ld.global.v4.u32 st.global.v4.u32 shl.b32' ;;
-    norm_layers) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.shared.f32' ;;
-    norm_finish) printf 'sqrt.rn.f64 mul.rn.f64 cvt.rn.f64.u64' ;;
-    softmax) printf 'mul.rn.f32 sub.rn.f32 div.rn.f32 mul.rn.f64 cvt.rn.f32.f64 max.u32' ;;
-    step_scalars) printf 'div.rn.f64 sqrt.rn.f64 cvt.rn.f32.f64' ;;
-    lion) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
-    scale_recipe) printf 'div.rn.f32 mul.rn.f32 st.global.u8' ;;
-    sgd) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
-    binned_sum | step/binned_sum) printf 'cvt.rn.f32.s64 mul.rn.f32 ld.global.v4.u32 st.global.v4.u32' ;;
-    weight_grad) printf 'mul.rn.f32 add.rn.f32 ld.shared.f32 ld.global.u16' ;;
+    layers/elementary) printf 'mul.rn.f64 add.rn.f64 div.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32' ;;
+    layers/gated) printf 'mul.rn.f32 add.rn.f32 div.rn.f64 rcp.rn.f64 ld.global.v4.f32 st.global.v4.f32 bar.sync' ;;
+    formats/block_scale) printf 'mul.rn.f32 atom.global.max.u32 ld.global.f32' ;;
+    formats/fake_quantize) printf 'mul.rn.f32 div.rn.f32 add.rn.f32 ld.global.f32 st.global.f32 st.global.u8' ;;
+    gradients/grad_max) printf 'ld.global.v4.u32 atom.shared.max.u32 atom.global.max.u32' ;;
+    gradients/grad_norm) printf 'mul.rn.f64 add.rn.f64 shfl.sync.down.b32 atom.shared.add.u64 atom.global.add.u64' ;;
+    gradients/grad_norm_exact) printf 'mul.rn.f64 ld.global.v4.f32 atom.shared.add.u64 atom.global.add.u64' ;;
+    gradients/grad_norm_p) printf 'add.rn.f64 div.rn.f64 power_sum_kernel' ;;
+    gradients/grad_scale) printf 'mul.rn.f32 ld.global.v4.f32 st.global.v4.f32 atom.global.or.b32' ;;
+    gradients/grad_stats) printf 'max.u32 atom.global.max.u32 atom.global.add.u64' ;;
+    gradients/grad_sum) printf 'add.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
+    formats/histogram) printf 'div.rn.f64 atom.global.add.u64 ld.global.u32' ;;
+    update/loss_scaler) printf 'setp.ne.s32 st.global.u32' ;;
+    formats/master_split) printf 'ld.global.v4.u32 st.global.v4.u32 shl.b32' ;;
+    layers/norm_layers) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.shared.f32' ;;
+    gradients/norm_finish) printf 'sqrt.rn.f64 mul.rn.f64 cvt.rn.f64.u64' ;;
+    layers/softmax) printf 'mul.rn.f32 sub.rn.f32 div.rn.f32 mul.rn.f64 cvt.rn.f32.f64 max.u32' ;;
+    update/step_scalars) printf 'div.rn.f64 sqrt.rn.f64 cvt.rn.f32.f64' ;;
+    update/lion) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
+    formats/scale_recipe) printf 'div.rn.f32 mul.rn.f32 st.global.u8' ;;
+    update/sgd) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 ld.global.v4.f32 st.global.v4.f32' ;;
+    gradients/binned_sum | step/binned_sum) printf 'cvt.rn.f32.s64 mul.rn.f32 ld.global.v4.u32 st.global.v4.u32' ;;
+    layers/weight_grad) printf 'mul.rn.f32 add.rn.f32 ld.shared.f32 ld.global.u16' ;;
     step/fold_nodes) printf 'add.rn.f32 ld.global.v4.f32 ld.global.v2.u32 st.global.v4.f32 ld.shared.v4.f32' ;;
     ../leaves/fill_leaf) printf 'mul.rn.f32 mul.wide.u32 st.global.v4.f32 st.global.v4.u32 globaltimer' ;;
     ../wires/combine_words) printf 'add.rn.f32 max.u64 or.b64 add.s64' ;;
@@ -87,7 +87,7 @@ expected() {
     step/fold_look) printf 'add.rn.f32 mul.rn.f32 mul.rn.f64 add.rn.f64 ld.global.u16 ld.global.u32 st.global.f32 ld.global.v4.f32 ld.shared.v4.f32 shfl.sync.down.b32 atom.global.add.u64 atom.global.max.u64 atom.global.or.b64 membar.gl' ;;
     step/fused_update) printf 'mul.rn.f32 div.rn.f32 sqrt.rn.f32 ld.global.v4.f32 st.global.v4.f32 st.global.v2.u32 mul.lo.s64' ;;
     step/phase_passes) printf 'mul.rn.f32 div.rn.f32 ld.global.v4.f32 st.global.v4.f32 st.global.v2.u32 atom.global.or.b64' ;;
-    stochastic_cast) printf 'mul.wide.u32 ld.global.v4.u32 st.global.v4.u32' ;;
+    formats/stochastic_cast) printf 'mul.wide.u32 ld.global.v4.u32 st.global.v4.u32' ;;
   esac
 }
 
@@ -102,7 +102,7 @@ inspect() {
   kernels=$(grep -c '\.entry' "$ptx" || true)
   what="each rounded to nearest"
   rules=$forbidden
-  if [ "$2" = grad_norm_p ]; then
+  if [ "$2" = gradients/grad_norm_p ]; then
     # Of class bounded: the library's pow contracts and approximates. Exempt, but only this one kernel.
     rules=$atomics what="class bounded, exempt because of pow"
     [ "$kernels" -eq 1 ] || { printf 'FAILED: %s: %s kernels are exempt, 1 is allowed\n' "$2" "$kernels"; return 1; }
@@ -111,7 +111,7 @@ inspect() {
     rules='\.b?f(16|32|64)' what="none allowed"
   fi
   problem=$(grep -nE "$rules" "$ptx" | head -n 3 || true)
-  if [ "$2" = clip ] || [ "$2" = step/decide ]; then
+  if [ "$2" = gradients/clip ] || [ "$2" = step/decide ]; then
     # q < 1 ? q : 1 of the clip coefficient. A minimum with a constant gives the constant for NaN, and so does this.
     problem=$(grep -nE "$rules" "$ptx" | grep -vE 'min\.f64.*, 0d3FF0000000000000;' | head -n 3 || true)
   fi
@@ -151,8 +151,7 @@ registers() {
 }
 
 failed=0 files=0
-for file in "$source"/cuda/device/*.cu "$source"/cuda/device/bulk/*.cu \
-  "$source"/cuda/device/step/*.cu "$source"/cuda/wires/*.cu "$source"/cuda/leaves/*.cu; do
+for file in "$source"/cuda/device/*/*.cu "$source"/cuda/wires/*.cu "$source"/cuda/leaves/*.cu; do
   name=${file#"$source"/cuda/device/} name=${name#"$source"/cuda/}
   case $name in wires/* | leaves/*) name=../$name ;; esac
   inspect "$file" "${name%.cu}" "$arch" || failed=1
@@ -161,9 +160,8 @@ done
 [ "$files" -gt 0 ] || { printf 'FAILED: no .cu file in %s/cuda/device\n' "$source"; exit 1; }
 
 # What only one header may write, and what nobody may.
-found=$(grep -nE '__shared__|__global__|__device__|<<<|#pragma unroll|\basm\b|cub/|thrust/' "$source"/cuda/device/*.cu \
-  "$source"/cuda/device/*.cuh "$source"/cuda/device/*.hpp "$source"/cuda/device/bulk/* "$source"/cuda/device/step/* \
-  "$source"/cuda/wires/*.cu \
+found=$(grep -nE '__shared__|__global__|__device__|<<<|#pragma unroll|\basm\b|cub/|thrust/' "$source"/cuda/device/*.hpp \
+  "$source"/cuda/device/[!r]*/* "$source"/cuda/wires/*.cu \
   "$source"/cuda/leaves/* \
   "$source"/cuda/device/runtime/*.[ch]pp |
   grep -vE '/launch\.hpp:|define ZP_HOST_DEVICE |/(batched_copy|count_differing|grad_stats)\.cu:[0-9]*:#include' || true)
@@ -193,7 +191,7 @@ END
   fi
 done
 plant contraction '__global__ void k(float* x) { x[0] = __fmaf_rn(x[1], x[2], x[3]); }' 'fma\.rn'
-plant grad_stats '__global__ void k(float* x) { x[0] = __fadd_rn(x[1], x[2]); }' 'reg \.f32'
+plant gradients/grad_stats '__global__ void k(float* x) { x[0] = __fadd_rn(x[1], x[2]); }' 'reg \.f32'
 plant spill '__global__ void __launch_bounds__(1024, 2) k(float* x) {
   float a[64];
   for (int i = 0; i < 64; ++i) a[i] = x[i * 1024 + threadIdx.x];

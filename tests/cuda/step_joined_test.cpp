@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/zero/host_step.hpp"
+#include "cuda/zero/host/host_step.hpp"
 #include "cuda/zero/production_optimizer.hpp"
 #include "tests/cuda/production_world.hpp"
 

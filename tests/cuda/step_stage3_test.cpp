@@ -2,7 +2,7 @@
 
 #include "cuda/exchange/micro_batches.hpp"
 #include "cuda/reduce/bucket_reduce.hpp"
-#include "cuda/zero/param_gather.hpp"
+#include "cuda/zero/params/param_gather.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/production_world.hpp"
 

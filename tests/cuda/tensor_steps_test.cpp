@@ -1,6 +1,6 @@
 // missing_grad = skip: who is asked for gradients, and the scalars every tensor gets (R5, R6).
 
-#include "cuda/zero/tensor_steps.hpp"
+#include "cuda/zero/state/tensor_steps.hpp"
 
 #include <cstring>
 #include <utility>

@@ -11,9 +11,9 @@
 #include <map>
 
 #include "common/base/digest.hpp"
-#include "common/io/checkpoint_names.hpp"
-#include "common/io/checkpoint_reader.hpp"
-#include "common/io/checkpoint_writer.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
+#include "common/io/checkpoint/checkpoint_reader.hpp"
+#include "common/io/checkpoint/checkpoint_writer.hpp"
 #include "tests/fuzz/promise.hpp"
 
 namespace zeroproof::tests {

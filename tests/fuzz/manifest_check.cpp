@@ -2,9 +2,9 @@
 #include <utility>
 
 #include "common/base/digest.hpp"
-#include "common/io/checkpoint_manifest.hpp"
-#include "common/io/checkpoint_names.hpp"
-#include "common/io/safetensors_types.hpp"
+#include "common/io/checkpoint/checkpoint_manifest.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
 #include "tests/fuzz/checkpoint_check.hpp"
 #include "tests/fuzz/promise.hpp"
 

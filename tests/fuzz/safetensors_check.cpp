@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "common/base/error.hpp"
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 #include "tests/fuzz/promise.hpp"
 
 namespace zeroproof::tests {

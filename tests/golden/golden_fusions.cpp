@@ -4,7 +4,7 @@
 #include <set>
 
 #include "cuda/device/runtime/device.hpp"
-#include "cuda/host/isa.hpp"
+#include "cuda/host/base/isa.hpp"
 #include "golden_rows.hpp"
 #include "verification/ops/op_case.hpp"
 

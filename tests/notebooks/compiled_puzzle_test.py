@@ -163,13 +163,14 @@ class Compiled(unittest.TestCase):
 
     def test_the_twins_of_the_program_are_right(self):
         """What results are compared with is what the program computes (its maximal_nodes would push 2^40 leaves)."""
-        sums = [f"reference/{name}.cpp" for name in ("grad_sum", "tree_stack", "buffers", "checks", "cast", "fp8")]
+        sums = [f"reference/{name}.cpp" for name in ("gradients/grad_sum", "gradients/tree_stack", "step/buffers",
+                                                     "checks", "formats/cast", "formats/fp8")]
         sums.append("common/base/philox.cpp")
         twins = {
             "grad_sum": (sums, "void grad_sum(const Exec& exec, Span<const Span<const float>> leaves, Span<float> sum)",
                          "reference::grad_sum(exec, leaves, sum)"),
             "grad_norm_exact_accumulate": (
-                ["reference/grad_norm.cpp", "reference/limb_deposit.cpp", "reference/checks.cpp"],
+                ["reference/gradients/grad_norm.cpp", "reference/gradients/limb_deposit.cpp", "reference/checks.cpp"],
                 "void grad_norm_exact_accumulate(const Exec& exec, Span<const float> grad, NormLimbs& limbs)",
                 "reference::grad_norm_exact_accumulate(exec, grad, limbs)"),
             "shard_map": (["common/layout/shard_map.cpp", "common/layout/flat_layout.cpp"],

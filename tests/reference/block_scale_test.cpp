@@ -4,7 +4,7 @@
 #include "reference/block_scale.hpp"
 
 #include "common/base/float_formats.hpp"
-#include "reference/block_scaled.hpp"
+#include "reference/formats/block_scaled.hpp"
 #include "reference/scale_recipe.hpp"
 #include "tests/reference/support.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "reference/tree_stack.hpp"
+#include "reference/gradients/tree_stack.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

@@ -2,12 +2,12 @@
 #include <chrono>
 #include <cstring>
 
+#include "cuda/host/base/isa.hpp"
 #include "cuda/host/cast.hpp"
 #include "cuda/host/clip.hpp"
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "cuda/host/grad_scale.hpp"
-#include "cuda/host/isa.hpp"
 #include "cuda/host/update_twins.hpp"
 #include "verification/bench/measure/format_span.hpp"
 #include "verification/bench/measure/limit_loops.hpp"

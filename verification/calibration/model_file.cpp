@@ -6,7 +6,7 @@
 
 #include "common/base/error.hpp"
 #include "common/base/float_formats.hpp"
-#include "common/io/safetensors_reader.hpp"
+#include "common/io/safetensors/safetensors_reader.hpp"
 #include "verification/case/experiment.hpp"
 #include "verification/quantization/quantized_format.hpp"
 

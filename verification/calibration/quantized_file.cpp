@@ -4,8 +4,8 @@
 
 #include "common/base/digest.hpp"
 #include "common/io/json.hpp"
-#include "common/io/safetensors_reader.hpp"
-#include "common/io/safetensors_writer.hpp"
+#include "common/io/safetensors/safetensors_reader.hpp"
+#include "common/io/safetensors/safetensors_writer.hpp"
 #include "common/step/policy.hpp"
 #include "cuda/host/cast.hpp"
 #include "verification/program/contract_version.hpp"

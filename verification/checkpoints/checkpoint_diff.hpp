@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/io/checkpoint_reader.hpp"
+#include "common/io/checkpoint/checkpoint_reader.hpp"
 #include "verification/compare/compare.hpp"
 
 namespace zeroproof::verification {

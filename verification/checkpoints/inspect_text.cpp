@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "common/base/error.hpp"
-#include "common/io/checkpoint_names.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
 

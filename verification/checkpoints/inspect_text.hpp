@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "common/io/checkpoint_reader.hpp"
+#include "common/io/checkpoint/checkpoint_reader.hpp"
 
 namespace zeroproof::verification {
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "common/base/error.hpp"
-#include "common/io/checkpoint_names.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
 #include "verification/case/recorded.hpp"
 #include "verification/case/run_plan.hpp"
 #include "verification/job/training_identity.hpp"

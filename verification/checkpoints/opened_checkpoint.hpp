@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "common/io/checkpoint_reader.hpp"
+#include "common/io/checkpoint/checkpoint_reader.hpp"
 #include "verification/case/case.hpp"
 #include "verification/case/experiment.hpp"
 

@@ -5,8 +5,8 @@
 
 #include "common/base/error.hpp"
 #include "common/checkpoint/own_pieces.hpp"
-#include "common/io/checkpoint_names.hpp"
-#include "common/io/checkpoint_writer.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
+#include "common/io/checkpoint/checkpoint_writer.hpp"
 #include "verification/case/case_layout.hpp"
 #include "verification/program/free_space.hpp"
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "common/base/error.hpp"
-#include "common/io/checkpoint_names.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
 #include "verification/checkpoints/checkpoint_diff.hpp"
 #include "verification/checkpoints/inspect_text.hpp"
 #include "verification/checkpoints/reshard.hpp"

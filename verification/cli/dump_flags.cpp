@@ -4,7 +4,7 @@
 #include <set>
 
 #include "common/base/error.hpp"
-#include "common/io/replacing_file.hpp"
+#include "common/io/files/replacing_file.hpp"
 #include "verification/dump/dump.hpp"
 #include "verification/report/report_files.hpp"
 

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "common/base/error.hpp"
-#include "common/io/regular_file.hpp"
+#include "common/io/files/regular_file.hpp"
 #include "common/step/require_config.hpp"
 #include "verification/config/nearest.hpp"
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "common/base/error.hpp"
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 #include "verification/config/nearest.hpp"
 
 namespace zeroproof::verification {

@@ -1,6 +1,6 @@
 #include "verification/dump/dump.hpp"
 
-#include "common/io/safetensors_writer.hpp"
+#include "common/io/safetensors/safetensors_writer.hpp"
 #include "verification/case/recorded.hpp"
 #include "verification/judge/dense_baseline.hpp"
 #include "verification/program/contract_version.hpp"

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "common/io/safetensors_types.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
 #include "common/step/state_format.hpp"
 #include "reference/dense_optimizer.hpp"
 #include "verification/case/experiment.hpp"

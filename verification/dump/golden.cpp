@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "common/base/error.hpp"
-#include "common/io/replacing_file.hpp"
+#include "common/io/files/replacing_file.hpp"
 #include "verification/case/recorded.hpp"
 #include "verification/dump/dump.hpp"
 #include "verification/program/capabilities.hpp"

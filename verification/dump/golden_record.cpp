@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "common/base/error.hpp"
-#include "common/io/byte_source.hpp"
+#include "common/io/files/byte_source.hpp"
 #include "verification/config/config.hpp"
 #include "verification/config/toml.hpp"
 

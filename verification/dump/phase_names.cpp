@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
-#include "common/io/byte_source.hpp"
+#include "common/io/files/byte_source.hpp"
 #include "verification/case/id_pattern.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/config/toml.hpp"

@@ -7,7 +7,7 @@
 #include "common/base/digest.hpp"
 #include "common/base/error.hpp"
 #include "common/io/json.hpp"
-#include "common/io/safetensors_types.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
 #include "verification/config/flag_number.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/program/contract_version.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 #include "verification/ops/op.hpp"
 
 namespace zeroproof::verification {

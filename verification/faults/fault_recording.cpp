@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 #include "verification/program/temporary_file.hpp"
 #include "verification/workload/recorded.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "common/base/error.hpp"
 #include "common/checkpoint/rank_report.hpp"
-#include "common/io/safetensors_writer.hpp"
+#include "common/io/safetensors/safetensors_writer.hpp"
 #include "common/step/state_buffers.hpp"
 #include "verification/dump/dump.hpp"
 #include "verification/workload/recorded.hpp"

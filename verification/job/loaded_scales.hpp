@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "common/io/checkpoint_reader.hpp"
+#include "common/io/checkpoint/checkpoint_reader.hpp"
 #include "verification/judge/training_rank.hpp"
 
 namespace zeroproof::verification {

@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "common/base/error.hpp"
-#include "common/io/regular_file.hpp"
+#include "common/io/files/regular_file.hpp"
 #include "verification/program/file_text.hpp"
 #include "verification/report/format.hpp"
 

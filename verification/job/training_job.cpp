@@ -9,7 +9,7 @@
 #include "common/checkpoint/checkpoint_state.hpp"
 #include "common/checkpoint/element_sums.hpp"
 #include "common/checkpoint/rank_report.hpp"
-#include "common/io/checkpoint_names.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
 #include "common/step/kept_buffers.hpp"
 #include "common/step/state_buffers.hpp"
 #include "verification/case/stopwatch.hpp"

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "cuda/device/runtime/device.hpp"
-#include "cuda/host/isa.hpp"
+#include "cuda/host/base/isa.hpp"
 #include "cuda/phase_ops.hpp"
 #include "verification/program/plant.hpp"
 

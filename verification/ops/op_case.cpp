@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "common/base/error.hpp"
-#include "cuda/host/isa.hpp"
+#include "cuda/host/base/isa.hpp"
 #include "verification/case/id_pattern.hpp"
 
 namespace zeroproof::verification {

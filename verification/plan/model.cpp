@@ -4,8 +4,8 @@
 #include <cctype>
 
 #include "common/base/error.hpp"
-#include "common/io/regular_file.hpp"
-#include "common/io/safetensors_reader.hpp"
+#include "common/io/files/regular_file.hpp"
+#include "common/io/safetensors/safetensors_reader.hpp"
 #include "verification/case/experiment.hpp"
 #include "verification/config/config.hpp"
 #include "verification/program/file_text.hpp"

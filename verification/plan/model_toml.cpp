@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "common/base/error.hpp"
-#include "common/io/safetensors_types.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/config/toml.hpp"
 #include "verification/plan/model.hpp"

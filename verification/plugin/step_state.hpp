@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "cuda/zero/tensor_steps.hpp"
+#include "cuda/zero/state/tensor_steps.hpp"
 #include "verification/plugin/cut_buffer.hpp"
 
 namespace zeroproof::verification {

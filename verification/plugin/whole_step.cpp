@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "cuda/zero/step_counts.hpp"
-#include "cuda/zero/tensor_steps.hpp"
+#include "cuda/zero/state/step_counts.hpp"
+#include "cuda/zero/state/tensor_steps.hpp"
 #include "verification/ops/op_candidate.hpp"
 #include "verification/plugin/step_call.hpp"
 #include "verification/plugin/step_state.hpp"

@@ -3,10 +3,10 @@
 #include "common/base/fpenv.hpp"
 #include "common/base/parallel_for.hpp"
 #include "cuda/device/runtime/device.hpp"
-#include "cuda/host/isa.hpp"
+#include "cuda/host/base/isa.hpp"
 #include "verification/program/plant.hpp"
 #if defined(ZP_HAVE_MPI)
-#include "common/comm/mpi_library.hpp"
+#include "common/comm/mpi/mpi_library.hpp"
 #endif
 
 namespace zeroproof::verification {

@@ -15,7 +15,7 @@ struct ContractHeader {
 const std::vector<ContractHeader>& contract_headers();
 
 struct TwinFile {
-  std::string file;      ///< "reference/adam.cpp"
+  std::string file;      ///< "reference/update/adam.cpp"
   std::string function;  ///< "adamw_update"
 };
 

@@ -19,7 +19,12 @@ string(APPEND text "};\n\n")
 # Which file has the twin of which operation: functions that begin a line.
 string(APPEND text "constexpr const char* twin_table[][2] = {\n")
 set(results "void|bool|int|float|double|StepScalars|LossScalerState|std::vector<TreeNode>|std::unique_ptr<LbfgsOptimizer>")
-foreach(folder IN ITEMS reference reference/zero reference/lbfgs cuda cuda/zero cuda/lbfgs cuda/host cuda/device)
+set(rooms formats gradients update layers)
+list(TRANSFORM rooms PREPEND reference/ OUTPUT_VARIABLE reference_rooms)
+list(TRANSFORM rooms PREPEND cuda/host/ OUTPUT_VARIABLE host_rooms)
+list(TRANSFORM rooms PREPEND cuda/device/ OUTPUT_VARIABLE device_rooms)
+foreach(folder IN ITEMS reference ${reference_rooms} reference/step reference/zero reference/lbfgs
+    cuda cuda/zero cuda/lbfgs ${host_rooms} ${device_rooms})
   file(GLOB sources RELATIVE ${ROOT} ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu)
   list(FILTER sources EXCLUDE REGEX "no_device")
   foreach(source IN LISTS sources)

@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "common/base/error.hpp"
-#include "common/io/regular_file.hpp"
-#include "common/io/safetensors_types.hpp"
+#include "common/io/files/regular_file.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/program/file_text.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // How a file says that its tensors are codes.
 
-#include "common/io/safetensors_types.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
 
 namespace zeroproof {
 

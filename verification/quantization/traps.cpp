@@ -5,7 +5,7 @@
 #include <set>
 
 #include "common/base/printable.hpp"
-#include "common/io/safetensors_types.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
 #include "verification/quantization/assignment.hpp"
 #include "verification/quantization/glob.hpp"
 

@@ -12,7 +12,7 @@
 
 #include "common/base/error.hpp"
 #include "common/io/json.hpp"
-#include "common/io/safetensors_types.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
 
 namespace zeroproof {
 namespace {

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "common/base/error.hpp"
-#include "common/io/safetensors_types.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
 #include "verification/config/nearest.hpp"
 
 namespace zeroproof {

@@ -11,7 +11,7 @@
 
 #include "common/base/error.hpp"
 #include "common/base/span.hpp"
-#include "common/io/replacing_file.hpp"
+#include "common/io/files/replacing_file.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -29,8 +29,8 @@ void check_not_input(const std::string& output, const std::vector<std::string>& 
 /// As check_report_file, for a folder that bundles go to.
 void check_bundle_folder(const std::string& folder);
 
-/// Creates missing folders. The file is complete or as it was before (common/io/replacing_file.hpp); a device or a pipe
-/// is written as it is. Errors (ErrorCode::io): the file could not be written.
+/// Creates missing folders. The file is complete or as it was before (common/io/files/replacing_file.hpp); a device or
+/// a pipe is written as it is. Errors (ErrorCode::io): the file could not be written.
 void write_report_file(const std::string& file, const std::string& content);
 
 }  // namespace zeroproof::verification

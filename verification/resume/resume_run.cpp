@@ -6,7 +6,7 @@
 #include "common/base/error.hpp"
 #include "common/checkpoint/checkpoint_saver.hpp"
 #include "common/checkpoint/checkpoint_state.hpp"
-#include "common/io/checkpoint_names.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
 #include "verification/case/recipes.hpp"
 #include "verification/case/stopwatch.hpp"
 #include "verification/judge/dense_baseline.hpp"

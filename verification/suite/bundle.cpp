@@ -4,7 +4,7 @@
 
 #include "common/base/error.hpp"
 #include "common/io/json.hpp"
-#include "cuda/host/isa.hpp"
+#include "cuda/host/base/isa.hpp"
 #include "verification/case/experiment.hpp"
 #include "verification/program/contract_version.hpp"
 #include "verification/program/file_text.hpp"

@@ -1,6 +1,6 @@
 // The tensors of a bundle.
 
-#include "common/io/safetensors_writer.hpp"
+#include "common/io/safetensors/safetensors_writer.hpp"
 #include "verification/program/contract_version.hpp"
 #include "verification/suite/bundle.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/io/safetensors_reader.hpp"
+#include "common/io/safetensors/safetensors_reader.hpp"
 #include "verification/case/result.hpp"
 #include "verification/compare/compare.hpp"
 

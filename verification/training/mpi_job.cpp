@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "common/base/error.hpp"
-#include "common/io/replacing_file.hpp"
+#include "common/io/files/replacing_file.hpp"
 #include "verification/program/capabilities.hpp"
 #include "verification/report/json_types.hpp"
 #include "verification/training/job_watch.hpp"

@@ -2,7 +2,7 @@
 
 #include "common/base/guarded_buffer.hpp"
 #include "common/base/parallel_for.hpp"
-#include "common/io/safetensors_writer.hpp"
+#include "common/io/safetensors/safetensors_writer.hpp"
 #include "verification/case/recorded.hpp"
 #include "verification/config/config_write.hpp"
 #include "verification/judge/dense_baseline.hpp"

@@ -12,7 +12,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "reference/scalar_math.hpp"
+#include "reference/layers/scalar_math.hpp"
 
 namespace zeroproof::workload {
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "common/io/safetensors_reader.hpp"
+#include "common/io/safetensors/safetensors_reader.hpp"
 #include "common/layout/flat_layout.hpp"
 
 namespace zeroproof::workload {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "common/io/regular_file.hpp"
+#include "common/io/files/regular_file.hpp"
 #include "verification/world/job_guard.hpp"
 
 extern char** environ;

@@ -8,7 +8,7 @@
 
 #include <cub/device/device_memcpy.cuh>
 
-#include "cuda/device/host_device.cuh"
+#include "cuda/device/base/host_device.cuh"
 
 namespace zeroproof::cuda::device {
 

@@ -13,7 +13,7 @@
 
 #include <cstddef>
 
-#include "cuda/device/host_device.cuh"
+#include "cuda/device/base/host_device.cuh"
 #include "cuda/device/runtime/calls.hpp"
 
 namespace zeroproof::cuda::device {
@@ -63,7 +63,7 @@ std::int64_t count(const Word* a, const Word* b, std::int64_t numel) {
 #include <functional>
 #include <numeric>
 
-#include "cuda/device/device_value.hpp"
+#include "cuda/device/base/device_value.hpp"
 
 namespace zeroproof::cuda::device {
 

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "common/checkpoint/rank_report.hpp"
-#include "common/io/checkpoint_names.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
 #include "tests/common/checkpoint/saving.hpp"
 #include "tests/common/checkpoint/troubled_disk.hpp"
 #include "tests/common/io/faulty_disk.hpp"

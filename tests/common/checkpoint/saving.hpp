@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/checkpoint/checkpoint_saver.hpp"
-#include "common/io/checkpoint_reader.hpp"
+#include "common/io/checkpoint/checkpoint_reader.hpp"
 #include "tests/common/checkpoint/held_state.hpp"
 
 namespace zeroproof::tests {

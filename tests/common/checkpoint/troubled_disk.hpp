@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "common/io/disk.hpp"
+#include "common/io/files/disk.hpp"
 
 namespace zeroproof::tests {
 

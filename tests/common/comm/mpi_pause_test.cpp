@@ -1,4 +1,4 @@
-#include "common/comm/mpi_pause.hpp"
+#include "common/comm/mpi/mpi_pause.hpp"
 
 #include <doctest.h>
 

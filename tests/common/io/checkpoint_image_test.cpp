@@ -1,7 +1,7 @@
 // A file that is made in memory by several threads is the one that is written piece by piece, wherever chunks and
 // pieces end, and on its way to the disk nothing is lost or left out.
 
-#include "common/io/checkpoint_image.hpp"
+#include "common/io/checkpoint/checkpoint_image.hpp"
 
 #include <doctest.h>
 
@@ -11,9 +11,9 @@
 #include <set>
 
 #include "common/base/error.hpp"
-#include "common/io/checkpoint_names.hpp"
-#include "common/io/checkpoint_root.hpp"
-#include "common/io/checkpoint_writer.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
+#include "common/io/checkpoint/checkpoint_root.hpp"
+#include "common/io/checkpoint/checkpoint_writer.hpp"
 #include "tests/common/io/particular_disk.hpp"
 #include "tests/common/io/small_checkpoint.hpp"
 #include "tests/support/temporary_folder.hpp"

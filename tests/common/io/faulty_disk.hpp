@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <string>
 
-#include "common/io/disk.hpp"
+#include "common/io/files/disk.hpp"
 
 namespace zeroproof::tests {
 

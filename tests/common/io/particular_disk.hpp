@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "common/io/disk.hpp"
+#include "common/io/files/disk.hpp"
 
 namespace zeroproof::tests {
 

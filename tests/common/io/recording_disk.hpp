@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "common/io/disk.hpp"
+#include "common/io/files/disk.hpp"
 
 namespace zeroproof::tests {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/io/safetensors_types.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
 
 namespace zeroproof::tests {
 

@@ -13,7 +13,7 @@
 #include <set>
 
 #include "common/base/error.hpp"
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 #include "tests/common/io/allocation_meter.hpp"
 #include "tests/common/io/safetensors_build.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -1,6 +1,6 @@
 // What is written is read back: every element type, odd shapes, any order, pieces of any size.
 
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 
 #include <doctest.h>
 

@@ -11,7 +11,7 @@
 
 #include "common/base/digest.hpp"
 #include "common/base/error.hpp"
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 #include "tests/common/io/safetensors_build.hpp"
 #include "tests/common/io/safetensors_hostile.hpp"
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "common/base/error.hpp"
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 #include "tests/common/io/safetensors_build.hpp"
 #include "tests/support/temporary_folder.hpp"
 

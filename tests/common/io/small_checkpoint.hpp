@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "common/io/checkpoint_names.hpp"
-#include "common/io/checkpoint_reader.hpp"
-#include "common/io/checkpoint_root.hpp"
-#include "common/io/checkpoint_writer.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
+#include "common/io/checkpoint/checkpoint_reader.hpp"
+#include "common/io/checkpoint/checkpoint_root.hpp"
+#include "common/io/checkpoint/checkpoint_writer.hpp"
 
 namespace zeroproof::tests {
 

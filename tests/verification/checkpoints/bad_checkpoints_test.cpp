@@ -10,8 +10,8 @@
 #include <functional>
 #include <map>
 
-#include "common/io/checkpoint_manifest.hpp"
-#include "common/io/checkpoint_reader.hpp"
+#include "common/io/checkpoint/checkpoint_manifest.hpp"
+#include "common/io/checkpoint/checkpoint_reader.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 
 using namespace zeroproof;

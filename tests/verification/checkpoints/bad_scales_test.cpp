@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/io/checkpoint_manifest.hpp"
+#include "common/io/checkpoint/checkpoint_manifest.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 
 using namespace zeroproof;

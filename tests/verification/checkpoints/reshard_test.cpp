@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "common/checkpoint/checkpoint_saver.hpp"
-#include "common/io/checkpoint_names.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "tests/verification/training_support.hpp"

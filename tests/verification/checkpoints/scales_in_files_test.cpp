@@ -3,7 +3,7 @@
 #include <doctest.h>
 
 #include "common/base/float_formats.hpp"
-#include "common/io/safetensors_reader.hpp"
+#include "common/io/safetensors/safetensors_reader.hpp"
 #include "common/step/state_format.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "tests/verification/tensors/tensor_files.hpp"

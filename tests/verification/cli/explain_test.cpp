@@ -60,8 +60,8 @@ TEST_CASE("an operation is explained by its doc block, class, twins, cases and f
   for (const char* part :
        {"decay is part of the gradient", "AdamwUpdateFn (referred to above)",
         "one fp32 rounding per operation", "class       bitwise", "phase       update",
-        "common/contracts/adam.hpp", "reference/adam.cpp", "cuda/host/adam.cpp", "cuda/device/adam.cu",
-        "zeroproof verify 'op/adam_update/*'", "decay-after-update"}) {
+        "common/contracts/adam.hpp", "reference/update/adam.cpp", "cuda/host/update/adam.cpp",
+        "cuda/device/update/adam.cu", "zeroproof verify 'op/adam_update/*'", "decay-after-update"}) {
     CHECK_MESSAGE(text.find(part) != std::string::npos, part);
   }
   CHECK(text.find("Z17") == std::string::npos);  // a fault of another phase

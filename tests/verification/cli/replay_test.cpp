@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 
 #include "tests/verification/cli/cli_support.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <doctest.h>
 
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "tests/verification/dialects/made_step.hpp"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "common/io/checkpoint_reader.hpp"
+#include "common/io/checkpoint/checkpoint_reader.hpp"
 #include "tests/verification/job/job_support.hpp"
 #include "verification/program/out_of_memory.hpp"
 #include "verification/suite/selection.hpp"

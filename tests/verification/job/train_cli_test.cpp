@@ -11,7 +11,7 @@
 #include <random>
 #include <thread>
 
-#include "common/io/checkpoint_reader.hpp"
+#include "common/io/checkpoint/checkpoint_reader.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "tests/verification/job/job_support.hpp"
 

@@ -16,7 +16,7 @@
 
 #include "common/checkpoint/checkpoint_saver.hpp"
 #include "common/checkpoint/checkpoint_state.hpp"
-#include "common/io/checkpoint_writer.hpp"
+#include "common/io/checkpoint/checkpoint_writer.hpp"
 #include "common/layout/shard_map.hpp"
 #include "tests/support/grid.hpp"
 #include "tests/support/skip.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/plan/model.hpp"
 #include "verification/plan/plan.hpp"

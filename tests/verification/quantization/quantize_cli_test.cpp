@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 #include "reference/fake_quantize.hpp"
 #include "tests/verification/quantization/quantize_support.hpp"
 #include "tests/verification/tensors/tensor_files.hpp"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 #include "tests/verification/quantization/quantize_support.hpp"
 #include "tests/verification/tensors/tensor_files.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 
 namespace zeroproof::tests {
 

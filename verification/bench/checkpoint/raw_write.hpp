@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "common/io/page_room.hpp"
+#include "common/io/files/page_room.hpp"
 
 namespace zeroproof::verification::bench {
 

@@ -7,7 +7,7 @@
 
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
-#include "cuda/host/isa.hpp"
+#include "cuda/host/base/isa.hpp"
 
 namespace zeroproof::verification::bench {
 namespace {

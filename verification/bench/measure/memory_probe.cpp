@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "cuda/host/isa.hpp"
+#include "cuda/host/base/isa.hpp"
 
 namespace zeroproof::verification::bench {
 

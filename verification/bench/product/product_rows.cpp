@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "common/comm/self.hpp"
-#include "cuda/host/isa.hpp"
+#include "cuda/host/base/isa.hpp"
 #include "verification/bench/measure/rounds.hpp"
 #include "verification/bench/product/product_step.hpp"
 #include "verification/bench/product/save.hpp"

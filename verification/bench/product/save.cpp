@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/io/safetensors_writer.hpp"
+#include "common/io/safetensors/safetensors_writer.hpp"
 #include "verification/bench/measure/values.hpp"
 
 namespace zeroproof::verification::bench {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cuda/host/isa.hpp"
+#include "cuda/host/base/isa.hpp"
 #include "verification/bench/measure/limit_loops.hpp"
 #include "verification/bench/ranks/suite.hpp"
 

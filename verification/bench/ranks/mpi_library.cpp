@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "common/comm/mpi_calls.hpp"
+#include "common/comm/mpi/mpi_calls.hpp"
 #include "common/comm/mpi_session.hpp"
 
 namespace zeroproof {

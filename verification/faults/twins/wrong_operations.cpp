@@ -11,8 +11,8 @@
 #include "cuda/host/norm_layers.hpp"
 #include "cuda/host/softmax.hpp"
 #include "cuda/host/weight_grad.hpp"
-#include "reference/eight_blocks.hpp"
-#include "reference/scalar_math.hpp"
+#include "reference/layers/eight_blocks.hpp"
+#include "reference/layers/scalar_math.hpp"
 #include "verification/faults/planted/ground.hpp"
 #include "verification/ops/one_twin.hpp"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "common/io/safetensors_types.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
 #include "verification/compare/hint.hpp"
 #include "verification/python/src/extension/bytes.hpp"
 

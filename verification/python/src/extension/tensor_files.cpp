@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "common/io/safetensors.hpp"
+#include "common/io/safetensors/safetensors.hpp"
 #include "verification/python/src/extension/bytes.hpp"
 
 namespace zeroproof::python {

@@ -1,0 +1,274 @@
+#include "common/io/checkpoint/checkpoint_manifest.hpp"
+
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "common/base/error.hpp"
+#include "common/io/checkpoint/checkpoint_coverage.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
+
+namespace zeroproof {
+namespace {
+
+constexpr std::string_view before_hash = "{\"hash\":\"";
+constexpr std::string_view before_body = "\",\"manifest\":";
+constexpr std::string_view after_body = "}\n";
+constexpr std::size_t hash_digits = 32;
+constexpr const char* format = "zeroproof-checkpoint";
+constexpr std::int64_t version = 1;
+constexpr std::int64_t most_elements = std::int64_t{1} << 53;
+
+Digest digest_of(std::string_view text) {
+  return raw_digest(text.data(), static_cast<std::int64_t>(text.size()));
+}
+
+std::optional<Digest> parse_digest(std::string_view hex) {
+  if (hex.size() != hash_digits) return std::nullopt;
+  Digest digest;
+  for (std::size_t i = 0; i < hash_digits; ++i) {
+    const char c = hex[i];
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit && (c < 'a' || c > 'f')) return std::nullopt;
+    std::uint64_t& half = i < hash_digits / 2 ? digest.high : digest.low;
+    half = half << 4 | static_cast<std::uint64_t>(is_digit ? c - '0' : c - 'a' + 10);
+  }
+  return digest;
+}
+
+/// Reads one manifest, naming what is wrong with it.
+class ManifestReader {
+ public:
+  explicit ManifestReader(const std::string& label) : label_(label) {}
+
+  CheckpointManifest read(std::string_view text);
+  CheckpointPiece piece_of(const Json& entry) const;
+  FileRecord file_of(const Json& entry) const;
+
+ private:
+  [[noreturn]] void refuse(const std::string& problem) const {
+    fail(ErrorCode::damaged, label_ + " " + problem,
+         "a checkpoint is read only if all of it is what was written",
+         "take another checkpoint (zeroproof checkpoint inspect lists them)");
+  }
+  void require(bool holds, const char* problem) const {
+    if (!holds) refuse(problem);
+  }
+
+  const Json& member(const Json& object, const char* key) const {
+    if (!object.contains(key)) refuse(std::string("has an entry without \"") + key + '"');
+    return object.at(key);
+  }
+  std::int64_t whole(const Json& object, const char* key, std::int64_t least, std::int64_t most) const {
+    const Json& value = member(object, key);
+    const bool natural = value.kind() == Json::Kind::natural;
+    if (!natural && value.kind() != Json::Kind::integer)
+      refuse(std::string("has a \"") + key + "\" that is no integer");
+    const bool in_range = natural ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most) &&
+                                        value.get<std::int64_t>() >= least
+                                  : value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
+    if (!in_range) refuse(std::string("has a \"") + key + "\" that cannot be");
+    return value.get<std::int64_t>();
+  }
+  std::string text(const Json& object, const char* key) const {
+    return member(object, key).get<std::string>();
+  }
+  const Json& list(const Json& object, const char* key) const {
+    const Json& value = member(object, key);
+    if (value.kind() != Json::Kind::array) refuse(std::string("has a \"") + key + "\" that is no list");
+    return value;
+  }
+
+  std::string_view body_of(std::string_view text) const;
+  void read_tensor(const Json& entry);
+  void read_file(const Json& entry);
+  void read_piece(const Json& entry);
+  const std::string& label_;
+  CheckpointManifest manifest_;
+};
+
+std::string_view ManifestReader::body_of(std::string_view text) const {
+  const std::size_t body_begin = before_hash.size() + hash_digits + before_body.size();
+  require(text.size() >= body_begin + after_body.size() &&
+              text.substr(0, before_hash.size()) == before_hash &&
+              text.substr(before_hash.size() + hash_digits, before_body.size()) == before_body &&
+              text.substr(text.size() - after_body.size()) == after_body,
+          "is no manifest of a checkpoint, or is cut short");
+  const std::string_view body = text.substr(body_begin, text.size() - body_begin - after_body.size());
+  require(!body.empty() && body.front() == '{', "is no manifest of a checkpoint");
+  const auto hash = parse_digest(text.substr(before_hash.size(), hash_digits));
+  require(hash && *hash == digest_of(body), "does not have the hash that it names");
+  return body;
+}
+
+void ManifestReader::read_tensor(const Json& entry) {
+  CheckpointTensor tensor;
+  tensor.name = text(entry, "name");
+  require(safetensors_name_problem(tensor.name).empty(), "has a tensor whose name no tensor may have");
+  std::int64_t count = 1;
+  for (const Json& dimension : list(entry, "shape")) {
+    Json one = Json::object();
+    one["shape"] = dimension;
+    const std::int64_t length = whole(one, "shape", 0, most_elements);
+    require(length == 0 || count <= most_elements / length, "has a tensor that is too large");
+    count *= length;
+    tensor.shape.push_back(length);
+  }
+  tensor.begin = whole(entry, "begin", 0, most_elements);
+  manifest_.tensors.push_back(std::move(tensor));
+}
+
+void ManifestReader::read_file(const Json& entry) { manifest_.files.push_back(file_of(entry)); }
+
+FileRecord ManifestReader::file_of(const Json& entry) const {
+  FileRecord file;
+  file.name = text(entry, "name");
+  require(is_checkpoint_file_name(file.name) && file.name != manifest_name,
+          "has a file whose name none may have");
+  file.num_bytes = whole(entry, "bytes", 0, std::numeric_limits<std::int64_t>::max() - chunk_bytes);
+  for (const Json& chunk : list(entry, "chunks")) {
+    const auto digest = parse_digest(chunk.get<std::string>());
+    require(digest.has_value(), "has a chunk whose hash is none");
+    file.chunks.push_back(*digest);
+  }
+  require(static_cast<std::int64_t>(file.chunks.size()) == (file.num_bytes + chunk_bytes - 1) / chunk_bytes,
+          "has a file with more or fewer chunks than its bytes have");
+  return file;
+}
+
+CheckpointPiece ManifestReader::piece_of(const Json& entry) const {
+  CheckpointPiece piece;
+  piece.state = text(entry, "state");
+  require(is_checkpoint_file_name(piece.state), "has a state buffer whose name none may have");
+  piece.tensor = whole(entry, "tensor", 0, most_elements);
+  piece.file = whole(entry, "file", 0, most_elements);
+  piece.first = whole(entry, "first", 0, most_elements);
+  piece.numel = whole(entry, "numel", 1, most_elements);
+  piece.row_numel = whole(entry, "row_numel", 1, most_elements);
+  piece.row_stride = whole(entry, "row_stride", piece.row_numel, most_elements);
+  piece.offset = whole(entry, "offset", 0, piece.row_stride - piece.row_numel);
+  return piece;
+}
+
+void ManifestReader::read_piece(const Json& entry) {
+  CheckpointPiece piece = piece_of(entry);
+  require(piece.tensor < static_cast<std::int64_t>(manifest_.tensors.size()) &&
+              piece.file < static_cast<std::int64_t>(manifest_.files.size()),
+          "has a piece of a tensor or a file that is not there");
+  const std::int64_t count = numel_of(piece.state, manifest_.tensors[static_cast<std::size_t>(piece.tensor)]);
+  require(piece.row_stride <= count && piece.first <= count && piece.numel <= count - piece.first,
+          "has a piece that leaves its tensor");
+  manifest_.pieces.push_back(std::move(piece));
+}
+
+CheckpointManifest ManifestReader::read(std::string_view text) try {
+  const Json body = Json::parse(body_of(text));
+  require(this->text(body, "format") == format, "is of another format");
+  const std::int64_t written = whole(body, "version", 1, std::numeric_limits<std::int32_t>::max());
+  ZP_CHECK(written <= version, ErrorCode::unavailable,
+           label_ + " is of version " + std::to_string(written) + ", and this program reads up to " +
+               std::to_string(version),
+           "later versions may mean other things", "read it with the program that wrote it, or a later one");
+  manifest_.contract = this->text(body, "contract");
+  manifest_.run = this->text(body, "run");
+  require(parse_digest(manifest_.run).has_value(), "names no run");
+  manifest_.step = whole(body, "step", 0, std::numeric_limits<std::int64_t>::max());
+  manifest_.about = member(body, "about");
+  for (const Json& entry : list(body, "tensors")) read_tensor(entry);
+  for (const Json& entry : list(body, "files")) read_file(entry);
+  for (const Json& entry : list(body, "pieces")) read_piece(entry);
+  if (const std::string problem = coverage_problem(manifest_); !problem.empty()) refuse(problem);
+  return std::move(manifest_);
+} catch (const JsonError& error) {
+  refuse(std::string("is not readable: ") + error.what());
+}
+
+Json to_json(const CheckpointTensor& tensor) {
+  return {{"name", tensor.name}, {"shape", Json(tensor.shape)}, {"begin", tensor.begin}};
+}
+
+Json to_json(const FileRecord& file) {
+  Json chunks = Json::array();
+  for (const Digest& chunk : file.chunks) chunks.push_back(to_hex(chunk));
+  return {{"name", file.name}, {"bytes", file.num_bytes}, {"chunks", chunks}};
+}
+
+/// Member by member: there may be as many pieces as tensors times ranks times states.
+Json to_json(const CheckpointPiece& piece) {
+  Json json = Json::object();
+  json.add_member("state", piece.state);
+  json.add_member("tensor", piece.tensor);
+  json.add_member("file", piece.file);
+  json.add_member("first", piece.first);
+  json.add_member("numel", piece.numel);
+  json.add_member("row_numel", piece.row_numel);
+  json.add_member("row_stride", piece.row_stride);
+  json.add_member("offset", piece.offset);
+  return json;
+}
+
+template <class Entry>
+Json list_of(const std::vector<Entry>& entries) {
+  Json list = Json::array();
+  for (const Entry& entry : entries) list.push_back(to_json(entry));
+  return list;
+}
+
+}  // namespace
+
+std::int64_t numel(const CheckpointTensor& tensor) {
+  std::int64_t count = 1;
+  for (const std::int64_t length : tensor.shape) count *= length;
+  return count;
+}
+
+bool is_scale_name(const std::string& state) {
+  constexpr std::string_view ending = "_scale";
+  return state.size() > ending.size() &&
+         std::string_view(state).substr(state.size() - ending.size()) == ending;
+}
+
+std::int64_t numel_of(const std::string& state, const CheckpointTensor& tensor) {
+  const std::int64_t elements = numel(tensor);
+  return is_scale_name(state) ? (elements + scale_block_numel - 1) / scale_block_numel : elements;
+}
+
+std::string CheckpointManifest::piece_name(const CheckpointPiece& piece) const {
+  const CheckpointTensor& of = tensors[static_cast<std::size_t>(piece.tensor)];
+  const std::string name = piece.state + "." + of.name;
+  return piece.numel == numel_of(piece.state, of) ? name : name + "@" + std::to_string(piece.element(0));
+}
+
+std::string manifest_text(const CheckpointManifest& manifest) {
+  Json body = Json::object();
+  body["format"] = format;
+  body["version"] = version;
+  body["contract"] = manifest.contract;
+  body["run"] = manifest.run;
+  body["step"] = manifest.step;
+  body["about"] = manifest.about;
+  body["tensors"] = list_of(manifest.tensors);
+  body["files"] = list_of(manifest.files);
+  body["pieces"] = list_of(manifest.pieces);
+  const std::string text = body.dump();
+  return std::string(before_hash) + to_hex(digest_of(text)) + std::string(before_body) + text +
+         std::string(after_body);
+}
+
+Json part_json(const FileRecord& file, const std::vector<CheckpointPiece>& pieces) {
+  return {{"file", to_json(file)}, {"pieces", list_of(pieces)}};
+}
+
+void read_part(const Json& part, FileRecord& file, std::vector<CheckpointPiece>& pieces) {
+  const std::string label = "what another rank says of its file";
+  const ManifestReader reader(label);
+  file = reader.file_of(part.at("file"));
+  for (const Json& piece : part.at("pieces")) pieces.push_back(reader.piece_of(piece));
+}
+
+CheckpointManifest parse_manifest(std::string_view text, const std::string& label) {
+  return ManifestReader(label).read(text);
+}
+
+}  // namespace zeroproof

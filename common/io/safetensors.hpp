@@ -1,7 +1,0 @@
-#pragma once
-// The safetensors format: reading what anybody wrote, writing what anybody can read.
-
-#include "common/io/safetensors_header.hpp"
-#include "common/io/safetensors_reader.hpp"
-#include "common/io/safetensors_types.hpp"
-#include "common/io/safetensors_writer.hpp"

@@ -1,0 +1,35 @@
+#pragma once
+// Writes tensors one at a time, or in pieces, in any order.
+
+#include <string>
+#include <vector>
+
+#include "common/io/files/replacing_file.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
+
+namespace zeroproof {
+
+class SafetensorsWriter {
+ public:
+  /// Plans the file (plan_safetensors: the same tensors give the same bytes, in whatever order they come) and
+  /// writes its header. Errors: invalid_argument for what a reader with these limits would refuse; io as
+  /// ReplacingFile.
+  SafetensorsWriter(const std::string& path, const std::vector<SafeTensorSpec>& tensors,
+                    SafeMetadata metadata = {}, const SafetensorsLimits& limits = {});
+
+  /// Appends bytes to a tensor. Errors: invalid_argument for an unknown name or more bytes than the shape has;
+  /// io if the disk does not take them.
+  void write(std::string_view tensor_name, Span<const std::byte> bytes);
+
+  /// Makes the file appear under its name. Without it, nothing is left behind. Errors: invalid_argument if a
+  /// tensor is incomplete, or the second time; io.
+  void finish();
+
+ private:
+  SafetensorsHeader header_;
+  ReplacingFile file_;
+  std::vector<std::int64_t> written_;  ///< bytes, by the tensor's place in header_.by_name
+  bool finished_ = false;
+};
+
+}  // namespace zeroproof

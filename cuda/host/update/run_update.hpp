@@ -1,0 +1,36 @@
+#pragma once
+
+#include "cuda/host/base/parallel_blocks.hpp"
+#include "cuda/host/simd/kernels.hpp"
+
+namespace zeroproof::cuda::host {
+
+inline GradStretch from_element(const GradStretch& at, std::int64_t begin) {
+  return {static_cast<const std::byte*>(at.data) + begin * num_bytes(at.dtype), at.dtype};
+}
+
+/// The buffers from element `begin` on; those that are not there stay null.
+inline UpdateBuffers from_element(const UpdateBuffers& at, std::int64_t begin) {
+  const auto advance_pointer = [begin](float* buffer) {
+    return buffer == nullptr ? nullptr : buffer + begin;
+  };
+  return {at.grad == nullptr ? nullptr : at.grad + begin,
+          advance_pointer(at.master),
+          advance_pointer(at.exp_avg),
+          advance_pointer(at.exp_avg_sq),
+          advance_pointer(at.max_exp_avg_sq),
+          advance_pointer(at.momentum_buffer)};
+}
+
+/// The update phase of one rule: a gradient that is already unscaled and clipped.
+inline void run_update(const Exec& exec, const UpdateForm& form, bool maximize, const StepScalars& scalars,
+                       const UpdateBuffers& buffers, std::int64_t numel) {
+  const SimdKernels& kernels = simd_kernels(exec.isa);
+  GradientChain chain;
+  if (maximize) chain.sign_flip = 0x80000000U;
+  parallel_blocks(exec, numel, [&](std::int64_t begin, std::int64_t end) {
+    kernels.update(form, chain, scalars, from_element(buffers, begin), end - begin);
+  });
+}
+
+}  // namespace zeroproof::cuda::host
