@@ -10,8 +10,8 @@
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/gradients/norm_pieces.hpp"
-#include "tests/cuda/device_expected_norm.hpp"
-#include "tests/cuda/device_layouts.hpp"
+#include "tests/cuda/gradients/device_expected_norm.hpp"
+#include "tests/cuda/zero/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
 using namespace zeroproof;

@@ -171,7 +171,7 @@ inline Twin device_twin() {
   ZP_BUFFER_TWINS(twin, cuda::device, ZP_ON_DEVICE);
   ZP_FORMAT_TWINS(twin, cuda::device, ZP_ON_DEVICE);
   twin.grad_norm_p = ZP_ON_DEVICE(cuda::device::grad_norm_p);
-  // The device's take a launch for each number; tests/cuda/device_scalars_test.cpp compares them.
+  // The device's take a launch for each number; tests/cuda/update/device_scalars_test.cpp compares them.
   twin.grad_norm_normalise = cuda::host::grad_norm_normalise;
   twin.grad_norm_finish = cuda::host::grad_norm_finish;
   twin.grad_abs_finish = cuda::host::grad_abs_finish;

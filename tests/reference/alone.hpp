@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "tests/reference/reference_world.hpp"
+#include "tests/reference/zero/reference_world.hpp"
 
 namespace zeroproof::tests {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "tests/reference/reference_world.hpp"
+#include "tests/reference/zero/reference_world.hpp"
 #include "tests/support/production.hpp"
 #include "verification/training/case_run.hpp"
 

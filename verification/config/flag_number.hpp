@@ -1,8 +1,7 @@
 #pragma once
 // What stands behind a flag of a command, as a number.
 
-#include <fmt/format.h>
-
+#include <array>
 #include <charconv>
 #include <concepts>
 #include <limits>
@@ -12,6 +11,13 @@
 #include "common/base/error.hpp"
 
 namespace zeroproof::verification {
+
+/// As short as it can be.
+template <class Number>
+std::string flag_text(Number value) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
 
 /// or_else: what may stand there besides numbers, as the end of a sentence. NaN is in no range.
 /// Errors (ErrorCode::config), naming the flag: text is no number from low to high.
@@ -26,9 +32,9 @@ Number flag_number(const std::string& text, const std::string& flag,
   std::string remedy = std::floating_point<Number> ? "write a number, as in " + flag + " 0.5"
                                                    : "write digits, as in " + flag + " 2";
   if (high != std::numeric_limits<Number>::max()) {
-    remedy = fmt::format("use {} to {}{}", low, high, or_else);
+    remedy = "use " + flag_text(low) + " to " + flag_text(high) + or_else;
   } else if (low != std::numeric_limits<Number>::lowest()) {
-    remedy = fmt::format("use {} or more{}", low, or_else);
+    remedy = "use " + flag_text(low) + " or more" + or_else;
   }
   ZP_CHECK(good, ErrorCode::config, flag + " is '" + text + "'", "that is not a number it can use", remedy);
   return value;

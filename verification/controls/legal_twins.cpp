@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "verification/ops/update_settings.hpp"
+#include "verification/ops/operations/update_settings.hpp"
 
 namespace zeroproof::verification {
 

@@ -1,5 +1,4 @@
 #include "verification/ops/families.hpp"
-#include "verification/ops/fused_step.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -8,7 +8,7 @@
 #include "common/base/error.hpp"
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/phase_ops.hpp"
-#include "verification/ops/update_settings.hpp"
+#include "verification/ops/operations/update_settings.hpp"
 #include "verification/plugin/whole_step.hpp"
 
 namespace zeroproof::verification {

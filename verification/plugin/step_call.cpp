@@ -1,7 +1,7 @@
 #include "verification/plugin/step_call.hpp"
 
 #include "cuda/exchange/micro_batches.hpp"
-#include "verification/ops/update_settings.hpp"
+#include "verification/ops/operations/update_settings.hpp"
 
 namespace zeroproof::verification {
 

@@ -12,8 +12,8 @@
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "tests/cuda/device/device_runtime_support.hpp"
-#include "tests/cuda/device_layouts.hpp"
 #include "tests/cuda/expect_error.hpp"
+#include "tests/cuda/zero/device_layouts.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;

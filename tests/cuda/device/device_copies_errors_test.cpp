@@ -17,8 +17,8 @@
 #include "cuda/wires/device_copies.hpp"
 #include "tests/common/comm/thread_outcome.hpp"
 #include "tests/cuda/device/copies_support.hpp"
-#include "tests/cuda/device_layouts.hpp"
 #include "tests/cuda/expect_error.hpp"
+#include "tests/cuda/zero/device_layouts.hpp"
 #include "tests/support/hosted_communicator.hpp"
 
 using namespace zeroproof;

@@ -13,7 +13,7 @@
 #include "cuda/wires/device_copies.hpp"
 #include "tests/common/comm/comm_group_cases.hpp"
 #include "tests/cuda/device/copies_support.hpp"
-#include "tests/cuda/device_layouts.hpp"
+#include "tests/cuda/zero/device_layouts.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;

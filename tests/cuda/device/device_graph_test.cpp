@@ -10,8 +10,8 @@
 #include "common/base/error.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "tests/cuda/device/device_runtime_support.hpp"
-#include "tests/cuda/device_layouts.hpp"
 #include "tests/cuda/expect_error.hpp"
+#include "tests/cuda/zero/device_layouts.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;

@@ -9,7 +9,7 @@
 #include "cuda/memory/memory_space.hpp"
 #include "cuda/memory/move_tables.hpp"
 #include "tests/cuda/device/device_runtime_support.hpp"
-#include "tests/cuda/device_layouts.hpp"
+#include "tests/cuda/zero/device_layouts.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::cuda;

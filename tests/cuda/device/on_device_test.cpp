@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cuda/device/clip.hpp"
-#include "tests/cuda/device_layouts.hpp"
+#include "tests/cuda/zero/device_layouts.hpp"
 
 namespace {
 

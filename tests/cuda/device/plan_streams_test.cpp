@@ -10,9 +10,9 @@
 #include "common/base/philox.hpp"
 #include "cuda/runtime/plan_audit.hpp"
 #include "tests/cuda/device/plan_watch.hpp"
-#include "tests/cuda/device_layouts.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/runtime/plan_shapes.hpp"
+#include "tests/cuda/zero/device_layouts.hpp"
 
 namespace {
 

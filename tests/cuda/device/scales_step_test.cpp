@@ -9,7 +9,7 @@
 
 #include "cuda/device/runtime/device.hpp"
 #include "tests/cuda/device/enqueued_support.hpp"
-#include "tests/cuda/scales_support.hpp"
+#include "tests/cuda/formats/scales_support.hpp"
 
 namespace {
 

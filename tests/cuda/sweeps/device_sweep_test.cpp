@@ -15,9 +15,9 @@
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/host/cast.hpp"
 #include "tests/cuda/device/device_runtime_support.hpp"
-#include "tests/cuda/device_layouts.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/sweeps/sweep_kernels.hpp"
+#include "tests/cuda/zero/device_layouts.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include "tests/support/stranger.hpp"
 #include "verification/exchange/dialect_call.hpp"
 #include "verification/ops/op_case.hpp"
-#include "verification/ops/update_settings.hpp"
+#include "verification/ops/operations/update_settings.hpp"
 
 namespace {
 

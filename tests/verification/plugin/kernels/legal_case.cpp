@@ -8,7 +8,7 @@
 #include "reference/grad_scale.hpp"
 #include "reference/step_scalars.hpp"
 #include "reference/update_twins.hpp"
-#include "verification/ops/update_call_bounds.hpp"
+#include "verification/ops/operations/update_call_bounds.hpp"
 
 namespace zeroproof::tests {
 

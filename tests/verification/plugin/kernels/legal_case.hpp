@@ -6,7 +6,7 @@
 #include <string>
 
 #include "verification/ops/op_case.hpp"
-#include "verification/ops/update_settings.hpp"
+#include "verification/ops/operations/update_settings.hpp"
 
 namespace zeroproof::tests {
 

@@ -1,0 +1,266 @@
+#pragma once
+// Cross-entropy over a cut vocabulary, for the twins of the host and those of the device.
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "common/contracts/cross_entropy.hpp"
+#include "tests/cuda/expect_error.hpp"
+#include "tests/cuda/layers/layer_support.hpp"
+
+namespace zeroproof::tests {
+
+struct CrossEntropyTwins {
+  CrossEntropyMaxFn* max;
+  CrossEntropySumFn* sum;
+  CrossEntropyLossFn* loss;
+  CrossEntropyBackwardFn* backward;
+};
+
+/// What all ranks together make of whole rows of logits.
+struct EntropyResult {
+  std::vector<float> loss, total, log_total, d_logits;
+  std::vector<std::uint32_t> largest, target_bits;
+};
+
+inline EntropyResult cross_entropy_of(const CrossEntropyTwins& twins, const Exec& exec,
+                                      const CrossEntropyOptions& options, std::int64_t size, int ranks,
+                                      Span<const float> logits, Span<const std::int32_t> targets,
+                                      Span<const float> d_loss) {
+  const std::size_t rows = targets.size();
+  const auto ranks_of = static_cast<std::size_t>(ranks);
+  EntropyResult all{std::vector<float>(rows),         std::vector<float>(rows),
+                    std::vector<float>(rows),         std::vector<float>(logits.size()),
+                    std::vector<std::uint32_t>(rows), std::vector<std::uint32_t>(rows)};
+  std::vector<VocabularyPart> parts;
+  std::vector<std::vector<float>> own(ranks_of);
+  for (int k = 0; k < ranks; ++k) {
+    parts.push_back({size, k * 8 / ranks, 8 / ranks});
+    for (std::size_t r = 0; r < rows; ++r) {
+      const auto row = logits.begin() + static_cast<std::int64_t>(r) * size;
+      own[static_cast<std::size_t>(k)].insert(own[static_cast<std::size_t>(k)].end(),
+                                              row + parts.back().begin(), row + parts.back().end());
+    }
+  }
+  std::vector<std::uint32_t> words(rows);
+  for (std::size_t k = 0; k < ranks_of; ++k) {
+    twins.max(exec, parts[k], own[k], words);
+    for (std::size_t r = 0; r < rows; ++r) all.largest[r] = std::max(all.largest[r], words[r]);
+  }
+  std::vector<float> exp_sums(rows * ranks_of), shifted_sums(rows * ranks_of);
+  for (std::size_t k = 0; k < ranks_of; ++k) {
+    twins.sum(exec, parts[k], own[k], all.largest, targets, {exp_sums.data() + k * rows, rows},
+              {shifted_sums.data() + k * rows, rows}, words);
+    for (std::size_t r = 0; r < rows; ++r) all.target_bits[r] |= words[r];
+  }
+  twins.loss(exec, options, size, ranks, all.largest, targets, exp_sums, shifted_sums, all.target_bits,
+             all.loss, all.total, all.log_total);
+  for (std::size_t k = 0; k < ranks_of; ++k) {
+    std::vector<float> grads(own[k].size());
+    twins.backward(exec, parts[k], options, d_loss, own[k], all.largest, targets, all.total, all.log_total,
+                   grads);
+    const std::int64_t width = parts[k].end() - parts[k].begin();
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      all.d_logits[static_cast<std::size_t>(at / width * size + parts[k].begin() + at % width)] = grads[i];
+    }
+  }
+  return all;
+}
+
+inline void check_cross_entropy_by_hand(const CrossEntropyTwins& twins, const Exec& exec) {
+  const float inf = HUGE_VALF, nan = std::nanf("");
+  using Values = std::vector<float>;
+  // Keys: NaN, infinities and zeros.
+  std::vector<std::uint32_t> keys(5);
+  const VocabularyPart whole{2, 0, 8};
+  twins.max(exec, whole, Values{nan, inf, 1, inf, -inf, -inf, -0.0F, -1, -0.0F, 0}, keys);
+  CHECK(keys == std::vector<std::uint32_t>{0xFFFFFFFF, 0xFF800000, 0x007FFFFF, 0x7FFFFFFF, 0x80000000});
+  std::vector<std::uint32_t> none(1, 7);
+  twins.max(exec, {2, 0, 1}, {}, none);  // block 0 of two columns is empty
+  CHECK(none[0] == 0U);
+
+  // Equal logits: log 2, and half of the target's probability is missing. Row 2 does not count.
+  const Values logits = {3, 3, 3, 3, 3, 3};
+  const std::vector<std::int32_t> targets = {0, 1, -100};
+  const Values d_loss = {1, 2, 5};
+  const float log_2 = 0x1.62e430p-1F;
+  EntropyResult result = cross_entropy_of(twins, exec, {}, 2, 1, logits, targets, d_loss);
+  CHECK(result.loss == Values{log_2, log_2, 0});
+  CHECK(result.total == Values{2, 2, 2});
+  CHECK(result.log_total == Values{3.0F + log_2, 3.0F + log_2, 3.0F + log_2});
+  CHECK(result.d_logits == Values{-0.5F, 0.5F, 1, -1, 0, 0});
+  // Smoothing 1/4: c = 1/2, keep 1/2, so with equal logits the loss is the same; targets are 3/4 and 1/4.
+  result = cross_entropy_of(twins, exec, {0.25, 0.0F}, 2, 2, logits, targets, d_loss);
+  CHECK(result.loss == Values{log_2, log_2, 0});
+  CHECK(result.d_logits == Values{-0.25F, 0.25F, 0.5F, -0.5F, 0, 0});
+  // z = 1 * log_total^2, its gradient 2 * log_total * p.
+  result = cross_entropy_of(twins, exec, {0, 1.0F}, 2, 4, logits, targets, d_loss);
+  const float log_total = 3.0F + log_2;
+  const float square = log_total * log_total;
+  CHECK(result.loss == Values{log_2 + square, log_2 + square, 0});
+  CHECK(result.d_logits[0] == -0.5F + log_total);
+  CHECK(result.d_logits[1] == 0.5F + log_total);
+  // A NaN anywhere, and what the target has of it: one NaN.
+  result = cross_entropy_of(twins, exec, {}, 2, 8, Values{nan, 1}, {targets.data(), 1}, {d_loss.data(), 1});
+  CHECK(std::isnan(result.loss[0]));
+  CHECK(result.target_bits[0] == 0x7FFFFFFF);
+  result = cross_entropy_of(twins, exec, {}, 2, 8, Values{-inf, 1}, {targets.data(), 1}, {d_loss.data(), 1});
+  CHECK(result.loss[0] == inf);
+  CHECK(result.d_logits == Values{-1, 1});
+}
+
+/// Every number of ranks gives the same bits, those of the definition.
+inline void check_cross_entropy_size(const CrossEntropyTwins& twins, const Exec& exec,
+                                     const CrossEntropyOptions& options, std::int64_t size,
+                                     std::int64_t rows) {
+  auto logits = filled(rows * size, 0, 1, false);
+  for (float& x : logits.span()) x *= 6.0F;
+  const float rare[] = {HUGE_VALF, -HUGE_VALF, std::nanf(""), -0x1p127F, 0x1p127F};
+  std::vector<std::int32_t> targets;
+  const auto d_loss = filled(rows, 0, 2, false);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::uint32_t bits = device_test::hash(static_cast<std::uint64_t>(r), 3);
+    if (r % 4 == 3) logits.span()[static_cast<std::size_t>(r * size + bits % size)] = rare[bits / 16 % 5];
+    targets.push_back(static_cast<std::int32_t>(bits / 7 % static_cast<std::uint32_t>(size + 2)) - 1);
+  }
+  if (rows > 1) targets[1] = std::numeric_limits<std::int32_t>::min();
+  const EntropyResult one =
+      cross_entropy_of(twins, exec, options, size, 1, logits.span(), targets, d_loss.span());
+  const double c = options.label_smoothing * static_cast<double>(size) / (static_cast<double>(size) - 1);
+  const bool smoothed = options.label_smoothing > 0;
+  const auto keep = smoothed ? static_cast<float>(1 - c) : 1.0F;
+  const float zero = 0.0F;
+  Place<float> loss(rows, 0), total(rows, 0), log_total(rows, 0), grads(rows * size, 0);
+  std::copy(one.loss.begin(), one.loss.end(), loss.span().begin());
+  std::copy(one.total.begin(), one.total.end(), total.span().begin());
+  std::copy(one.log_total.begin(), one.log_total.end(), log_total.span().begin());
+  std::copy(one.d_logits.begin(), one.d_logits.end(), grads.span().begin());
+  const auto target = [&](std::int64_t r) { return std::int64_t{targets[static_cast<std::size_t>(r)]}; };
+  const auto counts = [&](std::int64_t r) { return target(r) >= 0 && target(r) < size; };
+  std::vector<float> most;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float m = logits[r * size];
+    for (std::int64_t j = 0; j < size; ++j) {
+      if (std::isnan(m)) break;
+      if (std::isnan(logits[r * size + j]) || logits[r * size + j] > m) m = logits[r * size + j];
+    }
+    most.push_back(m);
+  }
+  const auto d = [&](std::int64_t i) { return logits[i] - most[static_cast<std::size_t>(i / size)]; };
+  total.check([&](std::int64_t r) {
+    return sum_in_blocks(size, [&](std::int64_t j) { return rounded_exp(d(r * size + j)); });
+  });
+  log_total.check([&](std::int64_t r) { return most[static_cast<std::size_t>(r)] + rounded_log(total[r]); });
+  loss.check([&](std::int64_t r) {
+    if (!counts(r)) return zero;
+    const float l = rounded_log(total[r]);
+    float value = l - d(r * size + target(r));
+    if (smoothed) {
+      const float q = sum_in_blocks(size, [&](std::int64_t j) { return d(r * size + j); });
+      const float w = l - q / static_cast<float>(size);
+      const float f = keep * value;
+      const float g = static_cast<float>(c) * w;
+      value = f + g;
+    }
+    if (options.z_weight > 0) value = value + options.z_weight * (log_total[r] * log_total[r]);
+    return value;
+  });
+  grads.check([&](std::int64_t i) {
+    const std::int64_t r = i / size;
+    if (!counts(r)) return zero;
+    const float p = rounded_exp(d(i)) / total[r];
+    float a = i % size == target(r) ? p - keep : p;
+    if (smoothed) a = a - static_cast<float>(c / static_cast<double>(size));
+    if (options.z_weight > 0) a = a + ((2.0F * options.z_weight) * log_total[r]) * p;
+    return d_loss[r] * a;
+  });
+  for (const int ranks : {2, 4, 8}) {
+    const EntropyResult cut =
+        cross_entropy_of(twins, exec, options, size, ranks, logits.span(), targets, d_loss.span());
+    const auto same = [](const std::vector<float>& a, const std::vector<float>& b) {
+      return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                        [](float x, float y) { return device_test::same(x, y); });
+    };
+    CAPTURE(ranks);
+    CHECK(cut.largest == one.largest);
+    CHECK(cut.target_bits == one.target_bits);
+    CHECK(same(cut.loss, one.loss));
+    CHECK(same(cut.total, one.total));
+    CHECK(same(cut.log_total, one.log_total));
+    CHECK(same(cut.d_logits, one.d_logits));
+  }
+}
+
+inline void check_cross_entropy_sizes(const CrossEntropyTwins& twins, const Exec& exec) {
+  for (const std::int64_t size : {1, 2, 7, 8, 9, 17, 100, 1003}) {
+    CAPTURE(size);
+    for (const std::int64_t rows : {0, 1, 5, 37}) {
+      CAPTURE(rows);
+      check_cross_entropy_size(twins, exec, {}, size, rows);
+      if (size < 2) continue;
+      check_cross_entropy_size(twins, exec, {0.1, 0.0F}, size, rows);
+      check_cross_entropy_size(twins, exec, {0.9, 1e-4F}, size, rows);
+    }
+  }
+}
+
+inline void check_cross_entropy_refused(const CrossEntropyTwins& twins, const Exec& exec) {
+  std::vector<float> four(4), three(3), two(2);
+  std::vector<std::uint32_t> words(2), word(1);
+  std::vector<std::int32_t> targets(2), target(1);
+  const VocabularyPart whole{2, 0, 8};
+  const auto refused = [](const std::function<void()>& call) {
+    expect_error(ErrorCode::invalid_argument, call);
+  };
+  CHECK_NOTHROW(twins.max(exec, whole, four, words));
+  for (const VocabularyPart& part :
+       {VocabularyPart{0, 0, 8}, VocabularyPart{-2, 0, 8}, VocabularyPart{2, 0, 3}, VocabularyPart{2, 0, 0},
+        VocabularyPart{2, 1, 2}, VocabularyPart{2, 8, 8}, VocabularyPart{2, -4, 4},
+        VocabularyPart{2, 0, 16}}) {
+    refused([&] { twins.max(exec, part, four, words); });
+    refused([&] { twins.sum(exec, part, four, words, targets, two, two, words); });
+    refused([&] { twins.backward(exec, part, {}, two, four, words, targets, two, two, four); });
+  }
+  refused([&] { twins.max(exec, whole, three, words); });
+  CHECK_NOTHROW(twins.sum(exec, whole, four, words, targets, two, two, words));
+  refused([&] { twins.sum(exec, whole, three, words, targets, two, two, words); });
+  refused([&] { twins.sum(exec, whole, four, words, target, two, two, words); });
+  refused([&] { twins.sum(exec, whole, four, words, targets, three, two, words); });
+  refused([&] { twins.sum(exec, whole, four, words, targets, two, three, words); });
+  refused([&] { twins.sum(exec, whole, four, words, targets, two, two, word); });
+  const auto loss = [&](const CrossEntropyOptions& options, std::int64_t size, int ranks) {
+    twins.loss(exec, options, size, ranks, words, targets, two, two, words, two, two, two);
+  };
+  CHECK_NOTHROW(loss({}, 1, 1));
+  refused([&] { loss({}, 0, 1); });
+  refused([&] { loss({}, 2, 2); });  // sums of two ranks are twice as long
+  refused([&] { loss({}, 2, 3); });
+  refused([&] { loss({0.1, 0.0F}, 1, 1); });
+  for (const double smoothing : {-0.1, 1.0, std::nan("")}) {
+    refused([&] { loss({smoothing, 0.0F}, 2, 1); });
+    refused([&] {
+      twins.backward(exec, whole, {smoothing, 0.0F}, two, four, words, targets, two, two, four);
+    });
+  }
+  for (const float weight : {-1.0F, HUGE_VALF, std::nanf("")}) refused([&] { loss({0, weight}, 2, 1); });
+  refused([&] { twins.loss(exec, {}, 2, 1, words, target, two, two, words, two, two, two); });
+  refused([&] { twins.loss(exec, {}, 2, 1, words, targets, two, two, word, two, two, two); });
+  refused([&] { twins.loss(exec, {}, 2, 1, words, targets, two, two, words, three, two, two); });
+  refused([&] { twins.loss(exec, {}, 2, 1, words, targets, two, two, words, two, three, two); });
+  refused([&] { twins.loss(exec, {}, 2, 1, words, targets, two, two, words, two, two, three); });
+  refused([&] { twins.loss(exec, {}, 2, 1, words, targets, two, three, words, two, two, two); });
+  CHECK_NOTHROW(twins.backward(exec, whole, {}, two, four, words, targets, two, two, four));
+  refused([&] { twins.backward(exec, whole, {}, three, four, words, targets, two, two, four); });
+  refused([&] { twins.backward(exec, whole, {}, two, three, words, targets, two, two, four); });
+  refused([&] { twins.backward(exec, whole, {}, two, four, words, target, two, two, four); });
+  refused([&] { twins.backward(exec, whole, {}, two, four, words, targets, three, two, four); });
+  refused([&] { twins.backward(exec, whole, {}, two, four, words, targets, two, three, four); });
+  refused([&] { twins.backward(exec, whole, {}, two, four, words, targets, two, two, three); });
+}
+
+}  // namespace zeroproof::tests

@@ -1,0 +1,54 @@
+#include <doctest.h>
+
+#include "cuda/device/activations.hpp"
+#include "cuda/host/activations.hpp"
+#include "tests/cuda/layers/activations_checks.hpp"
+#include "tests/cuda/zero/device_layouts.hpp"
+#include "verification/ops/on_device.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+using namespace zeroproof::device_test;
+using verification::on_device;
+namespace device = zeroproof::cuda::device;
+namespace host = zeroproof::cuda::host;
+
+namespace {
+
+const ActivationTwins twins = {on_device<device::bias_gelu>,    on_device<device::bias_gelu_backward>,
+                               on_device<device::geglu>,        on_device<device::geglu_backward>,
+                               on_device<device::quick_geglu>,  on_device<device::quick_geglu_backward>,
+                               on_device<device::swiglu>,       on_device<device::swiglu_backward>,
+                               on_device<device::squared_relu>, on_device<device::squared_relu_backward>};
+const ActivationTwins host_twins = {
+    host::bias_gelu,    host::bias_gelu_backward,   host::geglu,  host::geglu_backward,
+    host::quick_geglu,  host::quick_geglu_backward, host::swiglu, host::swiglu_backward,
+    host::squared_relu, host::squared_relu_backward};
+
+}  // namespace
+
+TEST_CASE("device: activations and their gradients, followed by hand") {
+  if (!usable()) return;
+  check_activations_by_hand(twins, exec);
+  check_activations_refused(twins, exec);
+}
+
+TEST_CASE("device: activations have the bits of the host, anywhere in memory") {
+  if (!usable()) return;
+  for (const std::int64_t columns : {1, 4, 5, 8, 33, 260, 1025}) {
+    for (const std::int64_t rows : {0, 1, 37}) {
+      for (const bool with : {false, true}) {
+        for (const int offset : {0, 1}) {
+          CAPTURE(columns);
+          CAPTURE(rows);
+          CAPTURE(with);
+          CAPTURE(offset);
+          const AllActivations inputs(rows, columns, with, offset);
+          check_same(inputs.run(twins, exec, 0.0F, 0.0F, offset),
+                     inputs.run(host_twins, exec, 0.0F, 0.0F, 0));
+          check_same(inputs.run(twins, exec, 1.0F, 0.25F, 2), inputs.run(host_twins, exec, 1.0F, 0.25F, 0));
+        }
+      }
+    }
+  }
+}

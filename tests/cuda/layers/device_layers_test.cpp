@@ -1,0 +1,73 @@
+// The device twins of the layers, by the checks of those of the host. Skipped where no device answers; tests/cuda/sim
+// runs the same file on the simulated device.
+
+#include <doctest.h>
+
+#include "cuda/device/bias_dropout.hpp"
+#include "cuda/device/cross_entropy.hpp"
+#include "cuda/device/norm_layers.hpp"
+#include "cuda/device/softmax.hpp"
+#include "cuda/device/weight_grad.hpp"
+#include "tests/cuda/layers/bias_dropout_support.hpp"
+#include "tests/cuda/layers/cross_entropy_support.hpp"
+#include "tests/cuda/layers/norm_layers_support.hpp"
+#include "tests/cuda/layers/softmax_support.hpp"
+#include "tests/cuda/layers/weight_grad_support.hpp"
+#include "tests/cuda/zero/device_layouts.hpp"
+#include "verification/ops/on_device.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+using device_test::exec, device_test::usable;
+using verification::on_device;
+namespace device = zeroproof::cuda::device;
+
+TEST_CASE("device: norms of rows and their gradients") {
+  if (!usable()) return;
+  const NormTwins twins{on_device<device::rms_norm>, on_device<device::rms_norm_backward>,
+                        on_device<device::layer_norm>, on_device<device::layer_norm_backward>};
+  check_norms_by_hand(twins, exec);
+  check_norm_order(twins, exec);
+  check_norm_shapes(twins, exec);
+  check_norms_refused(twins, exec);
+}
+
+TEST_CASE("device: gradients of weights and biases") {
+  if (!usable()) return;
+  const WeightGradTwins twins{on_device<device::column_sum>, on_device<device::weight_grad>,
+                              on_device<device::weight_grad_bf16>};
+  check_weight_grad_by_hand(twins, exec);
+  check_column_sum_shapes(twins, exec);
+  check_weight_grad_shapes(twins, exec);
+  check_weight_grad_refused(twins, exec);
+}
+
+TEST_CASE("device: dropout") {
+  if (!usable()) return;
+  const DropoutTwins twins{on_device<device::bias_dropout>, on_device<device::bias_dropout_backward>};
+  check_dropout_by_hand(twins, exec);
+  check_dropout_cut(twins, exec);
+  check_dropout_shapes(twins, exec);
+  check_dropout_refused(twins, exec);
+}
+
+TEST_CASE("device: softmax and its gradients") {
+  if (!usable()) return;
+  const SoftmaxTwins twins{on_device<device::causal_softmax>, on_device<device::causal_softmax_backward>,
+                           on_device<device::masked_softmax>, on_device<device::masked_softmax_backward>,
+                           on_device<device::sink_softmax>,   on_device<device::sink_softmax_backward>};
+  check_softmax_by_hand(twins, exec);
+  check_softmax_order(twins, exec);
+  check_softmax_shapes(twins, exec);
+  check_softmax_refused(twins, exec);
+}
+
+TEST_CASE("device: cross-entropy over a cut vocabulary") {
+  if (!usable()) return;
+  const CrossEntropyTwins twins{on_device<device::cross_entropy_max>, on_device<device::cross_entropy_sum>,
+                                on_device<device::cross_entropy_loss>,
+                                on_device<device::cross_entropy_backward>};
+  check_cross_entropy_by_hand(twins, exec);
+  check_cross_entropy_sizes(twins, exec);
+  check_cross_entropy_refused(twins, exec);
+}

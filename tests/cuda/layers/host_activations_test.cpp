@@ -1,0 +1,40 @@
+#include <doctest.h>
+
+#include "cuda/host/activations.hpp"
+#include "tests/cuda/every_exec.hpp"
+#include "tests/cuda/layers/activations_checks.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+namespace host = zeroproof::cuda::host;
+
+namespace {
+
+const ActivationTwins twins = {
+    host::bias_gelu,    host::bias_gelu_backward,   host::geglu,  host::geglu_backward,
+    host::quick_geglu,  host::quick_geglu_backward, host::swiglu, host::swiglu_backward,
+    host::squared_relu, host::squared_relu_backward};
+
+}  // namespace
+
+TEST_CASE("host: activations and their gradients, followed by hand") {
+  for (const Exec& exec : every_exec()) {
+    check_activations_by_hand(twins, exec);
+    check_activations_refused(twins, exec);
+  }
+}
+
+TEST_CASE("host: activations have the same bits on every instruction set, any number of threads, anywhere") {
+  for (const std::int64_t columns : {1, 5, 8, 33, 1025, 40000}) {
+    for (const bool with : {false, true}) {
+      CAPTURE(columns);
+      CAPTURE(with);
+      const std::int64_t rows = columns < 100 ? 700 : 3;
+      const auto expected =
+          AllActivations(rows, columns, with, 0).run(twins, {1, Isa::x86_64}, 1.0F, 0.5F, 0);
+      for (const Exec& exec : every_exec()) {
+        check_same(AllActivations(rows, columns, with, 1).run(twins, exec, 1.0F, 0.5F, 3), expected);
+      }
+    }
+  }
+}

@@ -1,0 +1,71 @@
+// The host twins of the layers: numbers by hand, odd shapes, special values, with every instruction set and on threads.
+
+#include <doctest.h>
+
+#include "cuda/host/bias_dropout.hpp"
+#include "cuda/host/cross_entropy.hpp"
+#include "cuda/host/norm_layers.hpp"
+#include "cuda/host/softmax.hpp"
+#include "cuda/host/weight_grad.hpp"
+#include "tests/cuda/every_exec.hpp"
+#include "tests/cuda/layers/bias_dropout_support.hpp"
+#include "tests/cuda/layers/cross_entropy_support.hpp"
+#include "tests/cuda/layers/norm_layers_support.hpp"
+#include "tests/cuda/layers/softmax_support.hpp"
+#include "tests/cuda/layers/weight_grad_support.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+namespace host = zeroproof::cuda::host;
+
+TEST_CASE("host: norms of rows and their gradients") {
+  const NormTwins twins{host::rms_norm, host::rms_norm_backward, host::layer_norm, host::layer_norm_backward};
+  for (const Exec& exec : every_exec()) {
+    check_norms_by_hand(twins, exec);
+    check_norm_order(twins, exec);
+    check_norm_shapes(twins, exec);
+    check_norms_refused(twins, exec);
+  }
+}
+
+TEST_CASE("host: gradients of weights and biases") {
+  const WeightGradTwins twins{host::column_sum, host::weight_grad, host::weight_grad_bf16};
+  for (const Exec& exec : every_exec()) {
+    check_weight_grad_by_hand(twins, exec);
+    check_column_sum_shapes(twins, exec);
+    check_weight_grad_shapes(twins, exec);
+    check_weight_grad_refused(twins, exec);
+  }
+}
+
+TEST_CASE("host: dropout") {
+  const DropoutTwins twins{host::bias_dropout, host::bias_dropout_backward};
+  for (const Exec& exec : every_exec()) {
+    check_dropout_by_hand(twins, exec);
+    check_dropout_cut(twins, exec);
+    check_dropout_shapes(twins, exec);
+    check_dropout_refused(twins, exec);
+  }
+}
+
+TEST_CASE("host: softmax and its gradients") {
+  const SoftmaxTwins twins{host::causal_softmax, host::causal_softmax_backward,
+                           host::masked_softmax, host::masked_softmax_backward,
+                           host::sink_softmax,   host::sink_softmax_backward};
+  for (const Exec& exec : every_exec()) {
+    check_softmax_by_hand(twins, exec);
+    check_softmax_order(twins, exec);
+    check_softmax_shapes(twins, exec);
+    check_softmax_refused(twins, exec);
+  }
+}
+
+TEST_CASE("host: cross-entropy over a cut vocabulary") {
+  const CrossEntropyTwins twins{host::cross_entropy_max, host::cross_entropy_sum, host::cross_entropy_loss,
+                                host::cross_entropy_backward};
+  for (const Exec& exec : every_exec()) {
+    check_cross_entropy_by_hand(twins, exec);
+    check_cross_entropy_sizes(twins, exec);
+    check_cross_entropy_refused(twins, exec);
+  }
+}

@@ -1,0 +1,129 @@
+#include "tests/oracle/oracle_rules.hpp"
+#include "tests/reference/update/adam_support.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+namespace {
+
+StepScalars usual_scalars() {
+  StepScalars s{};
+  s.beta1 = 0.9F;
+  s.one_minus_beta1 = static_cast<float>(1 - double{0.9F});
+  s.beta2 = 0.999F;
+  s.one_minus_beta2 = static_cast<float>(1 - double{0.999F});
+  s.sqrt_bias_correction2 = 0.0547F;
+  s.step_size = 3.69e-3F;
+  s.eps = 1e-8F;
+  s.lr_weight_decay = 1e-5F;
+  s.weight_decay = 0.0123F;
+  s.has_decay = 1;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("adamw: three elements, two steps, by hand") {
+  AdamState x{{1, -3, 0}, {8, -4, 16}, {0, 0, 0}, {0, 0, 0}, {}};
+
+  //   grad      1        -3        0
+  //   exp_avg   g/2 =    1/2       -3/2      0
+  //   sq        g^2/4 =  1/4       9/4       0
+  //   root      1/2      3/2       0
+  //   r         / 1/2 =  1         3         0
+  //   d         + 1 =    2         4         1
+  //   q         1/4      -3/8      0
+  //   a         / 2 =    1/8       -3/16     0
+  //   w         m/8 =    1         -1/2      2
+  //   u         9/8      -11/16    2
+  //   master    55/8     -53/16    14
+  x.update(dyadic_scalars(0.5F));
+  CHECK(x.exp_avg == std::vector<float>{0.5F, -1.5F, 0});
+  CHECK(x.exp_avg_sq == std::vector<float>{0.25F, 2.25F, 0});
+  CHECK(x.master == std::vector<float>{6.875F, -3.3125F, 14});
+
+  //   grad      1/2                -3/2                1
+  //   exp_avg   1/4 + 1/4 = 1/2    -3/4 - 3/4 = -3/2   1/2
+  //   sq        3/16 + 1/16 = 1/4  27/16 + 9/16 = 9/4  1/4
+  //   d         2                  4                   2
+  //   a         q/4 = 1/16         -3/32               1/16
+  //   w         55/64              -53/128             7/4
+  //   u         59/64              -65/128             29/16
+  //   master    381/64             -359/128            195/16
+  x.grad = {0.5F, -1.5F, 1};
+  x.update(dyadic_scalars(0.25F));
+  CHECK(x.exp_avg == std::vector<float>{0.5F, -1.5F, 0.5F});
+  CHECK(x.exp_avg_sq == std::vector<float>{0.25F, 2.25F, 0.25F});
+  CHECK(x.master == std::vector<float>{5.953125F, -2.8046875F, 12.1875F});
+}
+
+TEST_CASE("adamw: eps stands outside the root and after the bias correction") {
+  // sq = 1/4, root = 1/2, r = 1; eps = 1 makes d = 2. Inside the root d would be sqrt(1/4 + 1) / (1/2).
+  AdamState x{{1}, {0}, {0}, {0}, {}};
+  x.update(dyadic_scalars(8.0F));
+  CHECK(x.master[0] == -2.0F);  // -(8 * (1/2) / 2)
+
+  // A gradient that was always 0 divides 0 by eps: nothing moves, and nothing is NaN.
+  StepScalars s = dyadic_scalars(8.0F);
+  s.eps = 0x1p-126F;
+  s.has_decay = 0;
+  AdamState zero{{0, -0.0F}, {3, 3}, {0, 0}, {0, 0}, {}};
+  zero.update(s);
+  CHECK(zero.master == std::vector<float>{3, 3});
+}
+
+TEST_CASE("adamw: decay that is off is not evaluated") {
+  StepScalars s = dyadic_scalars(0.5F);
+  s.lr_weight_decay = 0;
+  AdamState x{{1}, {inf32}, {0}, {0}, {}};
+  s.has_decay = 0;
+  x.update(s);
+  CHECK(bits(x.master[0]) == bits(inf32));  // inf - 1/8
+
+  // The flag counts, not the value: a decay that is 0 in fp32 but not in fp64 is evaluated, and 0 * inf is
+  // NaN.
+  x = {{1}, {inf32}, {0}, {0}, {}};
+  s.has_decay = 1;
+  x.update(s);
+  CHECK(std::isnan(x.master[0]));
+}
+
+TEST_CASE("adamw and adam: one rounding per operation, body and tail alike, for any length and all options") {
+  for (int flags = 0; flags < 16; ++flags) {
+    const bool l2 = (flags & 1) != 0;
+    const AdamOptions options{(flags & 2) != 0, (flags & 4) != 0};
+    StepScalars s = usual_scalars();
+    s.has_decay = (flags & 8) != 0 ? 1 : 0;
+    INFO("l2 ", l2, ", amsgrad ", options.amsgrad, ", maximize ", options.maximize, ", decay ", s.has_decay);
+    for (const std::int64_t numel : {0, 1, 3, 7, 64, 1023, 1024, 1025, 3000}) {
+      AdamState x{random_values(numel, 1), random_values(numel, 2), random_values(numel, 3),
+                  random_values(numel, 4), random_values(options.amsgrad ? numel : 0, 5)};
+      for (float& value : x.exp_avg_sq) value = std::abs(value);
+      for (float& value : x.max_exp_avg_sq) value = std::abs(value);
+      const std::vector<float> special = {nan32, inf32,  -inf32, 0x1p-149F, -0x1p-130F,
+                                          1e20F, -3e38F, 0,      -0.0F};
+      for (std::size_t i = 0; i < special.size() && 20 * i < x.grad.size(); ++i) x.grad[20 * i] = special[i];
+      AdamState expected = x;
+      adam_by_oracle(!l2, options, s, expected.grad, expected.master, expected.exp_avg, expected.exp_avg_sq,
+                     expected.max_exp_avg_sq);
+      l2 ? x.update_l2(s, options) : x.update(s, options);
+      CHECK(bits(x.exp_avg) == bits(expected.exp_avg));
+      CHECK(bits(x.exp_avg_sq) == bits(expected.exp_avg_sq));
+      CHECK(bits(x.max_exp_avg_sq) == bits(expected.max_exp_avg_sq));
+      CHECK(bits(x.master) == bits(expected.master));
+    }
+  }
+}
+
+TEST_CASE("adamw: special gradients") {
+  AdamState x{{nan32, inf32, 1e20F, 0x1p-149F}, {1, 1, 1, 1}, {0, 0, 0, 0}, {0, 0, 0, 0}, {}};
+  StepScalars s = dyadic_scalars(0.5F);
+  s.has_decay = 0;
+  x.update(s);
+  CHECK(std::isnan(x.master[0]));
+  CHECK(std::isnan(x.master[1]));               // inf / inf
+  CHECK(bits(x.exp_avg_sq[2]) == bits(inf32));  // the square overflows, and the step is finite / inf = 0
+  CHECK(x.master[2] == 1.0F);
+  CHECK(bits(x.exp_avg[3]) == bits(0.0F));  // half of the smallest subnormal: tie, to even
+  CHECK(bits(x.exp_avg_sq[3]) == bits(0.0F));
+}

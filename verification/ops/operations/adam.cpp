@@ -1,0 +1,68 @@
+#include "cuda/host/update_twins.hpp"
+#include "cuda/phase_ops.hpp"
+#include "reference/update_twins.hpp"
+#include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
+#include "verification/ops/operations/update_call_bounds.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// Variants are the sets of settings, each plain, with amsgrad, with maximize, and with both.
+UpdateSettings settings_of(UpdateRule rule, int variant) {
+  OptimizerHyper options;
+  options.rule = rule;
+  options.amsgrad = variant % 2 == 1;
+  options.maximize = variant / 2 % 2 == 1;
+  return update_settings(variant / 4, options);
+}
+
+OpFunction run(UpdateRule rule, AdamwUpdateFn* twin) {
+  return [rule, twin](OpCall& call) {
+    const UpdateSettings s = settings_of(rule, call.variant());
+    const Span<float> maximum = s.hyper.amsgrad ? call.get<float>(4) : Span<float>{};
+    twin(call.exec, {s.hyper.amsgrad, s.hyper.maximize}, s.scalars, call.in<float>(0), call.get<float>(1),
+         call.get<float>(2), call.get<float>(3), maximum);
+  };
+}
+
+Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* reference, AdamwUpdateFn* host,
+          AdamwUpdateFn* device, AdamwUpdateFn* cuda::PhaseOps::*in_table) {
+  Op op;
+  op.name = std::move(name);
+  op.contract = "adam.hpp";
+  op.type = std::move(type);
+  op.phases = {Phase::update};
+  for (const std::string& scalars : update_set_names()) {
+    for (const char* options : {"plain", "amsgrad", "maximize", "amsgrad and maximize"}) {
+      op.variants.push_back(scalars + " " + options);
+    }
+  }
+  op.operands = {input("grad"), in_place("master", Content::weight), in_place("exp_avg", Content::moment),
+                 in_place("exp_avg_sq", Content::second_moment),
+                 in_place("max_exp_avg_sq", Content::second_moment)};
+  op.fills = number_fills();
+  op.largest = 8209;
+  op.settings = [rule](const OpCall& call) { return described(settings_of(rule, call.variant())); };
+  op.bounds = [rule](const OpCall& pristine, const OpCall&) {
+    return update_call_bounds(settings_of(rule, pristine.variant()),
+                              {.exp_avg = 2, .exp_avg_sq = 3, .max_exp_avg_sq = 4}, pristine);
+  };
+  op.reference = run(rule, reference);
+  op.host = run(rule, host);
+  op.device = run(rule, device);
+  op.host_of = [rule, in_table](const cuda::PhaseOps& ops) { return run(rule, ops.*in_table); };
+  return op;
+}
+
+}  // namespace
+
+std::vector<Op> adam_ops() {
+  return {
+      update(UpdateRule::adamw, "adamw_update", "AdamwUpdateFn", reference::adamw_update,
+             cuda::host::adamw_update, on_device<cuda::device::adamw_update>, &cuda::PhaseOps::adamw_update),
+      update(UpdateRule::adam, "adam_update", "AdamUpdateFn", reference::adam_update, cuda::host::adam_update,
+             on_device<cuda::device::adam_update>, &cuda::PhaseOps::adam_update)};
+}
+
+}  // namespace zeroproof::verification

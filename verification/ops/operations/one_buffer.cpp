@@ -1,0 +1,119 @@
+// Update rules that keep one buffer, or none.
+
+#include "cuda/host/update_twins.hpp"
+#include "cuda/phase_ops.hpp"
+#include "reference/update_twins.hpp"
+#include "verification/ops/families.hpp"
+#include "verification/ops/on_device.hpp"
+#include "verification/ops/operations/update_call_bounds.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr int sgd_forms = 5;  // plain, maximize, momentum, nesterov, nesterov and maximize
+
+UpdateSettings sgd_settings(int variant) {
+  const int form = variant % sgd_forms;
+  OptimizerHyper options;
+  options.rule = UpdateRule::sgd;
+  options.momentum = form >= 2 ? 0.9 : 0;
+  options.nesterov = form >= 3;
+  options.maximize = form == 1 || form == 4;
+  return update_settings(variant / sgd_forms, options);
+}
+
+OpFunction run_sgd(SgdUpdateFn* twin) {
+  return [twin](OpCall& call) {
+    const UpdateSettings s = sgd_settings(call.variant());
+    const bool momentum = s.hyper.momentum != 0;
+    const Span<float> buffer = momentum ? call.get<float>(2) : Span<float>{};
+    twin(call.exec, {momentum, s.hyper.nesterov, s.hyper.maximize}, s.scalars, call.in<float>(0),
+         call.get<float>(1), buffer);
+  };
+}
+
+/// maximize is all there is to choose.
+UpdateSettings average_settings(UpdateRule rule, int variant) {
+  OptimizerHyper options;
+  options.rule = rule;
+  options.maximize = variant % 2 == 1;
+  return update_settings(variant / 2, options);
+}
+
+template <class Options>
+OpFunction run_average(UpdateRule rule, void (*twin)(const Exec&, const Options&, const StepScalars&,
+                                                     Span<const float>, Span<float>, Span<float>)) {
+  return [rule, twin](OpCall& call) {
+    const UpdateSettings s = average_settings(rule, call.variant());
+    twin(call.exec, {s.hyper.maximize}, s.scalars, call.in<float>(0), call.get<float>(1), call.get<float>(2));
+  };
+}
+
+std::vector<std::string> variants(std::initializer_list<const char*> forms) {
+  std::vector<std::string> all;
+  for (const std::string& scalars : update_set_names()) {
+    for (const char* form : forms) all.push_back(scalars + " " + form);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<Op> one_buffer_ops() {
+  Op sgd;
+  sgd.name = "sgd_update";
+  sgd.contract = "sgd.hpp";
+  sgd.type = "SgdUpdateFn";
+  sgd.phases = {Phase::update};
+  sgd.variants = variants({"plain", "maximize", "momentum", "nesterov", "nesterov and maximize"});
+  sgd.operands = {input("grad"), in_place("master", Content::weight),
+                  in_place("momentum_buffer", Content::moment)};
+  sgd.fills = number_fills();
+  sgd.largest = 8209;
+  sgd.settings = [](const OpCall& call) { return described(sgd_settings(call.variant())); };
+  sgd.bounds = [](const OpCall& pristine, const OpCall&) {
+    return update_call_bounds(sgd_settings(pristine.variant()), {.momentum_buffer = 2}, pristine);
+  };
+  sgd.reference = run_sgd(reference::sgd_update);
+  sgd.host = run_sgd(cuda::host::sgd_update);
+  sgd.device = run_sgd(on_device<cuda::device::sgd_update>);
+  sgd.host_of = [](const cuda::PhaseOps& ops) { return run_sgd(ops.sgd_update); };
+
+  Op ema = sgd;
+  ema.name = "sgd_ema_update";
+  ema.type = "SgdEmaUpdateFn";
+  ema.variants = variants({"plain", "maximize"});
+  ema.operands[2].name = "exp_avg";
+  ema.settings = [](const OpCall& call) {
+    return described(average_settings(UpdateRule::sgd_ema, call.variant()));
+  };
+  ema.bounds = [](const OpCall& pristine, const OpCall&) {
+    return update_call_bounds(average_settings(UpdateRule::sgd_ema, pristine.variant()), {.exp_avg = 2},
+                              pristine);
+  };
+  ema.reference = run_average(UpdateRule::sgd_ema, reference::sgd_ema_update);
+  ema.host = run_average(UpdateRule::sgd_ema, cuda::host::sgd_ema_update);
+  ema.device = run_average(UpdateRule::sgd_ema, on_device<cuda::device::sgd_ema_update>);
+  ema.host_of = [](const cuda::PhaseOps& ops) {
+    return run_average(UpdateRule::sgd_ema, ops.sgd_ema_update);
+  };
+
+  Op lion = ema;
+  lion.name = "lion_update";
+  lion.contract = "lion.hpp";
+  lion.type = "LionUpdateFn";
+  lion.settings = [](const OpCall& call) {
+    return described(average_settings(UpdateRule::lion, call.variant()));
+  };
+  lion.bounds = [](const OpCall& pristine, const OpCall&) {
+    return update_call_bounds(average_settings(UpdateRule::lion, pristine.variant()), {.exp_avg = 2},
+                              pristine);
+  };
+  lion.reference = run_average(UpdateRule::lion, reference::lion_update);
+  lion.host = run_average(UpdateRule::lion, cuda::host::lion_update);
+  lion.device = run_average(UpdateRule::lion, on_device<cuda::device::lion_update>);
+  lion.host_of = [](const cuda::PhaseOps& ops) { return run_average(UpdateRule::lion, ops.lion_update); };
+  return {sgd, ema, lion};
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,55 @@
+#include "verification/ops/operations/update_call_bounds.hpp"
+
+#include "verification/bounds/update_bounds.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+class UpdateCallBounds final : public CallBounds {
+ public:
+  UpdateCallBounds(const UpdateSettings& settings, const UpdateOperands& operands, const OpCall& pristine)
+      : bounds_(settings.hyper, settings.t), at_(operands), call_(pristine) {
+    if (!settings.hyper.amsgrad) at_.max_exp_avg_sq = -1;
+    if (settings.hyper.momentum == 0) at_.momentum_buffer = -1;
+  }
+
+  ElementBound of(std::size_t operand, std::int64_t index) override {
+    if (index != index_) {
+      bound_ =
+          bounds_(value_at(at_.grad, index),
+                  {value_at(at_.master, index), value_at(at_.exp_avg, index), value_at(at_.exp_avg_sq, index),
+                   value_at(at_.max_exp_avg_sq, index), value_at(at_.momentum_buffer, index)});
+      index_ = index;
+    }
+    const auto k = static_cast<int>(operand);
+    if (k == at_.master) return bound_.master;
+    if (k == at_.exp_avg) return bound_.exp_avg;
+    if (k == at_.exp_avg_sq) return bound_.exp_avg_sq;
+    if (k == at_.max_exp_avg_sq) return bound_.max_exp_avg_sq;
+    if (k == at_.momentum_buffer) return bound_.momentum_buffer;
+    const Span<const float> untouched =
+        call_.in<float>(operand);  // what this setting does not keep, nobody writes
+    return {untouched[static_cast<std::size_t>(index)], 0, true};
+  }
+
+ private:
+  float value_at(int operand, std::int64_t i) const {
+    return operand < 0 ? 0.0F
+                       : call_.in<float>(static_cast<std::size_t>(operand))[static_cast<std::size_t>(i)];
+  }
+
+  UpdateBounds bounds_;
+  UpdateOperands at_;
+  const OpCall& call_;
+  std::int64_t index_ = -1;
+  UpdateBound bound_;
+};
+
+}  // namespace
+
+std::unique_ptr<CallBounds> update_call_bounds(const UpdateSettings& settings, const UpdateOperands& operands,
+                                               const OpCall& pristine) {
+  return std::make_unique<UpdateCallBounds>(settings, operands, pristine);
+}
+
+}  // namespace zeroproof::verification
