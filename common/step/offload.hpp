@@ -14,6 +14,9 @@ namespace zeroproof {
 /// rank may have settings of its own. Norm, clipping and parameters stay where they are, and unless it is asked for the
 /// gradient sum.
 struct Offload {
+  /// Place file: how many a rank's state lies in, all of them open as long as its optimizer lives.
+  static constexpr int state_files = 4;
+
   double fraction = 0;  ///< of the elements a rank keeps state for, 0 to 1
   OffloadOrder order = OffloadOrder::flat;
   OffloadPlace place = OffloadPlace::host;

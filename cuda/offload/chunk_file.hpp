@@ -10,6 +10,7 @@
 #include "common/base/digest.hpp"
 #include "common/base/exec.hpp"
 #include "common/layout/flat_layout.hpp"
+#include "common/step/offload.hpp"
 #include "cuda/offload/chunk_memory.hpp"
 #include "cuda/offload/unnamed_file.hpp"
 
@@ -50,7 +51,7 @@ class ChunkFile {
   std::int64_t num_bytes() const { return num_parts * stride_ * static_cast<std::int64_t>(numels_.size()); }
 
  private:
-  static constexpr std::int64_t num_parts = 4;
+  static constexpr std::int64_t num_parts = Offload::state_files;
   struct Header {
     std::uint64_t chunk, version;
     Digest digest;  ///< of the digests of the part's buffers

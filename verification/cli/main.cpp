@@ -19,6 +19,7 @@
 #include "verification/plugin/wire.hpp"
 #include "verification/plugin/worker.hpp"
 #include "verification/program/exit_code.hpp"
+#include "verification/program/spare_files.hpp"
 #include "verification/program/standard_streams.hpp"
 #include "verification/world/mpi_environment.hpp"
 #include "verification/world/mpi_world.hpp"
@@ -103,6 +104,7 @@ int main(int argc, char** argv) {
   }
   make_idle_workers_sleep(argv);
   keep_freed_memory();
+  verification::raise_file_limit();
   std::signal(SIGXFSZ, SIG_IGN);  // beyond a limit of file sizes a write fails, and says so
   std::unique_ptr<verification::MpiLife> mpi;
   const int code = run(argc, argv, mpi);
