@@ -6,7 +6,7 @@
 #include "common/base/error.hpp"
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
-#include "verification/cli/explain_text.hpp"
+#include "verification/cli/explain/explain_text.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/faults/blind_faults.hpp"
 #include "verification/program/plant.hpp"

@@ -3,7 +3,7 @@
 
 #include "common/base/error.hpp"
 #include "verification/cli/commands.hpp"
-#include "verification/cli/explain_text.hpp"
+#include "verification/cli/explain/explain_text.hpp"
 #include "verification/config/config.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/faults/catalogue.hpp"

@@ -8,7 +8,6 @@
 #include "common/base/error.hpp"
 #include "verification/config/nearest.hpp"
 #include "verification/plan/plan.hpp"
-#include "verification/report/format.hpp"
 
 namespace zeroproof::verification {
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "tests/verification/cli/cli_support.hpp"
-#include "verification/cli/explain_text.hpp"
+#include "verification/cli/explain/explain_text.hpp"
 #include "verification/ops/op.hpp"
 #include "verification/program/contract_text.hpp"
 

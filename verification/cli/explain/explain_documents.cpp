@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "verification/cli/explain_text.hpp"
+#include "verification/cli/explain/explain_text.hpp"
 #include "verification/ops/op.hpp"
 #include "verification/program/contract_text.hpp"
 #include "verification/program/contract_version.hpp"

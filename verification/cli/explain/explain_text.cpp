@@ -1,4 +1,4 @@
-#include "verification/cli/explain_text.hpp"
+#include "verification/cli/explain/explain_text.hpp"
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 // zeroproof explain double-unscale: a planted fault, and the case that must find it.
 
-#include "verification/cli/explain_text.hpp"
+#include "verification/cli/explain/explain_text.hpp"
 #include "verification/faults/fault_plan.hpp"
 #include "verification/program/contract_text.hpp"
 

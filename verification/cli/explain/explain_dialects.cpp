@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "verification/cli/explain_text.hpp"
+#include "verification/cli/explain/explain_text.hpp"
 #include "verification/dialects/clip.hpp"
 #include "verification/dialects/dialect.hpp"
 #include "verification/dialects/formula_text.hpp"
