@@ -3,18 +3,18 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <filesystem>
+
+#include "verification/program/folder_names.hpp"
 
 namespace zeroproof::verification {
 
 std::int64_t spare_files() {
   struct rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
-  std::error_code none;
-  const std::filesystem::directory_iterator open("/proc/self/fd", none);
-  const auto used = static_cast<std::int64_t>(std::distance(begin(open), end(open)));
+  const auto open = names_in("/proc/self/fd");
+  if (!open) return 1;
   const auto most = static_cast<std::int64_t>(std::min<rlim_t>(limit.rlim_cur, 1U << 20));
-  return std::max<std::int64_t>((most - used) / 2, 1);
+  return std::max<std::int64_t>((most - static_cast<std::int64_t>(open->size())) / 2, 1);
 }
 
 void raise_file_limit() {

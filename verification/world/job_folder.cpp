@@ -13,6 +13,7 @@
 
 #include "common/base/error.hpp"
 #include "verification/program/file_text.hpp"
+#include "verification/program/folder_names.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -46,15 +47,11 @@ bool is_abandoned(const std::string& folder) {
 }  // namespace
 
 void sweep_job_folders(const std::string& parent) {
-  std::error_code error;
-  std::vector<std::string> abandoned;
-  for (const auto& entry :
-       fs::directory_iterator(parent, fs::directory_options::skip_permission_denied, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.rfind(prefix, 0) == 0 && is_abandoned(entry.path().string()))
-      abandoned.push_back(entry.path().string());
+  for (const std::string& name : names_in(parent).value_or(std::vector<std::string>())) {
+    const std::string folder = parent + "/" + name;
+    std::error_code error;
+    if (name.rfind(prefix, 0) == 0 && is_abandoned(folder)) fs::remove_all(folder, error);
   }
-  for (const std::string& folder : abandoned) fs::remove_all(folder, error);
 }
 
 std::string content_of(const std::string& path) { return file_text(path).value_or(""); }

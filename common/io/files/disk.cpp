@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <memory>
 #include <string_view>
 
 namespace zeroproof {
@@ -78,20 +79,21 @@ int Disk::remove_folder(int folder, const char* name) { return ::unlinkat(folder
 std::optional<std::vector<std::string>> Disk::list(int folder) {
   const int handle = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // a position of its own
   if (handle < 0) return std::nullopt;
-  DIR* const stream = ::fdopendir(handle);
-  if (stream == nullptr) {
+  const auto close_stream = [](DIR* stream) { ::closedir(stream); };
+  std::unique_ptr<DIR, decltype(close_stream)> stream(::fdopendir(handle), close_stream);
+  if (!stream) {
     ::close(handle);
     return std::nullopt;
   }
-  std::vector<std::string> names;
+  std::vector<std::string> names;  // its memory may run out
   errno = 0;
-  while (const dirent* const entry = ::readdir(stream)) {
+  while (const dirent* const entry = ::readdir(stream.get())) {
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") names.emplace_back(name);
     errno = 0;
   }
   const int error = errno;
-  ::closedir(stream);
+  stream.reset();
   errno = error;
   if (error != 0) return std::nullopt;
   std::sort(names.begin(), names.end());
