@@ -1,6 +1,8 @@
 #include "verification/checkpoints/state_file.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "common/base/error.hpp"
@@ -10,13 +12,14 @@
 #include "common/io/safetensors/safetensors_reader.hpp"
 #include "common/io/safetensors/safetensors_writer.hpp"
 #include "common/step/phase.hpp"
+#include "verification/checkpoints/file_state.hpp"
+#include "verification/checkpoints/saved_formats.hpp"
 #include "verification/program/free_space.hpp"
 #include "verification/workload/recorded.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::int64_t most_at_once = std::int64_t{1} << 18;  // elements, a MiB of them
 constexpr const char* scaler_words[] = {"log2_loss_scale", "growth_tracker", "hysteresis_left"};
 constexpr const char* scaler_keys[] = {"log2_scale", "growth_tracker", "hysteresis_left"};  // of the manifest
 
@@ -29,21 +32,25 @@ std::set<std::string> states_of(const CheckpointReader& checkpoint) {
   return states;
 }
 
-/// Elements of a buffer as a step reads them: codes times their scales (R25).
-void read_values(const CheckpointReader& checkpoint, const std::string& state, std::int64_t tensor,
-                 std::int64_t first, Span<float> values) {
+/// What a file has of elements: values, as a step reads them; of a buffer with scales also the stored form.
+void write_elements(const CheckpointReader& checkpoint, const std::string& state,
+                    const std::optional<StateFormat>& scaled, std::int64_t tensor, std::int64_t first,
+                    std::int64_t count, SafetensorsWriter& writer) {
+  const std::string& name = checkpoint.manifest().tensors[static_cast<std::size_t>(tensor)].name;
+  std::vector<float> values(static_cast<std::size_t>(count));
   checkpoint.read(state, tensor, first, values);
-  const std::string scales_name = state + "_scale";
-  if (!checkpoint.has(scales_name)) return;
-  const std::int64_t block = first / scale_block_numel;
-  const std::int64_t end = first + static_cast<std::int64_t>(values.size());
-  std::vector<float> scales(
-      static_cast<std::size_t>((end + scale_block_numel - 1) / scale_block_numel - block));
-  checkpoint.read(scales_name, tensor, block, scales);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::int64_t at = (first + static_cast<std::int64_t>(i)) / scale_block_numel - block;
-    values[i] = values[i] * scales[static_cast<std::size_t>(at)];
+  if (scaled) {
+    const std::int64_t block = first / scale_block_numel;
+    std::vector<float> scales(
+        static_cast<std::size_t>((first + count + scale_block_numel - 1) / scale_block_numel - block));
+    checkpoint.read(state + "_scale", tensor, block, scales);
+    StoredChunk chunk(*scaled, count);
+    chunk.take(values, scales);
+    values = chunk.values();
+    writer.write(code_name(state, name), chunk.code_bytes());
+    writer.write(scale_name(state, name), std::as_bytes(Span<const float>(scales)));
   }
+  writer.write(state + "." + name, std::as_bytes(Span<const float>(values)));
 }
 
 const Json& counters_of(const CheckpointReader& checkpoint) {
@@ -137,6 +144,7 @@ void export_state(const CheckpointReader& checkpoint, const std::string& file) {
   const CheckpointManifest& manifest = checkpoint.manifest();
   const Json& counters = counters_of(checkpoint);
   const std::set<std::string> states = states_of(checkpoint);
+  const std::map<std::string, StateFormat> scaled = saved_scaled_formats(checkpoint);
   const auto tensor_steps = counters.at("tensor_steps").get<std::vector<std::uint64_t>>();
   std::vector<SafeTensorSpec> specs = {{"step", SafeDType::i64, {}}};
   for (const char* word : scaler_words) specs.push_back({word, SafeDType::i32, {}});
@@ -149,8 +157,12 @@ void export_state(const CheckpointReader& checkpoint, const std::string& file) {
   if (!scales.amax_history.empty())
     specs.push_back({"amax_history", SafeDType::u32, {count_of(scales.amax_history)}});
   for (const std::string& state : states) {
-    for (const CheckpointTensor& tensor : manifest.tensors)
+    for (const CheckpointTensor& tensor : manifest.tensors) {
       specs.push_back({state + "." + tensor.name, SafeDType::f32, tensor.shape});
+      if (!scaled.contains(state)) continue;
+      specs.push_back({code_name(state, tensor.name), safe_dtype(dtype_of(scaled.at(state))), tensor.shape});
+      specs.push_back({scale_name(state, tensor.name), SafeDType::f32, {numel_of(state + "_scale", tensor)}});
+    }
   }
   SafetensorsWriter writer(file, specs,
                            {{"contract_version", manifest.contract},
@@ -170,14 +182,14 @@ void export_state(const CheckpointReader& checkpoint, const std::string& file) {
     writer.write("param_scale", std::as_bytes(Span<const float>(scales.param_scale)));
   if (!scales.amax_history.empty())
     writer.write("amax_history", std::as_bytes(Span<const std::uint32_t>(scales.amax_history)));
-  std::vector<float> values;
   for (const std::string& state : states) {
+    std::optional<StateFormat> format;
+    if (scaled.contains(state)) format = scaled.at(state);
     for (std::size_t t = 0; t < manifest.tensors.size(); ++t) {
       const std::int64_t count = numel(manifest.tensors[t]);
       for (std::int64_t first = 0; first < count; first += most_at_once) {
-        values.resize(static_cast<std::size_t>(std::min(most_at_once, count - first)));
-        read_values(checkpoint, state, static_cast<std::int64_t>(t), first, values);
-        writer.write(state + "." + manifest.tensors[t].name, std::as_bytes(Span<const float>(values)));
+        write_elements(checkpoint, state, format, static_cast<std::int64_t>(t), first,
+                       std::min(most_at_once, count - first), writer);
       }
     }
   }
@@ -206,26 +218,17 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
   manifest.files.clear();
   manifest.pieces.clear();
 
-  for (const CheckpointPiece& piece : like.manifest().pieces) {
-    ZP_CHECK(!is_scale_name(piece.state), ErrorCode::unavailable,
-             like.label() + " has state with scales, " + piece.state,
-             "values of a file would have to be stored anew, which a run does when it begins",
-             "import into a training whose state has none");
-  }
-  const std::set<std::string> states = states_of(like);
+  const FileState state_of(source, saved_scaled_formats(like));
   std::vector<CheckpointPiece> pieces;
-  for (const std::string& state : states) {
+  for (const std::string& state : states_of(like)) {
     for (std::size_t t = 0; t < manifest.tensors.size(); ++t) {
       const CheckpointTensor& tensor = manifest.tensors[t];
-      const SafeTensor* const there = source.find(state + "." + tensor.name);
-      ZP_CHECK(there != nullptr && there->dtype == SafeDType::f32 && there->shape == tensor.shape,
-               ErrorCode::config,
-               file + (there == nullptr ? " has no tensor " : " has another dtype or shape for ") +
-                   shown_name(state + "." + tensor.name),
-               "the training would go on as another one",
-               "give every buffer of every parameter, F32, in its shape");
-      const std::int64_t count = numel(tensor);
-      if (count > 0) pieces.push_back({state, static_cast<std::int64_t>(t), 0, 0, count, count, count, 0});
+      state_of.require(state, tensor);
+      for (const std::string& part : {state, state + "_scale"}) {
+        const std::int64_t count = numel_of(part, tensor);
+        if (count > 0 && like.has(part))
+          pieces.push_back({part, static_cast<std::int64_t>(t), 0, 0, count, count, count, 0});
+      }
     }
   }
   std::uint64_t elements = 0;
@@ -239,9 +242,7 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
         disk, unfinished, rank_file_name(0), manifest, pieces,
         [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
           values.resize(static_cast<std::size_t>(count));
-          const std::string& name = manifest.tensors[static_cast<std::size_t>(piece.tensor)].name;
-          source.read(*source.find(piece.state + "." + name), first * 4,
-                      std::as_writable_bytes(Span<float>(values)));
+          state_of.read(piece.state, manifest.tensors[static_cast<std::size_t>(piece.tensor)], first, values);
           return Span<const float>(values);
         }));
     manifest.pieces = std::move(pieces);

@@ -2,7 +2,10 @@
 // The state of a training as one safetensors file that every library reads, and the way back.
 //
 //   <buffer>.<parameter>                    F32, the parameter's shape: master, exp_avg, exp_avg_sq, max_exp_avg_sq,
-//                                           momentum_buffer
+//                                           momentum_buffer; what a step reads
+//   <buffer>_code.<parameter>               F16 or F8_E4M3, the parameter's shape, and
+//   <buffer>_scale.<parameter>              F32 [num_blocks], scale_inv: the stored form (R25) of a buffer that is kept
+//                                           as codes with scales
 //   step                                    I64: updates that were applied (PyTorch's "step")
 //   log2_loss_scale, growth_tracker, hysteresis_left   I32, the loss scaler
 //   tensor_steps                            U64 [num_tensors], under missing_grad = skip
@@ -18,8 +21,10 @@ namespace zeroproof::verification {
 void export_state(const CheckpointReader& checkpoint, const std::string& file);
 
 /// A checkpoint in `folder` with the state of the file, and everything else as `like` has it; `step`: how many steps
-/// it stands for. What the file does not have of the loss scaler stays as it is in `like`. Returns its label. Errors:
-/// config, if the file has not the buffers, shapes and counts of `like`, or more, naming the first; io.
+/// it stands for. What the file does not have of the loss scaler stays as it is in `like`. State that `like` keeps as
+/// codes with scales is taken bit for bit where the file has both, and else stored anew from its values (R25, Loading).
+/// Returns its label. Errors: config, if the file has not the buffers, shapes and counts of `like`, or more, or values
+/// that are not their codes times their scales, naming the first; io.
 std::string import_state(const std::string& file, const CheckpointReader& like, std::int64_t step,
                          const std::string& folder, Disk& disk = system_disk());
 
