@@ -1,10 +1,12 @@
 #include "verification/report/report_files.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +14,7 @@
 #include "common/base/error.hpp"
 #include "common/base/span.hpp"
 #include "common/io/files/replacing_file.hpp"
+#include "verification/report/own_descriptor.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -72,19 +75,43 @@ std::string refusal_of(const fs::path& folder) {
   return "";
 }
 
-/// A device or a pipe: it is written as it is, and nothing takes its place.
+/// A device, a pipe, or what this process has open: it is written as it is, and nothing takes its place.
 bool is_written_in_place(const fs::path& path) {
+  if (own_descriptor(path.string())) return true;
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   return fs::exists(status) && !fs::is_regular_file(status);
 }
 
+bool is_open_for_writing(int descriptor) {
+  const int flags = ::fcntl(descriptor, F_GETFL);
+  return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+}
+
+/// Behind what was written there before.
+bool write_to(int descriptor, Span<const char> content) {
+  if (std::fflush(nullptr) != 0) return false;
+  while (!content.empty()) {
+    const ssize_t count = ::write(descriptor, content.data(), content.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    content = content.subspan(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
 void write_in_place(const std::string& file, const std::string& content) {
-  std::ofstream stream(file, std::ios::binary);
-  stream << content;
-  stream.close();
-  ZP_CHECK(stream.good(), ErrorCode::io, "report file " + file + " could not be written",
-           "the results are lost", "name another file, and run again");
+  bool written = false;
+  if (const auto descriptor = own_descriptor(file)) {
+    written = write_to(*descriptor, content);
+  } else {
+    std::ofstream stream(file, std::ios::binary);
+    stream << content;
+    stream.close();
+    written = stream.good();
+  }
+  ZP_CHECK(written, ErrorCode::io, "report file " + file + " could not be written", "the results are lost",
+           "name another file, and run again");
 }
 
 }  // namespace
@@ -127,7 +154,9 @@ void check_report_file(const std::string& file) {
   if (file == "-") refusal = "it means no file here; /dev/stdout is one";
   if (fs::is_directory(there)) refusal = std::strerror(EISDIR);
   if (!names_are_short(path)) refusal = std::strerror(ENAMETOOLONG);
-  if (refusal.empty() && fs::exists(there) && ::access(path.c_str(), W_OK) != 0)
+  const auto descriptor = own_descriptor(file);
+  if (descriptor && !is_open_for_writing(*descriptor)) refusal = std::strerror(EBADF);
+  if (refusal.empty() && !descriptor && fs::exists(there) && ::access(path.c_str(), W_OK) != 0)
     refusal = std::strerror(errno);
   if (refusal.empty() && !is_written_in_place(path)) refusal = refusal_of(path.parent_path());
   ZP_CHECK(refusal.empty(), ErrorCode::config, "report file " + file + " cannot be written: " + refusal,

@@ -92,3 +92,31 @@ TEST_CASE("a file named - is no way to say standard output") {
         std::string::npos);
   CHECK_FALSE(fs::exists("-"));
 }
+
+TEST_CASE("what is open already is written behind what stands in it, whoever owns the folder of its name") {
+  const TemporaryFolder folder;
+  const std::string out = folder.file("out");
+  const auto said = [&](const std::string& file) {
+    std::ofstream(out) << "before\n";
+    const std::string arguments = " plan byte_gpt_tiny --json " + file;
+    const CliResult result =
+        run_shell("(" + program() + arguments + " 3>>" + quoted(out) + " >>" + quoted(out) + ")");
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 0);
+    return read_file(out);
+  };
+  const std::string plain = said(quoted(folder.file("json")));
+  const std::string json = read_file(folder.file("json"));
+  CHECK(json.find("\"zeroproof-plan/1\"") != std::string::npos);
+  fs::create_symlink("/dev/fd/3", folder.file("link"));
+  for (const std::string& file : {std::string("/dev/stdout"), std::string("/dev/fd/3"),
+                                  std::string("/proc/self/fd/1"), quoted(folder.file("link"))}) {
+    CAPTURE(file);
+    const std::string both = said(file);
+    CHECK(both.starts_with("before\n"));
+    CHECK(both.find(json) != std::string::npos);
+    CHECK(both.size() == plain.size() + json.size());
+  }
+  expect_refusal("plan byte_gpt_tiny --json /dev/fd/9", "/dev/fd/9 cannot be written: Bad file descriptor");
+  expect_refusal("plan byte_gpt_tiny --json /dev/stdin", "/dev/stdin cannot be written: Bad file descriptor");
+}
