@@ -1,11 +1,10 @@
 #include "verification/checkpoints/file_state.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "common/base/same_value.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -15,11 +14,6 @@ std::vector<float> floats(const SafetensorsReader& file, const SafeTensor& tenso
   std::vector<float> values(static_cast<std::size_t>(count));
   file.read(tensor, first * 4, std::as_writable_bytes(Span<float>(values)));
   return values;
-}
-
-bool same(float a, float b) {
-  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
-         (std::isnan(a) && std::isnan(b));
 }
 
 void require_tensor(const SafetensorsReader& file, const std::string& name, SafeDType dtype,
@@ -76,7 +70,7 @@ StoredChunk FileState::stored(StateFormat format, const std::string& state, cons
   chunk.take(widened_codes(format, bytes),
              floats(file_, *file_.find(scale_name(state, tensor.name)), block, blocks));
   const std::vector<float> read = chunk.values();
-  const auto differs = std::mismatch(values.begin(), values.end(), read.begin(), same).first;
+  const auto differs = std::mismatch(values.begin(), values.end(), read.begin(), same_value).first;
   ZP_CHECK(differs == values.end(), ErrorCode::config,
            file_.label() + " has, of element " + std::to_string(first + (differs - values.begin())) + " of " +
                shown_name(state + "." + tensor.name) + ", a value that is not its code times its scale",

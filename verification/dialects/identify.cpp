@@ -1,20 +1,13 @@
 #include "verification/dialects/identify.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <map>
 
+#include "common/base/same_value.hpp"
 #include "verification/dialects/grid.hpp"
 
 namespace zeroproof::verification {
 namespace {
-
-/// Bits, with one value for all NaNs (R9).
-bool same(float a, float b) {
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
-}
 
 /// All formulas of one buffer, counted.
 class Counted {
@@ -44,7 +37,9 @@ class Counted {
     found.text = candidate.text;
     for (const StepTensor& tensor : step.tensors) {
       const std::vector<float>& got = after(tensor, buffer_);
-      const auto differs = [&](std::size_t i) { return same(candidate.value(tensor, i), got[i]) ? 0 : 1; };
+      const auto differs = [&](std::size_t i) {
+        return same_value(candidate.value(tensor, i), got[i]) ? 0 : 1;
+      };
       const std::size_t n = tensor.numel();
       const std::size_t eight = n - n % 8, sixteen = n - n % 16;
       for (std::size_t i = 0; i < sixteen && found.body <= enough_; ++i, ++found.scanned)
@@ -79,7 +74,7 @@ bool are_unwritten(const RecordedStep& step, const BufferGrid& grid, const std::
     if (was.empty()) return false;
     for (std::size_t i = 0; i < tensor.numel(); ++i) {
       const float got = after(tensor, grid.buffer)[i];
-      if (!same(candidate.value(tensor, i), got) && !same(was[i], got)) return false;
+      if (!same_value(candidate.value(tensor, i), got) && !same_value(was[i], got)) return false;
     }
   }
   return true;
@@ -89,8 +84,8 @@ bool are_unwritten(const RecordedStep& step, const BufferGrid& grid, const std::
 std::vector<const Leaving*> by_trust(const Counted& counted, const BufferForm* trusted) {
   std::vector<const Leaving*> order;
   for (const Leaving& formula : counted.formulas()) order.push_back(&formula);
-  std::ranges::stable_partition(
-      order, [&](const Leaving* f) { return trusted != nullptr && f->text == trusted->body; });
+  std::stable_partition(order.begin(), order.end(),
+                        [&](const Leaving* f) { return trusted != nullptr && f->text == trusted->body; });
   return order;
 }
 
@@ -108,8 +103,8 @@ BufferFinding finding_of(const RecordedStep& step, const BufferGrid& grid, const
     for (const Leaving* body : order) {
       if (body->body + (width == 8 ? body->sixteen : 0) != 0) continue;
       std::vector<const Leaving*> tails = order;
-      std::ranges::stable_partition(
-          tails, [&](const Leaving* f) { return trusted != nullptr && f->text == trusted->tail; });
+      std::stable_partition(tails.begin(), tails.end(),
+                            [&](const Leaving* f) { return trusted != nullptr && f->text == trusted->tail; });
       for (const Leaving* tail : tails) {
         if (tail->eight + (width == 16 ? tail->sixteen : 0) != 0) continue;
         found.kind = BufferFinding::Kind::two;

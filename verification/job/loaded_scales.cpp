@@ -1,10 +1,10 @@
 #include "verification/job/loaded_scales.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "common/base/error.hpp"
+#include "common/base/same_value.hpp"
 #include "common/checkpoint/checkpoint_state.hpp"
 #include "common/checkpoint/rank_report.hpp"
 #include "common/step/scaled_params.hpp"
@@ -52,11 +52,6 @@ Loaded look(TrainingRank& rank, Communicator& world) {
   return loaded;
 }
 
-bool same(float a, float b) {
-  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
-         (std::isnan(a) && std::isnan(b));
-}
-
 /// The scale that one amax makes, of all recipes but delayed; [num_blocks].
 std::vector<float> scales_of(const StepSettings& settings, const std::vector<std::uint32_t>& amax) {
   std::vector<float> scale(amax.size()), inverse(amax.size());
@@ -93,7 +88,7 @@ std::string wrong_delayed(const StepSettings& settings, float scale, Span<const 
   const bool makes_scale = h.size() > 1 && known > 0 && known < infinite;
   if (!makes_scale) return "";
   const float most = largest_scale(settings, known);
-  const bool good = settings.scaling.choice == AmaxChoice::max ? scale <= most : same(scale, most);
+  const bool good = settings.scaling.choice == AmaxChoice::max ? scale <= most : same_value(scale, most);
   return good ? "" : "a scale that its history does not make";
 }
 
@@ -113,7 +108,7 @@ void require_blocks(const StepSettings& settings, const TensorBlocks& blocks, co
       const std::string wrong =
           delayed
               ? wrong_delayed(settings, loaded.scale[b], history.subspan(b * slots, slots), loaded.amax[b])
-              : (same(loaded.scale[b], made[b]) ? "" : "a scale that its masters do not make");
+              : (same_value(loaded.scale[b], made[b]) ? "" : "a scale that its masters do not make");
       ZP_CHECK(wrong.empty(), ErrorCode::damaged,
                label + ": block " + std::to_string(b - first) + " of parameter " +
                    settings.layout->tensors()[index(t)].name + " has " + wrong,

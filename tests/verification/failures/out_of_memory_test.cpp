@@ -13,6 +13,7 @@
 #include "common/base/error.hpp"
 #include "common/io/checkpoint/checkpoint_reader.hpp"
 #include "tests/verification/job/job_support.hpp"
+#include "verification/program/folder_names.hpp"
 #include "verification/program/out_of_memory.hpp"
 #include "verification/suite/selection.hpp"
 
@@ -33,6 +34,12 @@ void* request(std::size_t num_bytes, std::size_t alignment) {
 }
 
 }  // namespace
+
+// <new> has these where a compiler is told to call them, as Clang is not.
+void operator delete(void* memory, std::size_t) noexcept;
+void operator delete[](void* memory, std::size_t) noexcept;
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept;
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept;
 
 void* operator new(std::size_t num_bytes) { return request(num_bytes, alignof(std::max_align_t)); }
 void* operator new[](std::size_t num_bytes) { return request(num_bytes, alignof(std::max_align_t)); }
@@ -87,6 +94,7 @@ Outcome run(const std::string& id, std::int64_t k, std::size_t bytes) {
 void fail_each(const std::string& id, std::size_t bytes, std::int64_t stride) {
   REQUIRE(run(id, -1, bytes).passed);
   const std::int64_t count = requests;
+  const auto open_files = names_in("/proc/self/fd");
   std::int64_t silent = 0;
   for (std::int64_t k = 0; k < count; k += stride) {
     const Outcome outcome = run(id, k, bytes);
@@ -103,6 +111,7 @@ void fail_each(const std::string& id, std::size_t bytes, std::int64_t stride) {
   MESSAGE(id << ": " << count << " requests of " << bytes << " bytes or more, every " << stride
              << "th failed, " << silent << " without consequence");
   CHECK(silent < count / stride / 10 + 1);
+  CHECK(names_in("/proc/self/fd") == open_files);
   CHECK(run(id, -1, bytes).passed);
 }
 
@@ -118,6 +127,23 @@ TEST_CASE("requests of any size fail, some of them") {
 
 TEST_CASE("over threads, while others wait") {
   fail_each("byte_gpt_tiny/adamw/host/stage2/threads:2/bf16/lockstep/bucket:4096/omp:1", 4096, 3);
+}
+
+TEST_CASE("a folder that is listed is closed again when there is no memory for its names") {
+  const auto open_files = names_in("/proc/self/fd");
+  int refused = 0;
+  for (bool listed = false; !listed; ++refused) {
+    requests = 0;
+    least_bytes = 0;
+    fails_at = refused;
+    try {
+      listed = names_in("/proc/self/fd").has_value();
+    } catch (const std::bad_alloc&) {  // and once more, with one request more
+    }
+    fails_at = -1;
+  }
+  CHECK(refused > 3);
+  CHECK(names_in("/proc/self/fd") == open_files);
 }
 
 TEST_CASE("slow: every request of any size fails once") {
