@@ -119,7 +119,7 @@ zp.claim("11.2", all(agree) and audit(WAITS) is None,
 # None of the five is needless. And look at the third and the fourth: without them a sum may hold *another unit's*
 # gradient, finite and plausible, and the fourth only on days when the network is slow.
 #
-# Production makes such a plan for every pass (`cuda/runtime/step_plan.hpp`), and audits it before anything runs. Here
+# Production makes such a plan for every pass (`cuda/optimizer/overlap/step_plan.hpp`), and audits it before anything runs. Here
 # the first wait of a reduction is left out, as in a public library.
 
 # %%
@@ -147,7 +147,7 @@ named = re.search(r"(\w+ of unit \d+) \(operation \d+, compute stream\) and (\w+
 zp.claim("11.3", alone["training"]["trajectory_hash"] == beside["training"]["trajectory_hash"]
          and beside["status"] == "pass" and refused["status"] == "error" and named is not None,
          "overlap changes no bit, and a plan without one wait is refused, naming the two operations, before it runs")
-records = zp.HERE.parent / "verification" / "records"
+records = zp.HERE.parent / "verification" / "bench" / "records"
 kept = re.search(r"^\| streams \|(.*)\|(.*)\|$", (records / "README.md").read_text(), re.M)
 print("\non a GPU, as recorded:", kept[1].strip() + "\n ", kept[2].strip())
 
@@ -320,7 +320,7 @@ print(zp.answer(mine, seal))
 #
 # ## From here
 #
-# - [step_plan.hpp](../cuda/runtime/step_plan.hpp) and [plan_audit.hpp](../cuda/runtime/plan_audit.hpp): the real plan
+# - [step_plan.hpp](../cuda/optimizer/overlap/step_plan.hpp) and [plan_audit.hpp](../cuda/optimizer/overlap/plan_audit.hpp): the real plan
 #   and its audit. The reference has neither: [plain_stage3.cpp](../reference/zero/plain_stage3.cpp) does one thing
 #   after another, which is why it can be believed.
-# - [The simulated device](../cuda/sim/README.md); [ZeRO:units](../papers/zero.md).
+# - [The simulated device](../cuda/device/sim/README.md); [ZeRO:units](../papers/zero.md).

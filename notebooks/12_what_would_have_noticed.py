@@ -94,7 +94,7 @@ zp.table(("bug", *CHECKS.values()), *[(chr(65 + i), *["sees" if row[check] else 
 # part?
 
 # %%
-record = json.loads((zp.HERE.parent / "verification" / "records" / "everyday_checks.json").read_text())["faults"]
+record = json.loads((zp.HERE.parent / "verification" / "bench" / "records" / "everyday_checks.json").read_text())["faults"]
 rows = {row["fault"]: row for row in record}
 kept = [{check: rows[fault][check]["sees"] for check in CHECKS} for fault in zp.given("12.1", SIX, SIX[::-1])]
 print(f"answers compared: {sum(map(len, kept))}, of {len(rows)} faults in the record: {len(kept)}")
@@ -235,6 +235,6 @@ for number in mine:
 # - [checks.md](../papers/checks.md): the table, fault by fault, and what each check is;
 #   [everyday_checks.py](../verification/faults/everyday_checks.py) makes it. Errata 16 and 56 are about two of the six.
 # - An optimizer of your own, beside the reference: `zeroproof verify --expect`, or a
-#   [plug-in](../verification/plugin/README.md).
+#   [plug-in](../verification/interfaces/plugin/README.md).
 # - [adam.cpp](../reference/update/adam.cpp), where the staircase begins, and [Adam:power](../papers/adam.md), where
 #   it ends.

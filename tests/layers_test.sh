@@ -19,11 +19,11 @@ if [ "$1" = --foreign ]; then
   only 'omp\.h' 'cuda/'
   # whatever takes seconds to read is read by one source (benchmarks bring their own)
   only 'CLI/' 'verification/cli/command_set\.cpp|verification/bench/'
-  only 'toml\+\+' 'verification/config/toml\.cpp'
+  only 'toml\+\+' 'verification/cases/config/toml\.cpp'
   only 'nlohmann/' 'common/io/json\.cpp|verification/bench/'
   only 'fmt/' 'verification/report/format\.|verification/bench/'
-  only 'nanobind/' 'verification/python/'
-  only 'cub/' 'cuda/device/(bulk/batched_copy|gradients/grad_stats)\.cu|verification/bench/device/'
+  only 'nanobind/' 'verification/interfaces/python/'
+  only 'cub/' 'cuda/device/kernels/(bulk/batched_copy|gradients/grad_stats)\.cu|verification/bench/device/'
   only 'cuda_runtime|cuda\.h|nccl|thrust/' 'cuda/'
   found=$(grep -rlE '^ *#pragma omp' common reference verification || true)
   [ -z "$found" ] || fail "OpenMP outside cuda/: $found"
@@ -41,13 +41,13 @@ if [ "$1" = --rooms ]; then
       room[name] = $(NF - 1); first[name] = $0
     }
     END {
-      if (!count["reference"] || !count["host"] || !count["device"]) { print "FAILED: no rooms of twins"; bad = 1 }
+      if (!count["reference"] || !count["host"] || !count["kernels"]) { print "FAILED: no rooms of twins"; bad = 1 }
       if (!bad) print "ok: twins are in the same rooms of reference, cuda/host and cuda/device"
       exit bad
     }' || exit 1
   # Arrows that run the other way, FROM TO, each with the reason why it may.
   explained='
-    cuda/device/runtime cuda/sim  # under the simulator the words of the CUDA language come from there
+    cuda/device/runtime cuda/device/sim  # under the simulator the words of the CUDA language come from there
   '
   rooms=$(mktemp)
   trap 'rm -f "$rooms" "$rooms".*' EXIT
@@ -74,9 +74,9 @@ fi
 compiler=$1 layer=$2 root=$3
 # What each layer must not see, and one header of its own that it must.
 case $layer in
-  common) forbidden='reference/rule.hpp cuda/host/update_twins.hpp verification/case/case.hpp' own=common/base/error.hpp ;;
-  reference) forbidden='cuda/host/update_twins.hpp verification/case/case.hpp' own=reference/rule.hpp ;;
-  cuda) forbidden='reference/rule.hpp verification/case/case.hpp' own=cuda/host/update_twins.hpp ;;
+  common) forbidden='reference/rule.hpp cuda/host/update_twins.hpp verification/cases/case.hpp' own=common/base/error.hpp ;;
+  reference) forbidden='cuda/host/update_twins.hpp verification/cases/case.hpp' own=reference/rule.hpp ;;
+  cuda) forbidden='reference/rule.hpp verification/cases/case.hpp' own=cuda/host/update_twins.hpp ;;
   *) fail "unknown layer $layer" ;;
 esac
 folder=$(mktemp -d)

@@ -19,7 +19,7 @@ fail() {
 sed -n 's/^ *{"\([^"]*\)",.*/\1/p' "$root"/verification/faults/catalogue*.cpp | sort -u >"$work/ids"
 [ "$(wc -l <"$work/ids")" -ge 141 ] || fail "only $(wc -l <"$work/ids") ids were found in the catalogue"
 
-# A plan that is not sound has a fault of its own (cuda/runtime/plan_audit), and so may a rank that comes late.
+# A plan that is not sound has a fault of its own (cuda/optimizer/overlap/plan_audit), and so may a rank that comes late.
 hooks='ZP_([A-Z_]*_)?(FAULT|SABOTAGE)|string_view fault|[Ss]aboteur|[Ff]aulty|exec_?\.fault|fault_?\.(id|hpp)|faults/|planted|verification/'
 found=$(cd "$root" && { grep -rnE "$hooks" common/*/ cuda reference --include='*.?pp' --include='*.cu*' \
   --include='CMakeLists.txt' || true

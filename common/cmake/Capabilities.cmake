@@ -49,7 +49,7 @@ if(NOT ZP_MPI STREQUAL "OFF")
   find_package(MPI 3.1 QUIET COMPONENTS CXX)
   if(MPI_CXX_FOUND)
     set(ZP_HAVE_MPI ON)
-    # Hydra, MPICH's launcher, has to be told to let the living ranks speak (verification/world/mpi_launch.cpp).
+    # Hydra, MPICH's launcher, has to be told to let the living ranks speak (verification/training/ranks/mpi_launch.cpp).
     set(ZP_MPI_HYDRA OFF)
     include(CheckCXXSymbolExists)
     include(CMakePushCheckState)

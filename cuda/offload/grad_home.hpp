@@ -10,7 +10,7 @@
 #include "common/base/guarded_buffer.hpp"
 #include "cuda/offload/state_split.hpp"
 #include "cuda/offload/unnamed_file.hpp"
-#include "cuda/runtime/memory_ledger.hpp"
+#include "cuda/optimizer/overlap/memory_ledger.hpp"
 
 namespace zeroproof::cuda {
 

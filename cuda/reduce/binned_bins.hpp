@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/comm/exchange/bucket_plan.hpp"
 #include "cuda/host/binned_sum.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
 

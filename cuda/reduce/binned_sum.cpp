@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/micro_batches.hpp"
 #include "cuda/reduce/binned_bins.hpp"
 #include "cuda/reduce/leaf_sum.hpp"
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "cuda/exchange/micro_batches.hpp"
-#include "cuda/exchange/packed_exchange.hpp"
+#include "cuda/comm/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/packed_exchange.hpp"
 #include "cuda/host/base/stream_copy.hpp"
 #include "cuda/reduce/checked_leaf.hpp"
 #include "cuda/reduce/tp_parts.hpp"

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/comm/exchange/bucket_plan.hpp"
 #include "cuda/reduce/grad_target.hpp"
 #include "cuda/reduce/leaf_sum.hpp"
 #include "cuda/reduce/leaf_window.hpp"
 #include "cuda/reduce/whole_reduce.hpp"
-#include "cuda/runtime/unit_exchange.hpp"
+#include "cuda/optimizer/overlap/unit_exchange.hpp"
 
 namespace zeroproof::cuda {
 

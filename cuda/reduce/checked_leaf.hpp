@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/memory/memory_space.hpp"
+#include "cuda/comm/memory/memory_space.hpp"
 
 namespace zeroproof::cuda {
 

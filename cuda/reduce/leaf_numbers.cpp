@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/micro_batches.hpp"
 #include "cuda/host/gradients/tree_stack.hpp"
 
 namespace zeroproof::cuda {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "cuda/exchange/bucket_plan.hpp"
-#include "cuda/exchange/near_ranks.hpp"
+#include "cuda/comm/exchange/bucket_plan.hpp"
+#include "cuda/comm/exchange/near_ranks.hpp"
 #include "cuda/reduce/leaf_numbers.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
 

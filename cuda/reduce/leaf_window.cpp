@@ -1,7 +1,7 @@
 #include "cuda/reduce/leaf_window.hpp"
 
 #include "common/base/error.hpp"
-#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/micro_batches.hpp"
 
 namespace zeroproof::cuda {
 namespace {

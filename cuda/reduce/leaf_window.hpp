@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "cuda/exchange/bucket_plan.hpp"
-#include "cuda/exchange/near_ranks.hpp"
-#include "cuda/exchange/shared_buffers.hpp"
+#include "cuda/comm/exchange/bucket_plan.hpp"
+#include "cuda/comm/exchange/near_ranks.hpp"
+#include "cuda/comm/exchange/shared_buffers.hpp"
 #include "cuda/reduce/leaf_numbers.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
 

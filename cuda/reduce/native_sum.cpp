@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/micro_batches.hpp"
 #include "cuda/reduce/leaf_sum.hpp"
 #include "cuda/reduce/node_store.hpp"
 

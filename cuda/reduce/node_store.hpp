@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/comm/exchange/bucket_plan.hpp"
 #include "cuda/reduce/node_moves.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "cuda/exchange/micro_batches.hpp"
-#include "cuda/exchange/packed_exchange.hpp"
+#include "cuda/comm/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/packed_exchange.hpp"
 #include "cuda/reduce/leaf_window.hpp"
 
 namespace zeroproof::cuda {

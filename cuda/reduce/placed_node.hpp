@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/comm/exchange/bucket_plan.hpp"
 #include "cuda/reduce/leaf_numbers.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
 

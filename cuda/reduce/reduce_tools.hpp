@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/exchange/grad_memory.hpp"
-#include "cuda/exchange/wires.hpp"
+#include "cuda/comm/exchange/grad_memory.hpp"
+#include "cuda/comm/exchange/wires.hpp"
 #include "cuda/host/base/piece_loop.hpp"
 #include "cuda/host/fold_plan.hpp"
-#include "cuda/memory/memory_space.hpp"
+#include "cuda/comm/memory/memory_space.hpp"
 #include "cuda/phase_ops.hpp"
 
 namespace zeroproof::cuda {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "cuda/exchange/micro_batches.hpp"
-#include "cuda/exchange/step_ranks.hpp"
+#include "cuda/comm/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/step_ranks.hpp"
 
 namespace zeroproof::cuda {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 // Leaves of tensors that every TP rank has whole: each rank has a part of the gradient, and all need the sum (R11).
 
-#include "cuda/exchange/bucket_plan.hpp"
+#include "cuda/comm/exchange/bucket_plan.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {

@@ -1,6 +1,6 @@
 #include "cuda/reduce/whole_reduce.hpp"
 
-#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/micro_batches.hpp"
 
 namespace zeroproof::cuda {
 namespace {

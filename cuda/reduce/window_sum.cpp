@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "cuda/exchange/packed_exchange.hpp"
-#include "cuda/exchange/shared_buffers.hpp"
+#include "cuda/comm/exchange/packed_exchange.hpp"
+#include "cuda/comm/exchange/shared_buffers.hpp"
 #include "cuda/reduce/leaf_sum.hpp"
 #include "cuda/reduce/leaf_window.hpp"
 #include "cuda/reduce/node_store.hpp"

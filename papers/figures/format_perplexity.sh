@@ -53,4 +53,4 @@ END {
     }
   }
   print "</svg>"
-}' "$(dirname -- "$0")/../../verification/records/format_perplexity.txt"
+}' "$(dirname -- "$0")/../../verification/bench/records/format_perplexity.txt"

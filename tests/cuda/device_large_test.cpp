@@ -9,9 +9,9 @@
 
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/grad_scale.hpp"
-#include "cuda/device/gradients/norm_pieces.hpp"
+#include "cuda/device/kernels/gradients/norm_pieces.hpp"
 #include "tests/cuda/gradients/device_expected_norm.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
 using namespace zeroproof;

@@ -151,7 +151,7 @@ registers() {
 }
 
 failed=0 files=0
-for file in "$source"/cuda/device/*/*.cu "$source"/cuda/wires/*.cu "$source"/cuda/leaves/*.cu; do
+for file in "$source"/cuda/device/*/*.cu "$source"/cuda/comm/*.cu "$source"/cuda/reduce/sources/*.cu; do
   name=${file#"$source"/cuda/device/} name=${name#"$source"/cuda/}
   case $name in wires/* | leaves/*) name=../$name ;; esac
   inspect "$file" "${name%.cu}" "$arch" || failed=1
@@ -161,8 +161,8 @@ done
 
 # What only one header may write, and what nobody may.
 found=$(grep -nE '__shared__|__global__|__device__|<<<|#pragma unroll|\basm\b|cub/|thrust/' "$source"/cuda/device/*.hpp \
-  "$source"/cuda/device/[!r]*/* "$source"/cuda/wires/*.cu \
-  "$source"/cuda/leaves/* \
+  "$source"/cuda/device/[!r]*/* "$source"/cuda/comm/*.cu \
+  "$source"/cuda/reduce/sources/* \
   "$source"/cuda/device/runtime/*.[ch]pp |
   grep -vE '/launch\.hpp:|define ZP_HOST_DEVICE |/(batched_copy|count_differing|grad_stats)\.cu:[0-9]*:#include' || true)
 [ -z "$found" ] || { printf 'FAILED: not simulated (cuda/device/runtime/launch.hpp has the words for it): %s\n' "$found"; failed=1; }

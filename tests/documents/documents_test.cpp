@@ -21,7 +21,7 @@
 #include "tests/documents/matching.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "verification/program/text_lines.hpp"
+#include "verification/cli/program/text_lines.hpp"
 
 using namespace zeroproof::tests;
 using zeroproof::verification::lines_of;

@@ -5,7 +5,7 @@ A number of three or more digits, or with a decimal point, that stands in a sent
 
 - printed: by a console block of the page (the tests run those), by a cell of the lesson above it or next below, or by a
   console block of the section that its paragraph links to; of a decimal number three digits or more of it;
-- recorded: in verification/records/README.md, where its paragraph links to that;
+- recorded: in verification/bench/records/README.md, where its paragraph links to that;
 - shown: in a formula, code span or block of code in its paragraph or next to it (in a lesson also the cell below);
 - written so that it is no result (a year, a version, a citation, ...: FORMS); or
 - in a row of prose_numbers.txt, DOCUMENT | PATTERN | ORIGIN: a number within a match of the regular expression PATTERN
@@ -137,7 +137,7 @@ def linked(root, document, text):
         for piece in pieces:
             if piece.kind == "printed" and heading in ("", piece.heading):
                 printed |= values(piece.text)
-        if path == root / "verification/records/README.md":
+        if path == root / "verification/bench/records/README.md":
             recorded |= set().union(*(values(piece.text) for piece in pieces))
     return printed, recorded
 

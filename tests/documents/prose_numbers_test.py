@@ -22,7 +22,7 @@ parts 1234  share 0.5  precise 77.1249  odd 0.4621
 
 About 77.12 of them, on rank 7.
 
-On a device 144 cases ([records](verification/records/README.md)).
+On a device 144 cases ([records](verification/bench/records/README.md)).
 """
 PAGE = "# Page\n\n```console\n$ a\n11.5\n```\n\n## How fast\n\n```console\n$ b\n99.4\n```\n"
 NOTE = """# A note
@@ -58,7 +58,7 @@ class Numbers(unittest.TestCase):
     def found(self, readme=README, cells=None, note=NOTE, rows=ROWS):
         with tempfile.TemporaryDirectory() as folder:
             files = {"README.md": readme, "more/page.md": PAGE, "papers/a.md": note,
-                     "verification/records/README.md": "| stages | 144 cases |\n",
+                     "verification/bench/records/README.md": "| stages | 144 cases |\n",
                      "notebooks/01_x.ipynb": json.dumps({"cells": cells or CELLS}),
                      "tests/a_test.cpp": "for (int i = 0; i < 20'000; ++i) {}",
                      "tests/documents/prose_numbers.txt": rows}
@@ -93,7 +93,7 @@ class Numbers(unittest.TestCase):
 
     def test_the_section_a_paragraph_links_to(self):
         self.one("11.5", readme=README.replace("99.4 %", "11.5 %"))  # another section prints it
-        self.one("144", readme=README.replace("](verification/records/README.md)", ""))
+        self.one("144", readme=README.replace("](verification/bench/records/README.md)", ""))
         self.one("99.4", readme=README.replace("](more/page.md#how-fast)", ""))
 
     def test_a_block_that_is_not_run_prints_nothing(self):

@@ -2,8 +2,8 @@
 
 #include "common/base/error.hpp"
 #include "tests/fuzz/promise.hpp"
-#include "verification/quantization/assignment.hpp"
-#include "verification/quantization/glob.hpp"
+#include "verification/tools/quantize/assignment.hpp"
+#include "verification/tools/quantize/glob.hpp"
 
 namespace zeroproof::tests {
 namespace {

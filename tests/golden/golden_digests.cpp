@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "golden_rows.hpp"
-#include "verification/program/contract_version.hpp"
+#include "verification/cli/program/contract_version.hpp"
 
 namespace {
 

@@ -21,7 +21,7 @@ case $how in
   package)
     quietly cmake --install "$build" --prefix "$work/prefix"
     find "$work/prefix" -name '*.hpp' | grep -q . || fail "no header was installed"
-    plugin_header=$work/prefix/include/zeroproof/verification/capi/zeroproof_plugin.h
+    plugin_header=$work/prefix/include/zeroproof/verification/interfaces/capi/zeroproof_plugin.h
     [ -f "$plugin_header" ] || fail "the header of plug-ins was not installed"
     printf '#include "%s"\nint main(void) { return 0; }\n' "$plugin_header" >"$work/plugin.c"
     quietly "$compiler" -x c -std=c99 -Wall -Wextra -pedantic -Werror -fsyntax-only "$work/plugin.c"

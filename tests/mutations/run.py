@@ -113,13 +113,13 @@ def command_of(row, copy):
                   f'exec sh tests/notebooks/with_numpy.sh "$@"')
         return ["zeroproof", "zeroproof-faults", "zeroproof-sim"], [
             "sh", "-c", script, "sh", notebook_script(words[0]), *words[1:]]
-    tests = "tests/verification/python"
+    tests = "tests/verification/interfaces/python"
     if kind == "python" and len(words) == 1 and (ROOT / tests / f"{words[0]}.py").is_file():
         # installed first: what does not build or cannot be fetched is nothing that was noticed
         script = (f'cd "{copy}" && {{ sh {tests}/environment.sh python3 "$PWD" "$PWD/build" || exit 0; }} && '
                   f'exec sh {tests}/in_environment.sh "$PWD/build/python-env" "$PWD/{tests}/{words[0]}.py"')
         return ["zeroproof"], ["sh", "-c", script]
-    peers = "tests/verification/quantization"
+    peers = "tests/verification/tools/quantize"
     if kind == "peer" and len(words) > 1 and (ROOT / peers / f"{words[0]}_python_test.py").is_file():
         return words[1:], ["sh", str(copy / peers / "peer_test.sh"), "python3",
                            str(copy / peers / f"{words[0]}_python_test.py"),

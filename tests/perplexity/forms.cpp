@@ -5,8 +5,8 @@
 #include "common/base/float_formats.hpp"
 #include "common/base/parallel_for.hpp"
 #include "common/step/portable_math64.hpp"
-#include "verification/gradients/model_params.hpp"
-#include "verification/judge/dense_baseline.hpp"
+#include "verification/training/gradients/model_params.hpp"
+#include "verification/compare/judge/dense_baseline.hpp"
 
 namespace zeroproof::perplexity {
 namespace {

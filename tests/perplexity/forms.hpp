@@ -7,7 +7,7 @@
 
 #include "common/base/dtype.hpp"
 #include "common/base/span.hpp"
-#include "verification/config/config.hpp"
+#include "verification/cases/config/config.hpp"
 
 namespace zeroproof::perplexity {
 

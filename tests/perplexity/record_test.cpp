@@ -12,7 +12,7 @@ namespace {
 using namespace zeroproof::perplexity;
 
 std::vector<std::string> recorded() {
-  return lines_of(zeroproof::tests::source_folder() + "/verification/records/format_perplexity.txt");
+  return lines_of(zeroproof::tests::source_folder() + "/verification/bench/records/format_perplexity.txt");
 }
 
 /// The line of a form and a seed.

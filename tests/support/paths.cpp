@@ -4,6 +4,6 @@ namespace zeroproof::tests {
 
 std::string build_folder() { return ZP_BUILD_DIR; }
 std::string source_folder() { return ZP_SOURCE_DIR; }
-std::string sample_text() { return source_folder() + "/verification/workload/sample_text.txt"; }
+std::string sample_text() { return source_folder() + "/verification/model/sample_text.txt"; }
 
 }  // namespace zeroproof::tests

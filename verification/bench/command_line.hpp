@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "verification/program/exit_code.hpp"
+#include "verification/cli/program/exit_code.hpp"
 
 namespace zeroproof::verification::bench {
 

@@ -82,7 +82,7 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     blocks = [show(load(path)) for kind, show in KINDS.items() for path in sorted(folder.glob(f"*{kind}*.json.gz"))]
     if not blocks:
-        sys.exit(f"figures.py: {folder} has no records (there is nothing to show); give a folder of verification/records")
+        sys.exit(f"figures.py: {folder} has no records (there is nothing to show); give a folder of verification/bench/records")
     print("\n\n".join("\n".join(block) for block in blocks))
     return 0
 

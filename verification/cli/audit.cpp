@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "common/base/error.hpp"
-#include "verification/checkpoints/audit.hpp"
+#include "verification/tools/train/checkpoints/audit.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/report/progress.hpp"
 

@@ -7,10 +7,10 @@
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/explain/explain_text.hpp"
-#include "verification/config/nearest.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/faults/blind_faults.hpp"
-#include "verification/program/plant.hpp"
-#include "verification/suite/selection.hpp"
+#include "verification/cli/program/plant.hpp"
+#include "verification/cases/suites/selection.hpp"
 
 namespace zeroproof::verification {
 

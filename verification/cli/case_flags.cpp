@@ -3,12 +3,12 @@
 #include <filesystem>
 
 #include "common/base/error.hpp"
-#include "verification/config/flag_number.hpp"
-#include "verification/config/nearest.hpp"
-#include "verification/exchange/dialect_call.hpp"
-#include "verification/plugin/plugin_candidate.hpp"
-#include "verification/plugin/plugin_ops.hpp"
-#include "verification/program/plant.hpp"
+#include "verification/cases/config/flag_number.hpp"
+#include "verification/cases/config/nearest.hpp"
+#include "verification/interfaces/files/dialect_call.hpp"
+#include "verification/interfaces/plugin/plugin_candidate.hpp"
+#include "verification/interfaces/plugin/plugin_ops.hpp"
+#include "verification/cli/program/plant.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -248,7 +248,7 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.option("--cover-seed", flags->cover_seed, "another array (default: 1)");
   command.option("--slice", flags->slice, "K/N: every N-th row of the array, from the K-th one on");
   command.option("--config", flags->config_file,
-                 "TOML settings (verification/config/defaults.toml shows all)");
+                 "TOML settings (verification/cases/config/defaults.toml shows all)");
   command.option("--text", flags->text,
                  "file to train on (default: the project's notes as they were once, which never change)");
   command.option("--gradients", flags->gradients,
@@ -267,7 +267,7 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
                "allow worlds mpi:N and nccl:N of more than 4 ranks per core");
   command.option("--plugin", flags->plugin,
                  "shared library with operations or whole steps of your own, judged instead of the twins "
-                 "(verification/plugin/README.md)");
+                 "(verification/interfaces/plugin/README.md)");
   command.option("--plugin-timeout", flags->plugin_timeout,
                  "seconds a call of a plug-in may take (default: 10)");
   command.option(

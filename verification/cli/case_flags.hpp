@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "verification/case/run_plan.hpp"
-#include "verification/case/run_report.hpp"
+#include "verification/cases/run_plan.hpp"
+#include "verification/cases/run_report.hpp"
 #include "verification/cli/command_set.hpp"
 
 namespace zeroproof::verification {

@@ -6,15 +6,15 @@
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
 #include "cuda/device/runtime/device.hpp"
-#include "verification/case/experiment.hpp"
-#include "verification/case/obstacle.hpp"
+#include "verification/cases/experiment.hpp"
+#include "verification/cases/obstacle.hpp"
 #include "verification/cli/covering_rows.hpp"
 #include "verification/cli/flag_scope.hpp"
 #include "verification/faults/blind_faults.hpp"
 #include "verification/ops/op_case.hpp"
-#include "verification/program/capabilities.hpp"
-#include "verification/program/device_capabilities.hpp"
-#include "verification/world/mpi_environment.hpp"
+#include "verification/cli/program/capabilities.hpp"
+#include "verification/cli/program/device_capabilities.hpp"
+#include "verification/training/ranks/mpi_environment.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -2,7 +2,7 @@
 // From the command line to the cases it runs: the same way for every command, so that list shows what verify runs.
 
 #include "verification/cli/case_flags.hpp"
-#include "verification/suite/selection.hpp"
+#include "verification/cases/suites/selection.hpp"
 
 namespace zeroproof::verification {
 

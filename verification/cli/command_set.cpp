@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
-#include "verification/config/nearest.hpp"
+#include "verification/cases/config/nearest.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
-#include "verification/case/experiment.hpp"
-#include "verification/case/id_pattern.hpp"
-#include "verification/config/flag_number.hpp"
-#include "verification/config/nearest.hpp"
+#include "verification/cases/experiment.hpp"
+#include "verification/cases/id_pattern.hpp"
+#include "verification/cases/config/flag_number.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/coverage/covering_array.hpp"
 
 namespace zeroproof::verification {

@@ -2,10 +2,10 @@
 
 #include "common/base/error.hpp"
 #include "verification/cli/commands.hpp"
-#include "verification/exchange/golden_call.hpp"
+#include "verification/interfaces/files/golden_call.hpp"
 #include "verification/report/report_files.hpp"
-#include "verification/tensors/set_report.hpp"
-#include "verification/workload/recorded.hpp"
+#include "verification/compare/tensors/set_report.hpp"
+#include "verification/model/recorded.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "verification/cli/commands.hpp"
-#include "verification/program/capabilities.hpp"
-#include "verification/program/contract_text.hpp"
-#include "verification/program/contract_version.hpp"
-#include "verification/program/device_capabilities.hpp"
-#include "verification/quantization/yaml.hpp"
+#include "verification/cli/program/capabilities.hpp"
+#include "verification/cli/program/contract_text.hpp"
+#include "verification/cli/program/contract_version.hpp"
+#include "verification/cli/program/device_capabilities.hpp"
+#include "verification/tools/quantize/yaml.hpp"
 #include "verification/report/progress.hpp"
 
 namespace zeroproof::verification {

@@ -5,7 +5,7 @@
 
 #include "common/base/error.hpp"
 #include "common/io/files/replacing_file.hpp"
-#include "verification/dump/dump.hpp"
+#include "verification/tools/train/dump/dump.hpp"
 #include "verification/report/report_files.hpp"
 
 namespace zeroproof::verification {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "verification/case/run_plan.hpp"
+#include "verification/cases/run_plan.hpp"
 #include "verification/cli/command_set.hpp"
-#include "verification/suite/selection.hpp"
+#include "verification/cases/suites/selection.hpp"
 
 namespace zeroproof::verification {
 

@@ -5,7 +5,7 @@
 
 #include "common/base/error.hpp"
 #include "verification/cli/commands.hpp"
-#include "verification/exchange/judged_call.hpp"
+#include "verification/interfaces/files/judged_call.hpp"
 
 namespace zeroproof::verification {
 namespace {

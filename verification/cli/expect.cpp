@@ -4,11 +4,11 @@
 
 #include "common/base/error.hpp"
 #include "verification/cli/flag_scope.hpp"
-#include "verification/dump/dump.hpp"
-#include "verification/dump/expected.hpp"
+#include "verification/tools/train/dump/dump.hpp"
+#include "verification/tools/train/dump/expected.hpp"
 #include "verification/report/report_files.hpp"
-#include "verification/tensors/set_report.hpp"
-#include "verification/world/mpi_environment.hpp"
+#include "verification/compare/tensors/set_report.hpp"
+#include "verification/training/ranks/mpi_environment.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -4,12 +4,12 @@
 #include "common/base/error.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/explain/explain_text.hpp"
-#include "verification/config/config.hpp"
-#include "verification/config/nearest.hpp"
+#include "verification/cases/config/config.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/faults/catalogue.hpp"
 #include "verification/ops/op_case.hpp"
-#include "verification/program/contract_text.hpp"
-#include "verification/program/contract_version.hpp"
+#include "verification/cli/program/contract_text.hpp"
+#include "verification/cli/program/contract_version.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
-#include "verification/case/experiment.hpp"
-#include "verification/suite/selection.hpp"
+#include "verification/cases/experiment.hpp"
+#include "verification/cases/suites/selection.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -10,11 +10,11 @@
 #include "verification/cli/dump_flags.hpp"
 #include "verification/cli/flag_scope.hpp"
 #include "verification/cli/run_verify.hpp"
-#include "verification/config/nearest.hpp"
-#include "verification/dump/golden.hpp"
-#include "verification/exchange/golden_call.hpp"
-#include "verification/plugin/plugin_candidate.hpp"
-#include "verification/program/exit_code.hpp"
+#include "verification/cases/config/nearest.hpp"
+#include "verification/tools/train/dump/golden.hpp"
+#include "verification/interfaces/files/golden_call.hpp"
+#include "verification/interfaces/plugin/plugin_candidate.hpp"
+#include "verification/cli/program/exit_code.hpp"
 
 namespace zeroproof::verification {
 namespace {

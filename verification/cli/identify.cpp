@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "verification/cli/commands.hpp"
-#include "verification/dialects/identify.hpp"
+#include "verification/tools/identify/identify.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "common/base/error.hpp"
-#include "verification/case/experiment.hpp"
-#include "verification/case/recipes.hpp"
+#include "verification/cases/experiment.hpp"
+#include "verification/cases/recipes.hpp"
 #include "verification/cli/chosen_cases.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/run_verify.hpp"
@@ -12,8 +12,8 @@
 #include "verification/coverage/visited.hpp"
 #include "verification/faults/catalogue.hpp"
 #include "verification/report/report_files.hpp"
-#include "verification/suite/estimate.hpp"
-#include "verification/suite/selection.hpp"
+#include "verification/cases/suites/estimate.hpp"
+#include "verification/cases/suites/selection.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -16,14 +16,14 @@
 #include "common/base/error.hpp"
 #include "common/base/printable.hpp"
 #include "verification/cli/command_line.hpp"
-#include "verification/plugin/wire.hpp"
-#include "verification/plugin/worker.hpp"
-#include "verification/program/exit_code.hpp"
-#include "verification/program/spare_files.hpp"
-#include "verification/program/standard_streams.hpp"
-#include "verification/world/mpi_environment.hpp"
-#include "verification/world/mpi_world.hpp"
-#include "verification/world/rank_notes.hpp"
+#include "verification/interfaces/plugin/wire.hpp"
+#include "verification/interfaces/plugin/worker.hpp"
+#include "verification/cli/program/exit_code.hpp"
+#include "verification/cli/program/spare_files.hpp"
+#include "verification/cli/program/standard_streams.hpp"
+#include "verification/training/ranks/mpi_environment.hpp"
+#include "verification/training/ranks/mpi_world.hpp"
+#include "verification/training/ranks/rank_notes.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "verification/case/id_pattern.hpp"
+#include "verification/cases/id_pattern.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <string>
 
-#include "verification/case/run_report.hpp"
-#include "verification/suite/selection.hpp"
+#include "verification/cases/run_report.hpp"
+#include "verification/cases/suites/selection.hpp"
 
 namespace zeroproof::verification {
 

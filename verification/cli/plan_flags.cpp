@@ -1,7 +1,7 @@
 #include "verification/cli/plan_flags.hpp"
 
-#include "verification/config/config.hpp"
-#include "verification/config/flag_number.hpp"
+#include "verification/cases/config/config.hpp"
+#include "verification/cases/config/flag_number.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "verification/config/nearest.hpp"
-#include "verification/plan/plan.hpp"
+#include "verification/cases/config/nearest.hpp"
+#include "verification/tools/plan/plan.hpp"
 
 namespace zeroproof::verification {
 

@@ -4,11 +4,11 @@
 #include <optional>
 
 #include "common/base/error.hpp"
-#include "verification/case/experiment.hpp"
+#include "verification/cases/experiment.hpp"
 #include "verification/cli/commands.hpp"
-#include "verification/config/config.hpp"
-#include "verification/plan/model.hpp"
-#include "verification/quantization/report.hpp"
+#include "verification/cases/config/config.hpp"
+#include "verification/tools/plan/model.hpp"
+#include "verification/tools/quantize/report.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
 

@@ -2,10 +2,10 @@
 #include <optional>
 
 #include "common/base/error.hpp"
-#include "verification/calibration/quantize_report.hpp"
-#include "verification/calibration/quantized_file.hpp"
+#include "verification/tools/quantize/calibration/quantize_report.hpp"
+#include "verification/tools/quantize/calibration/quantized_file.hpp"
 #include "verification/cli/commands.hpp"
-#include "verification/config/config.hpp"
+#include "verification/cases/config/config.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
 

@@ -1,7 +1,7 @@
 #include <cstdio>
 
 #include "common/base/error.hpp"
-#include "verification/case/experiment.hpp"
+#include "verification/cases/experiment.hpp"
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/training/record.hpp"

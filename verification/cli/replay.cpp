@@ -10,8 +10,8 @@
 #include "verification/cli/commands.hpp"
 #include "verification/cli/flag_scope.hpp"
 #include "verification/cli/run_verify.hpp"
-#include "verification/suite/bundle.hpp"
-#include "verification/suite/selection.hpp"
+#include "verification/cases/suites/bundle.hpp"
+#include "verification/cases/suites/selection.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -1,4 +1,4 @@
-#include "verification/trace/trace.hpp"
+#include "verification/tools/trace/trace.hpp"
 
 #include <unistd.h>
 
@@ -10,9 +10,9 @@
 #include "common/base/error.hpp"
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
-#include "verification/config/config.hpp"
-#include "verification/config/flag_number.hpp"
-#include "verification/config/nearest.hpp"
+#include "verification/cases/config/config.hpp"
+#include "verification/cases/config/flag_number.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/faults/catalogue.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"

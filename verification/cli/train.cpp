@@ -10,26 +10,26 @@
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
 #include "common/base/printable.hpp"
-#include "verification/case/experiment.hpp"
-#include "verification/case/recipes.hpp"
-#include "verification/case/recorded.hpp"
+#include "verification/cases/experiment.hpp"
+#include "verification/cases/recipes.hpp"
+#include "verification/cases/recorded.hpp"
 #include "verification/cli/chosen_cases.hpp"
 #include "verification/cli/commands.hpp"
-#include "verification/dump/dump.hpp"
+#include "verification/tools/train/dump/dump.hpp"
 #include "verification/faults/catalogue.hpp"
-#include "verification/job/job_text.hpp"
-#include "verification/job/rank_processes.hpp"
-#include "verification/job/training_identity.hpp"
-#include "verification/job/training_job.hpp"
-#include "verification/program/stop_request.hpp"
+#include "verification/tools/train/job_text.hpp"
+#include "verification/tools/train/rank_processes.hpp"
+#include "verification/tools/train/training_identity.hpp"
+#include "verification/tools/train/training_job.hpp"
+#include "verification/cli/program/stop_request.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
 #include "verification/training/case_run.hpp"
 #include "verification/training/mpi_job.hpp"
-#include "verification/world/mpi_environment.hpp"
-#include "verification/world/mpi_launch.hpp"
-#include "verification/world/mpi_world.hpp"
-#include "verification/world/rank_notes.hpp"
+#include "verification/training/ranks/mpi_environment.hpp"
+#include "verification/training/ranks/mpi_launch.hpp"
+#include "verification/training/ranks/mpi_world.hpp"
+#include "verification/training/ranks/rank_notes.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -244,7 +244,7 @@ void add_train(CommandSet& commands) {
   CaseFlags& where = flags->where;
   command.option(
       "config", where.config_file,
-      "TOML settings (verification/config/defaults.toml shows all); of a list the first value is taken");
+      "TOML settings (verification/cases/config/defaults.toml shows all); of a list the first value is taken");
   command.option("--checkpoint", flags->checkpoint, "folder of checkpoints, and of the run's log");
   command.option("--save-every", flags->save_every, "steps between checkpoints (default: one at the end)");
   command.option("--keep", flags->keep, "checkpoints that are left after a save (default: all)");

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "verification/case/result.hpp"
+#include "verification/cases/result.hpp"
 #include "verification/compare/compare.hpp"
 
 namespace zeroproof::verification {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "verification/case/result.hpp"
+#include "verification/cases/result.hpp"
 #include "verification/compare/compare.hpp"
 
 namespace zeroproof::verification {

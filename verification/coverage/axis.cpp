@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "verification/settings/setting.hpp"
+#include "verification/cases/settings/setting.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "verification/case/case.hpp"
-#include "verification/config/config.hpp"
+#include "verification/cases/case.hpp"
+#include "verification/cases/config/config.hpp"
 
 namespace zeroproof::verification {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "verification/case/recipes.hpp"
+#include "verification/cases/recipes.hpp"
 #include "verification/coverage/axis.hpp"
 
 namespace zeroproof::verification {

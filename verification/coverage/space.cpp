@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
-#include "verification/case/case_layout.hpp"
-#include "verification/case/obstacle.hpp"
-#include "verification/case/recipes.hpp"
-#include "verification/program/device_capabilities.hpp"
+#include "verification/cases/case_layout.hpp"
+#include "verification/cases/obstacle.hpp"
+#include "verification/cases/recipes.hpp"
+#include "verification/cli/program/device_capabilities.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -7,9 +7,9 @@
 #include <tuple>
 #include <vector>
 
-#include "verification/case/run_plan.hpp"
+#include "verification/cases/run_plan.hpp"
 #include "verification/coverage/axis.hpp"
-#include "verification/workload/text.hpp"
+#include "verification/model/text.hpp"
 
 namespace zeroproof::verification {
 

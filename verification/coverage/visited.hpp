@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/io/json.hpp"
-#include "verification/case/run_plan.hpp"
-#include "verification/case/run_report.hpp"
+#include "verification/cases/run_plan.hpp"
+#include "verification/cases/run_report.hpp"
 #include "verification/coverage/pair_table.hpp"
 
 namespace zeroproof::verification {

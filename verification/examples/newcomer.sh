@@ -51,12 +51,12 @@ cd "$folder/zeroproof"
 if [ "$path" = cpp ]; then
   step 'configure' cmake -S . -B build -G Ninja -DZP_TESTS=OFF -DZP_MPI=OFF -DZP_CUDA=OFF
   step 'build the target zeroproof' cmake --build build --target zeroproof
-  step 'compile the plug-in' c++ -std=c++20 -O2 -ffp-contract=off -shared -fPIC -I verification/capi \
+  step 'compile the plug-in' c++ -std=c++20 -O2 -ffp-contract=off -shared -fPIC -I verification/interfaces/capi \
     verification/examples/plugin_cpp/adamw.cpp -o libmine.so
   step 'verdict of the plug-in' build/zeroproof verify adamw_update --plugin ./libmine.so
 else
   step 'virtual environment' python3 -m venv venv
-  step 'pip install ./verification/python' venv/bin/pip install ./verification/python
+  step 'pip install ./verification/interfaces/python' venv/bin/pip install ./verification/interfaces/python
   step 'pip install torch' venv/bin/pip install torch
   step 'verdict of the PyTorch function' venv/bin/python verification/examples/pytorch/adamw.py
 fi

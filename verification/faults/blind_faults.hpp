@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "verification/case/run_plan.hpp"
+#include "verification/cases/run_plan.hpp"
 #include "verification/faults/catalogue.hpp"
 
 namespace zeroproof::verification {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""everyday_table.py                   what verification/records/everyday_checks.json says, check by check
+"""everyday_table.py                   what verification/bench/records/everyday_checks.json says, check by check
 everyday_table.py --faults           a line for every fault
 everyday_table.py --check PROGRAM    ends with 1 if the record's faults are not those of the program's catalogue
 everyday_table.py --compare RECORD   ends with 1 if another record of everyday_checks.py is not equal to it
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import textwrap
 
-RECORD = pathlib.Path(__file__).resolve().parents[1] / "records" / "everyday_checks.json"
+RECORD = pathlib.Path(__file__).resolve().parents[1] / "bench" / "records" / "everyday_checks.json"
 NAMES = {"loss": "loss curve", "sum": "sum of master weights", "allclose_1e3": "allclose, rtol 1e-3",
          "allclose_1e5": "allclose, rtol 1e-5", "bits": "bits of parameters", "hash": "hash of the state",
          "phases": "phases"}

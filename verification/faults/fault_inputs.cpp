@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "common/base/error.hpp"
-#include "verification/config/config_write.hpp"
+#include "verification/cases/config/config_write.hpp"
 #include "verification/faults/fault_plan.hpp"
 
 namespace zeroproof::verification {

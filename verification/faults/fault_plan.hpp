@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/span.hpp"
-#include "verification/case/suite.hpp"
+#include "verification/cases/suite.hpp"
 #include "verification/faults/catalogue.hpp"
 
 namespace zeroproof::verification {

@@ -47,7 +47,7 @@ constexpr FaultCase all_of_a_point(std::string_view fault, const char* id, std::
 // stationary point, if it does not ask the others. On two ranks deepspeed_flat gives each half of all elements, of
 // which taking off a rounded move cannot restore every one.
 //
-// The disturbed evaluations are those of verification/lbfgs/recipe.cpp. In skipped-pair the pair of iteration 3 has
+// The disturbed evaluations are those of verification/training/lbfgs/recipe.cpp. In skipped-pair the pair of iteration 3 has
 // ys < 0; stored, it makes h negative and the next direction lead uphill, so that the step ends before its last
 // evaluation. In nonfinite-trial the trial at point[2] is the one that is not accepted, and point[3] the next. A
 // dropped memory has started = 0, the first scalar after pending.

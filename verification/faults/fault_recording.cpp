@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/io/safetensors/safetensors.hpp"
-#include "verification/program/temporary_file.hpp"
-#include "verification/workload/recorded.hpp"
+#include "verification/cli/program/temporary_file.hpp"
+#include "verification/model/recorded.hpp"
 
 namespace zeroproof::verification {
 namespace {

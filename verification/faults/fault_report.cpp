@@ -1,7 +1,7 @@
 #include <set>
 
 #include "verification/faults/fault_plan.hpp"
-#include "verification/program/contract_version.hpp"
+#include "verification/cli/program/contract_version.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/json_types.hpp"
 #include "verification/report/paint.hpp"

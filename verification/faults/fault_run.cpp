@@ -1,11 +1,11 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
-#include "verification/case/id_pattern.hpp"
-#include "verification/config/nearest.hpp"
+#include "verification/cases/id_pattern.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/faults/fault_plan.hpp"
-#include "verification/program/plant.hpp"
-#include "verification/suite/selection.hpp"
+#include "verification/cli/program/plant.hpp"
+#include "verification/cases/suites/selection.hpp"
 
 namespace zeroproof::verification {
 namespace {

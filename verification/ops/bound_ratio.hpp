@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "verification/bounds/element_bound.hpp"
+#include "verification/compare/bounds/element_bound.hpp"
 
 namespace zeroproof::verification {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "verification/bounds/element_bound.hpp"
+#include "verification/compare/bounds/element_bound.hpp"
 
 namespace zeroproof::verification {
 

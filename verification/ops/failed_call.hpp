@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "verification/case/result.hpp"
+#include "verification/cases/result.hpp"
 #include "verification/ops/op.hpp"
 
 namespace zeroproof::verification {

@@ -6,7 +6,7 @@
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/host/base/isa.hpp"
 #include "cuda/phase_ops.hpp"
-#include "verification/program/plant.hpp"
+#include "verification/cli/program/plant.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/exec.hpp"
-#include "verification/case/case.hpp"
+#include "verification/cases/case.hpp"
 #include "verification/ops/op.hpp"
 
 namespace zeroproof::verification {

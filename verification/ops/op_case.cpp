@@ -5,7 +5,7 @@
 
 #include "common/base/error.hpp"
 #include "cuda/host/base/isa.hpp"
-#include "verification/case/id_pattern.hpp"
+#include "verification/cases/id_pattern.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "verification/case/experiment.hpp"
+#include "verification/cases/experiment.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/report/group_table.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "verification/case/result.hpp"
+#include "verification/cases/result.hpp"
 
 namespace zeroproof::verification {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/io/json.hpp"
-#include "verification/case/result.hpp"
+#include "verification/cases/result.hpp"
 
 namespace zeroproof::verification {
 

@@ -2,7 +2,7 @@
 // JSON forms of the result types.
 
 #include "common/io/json.hpp"
-#include "verification/case/run_report.hpp"
+#include "verification/cases/run_report.hpp"
 
 namespace zeroproof::verification {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "verification/case/recipes.hpp"
+#include "verification/cases/recipes.hpp"
 #include "verification/report/format.hpp"
 
 namespace zeroproof::verification {

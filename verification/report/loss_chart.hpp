@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "verification/case/run_report.hpp"
+#include "verification/cases/run_report.hpp"
 
 namespace zeroproof::verification {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "verification/case/case.hpp"
+#include "verification/cases/case.hpp"
 
 namespace zeroproof::verification {
 

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "verification/case/run_plan.hpp"
+#include "verification/cases/run_plan.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "verification/case/result.hpp"
+#include "verification/cases/result.hpp"
 
 namespace zeroproof::verification {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "verification/program/contract_version.hpp"
-#include "verification/program/text_lines.hpp"
+#include "verification/cli/program/contract_version.hpp"
+#include "verification/cli/program/text_lines.hpp"
 #include "verification/report/failure_blocks.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/html_parts.hpp"

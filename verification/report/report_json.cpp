@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "common/base/error.hpp"
-#include "verification/program/contract_version.hpp"
+#include "verification/cli/program/contract_version.hpp"
 #include "verification/report/json_types.hpp"
 
 namespace zeroproof::verification {

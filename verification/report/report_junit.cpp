@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "verification/case/run_report.hpp"
-#include "verification/program/contract_version.hpp"
+#include "verification/cases/run_report.hpp"
+#include "verification/cli/program/contract_version.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/markup.hpp"
 #include "verification/report/report_failures.hpp"

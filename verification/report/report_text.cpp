@@ -1,6 +1,6 @@
 #include "common/base/printable.hpp"
-#include "verification/case/suite.hpp"
-#include "verification/program/contract_version.hpp"
+#include "verification/cases/suite.hpp"
+#include "verification/cli/program/contract_version.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/report_failures.hpp"
 #include "verification/report/report_style.hpp"

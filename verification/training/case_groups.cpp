@@ -8,10 +8,10 @@
 
 #include "common/base/error.hpp"
 #include "common/step/require_config.hpp"
-#include "verification/judge/dense_baseline.hpp"
-#include "verification/judge/verdict.hpp"
-#include "verification/program/spare_files.hpp"
-#include "verification/program/spare_memory.hpp"
+#include "verification/compare/judge/dense_baseline.hpp"
+#include "verification/compare/judge/verdict.hpp"
+#include "verification/cli/program/spare_files.hpp"
+#include "verification/cli/program/spare_memory.hpp"
 #include "verification/training/case_run.hpp"
 
 namespace zeroproof::verification {

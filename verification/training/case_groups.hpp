@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "common/base/crew.hpp"
-#include "verification/case/run_plan.hpp"
-#include "verification/case/run_report.hpp"
-#include "verification/case/suite.hpp"
-#include "verification/gradients/grad_cache.hpp"
+#include "verification/cases/run_plan.hpp"
+#include "verification/cases/run_report.hpp"
+#include "verification/cases/suite.hpp"
+#include "verification/training/gradients/grad_cache.hpp"
 #include "verification/training/mpi_job.hpp"
-#include "verification/world/world.hpp"
+#include "verification/training/ranks/world.hpp"
 
 namespace zeroproof::verification {
 

@@ -1,5 +1,5 @@
 #include "verification/training/case_run.hpp"
-#include "verification/program/out_of_memory.hpp"
+#include "verification/cli/program/out_of_memory.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -8,10 +8,10 @@
 #include "common/base/parallel_for.hpp"
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/enqueued_optimizer.hpp"
-#include "verification/judge/verdict.hpp"
+#include "verification/compare/judge/verdict.hpp"
 #include "verification/ops/op_candidate.hpp"
-#include "verification/plugin/plugin_ops.hpp"
-#include "verification/program/plant.hpp"
+#include "verification/interfaces/plugin/plugin_ops.hpp"
+#include "verification/cli/program/plant.hpp"
 
 namespace zeroproof::verification {
 namespace {

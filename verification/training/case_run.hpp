@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "verification/world/world.hpp"
+#include "verification/training/ranks/world.hpp"
 
 namespace zeroproof::verification {
 

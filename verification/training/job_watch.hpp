@@ -4,8 +4,8 @@
 #include <chrono>
 #include <string>
 
-#include "verification/world/mpi_launch.hpp"
-#include "verification/world/rank_notes.hpp"
+#include "verification/training/ranks/mpi_launch.hpp"
+#include "verification/training/ranks/rank_notes.hpp"
 
 namespace zeroproof::verification {
 

@@ -11,14 +11,14 @@
 
 #include "common/base/error.hpp"
 #include "common/io/files/replacing_file.hpp"
-#include "verification/program/capabilities.hpp"
+#include "verification/cli/program/capabilities.hpp"
 #include "verification/report/json_types.hpp"
 #include "verification/training/job_watch.hpp"
-#include "verification/world/job_folder.hpp"
-#include "verification/world/mpi_environment.hpp"
-#include "verification/world/mpi_launch.hpp"
-#include "verification/world/mpi_world.hpp"
-#include "verification/world/rank_notes.hpp"
+#include "verification/training/ranks/job_folder.hpp"
+#include "verification/training/ranks/mpi_environment.hpp"
+#include "verification/training/ranks/mpi_launch.hpp"
+#include "verification/training/ranks/mpi_world.hpp"
+#include "verification/training/ranks/rank_notes.hpp"
 
 namespace zeroproof::verification {
 namespace {

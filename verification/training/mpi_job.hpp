@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "verification/case/run_plan.hpp"
-#include "verification/gradients/leaf_store.hpp"
-#include "verification/world/world.hpp"
+#include "verification/cases/run_plan.hpp"
+#include "verification/training/gradients/leaf_store.hpp"
+#include "verification/training/ranks/world.hpp"
 
 namespace zeroproof::verification {
 

@@ -3,10 +3,10 @@
 #include "common/base/guarded_buffer.hpp"
 #include "common/base/parallel_for.hpp"
 #include "common/io/safetensors/safetensors_writer.hpp"
-#include "verification/case/recorded.hpp"
-#include "verification/config/config_write.hpp"
-#include "verification/judge/dense_baseline.hpp"
-#include "verification/workload/recorded.hpp"
+#include "verification/cases/recorded.hpp"
+#include "verification/cases/config/config_write.hpp"
+#include "verification/compare/judge/dense_baseline.hpp"
+#include "verification/model/recorded.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "verification/case/experiment.hpp"
+#include "verification/cases/experiment.hpp"
 
 namespace zeroproof::verification {
 

@@ -6,12 +6,12 @@
 
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
-#include "verification/case/case_layout.hpp"
-#include "verification/case/recorded.hpp"
-#include "verification/program/spare_memory.hpp"
+#include "verification/cases/case_layout.hpp"
+#include "verification/cases/recorded.hpp"
+#include "verification/cli/program/spare_memory.hpp"
 #include "verification/training/case_groups.hpp"
 #include "verification/training/mpi_job.hpp"
-#include "verification/world/mpi_environment.hpp"
+#include "verification/training/ranks/mpi_environment.hpp"
 
 namespace zeroproof::verification {
 namespace {

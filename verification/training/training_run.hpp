@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "verification/case/suite.hpp"
+#include "verification/cases/suite.hpp"
 
 namespace zeroproof::verification {
 

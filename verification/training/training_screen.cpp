@@ -5,8 +5,8 @@
 #include <set>
 #include <tuple>
 
-#include "verification/case/id_pattern.hpp"
-#include "verification/case/recipes.hpp"
+#include "verification/cases/id_pattern.hpp"
+#include "verification/cases/recipes.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/loss_chart.hpp"
 #include "verification/report/report_style.hpp"

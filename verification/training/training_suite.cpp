@@ -1,7 +1,7 @@
 #include "verification/training/training_suite.hpp"
 
 #include "common/base/error.hpp"
-#include "verification/case/experiment.hpp"
+#include "verification/cases/experiment.hpp"
 #include "verification/training/bytes_table.hpp"
 #include "verification/training/training_run.hpp"
 #include "verification/training/training_screen.hpp"

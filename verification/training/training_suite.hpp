@@ -1,6 +1,6 @@
 #pragma once
 
-#include "verification/case/suite.hpp"
+#include "verification/cases/suite.hpp"
 
 namespace zeroproof::verification {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "verification/case/recipes.hpp"
+#include "verification/cases/recipes.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
 #include "verification/report/skip_lines.hpp"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "verification/case/run_report.hpp"
+#include "verification/cases/run_report.hpp"
 
 namespace zeroproof::verification {
 

@@ -1,6 +1,6 @@
 #pragma once
 // The one place that knows what a kernel is. nvcc makes CUDA kernels; every other compiler makes functions
-// that cuda/sim executes thread by thread on the processor. Kernels therefore use nothing but
+// that cuda/device/sim executes thread by thread on the processor. Kernels therefore use nothing but
 //   ZP_KERNEL name(...)             instead of __global__ void; a template, or in an unnamed namespace
 //   ZP_KERNEL_BLOCKS(N) name(...)   the same, in so few registers that a multiprocessor holds N blocks
 //   ZP_DEVICE                       instead of __device__
@@ -46,6 +46,6 @@ void launch(void (*kernel)(Parameters...), int grid, int block, Arguments&&... a
 
 #else
 
-#include "cuda/sim/kernel_language.hpp"
+#include "cuda/device/sim/kernel_language.hpp"
 
 #endif

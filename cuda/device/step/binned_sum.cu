@@ -1,7 +1,7 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "cuda/device/gradients/binned_element.cuh"
+#include "cuda/device/kernels/gradients/binned_element.cuh"
 #include "cuda/device/step/few_values.cuh"
 #include "cuda/device/step/fold_nodes.hpp"
 

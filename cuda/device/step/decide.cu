@@ -1,12 +1,12 @@
 // What is decided between the passes of a step, where the passes will read it.
 
-#include "cuda/device/gradients/norm_finish.cuh"
+#include "cuda/device/kernels/gradients/norm_finish.cuh"
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/device/step/scalar_sets.cuh"
 #include "cuda/device/step/step_passes.hpp"
-#include "cuda/device/update/loss_scaler.cuh"
-#include "cuda/device/update/step_scalars.cuh"
+#include "cuda/device/kernels/update/loss_scaler.cuh"
+#include "cuda/device/kernels/update/step_scalars.cuh"
 
 namespace zeroproof::cuda::device {
 

@@ -2,7 +2,7 @@
 // One or four values of a gradient in registers: loaded, widened exactly, added. Four lie next to each other and take
 // one access, or `apart` elements from each other, so that the threads of a warp take whole rows.
 
-#include "cuda/device/formats/cast_element.cuh"
+#include "cuda/device/kernels/formats/cast_element.cuh"
 #include "cuda/device/step/piece_walk.cuh"
 
 namespace zeroproof::cuda::device {

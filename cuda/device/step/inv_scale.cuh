@@ -3,7 +3,7 @@
 
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/step/step_memory.hpp"
-#include "cuda/device/update/step_scalars.cuh"
+#include "cuda/device/kernels/update/step_scalars.cuh"
 
 namespace zeroproof::cuda::device {
 

@@ -1,6 +1,6 @@
 // Scales of the step from the largest magnitudes of all ranks (R24).
 
-#include "cuda/device/formats/scale_element.cuh"
+#include "cuda/device/kernels/formats/scale_element.cuh"
 #include "cuda/device/step/scale_walk.cuh"
 
 namespace zeroproof::cuda::device {

@@ -1,7 +1,7 @@
 #pragma once
 // found_inf of R14: an OR over all threads of a launch.
 
-#include "cuda/device/base/host_device.cuh"
+#include "cuda/device/kernels/base/host_device.cuh"
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/step/step_memory.hpp"
 

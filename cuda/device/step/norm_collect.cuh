@@ -15,7 +15,7 @@
 #include <cmath>
 
 #include "common/contracts/step_scalars.hpp"
-#include "cuda/device/gradients/norm_sums.cuh"
+#include "cuda/device/kernels/gradients/norm_sums.cuh"
 #include "cuda/device/step/step_grid.cuh"
 
 namespace zeroproof::cuda::device {

@@ -3,8 +3,8 @@
 
 #include "common/base/error.hpp"
 #include "common/contracts/cast.hpp"
-#include "cuda/device/base/philox.cuh"
-#include "cuda/device/formats/cast_element.cuh"
+#include "cuda/device/kernels/base/philox.cuh"
+#include "cuda/device/kernels/formats/cast_element.cuh"
 #include "cuda/device/step/piece_place.cuh"
 #include "cuda/device/step/step_grid.cuh"
 #include "cuda/device/step/step_passes.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 // Where the elements of a piece stand in the undistributed model: which random words they take (R13, R15).
 
-#include "cuda/device/base/host_device.cuh"
+#include "cuda/device/kernels/base/host_device.cuh"
 #include "cuda/device/step/step_memory.hpp"
 
 namespace zeroproof::cuda::device {

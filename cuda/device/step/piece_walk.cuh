@@ -6,7 +6,7 @@
 //   packs<n>(place)    n packs: four elements from the place on, and pack_stride elements further, and so on; every
 //                      address is a multiple of four elements. The same arithmetic (R17)
 
-#include "cuda/device/base/host_device.cuh"
+#include "cuda/device/kernels/base/host_device.cuh"
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/device/step/fold_nodes.hpp"

@@ -2,9 +2,9 @@
 // One element of every rule behind one name, so that a pass is written once for all of them.
 
 #include "common/contracts/step_scalars.hpp"
-#include "cuda/device/update/adam_element.cuh"
-#include "cuda/device/update/lion_element.cuh"
-#include "cuda/device/update/sgd_element.cuh"
+#include "cuda/device/kernels/update/adam_element.cuh"
+#include "cuda/device/kernels/update/lion_element.cuh"
+#include "cuda/device/kernels/update/sgd_element.cuh"
 
 namespace zeroproof::cuda::device {
 

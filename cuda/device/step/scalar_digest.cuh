@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "common/contracts/step_scalars.hpp"
-#include "cuda/device/base/host_device.cuh"
+#include "cuda/device/kernels/base/host_device.cuh"
 
 namespace zeroproof::cuda::device {
 

@@ -4,7 +4,7 @@
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/step/scalar_digest.cuh"
 #include "cuda/device/step/step_memory.hpp"
-#include "cuda/device/update/step_scalars.cuh"
+#include "cuda/device/kernels/update/step_scalars.cuh"
 
 namespace zeroproof::cuda::device {
 

@@ -1,7 +1,7 @@
 #pragma once
 // How the kernels of scales walk their pieces, and which block an element is in.
 
-#include "cuda/device/formats/cast_element.cuh"
+#include "cuda/device/kernels/formats/cast_element.cuh"
 #include "cuda/device/step/scale_passes.hpp"
 #include "cuda/device/step/step_grid.cuh"
 

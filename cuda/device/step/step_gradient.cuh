@@ -2,7 +2,7 @@
 // From G to the gradient that a rule takes (R6), one element: unscale, clip, clip by value, maximize.
 
 #include "common/contracts/step_scalars.hpp"
-#include "cuda/device/base/host_device.cuh"
+#include "cuda/device/kernels/base/host_device.cuh"
 
 namespace zeroproof::cuda::device {
 

@@ -11,7 +11,7 @@
 
 #include <cstddef>
 
-#include "cuda/device/base/pack.cuh"
+#include "cuda/device/kernels/base/pack.cuh"
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/device/step/step_memory.hpp"

@@ -2,9 +2,9 @@
 // Values of state as codes (R25): how they are read and stored, four at a time or one by one.
 
 #include "common/step/state_format.hpp"
-#include "cuda/device/base/pack.cuh"
-#include "cuda/device/formats/cast_element.cuh"
-#include "cuda/device/formats/scale_element.cuh"
+#include "cuda/device/kernels/base/pack.cuh"
+#include "cuda/device/kernels/formats/cast_element.cuh"
+#include "cuda/device/kernels/formats/scale_element.cuh"
 #include "cuda/device/step/few_values.cuh"
 #include "cuda/device/step/param_cast.cuh"
 #include "cuda/device/step/stored_passes.hpp"

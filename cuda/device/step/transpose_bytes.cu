@@ -1,6 +1,6 @@
 #include "cuda/device/step/transpose_bytes.hpp"
 
-#include "cuda/device/base/host_device.cuh"
+#include "cuda/device/kernels/base/host_device.cuh"
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 

@@ -93,7 +93,7 @@ def build(name, path, folder):
     header, signature, _ = PUZZLES[name]
     declared, library = pathlib.Path(folder, "declared.hpp"), pathlib.Path(folder, f"lib{name}.so")
     declared.write_text(f'#include "{header}"\nnamespace zeroproof::mine {{ {signature} {name}; }}\n')
-    command = [compiler(), *FLAGS, "-I", str(ROOT), "-I", str(ROOT / "verification" / "capi"), "-I", str(DOORS),
+    command = [compiler(), *FLAGS, "-I", str(ROOT), "-I", str(ROOT / "verification" / "interfaces" / "capi"), "-I", str(DOORS),
                "-include", str(declared), "-include", str(path), str(DOORS / f"{name}.cpp"), "-o", str(library)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMPILE_SECONDS,

@@ -6,7 +6,7 @@
 #include "cuda/device/binned_sum.hpp"
 #include "tests/cuda/device/binned_support.hpp"
 #include "tests/cuda/expect_error.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
 namespace {

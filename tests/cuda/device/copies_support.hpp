@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/comm/threads.hpp"
-#include "cuda/wires/device_copies.hpp"
+#include "cuda/comm/device_copies.hpp"
 #include "tests/cuda/device/device_runtime_support.hpp"
 
 namespace zeroproof::copies_test {

@@ -14,11 +14,11 @@
 #include "common/base/error.hpp"
 #include "common/comm/self.hpp"
 #include "common/comm/threads.hpp"
-#include "cuda/wires/device_copies.hpp"
+#include "cuda/comm/device_copies.hpp"
 #include "tests/common/comm/thread_outcome.hpp"
 #include "tests/cuda/device/copies_support.hpp"
 #include "tests/cuda/expect_error.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 #include "tests/support/hosted_communicator.hpp"
 
 using namespace zeroproof;

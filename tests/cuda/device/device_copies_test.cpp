@@ -1,4 +1,4 @@
-// Ranks that are threads copy from each other's device memory. Skipped where no device answers; tests/cuda/sim runs the
+// Ranks that are threads copy from each other's device memory. Skipped where no device answers; tests/cuda/device/sim runs the
 // same file, and copies_test.cpp what shows only there.
 
 #include <doctest.h>
@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "common/comm/threads.hpp"
-#include "cuda/wires/device_copies.hpp"
+#include "cuda/comm/device_copies.hpp"
 #include "tests/common/comm/comm_group_cases.hpp"
 #include "tests/cuda/device/copies_support.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;

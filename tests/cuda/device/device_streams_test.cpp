@@ -1,5 +1,5 @@
 // Streams and events do what their header says.
-// Copies and fills are the only work here, so that the same file runs on a GPU and, in tests/cuda/sim, on the
+// Copies and fills are the only work here, so that the same file runs on a GPU and, in tests/cuda/device/sim, on the
 // simulated device. Skipped where no device answers.
 
 #include <doctest.h>
@@ -18,7 +18,7 @@
 #include "cuda/device/runtime/runtime.hpp"
 #include "tests/cuda/device/device_runtime_support.hpp"
 #include "tests/cuda/expect_error.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;

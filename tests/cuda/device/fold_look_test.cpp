@@ -1,5 +1,5 @@
 // The last fold of a step, which looks at G while it writes it: against the fold and finite_norm, one after the other.
-// Runs on a GPU and, in tests/cuda/sim, on the simulated device.
+// Runs on a GPU and, in tests/cuda/device/sim, on the simulated device.
 
 #include <doctest.h>
 

@@ -4,7 +4,7 @@
 
 #include "tests/cuda/device/fold_support.hpp"
 #include "tests/cuda/expect_error.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;

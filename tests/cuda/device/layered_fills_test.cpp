@@ -1,4 +1,4 @@
-// What memory of a layer-by-layer pass is filled with. Runs on a GPU and, in tests/cuda/sim, on the simulated device.
+// What memory of a layer-by-layer pass is filled with. Runs on a GPU and, in tests/cuda/device/sim, on the simulated device.
 
 #include <doctest.h>
 
@@ -8,8 +8,8 @@
 #include "common/comm/self.hpp"
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/device/runtime/runtime.hpp"
-#include "cuda/layered/layered_pass.hpp"
-#include "cuda/runtime/stream_executor.hpp"
+#include "cuda/optimizer/layered/layered_pass.hpp"
+#include "cuda/optimizer/overlap/stream_executor.hpp"
 
 namespace {
 

@@ -12,9 +12,9 @@
 #include "cuda/device/runtime/timed_event.hpp"
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/enqueued_optimizer.hpp"
-#include "cuda/leaves/device_leaf_source.hpp"
-#include "cuda/leaves/fill_leaf.hpp"
-#include "cuda/leaves/host_leaf_source.hpp"
+#include "cuda/reduce/sources/device_leaf_source.hpp"
+#include "cuda/reduce/sources/fill_leaf.hpp"
+#include "cuda/reduce/sources/host_leaf_source.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/support/grid.hpp"
 

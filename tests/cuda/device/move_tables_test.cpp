@@ -6,10 +6,10 @@
 #include <cstring>
 #include <vector>
 
-#include "cuda/memory/memory_space.hpp"
-#include "cuda/memory/move_tables.hpp"
+#include "cuda/comm/memory/memory_space.hpp"
+#include "cuda/comm/memory/move_tables.hpp"
 #include "tests/cuda/device/device_runtime_support.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::cuda;

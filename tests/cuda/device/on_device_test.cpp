@@ -1,5 +1,5 @@
 // How twins of a device get the buffers of a host (verification/ops/on_device.hpp). Skipped where no device answers;
-// tests/cuda/sim runs the same file on the simulated device.
+// tests/cuda/device/sim runs the same file on the simulated device.
 
 #include "verification/ops/on_device.hpp"
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cuda/device/clip.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // The plans of an overlapped step on the streams and events of a device: what the audit proves of a plan holds there,
-// and every wait it asks for is needed. Skipped where no device answers; tests/cuda/sim runs the same file on the
+// and every wait it asks for is needed. Skipped where no device answers; tests/cuda/device/sim runs the same file on the
 // simulated device.
 
 #include <doctest.h>
@@ -8,11 +8,11 @@
 #include <cstdio>
 
 #include "common/base/philox.hpp"
-#include "cuda/runtime/plan_audit.hpp"
+#include "cuda/optimizer/overlap/plan_audit.hpp"
 #include "tests/cuda/device/plan_watch.hpp"
 #include "tests/cuda/expect_error.hpp"
-#include "tests/cuda/runtime/plan_shapes.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/overlap/plan_shapes.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 
 namespace {
 

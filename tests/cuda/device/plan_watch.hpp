@@ -11,8 +11,8 @@
 
 #include "cuda/device/clip.hpp"
 #include "cuda/device/runtime/runtime.hpp"
-#include "cuda/memory/space_array.hpp"
-#include "cuda/runtime/stream_executor.hpp"
+#include "cuda/comm/memory/space_array.hpp"
+#include "cuda/optimizer/overlap/stream_executor.hpp"
 
 namespace zeroproof::device_test {
 

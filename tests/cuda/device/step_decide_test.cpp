@@ -1,5 +1,5 @@
 // What is decided between the passes of a step: halts, digests, several ranks, empty shards. Runs on a GPU and, in
-// tests/cuda/sim, on the simulated device.
+// tests/cuda/device/sim, on the simulated device.
 
 #include <doctest.h>
 

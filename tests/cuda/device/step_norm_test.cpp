@@ -1,5 +1,5 @@
 // What the norm of a step collects: over blocks, pieces and ranks, and what is found on the way. Runs on a GPU and, in
-// tests/cuda/sim, on the simulated device.
+// tests/cuda/device/sim, on the simulated device.
 
 #include <doctest.h>
 

@@ -8,7 +8,7 @@
 
 #include "tests/cuda/device/device_runtime_support.hpp"
 #include "tests/cuda/device/step_passes_truth.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 
 namespace zeroproof::device_test {
 

@@ -1,5 +1,5 @@
 // Whole steps on a device, phase by phase and in two passes: every bit is what the oracle says. Runs on a GPU and, in
-// tests/cuda/sim, on the simulated device.
+// tests/cuda/device/sim, on the simulated device.
 
 #include <doctest.h>
 

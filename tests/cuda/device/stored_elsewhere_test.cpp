@@ -8,8 +8,8 @@
 
 #include "cuda/device/runtime/device.hpp"
 #include "tests/cuda/device/enqueued_support.hpp"
-#include "tests/cuda/zero/production_world.hpp"
-#include "tests/cuda/zero/state_formats.hpp"
+#include "tests/cuda/optimizer/production_world.hpp"
+#include "tests/cuda/optimizer/state_formats.hpp"
 
 namespace {
 

@@ -11,9 +11,9 @@
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/device/step/stored_element.cuh"
 #include "tests/cuda/device/enqueued_support.hpp"
-#include "tests/cuda/zero/production_world.hpp"
-#include "tests/cuda/zero/state_formats.hpp"
-#include "tests/cuda/zero/state_tensors.hpp"
+#include "tests/cuda/optimizer/production_world.hpp"
+#include "tests/cuda/optimizer/state_formats.hpp"
+#include "tests/cuda/optimizer/state_tensors.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-// Device twins of calibration and fake quantization against numbers by hand; tests/cuda/sim runs this file on the
+// Device twins of calibration and fake quantization against numbers by hand; tests/cuda/device/sim runs this file on the
 // simulated device.
 
 #include <doctest.h>
@@ -8,7 +8,7 @@
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/device/histogram.hpp"
 #include "tests/cuda/formats/calibration_support.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
 using namespace zeroproof;

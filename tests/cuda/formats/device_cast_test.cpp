@@ -1,5 +1,5 @@
 // Device casts against the contract, bit for bit: odd sizes, every alignment, every value next to a rounding
-// boundary. Skipped where no device answers; tests/cuda/sim runs the same file on the simulated device.
+// boundary. Skipped where no device answers; tests/cuda/device/sim runs the same file on the simulated device.
 
 #include <doctest.h>
 
@@ -9,7 +9,7 @@
 
 #include "cuda/device/cast.hpp"
 #include "tests/cuda/device_expected.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-// The same of the device twins. Skipped where no device answers; tests/cuda/sim runs this file on the simulated device.
+// The same of the device twins. Skipped where no device answers; tests/cuda/device/sim runs this file on the simulated device.
 
 #include <doctest.h>
 
@@ -10,7 +10,7 @@
 #include "cuda/host/scale_recipe.hpp"
 #include "tests/cuda/formats/block_support.hpp"
 #include "tests/cuda/formats/formats_support.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
 using namespace zeroproof;

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tests/cuda/zero/production_world.hpp"
+#include "tests/cuda/optimizer/production_world.hpp"
 
 namespace zeroproof::tests {
 

@@ -5,7 +5,7 @@
 #include "cuda/device/grad_stats.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "tests/cuda/gradients/grad_stats_support.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
 using namespace zeroproof;

@@ -1,5 +1,5 @@
 // Device twins on gradients against the contract, bit for bit: odd sizes, every alignment, special values,
-// one buffer as input and output. Skipped where no device answers; tests/cuda/sim runs the same file on the
+// one buffer as input and output. Skipped where no device answers; tests/cuda/device/sim runs the same file on the
 // simulated device.
 
 #include <doctest.h>
@@ -11,7 +11,7 @@
 #include "cuda/device/grad_scale.hpp"
 #include "cuda/device/grad_sum.hpp"
 #include "tests/cuda/device_expected.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
 namespace {

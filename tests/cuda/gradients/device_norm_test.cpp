@@ -1,5 +1,5 @@
 // Device norms against the contract: odd sizes, every alignment, values that are not finite, limbs that come
-// in with carries. Skipped where no device answers; tests/cuda/sim runs the same file on the simulated
+// in with carries. Skipped where no device answers; tests/cuda/device/sim runs the same file on the simulated
 // device.
 
 #include <doctest.h>
@@ -11,7 +11,7 @@
 
 #include "cuda/device/grad_norm.hpp"
 #include "tests/cuda/gradients/device_expected_norm.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
 namespace {

@@ -3,7 +3,7 @@
 #include "cuda/device/activations.hpp"
 #include "cuda/host/activations.hpp"
 #include "tests/cuda/layers/activations_checks.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
 using namespace zeroproof;

@@ -3,7 +3,7 @@
 #include "cuda/device/elementary.hpp"
 #include "cuda/host/elementary.hpp"
 #include "tests/cuda/layers/elementary_support.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
 using namespace zeroproof;

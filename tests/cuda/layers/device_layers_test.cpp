@@ -1,4 +1,4 @@
-// The device twins of the layers, by the checks of those of the host. Skipped where no device answers; tests/cuda/sim
+// The device twins of the layers, by the checks of those of the host. Skipped where no device answers; tests/cuda/device/sim
 // runs the same file on the simulated device.
 
 #include <doctest.h>
@@ -13,7 +13,7 @@
 #include "tests/cuda/layers/norm_layers_support.hpp"
 #include "tests/cuda/layers/softmax_support.hpp"
 #include "tests/cuda/layers/weight_grad_support.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
 using namespace zeroproof;

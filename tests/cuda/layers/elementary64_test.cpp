@@ -1,6 +1,6 @@
 // exp and log of R20 as kernels have them, against those of the host: every bit, at arguments of every size.
 
-#include "cuda/device/formats/elementary64.cuh"
+#include "cuda/device/kernels/formats/elementary64.cuh"
 
 #include <doctest.h>
 

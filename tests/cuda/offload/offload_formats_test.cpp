@@ -1,8 +1,8 @@
 // State and master in fewer bits that lie elsewhere (R25): the bits of a rank that has all of it, whatever is
 // offloaded, where and how, and however shards cut blocks.
 
-#include "tests/cuda/zero/production_world.hpp"
-#include "tests/cuda/zero/state_formats.hpp"
+#include "tests/cuda/optimizer/production_world.hpp"
+#include "tests/cuda/optimizer/state_formats.hpp"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // State that lives elsewhere: the bits of a rank that has all of it, whatever is offloaded, where and how.
 
-#include "tests/cuda/zero/production_world.hpp"
+#include "tests/cuda/optimizer/production_world.hpp"
 
 #include <filesystem>
 

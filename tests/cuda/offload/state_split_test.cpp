@@ -2,7 +2,7 @@
 
 #include "cuda/offload/state_split.hpp"
 
-#include "tests/cuda/zero/production_world.hpp"
+#include "tests/cuda/optimizer/production_world.hpp"
 
 #include <map>
 #include <random>

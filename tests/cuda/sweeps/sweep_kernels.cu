@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "cuda/device/formats/cast_element.cuh"
+#include "cuda/device/kernels/formats/cast_element.cuh"
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 

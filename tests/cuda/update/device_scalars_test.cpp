@@ -14,7 +14,7 @@
 #include "cuda/device/loss_scaler.hpp"
 #include "cuda/device/step_scalars.hpp"
 #include "tests/cuda/expect_error.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Device update rules against the contract, bit for bit: odd sizes, every alignment, special values in
-// gradient and state. Skipped where no device answers; tests/cuda/sim runs the same file on the simulated
+// gradient and state. Skipped where no device answers; tests/cuda/device/sim runs the same file on the simulated
 // device.
 
 #include <doctest.h>
@@ -9,7 +9,7 @@
 
 #include "cuda/host/update_twins.hpp"
 #include "tests/cuda/device_expected.hpp"
-#include "tests/cuda/zero/device_layouts.hpp"
+#include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
 namespace {

@@ -9,9 +9,9 @@
 
 #include "common/base/parallel_for.hpp"
 #include "tests/verification/cli/cli_support.hpp"
-#include "verification/program/capabilities.hpp"
-#include "verification/program/text_lines.hpp"
-#include "verification/suite/estimate.hpp"
+#include "verification/cli/program/capabilities.hpp"
+#include "verification/cli/program/text_lines.hpp"
+#include "verification/cases/suites/estimate.hpp"
 
 namespace {
 

@@ -17,7 +17,7 @@
 
 #include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "verification/program/text_lines.hpp"
+#include "verification/cli/program/text_lines.hpp"
 
 namespace zeroproof::tests {
 

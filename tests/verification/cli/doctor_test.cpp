@@ -5,8 +5,8 @@
 #include <cstdlib>
 
 #include "tests/verification/cli/cli_support.hpp"
-#include "verification/program/capabilities.hpp"
-#include "verification/program/device_capabilities.hpp"
+#include "verification/cli/program/capabilities.hpp"
+#include "verification/cli/program/device_capabilities.hpp"
 
 namespace {
 

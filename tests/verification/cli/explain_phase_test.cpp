@@ -9,7 +9,7 @@
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/cli/explain/explain_text.hpp"
 #include "verification/ops/op.hpp"
-#include "verification/program/contract_text.hpp"
+#include "verification/cli/program/contract_text.hpp"
 
 namespace {
 

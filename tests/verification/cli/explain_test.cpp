@@ -7,9 +7,9 @@
 
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/ops/op.hpp"
-#include "verification/program/contract_text.hpp"
-#include "verification/program/document_text.hpp"
-#include "verification/program/errata_text.hpp"
+#include "verification/cli/program/contract_text.hpp"
+#include "verification/cli/program/document_text.hpp"
+#include "verification/cli/program/errata_text.hpp"
 
 namespace {
 
@@ -61,7 +61,7 @@ TEST_CASE("an operation is explained by its doc block, class, twins, cases and f
        {"decay is part of the gradient", "AdamwUpdateFn (referred to above)",
         "one fp32 rounding per operation", "class       bitwise", "phase       update",
         "common/contracts/adam.hpp", "reference/update/adam.cpp", "cuda/host/update/adam.cpp",
-        "cuda/device/update/adam.cu", "zeroproof verify 'op/adam_update/*'", "decay-after-update"}) {
+        "cuda/device/kernels/update/adam.cu", "zeroproof verify 'op/adam_update/*'", "decay-after-update"}) {
     CHECK_MESSAGE(text.find(part) != std::string::npos, part);
   }
   CHECK(text.find("Z17") == std::string::npos);  // a fault of another phase

@@ -1,6 +1,6 @@
 // What a file says, or that nobody can know: never an exception that says nothing of files.
 
-#include "verification/program/file_text.hpp"
+#include "verification/cli/program/file_text.hpp"
 
 #include <doctest.h>
 
@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "tests/verification/cli/cli_support.hpp"
-#include "verification/world/job_folder.hpp"
+#include "verification/training/ranks/job_folder.hpp"
 
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;

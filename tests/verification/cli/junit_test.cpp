@@ -4,7 +4,7 @@
 
 #include "tests/support/skip.hpp"
 #include "tests/verification/cli/cli_support.hpp"
-#include "verification/case/run_report.hpp"
+#include "verification/cases/run_report.hpp"
 
 namespace {
 

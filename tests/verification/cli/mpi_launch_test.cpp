@@ -15,9 +15,9 @@
 
 #include "common/base/error.hpp"
 #include "tests/verification/cli/cli_support.hpp"
-#include "verification/gradients/leaf_store.hpp"
-#include "verification/world/mpi_environment.hpp"
-#include "verification/world/mpi_launch.hpp"
+#include "verification/training/gradients/leaf_store.hpp"
+#include "verification/training/ranks/mpi_environment.hpp"
+#include "verification/training/ranks/mpi_launch.hpp"
 
 using namespace zeroproof::verification;
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "verification/case/run_report.hpp"
+#include "verification/cases/run_report.hpp"
 #include "verification/training/case_run.hpp"
 
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "tests/verification/coverage/coverage_support.hpp"
-#include "verification/judge/dense_baseline.hpp"
-#include "verification/settings/setting.hpp"
+#include "verification/compare/judge/dense_baseline.hpp"
+#include "verification/cases/settings/setting.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;

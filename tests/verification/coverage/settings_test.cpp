@@ -1,6 +1,6 @@
 // The table of settings is complete, and a recipe with settings says what it says.
 
-#include "verification/settings/setting.hpp"
+#include "verification/cases/settings/setting.hpp"
 
 #include <doctest.h>
 
@@ -13,8 +13,8 @@
 
 #include "tests/support/complaint.hpp"
 #include "tests/support/paths.hpp"
-#include "verification/case/experiment.hpp"
-#include "verification/case/recipes.hpp"
+#include "verification/cases/experiment.hpp"
+#include "verification/cases/recipes.hpp"
 #include "verification/coverage/axis.hpp"
 #include "verification/coverage/space.hpp"
 
@@ -55,9 +55,9 @@ RunConfig tiny(DType dtype) {
 }  // namespace
 
 TEST_CASE("settings: every key of the configuration file is that of a setting, or said to be none") {
-  std::set<std::string> keys = found(content_of("verification/config/config_toml.cpp") +
-                                         content_of("verification/config/config_groups_toml.cpp") +
-                                         content_of("verification/config/config_scaling_toml.cpp"),
+  std::set<std::string> keys = found(content_of("verification/cases/config/config_toml.cpp") +
+                                         content_of("verification/cases/config/config_groups_toml.cpp") +
+                                         content_of("verification/cases/config/config_scaling_toml.cpp"),
                                      "\"((?:run|offload|model|optimizer|loss_scaler|schedule|param_group|"
                                      "clip_group|scaling)\\.[a-z0-9_]+)\"");
   keys.insert("param_group");

@@ -12,10 +12,10 @@
 
 #include "common/base/error.hpp"
 #include "common/io/checkpoint/checkpoint_reader.hpp"
-#include "tests/verification/job/job_support.hpp"
-#include "verification/program/folder_names.hpp"
-#include "verification/program/out_of_memory.hpp"
-#include "verification/suite/selection.hpp"
+#include "tests/verification/tools/train/job_support.hpp"
+#include "verification/cli/program/folder_names.hpp"
+#include "verification/cli/program/out_of_memory.hpp"
+#include "verification/cases/suites/selection.hpp"
 
 namespace {
 

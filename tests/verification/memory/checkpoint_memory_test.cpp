@@ -21,9 +21,9 @@
 #include "tests/support/grid.hpp"
 #include "tests/support/skip.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "verification/case/recorded.hpp"
-#include "verification/checkpoints/reshard.hpp"
-#include "verification/job/training_identity.hpp"
+#include "verification/cases/recorded.hpp"
+#include "verification/tools/train/checkpoints/reshard.hpp"
+#include "verification/tools/train/training_identity.hpp"
 
 namespace {
 

@@ -14,8 +14,8 @@
 #include "reference/step_scalars.hpp"
 #include "tests/verification/mpfr/big.hpp"
 #include "tests/verification/mpfr/rules.hpp"
-#include "verification/bounds/step_bounds.hpp"
-#include "verification/bounds/update_bounds.hpp"
+#include "verification/compare/bounds/step_bounds.hpp"
+#include "verification/compare/bounds/update_bounds.hpp"
 
 namespace {
 

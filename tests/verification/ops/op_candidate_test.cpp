@@ -7,7 +7,7 @@
 
 #include "common/base/error.hpp"
 #include "tests/support/stranger.hpp"
-#include "verification/exchange/dialect_call.hpp"
+#include "verification/interfaces/files/dialect_call.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/ops/operations/update_settings.hpp"
 

@@ -11,7 +11,7 @@
 #include "common/base/error.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/ops/op_suite.hpp"
-#include "verification/program/contract_text.hpp"
+#include "verification/cli/program/contract_text.hpp"
 
 namespace {
 

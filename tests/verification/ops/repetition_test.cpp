@@ -8,7 +8,7 @@
 
 #include "verification/compare/compare.hpp"
 #include "verification/ops/op_case.hpp"
-#include "verification/plugin/operations.hpp"
+#include "verification/interfaces/plugin/operations.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "verification/program/text_lines.hpp"
+#include "verification/cli/program/text_lines.hpp"
 
 using namespace zeroproof::verification;
 

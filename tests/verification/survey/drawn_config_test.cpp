@@ -13,8 +13,8 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/verification/survey/drawn_config.hpp"
 #include "verification/cli/case_flags.hpp"
-#include "verification/program/exit_code.hpp"
-#include "verification/suite/selection.hpp"
+#include "verification/cli/program/exit_code.hpp"
+#include "verification/cases/suites/selection.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "cuda/leaves/fill_leaf.hpp"
+#include "cuda/reduce/sources/fill_leaf.hpp"
 #include "verification/bench/measure/values.hpp"
 
 namespace zeroproof::verification::bench {

@@ -8,7 +8,7 @@
 #include "common/base/digest.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/device/runtime/timed_event.hpp"
-#include "cuda/memory/space_array.hpp"
+#include "cuda/comm/memory/space_array.hpp"
 
 namespace zeroproof::verification::bench {
 

@@ -5,8 +5,8 @@
 #include "common/comm/threads.hpp"
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/enqueued_optimizer.hpp"
-#include "cuda/leaves/device_leaf_source.hpp"
-#include "cuda/leaves/host_leaf_source.hpp"
+#include "cuda/reduce/sources/device_leaf_source.hpp"
+#include "cuda/reduce/sources/host_leaf_source.hpp"
 #include "verification/bench/device/cases.hpp"
 #include "verification/bench/device/suite.hpp"
 

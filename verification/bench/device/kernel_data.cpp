@@ -4,7 +4,7 @@
 
 #include "cuda/device/runtime/memory.hpp"
 #include "cuda/device/step/piece_numel.hpp"
-#include "cuda/leaves/fill_leaf.hpp"
+#include "cuda/reduce/sources/fill_leaf.hpp"
 #include "verification/bench/measure/values.hpp"
 
 namespace zeroproof::verification::bench {

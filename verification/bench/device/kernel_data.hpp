@@ -6,7 +6,7 @@
 
 #include "common/layout/flat_layout.hpp"
 #include "cuda/device/step/step_passes.hpp"
-#include "cuda/memory/space_array.hpp"
+#include "cuda/comm/memory/space_array.hpp"
 #include "verification/bench/device/limit_kernels.hpp"
 
 namespace zeroproof::verification::bench {

@@ -4,7 +4,7 @@
 
 #include "cuda/device/runtime/graph.hpp"
 #include "cuda/host/fold_plan.hpp"
-#include "cuda/memory/memory_space.hpp"
+#include "cuda/comm/memory/memory_space.hpp"
 #include "verification/bench/device/suite.hpp"
 #include "verification/bench/device/unordered_norm.hpp"
 

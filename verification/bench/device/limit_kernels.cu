@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "cuda/device/base/pack.cuh"
+#include "cuda/device/kernels/base/pack.cuh"
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 

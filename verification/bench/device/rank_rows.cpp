@@ -6,7 +6,7 @@
 
 #include "common/comm/threads.hpp"
 #include "cuda/enqueued_optimizer.hpp"
-#include "cuda/leaves/device_leaf_source.hpp"
+#include "cuda/reduce/sources/device_leaf_source.hpp"
 #include "verification/bench/device/cases.hpp"
 #include "verification/bench/device/suite.hpp"
 #include "verification/bench/measure/rounds.hpp"

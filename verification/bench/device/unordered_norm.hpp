@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cuda/memory/space_array.hpp"
+#include "cuda/comm/memory/space_array.hpp"
 
 namespace zeroproof::verification::bench {
 

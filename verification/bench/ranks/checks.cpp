@@ -5,7 +5,7 @@
 #include "verification/bench/measure/contract_step.hpp"
 #include "verification/bench/measure/values.hpp"
 #include "verification/bench/ranks/suite.hpp"
-#include "verification/judge/native_bound.hpp"
+#include "verification/compare/judge/native_bound.hpp"
 
 namespace zeroproof::verification::bench {
 namespace {

@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "common/base/error.hpp"
-#include "verification/program/temporary_file.hpp"
-#include "verification/world/mpi_launch.hpp"
+#include "verification/cli/program/temporary_file.hpp"
+#include "verification/training/ranks/mpi_launch.hpp"
 
 namespace zeroproof::verification::bench {
 namespace {

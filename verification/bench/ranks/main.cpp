@@ -16,8 +16,8 @@
 #include "verification/bench/ranks/launch.hpp"
 #include "verification/bench/ranks/report.hpp"
 #include "verification/bench/ranks/suite.hpp"
-#include "verification/program/exit_code.hpp"
-#include "verification/world/mpi_environment.hpp"
+#include "verification/cli/program/exit_code.hpp"
+#include "verification/training/ranks/mpi_environment.hpp"
 
 namespace {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "verification/cli/explain/explain_text.hpp"
-#include "verification/dialects/clip.hpp"
-#include "verification/dialects/dialect.hpp"
-#include "verification/dialects/formula_text.hpp"
-#include "verification/dialects/identify.hpp"
-#include "verification/program/contract_text.hpp"
+#include "verification/tools/identify/clip.hpp"
+#include "verification/tools/identify/dialect.hpp"
+#include "verification/tools/identify/formula_text.hpp"
+#include "verification/tools/identify/identify.hpp"
+#include "verification/cli/program/contract_text.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "verification/cli/explain/explain_text.hpp"
 #include "verification/ops/op.hpp"
-#include "verification/program/contract_text.hpp"
-#include "verification/program/contract_version.hpp"
-#include "verification/program/document_text.hpp"
-#include "verification/program/errata_text.hpp"
+#include "verification/cli/program/contract_text.hpp"
+#include "verification/cli/program/contract_version.hpp"
+#include "verification/cli/program/document_text.hpp"
+#include "verification/cli/program/errata_text.hpp"
 
 namespace zeroproof::verification {
 namespace {

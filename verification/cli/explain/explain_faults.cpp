@@ -2,7 +2,7 @@
 
 #include "verification/cli/explain/explain_text.hpp"
 #include "verification/faults/fault_plan.hpp"
-#include "verification/program/contract_text.hpp"
+#include "verification/cli/program/contract_text.hpp"
 
 namespace zeroproof::verification {
 

@@ -1,9 +1,9 @@
 // zeroproof explain lbfgs: an optimizer that is compared step by step, not operation by operation.
 
 #include "verification/cli/explain/explain_text.hpp"
-#include "verification/lbfgs/lbfgs_case.hpp"
-#include "verification/program/contract_text.hpp"
-#include "verification/program/contract_version.hpp"
+#include "verification/training/lbfgs/lbfgs_case.hpp"
+#include "verification/cli/program/contract_text.hpp"
+#include "verification/cli/program/contract_version.hpp"
 
 namespace zeroproof::verification {
 

@@ -5,7 +5,7 @@
 
 #include "verification/cli/explain/explain_text.hpp"
 #include "verification/ops/op.hpp"
-#include "verification/program/contract_text.hpp"
+#include "verification/cli/program/contract_text.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -1,9 +1,9 @@
 // zeroproof explain stage2: who holds what, and what a step sends.
 
-#include "verification/case/experiment.hpp"
+#include "verification/cases/experiment.hpp"
 #include "verification/cli/explain/explain_text.hpp"
 #include "verification/faults/fault_plan.hpp"
-#include "verification/plan/plan.hpp"
+#include "verification/tools/plan/plan.hpp"
 
 namespace zeroproof::verification {
 namespace {

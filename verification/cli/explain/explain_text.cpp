@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "verification/program/contract_text.hpp"
+#include "verification/cli/program/contract_text.hpp"
 #include "verification/report/progress.hpp"
 
 namespace zeroproof::verification {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "verification/faults/catalogue.hpp"
-#include "verification/program/document_text.hpp"
-#include "verification/program/errata_text.hpp"
+#include "verification/cli/program/document_text.hpp"
+#include "verification/cli/program/errata_text.hpp"
 
 namespace zeroproof::verification {
 

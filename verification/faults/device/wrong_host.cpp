@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "cuda/memory/space_array.hpp"
+#include "cuda/comm/memory/space_array.hpp"
 #include "verification/faults/device/wrong_step.hpp"
 
 namespace zeroproof::verification {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "cuda/zero/production_optimizer.hpp"
+#include "cuda/optimizer/production_optimizer.hpp"
 #include "verification/faults/device/wrong_step.hpp"
 
 namespace zeroproof::verification {

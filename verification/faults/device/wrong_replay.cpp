@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/memory/space_array.hpp"
+#include "cuda/comm/memory/space_array.hpp"
 #include "verification/faults/device/wrong_step.hpp"
 
 namespace zeroproof::verification {

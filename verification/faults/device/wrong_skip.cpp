@@ -1,6 +1,6 @@
 // Skipped steps as a device gets them wrong when nobody on the host looks.
 
-#include "cuda/memory/space_array.hpp"
+#include "cuda/comm/memory/space_array.hpp"
 #include "verification/faults/device/wrong_kernels.hpp"
 #include "verification/faults/device/wrong_step.hpp"
 

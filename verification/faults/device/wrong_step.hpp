@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "cuda/zero/device_optimizer.hpp"
+#include "cuda/optimizer/device_optimizer.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {

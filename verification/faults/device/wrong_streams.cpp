@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/runtime/stream_executor.hpp"
+#include "cuda/optimizer/overlap/stream_executor.hpp"
 #include "verification/faults/device/wrong_step.hpp"
 
 namespace zeroproof::verification {

@@ -11,7 +11,7 @@
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/phase_ops.hpp"
-#include "cuda/zero/host/host_step.hpp"
+#include "cuda/optimizer/host/host_step.hpp"
 
 namespace zeroproof::verification {
 

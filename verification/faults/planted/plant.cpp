@@ -6,11 +6,11 @@
 
 #include "common/base/error.hpp"
 #include "cuda/device/runtime/device.hpp"
-#include "cuda/zero/production_optimizer.hpp"
-#include "verification/controls/wrapped_optimizer.hpp"
+#include "cuda/optimizer/production_optimizer.hpp"
+#include "verification/faults/controls/wrapped_optimizer.hpp"
 #include "verification/faults/catalogue.hpp"
 #include "verification/faults/planted/ground.hpp"
-#include "verification/program/plant.hpp"
+#include "verification/cli/program/plant.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/float_formats.hpp"
-#include "verification/controls/wrapped_optimizer.hpp"
+#include "verification/faults/controls/wrapped_optimizer.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {

@@ -11,7 +11,7 @@
 #include "common/step/state_format.hpp"
 #include "cuda/host/scale_recipe.hpp"
 #include "cuda/host/step_scalars.hpp"
-#include "verification/controls/wrapped_optimizer.hpp"
+#include "verification/faults/controls/wrapped_optimizer.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {

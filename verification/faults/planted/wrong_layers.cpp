@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/layered/layered_pass.hpp"
-#include "cuda/runtime/plan_audit.hpp"
-#include "cuda/zero/production_optimizer.hpp"
+#include "cuda/optimizer/layered/layered_pass.hpp"
+#include "cuda/optimizer/overlap/plan_audit.hpp"
+#include "cuda/optimizer/production_optimizer.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {

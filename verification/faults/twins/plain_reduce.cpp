@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/float_formats.hpp"
-#include "cuda/exchange/micro_batches.hpp"
-#include "cuda/exchange/step_ranks.hpp"
+#include "cuda/comm/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/step_ranks.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/zero/production_optimizer.hpp"
+#include "cuda/optimizer/production_optimizer.hpp"
 
 namespace zeroproof::verification {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cuda/host/clip.hpp"
-#include "cuda/zero/host/host_step.hpp"
+#include "cuda/optimizer/host/host_step.hpp"
 #include "verification/faults/planted/ground.hpp"
 #include "verification/faults/planted/wrong_groups.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "cuda/zero/production_optimizer.hpp"
+#include "cuda/optimizer/production_optimizer.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cuda/offload/file_state.hpp"
-#include "cuda/zero/production_optimizer.hpp"
+#include "cuda/optimizer/production_optimizer.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {

@@ -4,7 +4,7 @@
 
 #include "common/base/float_formats.hpp"
 #include "cuda/host/fused_step.hpp"
-#include "cuda/zero/host/host_step.hpp"
+#include "cuda/optimizer/host/host_step.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {

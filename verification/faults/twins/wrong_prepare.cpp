@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/micro_batches.hpp"
 #include "cuda/host/step_scalars.hpp"
-#include "cuda/zero/host/host_step.hpp"
+#include "cuda/optimizer/host/host_step.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {

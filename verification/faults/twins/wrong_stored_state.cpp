@@ -12,7 +12,7 @@
 
 #include "common/base/error.hpp"
 #include "cuda/host/cast.hpp"
-#include "cuda/zero/host/host_step.hpp"
+#include "cuda/optimizer/host/host_step.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {

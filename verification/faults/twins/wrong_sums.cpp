@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/float_formats.hpp"
-#include "cuda/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/micro_batches.hpp"
 
 namespace zeroproof::verification {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cuda/host/step_scalars.hpp"
-#include "cuda/zero/host/host_step.hpp"
+#include "cuda/optimizer/host/host_step.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {

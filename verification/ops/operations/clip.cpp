@@ -8,7 +8,7 @@
 
 #include "cuda/host/clip.hpp"
 #include "reference/clip.hpp"
-#include "verification/bounds/step_bounds.hpp"
+#include "verification/compare/bounds/step_bounds.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 

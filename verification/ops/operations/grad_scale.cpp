@@ -7,7 +7,7 @@
 #include "cuda/host/grad_scale.hpp"
 #include "cuda/phase_ops.hpp"
 #include "reference/grad_scale.hpp"
-#include "verification/bounds/step_bounds.hpp"
+#include "verification/compare/bounds/step_bounds.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "cuda/host/grad_sum.hpp"
 #include "reference/grad_sum.hpp"
-#include "verification/bounds/step_bounds.hpp"
+#include "verification/compare/bounds/step_bounds.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 

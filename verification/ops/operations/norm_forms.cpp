@@ -8,7 +8,7 @@
 #include "cuda/device/grad_norm.hpp"
 #include "cuda/host/grad_norm.hpp"
 #include "reference/grad_norm.hpp"
-#include "verification/bounds/step_bounds.hpp"
+#include "verification/compare/bounds/step_bounds.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
 #include "verification/ops/on_device.hpp"

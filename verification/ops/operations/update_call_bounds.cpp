@@ -1,6 +1,6 @@
 #include "verification/ops/operations/update_call_bounds.hpp"
 
-#include "verification/bounds/update_bounds.hpp"
+#include "verification/compare/bounds/update_bounds.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -1,0 +1,184 @@
+#include "cuda/comm/device_copies.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/comm/exchange_communicator.hpp"
+#include "cuda/device/runtime/runtime.hpp"
+#include "cuda/comm/combine_words.hpp"
+#include "cuda/comm/counted_wires.hpp"
+#include "cuda/comm/device_scratch.hpp"
+
+namespace zeroproof::cuda {
+
+namespace {
+
+using device::current_stream;
+
+std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+
+/// Where a rank's stream is in the running call. The rank records them, other ranks' streams wait for them.
+struct Marks {
+  device::Event ready;  ///< what it sends is there
+  device::Event done;   ///< it has read what others sent
+};
+
+/// Every rank fetches: in the meeting its stream waits for the `ready` of those it gets something from, it enqueues the
+/// copies and records `done`; after the meeting its stream waits for the `done` of those that get something from it.
+/// A mark that is waited for has been recorded by then, so no stream waits for what a host thread has yet to enqueue.
+///
+/// Two events are enough for all calls. `ready` is recorded before its rank comes to a meeting, and looked at by others
+/// in it; it is recorded again in the rank's next call, after the meeting has ended, when all have looked. `done` is
+/// recorded in a meeting, and looked at by others after it; it is recorded again in the next meeting, which begins
+/// when all have come, and have looked. The lock of the meetings thereby orders all use of a mark by different host
+/// threads. On the device a wait is for the mark as it was then: later marks change nothing for it, whichever stream
+/// they are made in, so a rank may call from one stream now and from another one next. It orders its own streams
+/// itself where they share buffers; only scratch is the communicator's to order.
+class DeviceCopies final : public ExchangeCommunicator, public CountedWires {
+ public:
+  /// owned: control itself, of a group.
+  explicit DeviceCopies(Communicator& control, std::unique_ptr<Communicator> owned = nullptr)
+      : owned_(std::move(owned)), control_(control) {
+    or_abort([&] { share_marks(); });
+  }
+
+  int rank() const override { return control_.rank(); }
+  int world_size() const override { return control_.world_size(); }
+  std::string name() const override { return "copies:" + control_.name(); }
+  std::chrono::milliseconds time_limit() const override { return control_.time_limit(); }
+  std::string host_of(int rank) const override { return control_.host_of(rank); }
+  void abort(const std::string& reason) override { control_.abort(reason); }
+  const Traffic& traffic() const override { return traffic_; }
+  bool shares_addresses() const override { return true; }
+  void exchange_places(const CollectiveCall& call, SendBlocks send, const TakePlace& take) override {
+    control_.exchange_places(call, send, take);
+  }
+
+  void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override {
+    const auto send = to_all(std::as_bytes(data));
+    const std::vector<std::int64_t> sizes(send.size(), numel(send.front()));
+    CollectiveCall call = call_of(Collective::all_reduce, send, sizes);
+    call.reduce = op;
+    combine(call, send, data, [&](const auto& words) {
+      device::enqueue_combine(words, op, data.data());  // all others have read `data`
+    });
+  }
+
+ private:
+  void exchange(CollectiveCall call, SendBlocks send, Span<const Span<std::byte>> recv) override {
+    or_abort([&] { enqueue_exchange(call, send, recv); });
+  }
+
+  /// What base classes tell each other in numbers, for split() and shared_window(), lies in memory of the host.
+  void exchange_each(CollectiveCall call, SendBlocks send, const TakeBlock& take) override {
+    control_.exchange_places(call, send, take);
+  }
+
+  void reduce_scatter(CollectiveCall call, Span<const float> send, Span<const std::int64_t> counts,
+                      Span<float> recv) override {
+    std::vector<Span<const std::byte>> parts;
+    std::size_t begin = 0;
+    for (const std::int64_t count : counts) {
+      parts.push_back(std::as_bytes(send.subspan(begin, static_cast<std::size_t>(count))));
+      begin += static_cast<std::size_t>(count);
+    }
+    combine(call, parts, recv, [&](const auto& terms) { device::enqueue_add_ranks(terms, recv.data()); });
+  }
+
+  /// Members of a group have its first member in common, and no other group has.
+  std::unique_ptr<Communicator> make_group(const std::vector<int>& members, std::int64_t) override {
+    std::unique_ptr<Communicator> group = control_.split(members.front());
+    Communicator& control = *group;
+    return std::make_unique<DeviceCopies>(control, std::move(group));
+  }
+
+  std::unique_ptr<SharedWindow> make_window(const std::vector<std::int64_t>&) override { return nullptr; }
+
+  /// A rank that fails alone tells the others, which would wait for it in their next call.
+  template <class Work>
+  void or_abort(const Work& work) {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      control_.abort(error.what());
+      throw;
+    }
+  }
+
+  /// All ranks own all marks: one may end, and destroy its communicator, before another has looked at its `done`.
+  void share_marks() {
+    const auto mine = std::make_shared<Marks>();
+    const auto send = to_all(std::as_bytes(Span<const std::shared_ptr<Marks>>(&mine, 1)));
+    const std::vector<std::int64_t> sizes(send.size(), sizeof(mine));
+    control_.exchange_places(call_of(Collective::all_gather, send, sizes), send,
+                             [&](std::size_t, Span<const std::byte> place) {
+                               const void* const theirs = place.data();
+                               marks_.push_back(*static_cast<const std::shared_ptr<Marks>*>(theirs));
+                             });
+  }
+
+  bool goes_out(SendBlocks send, std::size_t to) const { return to != index(rank()) && !send[to].empty(); }
+
+  void enqueue_exchange(const CollectiveCall& call, SendBlocks send, Span<const Span<std::byte>> recv) {
+    const std::size_t self = index(rank());
+    bool sends = false, reads = false;
+    for (std::size_t to = 0; to < send.size(); ++to) sends = sends || goes_out(send, to);
+    if (sends) marks_[self]->ready.record();
+    control_.exchange_places(call, send, [&](std::size_t from, Span<const std::byte> place) {
+      if (!place.empty() && from != self) {
+        current_stream().wait_for(marks_[from]->ready);
+        reads = true;
+      }
+      if (place.data() != recv[from].data())
+        device::enqueue_on_device(recv[from].data(), place.data(), numel(place));
+      if (reads && from + 1 == recv.size()) marks_[self]->done.record();
+    });
+    for (std::size_t to = 0; to < send.size(); ++to) {
+      if (goes_out(send, to)) current_stream().wait_for(marks_[to]->done);
+    }
+    traffic_.of_kind[static_cast<std::size_t>(call.collective)] += traffic_of(call, rank());
+  }
+
+  /// Fetches a block as long as `result` from every rank and enqueues what makes the result of them.
+  template <class T, class Combine>
+  void combine(const CollectiveCall& call, SendBlocks send, Span<T> result,
+               const Combine& enqueue_combination) {
+    const std::size_t size = result.size_bytes();
+    or_abort([&] {
+      const Span<std::byte> gathered = scratch_.take(world_size() * static_cast<std::int64_t>(size));
+      std::vector<Span<std::byte>> recv;
+      for (std::size_t from = 0; from < send.size(); ++from) {
+        recv.push_back(gathered.subspan(from * size, size));
+      }
+      enqueue_exchange(call, send, recv);
+      if (size == 0) return;
+      const void* const blocks = gathered.data();
+      enqueue_combination(
+          device::GatheredBlocks<T>{static_cast<const T*>(blocks), world_size(), numel(result)});
+      scratch_.used();
+    });
+  }
+
+  std::unique_ptr<Communicator> owned_;
+  Communicator& control_;
+  std::vector<std::shared_ptr<Marks>> marks_;  // [world_size]
+  DeviceScratch scratch_;
+  Traffic traffic_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_device_copies(Communicator& control) {
+  ZP_CHECK(
+      control.shares_addresses(), ErrorCode::unavailable,
+      "device copies were asked for between the ranks of " + control.name(),
+      "a copy reaches device memory of its own process alone, so ranks have to be threads of one process",
+      "use --wires nccl or --world threads:N");
+  return std::make_unique<DeviceCopies>(control);
+}
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,132 @@
+#include <memory>
+#include <vector>
+
+#include "common/contracts/grad_norm.hpp"
+#include "cuda/device/runtime/raw_array.hpp"
+#include "cuda/device/runtime/runtime.hpp"
+#include "cuda/device/step/fold_look.hpp"
+#include "cuda/comm/memory/memory_space.hpp"
+#include "cuda/comm/memory/move_tables.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+using device::DevicePieces;
+using device::PlacedValues;
+
+/// The pieces of a loop in device memory.
+class PieceTable {
+ public:
+  explicit PieceTable(Span<const Piece> pieces) : pieces_(numel(pieces)) {
+    for (const Piece& piece : pieces) {
+      elements_ += piece.numel;
+      if (piece.tensor_begin % norm_chunk_numel != 0) at_chunks_ = false;
+    }
+    device::stage_to_device(pieces_.data(), pieces.data(), pieces_.num_bytes());
+    device::wait_for_stream();  // whoever has the loop uses it, on any stream
+  }
+
+  DevicePieces pieces() const { return {pieces_.data(), pieces_.count()}; }
+  std::int64_t elements() const { return elements_; }
+  bool at_chunks() const { return at_chunks_; }  ///< all start at chunk boundaries of their tensors
+
+ private:
+  DeviceArray<Piece> pieces_;
+  std::int64_t elements_ = 0;
+  bool at_chunks_ = true;
+};
+
+const PieceTable& table_of(const host::PieceLoop& loop) {
+  return loop.kept<PieceTable>(
+      [](Span<const Piece> pieces) { return std::make_shared<const PieceTable>(pieces); });
+}
+
+DevicePieces pieces_of(const host::PieceLoop& loop) {
+  if (loop.blocks().empty()) return {};
+  return table_of(loop).pieces();
+}
+
+PlacedValues placed(const NodeValues& values) {
+  const TensorView& view = values.view();
+  return {view.data, view.dtype, values.base(), values.is_packed()};
+}
+
+device::PlacedBins placed(const PlacedBins& bins) {
+  return {placed(bins.hi), placed(bins.lo), placed(bins.top)};
+}
+
+std::byte* allocate(std::int64_t num_bytes) {
+  return static_cast<std::byte*>(device::device_allocate(num_bytes));
+}
+void release(std::byte* memory) noexcept { device::device_release(memory); }
+void fill(void* data, unsigned char byte, std::int64_t num_bytes) {
+  if (num_bytes > 0) device::enqueue_fill(data, byte, num_bytes);
+}
+void read(void* host, const void* memory, std::int64_t num_bytes) {
+  device::stage_to_host(host, memory, num_bytes);
+  device::wait_for_stream();
+}
+void copy(void* to, const void* from, std::int64_t num_bytes) {
+  if (num_bytes > 0) device::enqueue_on_device(to, from, num_bytes);
+}
+
+std::vector<PlacedValues> placed(Span<const NodeValues> values) {
+  std::vector<PlacedValues> all;
+  for (const NodeValues& one : values) all.push_back(placed(one));
+  return all;
+}
+
+void fold(const host::PieceLoop& loop, const host::FoldPlan& plan, Span<const NodeValues> operands,
+          const NodeValues& sum) {
+  device::enqueue_fold(pieces_of(loop), plan, placed(operands), placed(sum));
+}
+
+std::int64_t fold_look(const host::PieceLoop& loop, const host::FoldPlan& plan,
+                       Span<const NodeValues> operands, const NodeValues& sum, const device::GradLook& look) {
+  if (loop.blocks().empty()) return 0;
+  const PieceTable& table = table_of(loop);
+  // Buckets of a rank by itself may be cut inside of a chunk, whoever owns both of its parts.
+  if (look.form == NormForm::chunk1024 && !table.at_chunks()) {
+    fold(loop, plan, operands, sum);
+    return 0;
+  }
+  device::enqueue_fold_look(table.pieces(), plan, placed(operands), placed(sum), look);
+  return table.elements();
+}
+
+constexpr ForeignMemory device_memory = {allocate, release, fill, read};
+
+}  // namespace
+
+const MemorySpace& device_space() {
+  static constexpr MemorySpace space = [] {
+    MemorySpace device;
+    device.kind = Space::device;
+    device.memory = &device_memory;
+    device.fill = fill;
+    device.copy = copy;
+    device.copy_many = [](Span<const Move> moves) {
+      device::current_stream().kept<MoveTables>().enqueue(moves);
+    };
+    device.from_host = device::stage_to_device;
+    device.to_host = device::stage_to_host;
+    device.wait = device::wait_for_stream;
+    device.lies_here = device::lies_on_device;
+    device.lies_on_host = device::lies_on_host;
+    device.fold = fold;
+    device.fold_look = fold_look;
+    device.deposit = [](const host::PieceLoop& loop, const NodeValues& leaf, const PlacedBins& bins) {
+      device::enqueue_binned_deposit(pieces_of(loop), placed(leaf), placed(bins));
+    };
+    device.merge = [](const host::PieceLoop& loop, const PlacedBins& from, const PlacedBins& into) {
+      device::enqueue_binned_merge(pieces_of(loop), placed(from), placed(into));
+    };
+    device.finish = [](const host::PieceLoop& loop, const PlacedBins& bins, const NodeValues& result) {
+      device::enqueue_binned_finish(pieces_of(loop), placed(bins), placed(result));
+    };
+    return device;
+  }();
+  return space;
+}
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,100 @@
+#pragma once
+// Where the buffers of a rank live, and what everybody does with them there, as one table: host and device have the
+// same entries. On a device everything is enqueued on the current stream of the host thread.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/guarded_buffer.hpp"
+#include "common/base/space.hpp"
+#include "common/base/span.hpp"
+#include "cuda/device/kernels/bulk/batched_copy.hpp"
+#include "cuda/host/base/piece_loop.hpp"
+#include "cuda/host/fold_plan.hpp"
+#include "cuda/comm/memory/node_values.hpp"
+
+namespace zeroproof::cuda {
+
+namespace device {
+struct GradLook;
+}
+
+using device::Move;
+
+/// The fields of binned sums, placed alike (contracts/binned_sum.hpp).
+struct PlacedBins {
+  NodeValues hi, lo, top;
+};
+
+struct MemorySpace {
+  using FillFn = void(void* data, unsigned char byte, std::int64_t num_bytes);
+  using CopyFn = void(void* to, const void* from, std::int64_t num_bytes);
+  using CopyManyFn = void(Span<const Move> moves);
+  using WaitFn = void();
+  using LiesFn = bool(const void* data);
+  using FoldFn = void(const host::PieceLoop& loop, const host::FoldPlan& plan,
+                      Span<const NodeValues> operands, const NodeValues& sum);
+  using FoldLookFn = std::int64_t(const host::PieceLoop& loop, const host::FoldPlan& plan,
+                                  Span<const NodeValues> operands, const NodeValues& sum,
+                                  const device::GradLook& look);
+  using DepositFn = void(const host::PieceLoop& loop, const NodeValues& leaf, const PlacedBins& bins);
+  using MergeFn = void(const host::PieceLoop& loop, const PlacedBins& from, const PlacedBins& into);
+  using FinishFn = void(const host::PieceLoop& loop, const PlacedBins& bins, const NodeValues& result);
+
+  Space kind = Space::host;
+  const ForeignMemory* memory = nullptr;  ///< null: the host's own
+
+  FillFn* fill = nullptr;
+  CopyFn* copy = nullptr;
+  /// In no order: nothing that one of them writes may another one read or write.
+  CopyManyFn* copy_many = nullptr;
+  /// From host memory of any kind, which is the caller's again at once.
+  CopyFn* from_host = nullptr;
+  /// To host memory of any kind, which has to stay until the next `wait`, and is filled then.
+  CopyFn* to_host = nullptr;
+  /// Until everything that was enqueued is done. Errors: what went wrong in it; nothing is filled any more.
+  WaitFn* wait = nullptr;
+  /// Where memory of somebody else lies: here, or where the host reads it. Null on the host, which cannot ask.
+  LiesFn *lies_here = nullptr, *lies_on_host = nullptr;
+
+  // Over all pieces of a loop at once. Null on the host, where whoever adds does so block by block and looks at what is
+  // in the caches (reduce/reduce_tools, reduce/binned_sum).
+  FoldFn* fold = nullptr;  ///< sum = the operands, widened and added as the plan says; sum may be one of them
+  FoldLookFn* fold_look = nullptr;  ///< the same, looked at on the way; returns how many elements were
+  DepositFn* deposit = nullptr;     ///< adds a leaf to bins
+  MergeFn* merge = nullptr;         ///< adds bins of other leaves
+  FinishFn* finish = nullptr;       ///< bins as fp32
+};
+
+const MemorySpace& host_space();
+
+/// Errors of its entries: unavailable if this program has no device code, or the device no memory left; what an earlier
+/// piece of work did wrong.
+const MemorySpace& device_space();
+
+inline const MemorySpace& space_of(Space kind) {
+  return kind == Space::device ? device_space() : host_space();
+}
+
+/// Calls body(bytes to copy from, bytes to copy to) for the bytes of every piece that two sets of values of one type
+/// have, neighbours together.
+template <class Body>
+void for_runs(const host::PieceLoop& loop, const NodeValues& from, const NodeValues& to, const Body& body) {
+  Span<std::byte> source, target;
+  for (const Piece& piece : loop.blocks()) {
+    const Span<std::byte> next = from.bytes(piece);
+    const Span<std::byte> next_target = to.bytes(piece);
+    if (!source.empty() && source.data() + source.size() == next.data() &&
+        target.data() + target.size() == next_target.data()) {
+      source = {source.data(), source.size() + next.size()};
+      target = {target.data(), target.size() + next_target.size()};
+      continue;
+    }
+    if (!source.empty()) body(source, target);
+    source = next;
+    target = next_target;
+  }
+  if (!source.empty()) body(source, target);
+}
+
+}  // namespace zeroproof::cuda

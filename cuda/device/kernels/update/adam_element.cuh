@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cmath>
+
+#include "common/contracts/step_scalars.hpp"
+#include "cuda/device/kernels/base/host_device.cuh"
+
+namespace zeroproof::cuda::device {
+
+enum class Decay { decoupled, in_gradient };
+
+struct AdamState {
+  float master;
+  float exp_avg;
+  float exp_avg_sq;
+  float max_exp_avg_sq;  ///< with amsgrad only
+};
+
+/// The update lines of R6 for one element; one rounding per statement (R2). The sign of grad is already that
+/// of a descent. has_decay is the same for all elements; its product is the only one that may be left out.
+template <Decay decay, bool amsgrad>
+ZP_HOST_DEVICE inline AdamState adam_element(const StepScalars& scalars, float grad, const AdamState& old) {
+  AdamState next = old;
+  float g = grad;
+  if (decay == Decay::in_gradient && scalars.has_decay != 0U) {
+    const float w = scalars.weight_decay * old.master;
+    g = grad + w;
+  }
+  const float a1 = scalars.beta1 * old.exp_avg;
+  const float a2 = scalars.one_minus_beta1 * g;
+  next.exp_avg = a1 + a2;
+
+  const float h = g * g;
+  const float b1 = scalars.beta2 * old.exp_avg_sq;
+  const float b2 = scalars.one_minus_beta2 * h;
+  next.exp_avg_sq = b1 + b2;
+
+  float x = next.exp_avg_sq;
+  if (amsgrad) {
+    x = old.max_exp_avg_sq >= x ? old.max_exp_avg_sq : x;  // R4: a library maximum treats NaN its own way
+    next.max_exp_avg_sq = x;
+  }
+  const float s = sqrtf(x);
+  const float r = s / scalars.sqrt_bias_correction2;
+  const float d = r + scalars.eps;
+  const float q = next.exp_avg / d;
+  const float a = scalars.step_size * q;
+
+  float u = a;
+  if (decay == Decay::decoupled && scalars.has_decay != 0U) {
+    const float w = scalars.lr_weight_decay * old.master;
+    u = a + w;
+  }
+  next.master = old.master - u;
+  return next;
+}
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,113 @@
+#pragma once
+// The step scalars of R5, written so that a kernel can compute them itself: with tensors that count their own steps the
+// host does not know every t. Plain fp64 operators only; that none of them is fused is up to the flags (R2).
+
+#include <cmath>
+#include <cstdint>
+
+#include "common/contracts/step_scalars.hpp"
+#include "cuda/device/kernels/base/host_device.cuh"
+
+namespace zeroproof::cuda::device {
+
+/// What R5 takes from a param group, without the types of the host that device code cannot use.
+struct ScalarSettings {
+  double lr;
+  double weight_decay;
+  double eps;
+  double momentum;
+  double dampening;
+  float beta1;
+  float beta2;
+  std::uint32_t bias_correction;  ///< 1: on
+  std::uint32_t
+      decoupled_decay;  ///< 1: the decay coefficient of the rule is lr * weight_decay, else weight_decay
+};
+
+/// Host only: the table of rules can throw, so the one fact R5 needs from it is looked up before a kernel starts.
+inline ScalarSettings scalar_settings(const OptimizerHyper& hyper) {
+  ScalarSettings settings{};
+  settings.lr = hyper.lr;
+  settings.weight_decay = hyper.weight_decay;
+  settings.eps = hyper.eps;
+  settings.momentum = hyper.momentum;
+  settings.dampening = hyper.dampening;
+  settings.beta1 = hyper.beta1;
+  settings.beta2 = hyper.beta2;
+  settings.bias_correction = hyper.bias_correction ? 1U : 0U;
+  settings.decoupled_decay = traits_of(hyper.rule).decay == DecayKind::decoupled ? 1U : 0U;
+  return settings;
+}
+
+/// 2^k for -1022 <= k <= 1023, from bits: exact by construction, whatever a math library would do.
+ZP_HOST_DEVICE inline double power_of_two(int k) {
+  return double_of(static_cast<std::uint64_t>(k + 1023) << 52U);
+}
+
+/// pow(b, t) of R5 for t >= 1: the order of the roundings is part of the contract, so no library pow may stand here.
+ZP_HOST_DEVICE inline double power_by_squaring(double b, std::int64_t t) {
+  double r = 1.0;
+  while (true) {
+    if (t % 2 != 0) r = r * b;
+    t /= 2;
+    if (t == 0) return r;
+    b = b * b;
+  }
+}
+
+/// The ranges of R5 that change from step to step: t, divisor, S * divisor. Decided in integers, because S itself need
+/// not be representable: every int and int64 argument gets the right answer.
+ZP_HOST_DEVICE inline bool step_in_range(std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
+  if (t < 1 || divisor < 1 || divisor >= (std::int64_t{1} << 53)) return false;
+  std::int64_t log2_divisor = 0;  // rounded down
+  for (std::int64_t rest = divisor; rest > 1; rest /= 2) ++log2_divisor;
+  const std::int64_t exponent = std::int64_t{log2_loss_scale} + log2_divisor;  // 64 bits: cannot overflow
+  const bool is_power_of_two = (divisor & (divisor - 1)) == 0;
+  return exponent >= -126 && (exponent < 126 || (exponent == 126 && is_power_of_two));
+}
+
+/// For a step in range: S is then between 2^-178 and 2^126, so S * divisor is exact and the division alone rounds.
+ZP_HOST_DEVICE inline float inv_scale_of(int log2_loss_scale, std::int64_t divisor) {
+  const double scale = power_of_two(log2_loss_scale) * static_cast<double>(divisor);
+  return static_cast<float>(1.0 / scale);
+}
+
+/// All of R5, for a step in range and settings in theirs: nothing is checked here, a kernel could not report it.
+ZP_HOST_DEVICE inline StepScalars step_scalars_of(const ScalarSettings& settings, std::int64_t t,
+                                                  int log2_loss_scale, std::int64_t divisor) {
+  const double beta1 = static_cast<double>(settings.beta1);
+  const double beta2 = static_cast<double>(settings.beta2);
+
+  double sqrt_bias_correction2 = 1.0;
+  double step_size = settings.lr;
+  if (settings.bias_correction != 0) {
+    const double bias_correction1 = 1.0 - power_by_squaring(beta1, t);
+    const double bias_correction2 = 1.0 - power_by_squaring(beta2, t);
+    sqrt_bias_correction2 = ::sqrt(bias_correction2);
+    step_size = settings.lr / bias_correction1;
+  }
+
+  // Judged in fp64: a coefficient that only fp32 rounds to 0 still has its term evaluated.
+  const double lr_weight_decay = settings.lr * settings.weight_decay;
+  const double decay = settings.decoupled_decay != 0 ? lr_weight_decay : settings.weight_decay;
+
+  StepScalars scalars;
+  scalars.inv_scale = inv_scale_of(log2_loss_scale, divisor);
+  scalars.beta1 = settings.beta1;
+  scalars.one_minus_beta1 = static_cast<float>(1.0 - beta1);
+  scalars.beta2 = settings.beta2;
+  scalars.one_minus_beta2 = static_cast<float>(1.0 - beta2);
+  scalars.sqrt_bias_correction2 = static_cast<float>(sqrt_bias_correction2);
+  scalars.step_size = static_cast<float>(step_size);
+  scalars.eps = static_cast<float>(settings.eps);
+  scalars.lr_weight_decay = static_cast<float>(lr_weight_decay);
+  scalars.weight_decay = static_cast<float>(settings.weight_decay);
+  scalars.lr = static_cast<float>(settings.lr);
+  scalars.momentum = static_cast<float>(settings.momentum);
+  scalars.one_minus_dampening = static_cast<float>(1.0 - settings.dampening);
+  scalars.has_decay = decay != 0.0 ? 1U : 0U;
+  scalars.is_first = t == 1 ? 1U : 0U;
+  return scalars;
+}
+
+}  // namespace zeroproof::cuda::device

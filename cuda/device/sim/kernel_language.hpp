@@ -1,0 +1,98 @@
+#pragma once
+// What a kernel may write, for compilers that know no CUDA: cuda/device/runtime/launch.hpp includes this header
+// there, and lists the same words. Everything else of CUDA is left out on purpose; a kernel that uses it does
+// not compile here.
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <tuple>
+#include <type_traits>
+
+#include "cuda/device/sim/simulator.hpp"
+
+#define ZP_KERNEL void
+#define ZP_KERNEL_BLOCKS(N) void
+#define ZP_DEVICE
+#define ZP_UNROLL
+// NOLINTBEGIN(bugprone-macro-parentheses): a type and a name
+#define ZP_SHARED_ARRAY(T, name, N) \
+  T(&name)[N] = *static_cast<T(*)[N]>(::zeroproof::cuda::sim::shared_memory(__FILE__, __LINE__, sizeof(T[N])))
+// NOLINTEND(bugprone-macro-parentheses)
+
+namespace zeroproof::cuda::device {
+
+// NOLINTBEGIN(bugprone-reserved-identifier): the words are CUDA's
+
+using sim::blockDim;
+using sim::blockIdx;
+using sim::gridDim;
+using sim::threadIdx;
+
+/// The line is the caller's: a barrier in another line is another barrier.
+inline void __syncthreads(int line = __builtin_LINE()) { sim::wait_for_block(line); }
+
+/// What a thread wrote before is there for whoever sees what it writes afterwards. Blocks run in turn, and threads give
+/// way only where they wait: it always is.
+inline void __threadfence() {}
+
+/// A simulated device has the clock of the host.
+inline std::uint64_t clock_nanoseconds() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
+
+/// Value of the lane `delta` above, or the own one where there is none. The whole warp takes part.
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int line = __builtin_LINE()) {
+  static_assert(std::is_arithmetic_v<T> && sizeof(T) <= sizeof(std::uint64_t));
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  bits = sim::exchange_down(mask, bits, delta, line);
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// The largest value of the warp. The whole warp takes part.
+inline std::uint32_t __reduce_max_sync(unsigned mask, std::uint32_t value, int line = __builtin_LINE()) {
+  return sim::largest_of_warp(mask, value, line);
+}
+
+// NOLINTEND(bugprone-reserved-identifier)
+
+// Threads give way to each other only where they wait, so these need nothing to be indivisible. Integers only
+// (R10).
+
+template <class T>
+T atomicAdd(T* at, std::type_identity_t<T> value) {
+  static_assert(std::is_integral_v<T>);
+  const T old = *at;
+  *at = old + value;
+  return old;
+}
+
+template <class T>
+T atomicMax(T* at, std::type_identity_t<T> value) {
+  static_assert(std::is_integral_v<T>);
+  const T old = *at;
+  *at = old < value ? value : old;
+  return old;
+}
+
+template <class T>
+T atomicOr(T* at, std::type_identity_t<T> value) {
+  static_assert(std::is_integral_v<T>);
+  const T old = *at;
+  *at = old | value;
+  return old;
+}
+
+/// Enqueues kernel(args...) on the current stream; every thread gets its own copies.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), int grid, int block, const Arguments&... args) {
+  sim::enqueue_kernel(grid, block, [kernel, given = std::tuple<std::decay_t<Parameters>...>(args...)] {
+    std::apply(kernel, given);
+  });
+}
+
+}  // namespace zeroproof::cuda::device

@@ -1,0 +1,40 @@
+// What the simulated device says of itself.
+
+#include "cuda/device/runtime/runtime.hpp"
+
+#include "common/base/error.hpp"
+#include "cuda/device/runtime/calls.hpp"
+#include "cuda/device/runtime/device.hpp"
+#include "cuda/device/sim/current.hpp"
+
+namespace zeroproof::cuda {
+
+static thread_local int chosen = 0;
+
+int sim::chosen_device() { return chosen; }
+
+namespace device {
+
+const DeviceInfo& device_info() {
+  static const DeviceInfo info{true, true, true, "simulated on the processor"};
+  return info;
+}
+
+std::vector<ListedDevice> listed_devices() {
+  return std::vector<ListedDevice>(static_cast<std::size_t>(num_devices()),
+                                   {"simulated on the processor", std::int64_t{16} << 30, 8, 0});
+}
+
+/// More than one, so that ranks have to choose; all of them are the same.
+int num_devices() { return 2; }
+
+int choose_device(int local_rank) {
+  require_local_rank(local_rank);
+  return chosen = local_rank % num_devices();
+}
+
+/// So few that kernels have to stride at the sizes of tests.
+int num_multiprocessors() { return 3; }
+
+}  // namespace device
+}  // namespace zeroproof::cuda

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <vector>
+
+#include "cuda/device/step/scale_passes.hpp"
+#include "cuda/comm/exchange/wires.hpp"
+#include "cuda/comm/memory/space_array.hpp"
+#include "cuda/optimizer/state/local_step.hpp"
+
+namespace zeroproof::cuda {
+
+/// Phase cast of parameters in 8 bits over memory of a device (R24), as three pieces of work that nobody looks at in
+/// between: of parameters, or of columns that have scales of their own. memory: of the step.
+class DeviceScales {
+ public:
+  /// shard.scales has arrays. What the shard and the wires refer to outlives this.
+  DeviceScales(const RankShard& shard, const Wires& wires);
+
+  /// Codes of a state that was loaded; at a beginning also its scales, for which ranks meet, and masters if the setup
+  /// asks for it.
+  void load(const FullState& state, device::StepMemory memory);
+
+  /// Largest magnitudes of this rank's masters, and of those that are offloaded.
+  void collect(const device::StepMemory& memory) const;
+  /// Whether other ranks have other elements.
+  bool joins() const;
+  /// Those of all ranks of an instance: collective over comm (from stage 1 on) and tp.
+  void join() const;
+  /// Scales and codes. Nothing in a skipped step, or after a halt.
+  void make(device::StepMemory memory) const;
+
+ private:
+  /// Neighbouring masters of the shard: all of them, or a stretch that is not offloaded.
+  struct Part {
+    std::int64_t begin = 0;  ///< in a table of pieces
+    std::int64_t count = 0;
+    std::int64_t shift = 0;  ///< of masters, to where they are
+  };
+  struct Table {
+    std::vector<device::ScalePiece> pieces;
+    std::vector<Part> parts;
+  };
+  static Table table_of(const RankShard& shard);
+  /// Calls body(memory of the step, scales) for the masters of every part.
+  template <class Body>
+  void for_parts(const device::StepMemory& memory, const Body& body) const;
+
+  const OptimizerSetup& setup_;
+  const Wires wires_;
+  ParamScales& scales_;
+  void* const codes_;  // [shard_numel], of the shard; memory's are those of parameters
+  const device::ScaleRules rules_;
+  const Table table_;
+  SpaceArray<device::ScalePiece> pieces_;
+  SpaceArray<std::int64_t> first_blocks_;  // [num_tensors]
+  device::ScaleMemory memory_;
+};
+
+}  // namespace zeroproof::cuda

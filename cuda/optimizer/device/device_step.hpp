@@ -1,0 +1,168 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cuda/device/runtime/raw_array.hpp"
+#include "cuda/device/step/step_passes.hpp"
+#include "cuda/enqueued_optimizer.hpp"
+#include "cuda/comm/exchange/wires.hpp"
+#include "cuda/comm/memory/memory_space.hpp"
+#include "cuda/comm/memory/space_array.hpp"
+#include "cuda/optimizer/device/device_scales.hpp"
+#include "cuda/optimizer/device/device_state.hpp"
+#include "cuda/optimizer/state/local_step.hpp"
+
+namespace zeroproof::cuda {
+
+/// The step over memory of a device: kernels over one table of pieces, every number of the step in device memory, those
+/// of other ranks through the wires. Phase by phase the host looks at the scalars after prepare, which ranks compare,
+/// and at what was found after unscale; enqueued, nowhere. A class of one's own may enqueue a stretch anew.
+class DeviceStep : public LocalStep {
+ public:
+  /// fused: two passes over the gradient instead of one for each phase. What the shard and the wires refer to outlives
+  /// this.
+  DeviceStep(RankShard& shard, const Wires& wires, bool fused);
+
+  DeviceStep(const DeviceStep&) = delete;
+  DeviceStep& operator=(const DeviceStep&) = delete;
+
+  void load(const FullState& state) override;
+  void load_stored(const FullState& state, const StateTiles::Chosen& of_codes,
+                   const StateTiles::Change& read) override;
+  void prepare(GradSource& leaves) override;
+  void begin_sum() override { forget_look(); }
+  /// The gradient buffer. In the fused form, what finite_norm finds is found while G is written, where that is done by
+  /// a fold of this rank and there is one clip group.
+  GradTarget grad_target() override;
+  void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) override;
+  void unscale() override;
+  bool skipped() const override { return skipped_; }
+  bool fused() const override { return fused_; }
+  StepDecision decision() const override;
+  void norm() override;
+  void clip() override;
+  void update() override;
+  void cast() override;
+  std::vector<ExposedBuffer> exposed(Phase phase) override;
+  void overwritten(Phase phase) override;
+  LossScalerState loss_scaler() const override { return record_.read().state.scaler; }
+  std::int64_t applied_steps() const override {
+    return static_cast<std::int64_t>(record_.read().state.applied_steps);
+  }
+
+  // The same step without a look in between. Only with fused passes.
+
+  /// What the host knows of the step is on its way: divisor, who has a gradient, schedule. latest_t: the step's number
+  /// if no step since the host last looked is skipped; seen_t: if all are. slot: a number below most_enqueued that no
+  /// other step under way has. Collective if the setup asks for such a count.
+  virtual void enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
+                              std::int64_t slot);
+  /// The first stretch: what this rank finds in G, unless that was found already.
+  virtual void enqueue_find() const;
+  /// What the ranks tell each other.
+  virtual void enqueue_integers() const;
+  /// The second stretch: the decision, and the update.
+  virtual void enqueue_update() const;
+  /// The same in two, where the host updates a part of the elements: the decision, without the count; then it looks.
+  void enqueue_decision() const;
+  /// Waits for it. False if the step is skipped or stopped.
+  bool look_at_decision();
+  /// Who does the resident part of such an update, as a stretch of the step.
+  using RunStretch = std::function<void(const std::function<void()>& stretch)>;
+  void run_updates_with(RunStretch run) { run_update_ = std::move(run); }
+  /// Parameters or state with scales, behind the update: what the ranks tell each other of magnitudes, if they do so,
+  /// and what is made of them. Nothing for others.
+  bool joins_amax() const {
+    return (!scales_.empty() && scales_.front()->joins()) || (stored_ && stored_->joins());
+  }
+  virtual void enqueue_amax() const;
+  virtual void enqueue_params() const;
+  /// The step as the host found it when it looked: so that skipped() says it.
+  void looked(const device::StepRecord& record) { skipped_ = record.found.skipped != 0; }
+
+  const device::StepRecord* record() const { return record_.data(); }
+  /// Errors: nonfinite, comm or invalid_argument if a step was stopped in.
+  void throw_if_halted(const device::StepState& state) const;
+  /// Everything that kernels work on.
+  virtual std::vector<const void*> addresses() const;
+
+ protected:
+  bool per_tensor() const { return shard_.setup.missing_grad == MissingGrad::skip; }
+  bool alone() const;
+  void enqueue_decide_all(std::uint32_t parts) const;
+  void enqueue_counted_update() const;
+  void decide(std::uint32_t parts) const;
+  /// Magnitudes of this rank's new masters.
+  void enqueue_collect() const;
+  void take_counters(const FullState& state);
+  void cast_loaded(const FullState& state);
+  void enqueue_schedule(std::int64_t first_t);
+  void look();
+  /// Whoever writes G finds what is in it there.
+  virtual void begin_look(device::StepFound* found);
+  /// G is to be looked at once more, by finite_norm.
+  void forget_look();
+  void send_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t, std::int64_t slot);
+  bool several_norms() const { return memory_.groups_found.count > 1; }
+  /// Nothing has been added to the integers of the norms.
+  void clear_norms() const;
+  /// Words of the device, over every rank of the step; those of the norm, over ranks that have other elements.
+  void all_reduce_step(std::uint64_t* words, std::size_t count, IntegerReduce op) const;
+  void all_reduce_norm() const;
+  /// Only its address is used here.
+  template <class T>
+  static void clear(T& in_device_memory) {
+    device_space().fill(&in_device_memory, 0, sizeof(T));
+  }
+
+  /// Steps that one schedule table serves.
+  static constexpr std::int64_t max_schedule_rows = 1024;
+  static_assert(max_schedule_rows > 2 * EnqueuedOptimizer::most_enqueued);
+
+  RankShard& shard_;
+  const Wires wires_;
+  const bool fused_;
+  const device::StepRules rules_;
+  SpaceArray<device::StepRecord> record_;
+  SpaceArray<device::StepInput> input_;
+  SpaceArray<StepScalars> scalars_;           // [groups], or [num_tensors] if they count their own steps
+  SpaceArray<std::uint64_t> tensor_steps_;    // [num_tensors] if they count their own steps, else empty
+  SpaceArray<std::uint64_t> has_grad_;        // one bit per tensor, the same
+  SpaceArray<std::int64_t> tensor_groups_;    // [num_tensors], the same
+  SpaceArray<device::ScheduleRow> schedule_;  // [rows][groups]
+  SpaceArray<device::StepPiece> pieces_;
+  SpaceArray<std::uint64_t> counted_;     // as GradLook has it; empty if all tensors count
+  SpaceArray<std::uint64_t> group_sums_;  // [clip groups][num_norm_words] if there are several, else empty
+  SpaceArray<std::uint64_t> group_amax_;  // [clip groups], the same, as the four below
+  SpaceArray<std::uint32_t> group_largest_;
+  SpaceArray<double> group_norms_;
+  SpaceArray<float> group_coefs_;
+  SpaceArray<double> group_limits_;
+  SpaceArray<device::StepFound> aside_;  // what phase reduce finds, which phase unscale has to show
+  // What goes there, each slot until its step is finished; the schedule for longer than any step is under way.
+  PinnedArray<device::StepInput> inputs_;          // [most_enqueued]
+  PinnedArray<std::uint64_t> grad_bits_;           // [most_enqueued][words of has_grad_]
+  PinnedArray<device::ScheduleRow> rows_;          // as schedule_
+  SpaceArray<device::StepPiece> resident_pieces_;  // with a split, else empty
+  device::StepMemory memory_;
+  const std::vector<std::unique_ptr<DeviceScales>> scales_;  ///< of scaled_shards(); empty: no scales
+  const std::unique_ptr<DeviceState> stored_;                ///< null: state and master are fp32
+  std::vector<device::StepMemory>
+      updated_;             ///< memory_ for stretches whose state is here; one without a split
+  std::int64_t numel_ = 0;  ///< of all pieces
+  std::int64_t seen_ = 0;   ///< elements of this step's G that were looked at when they were written
+  device::StepFound* look_ = nullptr;  ///< what was found in them
+  std::int64_t first_row_t_ = 0;       ///< of the schedule table; 0: there is none yet
+  std::int64_t num_rows_ = 0;
+  std::int64_t divisor_ = 0;  ///< that the device has; 0: none yet
+  bool skipped_ = false;
+  bool enqueued_ = false;  ///< the step is, as a whole: with its cast
+  RunStretch run_update_;  ///< null: updates are done as they are
+};
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "common/comm/collective_call.hpp"
+#include "cuda/device/runtime/graph.hpp"
+#include "cuda/comm/exchange/wires.hpp"
+#include "cuda/comm/nccl_watch.hpp"
+
+namespace zeroproof::cuda {
+
+/// Stretches of a step that are the same in every step, each as a graph. The first time a stretch is done as it is, so
+/// that memory that grows has grown; the second time it is captured, and from then on replayed.
+class StepGraphs {
+ public:
+  /// graphs: false does everything as it is, always. wires: whose calls stretches may make; they outlive this.
+  StepGraphs(bool graphs, const Wires& wires) : graphs_(graphs) {
+    for (Communicator* const wire : {wires.comm, wires.replicas, wires.tp}) {
+      if (auto* const watched = dynamic_cast<WatchedWires*>(wire)) wires_.push_back(watched);
+    }
+  }
+
+  /// A new step. addresses: of everything that stretches work on. If one of them is not what it was, all stretches are
+  /// captured anew: a graph keeps the addresses of its capture.
+  void begin(const std::vector<const void*>& addresses) {
+    next_ = 0;
+    if (addresses == addresses_) return;
+    stretches_.clear();
+    addresses_ = addresses;
+  }
+
+  /// The next stretch of the step: always the same ones in the same order.
+  void run(const std::function<void()>& stretch) {
+    if (!graphs_) return stretch();
+    if (next_ == stretches_.size()) stretches_.emplace_back();
+    Stretch& mine = stretches_[next_++];
+    if (!mine.done_once) {
+      stretch();
+      mine.done_once = true;
+      return;
+    }
+    if (!mine.graph) {
+      mine.graph.emplace(stretch);
+      for (WatchedWires* const wire : wires_) mine.calls.push_back(wire->take_captured());
+    }
+    for (std::size_t i = 0; i < wires_.size(); ++i) wires_[i]->begin_replay(mine.calls[i]);
+    mine.graph->launch();
+    for (WatchedWires* const wire : wires_) wire->end_replay();
+  }
+
+  /// State was loaded: whatever is captured is forgotten.
+  void clear() { stretches_.clear(); }
+
+ private:
+  struct Stretch {
+    bool done_once = false;
+    std::optional<device::Graph> graph;
+    std::vector<std::vector<CollectiveCall>> calls;  ///< of each of wires_ in the graph
+  };
+
+  const bool graphs_;
+  std::vector<WatchedWires*> wires_;
+  std::vector<const void*> addresses_;
+  std::vector<Stretch> stretches_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/enqueued_optimizer.hpp"
+#include "cuda/comm/memory/host_mirrors.hpp"
+#include "cuda/comm/memory/rank_stream.hpp"
+#include "cuda/comm/device_wires.hpp"
+#include "cuda/optimizer/device/device_step.hpp"
+#include "cuda/optimizer/device/staged_leaves.hpp"
+#include "cuda/optimizer/device/status_ring.hpp"
+#include "cuda/optimizer/device/step_graphs.hpp"
+#include "cuda/optimizer/production_optimizer.hpp"
+
+namespace zeroproof::cuda {
+
+/// The production optimizer with everything in the memory of a device, for whoever is on the host: it enqueues on a
+/// stream of its own, brings leaves there, and shows taps copies that it keeps up to date. Phase by phase the host
+/// looks at every phase; enqueue_step() does the whole step in stretches that nobody looks at. A class of one's own may
+/// make its parts, or write a function anew; the others stay as they are.
+class DeviceOptimizer : public EnqueuedOptimizer {
+ public:
+  /// Who makes what; each is called once, in the stream of the rank. Null: DeviceStep, ProductionOptimizer.
+  struct Makers {
+    std::function<std::unique_ptr<DeviceStep>(RankShard& shard, const Wires& wires)> step;
+    std::function<std::unique_ptr<ProductionOptimizer>(const OptimizerSetup& setup, const MakeLocalStep& step,
+                                                       const Wires& wires)>
+        inner;
+  };
+
+  /// Collective. fused: two passes over the gradient; graphs: steps without a tap are replayed, needs fused.
+  /// Errors: those of ProductionOptimizer; unavailable if no device answers, or ranks cannot reach each other's device
+  /// memory.
+  DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool graphs, const Makers& makers = {});
+  /// Waits for the device.
+  ~DeviceOptimizer() override;
+  DeviceOptimizer(const DeviceOptimizer&) = delete;
+  DeviceOptimizer& operator=(const DeviceOptimizer&) = delete;
+
+  void load_state(const FullState& state) override;
+  void load_state_from(const StateSource& source) override;
+  void run_phase(Phase phase, GradSource& leaves) override;
+  bool skipped() const override { return inner_->skipped(); }
+  std::vector<ExposedBuffer> exposed(Phase phase) override;
+  void overwritten(Phase phase) override;
+  std::vector<ExposedBuffer> storage() override;
+  std::string damaged_guard() const override;
+  LossScalerState loss_scaler() const override;
+  std::int64_t applied_steps() const override;
+  MemoryUse memory() const override { return inner_->memory(); }
+  /// What moves the data of a step, for whoever counts it.
+  const DeviceWires& wires() const { return *wires_; }
+  /// Without a tap and in the fused form: enqueues the step and waits for it.
+  bool step(GradSource& leaves, StepTap* tap = nullptr) override;
+
+  void enqueue_step(GradSource& leaves) override;
+  DeviceCalls calls() const override { return calls_; }
+  StepStatus status() override;
+  StepStatus wait() override;
+  const std::int32_t* log2_loss_scale() const override { return &step_->record()->state.scaler.log2_scale; }
+
+ protected:
+  /// Whoever enqueues or waits does so in here.
+  class Inside {
+   public:
+    explicit Inside(const DeviceOptimizer& rank) : stream_(rank.stream_), watch_(rank.watch_) {}
+
+   private:
+    RankStream::Inside stream_;
+    device::WatchWaits watch_;
+  };
+
+  void make(const Makers& makers);
+  /// What comes behind the sum, up to the parameters. one_stretch: ranks meet nowhere that cannot be captured.
+  void enqueue_whole(GradSource& leaves, bool one_stretch);
+  void enqueue_with_host(GradSource& leaves, bool one_stretch);
+  void release();
+  /// Errors: the halt that was found, if it is due.
+  StepStatus last(bool due = true);
+  std::vector<ExposedBuffer> mirrored(std::vector<ExposedBuffer> buffers);
+
+  const RankStream stream_;
+  device::MakeWatch watch_;
+  std::unique_ptr<DeviceWires> wires_;
+  const OptimizerSetup setup_;
+  const bool fused_, graphs_;
+  std::unique_ptr<ProductionOptimizer> inner_;
+  DeviceStep* step_ = nullptr;  ///< of inner_
+  std::unique_ptr<StagedLeaves> leaves_;
+  std::unique_ptr<StatusRing> ring_;
+  std::unique_ptr<StepGraphs> step_graphs_;
+  std::int64_t loaded_t_ = 0;  ///< steps that were applied in the state that was loaded
+  LossScalerState loaded_scaler_;
+  DeviceCalls calls_;
+  mutable HostMirrors mirrors_;
+};
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,246 @@
+#include "cuda/optimizer/host/host_step.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "common/base/error.hpp"
+#include "cuda/comm/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/step_ranks.hpp"
+#include "cuda/host/clip.hpp"
+#include "cuda/host/loss_scaler.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+std::vector<std::unique_ptr<ScaledCast>> scaled_casts(const RankShard& shard, const PhaseOps& ops) {
+  std::vector<std::unique_ptr<ScaledCast>> casts;
+  for (const RankShard& one : scaled_shards(shard)) casts.push_back(std::make_unique<ScaledCast>(one, ops));
+  return casts;
+}
+
+}  // namespace
+
+HostStep::HostStep(RankShard& shard, bool fused, const PhaseOps& ops)
+    : setup_(shard.setup),
+      fused_(fused),
+      ops_(ops),
+      ranges_(shard.ranges),
+      pieces_(shard.pieces),
+      grad_(shard.grad),
+      master_(shard.master),
+      param_store_(shard.params),
+      state_(shard.state),
+      split_(shard.split),
+      tiles_(shard.tiles),
+      sum_(grad_, ops_),
+      steps_(setup_),
+      scaled_(scaled_casts(shard, ops_)),
+      global_norm_(setup_.hyper.norm, setup_.clip_groups.count()),
+      max_norms_(max_norms_of(setup_.clip_groups, setup_.hyper.max_norm)),
+      grad_norm_(max_norms_.size(), 0.0),
+      clip_coef_(max_norms_.size(), 1.0F) {}
+
+void HostStep::take_counters(const FullState& state) {
+  steps_.load(state);
+  scaler_ = state.scaler;
+  found_inf_ = 0;
+}
+
+void HostStep::load(const FullState& state) {
+  take_counters(state);
+  cast_loaded(state);
+}
+
+void HostStep::load_stored(const FullState& state, const StateTiles::Chosen& of_codes,
+                           const StateTiles::Change& read) {
+  take_counters(state);
+  tiles_->load(setup_.exec, of_codes, read, round_masters(0));
+  cast_loaded(state);
+}
+
+void HostStep::prepare(GradSource& leaves) {
+  found_inf_ = 0;
+  steps_.prepare(leaves, scaler_.log2_scale);
+}
+
+GradTarget HostStep::grad_target() {
+  GradTarget target{grad_->as<float>()};
+  target.leaf_may_stay = fused_;  // phases change the gradient in place
+  // In stage 0 on several ranks most of G arrives from others, and is looked at when it is there.
+  if (!fused_ || (setup_.stage == 0 && setup_.comm->world_size() > 1)) return target;
+  if (max_norms_.size() > 1) return target;
+  target.see.look = [this](const Exec& exec, Span<const float> sum) {
+    GlobalNorm::Part norm;
+    const bool found_inf = global_norm_.fused_unscale(exec, steps_.inv_scale(), sum, norm);
+    sum_.add_look(found_inf, norm);
+  };
+  if (!global_norm_.fused_folds()) return target;
+  target.see.fold = [this](const Exec& exec, const host::FoldPlan& plan,
+                           Span<const host::GradStretch> operands, Span<float> sum, bool streamed) {
+    GlobalNorm::Part norm;
+    const bool found_inf =
+        global_norm_.fused_fold(exec, steps_.inv_scale(), plan, operands, sum, streamed, norm);
+    sum_.add_look(found_inf, norm);
+  };
+  return target;
+}
+
+void HostStep::end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) {
+  if (leaf) sum_.is_leaf(*leaf);
+  if (!leaf && target.see) sum_.set_looked_at();
+}
+
+void HostStep::overwritten(Phase phase) {
+  if (phase == Phase::reduce) sum_.replaced();
+  if (phase != Phase::update) return;
+  for (const auto& cast : scaled_) cast->forget();
+}
+
+void HostStep::unscale() {
+  global_norm_.clear();
+  if (sum_.looked_at()) {
+    global_norm_.add(sum_.norm(), 0);
+  } else {
+    pieces_.sum_joined<GlobalNorm::Parts>(
+        setup_.exec, [&](const Piece& a, const Piece& b) { return clipped_alike(a, b); },
+        [&](const Exec& exec, const Piece& piece, GlobalNorm::Parts& norms) {
+          GlobalNorm::Part& norm = norms.of(clip_group(piece));
+          if (fused_ && global_norm_.fused_folds()) {
+            const bool found =
+                global_norm_.fused_look(exec, steps_.inv_scale(), sum_.stretch(piece), piece.numel, norm);
+            if (found) sum_.set_found_inf();
+            return;
+          }
+          if (fused_) {
+            return sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
+              if (global_norm_.fused_unscale(exec, steps_.inv_scale(), sum, norm)) sum_.set_found_inf();
+            });
+          }
+          const auto grad = part(grad_, piece);
+          if (ops_.unscale(exec, steps_.inv_scale(), grad, grad)) sum_.set_found_inf();
+        },
+        [&](GlobalNorm::Parts& norms) { global_norm_.add(norms); });
+  }
+  std::uint64_t flag = sum_.found_inf() ? 1 : 0;
+  all_reduce_step(setup_, {&flag, 1}, IntegerReduce::bitwise_or);
+  found_inf_ = static_cast<std::uint32_t>(flag);
+  ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
+           "step " + std::to_string(steps_.applied_steps() + 1) + " has a gradient that is not finite",
+           "the run was told to stop then (on_nonfinite = error), and no state has changed",
+           "look at the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
+  scaler_ = host::loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
+  if (!skipped()) return;
+  std::ranges::fill(grad_norm_, std::numeric_limits<double>::quiet_NaN());
+  std::ranges::fill(clip_coef_, std::numeric_limits<float>::quiet_NaN());
+}
+
+void HostStep::norm() {
+  // The fused form found the chunks' sums together with found_inf; the other norm forms take a pass of their own.
+  if (!fused_ || global_norm_.fused_leaves_rest()) {
+    pieces_.sum_joined<GlobalNorm::Parts>(
+        setup_.exec,
+        [&](const Piece& a, const Piece& b) { return counted(a) == counted(b) && clipped_alike(a, b); },
+        [&](const Exec& exec, const Piece& piece, GlobalNorm::Parts& norms) {
+          if (!counted(piece)) return;
+          GlobalNorm::Part& norm = norms.of(clip_group(piece));
+          if (!fused_) return global_norm_.add(ops_, exec, part(grad_, piece), norm);
+          sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
+            global_norm_.fused_norm(exec, steps_.inv_scale(), sum, norm);
+          });
+        },
+        [&](GlobalNorm::Parts& norms) { global_norm_.add(norms); });
+  }
+  // In stage 0 every rank has counted every element, and every instance has all of them.
+  global_norm_.finish(setup_.stage > 0 ? setup_.comm : nullptr, setup_.tp, grad_norm_);
+}
+
+bool HostStep::counted(const Piece& piece) const {
+  return tp_rank(setup_) == 0 || !tp_replicated(setup_, piece.tensor);
+}
+
+void HostStep::clip() {
+  for (std::size_t group = 0; group < max_norms_.size(); ++group) {
+    clip_coef_[group] = host::clip_coef(grad_norm_[group], max_norms_[group]);
+  }
+  if (fused_) return;
+  const auto alike = [&](const Piece& a, const Piece& b) { return clipped_alike(a, b); };
+  pieces_.run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
+    ops_.clip(exec, clip_coef_[clip_group(piece)], part(grad_, piece), part(grad_, piece));
+    if (setup_.hyper.clip_value) {
+      ops_.clip_value(exec, static_cast<float>(*setup_.hyper.clip_value), part(grad_, piece));
+    }
+  });
+}
+
+void HostStep::update_pieces() {
+  const auto alike = [&](const Piece& a, const Piece& b) { return steps_.alike(a, b); };
+  updated().run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
+    if (steps_.updated(piece)) update_piece(exec, piece);
+  });
+  steps_.advance();
+}
+
+void HostStep::update_piece(const Exec& exec, const Piece& piece) {
+  const auto* grad = static_cast<const float*>(grad_of(piece).data);  // phases leave g in the buffer
+  update_by_rule(ops_, exec, setup_.hyper, steps_.scalars(piece),
+                 {grad, static_cast<std::size_t>(piece.numel)}, state_of(piece));
+}
+
+host::FusedState HostStep::state_of(const Piece& piece) const {
+  return state_.fused(here(piece), part(master_, here(piece)));
+}
+
+StepDecision HostStep::decision() const {
+  StepDecision decision = steps_.decision();
+  decision.clip_coef = clip_coef_;
+  decision.leaf = sum_.leaf();
+  return decision;
+}
+
+std::vector<ExposedBuffer> HostStep::exposed(Phase phase) {
+  const bool phases = !fused_;
+  const auto sharded = [&](BufferId id, const GuardedBuffer& buffer) {
+    return ExposedBuffer{id, buffer.view(), ranges_};
+  };
+  const auto clip_groups = static_cast<std::int64_t>(max_norms_.size());
+  std::vector<ExposedBuffer> buffers;
+  switch (phase) {
+    case Phase::prepare:
+      return {{BufferId::step_scalars, steps_.scalars_view(), {}}};
+    case Phase::reduce:
+      if (!sum_.in_buffer()) {
+        pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) { sum_.write_out(exec, piece); });
+        sum_.set_in_buffer();
+      }
+      return {sharded(BufferId::grad_sum, *grad_)};
+    case Phase::unscale:
+      if (phases) buffers.push_back(sharded(BufferId::unscaled_grad, *grad_));
+      buffers.push_back({BufferId::found_inf, {&found_inf_, DType::u32, 1}, {}});
+      buffers.push_back({BufferId::loss_scaler, {&scaler_, DType::u32, sizeof(scaler_) / 4}, {}});
+      return buffers;
+    case Phase::norm:
+      return {global_norm_.exposed(),
+              {BufferId::grad_norm, {grad_norm_.data(), DType::fp64, clip_groups}, {}}};
+    case Phase::clip:
+      buffers.push_back({BufferId::clip_coef, {clip_coef_.data(), DType::fp32, clip_groups}, {}});
+      if (phases) buffers.push_back(sharded(BufferId::grad, *grad_));
+      return buffers;
+    case Phase::update:
+      buffers = state_.exposed(ranges_);
+      buffers.push_back(sharded(BufferId::master, *master_));
+      buffers.push_back({BufferId::applied_steps, steps_.applied_steps_view(), {}});
+      if (steps_.per_tensor()) buffers.push_back({BufferId::tensor_steps, steps_.tensor_steps_view(), {}});
+      return buffers;
+    case Phase::cast:
+    case Phase::gather:
+      break;
+  }
+  return buffers;
+}
+
+MakeLocalStep host_steps(bool fused, const PhaseOps& ops) {
+  return [fused, &ops](RankShard& shard) { return std::make_unique<HostStep>(shard, fused, ops); };
+}
+
+}  // namespace zeroproof::cuda

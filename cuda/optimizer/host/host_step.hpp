@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cuda/phase_ops.hpp"
+#include "cuda/optimizer/host/global_norm.hpp"
+#include "cuda/optimizer/host/scaled_cast.hpp"
+#include "cuda/optimizer/host/step_sum.hpp"
+#include "cuda/optimizer/state/local_step.hpp"
+#include "cuda/optimizer/state/tensor_steps.hpp"
+
+namespace zeroproof::cuda {
+
+/// The step over memory of the host, one call of a twin for each piece. Phases are in host_step.cpp, how parameters are
+/// made in host_step_params.cpp. A class of one's own may write a phase anew; the others stay as they are.
+class HostStep : public LocalStep {
+ public:
+  /// fused: only with twins of the host. ops: the twins that are called; they outlive this, as does what the shard
+  /// refers to.
+  HostStep(RankShard& shard, bool fused, const PhaseOps& ops);
+
+  HostStep(const HostStep&) = delete;
+  HostStep& operator=(const HostStep&) = delete;
+
+  void load(const FullState& state) override;
+  void load_stored(const FullState& state, const StateTiles::Chosen& of_codes,
+                   const StateTiles::Change& read) override;
+  void prepare(GradSource& leaves) override;
+  void begin_sum() override { sum_.begin(); }
+  /// The gradient buffer. In the fused form the finite check, and what it can find of the norm, are made while G is
+  /// added up, where there is one clip group: who adds does not know which tensor it adds to.
+  GradTarget grad_target() override;
+  void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) override;
+  void unscale() override;
+  bool skipped() const override { return found_inf_ != 0 && setup_.on_nonfinite != OnNonfinite::propagate; }
+  void norm() override;
+  void clip() override;
+  void update() override {
+    if (tiles_ != nullptr) return update_tiles();
+    fused_ ? update_fused() : update_pieces();
+  }
+  void cast() override;
+  std::vector<ExposedBuffer> exposed(Phase phase) override;
+  void overwritten(Phase phase) override;
+  bool fused() const override { return fused_; }
+  StepDecision decision() const override;
+  LossScalerState loss_scaler() const override { return scaler_; }
+  std::int64_t applied_steps() const override { return static_cast<std::int64_t>(steps_.applied_steps()); }
+
+ protected:
+  virtual void update_pieces();
+  /// piece: of one tensor, or joined ones that have the same scalars.
+  virtual void update_piece(const Exec& exec, const Piece& piece);
+  virtual void update_fused();
+  /// The same, in phases or fused, of state that is not kept in fp32 (R25).
+  void update_tiles();
+  /// Where the tiles of that update are.
+  virtual void store_updates(const StateTiles::Wanted& wanted, const StateTiles::Change& update) const {
+    tiles_->update(setup_.exec, wanted, update, round_masters(1));
+  }
+  void take_counters(const FullState& state);
+  /// The rounding of masters to bf16, `updates_ahead` of the updates that have been counted.
+  StateTiles::Round round_masters(std::uint64_t updates_ahead) const;
+  /// Random words of a piece's stochastic rounding, `updates_ahead` of the updates that have been counted.
+  virtual RoundingDraw draw(const Piece& piece, std::uint64_t updates_ahead) const;
+  /// Calls body(part) for stretches of a piece that draw neighbouring random words: rows of the undistributed tensor.
+  template <class Body>
+  void for_draws(const Piece& piece, const Body& body) const;
+  void cast_pieces();
+  /// Every parameter of the shard anew, after a state was loaded.
+  void cast_loaded(const FullState& state);
+  /// The pieces that update and cast work on, and where their state, gradient and parameters are.
+  virtual const host::PieceLoop& updated() const { return split_ == nullptr ? pieces_ : split_->resident(); }
+  virtual host::FusedState state_of(const Piece& piece) const;
+  virtual Span<const bf16> bf16_master_of(const Piece& piece) const {
+    return part<bf16>(master_, here(piece));
+  }
+  virtual host::GradStretch grad_of(const Piece& piece) const { return sum_.stretch(piece); }
+  virtual TensorView params_of(const Piece& piece) const { return param_store_.of(piece); }
+  /// A piece where its state is, of what is beside it.
+  Piece here(Piece piece) const {
+    if (split_ != nullptr) piece.local_begin = split_->place(piece.local_begin);
+    return piece;
+  }
+  template <class T>
+  Span<T> params_as(const Piece& piece) const {
+    return {static_cast<T*>(params_of(piece).data), static_cast<std::size_t>(piece.numel)};
+  }
+  void cast_piece(const Exec& exec, const Piece& piece);
+  /// True if two neighbours draw neighbouring random words in the same step, or none.
+  bool rounded_alike(const Piece& a, const Piece& b) const;
+  /// Which norm and which coefficient is a piece's (R12).
+  std::size_t clip_group(const Piece& piece) const {
+    return static_cast<std::size_t>(setup_.clip_groups.of(piece.tensor));
+  }
+  bool clipped_alike(const Piece& a, const Piece& b) const { return clip_group(a) == clip_group(b); }
+  /// False for elements that TP rank 0 counts in the norm (R12).
+  bool counted(const Piece& piece) const;
+
+  const OptimizerSetup& setup_;
+  const bool fused_;
+  const PhaseOps& ops_;
+  const std::vector<FlatRange>& ranges_;
+  const host::PieceLoop& pieces_;
+  const CountedBuffer& grad_;  // G, then g1, then g (phases); G only (fused), unless it is a leaf
+  const CountedBuffer& master_;
+  const ParamStore& param_store_;
+  const RuleState& state_;
+  const StateSplit* const split_;
+  const StateTiles* const tiles_;
+  StepSum sum_;
+  TensorSteps steps_;
+  const std::vector<std::unique_ptr<ScaledCast>> scaled_;  ///< of scaled_shards(); empty: no scales
+  GlobalNorm global_norm_;
+  LossScalerState scaler_;
+  std::uint32_t found_inf_ = 0;
+  const std::vector<std::optional<double>> max_norms_;  // [clip groups], as the two below
+  std::vector<double> grad_norm_;
+  std::vector<float> clip_coef_;
+};
+
+/// Makes HostSteps. ops outlive what is made.
+MakeLocalStep host_steps(bool fused, const PhaseOps& ops);
+
+}  // namespace zeroproof::cuda

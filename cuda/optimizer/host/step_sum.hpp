@@ -1,0 +1,120 @@
+#pragma once
+// G of the step that is running, wherever it is: in the rank's buffer, or a leaf that needs nothing added.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <optional>
+
+#include "common/layout/flat_layout.hpp"
+#include "cuda/phase_ops.hpp"
+#include "cuda/optimizer/overlap/memory_ledger.hpp"
+#include "cuda/optimizer/host/global_norm.hpp"
+
+namespace zeroproof::cuda {
+
+class StepSum {
+ public:
+  /// buffer: [numel] fp32 of what the rank keeps state for; it outlives this, as do the ops.
+  StepSum(const CountedBuffer& buffer, const PhaseOps& ops) : buffer_(buffer), ops_(ops) {}
+
+  /// A new step: G will be in the buffer.
+  void begin() {
+    leaf_.reset();
+    in_buffer_ = true;
+    looked_at_ = false;
+    found_inf_ = false;
+    norm_ = {};
+  }
+
+  /// G is this leaf, [padded_numel] in the gradient dtype, which stays there until the update has been made.
+  void is_leaf(const TensorView& leaf) {
+    leaf_ = leaf;
+    in_buffer_ = false;
+  }
+
+  /// The leaf that G is, if it is one.
+  const std::optional<TensorView>& leaf() const { return leaf_; }
+
+  /// Whether the finite check and what belongs to it were made while G was added up.
+  bool looked_at() const { return looked_at_; }
+  void set_looked_at() { looked_at_ = true; }
+
+  /// What was found on the way, from any thread.
+  void add_look(bool of_inf, const GlobalNorm::Part& norm) {
+    if (of_inf) found_inf_ = true;
+    const std::lock_guard lock(mutex_);
+    norm_.add(norm);
+  }
+  const GlobalNorm::Part& norm() const { return norm_; }
+
+  /// Whether this rank's part of G, unscaled, has an infinity or NaN. set: from any thread.
+  bool found_inf() const { return found_inf_; }
+  void set_found_inf() { found_inf_ = true; }
+
+  /// Somebody wrote into the buffer after it was shown: it is G now, and has not been looked at.
+  void replaced() { begin(); }
+
+  /// Calls body(piece, G of the piece) for all of a piece of the state, in one call or, for leaves in a 16-bit type, in
+  /// stretches that start at multiples of the norm's chunk.
+  template <class Body>
+  void read(const Exec& exec, const Piece& piece, const Body& body) const {
+    if (!leaf_) {
+      const Span<float> all = buffer_->as<float>();
+      return body(piece, Span<const float>(all.subspan(static_cast<std::size_t>(piece.local_begin),
+                                                       static_cast<std::size_t>(piece.numel))));
+    }
+    visit_param_format(leaf_->dtype, [&](auto format) {
+      using T = typename decltype(format)::type;
+      const Span<const T> all(static_cast<const T*>(leaf_->data), static_cast<std::size_t>(leaf_->numel));
+      read_leaf(exec, piece, all, body);
+    });
+  }
+
+  /// Where G of a piece of the state lies, in the type it has there.
+  host::GradStretch stretch(const Piece& piece) const {
+    if (!leaf_) return {buffer_->as<float>().data() + piece.local_begin, DType::fp32};
+    return {static_cast<const std::byte*>(leaf_->data) + piece.global_begin * num_bytes(leaf_->dtype),
+            leaf_->dtype};
+  }
+
+  /// Makes sure that the buffer shows G of a piece, for taps.
+  void write_out(const Exec& exec, const Piece& piece) const {
+    read(exec, piece, [&](const Piece& part, Span<const float> sum) {
+      std::ranges::copy(sum, buffer_->as<float>().begin() + part.local_begin);
+    });
+  }
+  bool in_buffer() const { return in_buffer_; }
+  void set_in_buffer() { in_buffer_ = true; }
+
+ private:
+  template <class Body>
+  void read_leaf(const Exec&, const Piece& piece, Span<const float> all, const Body& body) const {
+    body(piece,
+         all.subspan(static_cast<std::size_t>(piece.global_begin), static_cast<std::size_t>(piece.numel)));
+  }
+  template <class T, class Body>
+  void read_leaf(const Exec& exec, const Piece& piece, Span<const T> all, const Body& body) const {
+    constexpr std::int64_t stretch_numel = 4096;  // stays in the first-level cache
+    std::array<float, stretch_numel> wide;
+    for (std::int64_t begin = 0; begin < piece.numel; begin += stretch_numel) {
+      const Piece part = piece.part(begin, stretch_numel);
+      const auto numel = static_cast<std::size_t>(part.numel);
+      const Span<float> values(wide.data(), numel);
+      ops_.widen(exec, all.subspan(static_cast<std::size_t>(part.global_begin), numel), values);
+      body(part, Span<const float>(values));
+    }
+  }
+
+  const CountedBuffer& buffer_;
+  const PhaseOps& ops_;
+  std::optional<TensorView> leaf_;
+  bool in_buffer_ = true;
+  bool looked_at_ = false;
+  std::atomic<bool> found_inf_{false};
+  std::mutex mutex_;
+  GlobalNorm::Part norm_;
+};
+
+}  // namespace zeroproof::cuda

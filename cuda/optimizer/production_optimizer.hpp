@@ -1,0 +1,109 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cuda/distributed_optimizer.hpp"
+#include "cuda/comm/exchange/near_ranks.hpp"
+#include "cuda/comm/exchange/shared_buffers.hpp"
+#include "cuda/comm/exchange/wires.hpp"
+#include "cuda/offload/grad_home.hpp"
+#include "cuda/phase_ops.hpp"
+#include "cuda/reduce/bucket_reduce.hpp"
+#include "cuda/optimizer/overlap/memory_ledger.hpp"
+#include "cuda/optimizer/overlap/plan_runner.hpp"
+#include "cuda/optimizer/host/offload_step.hpp"
+#include "cuda/optimizer/params/param_columns.hpp"
+#include "cuda/optimizer/params/param_gather.hpp"
+#include "cuda/optimizer/params/param_scales.hpp"
+#include "cuda/optimizer/params/param_store.hpp"
+#include "cuda/optimizer/state/local_step.hpp"
+#include "cuda/optimizer/state/rule_state.hpp"
+
+namespace zeroproof::cuda {
+
+/// One rank of the production optimizer: its buffers, and what ranks do together. What it does alone is its LocalStep.
+/// What taps see is in production_views.cpp. A class of one's own may write a phase anew; the others stay as they are.
+class ProductionOptimizer : public DistributedOptimizer {
+ public:
+  /// space: where its buffers live; everything on a device is enqueued on the current stream. ops: the twins that add
+  /// gradients on the host, and update what is offloaded; they outlive this. make_step is called once. wires: what
+  /// moves data in that space; by default, the communicators of the setup.
+  ProductionOptimizer(const OptimizerSetup& setup, Space space, const PhaseOps& ops,
+                      const MakeLocalStep& make_step, const std::optional<Wires>& wires = {},
+                      const OffloadMakers& offload = {});
+
+  ProductionOptimizer(const ProductionOptimizer&) = delete;
+  ProductionOptimizer& operator=(const ProductionOptimizer&) = delete;
+
+  void load_state(const FullState& state) override;
+  void load_state_from(const StateSource& source) override;
+  TensorView leaf_buffer() override { return reduce_.leaf_buffer(); }
+  void run_phase(Phase phase, GradSource& leaves) override;
+  bool skipped() const override { return step_->skipped(); }
+  std::vector<ExposedBuffer> exposed(Phase phase) override;
+  void overwritten(Phase phase) override;
+  std::vector<ExposedBuffer> storage() override;
+  std::string damaged_guard() const override;
+  LossScalerState loss_scaler() const override { return step_->loss_scaler(); }
+  std::int64_t applied_steps() const override { return step_->applied_steps(); }
+  MemoryUse memory() const override;
+  MemoryLedger& ledger() { return ledger_; }
+
+ protected:
+  virtual void reduce(GradSource& leaves);
+  /// Gradients go to reduce_ (a BucketSink, then finish); in stage 3 parameters come from params_ (a UnitGatherer).
+  virtual void reduce_layered(LayeredModel& model, GradSource& leaves);
+  virtual void gather();
+
+  const OptimizerSetup setup_;
+  const Wires wires_;
+  const std::vector<FlatRange> ranges_;  // what this rank keeps state for
+  const host::PieceLoop pieces_;
+  const std::vector<BucketPlan> plans_;
+  MemoryLedger ledger_;                    // before everything that is counted on it
+  const std::unique_ptr<NearRanks> near_;  ///< null: by messages only
+  GradMemory memory_;
+  BucketReduce reduce_;
+  const std::unique_ptr<StateSplit> split_;          ///< null: nothing is offloaded, as the next one
+  const std::unique_ptr<OffloadedState> offloaded_;  ///< before the step
+  const std::unique_ptr<GradHome> grad_home_;        ///< null: G lies where the other buffers do
+  std::unique_ptr<SharedBuffers> sums_;              ///< stage 0 on ranks of one machine: where grad_ is
+  CountedBuffer grad_;                               // G, unless it is a leaf, then what the step makes of it
+  CountedBuffer master_;
+  ParamStore param_store_;
+  ParamGather params_;
+  RuleState state_;
+  const std::unique_ptr<StateTiles> tiles_;  ///< null: state and master are fp32, or a device's
+  ParamScales scales_;
+  ParamColumns columns_;
+  RankShard shard_;
+  OffloadStep* offload_step_ = nullptr;  ///< step_, if something is offloaded
+  std::unique_ptr<LocalStep> step_;      // after everything in the shard
+  std::unique_ptr<PlanRunner>
+      executor_;  ///< of layers; keeps its communication thread, or stream, over steps
+  bool loaded_ = false;
+
+ private:
+  /// Gives the elements of a buffer in the rank's flat numbering, from `begin` on; they lie in that space.
+  using ReadState =
+      std::function<void(const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local)>;
+  /// has: whether there is a buffer.
+  void load(const Exec& exec, const FullState& counters, const std::function<bool(BufferId)>& has,
+            const ReadState& read);
+  void load_resident(const Exec& exec, const ReadState& read);
+  /// State and master that are not kept in fp32.
+  void load_stored(const FullState& counters, const std::function<bool(BufferId)>& has,
+                   const ReadState& read);
+
+  void load_offloaded(const ReadState& read);
+  std::int64_t resident_numel() const;
+
+  std::unique_ptr<PlanRunner> make_runner() const;
+  void execute(Phase phase, GradSource& leaves);
+};
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,59 @@
+#include "cuda/optimizer/state/rule_state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/error.hpp"
+#include "common/step/kept_buffers.hpp"
+
+namespace zeroproof::cuda {
+
+bool keeps(const OptimizerHyper& hyper, BufferId id) {
+  const std::vector<BufferId> kept = kept_buffers(hyper);
+  return std::ranges::find(kept, id) != kept.end();
+}
+
+StateBlocks::StateBlocks(std::vector<FlatRange> ranges) : ranges_(std::move(ranges)) {
+  for (const FlatRange& range : ranges_) {
+    before_.push_back(count_);
+    count_ += range.numel();
+  }
+}
+
+std::int64_t StateBlocks::place(std::int64_t block) const {
+  const auto range = std::ranges::upper_bound(ranges_, block, {}, &FlatRange::end);
+  ZP_CHECK(range != ranges_.end() && range->begin <= block, ErrorCode::internal,
+           "a rank has no scale of a block of state", "it has elements of it", "report this as a defect");
+  return before_[static_cast<std::size_t>(range - ranges_.begin())] + block - range->begin;
+}
+
+RuleState::RuleState(const OptimizerHyper& hyper, const StateFormats& formats, std::int64_t shard_numel,
+                     std::vector<FlatRange> blocks, MemoryLedger& ledger)
+    : formats_(formats), blocks_(std::move(blocks)) {
+  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+    kept_[i] = keeps(hyper, state_buffers[i].id);
+    buffers_[i] = CountedBuffer(ledger, MemoryClass::state, kept_[i] ? shard_numel : 0, dtype_of(format(i)));
+    const bool scaled = kept_[i] && has_scales(format(i));
+    scales_[i] = CountedBuffer(ledger, MemoryClass::state, scaled ? blocks_.count() : 0, DType::fp32);
+  }
+}
+
+std::vector<ExposedBuffer> RuleState::exposed(const std::vector<FlatRange>& ranges) const {
+  std::vector<ExposedBuffer> buffers;
+  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+    if (kept_[i]) buffers.push_back({state_buffers[i].id, buffers_[i]->view(), ranges});
+  }
+  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+    const bool scaled = kept_[i] && has_scales(format(i));
+    if (scaled) buffers.push_back({scales_of(state_buffers[i].id), scales_[i]->view(), blocks_.ranges()});
+  }
+  return buffers;
+}
+
+void RuleState::update(const PhaseOps& ops, const Exec& exec, const OptimizerHyper& hyper,
+                       const StepScalars& scalars, const Piece& piece, Span<const float> grad,
+                       Span<float> master) const {
+  update_by_rule(ops, exec, hyper, scalars, grad, fused(piece, master));
+}
+
+}  // namespace zeroproof::cuda

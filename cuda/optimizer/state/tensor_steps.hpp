@@ -1,0 +1,73 @@
+#pragma once
+// Which step every tensor is in, and the scalars of that step (R5, R6 "missing gradient").
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "common/step/distributed_optimizer.hpp"
+#include "cuda/optimizer/state/step_decision.hpp"
+
+namespace zeroproof::cuda {
+
+/// With missing_grad = zero there is one count for all tensors and one set of scalars for every param group; with skip
+/// every tensor has its own.
+class TensorSteps {
+ public:
+  explicit TensorSteps(const OptimizerSetup& setup);
+
+  void load(const FullState& state);
+
+  /// Phase prepare: the divisor, who has a gradient, and the scalars, which must be the same on every rank. Collective
+  /// over all ranks of the step. Errors: comm if the scalars differ.
+  void prepare(GradSource& leaves, int log2_loss_scale);
+
+  /// Scalars, gradients and counts; and those of a step that somebody else has prepared.
+  StepDecision decision() const { return {scalars_, has_grad_, tensor_steps_, applied_steps_, {}, {}}; }
+  void follow(const StepDecision& decision);
+
+  /// Phase update has ended: counts the step for the tensors that took part.
+  void advance();
+
+  bool per_tensor() const { return setup_.missing_grad == MissingGrad::skip; }
+  bool updated(const Piece& piece) const { return updated(piece.tensor); }
+  bool updated(std::int64_t tensor) const { return !per_tensor() || has_grad(tensor); }
+  const StepScalars& scalars(const Piece& piece) const {
+    return scalars_[per_tensor() ? static_cast<std::size_t>(piece.tensor)
+                                 : static_cast<std::size_t>(setup_.groups.of(piece.tensor))];
+  }
+  /// True if two tensors are updated with the same scalars, or both not at all.
+  bool alike(const Piece& a, const Piece& b) const {
+    if (updated(a) != updated(b)) return false;
+    const StepScalars& one = scalars(a);
+    const StepScalars& other = scalars(b);
+    return &one == &other || std::memcmp(&one, &other, sizeof(one)) == 0;
+  }
+  /// Applied updates of the piece's tensor, as the draw of a stochastic rounding takes them.
+  std::uint64_t applied(const Piece& piece) const {
+    return per_tensor() ? tensor_steps_[static_cast<std::size_t>(piece.tensor)] : applied_steps_;
+  }
+
+  std::uint64_t applied_steps() const { return applied_steps_; }
+
+  /// The loss scale is taken out, and the mean made, by every tensor's scalars alike.
+  float inv_scale() const { return scalars_.empty() ? 1.0F : scalars_.front().inv_scale; }
+
+  /// What taps see; lock-step writes through these views.
+  TensorView scalars_view() const;
+  TensorView applied_steps_view() const;
+  TensorView tensor_steps_view() const;
+
+ private:
+  bool has_grad(std::int64_t tensor) const {
+    return (has_grad_[static_cast<std::size_t>(tensor) / 64] >> (tensor % 64) & 1) != 0;
+  }
+
+  const OptimizerSetup& setup_;
+  std::uint64_t applied_steps_ = 0;
+  std::vector<std::uint64_t> tensor_steps_;  // [num_tensors] with per_tensor(), else empty
+  std::vector<std::uint64_t> has_grad_;      // one bit per tensor
+  std::vector<StepScalars> scalars_;         // [num_tensors] with per_tensor(), else [groups]
+};
+
+}  // namespace zeroproof::cuda

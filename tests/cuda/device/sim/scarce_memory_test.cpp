@@ -1,0 +1,125 @@
+// Device memory that ends while a state is loaded or a step is enqueued, and pinned memory that is refused: what is
+// said, that nothing is kept, and that the same rank goes on where there is enough again.
+
+#include <doctest.h>
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "cuda/device/sim/device_memory.hpp"
+#include "cuda/device/sim/work_queue.hpp"
+#include "tests/cuda/device/enqueued_support.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+using cuda::sim::ScarceMemory;
+
+/// Less memory for as long as this lives.
+class Scarce {
+ public:
+  explicit Scarce(const ScarceMemory& scarce) { set(scarce); }
+  ~Scarce() { set({}); }
+  Scarce(const Scarce&) = delete;
+  Scarce& operator=(const Scarce&) = delete;
+
+  static void set(const ScarceMemory& scarce) {
+    const std::lock_guard lock(cuda::sim::device_mutex());
+    cuda::sim::scarce_memory() = scarce;
+  }
+};
+
+/// When all streams are done: those that nobody waits for do what they can in every other wait.
+std::int64_t bytes_in_use() {
+  cuda::device::Stream stream;
+  const cuda::device::UseStream use(stream);
+  for (int order = 0; order < 2; ++order) cuda::device::wait_for_stream();
+  const std::lock_guard lock(cuda::sim::device_mutex());
+  return cuda::sim::DeviceMemory::instance().bytes_in_use();
+}
+
+/// What was said when it failed; nothing if it did not.
+std::optional<std::string> refused(const std::function<void()>& call) {
+  try {
+    call();
+    return std::nullopt;
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::unavailable);
+    return error.what();
+  }
+}
+
+void load_and_step(EnqueuedRank& rank, GradSource& leaves, cuda::EnqueuedOptimizer& optimizer) {
+  optimizer.load_state(rank.state());
+  for (int step = 0; step < 3; ++step) optimizer.enqueue_step(leaves);
+  optimizer.wait();
+}
+
+/// A rank of its own that loads and makes steps. Returns the sentence if it could not.
+std::optional<std::string> attempt(EnqueuedRank& rank, HostLeaves& leaves, const ScarceMemory& memory) {
+  const std::int64_t before = bytes_in_use();
+  std::optional<std::string> said;
+  {
+    std::unique_ptr<cuda::EnqueuedOptimizer> optimizer;
+    {
+      const Scarce scarce(memory);
+      said = refused([&] {
+        optimizer = cuda::make_enqueued_optimizer(rank.setup, true, rank.with_graphs);
+        load_and_step(rank, leaves, *optimizer);
+      });
+    }
+    if (optimizer != nullptr) {  // there is enough again
+      load_and_step(rank, leaves, *optimizer);
+      rank.optimizer.swap(optimizer);
+      rank.check_same_state();
+      rank.optimizer.swap(optimizer);
+    }
+  }
+  CHECK(bytes_in_use() == before);
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("simulated device: memory that ends in the middle of a state or a step") {
+  for (const bool graphs : {false, true}) {
+    CAPTURE(graphs);
+    EnqueuedRank rank(graphs);
+    HostLeaves leaves(rank, 3);
+    rank.on_host->load_state(rank.state());
+    for (int step = 0; step < 3; ++step) rank.on_host->step(leaves);
+    const std::int64_t before = bytes_in_use();
+    std::int64_t refusals = 0, with_class = 0, bytes = 0;
+    while (const std::optional<std::string> said =
+               attempt(rank, leaves, {before + bytes, ScarceMemory::plenty})) {
+      CAPTURE(*said);
+      CHECK(said->find(" bytes") != std::string::npos);
+      CHECK(said->find(" (") < said->find("); "));
+      ++refusals;
+      with_class += said->find("bytes for a buffer of class ") != std::string::npos ? 1 : 0;
+      bytes += 4 * 1024;
+      REQUIRE(refusals < 1000);
+    }
+    CHECK(refusals > 20);
+    CHECK(with_class > refusals / 2);
+  }
+}
+
+TEST_CASE("simulated device: pinned memory that is refused, each allocation once") {
+  EnqueuedRank rank(true);
+  HostLeaves leaves(rank, 3);
+  rank.on_host->load_state(rank.state());
+  for (int step = 0; step < 3; ++step) rank.on_host->step(leaves);
+  std::int64_t given = 0;
+  while (const std::optional<std::string> said = attempt(rank, leaves, {ScarceMemory::plenty, given})) {
+    CAPTURE(*said);
+    CHECK(said->find("bytes of pinned memory failed") != std::string::npos);
+    ++given;
+    REQUIRE(given < 1000);
+  }
+  CHECK(given > 0);
+}

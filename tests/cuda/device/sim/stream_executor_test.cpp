@@ -1,0 +1,54 @@
+// Plans on the streams of a device: what is around them, and errors. What they order is in device/plan_streams_test.
+
+#include <doctest.h>
+
+#include <vector>
+
+#include "cuda/optimizer/overlap/stream_executor.hpp"
+#include "tests/cuda/expect_error.hpp"
+#include "tests/cuda/optimizer/overlap/plan_shapes.hpp"
+#include "tests/cuda/device/sim/streams_support.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::cuda;
+using namespace zeroproof::sim_test;
+
+}  // namespace
+
+TEST_CASE("stream executor: what comes before and after a plan on its stream stays there") {
+  StepPlan plan = make_plan(tests::random_shape(3));
+  for (PlanOp& op : plan.ops) op.waits.clear();  // nothing of the plan's own orders it after or before either
+  for (const StreamOrder order : both_orders) {
+    const UseOrder use(order);
+    auto* const word = static_cast<unsigned*>(device::device_allocate(sizeof(unsigned)));
+    auto* const seen = static_cast<unsigned*>(device::device_allocate(2 * sizeof(unsigned)));
+    device::launch(store_kernel, 1, block, word, 1U);
+    StreamExecutor executor;
+    bool first_on_comm = true;
+    executor.run(plan, [&](const PlanOp& op) {
+      if (op.stream != PlanStream::comm) return;
+      if (first_on_comm) device::launch(load_kernel, 1, block, word, seen);
+      first_on_comm = false;
+      device::launch(store_kernel, 1, block, word, 2U);
+    });
+    REQUIRE_FALSE(first_on_comm);
+    device::launch(load_kernel, 1, block, word, seen + 1);
+    unsigned values[2] = {};
+    device::stage_to_host(values, seen, sizeof values);
+    device::wait_for_stream();
+    CHECK(values[0] == 1);
+    CHECK(values[1] == 2);
+    device::device_release(word);
+    device::device_release(seen);
+  }
+}
+
+TEST_CASE("stream executor: errors of operations come out, and a wait that nobody recorded for is one") {
+  StepPlan plan = make_plan(tests::random_shape(3));
+  StreamExecutor executor;
+  CHECK_THROWS_AS(executor.run(plan, [](const PlanOp&) -> void { throw 7; }), int);
+  plan.ops.front().waits.push_back(plan.num_events++);
+  tests::expect_error(ErrorCode::internal, [&] { executor.run(plan, [](const PlanOp&) {}); });
+}

@@ -1,0 +1,303 @@
+// Simulated streams run late and, where no event orders them, in either order, so that a forgotten event shows.
+
+#include <doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "tests/cuda/expect_error.hpp"
+#include "tests/cuda/device/sim/streams_support.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::cuda::device;
+using namespace zeroproof::sim_test;
+using tests::expect_error;
+
+TEST_CASE("simulated streams: nothing runs before somebody waits") {
+  Stream other;
+  Event event;
+  std::string names;
+  enqueue_name(names, 'a');
+  enqueue_name(names, 'b');
+  event.record();
+  other.wait_for(event);
+  CHECK(names.empty());
+  wait_for_stream();
+  CHECK(names == "ab");
+}
+
+TEST_CASE("simulated streams: work that no event orders runs in both orders") {
+  for (const bool swapped : {false, true}) {
+    CAPTURE(swapped);
+    std::vector<std::string> ran;
+    for (const StreamOrder order : both_orders) {
+      const UseOrder use(order);
+      Stream a, b;
+      std::string names;
+      on(a, [&] { enqueue_name(names, 'a'); });
+      on(b, [&] { enqueue_name(names, 'b'); });
+      wait_for(swapped ? b : a);
+      wait_for(swapped ? a : b);
+      ran.push_back(names);
+    }
+    CHECK(ran == (swapped ? std::vector<std::string>{"ba", "ab"} : std::vector<std::string>{"ab", "ba"}));
+  }
+}
+
+TEST_CASE("simulated streams: what runs between a fork and a join is not ordered either") {
+  std::vector<std::string> ran;
+  for (const StreamOrder order : both_orders) {
+    const UseOrder use(order);
+    Stream first, second;
+    Event forked, joined;
+    std::string names;
+    on(first, [&] {
+      enqueue_name(names, 'a');
+      forked.record();
+      enqueue_name(names, 'b');
+    });
+    second.wait_for(forked);  // and can go on only when the first stream has begun
+    on(second, [&] {
+      enqueue_name(names, 'c');
+      joined.record();
+    });
+    first.wait_for(joined);
+    on(first, [&] { enqueue_name(names, 'd'); });
+    wait_for(first);
+    ran.push_back(names);
+  }
+  CHECK(ran == std::vector<std::string>{"abcd", "acbd"});
+}
+
+TEST_CASE("simulated streams: work that an event orders runs in that order") {
+  for (const StreamOrder order : both_orders) {
+    const UseOrder use(order);
+    for (const bool swapped : {false, true}) {
+      CAPTURE(swapped);
+      Stream a, b;
+      Event event;
+      std::string names;
+      on(a, [&] {
+        enqueue_name(names, 'a');
+        event.record();
+      });
+      b.wait_for(event);
+      on(b, [&] { enqueue_name(names, 'b'); });
+      wait_for(swapped ? b : a);
+      wait_for(swapped ? a : b);
+      CHECK(names == "ab");
+    }
+  }
+}
+
+TEST_CASE("simulated streams: asked first, other streams do only what is needed") {
+  Stream asked, needed, other;
+  Event event;
+  std::string names;
+  on(other, [&] { enqueue_name(names, 'o'); });
+  on(needed, [&] {
+    enqueue_name(names, 'n');
+    event.record();
+    enqueue_name(names, 'x');
+  });
+  asked.wait_for(event);
+  on(asked, [&] { enqueue_name(names, 'a'); });
+  wait_for(asked);
+  CHECK(names == "na");
+  wait_for(needed);
+  wait_for(other);
+  CHECK(names == "naxo");
+}
+
+TEST_CASE("simulated streams: asked last, other streams do all that they can") {
+  const UseOrder use(StreamOrder::asked_last);
+  Stream asked, other;
+  Event event;
+  std::string names;
+  on(asked, [&] {
+    enqueue_name(names, 'a');
+    event.record();
+  });
+  on(other, [&] {
+    enqueue_name(names, 'o');
+    enqueue_name(names, 'p');
+    other.wait_for(event);
+    enqueue_name(names, 'q');
+  });
+  wait_for(asked);
+  CHECK(names.substr(0, 3) == "opa");
+  wait_for(other);
+  CHECK(names == "opaq");
+}
+
+TEST_CASE("simulated streams: a chain of events over five streams") {
+  for (const StreamOrder order : both_orders) {
+    const UseOrder use(order);
+    std::vector<Stream> streams(5);
+    std::vector<Event> events(5);
+    std::string names;
+    for (std::size_t i = 0; i < 5; ++i) {
+      if (i > 0) streams[i].wait_for(events[i - 1]);
+      on(streams[i], [&] {
+        enqueue_name(names, static_cast<char>('a' + i));
+        events[i].record();
+      });
+    }
+    wait_for(streams[4]);
+    CHECK(names == "abcde");
+  }
+}
+
+TEST_CASE("simulated streams: a read that does not wait for the write shows") {
+  for (const bool reader_is_asked : {true, false}) {
+    CAPTURE(reader_is_asked);
+    const auto right = [&](bool waits) {
+      Stream writer, reader;
+      Event written;
+      const DeviceWord word(1);
+      unsigned seen = 0;
+      on(writer, [&] {
+        launch(store_kernel, 1, block, word.data(), 7U);
+        written.record();
+      });
+      if (waits) reader.wait_for(written);
+      on(reader, [&] { launch(load_kernel, 1, block, word.data(), &seen); });
+      wait_for(reader_is_asked ? reader : writer);
+      wait_for(reader_is_asked ? writer : reader);
+      return seen == 7;
+    };
+    CHECK(num_wrong([&] { return right(false); }) >= 1);
+    CHECK(num_wrong([&] { return right(true); }) == 0);
+  }
+}
+
+TEST_CASE("simulated streams: a write that does not wait for the read before it shows") {
+  for (const bool reader_is_asked : {true, false}) {
+    CAPTURE(reader_is_asked);
+    const auto right = [&](bool waits) {
+      Stream reader, writer;
+      Event read;
+      const DeviceWord word(1);
+      unsigned seen = 0;
+      on(reader, [&] {
+        launch(load_kernel, 1, block, word.data(), &seen);
+        read.record();
+      });
+      if (waits) writer.wait_for(read);
+      on(writer, [&] { launch(store_kernel, 1, block, word.data(), 7U); });
+      wait_for(reader_is_asked ? reader : writer);
+      wait_for(reader_is_asked ? writer : reader);
+      return seen == 1;
+    };
+    CHECK(num_wrong([&] { return right(false); }) >= 1);
+    CHECK(num_wrong([&] { return right(true); }) == 0);
+  }
+}
+
+TEST_CASE("simulated streams: looks at an event let the device go on, a bit at a time") {
+  for (const StreamOrder order : both_orders) {
+    const UseOrder use(order);
+    Stream first, second;
+    Event half, whole;
+    int ran = 0;
+    const auto enqueue_some = [&] {
+      for (int i = 0; i < 50; ++i) cuda::sim::enqueue([&] { ++ran; });
+    };
+    on(first, [&] {
+      enqueue_some();
+      half.record();
+    });
+    second.wait_for(half);
+    on(second, [&] {
+      enqueue_some();
+      whole.record();
+    });
+    CHECK_FALSE(whole.reached());
+    CHECK(ran < 100);
+    int looks = 0;
+    while (looks < 100000 && !whole.reached()) ++looks;
+    CHECK(whole.reached());
+    CHECK(half.reached());
+    CHECK(ran == 100);
+  }
+}
+
+TEST_CASE("simulated streams: a device that is looked at again and again is not slowed down by that") {
+  for (const StreamOrder order : both_orders) {
+    const UseOrder use(order);
+    Stream stream;
+    for (int round = 0; round < 2; ++round) {
+      Event end;
+      int ran = 0, looks = 1;
+      on(stream, [&] {
+        for (int i = 0; i < 1000; ++i) cuda::sim::enqueue([&] { ++ran; });
+        end.record();
+      });
+      CHECK_FALSE(end.reached());
+      CHECK(ran == 1);  // in the second round too
+      while (looks < 1000 && !end.reached()) ++looks;
+      CHECK(ran == 1000);
+      CHECK(looks <= 15);
+    }
+  }
+}
+
+TEST_CASE("simulated streams: a look does not wait for work that another thread runs") {
+  Stream stream;
+  Event event;
+  std::atomic<bool> started = false, looked = false;
+  const auto wait_until = [](const std::atomic<bool>& flag) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (!flag && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return flag.load();
+  };
+  bool looked_in_time = false;
+  on(stream, [&] {
+    cuda::sim::enqueue([&] {
+      started = true;
+      looked_in_time = wait_until(looked);
+    });
+    event.record();
+  });
+  std::thread waiter([&] { wait_for_event(event); });
+  const bool began = wait_until(started);
+  const bool reached = event.reached();
+  looked = true;
+  waiter.join();
+  CHECK(began);
+  CHECK_FALSE(reached);
+  CHECK(looked_in_time);
+  CHECK(event.reached());
+}
+
+TEST_CASE(
+    "simulated streams: what a stream left behind is done before the next wait ends, wherever that is") {
+  bool done = false;
+  {
+    Stream stream;
+    on(stream, [&] { cuda::sim::enqueue([&] { done = true; }); });
+  }
+  CHECK_FALSE(done);
+  Stream other;
+  wait_for(other);
+  CHECK(done);
+}
+
+TEST_CASE("simulated streams: what one thread enqueues runs on the thread that waits") {
+  Stream stream;
+  Event event;
+  std::thread::id ran_on;
+  std::thread([&] {
+    const UseStream use(stream);
+    cuda::sim::enqueue([&] { ran_on = std::this_thread::get_id(); });
+    event.record();
+  }).join();
+  CHECK(ran_on == std::thread::id());
+  wait_for_event(event);
+  CHECK(ran_on == std::this_thread::get_id());
+}

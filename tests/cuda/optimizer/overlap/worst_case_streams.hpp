@@ -1,0 +1,41 @@
+#pragma once
+// Simulated streams: plans on one thread, each operation as late as its waits allow.
+//
+// stream_executor.hpp runs the same plans on a device.
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "cuda/optimizer/overlap/plan_runner.hpp"
+
+namespace zeroproof::tests {
+
+/// Runs one stream eagerly in order, and of the other only what a wait asks for, up to the operation that
+/// records the event; what is left runs at the end. Two operations of different streams that nothing orders
+/// therefore run in one order when the first stream is the eager one and in the other order when the second
+/// is: a forgotten wait shows in one of the two, as NaN or as a buffer that is not there.
+class WorstCaseStreams final : public cuda::PlanRunner {
+ public:
+  explicit WorstCaseStreams(cuda::PlanStream eager) : eager_(eager) {}
+
+  void run(const cuda::StepPlan& plan, const cuda::PlanBody& body) override;
+
+ private:
+  struct Queue {
+    std::vector<std::size_t> ops;
+    std::size_t next = 0;
+    bool busy = false;  // an operation of this stream waits for the other one
+  };
+
+  void run_next(Queue& queue);
+  void run_until(int event, const cuda::PlanOp& waiter);
+
+  const cuda::PlanStream eager_;
+  const cuda::StepPlan* plan_ = nullptr;
+  const cuda::PlanBody* body_ = nullptr;
+  std::array<Queue, cuda::num_plan_streams> queues_;
+  std::vector<bool> recorded_;  // [events]
+};
+
+}  // namespace zeroproof::tests

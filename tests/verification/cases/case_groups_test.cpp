@@ -1,0 +1,149 @@
+// Cases of a run, several at once: the report must not show it.
+
+#include <doctest.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <set>
+
+#include "common/base/error.hpp"
+#include "verification/cases/suites/selection.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::verification;
+
+/// Cases of byte_gpt_tiny: three recipes and dtypes, which are groups.
+VerifyOptions some_cases(int jobs) {
+  VerifyOptions options;
+  options.patterns = {"byte_gpt_tiny"};
+  options.recipes = {"adamw", "sgd"};
+  options.twins = {Twin::host, Twin::host_fused};
+  options.jobs = jobs;
+  options.overrides = [](RunConfig& config) {
+    config.steps = 4;
+    config.worlds = {"self", "threads:3"};
+    config.stages = {1, 2};
+  };
+  return options;
+}
+
+RunReport run(
+    const VerifyOptions& options, const ProgressSink& progress = [](double, const std::string&) {}) {
+  return run_selection(options, select_cases(options), progress);
+}
+
+/// Everything in a result that is no time.
+std::string shown(const Result& result) {
+  const TrainingRun& training = *result.training;
+  std::string text = result.id + " " + std::string(name(result.status)) + " " + result.reason + " " +
+                     std::to_string(result.compared) + " " + std::to_string(training.moved_elements);
+  if (training.candidate_hash) text += " " + to_hex(*training.candidate_hash);
+  for (const PhaseTally& tally : training.tallies) text += " " + std::to_string(tally.compared);
+  return text;
+}
+
+std::vector<std::string> shown(const RunReport& report) {
+  std::vector<std::string> lines;
+  for (const Result& result : report.results) lines.push_back(shown(result));
+  for (const TrainingTrace& trace : report.traces)
+    lines.push_back(trace.recipe + " " + std::string(name(trace.dtype)) + " " + to_hex(*trace.hash));
+  return lines;
+}
+
+/// As many files may be open as are now, and so many more.
+class FewFiles {
+ public:
+  explicit FewFiles(rlim_t more) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const std::filesystem::directory_iterator open("/proc/self/fd");
+    struct rlimit few = before_;
+    few.rlim_cur = static_cast<rlim_t>(std::distance(begin(open), end(open))) + more;
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  FewFiles(const FewFiles&) = delete;
+  FewFiles& operator=(const FewFiles&) = delete;
+
+ private:
+  struct rlimit before_ = {};
+};
+
+}  // namespace
+
+TEST_CASE("groups: the report is the same whatever runs at once") {
+  const RunReport one = run(some_cases(1));
+  CHECK(one.results.size() == select_cases(some_cases(1)).size());
+  CHECK(one.count(Status::pass) == static_cast<std::int64_t>(one.results.size()));
+  CHECK(one.traces.size() >= 3);
+  for (const int jobs : {2, 5}) CHECK(shown(run(some_cases(jobs))) == shown(one));
+}
+
+TEST_CASE("groups: the first case has its verdict first, alone, and every case has one") {
+  for (const int jobs : {1, 4}) {
+    VerifyOptions options = some_cases(jobs);
+    std::vector<std::vector<std::string>> told;
+    options.on_verdicts = [&](Span<const Result> results) {
+      auto& ids = told.emplace_back();
+      for (const Result& result : results) ids.push_back(result.id);
+    };
+    double before = 0;
+    bool forward = true;
+    const RunReport report = run(options, [&](double fraction, const std::string&) {
+      forward = forward && fraction >= before && fraction <= 1.0;
+      before = fraction;
+    });
+    CHECK(forward);
+    CHECK(before == 1.0);
+    REQUIRE(!told.empty());
+    CHECK(told.front() == std::vector<std::string>{report.results.front().id});
+    std::multiset<std::string> all, reported;
+    for (const auto& ids : told) all.insert(ids.begin(), ids.end());
+    for (const Result& result : report.results) reported.insert(result.id);
+    CHECK(all == reported);
+  }
+}
+
+TEST_CASE("groups: a case that breaks takes no other with it") {
+  VerifyOptions options = some_cases(3);
+  const RunReport whole = run(options);
+  // Ranks that are threads have hardly any time to meet; which of them come too late does not matter here.
+  const auto overrides = options.overrides;
+  options.overrides = [overrides](RunConfig& config) {
+    overrides(config);
+    config.comm_timeout_s = 1e-3;
+  };
+  const RunReport broken = run(options);
+  REQUIRE(broken.results.size() == whole.results.size());
+  int hung = 0;
+  for (std::size_t i = 0; i < whole.results.size(); ++i) {
+    CHECK(broken.results[i].id == whole.results[i].id);
+    if (training_spec(whole.results[i]).world.kind == WorldSpec::Kind::self)
+      CHECK(shown(broken.results[i]) == shown(whole.results[i]));
+    // What its ranks did last is told of a case that hangs, and of no other.
+    const std::size_t told = broken.results[i].status == Status::hung
+                                 ? static_cast<std::size_t>(training_spec(broken.results[i]).world.size)
+                                 : 0;
+    CHECK(broken.results[i].flights.size() == told);
+    hung += told > 0 ? 1 : 0;
+  }
+  CHECK(hung > 0);
+}
+
+TEST_CASE("groups: cases whose state is in files go in waves that have enough of them") {
+  VerifyOptions options = some_cases(2);
+  options.recipes = {"adamw"};
+  const auto common = options.overrides;
+  options.overrides = [common](RunConfig& config) {
+    common(config);
+    config.offload.fractions = {0.4, 0.9};
+    config.offload.places = {OffloadPlace::file};
+    config.offload.grads = {false, true};
+  };
+  const RunReport many = run(options);
+  const FewFiles few(80);  // 12 to 15 for each case on three ranks
+  const RunReport waves = run(options);
+  CHECK(waves.count(Status::pass) == static_cast<std::int64_t>(waves.results.size()));
+  CHECK(shown(waves) == shown(many));
+}

@@ -1,0 +1,52 @@
+// Hints help with slips of the fingers, and are silent otherwise.
+
+#include <doctest.h>
+
+#include "verification/cases/config/nearest.hpp"
+
+using namespace zeroproof;
+
+TEST_CASE("slips: letters left out, put in, replaced, swapped") {
+  CHECK(slips("", "") == 0);
+  CHECK(slips("", "abc") == 3);
+  CHECK(slips("abc", "") == 3);
+  CHECK(slips("verify", "verify") == 0);
+  CHECK(slips("verfy", "verify") == 1);
+  CHECK(slips("verrify", "verify") == 1);
+  CHECK(slips("vorify", "verify") == 1);
+  CHECK(slips("vreify", "verify") == 1);
+  CHECK(slips("lbgfs", "lbfgs") == 1);
+  CHECK(slips("kitten", "sitting") == 3);
+  CHECK(slips("ab", "ba") == 1);
+  CHECK(slips("abcd", "dcba") == slips("dcba", "abcd"));
+}
+
+TEST_CASE("only what is near is meant") {
+  const std::vector<std::string> commands = {"verify", "list", "explain", "plan", "trace"};
+  CHECK(nearest("verfy", commands) == "verify");
+  CHECK(nearest("explian", commands) == "explain");
+  CHECK(nearest("exp", commands) == "explain");  // a beginning
+  CHECK(nearest("pl", commands).empty());        // two letters begin anything
+  CHECK(nearest("lsit", commands) == "list");
+  for (const char* word : {"", "x", "train", "frobnicate", "zero", "42", "help me"}) {
+    CAPTURE(word);
+    CHECK(nearest(word, commands).empty());
+  }
+  const std::vector<std::string> keys = {"steps", "seed", "stages", "text"};
+  CHECK(nearest("steps", keys) == "steps");
+  CHECK(nearest("seeed", keys) == "seed");
+  CHECK(nearest("tezt", keys) == "text");
+  CHECK(nearest("stagse", keys) == "stages");
+  CHECK(nearest("abc", {"abd", "abcdefgh"}) == "abcdefgh");  // a beginning counts for more than one slip
+  CHECK(nearest("verify", {}).empty());
+  CHECK(nearest("tarce", {"tract", "trace"}) == "trace");  // the nearer one, whichever comes first
+  CHECK(nearest("tarce", {"trace", "tract"}) == "trace");
+  CHECK(nearest("step", {"stop", "stem", "stay"}) == "stop");  // of equally near ones the first
+}
+
+TEST_CASE("without a near name the remedy is another one") {
+  CHECK(suggestion("hots", {"host", "device"}) == "did you mean host?");
+  CHECK(suggestion("banana", {"host", "device"}) == "use host or device");
+  CHECK(suggestion("banana", {"a", "b", "c"}) == "use a, b or c");
+  CHECK(suggestion("banana", {"host"}, "see the list") == "see the list");
+}

@@ -1,0 +1,334 @@
+// The bounds of foreign updates: no legal order leaves them, they are nearly reached, and wrong updates leave them.
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <string>
+
+#include "common/base/error.hpp"
+#include "reference/step_scalars.hpp"
+#include "reference/update_twins.hpp"
+#include "verification/compare/bounds/update_bounds.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::verification;
+
+struct Problem {
+  OptimizerHyper hyper;
+  std::int64_t t = 1;
+  StepScalars s{};
+  double bias1 = 1, bias2 = 1;
+};
+
+Problem problem_of(const OptimizerHyper& hyper, std::int64_t t) {
+  Problem p{hyper, t, reference::step_scalars(hyper, t, 0, 1)};
+  p.bias1 = 1 - std::pow(double{hyper.beta1}, static_cast<double>(t));
+  p.bias2 = 1 - std::pow(double{hyper.beta2}, static_cast<double>(t));
+  return p;
+}
+
+/// The contract's order.
+ElementState contract(const Problem& p, float g, ElementState x) {
+  const auto one = [](float& value) { return Span<float>(&value, 1); };
+  reference::update_by_rule(p.hyper, p.s, Span<const float>(&g, 1), one(x.master),
+                            {one(x.exp_avg), one(x.exp_avg_sq),
+                             p.hyper.amsgrad ? one(x.max_exp_avg_sq) : Span<float>{}, Span<float>{}});
+  return x;
+}
+
+/// Moves instead of sums, fused, with the decay as a factor: what PyTorch's processor kernels do.
+ElementState moves(const Problem& p, float g, ElementState x) {
+  const auto w = static_cast<float>(1 - double{p.hyper.beta1});
+  x.master = x.master * static_cast<float>(1 - p.hyper.lr * p.hyper.weight_decay);
+  x.exp_avg = w < 0.5F ? std::fmaf(w, g - x.exp_avg, x.exp_avg) : std::fmaf(w - 1, g - x.exp_avg, g);
+  x.exp_avg_sq = std::fmaf(p.s.one_minus_beta2 * g, g, x.exp_avg_sq * p.s.beta2);
+  const float d = std::sqrt(x.exp_avg_sq) / p.s.sqrt_bias_correction2 + p.s.eps;
+  x.master = x.master + (-p.s.step_size * x.exp_avg) / d;
+  return x;
+}
+
+/// Corrected moments, and the rate around everything: what fused kernels on devices do.
+ElementState corrected(const Problem& p, float g, ElementState x, bool contracted) {
+  const float kept = x.exp_avg * p.s.beta1;
+  x.exp_avg = contracted ? std::fmaf(p.s.one_minus_beta1, g, kept) : kept + p.s.one_minus_beta1 * g;
+  const float scaled = p.s.one_minus_beta2 * g;
+  const float kept_sq = x.exp_avg_sq * p.s.beta2;
+  x.exp_avg_sq = contracted ? std::fmaf(scaled, g, kept_sq) : kept_sq + scaled * g;
+  const float mh = x.exp_avg / static_cast<float>(p.bias1);
+  const float vh = x.exp_avg_sq / static_cast<float>(p.bias2);
+  const float step = mh / (std::sqrt(vh) + p.s.eps);
+  const float u =
+      contracted ? std::fmaf(p.s.weight_decay, x.master, step) : step + p.s.weight_decay * x.master;
+  x.master = contracted ? std::fmaf(-p.s.lr, u, x.master) : x.master - p.s.lr * u;
+  return x;
+}
+
+/// Decay before or after the step, a reciprocal instead of a quotient.
+ElementState twice(const Problem& p, float g, ElementState x, bool decay_first) {
+  const float w = p.s.lr_weight_decay * x.master;
+  x.exp_avg = p.s.beta1 * x.exp_avg + p.s.one_minus_beta1 * g;
+  const float square = g * g;
+  x.exp_avg_sq = p.s.beta2 * x.exp_avg_sq + p.s.one_minus_beta2 * square;
+  const float reciprocal = 1 / p.s.sqrt_bias_correction2;
+  const float a = p.s.step_size * (x.exp_avg / (std::sqrt(x.exp_avg_sq) * reciprocal + p.s.eps));
+  x.master = decay_first ? (x.master - w) - a : (x.master - a) - w;
+  return x;
+}
+
+/// Both corrections in one rate and one eps.
+ElementState merged(const Problem& p, float g, ElementState x) {
+  x.exp_avg = p.s.beta1 * x.exp_avg + p.s.one_minus_beta1 * g;
+  const float square = g * g;
+  x.exp_avg_sq = p.s.beta2 * x.exp_avg_sq + p.s.one_minus_beta2 * square;
+  const double root = std::sqrt(p.bias2);
+  const auto rate = static_cast<float>(p.hyper.lr * root / p.bias1),
+             eps = static_cast<float>(p.hyper.eps * root);
+  const float a = rate * x.exp_avg / (std::sqrt(x.exp_avg_sq) + eps);
+  x.master = x.master - (a + p.s.lr_weight_decay * x.master);
+  return x;
+}
+
+using Kernel = std::function<ElementState(const Problem&, float, const ElementState&)>;
+
+const std::vector<std::pair<std::string, Kernel>>& legal_kernels() {
+  static const std::vector<std::pair<std::string, Kernel>> all = {
+      {"contract", contract},
+      {"moves", moves},
+      {"merged", merged},
+      {"corrected", [](auto& p, float g, auto& x) { return corrected(p, g, x, false); }},
+      {"corrected, contracted", [](auto& p, float g, auto& x) { return corrected(p, g, x, true); }},
+      {"decay first", [](auto& p, float g, auto& x) { return twice(p, g, x, true); }},
+      {"step first", [](auto& p, float g, auto& x) { return twice(p, g, x, false); }}};
+  return all;
+}
+
+class Draws {
+ public:
+  explicit Draws(unsigned seed) : random_(seed) {}
+
+  Problem problem(UpdateRule rule) {
+    OptimizerHyper h;
+    h.rule = rule;
+    h.lr = std::exp2(uniform(-14, 0));
+    h.beta1 = static_cast<float>(std::array{0.9, 0.95, 0.5, 0.999}[random_() % 4]);
+    h.beta2 = static_cast<float>(std::array{0.999, 0.95, 0.75, 0.9999}[random_() % 4]);
+    h.eps = std::array{1e-8, 1e-6, 1e-3, 0.1}[random_() % 4];
+    h.weight_decay = std::array{0.0, 0.01, 0.1, 0.7}[random_() % 4];
+    return problem_of(h, std::array{1, 2, 3, 17, 1001}[random_() % 5]);
+  }
+
+  float number(double low, double high) {
+    const double magnitude = std::exp2(uniform(low, high));
+    return static_cast<float>(random_() % 2 == 0 ? magnitude : -magnitude);
+  }
+
+  ElementState element(float grad) {
+    ElementState x;
+    x.master = number(-12, 2);
+    x.exp_avg = random_() % 8 == 0 ? -grad / 9 : number(-30, 0);  // sometimes it nearly cancels the gradient
+    x.exp_avg_sq = std::fabs(number(-50, 0));
+    return x;
+  }
+
+  double uniform(double low, double high) { return std::uniform_real_distribution<>(low, high)(random_); }
+
+ private:
+  std::mt19937 random_;
+};
+
+struct Worst {
+  double master = 0, exp_avg = 0, exp_avg_sq = 0;
+  int judged = 0, outside = 0;
+
+  void add(const UpdateBound& bound, const ElementState& got) {
+    if (!bound.master.judged) {
+      ++outside;
+      return;
+    }
+    ++judged;
+    const auto keep = [](double& worst, const ElementBound& of, float value) {
+      if (of.judged && !(of.ratio(value) <= worst)) worst = of.ratio(value);  // keeps a NaN
+    };
+    keep(master, bound.master, got.master);
+    keep(exp_avg, bound.exp_avg, got.exp_avg);
+    keep(exp_avg_sq, bound.exp_avg_sq, got.exp_avg_sq);
+  }
+};
+
+Worst worst_of(const Kernel& kernel, UpdateRule rule, int count) {
+  Draws draws(11);
+  Worst worst;
+  for (int i = 0; i < count; ++i) {
+    const Problem p = draws.problem(rule);
+    const UpdateBounds bounds(p.hyper, p.t);
+    for (int k = 0; k < 64; ++k) {
+      const float g = draws.number(-28, 4);
+      const ElementState x = draws.element(g);
+      worst.add(bounds(g, x), kernel(p, g, x));
+    }
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("bounds: no legal order of AdamW leaves them, and they are nearly reached") {
+  Worst all;
+  for (const auto& kernel : legal_kernels()) {  // clang does not let CAPTURE have structured bindings
+    const std::string& name = kernel.first;
+    CAPTURE(name);
+    const Worst worst = worst_of(kernel.second, UpdateRule::adamw, 3000);
+    CHECK(worst.master <= 1);
+    CHECK(worst.exp_avg <= 1);
+    CHECK(worst.exp_avg_sq <= 1);
+    CHECK(worst.judged > 9 * worst.outside);
+    MESSAGE(name << ": master " << worst.master << ", exp_avg " << worst.exp_avg << ", exp_avg_sq "
+                 << worst.exp_avg_sq << " of their bounds, " << worst.judged << " elements, " << worst.outside
+                 << " outside");
+    all.master = std::max(all.master, worst.master);
+    all.exp_avg = std::max(all.exp_avg, worst.exp_avg);
+    all.exp_avg_sq = std::max(all.exp_avg_sq, worst.exp_avg_sq);
+  }
+  CHECK(all.master >= 0.5);
+  CHECK(all.exp_avg >= 0.5);
+  CHECK(all.exp_avg_sq >= 0.5);
+}
+
+TEST_CASE("bounds: the contract's own updates stay inside, by every rule") {
+  for (const UpdateRule rule : {UpdateRule::adam, UpdateRule::lion, UpdateRule::sgd_ema, UpdateRule::sgd}) {
+    CAPTURE(static_cast<int>(rule));
+    const Worst worst = worst_of(contract, rule, 1500);
+    CHECK(worst.master <= 1);
+    CHECK(worst.master >= 0.3);
+    CHECK(worst.exp_avg <= 1);
+  }
+}
+
+TEST_CASE("bounds: wrong updates leave them") {
+  const auto outside = [](const Kernel& wrong) {
+    Draws draws(3);
+    int found = 0;
+    for (int i = 0; i < 2000; ++i) {
+      OptimizerHyper h;
+      h.weight_decay = 0.1;
+      const Problem p = problem_of(h, 5);
+      const float g = draws.number(-30, -20);
+      ElementState x;
+      x.master = draws.number(-6, 0);
+      x.exp_avg = g / 3;
+      x.exp_avg_sq = g * g / 64;
+      const UpdateBound bound = UpdateBounds(p.hyper, p.t)(g, x);
+      REQUIRE(bound.master.judged);
+      const ElementState y = wrong(p, g, x);
+      const bool inside = bound.master.ratio(y.master) <= 1 && bound.exp_avg.ratio(y.exp_avg) <= 1 &&
+                          bound.exp_avg_sq.ratio(y.exp_avg_sq) <= 1;
+      found += inside ? 0 : 1;
+    }
+    return found;
+  };
+  CHECK(outside(contract) == 0);
+  CHECK(outside([](const Problem& p, float g, ElementState x) {  // eps under the root
+          ElementState y = contract(p, g, x);
+          const float d = std::sqrt(y.exp_avg_sq / static_cast<float>(p.bias2) + p.s.eps);
+          y.master = x.master - (p.s.step_size * (y.exp_avg / d) + p.s.lr_weight_decay * x.master);
+          return y;
+        }) > 1900);
+  CHECK(outside([](const Problem& p, float g, ElementState x) {  // 1 - beta with three digits
+          Problem rounded = p;
+          rounded.s.one_minus_beta2 = 0.00101F;
+          return contract(rounded, g, x);
+        }) > 1900);
+  CHECK(outside([](const Problem&, float, const ElementState& x) { return x; }) == 2000);  // nothing written
+  CHECK(outside([](const Problem& p, float g, const ElementState& x) {  // no correction of the bias
+          Problem plain = p;
+          plain.hyper.bias_correction = false;
+          return contract(problem_of(plain.hyper, p.t), g, x);
+        }) == 2000);
+  CHECK(outside([](const Problem& p, float g, const ElementState& x) {  // NaN where a number should be
+          ElementState y = contract(p, g, x);
+          y.exp_avg = std::nanf("");
+          return y;
+        }) == 2000);
+}
+
+TEST_CASE("bounds: by hand, and outside of what can be judged") {
+  OptimizerHyper h;
+  h.rule = UpdateRule::sgd;
+  h.lr = 0.5;
+  h.weight_decay = 0;
+  const UpdateBound sgd = UpdateBounds(h, 1)(4, {.master = 1});
+  CHECK(static_cast<double>(sgd.master.exact) == -1);
+  CHECK(sgd.master.ratio(-1) == 0);
+  // Two roundings of s = 2, one of the result: 5 u, and what the bound pays for higher terms and its own 64 bits.
+  CHECK(sgd.master.allowed > 5 * 0x1p-24L);
+  CHECK(sgd.master.allowed < 5 * 0x1p-24L * (1 + 0x1p-20L));
+  CHECK_FALSE(sgd.exp_avg.judged);
+  h.rule = UpdateRule::adamw;
+  const UpdateBound first = UpdateBounds(h, 1)(4, {.master = 1});
+  CHECK(first.exp_avg.exact == 4 * (1 - static_cast<long double>(h.beta1)));
+  CHECK(first.master.ratio(0.5F) <= 1);  // 1 - 2 / (4 + eps) is nearer than one unit in the last place
+  CHECK(first.master.ratio(0.5F + 0x1p-20F) > 1);
+  CHECK(first.master.judged);
+  CHECK_FALSE(UpdateBounds(h, 1)(INFINITY, {.master = 1}).master.judged);
+  CHECK_FALSE(UpdateBounds(h, 1)(0x1p64F, {.master = 1}).exp_avg_sq.judged);  // its square overflows
+  CHECK_FALSE(UpdateBounds(h, 1)(1, {.master = 1, .exp_avg = 0x1p127F}).exp_avg.judged);  // and a move might
+  CHECK_FALSE(UpdateBounds(h, 1)(1, {.master = 1, .exp_avg_sq = -1}).master.judged);
+  CHECK_FALSE(UpdateBounds(h, 1)(0x1p-75F, {.master = 1}).exp_avg_sq.ratio(NAN) <= 1);
+  h.eps = 0;
+  CHECK_THROWS_AS(UpdateBounds(h, 1), Error);
+  h.rule = UpdateRule::lion;
+  h.eps = 1e-8;
+  const UpdateBound nothing = UpdateBounds(h, 1)(0, {.master = 1});
+  CHECK(nothing.master.ratio(1) <= 1);  // every order makes 0 of two zeros
+  CHECK(nothing.master.ratio(0.5F) > 1);
+  const float g = 0x1p-149F;
+  const UpdateBound sign = UpdateBounds(h, 1)(g, {.master = 1});
+  CHECK(sign.master.ratio(0.5F) <= 1);  // of a number that may underflow, the sign is anyone's
+  CHECK(sign.master.ratio(1.5F) <= 1);
+}
+
+TEST_CASE("bounds: what underflows in a merged rate, and what overflows before it") {
+  OptimizerHyper h;
+  h.weight_decay = 0;
+  const Problem p = problem_of(h, 3);
+  Draws draws(5);
+  double worst = 0;
+  for (int i = 0; i < 100000; ++i) {  // steps near the least normal number, denominators near 2^-60
+    ElementState x;
+    x.exp_avg = draws.number(-126, -120);
+    x.exp_avg_sq = std::fabs(draws.number(-126, -60));
+    const float g = draws.number(-126, -120);
+    const UpdateBound bound = UpdateBounds(h, 3)(g, x);
+    if (bound.master.judged) worst = std::max(worst, bound.master.ratio(merged(p, g, x).master));
+  }
+  CHECK(worst <= 1);
+  CHECK(worst >= 0.1);
+  // m / d overflows and the step does not: the contract's own order makes an infinity of it.
+  const ElementState steep = {.exp_avg = 0x1p110F, .exp_avg_sq = 0x1p-60F};
+  CHECK(std::isinf(contract(p, 0, steep).master));
+  CHECK_FALSE(UpdateBounds(h, 3)(0, steep).master.judged);
+  h.weight_decay = 0.7;
+  h.lr = 1.3125;  // the step and the decay are finite, and so is the result; their sum is not
+  CHECK_FALSE(UpdateBounds(h, 3)(0, {.master = 0x1.8p126F, .exp_avg = 0x1p108F, .exp_avg_sq = 0x1p-40F})
+                  .master.judged);
+}
+
+TEST_CASE("slow: bounds: 10^8 elements of every legal order") {
+  for (const auto& kernel : legal_kernels()) {
+    const Worst worst = worst_of(kernel.second, UpdateRule::adamw, 1600000);
+    const std::string& name = kernel.first;
+    CAPTURE(name);
+    CHECK(worst.judged >= 100000000);
+    CHECK(worst.master <= 1);
+    CHECK(worst.exp_avg <= 1);
+    CHECK(worst.exp_avg_sq <= 1);
+    MESSAGE(name << ": master " << worst.master << ", exp_avg " << worst.exp_avg << ", exp_avg_sq "
+                 << worst.exp_avg_sq << " of their bounds");
+  }
+}

@@ -1,0 +1,326 @@
+"""What is handed to the program at its doors for other people's kernels and numbers, and what it has to say."""
+
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensor_files import TensorFile
+
+WRONG, UNUSABLE = 1, 2  # exit codes of verification/cli/README.md
+
+
+@dataclass
+class Row:
+    door: str
+    given: str
+    says: str
+    run: object
+    code: int = UNUSABLE
+    kind: str = ""  # of Python: the class of the exception
+
+
+class Inputs:
+    """Right files, made once by the program itself, and a folder for what is made of them."""
+
+    def __init__(self, program, build, source, folder):
+        self.build, self.source, self.folder = Path(build), Path(source), Path(folder)
+        run = "byte_gpt_tiny --recipe adamw --dtype bf16"
+        case = f"{run} --twin host --world self --stage 1"
+        for words in (["gen", "adamw_update", "--numel", "100", "-o", self.at("call")],
+                      ["golden", "record", self.at("results"), "op/adamw_update", "--numel", "100"],
+                      ["golden", "record", self.at("golden"), *run.split(), "--steps", "2"],
+                      ["record", "--workload", "byte_gpt_tiny", "--dtype", "bf16", "--steps", "2", self.at("grads")],
+                      ["verify", *case.split(), "--steps", "2", "--dump", self.at("dump")],
+                      ["train", "--workload", "byte_gpt_tiny", "--steps", "1", "--dump", self.at("model")],
+                      ["train", "--workload", "byte_gpt_tiny", "--steps", "1", "--checkpoint", self.at("runs")],
+                      [*quantized(self, self.at("model"))[:-1], self.at("codes.safetensors")]):
+            done = program(words)
+            assert done.returncode == 0, done.stderr
+        self.call = TensorFile.read(self.at("call"))
+        self.results = TensorFile.read(self.at("results")).only("after.")
+        self.dump = TensorFile.read(self.at("dump"))
+        self.step = TensorFile.read(self.source / "tests/verification/tools/identify/recorded_steps"
+                                    / "torch-cpu-fused.fused.adamw.7.safetensors")
+
+    def at(self, name):
+        return str(self.folder / name)
+
+    def put(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    def cut(self, path, part, name="short"):
+        """The first bytes of a file: a share of it, or so many."""
+        content = Path(path).read_bytes()
+        return self.put(name, content[:part if isinstance(part, int) else int(len(content) * part)])
+
+    def tensors(self, file, name="other"):
+        return file.write(self.folder / name)
+
+    def plugin(self, name):
+        return str(self.build / "plugins" / f"{name}.so")
+
+    def golden(self, change=None, cut=None):
+        """A golden file with another record beside it."""
+        content, record = Path(self.at("golden")).read_bytes(), Path(self.at("golden.toml")).read_text()
+        if cut is not None:
+            record = record[:int(len(record) * cut)]
+        if change is not None:
+            record, count = re.subn(*change, record, count=1, flags=re.M)
+            assert count == 1, change
+        self.put("other.toml", record)
+        return self.put("other", content)
+
+
+def _plugin(given, says, library, *words):
+    return Row("plug-in", given, says, lambda i: ["verify", "clip", "--plugin", library(i), *words])
+
+
+def plugin_rows():
+    def other_machine(i):
+        content = bytearray(Path(i.plugin("mine")).read_bytes())
+        content[18:20] = struct.pack("<H", 243)  # e_machine of ELF: RISC-V
+        return i.put("other.so", bytes(content))
+
+    rows = [
+        _plugin("no file", "No such file or directory", lambda i: i.at("none.so")),
+        _plugin("a folder", "is not a file", lambda i: str(i.folder)),
+        _plugin("a device", "is not a file", lambda i: "/dev/zero"),
+        _plugin("an empty file", "cannot be loaded", lambda i: i.put("empty.so", "")),
+        _plugin("a text", "cannot be loaded", lambda i: i.put("text.so", "no library\n")),
+        _plugin("a library of another kind of machine", "cannot be loaded", other_machine),
+    ]
+    for part, text in ((30, "the first 30 bytes of a library"), (64, "the first 64 bytes of a library"),
+                       (0.25, "a quarter of a library"), (0.6, "three fifths of a library")):
+        rows.append(_plugin(text, "cannot be loaded" if part > 1 else "died of SIGBUS", lambda i, part=part: i.cut(i.plugin("mine"), part, "short.so")))
+    for name, given, says in (
+            ("symbol", "a library without the function", "does not export zeroproof_get_plugin"),
+            ("null_description", "a description that is NULL", "returned no description of itself"),
+            ("abi", "another version of the interface", "was built for version 77 of the interface"),
+            ("size", "a description of 8 bytes", "describes itself in 8 bytes"),
+            ("null_name", "a name that is NULL", "has no name that can stand in a case id"),
+            ("name", "a name with blanks", "has no name that can stand in a case id"),
+            ("null_operations", "operations that are NULL", "has no operations"),
+            ("no_operations", "no operations", "has no operations"),
+            ("too_many", "more operations than there are", "lists 1000 operations"),
+            ("null_operation", "an operation whose name is NULL", "has an operation without a name, number 0"),
+            ("null_entry", "a function that is NULL", "lists clip_value without a function"),
+            ("unknown_operation", "an operation that nobody knows", "did you mean clip_value?"),
+            ("twice", "an operation twice", "lists clip twice"),
+            ("dies", "a library that aborts when it is loaded", "died of SIGABRT")):
+        rows.append(_plugin(given, says, lambda i, name=name: i.plugin("refused_" + name)))
+    mine = lambda i: i.plugin("mine")  # noqa: E731
+    return rows + [
+        _plugin("a library that does not come back when it is loaded", "did not come back",
+                lambda i: i.plugin("refused_sleeps"), "--plugin-timeout", "1"),
+        _plugin("`--plugin-timeout 0`", "--plugin-timeout is 0", mine, "--plugin-timeout", "0"),
+        _plugin("`--accept sideways`", "--accept is 'sideways'", mine, "--accept", "sideways"),
+        _plugin("`--accept dialect:torch-cpu-fusd`", "did you mean torch-cpu-fused?", mine, "--accept",
+                "dialect:torch-cpu-fusd"),
+        Row("plug-in", "`--accept any-order` without a library", "without --plugin",
+            lambda i: ["verify", "clip", "--accept", "any-order"]),
+        Row("plug-in", "`golden check --plugin` with a text", "cannot be loaded",
+            lambda i: ["golden", "check", i.at("results"), "--plugin", i.put("text.so", "no library\n")]),
+    ]
+
+
+def _judge(given, says, results, code=UNUSABLE, *words):
+    """results: of Inputs, the file of results; the call is right."""
+    return Row("judge", given, says, lambda i: ["judge", i.at("call"), results(i), *words], code)
+
+
+def judge_rows():
+    made = lambda change: lambda i: i.tensors(change(i.results))  # noqa: E731
+    right = lambda i: i.tensors(i.results)  # noqa: E731
+    call = lambda given, says, change: Row(  # noqa: E731
+        "judge", given, says, lambda i: ["judge", i.tensors(change(i.call), "call2"), i.tensors(i.results)])
+    rows = [
+        _judge("another dtype", "after.master is I32, wanted F32", made(lambda f: f.put("after.master", "I32")), WRONG),
+        _judge("another shape", "after.master has shape [4, 25], wanted [100]",
+               made(lambda f: f.put("after.master", shape=[4, 25])), WRONG),
+        _judge("fewer elements", "after.master has shape [99], wanted [100]",
+               made(lambda f: f.put("after.master", shape=[99], numbers=f.tensors["after.master"][2][4:])), WRONG),
+        _judge("a tensor more", "'after.more' was not asked for",
+               made(lambda f: f.put("after.more", "F32", [1], b"\0\0\0\0")), WRONG),
+        _judge("a tensor less", "after.exp_avg is missing", made(lambda f: f.without("after.exp_avg")), WRONG),
+        _judge("no tensor at all", "after.master is missing", lambda i: i.tensors(TensorFile()), WRONG),
+        _judge("NaN among the results", "after.master differs in 1 of 100 elements, first [0]: got 0x7fc00000 (nan)",
+               made(lambda f: f.with_nan("after.master")), WRONG),
+        _judge("the call itself as results", "after.master is missing", lambda i: i.at("call"), WRONG),
+        _judge("no file of results", "cannot be opened", lambda i: i.at("none")),
+        _judge("a folder as results", "is a directory", lambda i: str(i.folder)),
+        _judge("results that are no safetensors", "or is no safetensors file", lambda i: i.put("other", "x" * 64)),
+        _judge("an empty file", "has 0 bytes", lambda i: i.put("other", "")),
+        _judge("`--dialect torch-cpu-fusd`", "did you mean torch-cpu-fused?", right, UNUSABLE, "--dialect",
+               "torch-cpu-fusd"),
+        _judge("`--dialect torch-sgd`, of AdamW", "torch-sgd does not compute", right, UNUSABLE, "--dialect", "torch-sgd"),
+        _judge("`--accept sideways`", "use bits or any-order", right, UNUSABLE, "--accept", "sideways"),
+    ]
+    for part, text, says in ((4, "4 bytes of the results", "has 4 bytes"),
+                             (100, "100 bytes of the results", "the file has only 92 more"),
+                             (0.9, "nine tenths of the results", "it was cut short")):
+        rows.append(_judge(text, says, lambda i, part=part: i.cut(i.tensors(i.results), part)))
+    return rows + [
+        Row("judge", "no call", "cannot be opened", lambda i: ["judge", i.at("none"), i.tensors(i.results)]),
+        Row("judge", "results in the place of the call", "the metadata has no 'schema'",
+            lambda i: ["judge", i.tensors(i.results), i.at("call")]),
+        Row("judge", "half of a call", "it was cut short",
+            lambda i: ["judge", i.cut(i.at("call"), 0.5), i.tensors(i.results)]),
+        call("a call of another contract", "it was written by contract '9'", lambda f: f.saying(contract="9")),
+        call("a call of another kind of file", "it is 'zeroproof-call/7'", lambda f: f.saying(schema="zeroproof-call/7")),
+        call("a call of an operation that nobody knows", "did you mean adamw_update?",
+             lambda f: f.saying(operation="adamw_updat")),
+        call("a call with another setting", "'setting.lr' is not what gen writes", lambda f: f.saying(**{"setting.lr": "nan"})),
+        call("a call with other inputs", "before.grad is not what gen writes", lambda f: f.with_nan("before.grad")),
+        call("a call without an input", "before.grad is not what gen writes", lambda f: f.without("before.grad")),
+        Row("gen", "an operation that nobody knows", "did you mean adamw_update?",
+            lambda i: ["gen", "adamw_updat", "-o", i.at("made")]),
+        Row("gen", "an operation whose settings have no names", "cannot be given to another program",
+            lambda i: ["gen", "grad_norm_accumulate", "-o", i.at("made")]),
+        Row("gen", "`--fill tie`", "did you mean ties?", lambda i: ["gen", "clip", "--fill", "tie", "-o", i.at("made")]),
+        Row("gen", "`--numel -1`", "--numel is '-1'", lambda i: ["gen", "clip", "--numel", "-1", "-o", i.at("made")]),
+        Row("gen", "`--variant 99`", "--variant is '99'", lambda i: ["gen", "clip", "--variant", "99", "-o", i.at("made")]),
+        Row("gen", "a place that is not there", "cannot be written", lambda i: ["gen", "clip", "-o", i.at("nowhere/made")]),
+    ]
+
+
+def _expect(given, says, theirs, code=UNUSABLE, *words):
+    return Row("verify --expect", given, says, lambda i: [
+        "verify", "--gradients", i.at("grads"), "--recipe", "adamw", "--expect", theirs(i), *words], code)
+
+
+def expect_rows():
+    some = "master.2.head.weight"
+    made = lambda change: lambda i: i.tensors(change(i.dump))  # noqa: E731
+    return [
+        _expect("another dtype", "differs", made(lambda f: f.put(some, "I32")), WRONG),
+        _expect("another shape", "differs",
+                made(lambda f: f.put(some, shape=[len(f.tensors[some][2]) // 4])), WRONG),
+        _expect("NaN among the numbers", "differs from step 2",
+                made(lambda f: f.with_nan(some)), WRONG),
+        _expect("a tensor less", "missing", made(lambda f: f.without(some)), WRONG),
+        _expect("a tensor more", "did you mean 'master.2.head.weight'?",
+                made(lambda f: f.put("master.2.head.wieght", "F32", [1], b"\0\0\0\0"))),
+        _expect("a step that the run does not have", "whose steps are 1 to 2",
+                made(lambda f: f.put("master.9.head.weight", "F32", [1], b"\0\0\0\0"))),
+        _expect("numbers of another contract", "says it is of contract '9'",
+                made(lambda f: f.saying(contract_version="9"))),
+        _expect("no tensor of the run", "no tensor of a step of this run", lambda i: i.tensors(TensorFile())),
+        _expect("no file", "cannot be opened", lambda i: i.at("none")),
+        _expect("a text", "or is no safetensors file", lambda i: i.put("other", "x" * 64)),
+        _expect("half of the numbers", "it was cut short", lambda i: i.cut(i.at("dump"), 0.5)),
+        _expect("`--phase-names` of no file", "what it holds is needed", lambda i: i.at("dump"), UNUSABLE, "--phase-names", "none"),
+        Row("verify --expect", "half of the gradients", "it was cut short", lambda i: [
+            "verify", "--gradients", i.cut(i.at("grads"), 0.5), "--recipe", "adamw", "--expect", i.at("dump")]),
+    ]
+
+
+def _golden(given, says, file, code=UNUSABLE):
+    return Row("golden check", given, says, lambda i: ["golden", "check", file(i)], code)
+
+
+def golden_rows():
+    return [
+        _golden("no file", "there is no golden record", lambda i: i.at("none")),
+        _golden("a file without its record", "there is no golden record", lambda i: i.at("dump")),
+        _golden("a record without its file", "cannot be opened",
+                lambda i: i.put("alone.toml", Path(i.at("golden.toml")).read_bytes())[:-5]),
+        _golden("numbers of another contract", "is of contract 9 and this program of contract 2",
+                lambda i: i.golden((r"^contract_version = \d+", "contract_version = 9"))),
+        _golden("half of the record", "nobody knows how its file was made", lambda i: i.golden(cut=0.5)),
+        _golden("an empty record", "has no 'schema'", lambda i: i.golden(cut=0)),
+        _golden("a record without its case", "has no 'case'", lambda i: i.golden((r"^case = .*\n", ""))),
+        _golden("a record of another kind", "is of schema 'x/1'", lambda i: i.golden((r"^schema = .*$", "schema = 'x/1'"))),
+        _golden("half of the numbers", "is not the one that",
+                lambda i: i.golden() and i.cut(i.at("golden"), 0.5, "other")),
+        _golden("a byte more", "is not the one that",
+                lambda i: i.golden() and i.put("other", Path(i.at("golden")).read_bytes() + b"x")),
+    ]
+
+
+def _diff(given, says, first, second, code=UNUSABLE, *words):
+    return Row("diff", given, says, lambda i: ["diff", first(i), second(i), *words], code)
+
+
+def other_rows():
+    names = {"CODES": "codes.safetensors", "RUNS": "runs", "OUT": "out"}
+    call, results = (lambda i: i.at("call")), (lambda i: i.tensors(i.results))
+    step = lambda given, says, change: Row(  # noqa: E731
+        "identify", given, says, lambda i: ["identify", i.tensors(change(i.step))])
+    first = "before.grad.0"
+    return [
+        _diff("files without a common tensor", "only in the second file", call, results, WRONG),
+        _diff("another dtype", "F32 [100] against I32 [100]", results,
+              lambda i: i.tensors(i.results.put("after.master", "I32"), "second"), WRONG),
+        _diff("another shape", "F32 [100] against F32 [4, 25]", results,
+              lambda i: i.tensors(i.results.put("after.master", shape=[4, 25]), "second"), WRONG),
+        _diff("NaN against a number", "nan", results,
+              lambda i: i.tensors(i.results.with_nan("after.master"), "second"), WRONG),
+        _diff("no tensors on either side", "neither file has a tensor", lambda i: i.tensors(TensorFile()),
+              lambda i: i.tensors(TensorFile(), "second")),
+        _diff("no file", "cannot be opened", call, lambda i: i.at("none")),
+        _diff("a text", "or is no safetensors file", call, lambda i: i.put("other", "x" * 64)),
+        _diff("half of a file", "it was cut short", lambda i: i.cut(i.at("dump"), 0.5), call),
+        _diff("a report over what is compared", "is to be read and written", call, results, UNUSABLE, "--json", "call"),
+        Row("identify", "no file", "cannot be opened", lambda i: ["identify", i.at("none")]),
+        Row("identify", "half of a step", "it was cut short", lambda i: ["identify", i.cut(i.tensors(i.step), 0.5)]),
+        Row("identify", "a dump", "is no setting of a step", lambda i: ["identify", i.at("dump")]),
+        step("a step without its gradient", "belongs to no step", lambda f: f.without(first)),
+        step("a moment less", "there is no tensor 'after.exp_avg.0'", lambda f: f.without("after.exp_avg.0")),
+        step("another dtype", "'before.grad.0' is I32", lambda f: f.put(first, "I32")),
+        step("fewer elements", "elements, its gradient", lambda f: f.put(
+            "after.master.4", shape=[3], numbers=f.tensors["after.master.4"][2][:12])),
+        step("a tensor more", "belongs to no step", lambda f: f.put("before.momentum_buffer.0", "F32", [1], b"\0\0\0\0")),
+        step("`lr` is NaN", "lr is 'nan'", lambda f: f.saying(lr="nan")),
+        step("a rule that nobody knows", "rule is 'adamv'", lambda f: f.saying(rule="adamv")),
+        Row("explain", "a dialect that nobody knows", "did you mean torch-cpu-fused?",
+            lambda i: ["explain", "torch-cpu-fusd"]),
+        Row("quantization", "no file", "cannot be read", lambda i: rules(i.at("none"))),
+        Row("quantization", "a field that nobody knows", "did you mean quant_cfg?",
+            lambda i: rules(i.put("q.yaml", "quant_cgf: []\n"))),
+        Row("quantization", "a key twice", "stands twice, first in line 1",
+            lambda i: rules(i.put("q.yaml", "configs: {}\nconfigs: {}\n"))),
+        Row("quantization", "a file of nested lists", "nested more than 16 deep",
+            lambda i: rules(i.put("q.yaml", "[" * 5000))),
+        Row("quantization", "a pattern that matches nothing", "did you mean '*mlp*'?",
+            lambda i: rules(i.put("q.yaml", 'quant_cfg: [{quantizer_path: "*MLP*", enable: false}]\n'))),
+        Row("quantize", "no model", "cannot be opened", lambda i: quantized(i, i.at("none"))),
+        Row("quantize", "a text as a model", "or is no safetensors file",
+            lambda i: quantized(i, i.put("model.safetensors", "no model"))),
+        Row("quantize", "a quantized file", "is quantized already", lambda i: quantized(i, i.at("codes.safetensors"))),
+        Row("quantize", "no output", "--output is required", lambda i: quantized(i, i.at("none"))[:-2]),
+        *(Row("a quantized file", f"`{words[0]}`", says, lambda i, words=words: [
+            i.at(names[word]) if word in names else word for word in words])
+          for words, says in quantized_rows()),
+        Row("replay", "a folder that is no bundle", "has no bundle.json", lambda i: ["replay", str(i.folder)]),
+    ]
+
+
+def rules(file):
+    return ["quantization", file, "--model", "byte_gpt_tiny"]
+
+
+def quantized(inputs, model):
+    rules = inputs.put("q.yaml", "configs: {a: {format: int8, calibration: {method: max}}}\n"
+                       'matchers: {m: {type: glob, pattern: "*mlp*", config: a, enabled: true}}\n')
+    return ["quantize", model, "--config", rules, "--calibrate", inputs.put("t.txt", "t" * 99), "-o", inputs.at("out")]
+
+
+def quantized_rows():
+    """Commands that take a model, a state or a step, and what they say of codes with scales."""
+    return [
+        ("plan CODES --grid 2x1x1".split(), "is a quantized model"),
+        ("verify --gradients CODES".split(), "has no known name"),
+        ("checkpoint import CODES --like RUNS -o OUT".split(), "has no tensor step"),
+        ("identify CODES".split(), "is no setting of a step"),
+        ("judge CODES CODES".split(), "the metadata has no 'schema'"),
+        ("golden check CODES".split(), "there is no golden record"),
+        ("replay CODES".split(), "is damaged"),
+        ("audit CODES".split(), "cannot be read"),
+    ]
+
+
+def command_rows():
+    return plugin_rows() + judge_rows() + expect_rows() + golden_rows() + other_rows()

@@ -1,0 +1,155 @@
+// The catalogue's wrong twins come through the door of plug-ins as well as through that of twins: as operations, and in
+// the steps that have to find them.
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/support/paths.hpp"
+#include "verification/faults/fault_plan.hpp"
+#include "verification/ops/op_case.hpp"
+#include "verification/interfaces/plugin/plugin_candidate.hpp"
+#include "verification/interfaces/plugin/plugin_ops.hpp"
+#include "verification/cli/program/plant.hpp"
+#include "verification/cases/suites/selection.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::verification;
+
+/// The operations of the table in which a fault stands, among those a plug-in can have.
+std::vector<std::string> operations_of(std::string_view fault) {
+  const cuda::PhaseOps right = cuda::host_ops(), wrong = plant_fault(fault, right);
+  std::vector<std::string> names;
+  const auto look = [&](const char* name, auto entry) {
+    if (wrong.*entry != right.*entry) names.emplace_back(name);
+  };
+  look("adamw_update", &cuda::PhaseOps::adamw_update);
+  look("adam_update", &cuda::PhaseOps::adam_update);
+  look("sgd_update", &cuda::PhaseOps::sgd_update);
+  look("sgd_ema_update", &cuda::PhaseOps::sgd_ema_update);
+  look("lion_update", &cuda::PhaseOps::lion_update);
+  look("unscale", &cuda::PhaseOps::unscale);
+  look("clip", &cuda::PhaseOps::clip);
+  look("clip_value", &cuda::PhaseOps::clip_value);
+  look("widen_bf16", &cuda::PhaseOps::widen_bf16);
+  look("widen_fp16", &cuda::PhaseOps::widen_fp16);
+  look("cast_to_bf16", &cuda::PhaseOps::cast_to_bf16);
+  look("cast_to_fp16", &cuda::PhaseOps::cast_to_fp16);
+  look("stochastic_cast_to_bf16", &cuda::PhaseOps::stochastic_cast_to_bf16);
+  return names;
+}
+
+std::vector<const Fault*> faults_of_operations() {
+  std::vector<const Fault*> found;
+  for (const Fault& fault : fault_catalogue()) {
+    if (fault.kind == FaultKind::twin && fault.phase && !operations_of(fault.id).empty())
+      found.push_back(&fault);
+  }
+  return found;
+}
+
+/// With the fault, until the next one is made: a process that broke something is started again.
+std::shared_ptr<Plugin> library(std::string_view fault) {
+  ::setenv("ZP_FAULT", std::string(fault).c_str(), 1);
+  if (fault.empty()) ::unsetenv("ZP_FAULT");
+  return std::make_shared<Plugin>(tests::build_folder() + "/plugins/faults.so", PluginLimits{},
+                                  tests::build_folder() + "/zeroproof-faults");
+}
+
+/// What is comparable between the two doors: memory that is nobody's is named in other words.
+std::string first_of(const Result& result) {
+  if (result.reason.find("outside its bounds") != std::string::npos) return "damage";
+  return result.divergence ? describe(*result.divergence) + ", " + result.divergence->call : "nothing";
+}
+
+/// The case of a row, of a plug-in instead of the twins on the host.
+RowOutcome run_as_plugin(const FaultCase& row, std::string_view fault) {
+  std::string id(row.case_id);
+  REQUIRE(id.find("/host/") != std::string::npos);
+  id.replace(id.find("/host/"), 6, "/plugin/");
+  const std::shared_ptr<Plugin> plugin = library(fault);
+  use_in_steps(plugin);
+  VerifyOptions options;
+  options.patterns = {id};
+  options.plugin = plugin_candidate(plugin);
+  options.overrides = [&row](RunConfig& config) {
+    if (row.config != nullptr) row.config(config);
+  };
+  const RunReport report = run_selection(options, select_cases(options), [](double, const std::string&) {});
+  const Result& result = report.results.front();
+  return {result.status, result.reason, result.divergence};
+}
+
+std::vector<Result> judged(const Op& op, const OpCandidate& candidate, std::string_view fault) {
+  std::vector<OpCaseSpec> cases;
+  for (const Fill fill : {Fill::training, Fill::special, Fill::ties})
+    cases.push_back({&op, &candidate, fill});
+  OpRunOptions options;
+  options.fault = fault;
+  return run_op_cases(cases, options);
+}
+
+bool any_failed(const std::vector<Result>& results) {
+  return std::ranges::any_of(results, [](const Result& result) { return failed(result.status); });
+}
+
+}  // namespace
+
+TEST_CASE("faults of operations are caught as operations of a plug-in as they are in twins") {
+  int planted = 0, twin_caught = 0, plugin_caught = 0;
+  for (const Fault* fault : faults_of_operations()) {
+    bool by_twin = false, by_plugin = false;
+    for (const std::string& name : operations_of(fault->id)) {
+      const std::string place = std::string(fault->id) + " in " + name;
+      CAPTURE(place);
+      const Op& op = *find_op(name);
+      const std::vector<Result> twin = judged(op, host_candidate(Isa::x86_64_v3), fault->id);
+      const std::vector<Result> plugin = judged(op, *plugin_candidate(library(fault->id)), "");
+      for (std::size_t i = 0; i < twin.size(); ++i) {
+        CAPTURE(twin[i].reason);
+        CAPTURE(plugin[i].reason);
+        CHECK(failed(twin[i].status) == failed(plugin[i].status));
+        CHECK(first_of(twin[i]) == first_of(plugin[i]));
+      }
+      by_twin = by_twin || any_failed(twin);
+      by_plugin = by_plugin || any_failed(plugin);
+    }
+    ++planted;
+    twin_caught += by_twin ? 1 : 0;
+    plugin_caught += by_plugin ? 1 : 0;
+    if (!by_plugin)
+      std::printf("not seen in operations, by either door: %s\n", std::string(fault->id).c_str());
+  }
+  std::printf("operations: %d faults, caught in twins %d, in a plug-in %d\n", planted, twin_caught,
+              plugin_caught);
+  CHECK(planted >= 15);
+  CHECK(plugin_caught == twin_caught);
+}
+
+TEST_CASE("faults of operations are caught in steps of a plug-in where the plan says") {
+  int planted = 0, caught = 0;
+  for (const Fault* fault : faults_of_operations()) {
+    const FaultCase& row = plan_of(fault->id);
+    CAPTURE(row.fault);
+    const RowOutcome outcome = run_as_plugin(row, fault->id);
+    CAPTURE(outcome.reason);
+    const FaultFinding finding = judge_fault(*fault, row, outcome);
+    CHECK(outcome.status == Status::fail);
+    const bool damage =
+        row.says == "has a number in its padding";  // a plug-in has no padding: it is caught at its call
+    CHECK((finding.exact || damage));
+    if (damage) CHECK(outcome.reason.find("outside") != std::string::npos);
+    ++planted;
+    caught += outcome.status == Status::fail ? 1 : 0;
+  }
+  std::printf("steps: %d faults, caught in a plug-in %d\n", planted, caught);
+  CHECK(caught == planted);
+  for (const char* fault :
+       {"do-nothing", "dampening-in-first-step", "lion-one-average"}) {  // the same without it
+    CHECK(run_as_plugin(plan_of(fault), "").status == Status::pass);
+  }
+}

@@ -1,0 +1,106 @@
+// The catalogue's wrong twins as somebody else's library: ZP_FAULT names the one that stands in its table. Everything
+// comes from the program that loads it, which is one with planted faults (zeroproof-faults).
+
+#include <cstdlib>
+#include <iterator>
+
+#include "cuda/phase_ops.hpp"
+#include "verification/interfaces/capi/zeroproof_plugin.h"
+#include "verification/cli/program/plant.hpp"
+
+namespace {
+
+using namespace zeroproof;
+
+const cuda::PhaseOps& ops() {
+  static const cuda::PhaseOps table = [] {
+    const char* fault = std::getenv("ZP_FAULT");
+    return fault == nullptr ? cuda::host_ops() : verification::plant_fault(fault, cuda::host_ops());
+  }();
+  return table;
+}
+
+template <class T = float>
+Span<T> get(const zeroproof_call* call, int k) {
+  const zeroproof_operand& operand = call->operands[k];
+  return {static_cast<T*>(operand.tensor.data), static_cast<std::size_t>(zeroproof_numel(&operand))};
+}
+
+template <class T = float>
+Span<const T> in(const zeroproof_call* call, int k) {
+  return get<T>(call, k);
+}
+
+Exec exec(const zeroproof_call* call) { return {.num_threads = call->num_threads}; }
+bool flag(const zeroproof_call* call, const char* name) { return zeroproof_integer(call, name, 0) != 0; }
+
+StepScalars scalars(const zeroproof_call* call) {
+  const auto real = [&](const char* name) { return zeroproof_real(call, name, 0); };
+  StepScalars s;
+  s.beta1 = real("beta1");
+  s.beta2 = real("beta2");
+  s.one_minus_beta1 = real("scalar.one_minus_beta1");
+  s.one_minus_beta2 = real("scalar.one_minus_beta2");
+  s.sqrt_bias_correction2 = real("scalar.sqrt_bias_correction2");
+  s.step_size = real("scalar.step_size");
+  s.eps = real("scalar.eps");
+  s.lr_weight_decay = real("scalar.lr_weight_decay");
+  s.weight_decay = real("scalar.weight_decay");
+  s.lr = real("scalar.lr");
+  s.momentum = real("scalar.momentum");
+  s.one_minus_dampening = real("scalar.one_minus_dampening");
+  s.has_decay = flag(call, "scalar.has_decay") ? 1 : 0;
+  s.is_first = flag(call, "scalar.is_first") ? 1 : 0;
+  return s;
+}
+
+template <AdamwUpdateFn* cuda::UpdateTwins::*twin>
+int32_t adam(const zeroproof_call* call) {
+  const AdamOptions options = {flag(call, "amsgrad"), flag(call, "maximize")};
+  (ops().*twin)(exec(call), options, scalars(call), in(call, 0), get(call, 1), get(call, 2), get(call, 3),
+                options.amsgrad ? get(call, 4) : Span<float>{});
+  return 0;
+}
+
+int32_t sgd(const zeroproof_call* call) {
+  const bool momentum = zeroproof_real(call, "momentum", 0) != 0;
+  ops().sgd_update(exec(call), {momentum, flag(call, "nesterov"), flag(call, "maximize")}, scalars(call),
+                   in(call, 0), get(call, 1), momentum ? get(call, 2) : Span<float>{});
+  return 0;
+}
+
+int32_t lion(const zeroproof_call* call) {
+  ops().lion_update(exec(call), {flag(call, "maximize")}, scalars(call), in(call, 0), get(call, 1),
+                    get(call, 2));
+  return 0;
+}
+
+int32_t unscale(const zeroproof_call* call) {
+  const float factor = zeroproof_real(call, "inv_scale", 0);
+  get<std::uint32_t>(call, 2)[0] = ops().unscale(exec(call), factor, in(call, 0), get(call, 1)) ? 1 : 0;
+  return 0;
+}
+
+int32_t to_bf16(const zeroproof_call* call) {
+  ops().cast_to_bf16(exec(call), in(call, 0), get<bf16>(call, 1));
+  return 0;
+}
+
+int32_t to_fp16(const zeroproof_call* call) {
+  ops().cast_to_fp16(exec(call), in(call, 0), get<fp16>(call, 1));
+  return 0;
+}
+
+constexpr zeroproof_operation table[] = {{"adamw_update", adam<&cuda::PhaseOps::adamw_update>},
+                                         {"adam_update", adam<&cuda::PhaseOps::adam_update>},
+                                         {"sgd_update", sgd},
+                                         {"lion_update", lion},
+                                         {"unscale", unscale},
+                                         {"cast_to_bf16", to_bf16},
+                                         {"cast_to_fp16", to_fp16}};
+constexpr zeroproof_plugin description = {
+    ZEROPROOF_PLUGIN_ABI, sizeof(zeroproof_plugin), "faults", table, std::size(table), nullptr};
+
+}  // namespace
+
+extern "C" const zeroproof_plugin* zeroproof_get_plugin(void) { return &description; }

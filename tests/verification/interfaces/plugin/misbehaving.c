@@ -1,0 +1,143 @@
+/* Plug-ins that misbehave in clip, from its second call that has elements on, and are right in clip_value. MISBEHAVE
+   names the function below that this library has. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <fenv.h>
+#include <immintrin.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/verification/interfaces/plugin/clip_plugin.h"
+
+static int calls;
+
+/* Faults: every one after an honest result. */
+
+static volatile int* nowhere = (volatile int*)8;
+static int32_t segv(const zeroproof_call* call) {
+  (void)call;
+  *nowhere = 1;
+  return 0;
+}
+static int32_t aborts(const zeroproof_call* call) {
+  (void)call;
+  fprintf(stderr, "invariant\x1b[2J broken\n");
+  abort();
+}
+static int32_t exits(const zeroproof_call* call) {
+  (void)call;
+  exit(0);
+}
+static int32_t loops(const zeroproof_call* call) {
+  (void)call;
+  for (volatile int i = 0;; ++i) {
+  }
+  return 0;
+}
+static int32_t allocates(const zeroproof_call* call) {
+  char* much = malloc((size_t)10 << 30);
+  (void)call;
+  for (size_t i = 0; i < (size_t)10 << 30; i += 4096) ((volatile char*)much)[i] = 1;
+  return much[4096];
+}
+static int32_t forks(const zeroproof_call* call) {
+  (void)call;
+  for (;;) fork();
+  return 0;
+}
+static int32_t floods_stdout(const zeroproof_call* call) {
+  (void)call;
+  for (;;) puts("and another line of it");
+  return 0;
+}
+static int32_t floods_stderr(const zeroproof_call* call) {
+  (void)call;
+  for (;;) fputs("and another line of it\n", stderr);
+  return 0;
+}
+static int32_t closes(const zeroproof_call* call) {
+  (void)call;
+  for (int fd = 0; fd < 256; ++fd) close(fd);
+  return 0;
+}
+static int32_t writes_file(const zeroproof_call* call) {
+  static char zeros[1 << 20];
+  const int file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+  (void)call;
+  for (int i = 0; i < 100; ++i) {
+    if (write(file, zeros, sizeof(zeros)) < 0) return 1;
+  }
+  return 0;
+}
+static int32_t writes_behind(const zeroproof_call* call) {
+  values(call, 1)[numel_of(call)] = 1;
+  return 0;
+}
+static int32_t writes_before(const zeroproof_call* call) {
+  values(call, 1)[-1] = 1;
+  return 0;
+}
+static int32_t writes_input(const zeroproof_call* call) {
+  values(call, 0)[0] += 1;
+  return 0;
+}
+static int32_t rounds_up(const zeroproof_call* call) {
+  (void)call;
+  return fesetround(FE_UPWARD);
+}
+static int32_t flushes(const zeroproof_call* call) {
+  (void)call;
+  _mm_setcsr(_mm_getcsr() | 0x8000);
+  return 0;
+}
+static int32_t blocks_signals(const zeroproof_call* call) {
+  sigset_t set;
+  (void)call;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  return sigprocmask(SIG_BLOCK, &set, NULL);
+}
+static int32_t says_no(const zeroproof_call* call) {
+  snprintf(call->message, call->message_size, "out of registers");
+  return 7;
+}
+
+/* Work that goes on after the call. */
+static float* late_target;
+static int late_delay;
+static void* write_later(void* unused) {
+  (void)unused;
+  usleep((useconds_t)late_delay);
+  *(volatile float*)late_target = 3;
+  return NULL;
+}
+static int32_t start_late_write(const zeroproof_call* call, int delay) {
+  pthread_t thread;
+  late_target = values(call, 1);
+  late_delay = delay;
+  if (pthread_create(&thread, NULL, write_later, NULL) != 0) return 1;
+  return pthread_detach(thread);
+}
+static int32_t writes_late(const zeroproof_call* call) { return start_late_write(call, 60); }
+/* Of the last call of a sweep, after which nothing is called that could notice. Late enough that its results have been
+   taken also where other processes want the core, and before zeroproof has ceased to look (20 ms). */
+static int32_t writes_later(const zeroproof_call* call) {
+  const int is_last = call->num_threads == 3 && zeroproof_integer(call, "in_place", 0) != 0;
+  return is_last ? start_late_write(call, 8000) : 0;
+}
+
+/* All are mentioned, so that a library with one of them does not complain about the others. */
+static int32_t (*const all[])(const zeroproof_call*) = {
+    segv,          aborts,         exits,       loops,         allocates,     forks,        floods_stdout,
+    floods_stderr, closes,         writes_file, writes_behind, writes_before, writes_input, rounds_up,
+    flushes,       blocks_signals, says_no,     writes_late,   writes_later};
+
+static int32_t clip(const zeroproof_call* call) {
+  (void)all;
+  honest(call);
+  if (numel_of(call) == 0 || ++calls < 2) return 0;
+  return MISBEHAVE(call);
+}

@@ -1,0 +1,185 @@
+// Whatever a plug-in does becomes a verdict of one sentence, and the next case is as if nothing had happened.
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "tests/support/paths.hpp"
+#include "tests/verification/interfaces/plugin/reply_size.h"
+#include "verification/cases/run_report.hpp"
+#include "verification/ops/op_case.hpp"
+#include "verification/interfaces/plugin/plugin_candidate.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::verification;
+
+static_assert(sizeof(PluginReply) == ZP_REPLY_BYTES, "libraries that answer in its place need the size");
+
+/// A library of this folder, in a process of build/zeroproof.
+std::shared_ptr<Plugin> library(const std::string& name) {
+  PluginLimits limits;
+  limits.seconds = 2;
+  return std::make_shared<Plugin>(tests::build_folder() + "/plugins/" + name + ".so", limits,
+                                  tests::build_folder() + "/zeroproof");
+}
+
+/// Results of clip, in which they misbehave, of clip_value, in which they do not, and of clip again.
+std::vector<Result> judged(const std::string& name, Fill fill = Fill::training) {
+  const std::shared_ptr<const OpCandidate> candidate = plugin_candidate(library(name));
+  std::vector<Result> results;
+  for (const char* op : {"clip", "clip_value", "clip"}) {
+    results.push_back(run_op_cases({{find_op(op), candidate.get(), fill}}, {}).front());
+  }
+  return results;
+}
+
+void expect(const std::string& name, Status status, const std::string& sentence) {
+  CAPTURE(name);
+  const std::vector<Result> results = judged(name);
+  for (const int k : {0, 2}) {
+    const Result& clip = results[static_cast<std::size_t>(k)];
+    CAPTURE(clip.reason);
+    CHECK(clip.status == status);
+    CHECK(clip.reason.find(sentence) != std::string::npos);
+    CHECK(clip.reason.find('\n') == std::string::npos);
+    CHECK(clip.reason.find('\x1b') == std::string::npos);
+  }
+  CAPTURE(results[1].reason);
+  CHECK(results[1].status == Status::pass);  // clip_value
+  CHECK(results[1].compared > 0);
+}
+
+}  // namespace
+
+TEST_CASE("a plug-in that behaves passes") {
+  for (const Result& result : judged("honest_only")) CHECK(result.status == Status::pass);
+}
+
+TEST_CASE("a plug-in that dies is told from one that ends itself") {
+  expect("segv", Status::crashed, "the plug-in died of SIGSEGV: it used memory that is not there in clip");
+  expect("aborts", Status::crashed, "it gave up in clip; it last said: invariant?[2J broken");
+  expect("exits", Status::crashed, "ended its process with exit code 0 in clip");
+  expect("closes", Status::crashed, "closed file descriptors that are not its own in clip");
+}
+
+TEST_CASE("a plug-in gets no more than its share") {
+  expect("loops", Status::hung, "did not come back in clip within 2 s");
+  expect("allocates", Status::crashed, "in clip");
+  expect("forks", Status::crashed, "it started a process, which a plug-in may not in clip");
+  expect("writes_file", Status::crashed, "it wrote more to a file than it may in clip");
+  expect("floods_stdout", Status::error,
+         "wrote more than 1048576 bytes on its standard output and error in clip");
+  expect("floods_stderr", Status::error, "it last said: ");
+}
+
+TEST_CASE("a plug-in writes its outputs and nothing else, and then no more") {
+  expect("writes_behind", Status::fail, "grad was written outside its bounds");
+  expect("writes_before", Status::fail, "was written outside its bounds");
+  expect("writes_input", Status::tampered, "the input unscaled_grad was edited");
+  expect("writes_late", Status::tampered, "wrote grad after");
+  expect("writes_later", Status::tampered, "had returned");
+}
+
+TEST_CASE("a plug-in leaves its thread as it was") {
+  expect("rounds_up", Status::fail, "left the floating-point environment changed in clip: ");
+  expect("flushes", Status::fail, "flush-to-zero is on");
+  expect("blocks_signals", Status::fail, "left the signal mask changed in clip");
+  expect("says_no", Status::error, "returned 7 in clip: out of registers");
+}
+
+TEST_CASE("results that a plug-in did not compute from its inputs are tampered with") {
+  const std::string repeated =
+      "bit for bit, those of a call before: they were not computed from these inputs";
+  expect("cheat_constant", Status::tampered, repeated);
+  expect("cheat_stale", Status::tampered, repeated);
+  expect("cheat_remembers", Status::tampered, "repeat, bit for bit, those of the same call for other inputs");
+  expect("cheat_lags", Status::tampered, repeated);
+  expect("cheat_symbols", Status::tampered, repeated);
+  expect("cheat_reads_ahead", Status::tampered, repeated);
+}
+
+TEST_CASE("whoever edits inputs, works after the call or answers for another one tampers") {
+  expect("cheat_edits", Status::tampered, "the input unscaled_grad was edited");
+  expect("cheat_after_return", Status::tampered, "had returned");
+  expect("cheat_answers", Status::tampered, "answered in the place of the program that calls it ");
+  expect("cheat_answers_first", Status::tampered,
+         "answered in the place of the program that calls it in clip");
+  expect("cheat_chats", Status::tampered, "answered in the place of the program that calls it in clip");
+}
+
+TEST_CASE("where there is nothing to find, searching is no result") {
+  expect("cheat_idle", Status::fail, "differs from the reference");
+  expect("cheat_searches", Status::fail, "differs from the reference");
+}
+
+TEST_CASE("calls that a plug-in says it does not support are left out, aloud") {
+  const std::vector<Result> some = judged("choosy_some");
+  CHECK(some[0].status == Status::pass);
+  CHECK(some[0].compared > 0);
+  CHECK(some[0].reason.find(
+            " calls were left out: the plug-in does not support this call of clip: in_place is 1") !=
+        std::string::npos);
+  CHECK(some[1].status == Status::pass);
+  CHECK(some[1].reason.empty());
+  const std::vector<Result> none = judged("choosy_none");
+  CHECK(none[0].status == Status::skipped);
+  CHECK(none[0].reason == "the plug-in does not support this call of clip: in_place is 1");
+  CHECK(none[1].status == Status::pass);
+  CHECK(judged("choosy_old")[0].status == Status::error);  // nobody asks a library of before
+}
+
+TEST_CASE("a report tells what was left out of a case that passes") {
+  RunReport report;
+  report.results = judged("choosy_some");
+  const std::string text = to_text(report, {});
+  CHECK(text.find("calls were left out") != std::string::npos);
+  CHECK(text.find("3 pass, 0 fail") != std::string::npos);
+}
+
+TEST_CASE("a second answer to the last call of a case is seen too") {
+  const std::shared_ptr<Plugin> plugin = library("cheat_answers");
+  std::vector<float> from(8, 1.0F), to(8);
+  const PluginCall call = {"clip",
+                           1,
+                           {{"unscaled_grad", {from.data(), DType::fp32, 8}, true, false},
+                            {"grad", {to.data(), DType::fp32, 8}, false, true}},
+                           {{"clip_coef", 0.5}}};
+  plugin->call(call);
+  CHECK(to[7] == 0.5F);
+  CHECK_THROWS_AS(plugin->settle(), CandidateFailure);
+}
+
+TEST_CASE("a call of a process that is there: how long it takes, most of it waiting for late writes") {
+  const std::shared_ptr<Plugin> plugin = library("honest_only");
+  std::vector<float> grad(1000, 1.0F);
+  const PluginCall call = {
+      "clip_value", 1, {{"grad", {grad.data(), DType::fp32, 1000}, true, true}}, {{"clip_value", 0.5}}};
+  plugin->call(call);
+  CHECK(grad[999] == 0.5F);
+  constexpr int calls = 200;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < calls; ++i) plugin->call(call);
+  const double each = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / calls;
+  MESSAGE("per call: " << 1e3 * each << " ms");
+}
+
+TEST_CASE("a process made for a call: how long it takes") {
+  std::vector<double> seconds;
+  for (int i = 0; i < 15; ++i) {
+    std::vector<float> grad(1000, 1.0F);
+    const auto begin = std::chrono::steady_clock::now();
+    library("honest_only")
+        ->call({"clip_value",
+                1,
+                {{"grad", {grad.data(), DType::fp32, 1000}, true, true}},
+                {{"clip_value", 0.5}}});
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    CHECK(grad[999] == 0.5F);
+  }
+  std::ranges::sort(seconds);
+  MESSAGE("from loading it to the end of its process, median: " << 1e3 * seconds[7] << " ms, most "
+                                                                << 1e3 * seconds[14] << " ms");
+}

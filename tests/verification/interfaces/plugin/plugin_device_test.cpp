@@ -1,0 +1,106 @@
+// Libraries whose tensors lie on a device: the simulated one, in a process of build/zeroproof-sim.
+
+#include <doctest.h>
+
+#include "cuda/device/runtime/device.hpp"
+#include "tests/verification/cli/cli_support.hpp"
+#include "verification/cases/run_report.hpp"
+#include "verification/ops/op_case.hpp"
+#include "verification/interfaces/plugin/plugin_candidate.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::verification;
+
+std::string plugin_file(const std::string& name) {
+  return tests::build_folder() + "/plugins/" + name + ".so";
+}
+
+tests::CliResult verify(const std::string& what, const std::string& name,
+                        const std::string& program = "zeroproof-sim") {
+  return tests::run_cli("verify " + what + " --plugin " + tests::quoted(plugin_file(name)), program);
+}
+
+/// clip, in which the library misbehaves, is judged so twice, and clip_value in between is right.
+void expect(const std::string& name, Status status, const std::string& sentence) {
+  PluginLimits limits;
+  limits.seconds = 2;
+  const auto library = std::make_shared<Plugin>(plugin_file("kernel_" + name), limits,
+                                                tests::build_folder() + "/zeroproof-sim");
+  const std::shared_ptr<const OpCandidate> candidate = plugin_candidate(library);
+  CAPTURE(name);
+  for (const char* op : {"clip", "clip_value", "clip"}) {
+    const Result result = run_op_cases({{find_op(op), candidate.get(), Fill::training}}, {}).front();
+    const bool odd = std::string(op) == "clip";
+    CAPTURE(result.reason);
+    CHECK(result.status == (odd ? status : Status::pass));
+    if (odd) CHECK(result.reason.find(sentence) != std::string::npos);
+    CHECK(result.reason.find('\n') == std::string::npos);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a right kernel is right, and its missing tail is found") {
+  const tests::CliResult right = verify("'op/adamw_update/plugin/*/fill:training'", "kernel");
+  CAPTURE(right.out);
+  CAPTURE(right.err);
+  CHECK(right.exit_code == 0);
+  CHECK(right.out.find("adamw_update                   bitwise      1") != std::string::npos);
+  const tests::CliResult wrong = verify("'op/adamw_update/plugin/*/fill:training'", "kernel_tail");
+  CAPTURE(wrong.out);
+  CHECK(wrong.exit_code == 1);
+  CHECK(wrong.out.find("hint      they hold what was there before: not written") != std::string::npos);
+}
+
+TEST_CASE("a kernel is the update of training steps") {
+  const std::string places = "byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0,3 --world self,threads:2";
+  const tests::CliResult right = verify(places, "kernel");
+  CAPTURE(right.out);
+  CHECK(right.exit_code == 0);
+  CHECK(right.out.find("4 pass, 0 fail") != std::string::npos);
+  const tests::CliResult wrong = verify(places, "kernel_tail");
+  CAPTURE(wrong.out);
+  CHECK(wrong.exit_code == 1);
+  CHECK(wrong.out.find("phase update  rank 0  buffer ") != std::string::npos);
+}
+
+TEST_CASE("tensors lie on the device, with a stream, and a call that is only asked about has neither") {
+  expect("honest", Status::pass, "");
+  expect("looks", Status::pass, "");
+}
+
+TEST_CASE("a whole step on the device is judged by what it leaves there") {
+  const tests::CliResult result =
+      verify("byte_gpt_tiny/adamw/plugin/stage1/threads:3/bf16/whole/bucket:4096/omp:0", "kernel_honest");
+  CAPTURE(result.out);
+  CHECK(result.exit_code == 1);
+  CHECK(result.out.find("first at  step 1  phase reduce  rank 0  buffer grad_sum") != std::string::npos);
+  CHECK(result.out.find("got 0xffffffff (-nan)") != std::string::npos);
+}
+
+TEST_CASE("what a kernel does besides becomes a verdict") {
+  expect("touches_memory", Status::crashed,
+         "the plug-in died of SIGSEGV: it used memory that is not there in clip");
+  expect("writes_behind", Status::fail, "grad was written outside its bounds");
+  expect("writes_far", Status::crashed, "the plug-in died of SIGSEGV");
+  expect("edits_input", Status::tampered, "the input unscaled_grad was edited");
+  expect("splits_block", Status::crashed,
+         "the plug-in's work on the device ended in clip: block 0 of a kernel cannot go on");
+  expect("half_a_warp", Status::error, "the plug-in returned -1 in clip");
+  expect("never_ends", Status::hung, "did not come back in clip within 2 s");
+  expect("launches_nothing", Status::fail, "grad[0] differs from the reference");
+}
+
+TEST_CASE("a library for another device is refused in one sentence") {
+  tests::expect_refusal(verify("clip", "kernel", "zeroproof"),
+                        "was built for the simulated device, which this program does not have");
+  tests::expect_refusal(verify("clip", "kernel_for_a_gpu"),
+                        "was built for a GPU, and this program simulates its device");
+  tests::expect_refusal(verify("clip", "kernel_for_what"), "asks for tensors of device_type 7");
+  // Built before there were any: it is called, and is wrong.
+  CHECK(verify("'op/clip/plugin/*/fill:ties'", "kernel_old", "zeroproof").exit_code == 1);
+  if (!cuda::device::device_info().answers)
+    tests::expect_refusal(verify("clip", "kernel_for_a_gpu", "zeroproof"), "and none answers here");
+}

@@ -1,0 +1,45 @@
+// What plug-ins can have, and that their README says of it what a call hands over.
+
+#include <doctest.h>
+
+#include "tests/verification/cli/cli_support.hpp"
+#include "verification/ops/op_case.hpp"
+#include "verification/interfaces/plugin/operations.hpp"
+#include "verification/interfaces/plugin/wire.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::verification;
+
+TEST_CASE("operations of plug-ins are operations, and described") {
+  const std::string text = tests::read_file(tests::source_folder() + "/verification/interfaces/plugin/README.md");
+  const auto described = [&](const std::string& word) {
+    return text.find("`" + word + "`") != std::string::npos;
+  };
+  for (const std::string& name : plugin_operations()) {
+    CAPTURE(name);
+    const Op* op = find_op(name);
+    REQUIRE(op != nullptr);
+    CHECK(described(name));
+    CHECK(op->operands.size() <= most_plugin_operands);
+    for (const Operand& operand : op->operands) {
+      CAPTURE(operand.name);
+      CHECK(described(operand.name));
+      CHECK(operand.name.size() < sizeof(WireOperand::name));
+    }
+    if (!op->settings) {
+      CHECK(op->variants.size() == 1);  // nothing that a call would have to say besides its operands
+      continue;
+    }
+    for (int variant = 0; variant < static_cast<int>(op->variants.size()); ++variant) {
+      CallShape shape;
+      shape.variant = variant;
+      const std::vector<OpSetting> settings = op->settings(OpCall(*op, shape));
+      CHECK(settings.size() <= most_plugin_settings);
+      for (const OpSetting& setting : settings) {
+        CAPTURE(setting.name);
+        CHECK(described(setting.name));
+        CHECK(setting.name.size() < sizeof(WireSetting::name));
+      }
+    }
+  }
+}

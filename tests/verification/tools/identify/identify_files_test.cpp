@@ -1,0 +1,116 @@
+// zeroproof identify, and the files it reads.
+
+#include <doctest.h>
+
+#include "common/io/safetensors/safetensors.hpp"
+#include "tests/verification/cli/cli_support.hpp"
+#include "tests/verification/tools/identify/made_step.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::verification;
+using namespace zeroproof::tests;
+
+struct File {
+  SafeMetadata metadata = {{"rule", "adamw"}, {"lr", "0.001"}, {"beta1", "0.9"},        {"beta2", "0.999"},
+                           {"eps", "1e-08"},  {"t", "3"},      {"weight_decay", "0.01"}};
+  std::map<std::string, std::vector<float>> tensors;
+};
+
+File file_of(const RecordedStep& step) {
+  File file;
+  for (const StepTensor& t : step.tensors) {
+    const auto put = [&](const std::string& buffer, const std::vector<float>& values) {
+      file.tensors[buffer + (t.name.empty() ? "" : "." + t.name)] = values;
+    };
+    put("before.grad", t.grad);
+    put("before.master", t.before.master);
+    put("before.exp_avg", t.before.exp_avg);
+    put("before.exp_avg_sq", t.before.exp_avg_sq);
+    put("after.master", t.after.master);
+    put("after.exp_avg", t.after.exp_avg);
+    put("after.exp_avg_sq", t.after.exp_avg_sq);
+  }
+  return file;
+}
+
+RecordedStep taken(const std::string& dialect) {
+  DialectHyper h;
+  h.t = 3;
+  h.weight_decay = 0.01;
+  RecordedStep step = drawn_step(h, {61, 129}, 9);
+  take(step, *find_dialect(dialect));
+  return step;
+}
+
+void write(const std::string& path, const File& file) {
+  std::vector<SafeTensorSpec> specs;
+  for (const auto& [name, values] : file.tensors) {
+    specs.push_back({name, SafeDType::f32, {static_cast<std::int64_t>(values.size())}});
+  }
+  SafetensorsWriter writer(path, specs, file.metadata);
+  for (const auto& [name, values] : file.tensors)
+    writer.write(name, std::as_bytes(Span<const float>(values)));
+  writer.finish();
+}
+
+}  // namespace
+
+TEST_CASE("identify names a step, and ends with 0, 1 or 2") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("step.safetensors");
+  File file = file_of(taken("deepspeed-cpu-adam-avx2"));
+  write(path, file);
+  const CliResult named = run_cli("identify " + quoted(path));
+  CHECK(named.exit_code == 0);
+  CHECK(named.out.find("adamw, t = 3, 190 elements in 2 tensors") == 0);
+  CHECK(named.out.find("last n mod 8: fma(b, v, c*(g*g))") != std::string::npos);
+  CHECK(named.out.ends_with("\nthis is deepspeed-cpu-adam-avx2\n"));
+
+  const std::string other = folder.file("other.safetensors");
+  write(other, file_of(taken("contract")));
+  const CliResult both = run_cli("identify " + quoted(path) + " " + quoted(other));
+  CHECK(both.exit_code == 1);
+  CHECK(both.out.ends_with("\n2 steps, 380 elements: none\n"));
+  CHECK(run_cli("identify " + quoted(path) + " " + quoted(path)).exit_code == 0);
+
+  for (float& x : file.tensors["after.master.0"]) x = x * 1.001F;
+  write(path, file);
+  const CliResult fault = run_cli("identify " + quoted(path));
+  CHECK(fault.exit_code == 1);
+  CHECK(fault.out.find("master: no formula has fewer than 1 % leave it: a fault, not a dialect") !=
+        std::string::npos);
+  CHECK(fault.out.find("nearest: deepspeed-cpu-adam-avx2") != std::string::npos);
+  CHECK(run_cli("identify").exit_code == 2);
+}
+
+TEST_CASE("a file that is no step is refused in a sentence") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("step.safetensors");
+  const File good = file_of(taken("contract"));
+  const auto refused = [&](const char* part, const std::function<void(File&)>& harm) {
+    File file = good;
+    harm(file);
+    write(path, file);
+    expect_refusal("identify " + quoted(path), part);
+  };
+  refused("there is no tensor 'after.exp_avg.1'", [](File& f) { f.tensors.erase("after.exp_avg.1"); });
+  refused("there is no tensor before.grad",
+          [](File& f) { f.tensors.erase("before.grad.0"), f.tensors.erase("before.grad.1"); });
+  refused("has 60 elements, its gradient 61", [](File& f) { f.tensors["after.master.0"].pop_back(); });
+  refused("'before.max_exp_avg_sq.0' belongs to no step",
+          [](File& f) { f.tensors["before.max_exp_avg_sq.0"] = {1}; });
+  refused("the metadata has no 'eps'", [](File& f) { f.metadata.erase("eps"); });
+  refused("did you mean weight_decay?", [](File& f) { f.metadata["weight-decay"] = "1"; });
+  refused("t is not whole", [](File& f) { f.metadata["t"] = "1.5"; });
+  refused("t is '0'", [](File& f) { f.metadata["t"] = "0"; });
+  refused("lr is 'nan'", [](File& f) { f.metadata["lr"] = "nan"; });
+  refused("rule is 'lamb'", [](File& f) { f.metadata["rule"] = "lamb"; });
+  refused("momentum is no setting of adamw", [](File& f) { f.metadata["momentum"] = "0"; });
+  refused("amsgrad is 'yes'", [](File& f) { f.metadata["amsgrad"] = "yes"; });
+  refused("no tensor has elements", [](File& f) {
+    for (auto& [name, values] : f.tensors) values.clear();
+  });
+  expect_refusal("identify " + quoted(folder.file("none")), "cannot be opened");
+}

@@ -1,0 +1,72 @@
+// Predicted bytes and messages of a step against those of devices, to 0 bytes: what the wires of NCCL, or copies,
+// moved, what went over the host, and what a rank has on its ledger.
+
+#include <doctest.h>
+
+#include "tests/verification/tools/plan/accounting_settings.hpp"
+#include "tests/verification/tools/plan/device/device_account.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+constexpr DeviceForm forms[] = {DeviceForm::phases, DeviceForm::fused_phases, DeviceForm::enqueued,
+                                DeviceForm::graphs};
+constexpr LayoutKind layouts[] = {LayoutKind::contract,       LayoutKind::megatron,
+                                  LayoutKind::deepspeed_flat, LayoutKind::deepspeed_param,
+                                  LayoutKind::fsdp2,          LayoutKind::greedy};
+
+/// Leaves and settings that are not looped over.
+void vary_on_device(DeviceRun& device, Shuffle& rest) {
+  AccountedRun& run = device.run;
+  rest.below(2) == 0 ? vary(run, rest) : vary_layered(run, rest);
+  device.form = rest.one_of(forms);
+}
+
+}  // namespace
+
+TEST_CASE("device accounting: worlds, stages, layouts, orders, both kinds of wires") {
+  Shuffle rest;
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      for (const LayoutKind layout : layouts) {
+        for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
+          DeviceRun device;
+          device.run.grid.ranks = ranks;
+          device.run.layout = layout;
+          device.run.bucket_numel = rest.one_of({1024, 4096, 1 << 20});
+          device.run.setup.stage = stage;
+          device.run.setup.order = order;
+          device.run.setup.micro_batches = rest.one_of({1, 3, 7, 8});
+          vary_on_device(device, rest);
+          device.run.setup.wires = rest.one_of({nccl_if_built, nccl_if_built, WireKind::copies});
+          check_device_account(device);
+        }
+      }
+    }
+  }
+  CHECK(complaints() == "");
+}
+
+TEST_CASE("device accounting: instances, context and tensor parallelism") {
+  Shuffle rest;
+  for (const Grid& grid : {Grid{2, 1, 1, 1}, Grid{2, 3, 1, 1}, Grid{3, 2, 1, 1}, Grid{1, 4, 1, 2},
+                           Grid{1, 2, 2, 1}, Grid{1, 1, 4, 1}, Grid{2, 2, 2, 2}, Grid{1, 8, 1, 4}}) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      for (const GradSum sum : {GradSum::tree, GradSum::binned, GradSum::native}) {
+        DeviceRun device;
+        device.run.grid = grid;
+        device.run.layout = rest.one_of(grid_layouts);
+        device.run.setup.stage = stage;
+        device.run.setup.order = rest.one_of({MicroBatchOrder::contiguous, MicroBatchOrder::strided});
+        device.run.setup.micro_batches = rest.one_of({1, 3, 5});
+        vary_on_device(device, rest);
+        device.run.setup.grad_sum = sum;
+        device.run.setup.wires = rest.one_of({nccl_if_built, WireKind::copies});
+        check_device_account(device);
+      }
+    }
+  }
+  CHECK(complaints() == "");
+}

@@ -1,0 +1,80 @@
+// Where the planted infinity goes, and which cases recipes leave out.
+
+#include "verification/cases/overflow.hpp"
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "common/base/float_formats.hpp"
+#include "verification/cases/run_plan.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::verification;
+
+RunConfig named(const std::string& tensor) {
+  RunConfig config;
+  config.overflow_tensor = tensor;
+  return config;
+}
+
+ErrorCode refusal(const std::string& tensor, const FlatLayout& layout) {
+  try {
+    overflow_tensor(named(tensor), layout);
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find(tensor) != std::string::npos);
+    return error.code();
+  }
+  return ErrorCode::internal;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "the planted infinity is the last element of the named tensor, or of the last one that has elements") {
+  const FlatLayout layout({{"first", {3, 5}}, {"empty", {0}}, {"second", {2}}, {"nothing", {4, 0}}});
+  CHECK(overflow_tensor(named(""), layout) == 2);
+  CHECK(overflow_tensor(named("first"), layout) == 0);
+  CHECK(refusal("empty", layout) == ErrorCode::config);
+  CHECK(refusal("third", layout) == ErrorCode::config);
+  CHECK(overflow_tensor(named(""), FlatLayout(std::vector<ParamSpec>{{"empty", {0}}})) == -1);
+
+  const auto numel = static_cast<std::size_t>(layout.padded_numel());
+  for (const std::int64_t tensor : {-1, 0, 2}) {
+    std::vector<float> wide(numel, 1.0F);
+    std::vector<fp16> half(numel, to_fp16(1.0F));
+    plant_infinity(layout, tensor, {wide.data(), DType::fp32, layout.padded_numel()});
+    plant_infinity(layout, tensor, {half.data(), DType::fp16, layout.padded_numel()});
+    const std::int64_t expected = tensor < 0 ? -1 : tensor == 0 ? 14 : 1025;
+    for (std::size_t i = 0; i < numel; ++i) {
+      const bool here = static_cast<std::int64_t>(i) == expected;
+      REQUIRE(std::isinf(wide[i]) == here);
+      REQUIRE(std::isinf(to_float(half[i])) == here);
+    }
+  }
+}
+
+TEST_CASE("a recipe for bf16 alone keeps no other dtype from running") {
+  VerifyOptions options;
+  for (const std::vector<DType>& dtypes :
+       {std::vector<DType>{DType::fp32, DType::bf16, DType::fp16}, std::vector<DType>{DType::fp16}}) {
+    options.overrides = [&](RunConfig& config) { config.dtypes = dtypes; };
+    std::vector<DType> drawn;
+    std::int64_t others = 0;
+    for (const CaseSpec& spec : cases_of(options, "byte_gpt_tiny")) {
+      if (spec.recipe == "adamw-stochastic") {
+        drawn.push_back(spec.dtype);
+      } else {
+        others += spec.dtype == DType::fp16 ? 1 : 0;
+      }
+    }
+    CHECK(others > 0);
+    CHECK(drawn.empty() == (dtypes.size() == 1));
+    CHECK(std::ranges::all_of(drawn, [](DType dtype) { return dtype == DType::bf16; }));
+  }
+}

@@ -1,0 +1,102 @@
+// The suite of runs that are resumed: its ids, what it refuses, and that all of its usual cases pass.
+
+#include "verification/training/resume/resume_case.hpp"
+
+#include <doctest.h>
+
+#include <set>
+
+#include "tests/support/complaint.hpp"
+#include "verification/cases/obstacle.hpp"
+#include "verification/cases/recipes.hpp"
+#include "verification/cases/suites/selection.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::verification;
+using zeroproof_test::complaint;
+using zeroproof_test::has;
+
+namespace {
+
+RunReport run(const std::vector<std::string>& patterns,
+              const std::function<void(VerifyOptions&)>& change = {}) {
+  VerifyOptions options;
+  options.patterns = patterns;
+  if (change) change(options);
+  return run_selection(options, select_cases(options), [](double, const std::string&) {});
+}
+
+}  // namespace
+
+TEST_CASE("resume: an id says everything, and every usual one selects itself") {
+  const std::vector<ResumeCaseSpec> usual = resume_cases("resume/*");
+  CHECK(usual.size() >= 28);
+  std::set<std::string> ids;
+  for (const ResumeCaseSpec& spec : usual) {
+    CHECK(ids.insert(spec.id()).second);
+    const std::vector<ResumeCaseSpec> again = resume_cases(spec.id());
+    REQUIRE(again.size() == 1);
+    CHECK(again.front().id() == spec.id());
+  }
+  for (const Recipe& recipe : recipes()) {
+    CAPTURE(std::string(recipe.name));
+    const bool scaled = !recipe.dtypes.empty() && has_scales(recipe.dtypes.front());
+    if (scaled && !makes_scales(Twin::host)) continue;
+    CHECK(!resume_cases("resume/" + std::string(recipe.name)).empty());
+  }
+  const std::string elsewhere = "resume/lion-max/2x1x4:1-to-7:3/fp32/greedy-to-fsdp2/after:5";
+  CHECK(ids.count(elsewhere) == 0);
+  const ResumeCaseSpec spec = resume_cases(elsewhere).front();
+  CHECK(spec.id() == elsewhere);
+  CHECK(spec.half(spec.before).world.size == 8);
+  CHECK(spec.half(spec.after).world.size == 7);
+  CHECK(spec.half(spec.before).place.grid->tp == 4);
+  CHECK(spec.half(spec.after).stage == 3);
+}
+
+TEST_CASE("resume: what no case can have is refused, and what to write instead is said") {
+  const auto refused = [](const std::string& id, const std::string& says) {
+    const std::string text = complaint([&] { run({id}); });
+    CAPTURE(id);
+    CAPTURE(text);
+    CHECK(has(text, says));
+  };
+  const std::string end = "/fp16/contract-to-contract/after:3";
+  refused("resume/nothing/3:2-to-2:1" + end, "recipe 'nothing' does not exist");
+  refused("resume/adamw/3:2" + end, "says nothing of after the save");
+  refused("resume/adamw/3-to-2:1" + end, "'3' in");
+  refused("resume/adamw/0:2-to-2:1" + end, "0 ranks were asked for");
+  refused("resume/adamw/65:2-to-2:1" + end, "use 1 to 64");
+  refused("resume/adamw/x:2-to-2:1" + end, "process grid 'x'");
+  refused("resume/adamw/three:2-to-2:1" + end, "'three'");
+  refused("resume/adamw/3:4-to-2:1" + end, "stage 4 was asked for");
+  refused("resume/adamw/3:2-to-2:1/fp8/contract-to-contract/after:3", "dtype 'fp8'");
+  refused("resume/adamw/3:2-to-2:1/fp16/contract-to-fsdp/after:3", "layout 'fsdp' does not exist");
+  refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:0", "made after step 1 or later");
+  refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/at:3", "'at:3'");
+  refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:6", "saves after step 6 of 6");
+  refused("resume/adamw/2x1x2:2-to-2:1/bf16/contract-to-contract/after:3",
+          "optimizer.norm is \"chunk1024\" with the process grid 2x1x2");
+}
+
+TEST_CASE("resume: the usual cases pass, and compare every step") {
+  const RunReport report = run({"resume/*"});
+  CHECK(report.results.size() >= 28);
+  for (const Result& result : report.results) {
+    CAPTURE(result.id);
+    CAPTURE(result.reason);
+    CHECK(result.status == Status::pass);
+    CHECK(result.compared > 100'000);
+    CHECK(result.differing == 0);
+  }
+}
+
+TEST_CASE("resume: a run that makes no step after its checkpoint proves nothing") {
+  // The last step overflows.
+  const RunReport report =
+      run({"resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:2"},
+          [](VerifyOptions& options) { options.overrides = [](RunConfig& config) { config.steps = 3; }; });
+  REQUIRE(report.results.size() == 1);
+  CHECK(report.results.front().status == Status::mistrusted);
+  CHECK(has(report.results.front().reason, "no step was applied after"));
+}

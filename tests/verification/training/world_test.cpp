@@ -1,0 +1,69 @@
+// Ranks that are threads: whose error counts when one fails and the others hear of it.
+
+#include <doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "common/base/error.hpp"
+#include "common/comm/threads.hpp"
+#include "verification/training/ranks/world.hpp"
+
+using namespace zeroproof;
+using namespace zeroproof::verification;
+
+TEST_CASE("a world of threads: the error of the rank that failed counts, wherever the others waited for it") {
+  // Others may be told by a communicator of the candidate's and end before the rank that told them: so, many times.
+  constexpr int times = 2000;
+  WorldSpec spec;
+  spec.kind = WorldSpec::Kind::threads;
+  spec.size = 3;
+  int wrong = 0;
+  for (int i = 0; i < times; ++i) {
+    const auto world = make_local_world(spec, 30);
+    try {
+      world->run([](int rank, const RankComparison::Communicators& comms) {
+        if (rank == 0) fail(ErrorCode::unavailable, "no device", "it is the cause", "get one");
+        (rank == 1 ? comms.candidate : comms.reference)->barrier();
+      });
+      ++wrong;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unavailable) ++wrong;
+    }
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE(
+    "a world of threads: the error of the rank that failed counts, also where another is back before it") {
+  // Ranks meet in a second world, as those do that NCCL joins, and rank 1 has ended before rank 0 has.
+  ThreadWorld elsewhere(2, std::chrono::seconds(30));
+  WorldSpec spec;
+  spec.kind = WorldSpec::Kind::threads;
+  spec.size = 2;
+  const auto world = make_local_world(spec, 30);
+  std::atomic<bool> told = false;
+  const auto work = [&](int rank, const RankComparison::Communicators& comms) {
+    const auto meeting = elsewhere.communicator(rank);
+    if (rank == 1) meeting->barrier();
+    meeting->abort("no device");
+    while (!told) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    comms.harness->barrier();  // not before rank 1's end has come here
+  };
+  try {
+    world->run([&](int rank, const RankComparison::Communicators& comms) {
+      try {
+        work(rank, comms);
+      } catch (const Error& error) {
+        CHECK(error.origin() == ErrorOrigin::peer);
+        told = true;
+        if (rank == 0) fail(ErrorCode::unavailable, "no device", "it is the cause", "get one");
+        throw;
+      }
+    });
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::unavailable);
+  }
+}

@@ -1,0 +1,127 @@
+#include "verification/cases/case.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "common/base/error.hpp"
+#include "common/layout/flat_layout.hpp"
+#include "verification/cases/id_pattern.hpp"
+#include "verification/cases/recipes.hpp"
+#include "verification/cases/config/config.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr std::array<std::string_view, num_statuses> status_names = {
+    "pass", "fail", "tampered", "mistrusted", "skipped", "error", "crashed", "hung"};
+
+std::optional<Twin> parse_twin(const std::string& text) {
+  for (const Twin twin : all_twins) {
+    if (name(twin) == text) return twin;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name(Status status) { return status_names[static_cast<std::size_t>(status)]; }
+
+std::string_view name(Twin twin) {
+  if (twin.foreign) return "plugin";
+  if (twin.graphs) return "device-graph";
+  if (twin.space == Space::device) return twin.fused ? "device-fused" : "device";
+  return twin.fused ? "host-fused" : "host";
+}
+
+std::string_view name(Mode mode) {
+  constexpr std::array<std::string_view, all_modes.size()> names = {"lockstep", "free", "whole"};
+  return names[static_cast<std::size_t>(mode)];
+}
+
+std::string WorldSpec::id() const {
+  constexpr std::array<const char*, 4> prefixes = {"", "threads:", "mpi:", "nccl:"};
+  if (kind == Kind::self) return "self";
+  return prefixes[static_cast<std::size_t>(kind)] + std::to_string(size);
+}
+
+WorldSpec parse_world(const std::string& text) {
+  if (text == "self") return {};
+  for (const auto& [prefix, kind] :
+       {std::pair{"threads:", WorldSpec::Kind::threads}, std::pair{"mpi:", WorldSpec::Kind::mpi},
+        std::pair{"nccl:", WorldSpec::Kind::nccl}}) {
+    if (text.rfind(prefix, 0) != 0) continue;
+    const auto size = number_after(text, prefix);
+    ZP_CHECK(size && *size >= 1 && *size <= 4096, ErrorCode::config,
+             "world '" + text + "' has no usable size", "it is a number of ranks",
+             "use 1 to 4096, as in " + std::string(prefix) + "4");
+    return {kind, static_cast<int>(*size)};
+  }
+  fail(ErrorCode::config, "world '" + text + "' does not exist", "it says how ranks are run",
+       "use self, threads:N, mpi:N or nccl:N");
+}
+
+std::string CaseSpec::id() const {
+  ParallelConfig shown = place;
+  if (world.kind == WorldSpec::Kind::nccl) shown.wires = WireKind::copies;  // the world says which
+  return workload + "/" + recipe + "/" + std::string(name(twin)) + "/stage" + std::to_string(stage) + "/" +
+         world.id() + "/" + std::string(name(dtype)) + "/" + std::string(name(mode)) +
+         "/bucket:" + std::to_string(bucket_numel) + "/omp:" + std::to_string(omp_threads) + shown.id();
+}
+
+std::optional<CaseSpec> parse_case_id(const std::string& id) {
+  const std::vector<std::string> parts = id_parts(id);
+  if (parts.size() < 9 || !is_recipe(parts[1])) return std::nullopt;
+  const auto twin = parse_twin(parts[2]);
+  const auto stage = number_after(parts[3], "stage");
+  const auto bucket = number_after(parts[7], "bucket:");
+  const auto threads = number_after(parts[8], "omp:");
+  const auto mode = std::ranges::find(all_modes, parts[6], [](Mode one) { return name(one); });
+  if (!twin || !stage || !bucket || !threads || mode == all_modes.end()) return std::nullopt;
+  if (!twin->runs_in(*mode)) return std::nullopt;
+  constexpr std::int64_t largest =
+      1 << 20;  // beyond any stage or number of threads; validate() knows the real limits
+  if (*stage > largest || *threads > largest) return std::nullopt;
+  CaseSpec spec;
+  spec.workload = parts[0];
+  spec.recipe = parts[1];
+  spec.twin = *twin;
+  spec.stage = static_cast<int>(*stage);
+  spec.world = parse_world(parts[4]);
+  spec.dtype = parse_param_dtype(parts[5]);
+  spec.mode = *mode;
+  spec.bucket_numel = *bucket;
+  spec.omp_threads = static_cast<int>(*threads);
+  for (std::size_t i = 9; i < parts.size(); ++i) {
+    if (!spec.place.read(parts[i])) return std::nullopt;
+  }
+  if (spec.world.kind == WorldSpec::Kind::nccl) spec.place.wires = WireKind::nccl;
+  spec.place.grid_of(spec.world.size);
+  RunConfig check = main_config();
+  check.stages = {spec.stage};
+  check.bucket_numels = {spec.bucket_numel};
+  check.omp_threads = {spec.omp_threads};
+  validate(check);
+  return spec;
+}
+
+std::string_view exactness_class(BufferId buffer) {
+  switch (buffer) {
+    case BufferId::applied_steps:
+    case BufferId::found_inf:
+    case BufferId::loss_scaler:
+    case BufferId::norm_limbs:
+    case BufferId::grad_amax:
+    case BufferId::tensor_steps:
+    case BufferId::amax:
+    case BufferId::amax_history:
+    case BufferId::column_amax:
+      return "integer";
+    case BufferId::grad_sum:
+    case BufferId::grad_norm:
+      return "ordered";
+    default:
+      return "bitwise";
+  }
+}
+
+}  // namespace zeroproof::verification

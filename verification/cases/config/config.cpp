@@ -1,0 +1,90 @@
+#include "verification/cases/config/config.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "common/base/error.hpp"
+#include "common/io/files/regular_file.hpp"
+#include "common/step/require_config.hpp"
+#include "verification/cases/config/nearest.hpp"
+
+namespace zeroproof {
+
+RunConfig main_config() {
+  RunConfig config;
+  config.optimizer.lr = 2e-3;
+  config.optimizer.beta2 = 0.95F;
+  // The scale starts above what fp16 leaves of this model can hold, so the first two steps overflow by
+  // arithmetic. The second one uses up the hysteresis, and 2^12 is then low enough for the three growths of
+  // the remaining steps.
+  config.scaler.kind = LossScalerKind::dynamic;
+  config.scaler.log2_initial = 20;
+  config.scaler.log2_backoff = 8;
+  config.scaler.growth_interval = 5;
+  config.scaler.hysteresis = 2;
+  config.scaler.log2_max = 24;
+  return config;
+}
+
+RunConfig tiny_config() {
+  RunConfig config = main_config();
+  config.steps = 6;
+  config.micro_batches = 7;  // three nodes are left to fold, the smallest number whose order matters
+  config.worlds = {"self", "threads:3", "mpi:2"};
+  config.bucket_numels = {4096};
+  config.initial_state = InitialState::seeded;
+  config.model = {2, 15, 3, 37, 13};
+  config.optimizer.lr = 1e-2;
+  config.optimizer.max_norm = 0.52;  // binds on some steps only
+  // One element on one rank overflows, in every dtype: a check that misses an element or a rank shows.
+  config.overflow_step = 3;
+  config.scaler.log2_initial = 12;
+  config.scaler.log2_backoff = 1;
+  config.scaler.hysteresis = 1;
+  config.scaler.growth_interval = 2;
+  return config;
+}
+
+void apply_toml_file(RunConfig& config, const std::string& path) {
+  require_regular_file(path, "configuration file");
+  std::ifstream file(path, std::ios::binary);
+  require_config(file.good(), "configuration file " + path + " cannot be read", "the run needs its settings",
+                 "check the path and its permissions");
+  std::ostringstream content;
+  if (file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
+  require_config(!file.bad() && content.good(), "configuration file " + path + " cannot be read",
+                 "reading it failed midway", "check the disk and run again");
+  apply_toml(config, content.str(), path);
+}
+
+DType parse_param_dtype(const std::string& text) {
+  for (const DType dtype : param_dtypes) {
+    if (name(dtype) == text) return dtype;
+  }
+  fail(ErrorCode::config, "parameter dtype '" + text + "' does not exist",
+       "it decides the cast of every step", "use bf16, fp16, fp32, e4m3 or e5m2");
+}
+
+std::size_t index_of_name(const std::string& key, const std::string& text,
+                          Span<const std::string_view> names) {
+  std::vector<std::string> choices;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == text) return i;
+    choices.emplace_back(names[i]);
+  }
+  const std::string near = nearest(text, choices);
+  fail(ErrorCode::config, key + " '" + text + "' does not exist", "it has to be " + one_of(names),
+       near.empty() ? "use one of them" : "did you mean \"" + near + "\"?");
+}
+
+std::string one_of(Span<const std::string_view> names) {
+  std::string list;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    list += i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
+    list.append("\"").append(names[i]).append("\"");
+  }
+  return list;
+}
+
+}  // namespace zeroproof

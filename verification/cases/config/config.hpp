@@ -1,0 +1,130 @@
+#pragma once
+// What a run is made of: model, data order, optimizer, scaler, and the worlds it is repeated in.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/dtype.hpp"
+#include "common/contracts/loss_scaler.hpp"
+#include "common/contracts/step_scalars.hpp"
+#include "common/layout/peer_layouts.hpp"
+#include "common/step/clip_groups.hpp"
+#include "common/step/lr_schedule.hpp"
+#include "common/step/offload.hpp"
+#include "common/step/param_groups.hpp"
+#include "common/step/param_scaling.hpp"
+#include "common/step/policy.hpp"
+
+namespace zeroproof {
+
+struct ModelConfig {
+  int layers = 4;
+  int width = 136;
+  int heads = 4;
+  int hidden = 544;
+  int context = 64;  ///< tokens of one micro-batch
+};
+
+/// Moments and counter before the first step: all zero, or generic values by which a lost or reset state
+/// shows.
+enum class InitialState : std::uint8_t { zero, seeded };
+
+/// Where a part of every rank's state lives (common/step/offload.hpp); lists as those of RunConfig.
+struct OffloadConfig {
+  std::vector<double> fractions = {0};
+  std::vector<OffloadOrder> orders = {OffloadOrder::flat};
+  std::vector<OffloadPlace> places = {OffloadPlace::host};
+  std::vector<std::int64_t> chunk_numels = {Offload{}.chunk_numel};
+  std::vector<bool> overlaps = {true};
+  std::vector<bool> grads = {false};
+  std::string folder;
+
+  bool operator==(const OffloadConfig&) const = default;
+};
+
+struct RunConfig {
+  std::uint64_t seed = 1;
+  std::int64_t steps = 20;
+  std::int64_t micro_batches = 16;  ///< M, over all ranks
+  std::vector<int> stages = {0, 1, 2, 3};
+  std::vector<std::string> worlds = {"self", "threads:4", "mpi:2"};
+  std::vector<std::string> grids;  ///< process grids "DPxCPxTP" (parse_grid); empty: data ranks only
+  std::vector<MicroBatchOrder> orders = {MicroBatchOrder::by_stage};
+  std::vector<LayoutKind> layouts = {LayoutKind::contract};
+  std::vector<GradSum> grad_sums = {GradSum::tree};
+  std::vector<Windows> windows = {Windows::off};
+  std::vector<WireKind> wires = {WireKind::copies};
+  int instances = 1;                  ///< optimizer instances the data ranks are split into (R11)
+  std::int64_t persistent_numel = 0;  ///< stage 3: tensors of at most this many elements stay whole
+  bool overlap = false;               ///< communicate while layers compute; changes no bit
+  std::vector<DType> dtypes = {DType::bf16, DType::fp16};
+  std::vector<std::int64_t> bucket_numels = {262144};  ///< elements, multiples of 1024
+  std::vector<int> omp_threads = {0};                  ///< per rank; 0: cores of this machine / ranks
+  InitialState initial_state = InitialState::zero;
+  std::int64_t initial_step = -1;  ///< steps applied before the run; -1: 7 if the state is seeded, else 0
+  std::int64_t overflow_step = 0;  ///< in this step one element of one leaf is made infinite; 0: never
+  std::string overflow_tensor;     ///< whose last element that is; "": the last tensor that has elements
+  bool idle_tensors = false;       ///< some tensors get no gradient in some steps, or from some micro-batches
+  LossReduction loss_reduction = LossReduction::mean;
+  OnNonfinite on_nonfinite = OnNonfinite::skip;
+  MissingGrad missing_grad = MissingGrad::zero;
+  ParamRounding param_rounding = ParamRounding::nearest;  ///< stochastic: bf16 parameters only
+  std::string text;                                       ///< file to train on; "": default_text.txt
+  double comm_timeout_s = 60;
+  OffloadConfig offload;
+  ModelConfig model;
+  ParamScaling scaling;  ///< used with e4m3 and e5m2; other parameters have no scales
+  OptimizerHyper optimizer;
+  StateFormats state_formats;  ///< of what is kept from step to step (R25)
+  LossScalerConfig scaler;     ///< used with fp16; bf16 and fp32 run without one
+  ScheduleConfig schedule;
+  std::vector<GroupRule> param_groups;     ///< in order: the first one that matches a tensor has it
+  std::vector<ClipGroupRule> clip_groups;  ///< the same; whatever its param group is
+};
+
+/// Defaults of the main job (workload byte_gpt): the values of verification/cases/config/defaults.toml.
+RunConfig main_config();
+
+/// Defaults of the small workload (byte_gpt_tiny): odd sizes, 6 steps, one of them skipped, non-zero first
+/// state.
+RunConfig tiny_config();
+
+/// Overwrites what the TOML text sets; groups replace those of their kind that were there, all together. Errors
+/// (ErrorCode::config), all with file, line and key: malformed TOML, an unknown key (with the nearest valid
+/// one), a value of the wrong type. Whether values make sense together is asked by validate(), which knows no
+/// file.
+void apply_toml(RunConfig& config, std::string_view text, const std::string& file_name);
+
+/// The same from a file. Errors: also when the file cannot be read.
+void apply_toml_file(RunConfig& config, const std::string& path);
+
+/// Checks values against each other and against the contract's ranges, as far as no model is needed: which
+/// tensors a group matches is asked by make_param_groups(). Errors: ErrorCode::config.
+void validate(const RunConfig& config);
+
+/// fp32, bf16, fp16, e4m3 or e5m2. Errors: ErrorCode::config.
+DType parse_param_dtype(const std::string& text);
+
+/// The formats that parameters may have.
+inline constexpr DType param_dtypes[] = {DType::fp32, DType::bf16, DType::fp16, DType::e4m3, DType::e5m2};
+
+/// The value of an enumeration with names_of() that `text` names; `key` is what it was given for. Errors
+/// (ErrorCode::config): there is none; says all names, and the nearest one.
+template <class Choice>
+Choice parse_choice(const std::string& key, const std::string& text);
+
+/// What parse_choice() is made of: the index of `text` among `names`.
+std::size_t index_of_name(const std::string& key, const std::string& text,
+                          Span<const std::string_view> names);
+
+/// Names in quotation marks: "a", "b" or "c".
+std::string one_of(Span<const std::string_view> names);
+
+template <class Choice>
+Choice parse_choice(const std::string& key, const std::string& text) {
+  return static_cast<Choice>(index_of_name(key, text, names_of(Choice{})));
+}
+
+}  // namespace zeroproof

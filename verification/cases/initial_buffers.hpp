@@ -1,0 +1,29 @@
+#pragma once
+// The state before the first step: as large as the model five times, and made when somebody asks for it.
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "common/layout/flat_layout.hpp"
+#include "verification/cases/config/config.hpp"
+
+namespace zeroproof::verification {
+
+class InitialBuffers {
+ public:
+  struct Values {
+    std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;  // [padded_numel]
+  };
+
+  /// init: fills the parameters of master. The first caller makes them, the others wait. What init throws is thrown.
+  const Values& get(const FlatLayout& layout, const RunConfig& config,
+                    const std::function<void(std::vector<float>& master)>& init);
+
+ private:
+  std::once_flag made_;
+  Values values_;
+};
+
+}  // namespace zeroproof::verification

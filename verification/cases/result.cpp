@@ -1,0 +1,51 @@
+#include "verification/cases/result.hpp"
+
+#include "common/base/error.hpp"
+
+namespace zeroproof::verification {
+
+std::string describe(const Divergence& d) {
+  if (!d.call.empty()) {
+    const std::string element = d.shard_index < 0 ? "" : "[" + std::to_string(d.shard_index) + "]";
+    return d.buffer + element + (d.buffer.empty() ? "" : " ") + d.what;
+  }
+  std::string text = "step " + std::to_string(d.step);
+  if (d.phase) text += ", phase " + std::string(name(*d.phase));
+  text += ", rank " + std::to_string(d.rank) + ": " + d.buffer + " " + d.what;
+  if (!d.parameter.empty()) text += " at " + d.parameter + d.coordinates;
+  return text;
+}
+
+Result training_result(const CaseSpec& spec) {
+  Result result;
+  result.id = spec.id();
+  result.suite = "training";
+  result.group = spec.workload;
+  result.side = name(spec.twin);
+  result.exactness = "bitwise";
+  if (spec.place.grad_sum == GradSum::native) result.held_to = "bound";
+  result.training.emplace();
+  return result;
+}
+
+CaseSpec training_spec(const Result& result) {
+  const auto spec = parse_case_id(result.id);
+  ZP_CHECK(spec.has_value(), ErrorCode::internal, "'" + result.id + "' is no complete id of a training case",
+           "its settings are read from it", "ask for results of the suite training only");
+  return *spec;
+}
+
+bool failed(Status status) {
+  return status == Status::fail || status == Status::tampered || status == Status::error ||
+         status == Status::crashed || status == Status::hung;
+}
+
+std::string failure_line(const Result& result) {
+  std::string line = std::string(name(result.status)) + ": " + result.reason;
+  if (!result.divergence) return line;
+  const Divergence& d = *result.divergence;
+  if (!d.call.empty()) line += ", " + d.call;
+  return line + ", got " + d.candidate_value + ", want " + d.reference_value;
+}
+
+}  // namespace zeroproof::verification

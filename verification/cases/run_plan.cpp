@@ -1,0 +1,350 @@
+#include "verification/cases/run_plan.hpp"
+
+#include <algorithm>
+
+#include "common/base/error.hpp"
+#include "cuda/device/runtime/device.hpp"
+#include "verification/cases/experiment.hpp"
+#include "verification/cases/id_pattern.hpp"
+#include "verification/cases/obstacle.hpp"
+#include "verification/cases/recipes.hpp"
+#include "verification/cases/recorded.hpp"
+#include "verification/cli/program/capabilities.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+std::vector<TwinMode> twin_modes(const VerifyOptions& options) {
+  std::vector<Twin> twins = options.twins;
+  if (twins.empty() && options.plugin) {
+    twins = {Twin::plugin};
+  } else if (twins.empty()) {
+    twins = {Twin::host, Twin::host_fused};
+    if (device_answers()) twins.insert(twins.end(), {Twin::device, Twin::device_fused, Twin::device_graph});
+  }
+  std::vector<TwinMode> result;
+  for (const Twin twin : twins) {
+    if (options.modes.empty() && twin.foreign) {
+      if (options.plugin_steps) result.push_back({twin, Mode::whole});
+      if (options.plugin_operates || !options.plugin_steps) result.push_back({twin, Mode::lockstep});
+    } else if (options.modes.empty()) {
+      result.push_back({twin, twin.graphs ? Mode::whole : twin.fused ? Mode::free : Mode::lockstep});
+    }
+    for (const Mode mode : options.modes) {
+      if (twin.runs_in(mode)) result.push_back({twin, mode});
+    }
+  }
+  ZP_CHECK(
+      !result.empty(), ErrorCode::config, "none of the twins runs in the mode that was asked for",
+      "whole steps need fused passes, and graphs have no phases to stop at",
+      "use --mode whole with host-fused, device-fused, device-graph or a plug-in, and lockstep or free with "
+      "those that have phases");
+  return result;
+}
+
+bool is_built_in(const std::string& workload) {
+  return std::find(workload_names().begin(), workload_names().end(), workload) != workload_names().end();
+}
+
+/// Recorded gradients take the place of the built-in workloads.
+std::vector<std::string> workloads_of(const VerifyOptions& options) {
+  return options.gradients.empty() ? workload_names() : std::vector<std::string>{recorded_workload};
+}
+
+/// Errors (ErrorCode::config): the workload does not exist, or not with these options.
+void check_workload(const VerifyOptions& options, const std::string& workload) {
+  if (workload == recorded_workload) {
+    recorded_defaults(options.gradients);
+    return;
+  }
+  workload_defaults(workload);
+  ZP_CHECK(options.gradients.empty(), ErrorCode::config,
+           "workload '" + workload + "' was asked for with --gradients", "it computes its own",
+           "leave one of the two out");
+}
+
+RunConfig unchecked_config(const VerifyOptions& options, const std::string& workload) {
+  const bool recorded = workload == recorded_workload;
+  RunConfig config = recorded ? recorded_defaults(options.gradients) : workload_defaults(workload);
+  if (!options.config_file.empty()) apply_toml_file(config, options.config_file);
+  options.overrides(config);
+  return config;
+}
+
+/// The recipes whose cases a workload has when none are named: the configured step, and all others where steps are
+/// cheap.
+std::vector<std::string> recipes_of(const VerifyOptions& options, const std::string& workload,
+                                    const RunConfig& config) {
+  if (!options.recipes.empty()) return options.recipes;
+  std::vector<std::string> names = {configured_recipe(config)};
+  if (workload != "byte_gpt_tiny") return names;
+  for (const Recipe& recipe : recipes()) {
+    if (recipe.name != names.front()) names.emplace_back(recipe.name);
+  }
+  return names;
+}
+
+/// The same options with the recipes that ids of the pattern can have, where it says how they begin: a recipe that
+/// nobody asks for need not fit to the other settings.
+VerifyOptions narrowed(const VerifyOptions& options, const std::string& workload,
+                       const std::string& pattern) {
+  const std::vector<std::string> parts = id_parts(pattern);
+  if (!options.recipes.empty() || parts.size() < 2 || parts[0] != workload) return options;
+  const std::string begin = parts[1].substr(0, parts[1].find_first_of("*?"));
+  VerifyOptions narrow = options;
+  for (const std::string& recipe : recipes_of(options, workload, unchecked_config(options, workload))) {
+    if (recipe.starts_with(begin)) narrow.recipes.push_back(recipe);
+  }
+  return narrow;  // of none: all of them, and nothing matches
+}
+
+/// A rank by itself has nobody to share memory with.
+std::vector<Windows> windows_of(const RunConfig& config, const WorldSpec& world) {
+  return world.size > 1 ? config.windows : std::vector<Windows>{Windows::off};
+}
+
+/// Processes with a device each have no others.
+std::vector<WireKind> wires_of(const RunConfig& config, const WorldSpec& world) {
+  return world.kind == WorldSpec::Kind::nccl ? std::vector<WireKind>{WireKind::nccl} : config.wires;
+}
+
+/// With a fraction of 0 there is nothing to place.
+std::vector<Offload> offloads_of(const OffloadConfig& config) {
+  std::vector<Offload> all;
+  for (const double fraction : config.fractions) {
+    if (fraction == 0) {
+      all.emplace_back();
+      continue;
+    }
+    for (const OffloadOrder order : config.orders) {
+      for (const OffloadPlace place : config.places) {
+        for (const std::int64_t chunk_numel : config.chunk_numels) {
+          for (const bool overlap : config.overlaps) {
+            for (const bool grads : config.grads)
+              all.push_back({fraction, order, place, chunk_numel, overlap, {}, grads});
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+/// The ways a configuration deals a step out over a world of this size.
+std::vector<ParallelConfig> places_of(const RunConfig& config, const WorldSpec& world) {
+  std::vector<std::optional<ProcessGrid>> grids;
+  for (const std::string& text : config.grids) {
+    const ProcessGrid grid = parse_grid(text);
+    if (grid.world_size() == world.size) grids.emplace_back(grid);
+  }
+  if (config.grids.empty()) grids.emplace_back();
+  std::vector<ParallelConfig> places;
+  for (const MicroBatchOrder order : config.orders) {
+    for (const LayoutKind layout : config.layouts) {
+      for (const GradSum grad_sum : config.grad_sums) {
+        for (const auto& grid : grids) {
+          for (const Windows windows : windows_of(config, world)) {
+            for (const WireKind wires : wires_of(config, world)) {
+              for (const Offload& offload : offloads_of(config.offload)) {
+                places.push_back({order, layout, grad_sum, grid, config.instances, config.persistent_numel,
+                                  config.overlap, windows, wires, offload});
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return places;
+}
+
+/// Errors (ErrorCode::config): a grid for which there is no world.
+void check_grids(const RunConfig& config) {
+  for (const std::string& text : config.grids) {
+    const ProcessGrid grid = parse_grid(text);
+    const bool used = std::any_of(config.worlds.begin(), config.worlds.end(), [&](const std::string& world) {
+      return parse_world(world).size == grid.world_size();
+    });
+    if (!used) require_grid(grid, parse_world(config.worlds.front()).size);
+  }
+}
+
+/// Errors: unavailable or config if there is a world nccl:N, and no candidate that could be in it.
+void check_device_worlds(const RunConfig& config, const VerifyOptions& options,
+                         const std::vector<TwinMode>& twins) {
+  if (std::any_of(twins.begin(), twins.end(),
+                  [](const TwinMode& t) { return t.twin.space == Space::device; }))
+    return;
+  for (const std::string& text : config.worlds) {
+    const WorldSpec world = parse_world(text);
+    if (world.kind != WorldSpec::Kind::nccl) continue;
+    ZP_CHECK(!options.twins.empty(), ErrorCode::unavailable,
+             "world " + text + " was asked for and cannot run here: " + cuda::device::device_info().detail,
+             "each of its ranks has a device",
+             "leave it out, or see zeroproof doctor for what this machine can check");
+    fail(ErrorCode::config, "world " + text + " was asked for with a candidate on the host",
+         "NCCL moves what lies in the memory of devices",
+         "use --twin device, device-fused or device-graph, or --world mpi:" + std::to_string(world.size));
+  }
+}
+
+/// What the command line says of the norm stands above the recipe.
+void set_norm(const VerifyOptions& options, RunConfig& config) {
+  if (options.norm) config.optimizer.norm = *options.norm;
+  if (options.max_norm) config.optimizer.max_norm = *options.max_norm;
+}
+
+/// Ranks of one instance in stage 0 with windows read each other's gradient sums where they are. Buffers on devices
+/// have no windows, but a setup that asks for them is one setup for both sides.
+bool shares_offloaded_grads(const CaseSpec& spec) {
+  if (!spec.place.offload.moves_grads() || spec.stage > 0 || spec.place.windows == Windows::off) return false;
+  const ProcessGrid grid = spec.place.grid_of(spec.world.size);
+  return grid.data_ranks() / spec.place.instances > 1;
+}
+
+/// What production can keep in fewer bits (R25).
+void check_state_formats(const StateFormats& formats, const CaseSpec& spec) {
+  if (formats.plain()) return;
+  const char* const remedy = "keep everything in fp32, or leave that out";
+  ZP_CHECK(!spec.twin.foreign, ErrorCode::config,
+           "state or master in fewer bits was asked for with the candidate " + std::string(name(spec.twin)),
+           "our own steps alone keep them", remedy);
+  const int tp = spec.place.grid ? spec.place.grid->tp : 1;
+  const bool scales = has_scales(formats.exp_avg) || has_scales(formats.exp_avg_sq);
+  ZP_CHECK(!scales || !spec.place.offload.on() || tp == 1, ErrorCode::config,
+           "state in fp16 or e4m3 was asked for with offload on " + std::to_string(tp) + " TP ranks",
+           "they cut blocks anywhere, and chunks have whole ones",
+           "use bf16, one TP rank, or leave the offload out");
+}
+
+}  // namespace
+
+bool VerifyOptions::wants(Twin twin) const {
+  if (twins.empty()) return (plugin != nullptr) == twin.foreign;
+  return std::find(twins.begin(), twins.end(), twin) != twins.end();
+}
+
+RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
+  RunConfig config = under_recipe(unchecked_config(options, spec.workload), spec.recipe);
+  set_norm(options, config);
+  ZP_CHECK(spec.place.grad_sum != GradSum::native || spec.mode == Mode::lockstep, ErrorCode::config,
+           "a native gradient sum was asked for in free mode",
+           "it promises no bits that a free run could be held to", "use --mode lockstep");
+  ZP_CHECK(!spec.twin.foreign || options.plugin != nullptr, ErrorCode::config,
+           "case " + spec.id() + " is that of a plug-in", "none was given", "add --plugin FILE");
+  ZP_CHECK(!spec.twin.foreign || spec.mode != Mode::whole || options.plugin_steps, ErrorCode::config,
+           "whole steps of a plug-in that makes none were asked for", "there is nothing to judge",
+           "give it a step (zeroproof_plugin.h), or use --mode lockstep");
+  ZP_CHECK(spec.place.wires == WireKind::copies || spec.twin.space == Space::device, ErrorCode::config,
+           "wires of NCCL were asked for with the candidate " + std::string(name(spec.twin)),
+           "they move what lies in the memory of devices", "use device, device-fused or device-graph");
+  ZP_CHECK(!shares_offloaded_grads(spec), ErrorCode::config,
+           "offloaded gradients were asked for in stage 0 with windows",
+           "ranks read each other's gradient sums where they are", "use --windows off, or stage 1, 2 or 3");
+  check_state_formats(config.state_formats, spec);
+  take_place(config, spec);
+  validate(config);
+  if (spec.workload == recorded_workload) check_recorded(config, options.gradients);
+  return config;
+}
+
+void take_place(RunConfig& config, const CaseSpec& spec) {
+  config.dtypes = {spec.dtype};
+  config.stages = {spec.stage};
+  config.orders = {spec.place.order};
+  config.layouts = {spec.place.layout};
+  config.grad_sums = {spec.place.grad_sum};
+  config.windows = {spec.place.windows};
+  config.wires = {spec.place.wires};
+  config.grids.clear();
+  if (spec.place.grid) config.grids.push_back(spec.place.grid->id());
+  config.instances = spec.place.instances;
+  const Offload& offload = spec.place.offload;
+  config.offload = {{offload.fraction}, {offload.order}, {offload.place},      {offload.chunk_numel},
+                    {offload.overlap},  {offload.grads}, config.offload.folder};
+}
+
+RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
+  RunConfig config = unchecked_config(options, workload);
+  RunConfig general = config;  // a recipe may bring the form of the norm that a layout or a grid asks for
+  general.layouts = {LayoutKind::contract};
+  general.grids.clear();
+  validate(general);
+  if (workload == recorded_workload) check_recorded(config, options.gradients);
+  for (const std::string& world : config.worlds) parse_world(world);
+  return config;
+}
+
+std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& workload) {
+  const RunConfig config = config_of(options, workload);
+  std::vector<CaseSpec> cases;
+  check_grids(config);
+  const auto add_steps = [&](const std::string& recipe, DType dtype, const TwinMode& twin,
+                             const WorldSpec& world) {
+    for (const int stage : config.stages) {
+      for (const std::int64_t bucket : config.bucket_numels) {
+        for (const int threads : config.omp_threads) {
+          for (const ParallelConfig& place : places_of(config, world)) {
+            // Sums without promised bits can only be judged phase by phase.
+            // Only buffers on devices have wires of another kind.
+            if (twin.twin.space == Space::host && place.wires != WireKind::copies) continue;
+            // A step that is not ours has no 8 bits: whoever asks for them is told so, and nobody else.
+            if (has_scales(dtype) && !makes_scales(twin.twin) && options.recipes.empty()) continue;
+            const bool native = place.grad_sum == GradSum::native;
+            const bool whole = twin.twin.foreign && twin.mode == Mode::whole;
+            if (native && (whole || !twin.twin.runs_in(Mode::lockstep))) continue;
+            const Mode mode = native ? Mode::lockstep : twin.mode;
+            const CaseSpec one{workload, recipe, twin.twin, stage,   world,
+                               dtype,    mode,   bucket,    threads, place};
+            if (!shares_offloaded_grads(one)) cases.push_back(one);
+          }
+        }
+      }
+    }
+  };
+  const std::vector<std::string> recipes = recipes_of(options, workload, config);
+  const bool own = workload != recorded_workload && config.dtypes == workload_defaults(workload).dtypes;
+  for (const std::string& recipe : recipes) {
+    RunConfig under = under_recipe(config, recipe);
+    set_norm(options, under);
+    under.dtypes = dtypes_of(recipe, config.dtypes, own);
+    if (!under.dtypes.empty()) validate(under);
+  }
+  // Only now: waking a GPU takes a second, too long to wait for being told of a typing error.
+  const std::vector<TwinMode> twins = twin_modes(options);
+  check_device_worlds(config, options, twins);
+  for (const std::string& recipe : recipes) {
+    for (const DType dtype : dtypes_of(recipe, config.dtypes, own)) {
+      for (const TwinMode& twin : twins) {
+        for (const std::string& world : config.worlds) add_steps(recipe, dtype, twin, parse_world(world));
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<CaseSpec> cases_matching(const VerifyOptions& options, const std::string& pattern) {
+  const std::vector<std::string> workloads = workloads_of(options);
+  if (pattern.empty()) return cases_of(options, workloads.front());
+  if (const auto exact = parse_case_id(pattern)) {
+    check_workload(options, exact->workload);
+    config_of(options, *exact);  // an impossible case is refused before possible ones run
+    return {*exact};
+  }
+  // "byte_gpt" means that workload, not every id that starts with it.
+  const bool is_workload = pattern == recorded_workload || is_built_in(pattern);
+  if (is_workload) check_workload(options, pattern);
+  const std::vector<std::string> parts = id_parts(pattern);
+  const bool begins_with_workload = parts.size() > 1 && is_built_in(parts[0]);
+  std::vector<CaseSpec> selected;
+  for (const std::string& workload : workloads) {
+    if (is_workload && workload != pattern) continue;
+    if (begins_with_workload && workload != parts[0]) continue;
+    for (const CaseSpec& spec : cases_of(narrowed(options, workload, pattern), workload)) {
+      if (is_workload || matches(pattern, spec.id())) selected.push_back(spec);
+    }
+  }
+  return selected;
+}
+
+}  // namespace zeroproof::verification

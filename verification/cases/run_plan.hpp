@@ -1,0 +1,79 @@
+#pragma once
+// Which cases to run, and with which settings.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/span.hpp"
+#include "verification/cases/case.hpp"
+#include "verification/cases/config/config.hpp"
+
+namespace zeroproof::verification {
+
+struct Result;
+class OpCandidate;
+class OpExpectation;
+
+/// A candidate and how it is judged, "host" in lock-step and so on.
+struct TwinMode {
+  Twin twin;
+  Mode mode;
+};
+
+struct VerifyOptions {
+  std::vector<std::string> patterns;  ///< case ids or patterns; none: every case of the main job
+  std::vector<std::string> recipes;   ///< none: as configured, and for byte_gpt_tiny every other one too
+  std::vector<Twin> twins;            ///< none: those of the host, and of a device where one answers
+  std::vector<Mode> modes;            ///< none: the twin's own (phases: lock-step; fused: free)
+  std::string config_file;            ///< TOML, applied over the workload's defaults
+  std::function<void(RunConfig&)> overrides = [](RunConfig&) {};  ///< command-line settings, applied last
+  std::optional<NormForm> norm;                                   ///< instead of the recipe's
+  std::optional<double> max_norm;                                 ///< the same
+  std::string gradients;  ///< file of the workload "recorded"; "" for the built-in ones
+  std::string hostfile;  ///< where mpirun starts the ranks of MPI worlds; "" for ZP_HOSTFILE, or this machine
+  std::string fault;     ///< identifier of a planted fault
+  std::shared_ptr<const OpCandidate> plugin;  ///< operations of somebody else, which are judged; null: none
+  bool plugin_operates = false;               ///< it has operations
+  bool plugin_steps = false;                  ///< it makes whole steps
+  std::shared_ptr<const OpExpectation> expectation;  ///< what its results are held to; null: the contract
+  bool any_order =
+      false;     ///< its updates may be computed in any order that the bound of papers/bounds.md covers
+  int jobs = 0;  ///< cores that cases may use; 0: those this process has
+  std::vector<std::string>
+      replay_flags;  ///< settings a replay line must repeat: flag, value, flag, value, ...
+  std::function<void(Span<const Result>)>
+      on_verdicts;  ///< may be empty; told of training cases as they end, one call
+                    ///< at a time, from any thread
+  std::function<void(Span<const Result>)>
+      on_results;  ///< may be empty; told of all cases as they end, some of them
+                   ///< twice, from any thread
+
+  /// True if a twin was asked for; or none in particular, and it is the plug-in if there is one.
+  bool wants(Twin twin) const;
+};
+
+/// Leaves in the configuration's lists of dtypes, stages, orders, layouts, sums, windows, wires and grids what the case
+/// has, and no other.
+void take_place(RunConfig& config, const CaseSpec& spec);
+
+/// Settings of a workload after configuration file and command line. Errors: ErrorCode::config.
+RunConfig config_of(const VerifyOptions& options, const std::string& workload);
+
+/// The same under a case's recipe and for its dtype.
+RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec);
+
+/// All cases of a workload: the product of recipes, twins, worlds, stages, dtypes, buckets and threads.
+std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& workload);
+
+/// The cases a pattern selects: a complete id its own, the name of a workload that one's, "" those of the main job. A
+/// pattern that matches nothing is not an error here; the list is then empty.
+std::vector<CaseSpec> cases_matching(const VerifyOptions& options, const std::string& pattern);
+
+/// The shell line that runs one case again, from any folder: a forced instruction set, this program, the id and the
+/// settings that are not part of it.
+std::string replay_line(const VerifyOptions& options, const std::string& id);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,54 @@
+// What is kept from step to step, and in how many bits (R25).
+
+#include <algorithm>
+
+#include "common/step/kept_buffers.hpp"
+#include "verification/cases/settings/setting.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+bool keeps_buffer(const OptimizerHyper& hyper, BufferId id) {
+  return std::ranges::count(kept_buffers(hyper), id) > 0;
+}
+
+/// The rule keeps a buffer whose format the setting is.
+bool keeps_first(const RunConfig& c) {
+  return keeps_buffer(c.optimizer, BufferId::exp_avg) || keeps_buffer(c.optimizer, BufferId::momentum_buffer);
+}
+
+bool keeps_second(const RunConfig& c) { return keeps_buffer(c.optimizer, BufferId::exp_avg_sq); }
+
+/// Where some tensors have no gradient at times, too few elements of bf16 masters move at any rate to be trusted; what
+/// idles is proved with masters in fp32.
+bool bf16_master_moves(const RunConfig& c) { return c.dtypes == std::vector{DType::bf16} && !c.idle_tensors; }
+
+/// A bf16 master loses updates below half its last place: at the rate of a master in fp32 most elements would stand
+/// still, and little would be proved.
+Setting master_dtype() {
+  constexpr double faster = 128;
+  Setting setting = every_choice(
+      "master_dtype", "optimizer.master_dtype", [](auto& c) -> auto& { return c.state_formats.master; });
+  SettingValue& bf16_master = setting.values[static_cast<std::size_t>(MasterFormat::bf16)];
+  bf16_master.set = [set = bf16_master.set](RunConfig& c) {
+    set(c);
+    c.optimizer.lr *= faster;
+  };
+  return setting;
+}
+
+}  // namespace
+
+std::vector<Setting> state_settings() {
+  return {
+      where(keeps_first, every_choice(
+                             "exp_avg_dtype", "optimizer.exp_avg_dtype",
+                             [](auto& c) -> auto& { return c.state_formats.exp_avg; })),
+      where(keeps_second, every_choice(
+                              "exp_avg_sq_dtype", "optimizer.exp_avg_sq_dtype",
+                              [](auto& c) -> auto& { return c.state_formats.exp_avg_sq; })),
+      where(bf16_master_moves, master_dtype()),
+  };
+}
+
+}  // namespace zeroproof::verification

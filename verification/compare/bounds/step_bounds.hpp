@@ -1,0 +1,32 @@
+#pragma once
+// How far the results of a step's other operations may be from exact arithmetic, whatever legal order they are
+// computed in. An operation that rounds nothing, or rounds once, has one result in every order and no bound.
+
+#include "common/base/span.hpp"
+#include "verification/compare/bounds/element_bound.hpp"
+
+namespace zeroproof::verification {
+
+/// value * factor, or value / fl(1 / factor): unscale and clip. NaN, infinity and 0 have one result.
+/// Source   [Bound:scaled]. Not judged where one order overflows and the other does not.
+ElementBound product_bound(float value, float factor);
+
+/// min(1, max_norm / (norm + 1e-6)) of a max_norm above 0, in fp32 or fp64.
+/// Source   [Bound:coef]. Not judged for a norm below 0 or arguments that fp32 does not have.
+ElementBound clip_coef_bound(double norm, double max_norm);
+
+/// (sum |x|^p)^(1/p), accumulated in fp32 in any order.
+/// Source   [Bound:norm]. Not judged for p below 1/2, more than about 300,000 p elements, a norm of 2^127 and above.
+ElementBound norm_bound(Span<const float> values, double p);
+
+/// The p-norm in 64-bit significands, of finite values.
+long double exact_norm(Span<const float> values, long double p);
+
+/// Where exact arithmetic has no say: NaN if any value is, else infinity if any is, else 0 (the values are finite).
+float nonfinite_of(Span<const float> values);
+
+/// The sum of these values, added in fp32 in any order.
+/// Source   [Sum:any_order].
+ElementBound sum_bound(Span<const float> values);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,205 @@
+#include "verification/compare/bounds/update_bounds.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "reference/step_scalars.hpp"
+#include "verification/compare/bounds/model.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using namespace bounds;
+
+ElementBound judged(Real exact, Real error) {
+  const bool valid = std::isfinite(exact) && std::isfinite(error) && std::fabs(exact) + error < largest;
+  return {exact, error * slack, valid};
+}
+
+Real power(Real base, std::int64_t exponent) { return std::pow(base, static_cast<Real>(exponent)); }
+
+}  // namespace
+
+UpdateBounds::UpdateBounds(const OptimizerHyper& hyper, std::int64_t t)
+    : hyper_(hyper),
+      t_(t),
+      beta1_(hyper.beta1),
+      beta2_(hyper.beta2),
+      lr_(hyper.lr),
+      decay_(hyper.weight_decay) {
+  reference::step_scalars(hyper, t, 0, 1);  // refuses what R5 refuses
+  root_correction2_ = hyper.bias_correction ? std::sqrt(1 - power(beta2_, t)) : 1;
+  correction1_ = hyper.bias_correction ? 1 - power(beta1_, t) : 1;
+  step_size_ = lr_ / correction1_;
+}
+
+/// g, or with coupled decay g + weight_decay * master.
+UpdateBounds::Value UpdateBounds::gradient(float grad, const ElementState& before) const {
+  const Real g = hyper_.maximize ? -static_cast<Real>(grad) : static_cast<Real>(grad);
+  if (decay_ == 0 || traits_of(hyper_.rule).decay != DecayKind::coupled) return {g, 0};
+  const Real w = decay_ * static_cast<Real>(before.master);
+  return {g + w, gamma_of(1) * std::fabs(g) + gamma_of(3) * std::fabs(w) + 2 * eta};
+}
+
+/// weight * old + new_weight * g, or old + new_weight * (g - old), or g + weight * (old - g).
+UpdateBounds::Value UpdateBounds::average(Real weight, Real new_weight, float old, const Value& grad) {
+  const Real before = old;
+  const Real exact = weight * before + new_weight * grad.exact;
+  const Real carried = new_weight * grad.error * (1 + gamma_of(3));
+  const Real sum = gamma_of(3) * (std::fabs(weight * before) + std::fabs(new_weight * grad.exact)) + 3 * eta;
+  Real error = sum;
+  if (std::fabs(weight + new_weight - 1) <= u) {  // only weights that add up to 1 can be written as a move
+    const Real factor = std::min(weight, new_weight) == weight ? weight : new_weight;
+    const Real move = gamma_of(3) * factor * (std::fabs(grad.exact - before) + grad.error) * (1 + u) +
+                      u * (std::fabs(exact) + carried) + 2 * eta;
+    error = std::max(sum, move);
+  }
+  return {exact, error + carried};
+}
+
+/// beta2 * old + (1 - beta2) * g^2, in any grouping of the product.
+UpdateBounds::Value UpdateBounds::square(float old, const Value& grad) const {
+  const Real kept = beta2_ * static_cast<Real>(old);
+  const Real added = (1 - beta2_) * grad.exact * grad.exact;
+  const Real carried = (1 - beta2_) * (2 * std::fabs(grad.exact) + grad.error) * grad.error;
+  return {kept + added,
+          gamma_of(2) * std::fabs(kept) + gamma_of(4) * added + carried * (1 + gamma_of(4)) + 4 * eta};
+}
+
+/// step_size * m / (sqrt(v) / root_correction2 + eps), the corrections and the rate wherever they are applied.
+UpdateBounds::Value UpdateBounds::adaptive_step(const Value& average, const Value& square,
+                                                bool& valid) const {
+  const Real eps = hyper_.eps;
+  const Real below = square.exact;
+  const Real root = std::sqrt(below);
+  const Real off = below > 0 ? square.error / (root + std::sqrt(std::max<Real>(0, below - square.error)))
+                             : std::sqrt(square.error);
+  const Real d = root / root_correction2_ + eps;
+  const Real t = (off + gamma_of(4) * (root + off)) / root_correction2_ + u * eps;
+  const Real d_error = t + u * (d + t);
+  const Real q = average.exact / d;
+  const Real q_error = (average.error / d + std::fabs(q) * d_error / d) / (1 - d_error / d);
+  valid = below >= 0 && d_error <= d / 4 && (std::fabs(q) + q_error) / correction1_ < largest;
+  const Real a = step_size_ * q;
+  const Real a_error = step_size_ * q_error;
+  const Real underflow = eta * (2 + 2 * step_size_ + 2 / (d * root_correction2_));
+  return {a, a_error + gamma_of(5) * (std::fabs(a) + a_error) + underflow};
+}
+
+/// p - (a + w), (p - w) - a, (p - a) - w, p * (1 - lr * wd) - a, p - lr * (a / lr + wd * p): the worst of them.
+UpdateBounds::Value UpdateBounds::decayed(float master, const Value& step) const {
+  const Real p = master;
+  const bool decays = traits_of(hyper_.rule).decay == DecayKind::decoupled && lr_ * decay_ != 0;
+  const Real lambda = decays ? lr_ * decay_ : 0;
+  const Real w = lambda * p;
+  const Real w_error = decays ? gamma_of(4) * std::fabs(w) + 2 * eta * (1 + lr_) : 0;
+  const Real both = step.exact + w;
+  const Real result = p - both;
+  const Real given = step.error + w_error;
+  if (!(std::fabs(p) + std::fabs(w) + std::fabs(step.exact) + given < largest)) return {result, infinite};
+  Real inner =
+      given * (1 + gamma_of(3)) + gamma_of(3) * std::fabs(both) + eta * (1 + lr_);  // lr around the sum
+  if (decays) {
+    inner = std::max(inner, given + u * (std::fabs(p - w) + w_error));
+    inner = std::max(inner, given + u * (std::fabs(p - step.exact) + step.error));
+    const Real factor_error = u + gamma_of(3) * lambda;
+    inner = std::max(
+        inner, step.error + std::fabs(p) * (factor_error + u * (std::fabs(1 - lambda) + factor_error)) + eta);
+  }
+  return {result, inner * (1 + u) + u * std::fabs(result)};
+}
+
+/// master - lr * direction.
+UpdateBounds::Value UpdateBounds::moved(float master, const Value& direction) const {
+  const Real s = lr_ * direction.exact;
+  const Real error = lr_ * direction.error * (1 + gamma_of(2)) + gamma_of(2) * std::fabs(s) + eta;
+  const Real result = static_cast<Real>(master) - s;
+  if (!(std::fabs(static_cast<Real>(master)) + std::fabs(s) + error < largest)) return {result, infinite};
+  return {result, error * (1 + u) + u * std::fabs(result)};
+}
+
+/// True if no legal order meets an overflow in its moving average, or in the square of the gradient.
+bool UpdateBounds::no_overflow(const Value& grad, float old) const {
+  const Real g = std::fabs(grad.exact) + grad.error;
+  return g + std::fabs(static_cast<Real>(old)) < largest &&
+         (!traits_of(hyper_.rule).exp_avg_sq || g * g < largest);
+}
+
+void UpdateBounds::adam(float grad, const ElementState& before, UpdateBound& bound) const {
+  const Value g = gradient(grad, before);
+  if (!no_overflow(g, before.exp_avg)) return;
+  const Value m = average(beta1_, 1 - beta1_, before.exp_avg, g);
+  Value v = square(before.exp_avg_sq, g);
+  bound.exp_avg = judged(m.exact, m.error);
+  bound.exp_avg_sq = judged(v.exact, v.error);
+  if (hyper_.amsgrad) {  // the larger of two numbers is no further off than they are
+    v.exact = std::max(v.exact, static_cast<Real>(before.max_exp_avg_sq));
+    bound.max_exp_avg_sq = judged(v.exact, v.error);
+  }
+  bool valid = false;
+  const Value p = decayed(before.master, adaptive_step(m, v, valid));
+  bound.master = judged(p.exact, p.error);
+  valid = valid &&
+          std::fabs(m.exact) / correction1_ < largest &&  // moments may be corrected before anything else
+          decay_ * std::fabs(static_cast<Real>(before.master)) < largest &&  // and the rate come last
+          (std::fabs(m.exact) + 1) * step_size_ < largest &&
+          v.exact / (root_correction2_ * root_correction2_) < largest;
+  bound.master.judged = bound.master.judged && valid && bound.exp_avg.judged && bound.exp_avg_sq.judged;
+}
+
+void UpdateBounds::lion(float grad, const ElementState& before, UpdateBound& bound) const {
+  const Value g = gradient(grad, before);
+  if (!no_overflow(g, before.exp_avg)) return;
+  const Value c = average(beta1_, 1 - beta1_, before.exp_avg, g);
+  const Value m = average(beta2_, 1 - beta2_, before.exp_avg, g);
+  const Real sign = c.exact > 0 ? 1 : c.exact < 0 ? -1 : 0;
+  const bool nothing = g.exact == 0 && before.exp_avg == 0;  // no order makes a number of two zeros
+  const Real unsure = !nothing && std::fabs(c.exact) <= c.error ? 2 : 0;  // rounding may have turned it
+  const Value p = decayed(before.master, {lr_ * sign, lr_ * (unsure + gamma_of(2)) + eta});
+  bound.exp_avg = judged(m.exact, m.error);
+  bound.master = judged(p.exact, p.error);
+}
+
+void UpdateBounds::sgd(float grad, const ElementState& before, UpdateBound& bound) const {
+  const Value g = gradient(grad, before);
+  if (!no_overflow(g, hyper_.rule == UpdateRule::sgd ? before.momentum_buffer : before.exp_avg)) return;
+  Value direction = g;
+  if (hyper_.rule == UpdateRule::sgd_ema) {
+    direction = average(beta1_, 1 - beta1_, before.exp_avg, g);
+    bound.exp_avg = judged(direction.exact, direction.error);
+  } else if (hyper_.momentum != 0) {
+    const Real mu = hyper_.momentum;
+    const Value b =
+        t_ == 1 ? g : average(mu, 1 - static_cast<Real>(hyper_.dampening), before.momentum_buffer, g);
+    bound.momentum_buffer = judged(b.exact, b.error);
+    direction = b;
+    if (hyper_.nesterov) {
+      direction.exact = g.exact + mu * b.exact;
+      const Real inner =
+          g.error + mu * b.error * (1 + gamma_of(2)) + gamma_of(2) * std::fabs(mu * b.exact) + eta;
+      direction.error = inner * (1 + u) + u * std::fabs(direction.exact);
+    }
+  }
+  const Value p = moved(before.master, direction);
+  bound.master = judged(p.exact, p.error);
+}
+
+UpdateBound UpdateBounds::operator()(float grad, const ElementState& before) const {
+  UpdateBound bound;
+  switch (hyper_.rule) {
+    case UpdateRule::adamw:
+    case UpdateRule::adam:
+      adam(grad, before, bound);
+      break;
+    case UpdateRule::lion:
+      lion(grad, before, bound);
+      break;
+    case UpdateRule::sgd:
+    case UpdateRule::sgd_ema:
+      sgd(grad, before, bound);
+      break;
+  }
+  return bound;
+}
+
+}  // namespace zeroproof::verification

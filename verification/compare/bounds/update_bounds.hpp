@@ -1,0 +1,56 @@
+#pragma once
+// How far one element of a correct fp32 update may be from exact arithmetic, whatever legal order it is computed in
+// (papers/bounds.md, [Bound:foreign]): for kernels that need not have the contract's bits.
+
+#include <cstdint>
+
+#include "common/contracts/step_scalars.hpp"
+#include "verification/compare/bounds/element_bound.hpp"
+
+namespace zeroproof::verification {
+
+/// What an optimizer keeps of one element; what its rule does not keep is not read.
+struct ElementState {
+  float master = 0;
+  float exp_avg = 0;
+  float exp_avg_sq = 0;
+  float max_exp_avg_sq = 0;
+  float momentum_buffer = 0;
+};
+
+struct UpdateBound {
+  ElementBound master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;
+};
+
+/// Units    grad: unscaled and clipped, taken as exact. t: the step that is applied, from 1.
+/// Errors   invalid_argument as step_scalars, for settings outside of R5's ranges.
+/// Source   [Bound:foreign]: any order and contraction it lists, scalars rounded once from what `hyper` says.
+class UpdateBounds {
+ public:
+  UpdateBounds(const OptimizerHyper& hyper, std::int64_t t);
+
+  UpdateBound operator()(float grad, const ElementState& before) const;
+
+ private:
+  using Real = long double;
+  struct Value {
+    Real exact, error;
+  };
+
+  Value gradient(float grad, const ElementState& before) const;
+  static Value average(Real weight, Real new_weight, float old, const Value& grad);
+  Value square(float old, const Value& grad) const;
+  Value adaptive_step(const Value& average, const Value& square, bool& valid) const;
+  Value decayed(float master, const Value& step) const;
+  Value moved(float master, const Value& direction) const;
+  bool no_overflow(const Value& grad, float old) const;
+  void adam(float grad, const ElementState& before, UpdateBound& bound) const;
+  void lion(float grad, const ElementState& before, UpdateBound& bound) const;
+  void sgd(float grad, const ElementState& before, UpdateBound& bound) const;
+
+  OptimizerHyper hyper_;
+  std::int64_t t_;
+  Real beta1_, beta2_, correction1_, root_correction2_, step_size_, lr_, decay_;
+};
+
+}  // namespace zeroproof::verification

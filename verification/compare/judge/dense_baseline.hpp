@@ -1,0 +1,45 @@
+#pragma once
+
+#include <vector>
+
+#include "common/base/crew.hpp"
+#include "reference/dense_optimizer.hpp"
+#include "verification/cases/run_report.hpp"
+#include "verification/training/gradients/grad_cache.hpp"
+#include "verification/compare/judge/rank_comparison.hpp"
+
+namespace zeroproof::verification {
+
+/// The settings of an experiment without ranks.
+StepSettings dense_settings(const Experiment& experiment);
+
+/// What a step of the undistributed optimizer has to know of its micro-batches.
+reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t step);
+
+/// The undistributed optimizer on its way through the steps, with its trace.
+class DenseBaseline {
+ public:
+  /// crew: who computes the leaves; null: threads of its own, one on each core. start: where it begins; null: the
+  /// experiment's own first state.
+  DenseBaseline(const Experiment& experiment, GradCache& leaves, Crew* crew = nullptr,
+                const FullState* start = nullptr);
+
+  void step(std::int64_t number);
+
+  const reference::DenseOptimizer& optimizer() const { return optimizer_; }
+
+  /// The trace so far, its hash included.
+  TrainingTrace trace() const;
+
+ private:
+  void record(std::int64_t number, int scale, const std::vector<double>& losses);
+
+  const Experiment& experiment_;
+  GradCache& leaves_;
+  Crew* crew_;
+  reference::DenseOptimizer optimizer_;
+  TrajectoryHash hash_;
+  TrainingTrace trace_;
+};
+
+}  // namespace zeroproof::verification

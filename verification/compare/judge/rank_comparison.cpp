@@ -1,0 +1,244 @@
+#include "verification/compare/judge/rank_comparison.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "common/base/fpenv.hpp"
+#include "verification/cases/stopwatch.hpp"
+#include "verification/compare/judge/rank_buffers.hpp"
+#include "verification/cli/program/out_of_memory.hpp"
+
+namespace zeroproof::verification {
+
+RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
+                               const Communicators& comms, int omp_threads,
+                               const MakeOptimizer& make_candidate, const MakeOptimizer& make_reference,
+                               GradStatsFn* candidate_stats)
+    : experiment_(experiment),
+      spec_(spec),
+      layout_(layout),
+      comms_(comms),
+      place_(layout.place(comms.harness->rank())),
+      reference_groups_(layout, *comms.reference),
+      candidate_groups_(layout, *comms.candidate),
+      harness_groups_(layout, *comms.harness),
+      account_(spec_),
+      grad_maker_(experiment, spec_, layout, *comms.harness, harness_groups_.tp(), harness_groups_.cp()),
+      skip_stats_(experiment, spec_, layout, *comms.harness, {.num_threads = omp_threads},
+                  candidate_stats != nullptr ? candidate_stats : grad_stats_of(spec.twin)) {
+  OptimizerSetup setup = experiment.setup();
+  place_setup(setup, spec_, layout, comms.harness->rank());
+  setup.overlap = false;
+  setup.windows = Windows::off;
+  setup.offload.fraction = 0;
+  // The reference has no native sum: it makes the contract's, and the candidate's is judged by its bound.
+  if (setup.grad_sum == GradSum::native) setup.grad_sum = GradSum::tree;
+  reference_groups_.place(setup);
+  reference_ = make_reference(setup);
+  setup.grad_sum = spec.place.grad_sum;
+  setup.overlap = spec.place.overlap;
+  setup.windows = spec.place.windows;
+  setup.offload.fraction = spec.place.offload.fraction;
+  setup.exec.num_threads = omp_threads;
+  candidate_groups_.place(setup);
+  account_.place(setup);
+  candidate_ = make_candidate(setup);
+  harness_groups_.place(setup);
+  harness_setup_ = setup;
+  load_first_state();
+  storage_ = candidate_->storage();
+  count_bytes();
+  compare_loaded_state();
+}
+
+void RankComparison::load_first_state() {
+  FullState state = experiment_.initial_state();
+  std::array<std::vector<float>, 5> cut;  // of this TP rank, until both sides have copied them
+  if (!local().placement.empty()) {
+    Span<const float> FullState::*const fields[] = {&FullState::master, &FullState::exp_avg,
+                                                    &FullState::exp_avg_sq, &FullState::max_exp_avg_sq,
+                                                    &FullState::momentum_buffer};
+    for (std::size_t i = 0; i < cut.size(); ++i) {
+      cut[i] = layout_.to_local(place_.tp_rank, state.*fields[i]);
+      state.*fields[i] = cut[i];
+    }
+  }
+  reference_->load_state(state);
+  candidate_->load_state(state);
+}
+
+void RankComparison::compare_loaded_state() {
+  for (const Phase phase : {Phase::update, Phase::cast, Phase::gather}) {
+    const Buffers ours = by_id(reference_->exposed(phase));
+    const Buffers theirs = by_id(candidate_->exposed(phase));
+    const std::set<BufferId> same = compare_phase(0, phase, ours, theirs, nullptr);
+    check_padding(0, phase, theirs);
+    if (spec_.mode == Mode::lockstep) overwrite(phase, ours, theirs, same);
+  }
+  check_red_zones(0, Phase::update);
+  stored_.resize(storage_.size());
+  changed_.assign(storage_.size(), false);
+  for (std::size_t i = 0; i < storage_.size(); ++i) store(i);
+}
+
+void RankComparison::overwrite(Phase phase, const Buffers& reference, const Buffers& candidate,
+                               const std::set<BufferId>& same) {
+  for (const auto& [id, theirs] : candidate) {
+    if (same.count(id) > 0) continue;
+    const TensorView& ours = reference.at(id).view;
+    // Of memory that several ranks share, each one writes what it owns.
+    const std::vector<Piece> pieces = theirs.shared ? owned_pieces() : pieces_of(theirs);
+    for (const Piece& piece : pieces) {  // padding keeps the candidate's poison
+      const std::int64_t width = num_bytes(theirs.view.dtype);
+      std::memcpy(static_cast<std::byte*>(theirs.view.data) + piece.local_begin * width,
+                  static_cast<const std::byte*>(ours.data) + piece.local_begin * width,
+                  static_cast<std::size_t>(piece.numel * width));
+    }
+  }
+  candidate_->overwritten(phase);
+}
+
+/// What there is to say of a phase of the reference by itself.
+void RankComparison::look_at(std::int64_t step, Phase phase, const Buffers& reference,
+                             const reference::DenseOptimizer* truth) {
+  if (truth != nullptr) compare_with_truth(step, phase, reference, *truth);
+  count(reference, phase);
+}
+
+/// What a phase needs memory for, by phase.
+constexpr std::array<const char*, std::size(all_phases)> buffers_of = {
+    "step scalars (phase prepare)",       "leaves and their sums (phase reduce)",
+    "unscaled gradients (phase unscale)", "limbs of norms (phase norm)",
+    "clipped gradients (phase clip)",     "master weights and state (phase update)",
+    "parameter shards (phase cast)",      "whole parameters (phase gather)"};
+
+void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_reference,
+                               GradSource& for_candidate, const reference::DenseOptimizer* truth) {
+  const MemoryPurpose purpose(buffers_of[static_cast<std::size_t>(phase)]);
+  if (phase == Phase::update) remember_master();
+  const Stopwatch watch;
+  reference_->run_phase(phase, for_reference);
+  const double reference_seconds = watch.seconds();
+  const Stopwatch candidate_watch;
+  candidate_->run_phase(phase, for_candidate);
+  const double candidate_seconds = candidate_watch.seconds();
+  if (phase >= Phase::unscale && phase <= Phase::cast && !reference_->skipped()) {
+    timing_.reference_seconds += reference_seconds;
+    timing_.candidate_seconds += candidate_seconds;
+  }
+  const Buffers ours = by_id(reference_->exposed(phase));
+  const Buffers theirs = by_id(candidate_->exposed(phase));
+  const std::set<BufferId> same = compare_phase(step, phase, ours, theirs, truth);
+  look_at(step, phase, ours, truth);
+  check_write_set(step, phase);
+  check_padding(step, phase, theirs);
+  const bool lockstep = spec_.mode == Mode::lockstep;
+  if (lockstep) overwrite(phase, ours, theirs, same);
+  remember_storage(phase, lockstep ? theirs : Buffers{});
+}
+
+void RankComparison::run_step(std::int64_t step, GradCache& leaves, const reference::DenseOptimizer* truth) {
+  require_fp_environment("rank " + std::to_string(comms_.harness->rank()));
+  const Scales before{reference_->loss_scaler().log2_scale, candidate_->loss_scaler().log2_scale};
+  const StepGrads ours(grad_maker_, leaves, *reference_, step, before.reference);
+  // In lock-step both sides have the same parameters; several ranks that compute one leaf then need to do it once.
+  const bool share = grad_maker_.together() && spec_.mode == Mode::lockstep;
+  const StepGrads theirs(grad_maker_, leaves, *candidate_, step, before.candidate, share ? &ours : nullptr);
+  ProvidedGrads for_reference(experiment_, step, ours.provider(), ours.layers());
+  StrictGrads for_candidate(experiment_, step, theirs.provider(), theirs.layers());
+  account_.begin(theirs.layers());
+  if (spec_.mode != Mode::lockstep) {
+    note_losses(reference_losses_, ours);
+    note_losses(candidate_losses_, theirs);
+  }
+  if (spec_.place.grad_sum == GradSum::native) {
+    exact_sums_ = exact_sums(harness_setup_, grad_maker_.own_micro_batches(), ours.provider());
+  }
+  Sums sums;
+  const auto finish_leaves = [&] {
+    note_problem(step, Phase::reduce, "leaf",
+                 theirs.layers() != nullptr ? theirs.layers()->finish(grad_maker_.own_micro_batches())
+                                            : for_candidate.finish(grad_maker_.own_micro_batches()));
+  };
+  if (spec_.mode == Mode::whole) {
+    sums = run_whole(step, for_reference, for_candidate, truth);
+    finish_leaves();
+    if (!agree_to_skip(step, Phase::unscale)) return;
+  } else {
+    for (const Phase phase : all_phases) {
+      if (skipped_on_overflow(phase) && reference_->skipped()) continue;
+      run_phase(step, phase, for_reference, for_candidate, truth);
+      if (phase == Phase::reduce) {
+        sums = {collected_sum(*reference_), collected_sum(*candidate_)};
+        keep_sums(sum_of(*reference_));
+        finish_leaves();
+      }
+      if (phase == Phase::prepare && candidate_->skipped()) {
+        note_problem(step, phase, "found_inf", "says that this step is skipped before it began");
+      }
+      if (phase == Phase::unscale && !agree_to_skip(step, phase)) return;
+    }
+  }
+  account_.end_step(*candidate_);
+  note_problem(step, Phase::reduce, "leaf", for_candidate.end_step());
+  if (reference_->skipped()) {
+    check_skipped_scalars(step);
+    tell_skip(step, truth);
+    ++skipped_steps_;
+  } else {
+    ++timing_.steps;
+  }
+  if (reference_->loss_scaler().log2_scale > before.reference) ++growths_;
+  hash_step(step, before, sums.reference, sums.candidate);
+}
+
+void RankComparison::note_losses(std::vector<double>& losses, const StepGrads& grads) {
+  losses.push_back(mean_loss(losses_of(grads.provider(), grad_maker_.own_micro_batches()),
+                             experiment_.config().micro_batches, *comms_.harness));
+}
+
+ExposedBuffer RankComparison::sum_of(DistributedOptimizer& side) {
+  return by_id(side.exposed(Phase::reduce)).at(BufferId::grad_sum);
+}
+
+void RankComparison::keep_sums(const ExposedBuffer& reference) {
+  if (experiment_.config().on_nonfinite == OnNonfinite::skip)
+    skip_stats_.keep(reference, sum_of(*candidate_));
+}
+
+void RankComparison::tell_skip(std::int64_t step, const reference::DenseOptimizer* truth) {
+  SkipStats::Told told = skip_stats_.tell(step, truth);
+  skips_.push_back(std::move(told.skip));
+  if (!told.difference) return;
+  Divergence d = place(step, Phase::reduce, "grad_stats", told.difference->what);
+  d.parameter = told.difference->parameter;
+  d.reference_value = told.difference->reference;
+  d.candidate_value = told.difference->candidate;
+  judge_.note(std::move(d));
+}
+
+/// In a free run the sides (or, with a broken candidate, its ranks) may disagree about skipping: all ranks must learn
+/// of it together, or the next collective would wait for ranks that never come.
+bool RankComparison::agree_to_skip(std::int64_t step, Phase phase) {
+  std::uint64_t disagree = reference_->skipped() != candidate_->skipped() ? 1 : 0;
+  if (disagree != 0) {
+    note_problem(step, phase, "found_inf",
+                 candidate_->skipped() ? "makes the candidate skip a step that the reference applies"
+                                       : "lets the candidate apply a step that the reference skips");
+  }
+  comms_.harness->all_reduce({&disagree, 1}, IntegerReduce::bitwise_or);
+  stopped_ = disagree != 0;
+  return !stopped_;
+}
+
+void RankComparison::check_skipped_scalars(std::int64_t step) {
+  const auto is_number = [](auto value) { return value == value; };
+  const Buffers norm = by_id(candidate_->exposed(Phase::norm));
+  const Buffers clip = by_id(candidate_->exposed(Phase::clip));
+  if (any_of<double>(norm, BufferId::grad_norm, is_number) ||
+      any_of<float>(clip, BufferId::clip_coef, is_number)) {
+    note_problem(step, Phase::unscale, "grad_norm", "or clip_coef is a number although the step was skipped");
+  }
+}
+
+}  // namespace zeroproof::verification

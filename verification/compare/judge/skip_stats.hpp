@@ -1,0 +1,63 @@
+#pragma once
+// What both sides tell of a gradient for which a step was skipped (R14).
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/step/distributed_optimizer.hpp"
+#include "reference/dense_optimizer.hpp"
+#include "verification/cases/case_layout.hpp"
+#include "verification/cases/skipped_step.hpp"
+
+namespace zeroproof::verification {
+
+/// The twin that a candidate would call: where its gradients are.
+GradStatsFn* grad_stats_of(const Twin& twin);
+
+class SkipStats {
+ public:
+  /// candidate: the twin that is compared with the reference's function.
+  SkipStats(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
+            Communicator& harness, const Exec& exec, GradStatsFn* candidate);
+
+  /// Keeps G of both sides until it is known whether the step is skipped: later phases write there.
+  void keep(const ExposedBuffer& reference, const ExposedBuffer& candidate);
+
+  /// Statistics of which the two sides have different ones.
+  struct Difference {
+    std::string parameter;
+    std::string what;  ///< "differs from the reference", ...
+    std::string reference, candidate;
+  };
+
+  struct Told {
+    SkippedStep skip;  ///< of the reference, over all ranks, each element once; the same on every rank
+    std::optional<Difference> difference;  ///< the first on this rank
+  };
+
+  /// Looks at what was kept. truth: the undistributed optimizer after the same step, or nullptr. Collective.
+  Told tell(std::int64_t step, const reference::DenseOptimizer* truth);
+
+ private:
+  using Stats = std::vector<GradStats>;  // [num_tensors]
+
+  Stats here(GradStatsFn* twin, const Exec& exec, const std::vector<float>& grad) const;
+  /// Whether this rank's part of a tensor is the one of its copies that is counted.
+  bool counts(std::int64_t tensor) const;
+  Stats over_ranks(Stats mine);
+  std::optional<Difference> first_difference(const Stats& want, const Stats& got,
+                                             const std::string& what) const;
+
+  const Experiment& experiment_;
+  const CaseLayout& layout_;
+  Communicator& harness_;
+  const Exec exec_;
+  GradStatsFn* const candidate_;
+  const int stage_;
+  const bool bounded_;  // G of the candidate need not have the reference's bits
+  std::vector<GradSegment> segments_;
+  std::vector<float> reference_grad_, candidate_grad_;
+};
+
+}  // namespace zeroproof::verification

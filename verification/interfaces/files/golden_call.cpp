@@ -1,0 +1,187 @@
+#include "verification/interfaces/files/golden_call.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/base/digest.hpp"
+#include "common/base/error.hpp"
+#include "verification/compare/compare.hpp"
+#include "verification/cli/program/contract_version.hpp"
+#include "verification/report/format.hpp"
+#include "verification/report/report_style.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr const char* no_workload = "op";  // where a trajectory's record has its workload
+
+/// The results in a file, as a call; nothing of those that are missing or of another kind, which are named.
+OpCall kept_results(const CallChoice& choice, const SafetensorsReader& reader,
+                    std::vector<std::string>& missing) {
+  const OpCall pristine(*choice.op, choice.shape);
+  OpCall kept = pristine.fresh();
+  for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
+    const Operand& operand = choice.op->operands[k];
+    if (operand.access == Access::in) continue;
+    const SafeTensorSpec wanted = wanted_output(operand, choice.shape.numel);
+    const SafeTensor* tensor = reader.find(wanted.name);
+    if (tensor == nullptr || tensor->dtype != wanted.dtype || tensor->shape != wanted.shape) {
+      missing.push_back(operand.name);
+      continue;
+    }
+    const TensorView view = kept.view(k);
+    if (view.numel > 0) {
+      reader.read(*tensor, 0,
+                  {static_cast<std::byte*>(view.data), static_cast<std::size_t>(view.num_bytes())});
+    }
+  }
+  return kept;
+}
+
+/// A row for every result: `made` against what was kept, and what differs against its bound.
+std::vector<GoldenCallRow> rows_of(const CallChoice& choice, const OpCall& kept, const OpCall& made) {
+  const Op& op = *choice.op;
+  const OpCall pristine(op, choice.shape);
+  std::vector<BoundRatio> ratios;
+  if (op.bounds) ratios = bound_ratios(op, pristine, made);
+  std::vector<GoldenCallRow> rows;
+  for (std::size_t k = 0; k < op.operands.size(); ++k) {
+    if (op.operands[k].access == Access::in) continue;
+    const TensorView want = kept.view(k);
+    const Comparison found = compare(want, made.view(k), 0, want.numel);
+    GoldenCallRow row{op.operands[k].name, found.compared, found.differing, {}, {}};
+    if (op.bounds) {
+      row.ratio = ratios[k];
+    } else if (!op.one_result.empty()) {
+      row.why = "there is one result in any order, because " + op.one_result;
+    } else {
+      row.why = "no bound is derived for it";
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+}  // namespace
+
+bool of_a_call(const GoldenRecord& record) { return record.workload == no_workload; }
+
+GoldenVerdict GoldenCallRow::verdict() const {
+  if (differing == 0) return GoldenVerdict::equal;
+  // An element outside of a bound's conditions is not known to be right.
+  const bool within = ratio && ratio->worst <= 1 && ratio->outside == 0;
+  return within ? GoldenVerdict::bits_changed : GoldenVerdict::wrong;
+}
+
+GoldenVerdict GoldenCallCheck::verdict() const {
+  GoldenVerdict worst = broken.empty() ? GoldenVerdict::equal : GoldenVerdict::wrong;
+  for (const GoldenCallRow& row : rows) worst = std::max(worst, row.verdict());
+  return worst;
+}
+
+GoldenRecord record_golden_call(const CallRequest& request, const std::string& file) {
+  require_no_golden(file);
+  const CallChoice choice = choose_call(request);
+  const OpCall results = reference_results(choice);
+  write_call(choice, file, &results);
+  GoldenRecord record;
+  record.case_id = choice.text();
+  record.workload = no_workload;
+  record.recipe = choice.op->name;
+  record.dtype = DType::fp32;
+  record.steps = {1};
+  write_golden_record(record, file, digest_of(choice, results), "recorded");
+  return record;
+}
+
+GoldenCallCheck check_golden_call(const std::string& file, const OpCandidate* candidate) {
+  GoldenCallCheck check;
+  check.record = golden_record_of(file);
+  ZP_CHECK(check.record.contract_version == contract_version, ErrorCode::config,
+           "golden file " + file + " is of contract " + std::to_string(check.record.contract_version) +
+               " and this program of contract " + std::to_string(contract_version),
+           "its bits mean something else", "use zeroproof golden update " + file + " --reason TEXT");
+  const SafetensorsReader reader = SafetensorsReader::open(file);
+  const CallChoice choice = described_call(reader, file);
+  check.call = choice.text();
+  check.by = candidate == nullptr ? "the reference" : candidate->side();
+  check.environment = changed_environment(check.record);
+  std::vector<std::string> missing;
+  const OpCall kept = kept_results(choice, reader, missing);
+  ZP_CHECK(missing.empty(), ErrorCode::io, "golden file " + file + " has no after." + missing.front(),
+           "there is nothing to compare with", "restore it, or record the file anew");
+  OpCall made = OpCall(*choice.op, choice.shape);
+  const OpCall pristine = made.fresh();
+  if (candidate == nullptr) {
+    choice.op->reference(made);
+  } else {
+    ZP_CHECK(candidate->has(*choice.op) && candidate->obstacle(*choice.op).empty(), ErrorCode::config,
+             candidate->side() + " cannot compute " + choice.op->name, "there would be no result",
+             "use a library that has the operation");
+    try {
+      candidate->function(*choice.op, "")(made);
+      candidate->settle();
+      check.broken = made.damage(pristine);
+    } catch (const CandidateFailure& failure) {
+      check.broken = failure.what();
+      return check;
+    }
+  }
+  check.rows = rows_of(choice, kept, made);
+  return check;
+}
+
+std::string to_text(const GoldenCallCheck& check, const std::string& file) {
+  std::string text = fmt::format("{}: {}, computed by {}\n", file, check.call, check.by);
+  if (check.verdict() != GoldenVerdict::equal) {
+    for (const std::string& change : check.environment) text += "  " + change + "\n";
+  }
+  text += fmt::format("{:<16} {:>14} {:>13}\n", "buffer", "elements", "differing");
+  for (const GoldenCallRow& row : check.rows) {
+    text += fmt::format("{:<16} {:>14} {:>13}  {}", row.buffer, grouped(row.elements), grouped(row.differing),
+                        name(row.verdict()));
+    if (row.differing > 0 && row.ratio) text += fmt::format(", at most {:.3g} of it", row.ratio->worst);
+    if (row.differing > 0 && row.ratio && row.ratio->outside > 0)
+      text += fmt::format(", {} beyond its conditions", row.ratio->outside);
+    if (row.differing > 0 && !row.why.empty()) text += ": " + row.why;
+    text += "\n";
+  }
+  if (!check.broken.empty()) text += check.by + ": " + check.broken + "\n";
+  return text + std::string(name(check.verdict())) + "\n\n";
+}
+
+GoldenRecord update_golden_call(const std::string& file, const std::string& reason) {
+  GoldenRecord record = golden_record_of(file);
+  CallChoice choice;
+  {
+    const SafetensorsReader reader = SafetensorsReader::open(file);
+    choice = described_call(reader, file);
+  }
+  const OpCall results = reference_results(choice);
+  write_call(choice, file, &results);
+  write_golden_record(record, file, digest_of(choice, results), reason);
+  return record;
+}
+
+std::string bounds_of_results(const std::string& call, const std::string& results) {
+  const SafetensorsReader first = SafetensorsReader::open(call);
+  if (!describes_call(first)) return {};
+  const SafetensorsReader second = SafetensorsReader::open(results);
+  const CallChoice choice = described_call(first, call);
+  std::vector<std::string> missing;
+  const OpCall kept = kept_results(choice, first, missing);
+  const OpCall made = kept_results(choice, second, missing);
+  std::string text;
+  for (const GoldenCallRow& row : rows_of(choice, kept, made)) {
+    const bool there = std::find(missing.begin(), missing.end(), row.buffer) == missing.end();
+    if (!there || row.differing == 0) continue;
+    text += "after." + row.buffer + ": ";
+    text += row.ratio
+                ? fmt::format("in the second file at most {:.3g} of what any legal order may leave ({})\n",
+                              row.ratio->worst, name(row.verdict()))
+                : row.why + "\n";
+  }
+  return text;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,213 @@
+#include "verification/interfaces/files/judged_call.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "common/base/error.hpp"
+#include "verification/compare/compare.hpp"
+#include "verification/cases/config/nearest.hpp"
+#include "verification/tools/identify/identify.hpp"
+#include "verification/interfaces/files/dialect_call.hpp"
+#include "verification/ops/bound_ratio.hpp"
+#include "verification/report/format.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// Results of a program: bytes for every output that could be read.
+using Results = std::map<std::string, std::vector<std::byte>>;
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+/// Reads what was asked for; appends a line for everything that is not as it was asked.
+Results read_results(const CallChoice& choice, const std::string& path, std::string& complaints) {
+  const SafetensorsReader reader = SafetensorsReader::open(path);
+  Results results;
+  std::vector<std::string> wanted_names;
+  for (const Operand& operand : choice.op->operands) {
+    if (operand.access == Access::in) continue;
+    const SafeTensorSpec wanted = wanted_output(operand, choice.shape.numel);
+    wanted_names.push_back(wanted.name);
+    const SafeTensor* got = reader.find(wanted.name);
+    if (got == nullptr) {
+      complaints += "  " + wanted.name + " is missing\n";
+    } else if (got->dtype != wanted.dtype) {
+      complaints += fmt::format("  {} is {}, wanted {}\n", wanted.name, name(got->dtype), name(wanted.dtype));
+    } else if (got->shape != wanted.shape) {
+      complaints += fmt::format("  {} has shape {}, wanted {}\n", wanted.name, shape_text(got->shape),
+                                shape_text(wanted.shape));
+    } else {
+      std::vector<std::byte>& bytes = results[operand.name];
+      bytes.resize(static_cast<std::size_t>(got->num_bytes()));
+      if (!bytes.empty()) reader.read(*got, 0, bytes);
+    }
+  }
+  std::string extras;
+  std::size_t count = 0;
+  for (const SafeTensor& tensor : reader.header().tensors) {
+    if (std::ranges::find(wanted_names, tensor.name) != wanted_names.end()) continue;
+    if (++count <= 3) extras += (extras.empty() ? "  " : ", ") + shown_name(tensor.name);
+  }
+  if (count > 3) extras += fmt::format(" and {} more", count - 3);
+  if (count > 0) complaints += extras + (count == 1 ? " was not asked for\n" : " were not asked for\n");
+  return results;
+}
+
+/// The call as a step of an optimizer. `results` has what came out; a buffer that is not there is empty.
+RecordedStep step_of(const CallChoice& choice, const OpCall& call, const Results& results) {
+  RecordedStep step;
+  step.hyper = hyper_of_call(*choice.op, call);
+  const DialectHyper& h = step.hyper;
+  step.is_first = h.rule == UpdateRule::sgd && h.t == 1;
+  StepTensor tensor;
+  const auto buffer = [](StepState& state, const std::string& name) -> std::vector<float>& {
+    return name == "master"           ? state.master
+           : name == "exp_avg"        ? state.exp_avg
+           : name == "exp_avg_sq"     ? state.exp_avg_sq
+           : name == "max_exp_avg_sq" ? state.max_exp_avg_sq
+                                      : state.momentum_buffer;
+  };
+  for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
+    const Operand& operand = choice.op->operands[k];
+    const Span<const float> values = call.in<float>(k);
+    if (operand.access == Access::in) {
+      tensor.grad.assign(values.begin(), values.end());
+      continue;
+    }
+    buffer(tensor.before, operand.name).assign(values.begin(), values.end());
+    const auto got = results.find(operand.name);
+    if (got == results.end()) continue;
+    std::vector<float>& after = buffer(tensor.after, operand.name);
+    after.resize(got->second.size() / sizeof(float));
+    if (!after.empty()) std::memcpy(after.data(), got->second.data(), got->second.size());
+  }
+  step.tensors.push_back(std::move(tensor));
+  return step;
+}
+
+/// The results that a dialect has, in place of those of the reference.
+OpCall dialect_results(const CallChoice& choice, const std::string& name) {
+  ZP_CHECK(has_dialects(*choice.op), ErrorCode::config, "--dialect does not apply to " + choice.op->name,
+           "dialects are those of adamw_update, adam_update and sgd_update", "leave the flag out");
+  const Dialect& dialect = dialect_named(name);
+  OpCall call(*choice.op, choice.shape);
+  ZP_CHECK(dialect.takes(hyper_of_call(*choice.op, call)), ErrorCode::config,
+           name + " does not compute " + choice.text(), "the library has no such rule or option",
+           "choose another dialect, or generate another variant");
+  compute_dialect(dialect, *choice.op, call);
+  return call;
+}
+
+/// One element of every input that has one there.
+std::string inputs_at(const CallChoice& choice, std::int64_t element) {
+  const OpCall call(*choice.op, choice.shape);
+  std::string text;
+  for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
+    const Operand& operand = choice.op->operands[k];
+    if (operand.access == Access::out || operand.per_element == 0) continue;
+    const std::uint64_t bits = element_bits(call.view(k), element * operand.per_element);
+    text += fmt::format("  input   before.{} {}\n", operand.name, show_bits(operand.dtype, bits));
+  }
+  return text;
+}
+
+/// Lines about every output that differs; "" if none does.
+std::string differences(const CallChoice& choice, const OpCall& expected, Results& results,
+                        const std::string& who) {
+  std::string text;
+  for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
+    const Operand& operand = choice.op->operands[k];
+    const auto got = results.find(operand.name);
+    if (got == results.end()) continue;
+    const TensorView want = expected.view(k);
+    const Comparison found = compare(want, {got->second.data(), operand.dtype, want.numel}, 0, want.numel);
+    if (!found.first) continue;
+    const bool first = text.empty();
+    text += fmt::format("  after.{} differs in {} of {} elements, first [{}]: got {} want {} ({})\n",
+                        operand.name, found.differing, found.compared, found.first->index,
+                        show_bits(operand.dtype, found.first->candidate_bits),
+                        show_bits(operand.dtype, found.first->reference_bits), who);
+    if (first && operand.per_element > 0) text += inputs_at(choice, found.first->index / operand.per_element);
+  }
+  return text;
+}
+
+/// Whose results these are, if all buffers are there.
+std::string owner(const CallChoice& choice, const Results& results) {
+  const OpCall call(*choice.op, choice.shape);
+  const RecordedStep step = step_of(choice, call, results);
+  const Identification found = identify(step);
+  if (!found.named()) return "  they are those of no dialect that is known (zeroproof explain dialects)\n";
+  std::string names;
+  for (const std::string& name : shown_names(found.fits)) names += (names.empty() ? "" : ", ") + name;
+  return "  they are those of " + names + "\n";
+}
+
+/// The call as the program left it; all results are there.
+OpCall call_with(const CallChoice& choice, const Results& results) {
+  const OpCall pristine(*choice.op, choice.shape);
+  OpCall got = pristine.fresh();
+  for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
+    const auto bytes = results.find(choice.op->operands[k].name);
+    if (bytes == results.end() || bytes->second.empty()) continue;
+    std::memcpy(got.view(k).data, bytes->second.data(), bytes->second.size());
+  }
+  return got;
+}
+
+/// What any legal order may leave, and these results.
+BoundRatio weighed(const CallChoice& choice, const Results& results) {
+  const OpCall pristine(*choice.op, choice.shape);
+  return bound_ratio(*choice.op, pristine, call_with(choice, results));
+}
+
+std::string in_two_lines(std::string text) {
+  const std::size_t clause = text.find("; ");
+  return clause == std::string::npos ? text : text.replace(clause, 2, ",\n  ");
+}
+
+}  // namespace
+
+JudgedCall judge_call(const std::string& inputs, const std::string& outputs, const std::string& dialect,
+                      bool any_order) {
+  ZP_CHECK(dialect.empty() || !any_order, ErrorCode::config,
+           "--dialect and --accept any-order were both given",
+           "the one asks for bits of a library, the other for no bits", "leave one of them out");
+  const CallChoice choice = read_call(inputs);
+  const OpCall expected = dialect.empty() ? reference_results(choice) : dialect_results(choice, dialect);
+  std::string complaints;
+  Results results = read_results(choice, outputs, complaints);
+  const bool complete = complaints.empty();
+  const std::string who = dialect.empty() ? "the reference" : dialect;
+  complaints += differences(choice, expected, results, who);
+  if (complaints.empty()) return {true, "pass " + choice.text() + ": the bits of " + who + "\n"};
+  if (complete && choice.op->exactness == Exactness::bounded) {
+    const double ratio = choice.op->contract_ratio(call_with(choice, results));
+    if (ratio <= 1)
+      return {true, fmt::format("pass {}: other bits than {}, an error {:.3g} of the contract's bound\n",
+                                choice.text(), who, ratio)};
+    complaints += fmt::format("  the contract allows an error, and this one is {:.3g} times that\n", ratio);
+  }
+  if (complete && choice.op->bounds) {
+    const BoundRatio ratio = weighed(choice, results);
+    if (any_order && ratio.worst <= 1)
+      return {
+          true,
+          fmt::format(
+              "pass {}: other bits than {}, and at most {:.3g} of what any legal order may leave, in {}\n",
+              choice.text(), who, ratio.worst, ratio.buffer)};
+    complaints += "  " + in_two_lines(to_string(ratio)) + "\n";
+  } else if (complete && !choice.op->one_result.empty()) {
+    complaints += "  in no legal order: whatever the order, there is one result, because " +
+                  choice.op->one_result + "\n";
+  }
+  if (complete && has_dialects(*choice.op) && choice.shape.numel > 0) complaints += owner(choice, results);
+  return {false, "FAIL " + choice.text() + "\n" + complaints};
+}
+
+}  // namespace zeroproof::verification

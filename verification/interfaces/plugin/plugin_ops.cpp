@@ -1,0 +1,201 @@
+#include "verification/interfaces/plugin/plugin_ops.hpp"
+
+#include <array>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+#include "common/base/error.hpp"
+#include "cuda/distributed_optimizer.hpp"
+#include "cuda/phase_ops.hpp"
+#include "verification/ops/operations/update_settings.hpp"
+#include "verification/interfaces/plugin/whole_step.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// The table stays where it is: optimizers refer to it.
+struct Used {
+  std::shared_ptr<Plugin> plugin;
+  cuda::PhaseOps ops = cuda::host_ops();
+};
+
+Used& used() {
+  static Used one;
+  return one;
+}
+
+template <class T>
+constexpr DType dtype_of = std::is_same_v<T, float>  ? DType::fp32
+                           : std::is_same_v<T, bf16> ? DType::bf16
+                           : std::is_same_v<T, fp16> ? DType::fp16
+                                                     : DType::u32;
+
+template <class T>
+PluginOperand from(const char* name, Span<const T> span) {
+  const TensorView view = {const_cast<T*>(span.data()), dtype_of<T>, static_cast<std::int64_t>(span.size())};
+  return {name, view, true, false, 1};
+}
+template <class T>
+PluginOperand to(const char* name, Span<T> span) {
+  return {name, {span.data(), dtype_of<T>, static_cast<std::int64_t>(span.size())}, false, true, 1};
+}
+PluginOperand both(const char* name, Span<float> span) {
+  PluginOperand operand = to(name, span);
+  operand.read = true;
+  return operand;
+}
+
+void run(const char* operation, const Exec& exec, std::vector<PluginOperand> operands,
+         std::vector<OpSetting> settings) {
+  PluginCall call = {operation, exec.num_threads, std::move(operands), std::move(settings), false};
+  used().plugin->call(call);
+}
+
+/// Operations of two buffers that may be one.
+void run_through(const char* operation, const Exec& exec, std::vector<PluginOperand> operands,
+                 std::vector<OpSetting> settings) {
+  const bool in_place = operands[0].view.data == operands[1].view.data;
+  settings.push_back({"in_place", std::int64_t{in_place ? 1 : 0}});
+  PluginCall call = {operation, exec.num_threads, std::move(operands), std::move(settings), in_place};
+  call.operands[1].read = in_place;
+  used().plugin->call(call);
+}
+
+/// What a step tells an update: the scalars of R5 and the flags of its rule. What they were made from stays outside.
+std::vector<OpSetting> told(const StepScalars& scalars, const OptimizerHyper& flags) {
+  static const std::set<std::string> unknown = {
+      "t", "lr", "eps", "weight_decay", "dampening", "bias_correction"};
+  std::vector<OpSetting> settings = described({flags, 0, scalars});
+  std::erase_if(settings, [](const OpSetting& setting) { return unknown.count(setting.name) == 1; });
+  return settings;
+}
+
+template <const auto& name>
+void adam(const Exec& exec, const AdamOptions& options, const StepScalars& scalars, Span<const float> grad,
+          Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
+  OptimizerHyper flags;
+  flags.amsgrad = options.amsgrad;
+  flags.maximize = options.maximize;
+  run(name, exec,
+      {from("grad", grad), both("master", master), both("exp_avg", exp_avg), both("exp_avg_sq", exp_avg_sq),
+       both("max_exp_avg_sq", max_exp_avg_sq)},
+      told(scalars, flags));
+}
+
+void sgd(const Exec& exec, const SgdOptions& options, const StepScalars& scalars, Span<const float> grad,
+         Span<float> master, Span<float> momentum_buffer) {
+  OptimizerHyper flags;
+  flags.momentum = options.momentum ? double{scalars.momentum} : 0;
+  flags.nesterov = options.nesterov;
+  flags.maximize = options.maximize;
+  run("sgd_update", exec,
+      {from("grad", grad), both("master", master), both("momentum_buffer", momentum_buffer)},
+      told(scalars, flags));
+}
+
+template <const auto& name, class Options>
+void average(const Exec& exec, const Options& options, const StepScalars& scalars, Span<const float> grad,
+             Span<float> master, Span<float> exp_avg) {
+  OptimizerHyper flags;
+  flags.maximize = options.maximize;
+  run(name, exec, {from("grad", grad), both("master", master), both("exp_avg", exp_avg)},
+      told(scalars, flags));
+}
+
+bool unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum, Span<float> unscaled_grad) {
+  std::array<std::uint32_t, 1> found_inf = {};
+  run_through("unscale", exec,
+              {from("grad_sum", grad_sum), to("unscaled_grad", unscaled_grad),
+               to("found_inf", Span<std::uint32_t>(found_inf))},
+              {{"inv_scale", double{inv_scale}}});
+  return found_inf[0] != 0;
+}
+
+void clip(const Exec& exec, float clip_coef, Span<const float> unscaled_grad, Span<float> grad) {
+  run_through("clip", exec, {from("unscaled_grad", unscaled_grad), to("grad", grad)},
+              {{"clip_coef", double{clip_coef}}});
+}
+
+void clip_value(const Exec& exec, float limit, Span<float> grad) {
+  run("clip_value", exec, {both("grad", grad)}, {{"clip_value", double{limit}}});
+}
+
+template <const auto& name, class From, class To>
+void cast(const Exec& exec, Span<const From> source, Span<To> target) {
+  run(name, exec, {from("source", source), to("target", target)}, {});
+}
+
+void stochastic(const Exec& exec, const RoundingDraw& draw, Span<const float> source, Span<bf16> target) {
+  run("stochastic_cast_to_bf16", exec, {from("source", source), to("target", target)},
+      {{"seed", draw.seed}, {"step", draw.step}, {"first_index", draw.first_index}});
+}
+
+constexpr char adamw_name[] = "adamw_update", adam_name[] = "adam_update", ema_name[] = "sgd_ema_update",
+               lion_name[] = "lion_update", bf16_name[] = "cast_to_bf16", fp16_name[] = "cast_to_fp16",
+               widen_bf16_name[] = "widen_bf16", widen_fp16_name[] = "widen_fp16";
+
+/// The host's twins, but for those the plug-in has.
+cuda::PhaseOps table(const Plugin& plugin) {
+  cuda::PhaseOps ops = cuda::host_ops();
+  const auto put = [&](const char* name, auto& entry, auto* twin) {
+    if (plugin.has(name)) entry = twin;
+  };
+  put(adamw_name, ops.adamw_update, adam<adamw_name>);
+  put(adam_name, ops.adam_update, adam<adam_name>);
+  put("sgd_update", ops.sgd_update, sgd);
+  put(ema_name, ops.sgd_ema_update, average<ema_name, SgdEmaOptions>);
+  put(lion_name, ops.lion_update, average<lion_name, LionOptions>);
+  put("unscale", ops.unscale, unscale);
+  put("clip", ops.clip, clip);
+  put("clip_value", ops.clip_value, clip_value);
+  put(bf16_name, ops.cast_to_bf16, cast<bf16_name, float, bf16>);
+  put(fp16_name, ops.cast_to_fp16, cast<fp16_name, float, fp16>);
+  put("stochastic_cast_to_bf16", ops.stochastic_cast_to_bf16, stochastic);
+  put(widen_bf16_name, ops.widen_bf16, cast<widen_bf16_name, bf16, float>);
+  put(widen_fp16_name, ops.widen_fp16, cast<widen_fp16_name, fp16, float>);
+  return ops;
+}
+
+const char* update_of(UpdateRule rule) {
+  switch (rule) {
+    case UpdateRule::adamw:
+      return adamw_name;
+    case UpdateRule::adam:
+      return adam_name;
+    case UpdateRule::sgd:
+      return "sgd_update";
+    case UpdateRule::sgd_ema:
+      return ema_name;
+    case UpdateRule::lion:
+      return lion_name;
+  }
+  return "";
+}
+
+}  // namespace
+
+void use_in_steps(std::shared_ptr<Plugin> plugin) {
+  used().ops = table(*plugin);
+  used().plugin = std::move(plugin);
+}
+
+std::unique_ptr<DistributedOptimizer> make_plugin_optimizer(const OptimizerSetup& setup) {
+  const Plugin* plugin = used().plugin.get();
+  ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in was asked for", "none was given",
+           "add --plugin FILE");
+  const std::string update = update_of(setup.hyper.rule);
+  ZP_CHECK(plugin->has(update), ErrorCode::unavailable,
+           "the plug-in " + plugin->name() + " does not have " + update, "it is the update of this rule",
+           "judge it with a recipe whose update it has");
+  return cuda::make_distributed_optimizer(setup, used().ops);
+}
+
+std::unique_ptr<DistributedOptimizer> make_plugin_step(const OptimizerSetup& setup) {
+  const std::shared_ptr<Plugin>& plugin = used().plugin;
+  ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in was asked for", "none was given",
+           "add --plugin FILE");
+  return make_whole_step(setup, plugin);
+}
+
+}  // namespace zeroproof::verification

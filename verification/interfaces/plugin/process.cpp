@@ -1,0 +1,245 @@
+#include "verification/interfaces/plugin/process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "verification/ops/op_candidate.hpp"
+
+extern char** environ;
+
+namespace zeroproof::verification {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kept_output = 4096;
+constexpr std::size_t shown_output = 160;
+
+/// Workers that wait without spinning, as this program has them, without starting itself a second time for it.
+std::vector<std::string> environment() {
+  std::vector<std::string> entries = {"OMP_WAIT_POLICY=passive"};
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (std::strncmp(*variable, "OMP_WAIT_POLICY=", 16) != 0) entries.emplace_back(*variable);
+  }
+  return entries;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (std::string& word : words) result.push_back(word.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+struct Ends {
+  int ours = -1, theirs = -1;
+};
+
+/// Between fork and exec: nothing that allocates or locks.
+[[noreturn]] void become(const char* program, char** words, char** variables, int socket, int memory,
+                         int output, const PluginLimits& limits) {
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  // First out of the way of the numbers they are to have.
+  const int from[] = {::fcntl(null, F_DUPFD, 16), ::fcntl(output, F_DUPFD, 16), ::fcntl(output, F_DUPFD, 16),
+                      ::fcntl(socket, F_DUPFD, 16), ::fcntl(memory, F_DUPFD, 16)};
+  for (int to = 0; to < 5; ++to) ::dup2(from[to], to);
+  ::syscall(SYS_close_range, 5U, ~0U, 0U);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  limit_child(limits);
+  ::execve(program, words, variables);
+  ::_exit(plugin_connection_lost);
+}
+
+std::string signal_name(int signal) {
+  const char* known = ::sigabbrev_np(signal);
+  return known == nullptr ? "signal " + std::to_string(signal) : "SIG" + std::string(known);
+}
+
+/// What a process that ended this way did.
+std::string told_by(int status) {
+  if (!WIFSIGNALED(status)) {
+    const int code = WEXITSTATUS(status);
+    if (code == plugin_connection_lost) return "closed file descriptors that are not its own";
+    return "ended its process with exit code " + std::to_string(code);
+  }
+  const int signal = WTERMSIG(status);
+  const std::string died = "died of " + signal_name(signal);
+  switch (signal) {
+    case SIGSYS:
+      return died + ": it started a process, which a plug-in may not";
+    case SIGXFSZ:
+      return died + ": it wrote more to a file than it may";
+    case SIGSEGV:
+    case SIGBUS:
+      return died + ": it used memory that is not there";
+    case SIGABRT:
+      return died + ": it gave up";
+    case SIGFPE:
+    case SIGILL:
+      return died + ": it met an instruction that cannot be executed";
+    default:
+      return died;
+  }
+}
+
+}  // namespace
+
+PluginProcess::PluginProcess(const std::string& program, const std::string& library, int memory,
+                             const PluginLimits& limits, std::int32_t device_type)
+    : limits_(limits) {
+  const std::string path = program.empty() ? "/proc/self/exe" : program;
+  std::vector<std::string> words = {"zeroproof", plugin_worker_word, library};
+  if (device_type != 0) words.push_back(std::to_string(device_type));
+  std::vector<std::string> variables = environment();
+  const std::vector<char*> argv = pointers(words), envp = pointers(variables);
+  int sockets[2] = {-1, -1}, pipes[2] = {-1, -1};
+  const bool there = ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0 &&
+                     ::pipe2(pipes, O_CLOEXEC | O_NONBLOCK) == 0;
+  if (there) ::fcntl(pipes[1], F_SETFL, 0);  // the end that writes waits
+  pid_ = there ? ::fork() : -1;
+  if (pid_ == 0) {
+    become(path.c_str(), const_cast<char**>(argv.data()), const_cast<char**>(envp.data()), sockets[1], memory,
+           pipes[1], limits);
+  }
+  ::close(sockets[1]);
+  ::close(pipes[1]);
+  socket_ = sockets[0];
+  output_ = pipes[0];
+  ZP_CHECK(pid_ > 0, ErrorCode::io,
+           "no process could be started for a plug-in: " + std::string(std::strerror(errno)),
+           "it would run inside of zeroproof otherwise", "close some programs, and run again");
+}
+
+PluginProcess::~PluginProcess() {
+  if (!over_) kill();
+  ::close(socket_);
+  ::close(output_);
+}
+
+void PluginProcess::kill() {
+  over_ = true;
+  ::kill(-pid_, SIGKILL);  // its session, with all that is in it
+  ::kill(pid_, SIGKILL);   // if it died before it had one
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+PluginHello PluginProcess::hello() {
+  PluginHello hello;
+  receive(&hello, sizeof(hello), "while it was loaded");
+  return hello;
+}
+
+void PluginProcess::expect_silence() {
+  std::byte answer{};
+  if (::recv(socket_, &answer, sizeof(answer), MSG_DONTWAIT | MSG_PEEK) > 0)
+    answered_for_us("between two calls");
+}
+
+void PluginProcess::answered_for_us(const std::string& during) {
+  kill();
+  throw CandidateFailure(Status::tampered,
+                         "the plug-in answered in the place of the program that calls it " + during);
+}
+
+PluginReply PluginProcess::call(PluginRequest request) {
+  const std::string during = "in " + get_text(request.operation);
+  expect_silence();
+  request.number = ++calls_;
+  output_bytes_ = 0;
+  if (::send(socket_, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request))
+    explain_end("between two calls");
+  PluginReply reply;
+  receive(&reply, sizeof(reply), during);
+  if (reply.number != request.number) answered_for_us(during);
+  return reply;
+}
+
+void PluginProcess::receive(void* message, std::size_t bytes, const std::string& during) {
+  const auto until = Clock::now() + std::chrono::duration<double>(limits_.seconds);
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    pollfd waits[] = {{socket_, POLLIN, 0}, {output_, POLLIN, 0}};
+    // A pipe nobody can write to any more would be ready for ever.
+    const int ready = left < 0 ? 0 : ::poll(waits, output_bytes_ < 0 ? 1 : 2, static_cast<int>(left) + 1);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) {
+      kill();
+      throw CandidateFailure(Status::hung, "the plug-in did not come back " + during + " within " +
+                                               std::to_string(static_cast<int>(limits_.seconds)) + " s" +
+                                               last_words());
+    }
+    if ((waits[1].revents & (POLLIN | POLLHUP)) != 0 && output_bytes_ >= 0) read_output();
+    if (output_bytes_ > limits_.output_bytes) {
+      kill();
+      throw CandidateFailure(Status::error,
+                             "the plug-in wrote more than " + std::to_string(limits_.output_bytes) +
+                                 " bytes on its standard output and error " + during + last_words());
+    }
+    if ((waits[0].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
+    const ssize_t length = ::recv(socket_, message, bytes, MSG_DONTWAIT);
+    if (length == static_cast<ssize_t>(bytes)) return;
+    if (length > 0) answered_for_us(during);
+    if (length < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (output_bytes_ >= 0) read_output();
+    explain_end(during);
+  }
+}
+
+void PluginProcess::read_output() {
+  char piece[4096];
+  const ssize_t length = ::read(output_, piece, sizeof(piece));
+  if (length == 0) output_bytes_ = -1;  // closed
+  if (length <= 0) return;
+  output_bytes_ += length;
+  said_.append(piece, static_cast<std::size_t>(length));
+  if (said_.size() > kept_output) said_.erase(0, said_.size() - kept_output);
+}
+
+/// The connection is gone: either the process is, or it closed its end.
+void PluginProcess::explain_end(const std::string& during) {
+  int status = 0;
+  pid_t ended = 0;
+  for (int i = 0; i < 2000 && ended == 0; ++i) {
+    ended = ::waitpid(pid_, &status, WNOHANG);
+    if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  std::string what = "closed file descriptors that are not its own";
+  if (ended == pid_) {
+    over_ = true;
+    ::kill(-pid_, SIGKILL);  // what it may have left behind
+    what = told_by(status);
+  } else {
+    kill();
+  }
+  throw CandidateFailure(Status::crashed, "the plug-in " + what + " " + during + last_words());
+}
+
+/// The last line it wrote, without anything that could move a cursor.
+std::string PluginProcess::last_words() const {
+  std::string text = said_;
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  const std::size_t line = text.rfind('\n');
+  if (line != std::string::npos) text.erase(0, line + 1);
+  if (text.size() > shown_output) text.erase(0, text.size() - shown_output);
+  for (char& c : text) c = c >= ' ' && c <= '~' ? c : '?';
+  return text.empty() ? "" : "; it last said: " + text;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,183 @@
+// The other end of a plug-in's connection. Everything here shares its process with code that may do anything.
+
+#include "verification/interfaces/plugin/worker.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "common/base/error.hpp"
+#include "common/base/fpenv.hpp"
+#include "verification/interfaces/capi/zeroproof_plugin.h"
+#include "verification/interfaces/plugin/confinement.hpp"
+#include "verification/interfaces/plugin/library.hpp"
+#include "verification/interfaces/plugin/wire.hpp"
+#include "verification/interfaces/plugin/worker_device.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+template <class Message>
+void tell(const Message& message) {
+  if (::send(plugin_socket, &message, sizeof(message), MSG_NOSIGNAL) != sizeof(message)) {
+    ::_exit(plugin_connection_lost);
+  }
+}
+
+/// A loop in a plug-in would go on when nobody waits for it any more.
+void end_with_parent() {
+  std::thread([parent = ::getppid()] {
+    while (::getppid() == parent) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    ::_exit(0);
+  }).detach();
+}
+
+/// The memory both processes see.
+class Shared {
+ public:
+  char* at(std::uint64_t offset, std::uint64_t bytes) {
+    if (bytes != bytes_) {
+      if (memory_ != nullptr) ::munmap(memory_, bytes_);
+      memory_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, plugin_memory, 0);
+      if (memory_ == MAP_FAILED) ::_exit(plugin_connection_lost);
+      bytes_ = bytes;
+    }
+    return static_cast<char*>(memory_) + offset;
+  }
+
+ private:
+  void* memory_ = nullptr;
+  std::uint64_t bytes_ = 0;
+};
+
+/// The library's answer about a call, before it gets any memory.
+bool is_supported(const zeroproof_plugin& plugin, zeroproof_call call) {
+  const zeroproof_supports asked = supports_of(plugin);
+  if (asked == nullptr) return true;
+  zeroproof_operand operands[most_plugin_operands];
+  std::copy_n(call.operands, call.num_operands, operands);
+  for (zeroproof_operand& operand : operands) operand.tensor.data = nullptr;
+  call.operands = operands;
+  call.stream = nullptr;
+  return asked(&call) != 0;
+}
+
+/// Computes a call; with a device, waits for what was enqueued on it.
+std::int32_t run_function(const zeroproof_plugin& plugin, const zeroproof_call& call, char* place,
+                          WorkerDevice* device) {
+  const std::int32_t returned = function_of(plugin, call.operation)(&call);
+  if (device != nullptr) device->take(place);
+  return returned;
+}
+
+PluginReply compute(const zeroproof_plugin& plugin, const PluginRequest& request, Shared& shared,
+                    WorkerDevice* device) {
+  zeroproof_operand operands[most_plugin_operands];
+  zeroproof_setting settings[most_plugin_settings];
+  std::int64_t shapes[most_plugin_operands][2], strides[most_plugin_operands][2];
+  PluginReply reply;
+  reply.number = request.number;
+  char* const place = shared.at(request.place_begin, request.arena_bytes);
+  char* const there =
+      device == nullptr ? place : device->put(place, static_cast<std::int64_t>(request.place_bytes));
+  const std::int32_t device_type = device == nullptr ? ZEROPROOF_CPU : device_type_of(plugin);
+  for (int k = 0; k < request.num_operands; ++k) {
+    const WireOperand& wire = request.operands[static_cast<std::size_t>(k)];
+    for (int d = 0; d < 2; ++d) shapes[k][d] = wire.shape[static_cast<std::size_t>(d)];
+    strides[k][0] = wire.ndim == 2 ? shapes[k][1] : 1;
+    strides[k][1] = 1;
+    void* data = there + (wire.offset - request.place_begin);
+    operands[k] = {wire.name.data(),
+                   wire.access,
+                   {data, device_type, 0, wire.ndim, {wire.code, wire.bits, 1}, shapes[k], strides[k], 0}};
+  }
+  for (int k = 0; k < request.num_settings; ++k) {
+    const WireSetting& wire = request.settings[static_cast<std::size_t>(k)];
+    settings[k].name = wire.name.data();
+    settings[k].kind = wire.kind;
+    settings[k].value.word = wire.word;
+  }
+  const zeroproof_call call = {sizeof(zeroproof_call),
+                               request.num_threads,
+                               request.operation.data(),
+                               request.num_operands,
+                               request.num_settings,
+                               operands,
+                               settings,
+                               device == nullptr ? nullptr : device->stream(),
+                               reply.message.data(),
+                               reply.message.size()};
+  sigset_t before, after;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  reply.declined = !is_supported(plugin, call);
+  if (!reply.declined) reply.returned = run_function(plugin, call, place, device);
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    if (::sigismember(&before, signal) != ::sigismember(&after, signal)) reply.mask_changed = true;
+  }
+  put_text(reply.fp_problem, fp_environment_problem());
+  std::fflush(nullptr);
+  return reply;
+}
+
+/// The same; what goes wrong on the device is part of the answer.
+PluginReply answer(const zeroproof_plugin& plugin, const PluginRequest& request, Shared& shared,
+                   WorkerDevice* device) {
+  try {
+    return compute(plugin, request, shared, device);
+  } catch (const Error& error) {
+    PluginReply reply;
+    reply.number = request.number;
+    put_text(reply.device_problem, error.what());
+    return reply;
+  }
+}
+
+/// nullptr if it cannot be had; `hello` then says why.
+std::unique_ptr<WorkerDevice> open_device(std::int32_t device_type, PluginHello& hello) {
+  try {
+    const std::string obstacle = device_obstacle(device_type);
+    if (obstacle.empty()) return std::make_unique<WorkerDevice>();
+    put_text(hello.problem, obstacle);
+  } catch (const Error& error) {
+    put_text(hello.problem, std::string("could not be given a device: ") + error.what());
+  }
+  put_text(hello.remedy,
+           "build it with nvcc for build/zeroproof on a machine with a GPU, or with another compiler for "
+           "build/zeroproof-sim");
+  return nullptr;
+}
+
+}  // namespace
+
+int plugin_worker(int argc, char** argv) {
+  if (argc != 3 && argc != 4) return plugin_connection_lost;
+  end_with_parent();
+  PluginHello hello;
+  const std::unique_ptr<WorkerDevice> device = argc == 4 ? open_device(std::atoi(argv[3]), hello) : nullptr;
+  forbid_processes();  // a driver may have to start one before
+  const bool ready = argc == 3 || device != nullptr;
+  const zeroproof_plugin* plugin = ready ? load_library(argv[2], hello) : nullptr;
+  tell(hello);
+  if (plugin == nullptr) ::_exit(0);  // what the library registered for an exit does not run
+  Shared shared;
+  PluginRequest request;
+  for (;;) {
+    const ssize_t length = ::recv(plugin_socket, &request, sizeof(request), 0);
+    if (length == 0) ::_exit(0);
+    if (length != sizeof(request)) ::_exit(plugin_connection_lost);
+    tell(answer(*plugin, request, shared, device.get()));
+  }
+}
+
+}  // namespace zeroproof::verification

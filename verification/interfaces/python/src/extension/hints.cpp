@@ -1,0 +1,50 @@
+#include "verification/interfaces/python/src/extension/hints.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "common/io/safetensors/safetensors_types.hpp"
+#include "verification/compare/hint.hpp"
+#include "verification/interfaces/python/src/extension/bytes.hpp"
+
+namespace zeroproof::python {
+namespace {
+
+TensorView view_of(const Bytes& bytes, DType dtype) {
+  return {const_cast<std::uint8_t*>(bytes.data()), dtype,
+          static_cast<std::int64_t>(bytes.size()) / num_bytes(dtype)};
+}
+
+std::string hint_of(const std::string& dtype, const Bytes& want, const Bytes& got,
+                    std::optional<Bytes> before, const std::vector<std::pair<std::string, Bytes>>& others,
+                    const std::vector<std::pair<std::string, double>>& factors) {
+  const std::optional<SafeDType> known = parse_safe_dtype(dtype);
+  const std::optional<DType> format = known ? buffer_dtype(*known) : std::nullopt;
+  ZP_CHECK(format.has_value(), ErrorCode::invalid_argument,
+           "no buffer holds elements of type '" + dtype + "'", "no rule of hints knows them",
+           "use another type");
+  verification::HintEvidence evidence;
+  evidence.want = view_of(want, *format);
+  evidence.got = view_of(got, *format);
+  if (before) evidence.before = view_of(*before, *format);
+  for (const auto& [name, bytes] : others) evidence.others.push_back({name, view_of(bytes, *format)});
+  for (const auto& [name, value] : factors) evidence.factors.push_back({name, value});
+  return verification::hint(evidence);
+}
+
+}  // namespace
+
+void bind_hints(nanobind::module_& module) {
+  using namespace nanobind::literals;
+  module.def("hint", &hint_of, "dtype"_a, "want"_a, "got"_a, "before"_a.none(), "others"_a, "factors"_a);
+}
+
+}  // namespace zeroproof::python

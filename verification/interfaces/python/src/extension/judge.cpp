@@ -1,0 +1,179 @@
+#include "verification/interfaces/python/src/extension/judge.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+
+#include "common/base/error.hpp"
+#include "verification/cases/run_plan.hpp"
+#include "verification/cases/run_report.hpp"
+#include "verification/cases/config/nearest.hpp"
+#include "verification/ops/op_case.hpp"
+#include "verification/ops/op_suite.hpp"
+#include "verification/interfaces/plugin/operations.hpp"
+#include "verification/cli/program/capabilities.hpp"
+#include "verification/interfaces/python/src/extension/candidate.hpp"
+#include "verification/interfaces/python/src/extension/judged_op.hpp"
+#include "verification/interfaces/python/src/extension/settings.hpp"
+#include "verification/cases/suites/bundle.hpp"
+
+namespace zeroproof::python {
+namespace {
+
+namespace nb = nanobind;
+using verification::Access;
+using verification::Fill;
+using verification::Op;
+using verification::OpSetting;
+using verification::Result;
+using verification::RunReport;
+
+nb::dict dict_of(const std::vector<OpSetting>& settings) {
+  nb::dict dict;
+  for (const OpSetting& setting : settings)
+    std::visit([&](auto value) { dict[setting.name.c_str()] = value; }, setting.value);
+  return dict;
+}
+
+/// What a callable can be called with: operands with dtype and access, settings of every variant, fills.
+nb::dict describe_operation(const std::string& name, const std::string& dtype) {
+  const Op& op = *judged_op(name, dtype_of(dtype)).op;
+  nb::list operands;
+  for (const auto& operand : op.operands) {
+    const char* access = operand.access == Access::in    ? "in"
+                         : operand.access == Access::out ? "out"
+                                                         : "in_out";
+    operands.append(nb::make_tuple(operand.name, std::string(zeroproof::name(operand.dtype)), access));
+  }
+  nb::list variants;
+  for (int v = 0; v < static_cast<int>(op.variants.size()); ++v) {
+    variants.append(nb::make_tuple(op.variants[static_cast<std::size_t>(v)], dict_of(settings_of(op, v))));
+  }
+  nb::list fills;
+  for (const Fill fill : op.fills) fills.append(std::string(verification::name(fill)));
+  nb::dict dict;
+  dict["name"] = op.name;
+  dict["operands"] = operands;
+  dict["variants"] = variants;
+  dict["fills"] = fills;
+  return dict;
+}
+
+/// How results are judged: the word of accept=.
+struct Acceptance {
+  bool any_order = false;
+  std::string dialect;
+};
+
+Acceptance acceptance(const std::string& word) {
+  if (word == "bits") return {};
+  if (word == "any-order") return {true, {}};
+  const std::string dialect = "dialect:";
+  ZP_CHECK(word.starts_with(dialect) && word.size() > dialect.size(), ErrorCode::config,
+           "accept is '" + word + "'", "it says what results are held to",
+           suggestion(word, {"bits", "any-order"}, "use bits, any-order or dialect:NAME"));
+  return {false, word.substr(dialect.size())};
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  const std::size_t at = text.find(what);
+  if (at != std::string::npos) text.replace(at, what.size(), by);
+  return text;
+}
+
+/// Runs the cases of one callable; the interpreter's lock is held between calls only by who needs it.
+RunReport judge(const std::string& op, const std::string& dtype, const std::vector<std::string>& fills,
+                const std::vector<int>& variants, const std::string& name, const nb::object& invoke,
+                bool read_only, const std::string& accept, std::uint64_t seed, const std::string& replay,
+                const std::vector<std::string>& notes) {
+  const JudgedOp judged = judged_op(op, dtype_of(dtype));
+  const Acceptance accepted = acceptance(accept);
+  const auto expected = expectation(judged, {variants.begin(), variants.end()}, accepted.dialect);
+  const PythonCandidate candidate(name, invoke, read_only);
+  std::vector<verification::OpCaseSpec> cases;
+  for (const std::string& word : fills) {
+    std::vector<std::string> known;
+    for (const Fill fill : judged.op->fills) known.emplace_back(verification::name(fill));
+    ZP_CHECK(std::ranges::find(known, word) != known.end(), ErrorCode::config,
+             "'" + word + "' is no fill of " + judged.op->name, "inputs are made of one",
+             suggestion(word, known));
+    cases.push_back({judged.op, &candidate, *verification::parse_fill(word)});
+  }
+  verification::OpRunOptions options;
+  options.seed = seed;
+  options.expectation = expected.get();
+  options.any_order = accepted.any_order;
+  options.replay_line = [&](const std::string& id) {
+    return replaced(replay, "{fill}", id.substr(id.find("fill:") + 5));
+  };
+  RunReport report;
+  report.capabilities = verification::capabilities();
+  report.suites = {&verification::op_suite()};
+  report.notes = notes;
+  if (!accepted.dialect.empty()) report.held_to = "the dialect " + accepted.dialect;
+  if (accepted.any_order) report.held_to = "any legal order";
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    const nb::gil_scoped_release others_may_run;
+    report.results = run_op_cases(cases, options);
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  candidate.raise_pending();
+  return report;
+}
+
+nb::list results_of(const RunReport& report) {
+  nb::list results;
+  for (const Result& result : report.results) {
+    nb::dict dict;
+    dict["id"] = result.id;
+    dict["status"] = std::string(verification::name(result.status));
+    dict["reason"] = result.reason;
+    dict["held_to"] = result.held_to;
+    dict["compared"] = result.compared;
+    dict["differing"] = result.differing;
+    dict["replay"] = result.replay;
+    dict["failure"] = failure_line(result);
+    dict["hint"] = result.divergence ? result.divergence->hint : "";
+    dict["order"] = result.divergence ? result.divergence->order : "";
+    results.append(dict);
+  }
+  return results;
+}
+
+/// flags: what a bundle tells the rerun: flag, value, flag, value.
+std::vector<std::string> save(const RunReport& report, const std::string& folder,
+                              const std::vector<std::string>& flags) {
+  verification::VerifyOptions options;
+  options.replay_flags = flags;
+  return verification::save_bundles(report, options, folder);
+}
+
+}  // namespace
+
+void bind_judge(nb::module_& module) {
+  using namespace nb::literals;
+  nb::class_<RunReport>(module, "Report")
+      .def(
+          "text",
+          [](const RunReport& r, bool colour) {
+            return verification::to_text(r, {colour, false});
+          },
+          "colour"_a)
+      .def("json", &verification::to_json)
+      .def("junit", &verification::to_junit, "strict"_a)
+      .def("html", &verification::to_html, "strict"_a)
+      .def("exit_code", &verification::exit_code, "strict"_a)
+      .def("results", &results_of)
+      .def("save", &save, "folder"_a, "flags"_a);
+  module.def("operation_names", &verification::plugin_operations);
+  module.def("describe_operation", &describe_operation, "name"_a, "dtype"_a);
+  module.def("nearest", [](const std::string& word, const std::vector<std::string>& choices) {
+    return nearest(word, choices);
+  });
+  module.def("judge", &judge, "op"_a, "dtype"_a, "fills"_a, "variants"_a, "name"_a, "invoke"_a, "read_only"_a,
+             "accept"_a, "seed"_a, "replay"_a, "notes"_a);
+}
+
+}  // namespace zeroproof::python

@@ -1,0 +1,22 @@
+// zproof._zproof: what the Python sources of the package call. Nobody else imports it.
+
+#include <nanobind/nanobind.h>
+
+#include "verification/cli/program/contract_version.hpp"
+#include "verification/interfaces/python/src/extension/errors.hpp"
+#include "verification/interfaces/python/src/extension/hints.hpp"
+#include "verification/interfaces/python/src/extension/judge.hpp"
+#include "verification/interfaces/python/src/extension/reference_ops.hpp"
+#include "verification/interfaces/python/src/extension/step.hpp"
+#include "verification/interfaces/python/src/extension/tensor_files.hpp"
+
+NB_MODULE(_zproof, module) {
+  zeroproof::python::translate_errors();
+  module.attr("version") = ZP_VERSION;
+  module.attr("contract_version") = zeroproof::verification::contract_version;
+  zeroproof::python::bind_reference(module);
+  zeroproof::python::bind_judge(module);
+  zeroproof::python::bind_step(module);
+  zeroproof::python::bind_hints(module);
+  zeroproof::python::bind_tensor_files(module);
+}

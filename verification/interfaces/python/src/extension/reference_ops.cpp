@@ -1,0 +1,258 @@
+#include "verification/interfaces/python/src/extension/reference_ops.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "common/base/error.hpp"
+#include "common/base/fpenv.hpp"
+#include "reference/cast.hpp"
+#include "reference/clip.hpp"
+#include "reference/grad_norm.hpp"
+#include "reference/grad_scale.hpp"
+#include "reference/grad_sum.hpp"
+#include "reference/loss_scaler.hpp"
+#include "reference/step_scalars.hpp"
+#include "reference/update_twins.hpp"
+#include "verification/interfaces/python/src/extension/arrays.hpp"
+#include "verification/interfaces/python/src/extension/settings.hpp"
+
+namespace zeroproof::python {
+namespace {
+
+std::atomic<int> candidates_running = 0;
+std::atomic<int> reference_calls = 0;
+
+/// Begins every twin: a thread of Python may have another rounding mode or flush subnormals (R3).
+void enter() {
+  if (candidates_running > 0) ++reference_calls;
+  require_fp_environment("the thread that calls the reference");
+}
+
+HostArray input(nb::handle array, const char* name, DType dtype = DType::fp32) {
+  return host_array(array, name, dtype, false);
+}
+HostArray output(nb::handle array, const char* name, DType dtype = DType::fp32) {
+  return host_array(array, name, dtype, true);
+}
+
+void same_shape(const HostArray& one, const HostArray& other, const std::string& name) {
+  ZP_CHECK(one.shape == other.shape, ErrorCode::invalid_argument,
+           name + " has another shape than the array before it",
+           "element i of one belongs to element i of the other", "reshape one of them");
+}
+
+void apart(const HostArray& one, const HostArray& other, const std::string& name) {
+  const auto* a = static_cast<const std::byte*>(one.view.data);
+  const auto* b = static_cast<const std::byte*>(other.view.data);
+  const bool overlap = a < b + other.view.num_bytes() && b < a + one.view.num_bytes();
+  ZP_CHECK(!overlap || one.view.numel == 0 || other.view.numel == 0, ErrorCode::invalid_argument,
+           name + " shares memory with another array of the call",
+           "one would be overwritten before it is read", "use a copy of it");
+}
+
+/// One update in place; None for a state that the rule does not keep.
+void update(const std::string& rule, const nb::dict& settings, std::int64_t t, nb::handle grad,
+            nb::handle master, const nb::dict& state) {
+  enter();
+  const OptimizerHyper hyper = hyper_of(rule, settings);
+  const StepScalars scalars = reference::step_scalars(hyper, t, 0, 1);
+  std::vector<HostArray> arrays = {input(grad, "grad"), output(master, "master")};
+  same_shape(arrays[0], arrays[1], "master");
+  apart(arrays[0], arrays[1], "master");
+  const auto span = [&](const char* name) {
+    if (!state.contains(name)) return Span<float>{};
+    arrays.push_back(output(state[name], name));
+    same_shape(arrays[0], arrays.back(), name);
+    for (std::size_t i = 0; i + 1 < arrays.size(); ++i) apart(arrays[i], arrays.back(), name);
+    return arrays.back().as<float>();
+  };
+  reference::StateSpans spans;
+  spans.exp_avg = span("exp_avg");
+  spans.exp_avg_sq = span("exp_avg_sq");
+  spans.max_exp_avg_sq = span("max_exp_avg_sq");
+  spans.momentum_buffer = span("momentum_buffer");
+  const Span<const float> g = arrays[0].as<float>();
+  const Span<float> p = arrays[1].as<float>();
+  const nb::gil_scoped_release others_may_run;
+  reference::update_by_rule(hyper, scalars, g, p, spans);
+}
+
+/// A numpy array of its own, after the same looks at `array` as in place.
+nb::object fp32_copy(nb::handle array, const std::string& name) {
+  const HostArray from = host_array(array, name, DType::fp32, false);
+  const auto values = from.as<const float>();
+  auto memory = std::make_shared<std::vector<float>>(values.begin(), values.end());
+  const TensorView view = {memory->data(), DType::fp32, from.view.numel};
+  return numpy_array(view, from.shape, owner_of(std::move(memory)));
+}
+
+void cast(nb::handle source, nb::handle target, const std::string& dtype) {
+  enter();
+  const DType format = dtype_of(dtype);
+  const HostArray from = input(source, "source");
+  const HostArray to = output(target, "target", format);
+  same_shape(from, to, "target");
+  apart(from, to, "target");
+  const Span<const float> in = from.as<float>();
+  if (format == DType::bf16) return reference::cast_to_bf16({}, in, to.as<bf16>());
+  if (format == DType::fp16) return reference::cast_to_fp16({}, in, to.as<fp16>());
+  if (format == DType::e4m3) return reference::cast_to_e4m3({}, in, to.as<e4m3>());
+  ZP_CHECK(format == DType::e5m2, ErrorCode::config, "a cast to fp32 changes nothing", "the source is fp32",
+           "use bf16, fp16, e4m3 or e5m2");
+  reference::cast_to_e5m2({}, in, to.as<e5m2>());
+}
+
+void widen(nb::handle source, nb::handle target, const std::string& dtype) {
+  enter();
+  const DType format = dtype_of(dtype);
+  const HostArray from = input(source, "source", format);
+  const HostArray to = output(target, "target");
+  same_shape(from, to, "target");
+  apart(from, to, "target");
+  const Span<float> out = to.as<float>();
+  if (format == DType::bf16) return reference::widen_bf16({}, from.as<const bf16>(), out);
+  if (format == DType::fp16) return reference::widen_fp16({}, from.as<const fp16>(), out);
+  if (format == DType::e4m3) return reference::widen_e4m3({}, from.as<const e4m3>(), out);
+  ZP_CHECK(format == DType::e5m2, ErrorCode::config, "fp32 cannot be widened to fp32", "the target is fp32",
+           "use bf16, fp16, e4m3 or e5m2");
+  reference::widen_e5m2({}, from.as<const e5m2>(), out);
+}
+
+void stochastic_cast(nb::handle source, nb::handle target, std::uint64_t seed, std::uint64_t step,
+                     std::uint64_t first_index) {
+  enter();
+  const HostArray from = input(source, "source");
+  const HostArray to = output(target, "target", DType::bf16);
+  same_shape(from, to, "target");
+  apart(from, to, "target");
+  reference::stochastic_cast_to_bf16({}, {seed, step, first_index}, from.as<const float>(), to.as<bf16>());
+}
+
+bool unscale(nb::handle grad_sum, nb::handle unscaled_grad, float inv_scale) {
+  enter();
+  const HostArray from = input(grad_sum, "grad_sum");
+  const HostArray to = output(unscaled_grad, "unscaled_grad");
+  same_shape(from, to, "unscaled_grad");
+  return reference::unscale({}, inv_scale, from.as<const float>(), to.as<float>());
+}
+
+void clip(nb::handle unscaled_grad, nb::handle grad, float clip_coef) {
+  enter();
+  const HostArray from = input(unscaled_grad, "unscaled_grad");
+  const HostArray to = output(grad, "grad");
+  same_shape(from, to, "grad");
+  reference::clip({}, clip_coef, from.as<const float>(), to.as<float>());
+}
+
+void clip_value(nb::handle grad, float value) {
+  enter();
+  reference::clip_value({}, value, output(grad, "grad").as<float>());
+}
+
+/// Form chunk1024, exact, one or inf of R12, over tensors in turn; each begins a chunk of its own.
+double grad_norm(const nb::list& grads, const std::string& form) {
+  enter();
+  static const std::vector<std::string> forms = {"chunk1024", "exact", "one", "inf"};
+  const auto found = std::find(forms.begin(), forms.end(), form);
+  ZP_CHECK(found != forms.end(), ErrorCode::config, "'" + form + "' is no form of the norm",
+           "R12 has four, with bits of their own", "use chunk1024, exact, one or inf");
+  NormLimbs limbs;
+  std::uint32_t amax = 0;
+  int k = 0;
+  for (const nb::handle grad : grads) {
+    const HostArray array = input(grad, ("gradient " + std::to_string(k++)).c_str());
+    const Span<const float> values = array.as<const float>();
+    if (form == "chunk1024") reference::grad_norm_accumulate({}, values, limbs);
+    if (form == "exact") reference::grad_norm_exact_accumulate({}, values, limbs);
+    if (form == "one") reference::grad_abs_accumulate({}, values, limbs);
+    if (form == "inf") reference::grad_max_accumulate({}, values, amax);
+  }
+  if (form == "inf") return reference::grad_max_finish(amax);
+  return form == "one" ? reference::grad_abs_finish(limbs) : reference::grad_norm_finish(limbs);
+}
+
+double grad_norm_p(nb::handle grad, double p) {
+  enter();
+  return reference::grad_norm_p({}, input(grad, "grad").as<const float>(), p);
+}
+
+float clip_coef(double grad_norm, std::optional<double> max_norm) {
+  enter();
+  return reference::clip_coef(grad_norm, max_norm);
+}
+
+void grad_sum(const nb::list& leaves, nb::handle sum) {
+  enter();
+  std::vector<HostArray> arrays;
+  std::vector<Span<const float>> spans;
+  const HostArray out = output(sum, "sum");
+  ZP_CHECK(nb::len(leaves) > 0, ErrorCode::invalid_argument, "there are no leaves",
+           "a sum has one micro-batch at least", "hand over a list of arrays");
+  for (const nb::handle leaf : leaves) {
+    arrays.push_back(input(leaf, ("leaf " + std::to_string(arrays.size())).c_str()));
+    same_shape(arrays.back(), out, "sum");
+    apart(arrays.back(), out, "sum");
+    spans.push_back(arrays.back().as<const float>());
+  }
+  reference::grad_sum({}, spans, out.as<float>());
+}
+
+nb::dict dict_of_state(const LossScalerState& state) {
+  nb::dict dict;
+  dict["log2_scale"] = state.log2_scale;
+  dict["growth_tracker"] = state.growth_tracker;
+  dict["hysteresis_left"] = state.hysteresis_left;
+  return dict;
+}
+
+nb::dict loss_scaler_init(const nb::dict& config) {
+  enter();
+  return dict_of_state(reference::loss_scaler_init(scaler_of(config)));
+}
+
+nb::dict loss_scaler_update(const nb::dict& config, int log2_scale, int growth_tracker, int hysteresis_left,
+                            bool found_inf) {
+  enter();
+  return dict_of_state(reference::loss_scaler_update(
+      scaler_of(config), {log2_scale, growth_tracker, hysteresis_left}, found_inf));
+}
+
+nb::dict step_scalars(const std::string& rule, const nb::dict& settings, std::int64_t t, int log2_loss_scale,
+                      std::int64_t divisor) {
+  enter();
+  return dict_of(reference::step_scalars(hyper_of(rule, settings), t, log2_loss_scale, divisor));
+}
+
+}  // namespace
+
+CandidateRuns::CandidateRuns() {
+  if (candidates_running++ == 0) reference_calls = 0;
+}
+CandidateRuns::~CandidateRuns() { --candidates_running; }
+bool CandidateRuns::asked_reference() const { return reference_calls > 0; }
+
+void bind_reference(nb::module_& module) {
+  using namespace nb::literals;
+  module.def("update", &update, "rule"_a, "settings"_a, "t"_a, "grad"_a.none(), "master"_a.none(), "state"_a);
+  module.def("step_scalars", &step_scalars, "rule"_a, "settings"_a, "t"_a, "log2_loss_scale"_a, "divisor"_a);
+  module.def("fp32_copy", &fp32_copy, "array"_a.none(), "name"_a);
+  module.def("cast", &cast, "source"_a.none(), "target"_a.none(), "dtype"_a);
+  module.def("widen", &widen, "source"_a.none(), "target"_a.none(), "dtype"_a);
+  module.def("stochastic_cast", &stochastic_cast, "source"_a.none(), "target"_a.none(), "seed"_a, "step"_a,
+             "first_index"_a);
+  module.def("unscale", &unscale, "grad_sum"_a.none(), "unscaled_grad"_a.none(), "inv_scale"_a);
+  module.def("clip", &clip, "unscaled_grad"_a.none(), "grad"_a.none(), "clip_coef"_a);
+  module.def("clip_value", &clip_value, "grad"_a.none(), "clip_value"_a);
+  module.def("clip_coef", &clip_coef, "grad_norm"_a, "max_norm"_a.none());
+  module.def("grad_norm", &grad_norm, "grads"_a, "form"_a);
+  module.def("grad_norm_p", &grad_norm_p, "grad"_a.none(), "p"_a);
+  module.def("grad_sum", &grad_sum, "leaves"_a, "sum"_a.none());
+  module.def("loss_scaler_init", &loss_scaler_init, "config"_a);
+  module.def("loss_scaler_update", &loss_scaler_update, "config"_a, "log2_scale"_a, "growth_tracker"_a,
+             "hysteresis_left"_a, "found_inf"_a);
+}
+
+}  // namespace zeroproof::python

@@ -1,0 +1,213 @@
+#include "verification/interfaces/python/src/extension/step.hpp"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/base/error.hpp"
+#include "common/step/kept_buffers.hpp"
+#include "reference/loss_scaler.hpp"
+#include "verification/cases/config/nearest.hpp"
+#include "verification/interfaces/python/src/extension/arrays.hpp"
+#include "verification/interfaces/python/src/extension/settings.hpp"
+#include "verification/interfaces/python/src/extension/virtual_ranks.hpp"
+
+namespace zeroproof::python {
+namespace {
+
+using Shapes = std::vector<std::vector<std::int64_t>>;
+
+template <class Value>
+Value word(const std::vector<std::pair<std::string, Value>>& table, const std::string& typed,
+           const std::string& what) {
+  std::vector<std::string> known;
+  for (const auto& [name, value] : table) {
+    if (name == typed) return value;
+    known.push_back(name);
+  }
+  fail(ErrorCode::config, "'" + typed + "' is no " + what, "a step has one of those that there are",
+       suggestion(typed, known));
+}
+
+/// Copies one tensor's elements to its place; the padding between tensors stays as it is.
+void put(nb::handle array, const std::string& name, DType dtype, const TensorSlot& slot, std::byte* to) {
+  const HostArray from = host_array(array, name, dtype, false);
+  const std::vector<std::int64_t> shape(from.shape.begin(), from.shape.end());
+  ZP_CHECK(shape == slot.shape, ErrorCode::invalid_argument, name + " has another shape than the parameter",
+           "element i of one belongs to element i of the other", "hand over one number for every element");
+  if (from.view.numel == 0) return;
+  std::memcpy(to + slot.begin * num_bytes(dtype), from.view.data,
+              static_cast<std::size_t>(from.view.num_bytes()));
+}
+
+std::vector<float> flat(const nb::list& arrays, const std::string& what, const FlatLayout& layout) {
+  std::vector<float> values(static_cast<std::size_t>(layout.padded_numel()));
+  for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
+    const TensorSlot& slot = layout.tensors()[i];
+    put(arrays[i], what + " of " + slot.name, DType::fp32, slot, reinterpret_cast<std::byte*>(values.data()));
+  }
+  return values;
+}
+
+std::vector<std::byte> leaf_of(const nb::list& arrays, std::size_t number, DType dtype,
+                               const FlatLayout& layout) {
+  const auto bytes = static_cast<std::size_t>(layout.padded_numel() * num_bytes(dtype));
+  std::vector<std::byte> leaf(bytes, std::byte{0xFF});  // padding: nobody may read it
+  for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
+    const TensorSlot& slot = layout.tensors()[i];
+    put(arrays[i], "the gradient of " + slot.name + " in micro-batch " + std::to_string(number), dtype, slot,
+        leaf.data());
+  }
+  return leaf;
+}
+
+template <class T>
+nb::object own_array(std::vector<T> values, DType dtype, const std::vector<std::size_t>& shape) {
+  auto memory = std::make_shared<std::vector<T>>(std::move(values));
+  const auto numel = static_cast<std::int64_t>(memory->size() * sizeof(T)) / num_bytes(dtype);
+  const TensorView view = {memory->data(), dtype, numel};
+  return numpy_array(view, shape, owner_of(std::move(memory)));
+}
+
+/// The tensors of an undistributed buffer, each an array of its own.
+template <class T>
+nb::list tensors_of(const std::vector<T>& values, DType dtype, const FlatLayout& layout) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+  const std::int64_t width = num_bytes(dtype);
+  nb::list list;
+  for (const TensorSlot& slot : layout.tensors()) {
+    const auto* from = bytes + slot.begin * width;
+    list.append(own_array(std::vector<std::byte>(from, from + slot.numel * width), dtype,
+                          {slot.shape.begin(), slot.shape.end()}));
+  }
+  return list;
+}
+
+nb::list taps_of(std::vector<Tapped> taps) {
+  nb::list list;
+  for (Tapped& tap : taps) {
+    nb::list ranges;
+    for (const FlatRange& range : tap.ranges) ranges.append(nb::make_tuple(range.begin, range.end));
+    const auto numel = tap.bytes.size() / static_cast<std::size_t>(num_bytes(tap.dtype));
+    list.append(nb::make_tuple(std::string(name(tap.phase)), tap.rank, std::string(name(tap.buffer)), ranges,
+                               std::string(name(tap.dtype)),
+                               own_array(std::move(tap.bytes), tap.dtype, {numel})));
+  }
+  return list;
+}
+
+StepRequest request_of(const nb::dict& options) {
+  const auto text = [&](const char* key) { return nb::cast<std::string>(options[key]); };
+  StepRequest request;
+  request.world_size = nb::cast<int>(options["world"]);
+  request.stage = nb::cast<int>(options["stage"]);
+  request.bucket_numel = nb::cast<std::int64_t>(options["bucket"]);
+  ZP_CHECK(request.world_size >= 1 && request.world_size <= 256, ErrorCode::invalid_argument,
+           "world is " + std::to_string(request.world_size), "every rank is a thread of this process",
+           "use 1 to 256 ranks");
+  request.param_dtype = dtype_of(text("dtype"));
+  ZP_CHECK(is_param_format(request.param_dtype), ErrorCode::invalid_argument,
+           "parameters are " + std::string(name(request.param_dtype)),
+           "a step here returns no scales, without which codes mean nothing", "use fp32, bf16 or fp16");
+  request.grad_dtype = dtype_of(text("grad_dtype"));
+  request.hyper = hyper_of(text("rule"), nb::cast<nb::dict>(options["settings"]));
+  request.hyper.norm = word<NormForm>({{"chunk1024", NormForm::chunk1024},
+                                       {"exact", NormForm::exact},
+                                       {"inf", NormForm::inf},
+                                       {"one", NormForm::one}},
+                                      text("norm"), "form of the norm");
+  request.order = word<MicroBatchOrder>({{"by_stage", MicroBatchOrder::by_stage},
+                                         {"contiguous", MicroBatchOrder::contiguous},
+                                         {"strided", MicroBatchOrder::strided}},
+                                        text("order"), "order of micro-batches");
+  request.on_nonfinite = word<OnNonfinite>(
+      {{"skip", OnNonfinite::skip}, {"error", OnNonfinite::error}, {"propagate", OnNonfinite::propagate}},
+      text("on_nonfinite"), "policy for gradients that are not finite");
+  request.grad_sum =
+      word<GradSum>({{"tree", GradSum::tree}, {"binned", GradSum::binned}}, text("grad_sum"), "gradient sum");
+  request.scaler = scaler_of(nb::cast<nb::dict>(options["scaler"]));
+  request.param_groups = param_groups_of(nb::cast<nb::list>(options["param_groups"]));
+  request.clip_groups = clip_groups_of(nb::cast<nb::list>(options["clip_groups"]));
+  request.taps = nb::cast<bool>(options["taps"]);
+  return request;
+}
+
+LossScalerState scaler_state(const nb::dict& state, const LossScalerConfig& config) {
+  if (!state.contains("scaler")) return reference::loss_scaler_init(config);
+  const auto words = nb::cast<nb::dict>(state["scaler"]);
+  return {nb::cast<int>(words["log2_scale"]), nb::cast<int>(words["growth_tracker"]),
+          nb::cast<int>(words["hysteresis_left"])};
+}
+
+/// A buffer that these settings do not keep would silently do nothing.
+void require_kept(const nb::dict& state, const OptimizerHyper& hyper) {
+  std::vector<std::string> known = {"applied_steps", "scaler"};
+  for (const BufferId id : kept_buffers(hyper)) known.emplace_back(name(id));
+  for (const auto& [key, value] : state) {
+    const auto buffer = nb::cast<std::string>(key);
+    ZP_CHECK(std::ranges::find(known, buffer) != known.end(), ErrorCode::config, "state has " + buffer,
+             "a step with these settings keeps no such buffer, and it would do nothing",
+             "leave it out, or set what needs it (amsgrad, momentum)");
+  }
+}
+
+/// Buffers by name, each a list of tensors in the order of `names`; absent state is that of a run that begins.
+nb::dict sharded_step(const std::vector<std::string>& names, const Shapes& shapes, const nb::list& master,
+                      const nb::list& micro_batches, const nb::dict& state, const nb::dict& options) {
+  const StepRequest request = request_of(options);
+  StepInput input;
+  for (std::size_t i = 0; i < names.size(); ++i) input.params.push_back({names[i], shapes[i]});
+  const FlatLayout layout(input.params);
+  input.master = flat(master, "the parameter", layout);
+  require_kept(state, request.hyper);
+  for (const BufferId id : kept_buffers(request.hyper)) {
+    const std::string buffer(name(id));
+    input.kept[id] = state.contains(buffer.c_str())
+                         ? flat(nb::cast<nb::list>(state[buffer.c_str()]), buffer, layout)
+                         : std::vector<float>(static_cast<std::size_t>(layout.padded_numel()));
+  }
+  for (const nb::handle leaf : micro_batches)
+    input.leaves.push_back(
+        leaf_of(nb::cast<nb::list>(leaf), input.leaves.size(), request.grad_dtype, layout));
+  if (state.contains("applied_steps")) input.applied_steps = nb::cast<std::int64_t>(state["applied_steps"]);
+  input.scaler = scaler_state(state, request.scaler);
+
+  StepOutput output;
+  {
+    const nb::gil_scoped_release others_may_run;
+    output = step_on_virtual_ranks(layout, input, request);
+  }
+  nb::dict buffers;
+  for (const auto& [id, values] : output.kept)
+    buffers[std::string(name(id)).c_str()] = tensors_of(values, DType::fp32, layout);
+  nb::list offsets;
+  for (const TensorSlot& slot : layout.tensors()) offsets.append(slot.begin);
+  nb::dict scaler;
+  scaler["log2_scale"] = output.scaler.log2_scale;
+  scaler["growth_tracker"] = output.scaler.growth_tracker;
+  scaler["hysteresis_left"] = output.scaler.hysteresis_left;
+  nb::dict result;
+  result["skipped"] = output.skipped;
+  result["grad_norm"] = output.grad_norm;
+  result["clip_coef"] = output.clip_coef;
+  result["applied_steps"] = output.applied_steps;
+  result["scaler"] = scaler;
+  result["buffers"] = buffers;
+  result["param"] = tensors_of(output.param, request.param_dtype, layout);
+  result["offsets"] = offsets;
+  result["taps"] = taps_of(std::move(output.taps));
+  return result;
+}
+
+}  // namespace
+
+void bind_step(nb::module_& module) {
+  using namespace nb::literals;
+  module.def("sharded_step", &sharded_step, "names"_a, "shapes"_a, "master"_a, "micro_batches"_a, "state"_a,
+             "options"_a);
+}
+
+}  // namespace zeroproof::python

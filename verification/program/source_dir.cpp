@@ -1,7 +1,0 @@
-#include "verification/program/source_dir.hpp"
-
-namespace zeroproof::verification {
-
-std::string source_dir() { return ZP_SOURCE_DIR; }
-
-}  // namespace zeroproof::verification

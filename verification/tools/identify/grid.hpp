@@ -1,0 +1,34 @@
+#pragma once
+// Every formula that identify tries, buffer by buffer. Each buffer is judged by what the file has: master from the
+// moments that were written, so that a difference shows in the buffer where it arises.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "verification/tools/identify/recorded_step.hpp"
+
+namespace zeroproof::verification {
+
+struct Candidate {
+  std::string text;  ///< of formula_text.hpp; no two of a grid are equal
+  std::function<float(const StepTensor&, std::size_t element)> value;
+};
+
+struct BufferGrid {
+  std::string buffer;  ///< "exp_avg", in the order in which a step makes them, master last
+  std::vector<Candidate> candidates;
+};
+std::vector<BufferGrid> grids_of(const RecordedStep& step);
+
+/// What a dialect has for the buffers of that step, in the same order.
+struct BufferForm {
+  std::string body, tail;  ///< texts
+};
+std::vector<BufferForm> forms_of(const Dialect& dialect, const RecordedStep& step);
+
+/// The values of a buffer after the step, and before it (empty if there were none).
+const std::vector<float>& after(const StepTensor& tensor, const std::string& buffer);
+const std::vector<float>& before(const StepTensor& tensor, const std::string& buffer);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,175 @@
+#include "verification/tools/identify/identify.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "common/base/same_value.hpp"
+#include "verification/tools/identify/grid.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// All formulas of one buffer, counted.
+class Counted {
+ public:
+  Counted(const RecordedStep& step, const BufferGrid& grid) : buffer_(grid.buffer) {
+    // A formula with more than this leaving is not looked at any longer; tails always are, they are short.
+    enough_ = 64 + step.numel() / 50;
+    for (const Candidate& candidate : grid.candidates) formulas_.push_back(count(step, candidate));
+  }
+
+  const std::vector<Leaving>& formulas() const { return formulas_; }
+  const Leaving& of(const std::string& text) const {
+    return *std::ranges::find(formulas_, text, &Leaving::text);
+  }
+
+  /// Elements that leave a body formula with another for the last n mod width.
+  std::int64_t leaving(const std::string& body, const std::string& tail, int width) const {
+    const Leaving& b = of(body);
+    const Leaving& t = of(tail);
+    if (width == 0) return b.all();
+    return b.body + (width == 16 ? t.sixteen + t.eight : b.sixteen + t.eight);
+  }
+
+ private:
+  Leaving count(const RecordedStep& step, const Candidate& candidate) const {
+    Leaving found;
+    found.text = candidate.text;
+    for (const StepTensor& tensor : step.tensors) {
+      const std::vector<float>& got = after(tensor, buffer_);
+      const auto differs = [&](std::size_t i) {
+        return same_value(candidate.value(tensor, i), got[i]) ? 0 : 1;
+      };
+      const std::size_t n = tensor.numel();
+      const std::size_t eight = n - n % 8, sixteen = n - n % 16;
+      for (std::size_t i = 0; i < sixteen && found.body <= enough_; ++i, ++found.scanned)
+        found.body += differs(i);
+      for (std::size_t i = sixteen; i < n; ++i, ++found.scanned)
+        (i < eight ? found.sixteen : found.eight) += differs(i);
+    }
+    return found;
+  }
+
+  std::string buffer_;
+  std::int64_t enough_ = 0;
+  std::vector<Leaving> formulas_;
+};
+
+/// What a dialect leaves in every buffer.
+std::vector<std::int64_t> leaving_of(const Dialect& dialect, const RecordedStep& step,
+                                     const std::vector<Counted>& counted) {
+  std::vector<std::int64_t> leaving;
+  const std::vector<BufferForm> forms = forms_of(dialect, step);
+  for (std::size_t k = 0; k < counted.size(); ++k) {
+    leaving.push_back(counted[k].leaving(forms[k].body, forms[k].tail, dialect.tail_width));
+  }
+  return leaving;
+}
+
+/// The elements that leave `candidate` have the value from before the step.
+bool are_unwritten(const RecordedStep& step, const BufferGrid& grid, const std::string& text) {
+  const auto& candidate = *std::ranges::find(grid.candidates, text, &Candidate::text);
+  for (const StepTensor& tensor : step.tensors) {
+    const std::vector<float>& was = before(tensor, grid.buffer);
+    if (was.empty()) return false;
+    for (std::size_t i = 0; i < tensor.numel(); ++i) {
+      const float got = after(tensor, grid.buffer)[i];
+      if (!same_value(candidate.value(tensor, i), got) && !same_value(was[i], got)) return false;
+    }
+  }
+  return true;
+}
+
+/// Formulas in the order in which they are believed: those of a dialect that is near first.
+std::vector<const Leaving*> by_trust(const Counted& counted, const BufferForm* trusted) {
+  std::vector<const Leaving*> order;
+  for (const Leaving& formula : counted.formulas()) order.push_back(&formula);
+  std::stable_partition(order.begin(), order.end(),
+                        [&](const Leaving* f) { return trusted != nullptr && f->text == trusted->body; });
+  return order;
+}
+
+BufferFinding finding_of(const RecordedStep& step, const BufferGrid& grid, const Counted& counted,
+                         const BufferForm* trusted) {
+  BufferFinding found;
+  found.buffer = grid.buffer;
+  const std::vector<const Leaving*> order = by_trust(counted, trusted);
+  found.best = **std::ranges::min_element(order, {}, [](const Leaving* f) { return f->share(); });
+  if (found.best.all() == 0) {
+    found.kind = BufferFinding::Kind::formula;
+    return found;
+  }
+  for (const int width : {8, 16}) {
+    for (const Leaving* body : order) {
+      if (body->body + (width == 8 ? body->sixteen : 0) != 0) continue;
+      std::vector<const Leaving*> tails = order;
+      std::stable_partition(tails.begin(), tails.end(),
+                            [&](const Leaving* f) { return trusted != nullptr && f->text == trusted->tail; });
+      for (const Leaving* tail : tails) {
+        if (tail->eight + (width == 16 ? tail->sixteen : 0) != 0) continue;
+        found.kind = BufferFinding::Kind::two;
+        found.best = *body;
+        found.tail_text = tail->text;
+        found.tail_width = width;
+        return found;
+      }
+    }
+  }
+  const bool only_tail = found.best.body == 0;
+  if (found.best.share() >= no_formula && !only_tail) return found;
+  if (only_tail && found.best.share() == 1) return found;  // nothing but tails, and none of it fits
+  found.kind = BufferFinding::Kind::leaves;
+  if (only_tail) found.tail_width = found.best.sixteen == 0 ? 8 : 16;
+  found.unwritten = are_unwritten(step, grid, found.best.text);
+  return found;
+}
+
+}  // namespace
+
+Identification identify(const RecordedStep& step) {
+  const std::vector<BufferGrid> grids = grids_of(step);
+  std::vector<Counted> counted;
+  for (const BufferGrid& grid : grids) counted.emplace_back(step, grid);
+
+  Identification found;
+  const Dialect* nearest = nullptr;
+  std::pair<std::int64_t, std::int64_t> least;
+  bool all_fit = true;
+  for (const Dialect& dialect : all_dialects()) {
+    if (!dialect.takes(step.hyper)) continue;
+    const std::vector<std::int64_t> leaving = leaving_of(dialect, step, counted);
+    std::pair<std::int64_t, std::int64_t> distance{0, 0};
+    for (const std::int64_t count : leaving) {
+      distance.first += count > 0 ? 1 : 0;
+      distance.second += count;
+    }
+    if (distance.first == 0) found.fits.push_back(dialect.name);
+    all_fit = all_fit && distance.first == 0;
+    if (nearest == nullptr || distance < least) {
+      nearest = &dialect;
+      least = distance;
+    }
+  }
+  found.tells = !all_fit;
+  std::vector<BufferForm> trusted;
+  if (nearest != nullptr) trusted = forms_of(*nearest, step);
+  for (std::size_t k = 0; k < grids.size(); ++k) {
+    found.buffers.push_back(
+        finding_of(step, grids[k], counted[k], nearest == nullptr ? nullptr : &trusted[k]));
+  }
+  if (nearest == nullptr || !found.fits.empty()) return found;
+  found.nearest = nearest->name;
+  for (std::size_t k = 0; k < grids.size(); ++k) {
+    const std::int64_t differing = counted[k].leaving(trusted[k].body, trusted[k].tail, nearest->tail_width);
+    if (differing == 0) continue;
+    const std::string tail =
+        trusted[k].tail == trusted[k].body
+            ? ""
+            : "; last n mod " + std::to_string(nearest->tail_width) + ": " + trusted[k].tail;
+    found.differences.push_back(
+        {grids[k].buffer, trusted[k].body + tail, differing, counted[k].of(trusted[k].body).scanned});
+  }
+  return found;
+}
+
+}  // namespace zeroproof::verification

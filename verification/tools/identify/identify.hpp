@@ -1,0 +1,73 @@
+#pragma once
+// Which arithmetic made a step.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "verification/tools/identify/recorded_step.hpp"
+
+namespace zeroproof::verification {
+
+/// How many elements leave a formula, by where they are in their tensor of n elements.
+struct Leaving {
+  std::string text;  ///< the formula
+  std::int64_t scanned =
+      0;                  ///< elements that were looked at; the search leaves a formula that is clearly wrong
+  std::int64_t body = 0;  ///< before the last n mod 16
+  std::int64_t sixteen = 0;  ///< in the last n mod 16, but not the last n mod 8
+  std::int64_t eight = 0;    ///< in the last n mod 8
+
+  std::int64_t all() const { return body + sixteen + eight; }
+  double share() const {
+    return scanned == 0 ? 0 : static_cast<double>(all()) / static_cast<double>(scanned);
+  }
+};
+
+/// What was found for one buffer.
+struct BufferFinding {
+  enum class Kind : std::uint8_t {
+    formula,  ///< one formula for every element
+    two,      ///< one for the body, another for the tail
+    leaves,   ///< a formula, and a few elements that follow none
+    none      ///< no formula has fewer than 1 % of the elements leave it
+  };
+
+  std::string buffer;
+  Kind kind = Kind::none;
+  Leaving best;            ///< body formula, or the nearest
+  std::string tail_text;   ///< of kind two
+  int tail_width = 0;      ///< of kind two; of kind leaves where all that leave are in such a tail, else 0
+  bool unwritten = false;  ///< kind leaves: those that leave have the value from before the step
+};
+
+/// A buffer in which the nearest dialect differs.
+struct DialectDifference {
+  std::string buffer;
+  std::string theirs;  ///< the dialect's formula
+  std::int64_t differing = 0;
+  std::int64_t scanned = 0;
+};
+
+struct Identification {
+  std::vector<BufferFinding> buffers;
+  std::vector<std::string> fits;  ///< every dialect that gives these bits
+  bool tells = true;              ///< false if every dialect that takes such a step gives these bits
+  std::string nearest;            ///< if none fits, the dialect that differs in fewest buffers, then elements
+  std::vector<DialectDifference> differences;  ///< of the nearest
+
+  bool named() const { return tells && !fits.empty(); }
+};
+
+Identification identify(const RecordedStep& step);
+
+/// Share of elements from which on a formula is none.
+inline constexpr double no_formula = 0.01;
+
+/// Names with families drawn together: "torch-cpu-fused, apex-fused-adam:nn*r".
+std::vector<std::string> shown_names(const std::vector<std::string>& names);
+
+/// For a person; ends with a newline.
+std::string identification_text(const RecordedStep& step, const Identification& found);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <map>
+
+#include "verification/tools/identify/identify.hpp"
+#include "verification/report/format.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+std::string counted_text(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+std::string finding_text(const BufferFinding& found) {
+  switch (found.kind) {
+    case BufferFinding::Kind::formula:
+      return found.best.text + "\n";
+    case BufferFinding::Kind::two:
+      return fmt::format("{}\n    last n mod {}: {}\n", found.best.text, found.tail_width, found.tail_text);
+    case BufferFinding::Kind::leaves:
+      return fmt::format(
+          "{}\n    {} of {} elements follow no formula{}{}\n", found.best.text,
+          counted_text(found.best.all()), counted_text(found.best.scanned),
+          found.tail_width == 0 ? "" : fmt::format(", all in the last n mod {}", found.tail_width),
+          found.unwritten ? "; they were not written" : "");
+    case BufferFinding::Kind::none:
+      break;
+  }
+  return fmt::format("no formula: {:.1f} % of the elements leave the nearest, {}\n", 100 * found.best.share(),
+                     found.best.text);
+}
+
+std::string verdict(const Identification& found) {
+  if (!found.tells) {
+    return "every dialect gives these bits: the step tells nothing (gradients or rates of zero?)\n";
+  }
+  const std::vector<std::string> names = shown_names(found.fits);
+  if (!names.empty()) {
+    std::string text = "this is " + names.front();
+    for (std::size_t i = 1; i < names.size(); ++i) text += (i + 1 < names.size() ? ", " : " or ") + names[i];
+    return text + (names.size() > 1 ? ", which this step does not tell apart\n" : "\n");
+  }
+  std::string text;
+  for (const BufferFinding& buffer : found.buffers) {
+    if (buffer.kind == BufferFinding::Kind::none) {
+      text += buffer.buffer + ": no formula has fewer than 1 % leave it: a fault, not a dialect\n";
+    } else if (buffer.kind == BufferFinding::Kind::leaves) {
+      text += buffer.buffer + ": elements that follow no formula: a fault, not a dialect\n";
+    }
+  }
+  if (text.empty()) text = "every buffer has a formula, but no dialect has all of them\n";
+  if (found.nearest.empty()) return text;
+  text += "nearest: " + found.nearest + ", which differs in\n";
+  for (const DialectDifference& d : found.differences) {
+    text += fmt::format("  {:<15} {} of {} elements, from {}\n", d.buffer, counted_text(d.differing),
+                        counted_text(d.scanned), d.theirs);
+  }
+  return text;
+}
+
+/// One name for members of a family, a star where their letters differ: "apex-fused-adam:nn*r".
+std::string drawn_together(const std::vector<std::string>& members) {
+  std::string pattern = members.front();
+  for (const std::string& member : members) {
+    for (std::size_t i = 0; i < pattern.size(); ++i) {
+      if (member[i] != pattern[i]) pattern[i] = '*';
+    }
+  }
+  return pattern;
+}
+
+}  // namespace
+
+std::vector<std::string> shown_names(const std::vector<std::string>& names) {
+  std::vector<std::vector<std::string>> families;
+  for (const std::string& name : names) {
+    const bool again = !families.empty() && name.find(':') != std::string::npos &&
+                       family_of(families.back().front()) == family_of(name);
+    if (!again) families.emplace_back();
+    families.back().push_back(name);
+  }
+  std::vector<std::string> shown;
+  for (const std::vector<std::string>& family : families) shown.push_back(drawn_together(family));
+  return shown;
+}
+
+std::string identification_text(const RecordedStep& step, const Identification& found) {
+  const bool sgd = step.hyper.rule == UpdateRule::sgd;
+  std::string text = fmt::format("{}{}, {} elements in {} {}{}\n\n", traits_of(step.hyper.rule).name,
+                                 sgd ? "" : fmt::format(", t = {}", step.hyper.t), counted_text(step.numel()),
+                                 step.tensors.size(), step.tensors.size() == 1 ? "tensor" : "tensors",
+                                 step.program.empty() ? "" : ", written by " + step.program);
+  for (const BufferFinding& buffer : found.buffers) text += buffer.buffer + "\n    " + finding_text(buffer);
+  return text + "\n" + verdict(found);
+}
+
+}  // namespace zeroproof::verification

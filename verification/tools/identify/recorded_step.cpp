@@ -1,0 +1,240 @@
+#include "verification/tools/identify/recorded_step.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "common/base/error.hpp"
+#include "common/io/safetensors/safetensors.hpp"
+#include "verification/cases/config/nearest.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+[[noreturn]] void refuse(const std::string& file, const std::string& problem, const std::string& why,
+                         const std::string& remedy) {
+  fail(ErrorCode::io, file + ": " + problem, why, remedy);
+}
+
+const std::vector<std::string>& setting_names() {
+  static const std::vector<std::string> names = {
+      "rule",     "lr",        "beta1",    "beta2",   "eps",      "weight_decay",   "t",
+      "momentum", "dampening", "nesterov", "amsgrad", "maximize", "bias_correction"};
+  return names;
+}
+
+class Settings {
+ public:
+  Settings(const SafeMetadata& metadata, const std::string& file) : metadata_(metadata), file_(file) {
+    for (const auto& [key, value] : metadata) {
+      if (key == "program" || key == "format") continue;  // who wrote it
+      const std::vector<std::string>& known = setting_names();
+      if (std::ranges::find(known, key) != known.end()) continue;
+      refuse(file, shown_name(key) + " is no setting of a step", "it would silently do nothing",
+             suggestion(key, known));
+    }
+  }
+
+  std::string text(const char* key) const {
+    const auto found = metadata_.find(key);
+    if (found != metadata_.end()) return found->second;
+    refuse(file_, std::string("the metadata has no '") + key + "'", "a step is made with it",
+           "write it as a text, \"" + std::string(key) + "\": \"...\"");
+  }
+
+  double number(const char* key, double low, double high) const {
+    const std::string value = text(key);
+    double x = 0;
+    const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), x);
+    if (error != std::errc{} || rest != value.data() + value.size() || !(x >= low && x <= high)) {
+      refuse(file_, std::string(key) + " is " + shown_name(value), "that is not a number it can be",
+             "write a finite decimal number that fits it");
+    }
+    return x;
+  }
+
+  double number_or(const char* key, double otherwise, double low, double high) const {
+    return metadata_.contains(key) ? number(key, low, high) : otherwise;
+  }
+
+  bool flag(const char* key, bool otherwise) const {
+    if (!metadata_.contains(key)) return otherwise;
+    const std::string value = text(key);
+    if (value == "1" || value == "true" || value == "True") return true;
+    if (value == "0" || value == "false" || value == "False") return false;
+    refuse(file_, std::string(key) + " is " + shown_name(value), "it is on or off", "write 1 or 0");
+  }
+
+ private:
+  const SafeMetadata& metadata_;
+  const std::string& file_;
+};
+
+constexpr double large = 1e38;
+
+DialectHyper read_hyper(const SafeMetadata& metadata, const std::string& file) {
+  const Settings settings(metadata, file);
+  DialectHyper h;
+  const std::string rule = settings.text("rule");
+  const std::vector<std::string> rules = {"adamw", "adam", "sgd"};
+  const auto found = std::ranges::find(rules, rule);
+  if (found == rules.end()) {
+    refuse(file, "rule is " + shown_name(rule), "there are dialects of adamw, adam and sgd",
+           suggestion(rule, rules));
+  }
+  h.rule = static_cast<UpdateRule>(found - rules.begin());
+  h.lr = settings.number("lr", 0, large);
+  h.weight_decay = settings.number("weight_decay", 0, large);
+  h.maximize = settings.flag("maximize", false);
+  const bool sgd = h.rule == UpdateRule::sgd;
+  const std::vector<std::string> foreign =
+      sgd ? std::vector<std::string>{"beta1", "beta2", "eps", "amsgrad", "bias_correction"}
+          : std::vector<std::string>{"momentum", "dampening", "nesterov"};
+  for (const std::string& key : foreign) {
+    if (metadata.contains(key)) {
+      refuse(file, key + " is no setting of " + rule, "it would silently do nothing", "leave it out");
+    }
+  }
+  if (sgd) {
+    h.momentum = settings.number("momentum", 0, 1);
+    h.dampening = settings.number_or("dampening", 0, 0, 1);
+    h.nesterov = settings.flag("nesterov", false);
+    return h;
+  }
+  constexpr double below_one = 1 - 0x1p-53;
+  h.beta1 = settings.number("beta1", 0, below_one);
+  h.beta2 = settings.number("beta2", 0, below_one);
+  h.eps = settings.number("eps", 0, large);
+  const double t = settings.number("t", 1, 0x1p53);
+  if (t != std::floor(t)) refuse(file, "t is not whole", "it counts steps", "write 1 for the first");
+  h.t = static_cast<std::int64_t>(t);
+  h.amsgrad = settings.flag("amsgrad", false);
+  h.bias_correction = settings.flag("bias_correction", true);
+  return h;
+}
+
+/// Buffers that a step of this kind has, without the gradient.
+std::vector<std::string> buffers_of(const DialectHyper& h) {
+  if (h.rule == UpdateRule::sgd) {
+    return h.momentum == 0 ? std::vector<std::string>{"master"}
+                           : std::vector<std::string>{"master", "momentum_buffer"};
+  }
+  std::vector<std::string> buffers = {"master", "exp_avg", "exp_avg_sq"};
+  if (h.amsgrad) buffers.emplace_back("max_exp_avg_sq");
+  return buffers;
+}
+
+std::vector<float>& member(StepState& state, const std::string& buffer) {
+  if (buffer == "master") return state.master;
+  if (buffer == "exp_avg") return state.exp_avg;
+  if (buffer == "exp_avg_sq") return state.exp_avg_sq;
+  return buffer == "max_exp_avg_sq" ? state.max_exp_avg_sq : state.momentum_buffer;
+}
+
+class TensorReader {
+ public:
+  TensorReader(const SafetensorsReader& reader, const std::string& file) : reader_(reader), file_(file) {}
+
+  bool has(const std::string& name) const { return reader_.find(name) != nullptr; }
+
+  std::vector<float> read(const std::string& name) {
+    const SafeTensor* tensor = reader_.find(name);
+    if (tensor == nullptr) {
+      refuse(file_, "there is no tensor " + shown_name(name), "a step of this rule has it",
+             "write inputs as before.*, results as after.*");
+    }
+    if (tensor->dtype != SafeDType::f32) {
+      refuse(file_, shown_name(name) + " is " + std::string(zeroproof::name(tensor->dtype)),
+             "dialects are those of fp32 states", "write F32");
+    }
+    used_.insert(name);
+    std::vector<float> values(static_cast<std::size_t>(tensor->numel()));
+    if (!values.empty()) reader_.read(*tensor, 0, std::as_writable_bytes(Span<float>(values)));
+    return values;
+  }
+
+  void require_all_used() const {
+    for (const SafeTensor& tensor : reader_.header().tensors) {
+      if (used_.contains(tensor.name)) continue;
+      refuse(file_, shown_name(tensor.name) + " belongs to no step of this rule",
+             "nothing would be done with it", "leave it out, or give before.grad and what goes with it");
+    }
+  }
+
+ private:
+  const SafetensorsReader& reader_;
+  const std::string& file_;
+  std::set<std::string> used_;
+};
+
+void require_size(const std::string& file, const std::string& name, std::size_t got, std::size_t want) {
+  if (got == want) return;
+  refuse(file,
+         shown_name(name) + " has " + std::to_string(got) + " elements, its gradient " + std::to_string(want),
+         "an update goes element by element", "write them in one shape");
+}
+
+constexpr std::string_view gradient = "before.grad";
+
+/// "" or ".NAME" for every parameter of the file.
+std::vector<std::string> parameters_of(const SafetensorsReader& reader, const std::string& file) {
+  std::vector<std::string> suffixes;
+  for (const SafeTensor& tensor : reader.header().tensors) {
+    const std::string& name = tensor.name;
+    if (name == gradient || name.starts_with(std::string(gradient) + "."))
+      suffixes.push_back(name.substr(gradient.size()));
+  }
+  if (suffixes.empty()) {
+    refuse(file, "there is no tensor before.grad", "a step begins with a gradient",
+           "write before.grad, or before.grad.NAME for every parameter");
+  }
+  std::ranges::sort(suffixes);
+  return suffixes;
+}
+
+}  // namespace
+
+std::int64_t RecordedStep::numel() const {
+  std::int64_t n = 0;
+  for (const StepTensor& tensor : tensors) n += static_cast<std::int64_t>(tensor.numel());
+  return n;
+}
+
+RecordedStep read_step(const std::string& file) {
+  const SafetensorsReader reader = SafetensorsReader::open(file);
+  RecordedStep step;
+  step.file = file;
+  step.hyper = read_hyper(reader.metadata(), file);
+  const auto program = reader.metadata().find("program");
+  if (program != reader.metadata().end()) step.program = program->second;
+  TensorReader tensors(reader, file);
+  const bool momentum = step.hyper.rule == UpdateRule::sgd && step.hyper.momentum != 0;
+  const std::vector<std::string> parameters = parameters_of(reader, file);
+  step.is_first = momentum && !tensors.has("before.momentum_buffer" + parameters.front());
+  for (const std::string& suffix : parameters) {
+    StepTensor tensor;
+    tensor.name = suffix.empty() ? suffix : suffix.substr(1);
+    tensor.grad = tensors.read(std::string(gradient) + suffix);
+    for (const std::string& buffer : buffers_of(step.hyper)) {
+      for (const bool after : {false, true}) {
+        const std::string name = (after ? "after." : "before.") + buffer + suffix;
+        if (step.is_first && !after && buffer == "momentum_buffer") continue;
+        std::vector<float>& values = member(after ? tensor.after : tensor.before, buffer);
+        values = tensors.read(name);
+        require_size(file, name, values.size(), tensor.grad.size());
+      }
+    }
+    step.tensors.push_back(std::move(tensor));
+  }
+  tensors.require_all_used();
+  if (step.numel() == 0) {
+    refuse(file, "no tensor has elements", "there is nothing to look at",
+           "record a step of a model with parameters");
+  }
+  return step;
+}
+
+}  // namespace zeroproof::verification

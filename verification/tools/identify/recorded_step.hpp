@@ -1,0 +1,40 @@
+#pragma once
+// One step of somebody's optimizer as a safetensors file: what went in, and what came out.
+
+#include <string>
+#include <vector>
+
+#include "verification/tools/identify/dialect.hpp"
+
+namespace zeroproof::verification {
+
+/// What a rule keeps of one parameter; empty vectors where it keeps nothing.
+struct StepState {
+  std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;
+};
+
+struct StepTensor {
+  std::string name;  ///< "" in a file with one parameter and no names
+  std::vector<float> grad;
+  StepState before, after;
+
+  std::size_t numel() const { return grad.size(); }
+};
+
+struct RecordedStep {
+  std::string file;
+  std::string program;  ///< as the file says, "" if it does not
+  DialectHyper hyper;
+  bool is_first = false;  ///< sgd with momentum, and there was no buffer before
+  std::vector<StepTensor> tensors;
+
+  std::int64_t numel() const;
+};
+
+/// Reads a step: tensors before.grad, before.master and what the rule keeps, after.* without the gradient, all F32,
+/// each with .NAME behind it where there are several parameters; the settings are texts of the metadata.
+/// Errors (ErrorCode::io, with the file's name): no such file, no safetensors; a tensor or a setting that is missing,
+/// unknown, of another type or size, or out of its range.
+RecordedStep read_step(const std::string& file);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,30 @@
+#pragma once
+// The blocks of stored state in a plan (R25).
+
+#include <vector>
+
+#include "common/layout/flat_layout.hpp"
+#include "verification/tools/plan/plan.hpp"
+
+namespace zeroproof::verification {
+
+/// Where the tensors of a plan's TP ranks stand, as far as state with scales has to know. Plans have equal parts.
+class PlannedState {
+ public:
+  /// layout: of a TP rank; it and the settings live as long as this.
+  PlannedState(const PlanSettings& settings, const PlannedModel& model, const FlatLayout& layout);
+
+  /// Sets the blocks of the rank that a run was moved to: those of the TP rank that has parts of the most.
+  void set_blocks(PredictedStep& run) const;
+  /// Sets those that ranks join, which are the same for every rank of the run.
+  void set_cut_blocks(PredictedStep& run) const;
+
+ private:
+  bool cuts_no_block() const;
+
+  const PlanSettings& settings_;
+  const FlatLayout& layout_;
+  std::vector<std::vector<TensorPlacement>> placements_;  // [tp], empty without tensor parallelism
+};
+
+}  // namespace zeroproof::verification

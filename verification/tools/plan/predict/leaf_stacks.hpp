@@ -1,0 +1,96 @@
+#pragma once
+// What the leaves of a run do to stacks of nodes (R11): counted once for all ranks of an instance.
+
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+#include "verification/tools/plan/predict/predicted_step.hpp"
+
+namespace zeroproof {
+
+/// Leaf numbers of the tree (R11, u = j * cp + c) that a data rank supplies: first, first + step and so on.
+struct LeafNumbers {
+  std::int64_t first = 0;
+  std::int64_t step = 1;
+  std::int64_t count = 0;
+
+  std::int64_t at(std::int64_t i) const { return first + i * step; }
+};
+LeafNumbers leaf_numbers(const PredictedStep& shape, std::int64_t data_rank);
+
+/// The stack of R11, without values.
+class NodeCount {
+ public:
+  /// Pushes a leaf. Returns how many entries are combined with it, one after another.
+  std::int64_t push(std::int64_t leaf);
+  std::int64_t size() const { return static_cast<std::int64_t>(stack_.size()); }
+  std::int64_t leaves() const;  ///< of those: leaves, to which nothing was added
+
+ private:
+  struct Node {
+    int level;
+    std::int64_t index;
+  };
+  std::vector<Node> stack_;
+};
+
+/// Nodes left on a stack when only these leaves were pushed on it.
+std::int64_t nodes_left(const LeafNumbers& leaves);
+
+/// How many of those are leaves, to which nothing was added.
+std::int64_t leaves_left(const LeafNumbers& leaves);
+
+/// What is left when one instance has pushed all its leaves, in increasing order.
+struct JoinedNodes {
+  std::int64_t nodes = 0;
+  std::int64_t leaves = 0;  ///< of those
+  auto operator<=>(const JoinedNodes&) const = default;
+};
+JoinedNodes instance_nodes(const PredictedStep& shape, int instance);
+
+/// Most nodes on a stack on which only these leaves are pushed, between two of them.
+std::int64_t most_nodes(const LeafNumbers& leaves);
+
+/// The leaves of the rank that the shape is of.
+LeafNumbers own_leaf_numbers(const PredictedStep& shape);
+
+/// The ranks of one instance together.
+struct InstanceStacks {
+  std::int64_t leaves = 0;
+  std::int64_t left = 0;         ///< entries left on the ranks' own stacks
+  std::int64_t holders = 0;      ///< ranks with such an entry
+  std::int64_t left_leaves = 0;  ///< entries that are leaves
+  std::int64_t odd_holders = 0;  ///< ranks with an odd number of those
+  /// Of leaves that do not stay: places on the stacks of an owner, as many on each as it holds at most between two
+  /// micro-steps.
+  std::int64_t most_nodes = 0;
+
+  auto operator<=>(const InstanceStacks&) const = default;
+};
+
+/// The instances of one run. shape must outlive it and may become that of another rank in between.
+class LeafStacks {
+ public:
+  explicit LeafStacks(const PredictedStep& shape);
+
+  /// Counted when it is first asked for, and kept until another instance is.
+  const InstanceStacks& of(int instance);
+
+  /// What is left when all leaves of an instance are on one stack, and the same added over all instances.
+  const JoinedNodes& joined(int instance) const { return joined_[static_cast<std::size_t>(instance)]; }
+  const JoinedNodes& told() const { return told_; }
+  std::int64_t odd_tellers() const { return odd_tellers_; }  ///< instances with an odd number of such leaves
+
+ private:
+  void count_most(int instance);
+
+  const PredictedStep& shape_;
+  std::vector<JoinedNodes> joined_;  // [instances]
+  JoinedNodes told_;
+  std::int64_t odd_tellers_ = 0;
+  int counted_ = -1;
+  InstanceStacks stacks_;  // of instance counted_
+};
+
+}  // namespace zeroproof

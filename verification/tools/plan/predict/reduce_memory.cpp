@@ -1,0 +1,158 @@
+#include "verification/tools/plan/predict/reduce_memory.hpp"
+
+#include <algorithm>
+
+namespace zeroproof {
+namespace {
+
+/// Whether the rank has every leaf and adds them without looking at buckets. Layers bring them bucket by bucket.
+bool adds_whole_leaves(const PredictedStep& shape) {
+  return shape.data_ranks() == 1 && shape.tp_size == 1 && shape.grad_sum != GradSum::binned &&
+         !(shape.layered() && shape.stage >= 2);
+}
+
+/// Windows: a leaf of this rank where the other ranks can read it. Kept leaves need it whole; others come bucket by
+/// bucket if layers or TP parts do.
+std::int64_t shared_leaf_bytes(const PredictedStep& shape) {
+  if (!shape.reads_in_place() || own_leaves(shape) == 0) return 0;
+  const std::int64_t width = shape.leaf_bytes();
+  bool whole = shape.keeps_leaves() || !shape.layered();
+  std::int64_t largest = 0;
+  for (const BucketShape& bucket : shape.buckets) {
+    largest = std::max(largest, bucket.range.numel());
+    if (!shape.keeps_leaves() && bucket.tp_replicated > 0) whole = false;
+  }
+  return width * (whole ? shape.padded_numel : largest);
+}
+
+std::int64_t node_bytes(const PredictedStep& shape, LeafStacks& stacks) {
+  const std::int64_t numel = shape.keeps_leaves() ? shape.padded_numel : shape.shard_numel;
+  if (shape.grad_sum == GradSum::binned) return bin_bytes(numel);
+  if (adds_whole_leaves(shape)) {  // the last leaf needs no memory
+    const std::int64_t kept = shape.micro_batches - 1;
+    const std::int64_t native = kept > 0 ? 1 : 0;
+    return 4 * shape.padded_numel * (shape.grad_sum == GradSum::native ? native : most_nodes({0, 1, kept}));
+  }
+  if (shape.grad_sum == GradSum::native) return 4 * numel;
+  if (!shape.keeps_leaves())
+    return 4 * numel * stacks.of(shape.instance).most_nodes + shared_leaf_bytes(shape);
+  LeafNumbers leaves = own_leaf_numbers(shape);
+  if (shape.reads_in_place() && leaves.count > 0) --leaves.count;  // the last one stays where it came
+  return 4 * numel * most_nodes(leaves) + shared_leaf_bytes(shape);
+}
+
+/// Sizes that three buffers grow to.
+class Messages {
+ public:
+  Messages(const PredictedStep& shape, LeafStacks& stacks)
+      : shape_(shape),
+        computes_(own_leaves(shape) > 0),
+        told_bytes_(shape.node_bytes(stacks.told().nodes, stacks.told().leaves)),
+        odd_tellers_(stacks.odd_tellers()),
+        receives_(stacks.of(shape.instance).leaves > 0),
+        mine_(nodes_left(own_leaf_numbers(shape))),
+        odd_(leaves_left(own_leaf_numbers(shape)) % 2),
+        stacks_(stacks.of(shape.instance)),
+        my_bytes_(shape.node_bytes(mine_, leaves_left(own_leaf_numbers(shape)))),
+        other_bytes_(shape.node_bytes(stacks_.left, stacks_.left_leaves) - my_bytes_),
+        senders_(stacks_.holders - (mine_ > 0 ? 1 : 0)) {
+    for (const BucketShape& bucket : shape.buckets) {
+      add_tp_parts(bucket);
+      if (!adds_whole_leaves(shape)) add_sums(bucket);
+      if (shape.reads_in_place()) continue;  // nothing is gathered
+      if (shape.stage == 0 && shape.world_size > 1) grow(in_, 4 * bucket.split);
+      if ((shape.stage == 1 || shape.stage == 2) && whole_param_numel(shape) > 0) gather(bucket.split);
+    }
+    if (shape.stage != 3 || shape.world_size == 1 || shape.reads_in_place()) return;
+    gather(shape.persistent.split);
+    for (const GatherShape& unit : shape.units) gather(unit.split);
+  }
+
+  std::int64_t total() const { return out_ + in_ + gathered_; }
+
+ private:
+  static std::int64_t up_to_words(std::int64_t bytes) { return (bytes + 3) / 4 * 4; }
+
+  static void grow(std::int64_t& buffer, std::int64_t bytes) { buffer = std::max(buffer, bytes); }
+
+  void gather(std::int64_t split) { grow(in_, num_bytes(shape_.param_dtype) * split); }
+
+  void add_tp_parts(const BucketShape& bucket) {
+    if (computes_) grow(gathered_, shape_.tp_size * bucket.tp_replicated * num_bytes(shape_.grad_dtype));
+  }
+
+  void add_sums(const BucketShape& bucket) {
+    std::int64_t told = 0;  // by all instances
+    const std::int64_t split_others = bucket.split - bucket.split_here;
+    const bool sends_nodes = !(shape_.reads_in_place() && shape_.grad_sum == GradSum::tree);
+    if (!shape_.keeps_leaves() && sends_nodes) {
+      const std::int64_t width = bucket.tp_replicated > 0 ? 4 : num_bytes(shape_.grad_dtype);
+      if (computes_) grow(out_, width * split_others);
+      grow(in_, up_to_words(width * bucket.owned) * senders_);
+    }
+    switch (shape_.grad_sum) {
+      case GradSum::tree:
+        told = told_bytes_ * bucket.owned + padding(bucket, odd_tellers_);
+        if (!shape_.keeps_leaves() || !sends_nodes) break;
+        grow(out_, my_bytes_ * (mine_ == 1 ? split_others : bucket.owned_by_others()));
+        grow(in_, other_bytes_ * bucket.owned + padding(bucket, stacks_.odd_holders - odd_));
+        break;
+      case GradSum::binned:
+        told = shape_.instances * bin_bytes(bucket.owned);
+        if (shape_.space == Space::device && shape_.cp > 1 && receives_) grow(gathered_, 4 * bucket.owned);
+        if (!shape_.keeps_leaves()) break;
+        grow(out_, mine_ == 0 ? 0 : 8 * bucket.owned_by_others() + 4 * bucket.quads);
+        grow(in_, bin_bytes(bucket.owned) * senders_);
+        break;
+      case GradSum::native:
+        told = 8 * bucket.owned;
+        if (shape_.world_size == 1) break;
+        grow(out_, bucket.in_order ? 0 : 4 * bucket.owned_by_all);
+        grow(in_, 4 * bucket.owned);
+        break;
+    }
+    if (shape_.instances > 1 && bucket.owned > 0) grow(gathered_, told);
+  }
+
+  /// What arrives from a rank, or an instance, begins at a word: two bytes for each with an odd number of elements in
+  /// 16-bit leaves.
+  std::int64_t padding(const BucketShape& bucket, std::int64_t odd) const {
+    return shape_.leaf_bytes() == 2 && bucket.owned % 2 == 1 ? 2 * odd : 0;
+  }
+
+  const PredictedStep& shape_;
+  const bool computes_;
+  const std::int64_t told_bytes_;   // of one element in what all instances tell each other
+  const std::int64_t odd_tellers_;  // instances that tell an odd number of leaves
+  const bool receives_;             // some rank of the instance has a leaf
+  const std::int64_t mine_;         // nodes left on this rank's stack
+  const std::int64_t odd_;          // whether an odd number of those are leaves
+  const InstanceStacks stacks_;
+  const std::int64_t my_bytes_;     // of one element in all nodes of this rank, as they travel
+  const std::int64_t other_bytes_;  // and in those of the other ranks
+  const std::int64_t senders_;      // other ranks with a leaf
+  std::int64_t out_ = 0, in_ = 0, gathered_ = 0;
+};
+
+}  // namespace
+
+std::int64_t whole_param_numel(const PredictedStep& shape) {
+  if (shape.stage == 3) return shape.persistent.all;
+  if (shape.shares_params()) return shape.rank == 0 ? shape.padded_numel : 0;
+  const bool in_shard =
+      shape.stage == 0 || (shape.world_size == 1 && shape.shard_numel == shape.padded_numel);
+  return in_shard ? 0 : shape.padded_numel;
+}
+
+std::int64_t own_leaves(const PredictedStep& shape) { return own_leaf_numbers(shape).count; }
+
+ReduceMemory reduce_memory(const PredictedStep& shape, LeafStacks& stacks) {
+  std::int64_t tp_sum = 0;
+  for (const BucketShape& bucket : shape.buckets) {
+    if (bucket.tp_replicated > 0) tp_sum = std::max(tp_sum, 4 * bucket.range.numel());
+  }
+  if (own_leaves(shape) == 0) tp_sum = 0;
+  return {node_bytes(shape, stacks) + tp_sum, Messages(shape, stacks).total()};
+}
+
+}  // namespace zeroproof

@@ -1,0 +1,63 @@
+#pragma once
+// What the rules of a file make of the tensors of a model.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verification/tools/quantize/quantization_config.hpp"
+
+namespace zeroproof {
+
+/// What one tensor gets, and why. Rules are indices into QuantizationConfig::rules.
+struct TensorQuantization {
+  std::string tensor;
+  std::string path;          ///< what patterns are held against, see quantization_path()
+  std::optional<int> layer;  ///< the number behind the first "layers." of the path, as Megatron-LM reads it
+  std::vector<std::size_t> matching;        ///< rules that take part and match, in the order of the file
+  std::optional<std::size_t> payload_rule;  ///< whose payload it has, also while it is off
+  std::optional<std::size_t> flag_rule;     ///< who turned it on or off last
+  bool on = false;
+  std::optional<QuantPayload> payload;  ///< its own copy; nothing: the tensor stays as it is
+};
+
+/// A rule that does something else than it seems to.
+struct QuantTrap {
+  std::optional<std::size_t> rule;  ///< nothing: the file as a whole
+  std::int64_t line = 0;            ///< 0: the file as a whole
+  std::string text;
+};
+
+struct RuleUse {
+  std::int64_t matches = 0;  ///< tensors
+  std::int64_t decides = 0;  ///< of these, those whose payload or flag is this rule's in the end
+};
+
+struct QuantizationAssignment {
+  std::vector<TensorQuantization> tensors;
+  std::vector<RuleUse> uses;  ///< of each rule
+  std::vector<QuantTrap> traps;
+};
+
+/// megatron: the module's path, which is the tensor's name without its last part ("mlp.up" of mlp.up.weight; a name
+/// without a point is its own). modelopt: the path of the tensor's quantizer ("mlp.up.weight_quantizer").
+std::string quantization_path(QuantSemantics semantics, const std::string& tensor);
+
+/// What every tensor gets. Source [Quant:first], [Quant:replace].
+/// Errors (ErrorCode::config), with file, line and key: the pattern of a rule that takes part matches no tensor (with
+/// the nearest pattern that does); a rule is shadowed: it decides nothing for any tensor that it matches (naming the
+/// rules that do); an entry turns on a tensor that no entry gave a payload.
+QuantizationAssignment assign(const QuantizationConfig& config, const std::vector<std::string>& tensors,
+                              const std::string& model);
+
+/// "7" of layers.7.mlp; nothing if there is none, or it has more than 9 digits.
+std::optional<int> layer_number(const std::string& path);
+
+/// Internal: what looks right in a file and is not.
+std::vector<QuantTrap> find_traps(const QuantizationConfig& config, const QuantizationAssignment& assignment);
+
+/// Internal: a pattern near `pattern` that matches one of the paths, or "".
+std::string nearest_pattern(const std::string& pattern, const std::vector<std::string>& paths);
+
+}  // namespace zeroproof

@@ -1,0 +1,23 @@
+#pragma once
+// What the rules of a file make of a model, as text and as JSON.
+
+#include <string>
+
+#include "verification/tools/quantize/assignment.hpp"
+
+namespace zeroproof::verification {
+
+inline constexpr std::size_t quantization_columns = 80;
+
+/// Rules, tensors and traps, in lines of at most quantization_columns columns: of long names the middle is left out.
+std::string quantization_text(const QuantizationConfig& config, const QuantizationAssignment& assignment,
+                              const std::string& model, bool colour);
+
+/// Schema zeroproof-quantization/1 (quantization.schema.json).
+std::string quantization_json(const QuantizationConfig& config, const QuantizationAssignment& assignment,
+                              const std::string& model);
+
+/// The table of the fields of a payload, for people.
+std::string payload_fields_text();
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,145 @@
+#include "verification/tools/trace/unit_sightings.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/base/error.hpp"
+#include "verification/tools/trace/trace.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using Event = TracedVisit::Event;
+using Kind = UnitSighting::Kind;
+
+/// The visit that follows each all_gather before the next one; none on a rank that has no micro-batch.
+std::vector<std::optional<TracedVisit>> visits_after_gathers(const std::vector<UnitSighting>& sightings) {
+  std::vector<std::optional<TracedVisit>> next;
+  for (const UnitSighting& seen : sightings) {
+    if (seen.kind == Kind::all_gather) next.emplace_back();
+    if (seen.kind == Kind::visit && !next.empty() && !next.back()) next.back() = seen.visit;
+  }
+  return next;
+}
+
+/// Units that are there on one rank, and what happened to them.
+class PresentUnits {
+ public:
+  PresentUnits(const std::vector<std::int64_t>& unit_bytes, std::int64_t bytes_before)
+      : unit_bytes_(unit_bytes), bytes_before_(bytes_before) {}
+
+  /// Its memory is there.
+  void gather(const TracedVisit& of, std::int64_t bytes) {
+    require(release_until(bytes, bytes_of(of.unit)), bytes);
+    come(of);
+  }
+
+  /// gathers: whether units come in all_gathers, which are seen.
+  void visit(const TracedVisit& visit, std::int64_t bytes, bool gathers) {
+    const bool there = std::any_of(present_.begin(), present_.end(),
+                                   [&](const TracedVisit& one) { return one.unit == visit.unit; });
+    if (!gathers && !there && release_until(bytes, bytes_of(visit.unit))) {
+      come(visit);
+    } else {
+      look(bytes);
+    }
+    all_.push_back(visit);
+  }
+
+  /// Nothing comes.
+  void look(std::int64_t bytes) { require(release_until(bytes, 0), bytes); }
+
+  std::vector<TracedVisit> take() { return std::move(all_); }
+
+ private:
+  std::int64_t bytes_of(int unit) const { return unit_bytes_[static_cast<std::size_t>(unit)]; }
+
+  void come(const TracedVisit& of) {
+    all_.push_back({Event::gather, of.micro_batch, of.unit});
+    present_.push_back(all_.back());
+  }
+
+  /// Releases as many of the oldest as it takes for those that stay, and `coming` bytes, to be all there is; none if
+  /// nothing fits.
+  bool release_until(std::int64_t bytes, std::int64_t coming) {
+    std::int64_t there = bytes_before_ + coming;
+    for (const TracedVisit& one : present_) there += bytes_of(one.unit);
+    std::size_t gone = 0;
+    for (; there > bytes && gone < present_.size(); ++gone) there -= bytes_of(present_[gone].unit);
+    if (there != bytes) return false;
+    for (std::size_t i = 0; i < gone; ++i) {
+      all_.push_back({Event::release, present_[i].micro_batch, present_[i].unit});
+    }
+    present_.erase(present_.begin(), present_.begin() + static_cast<std::ptrdiff_t>(gone));
+    return true;
+  }
+
+  void require(bool fits, std::int64_t bytes) const {
+    ZP_CHECK(fits, ErrorCode::internal,
+             "a rank holds " + std::to_string(bytes - bytes_before_) + " bytes of gathered parameters",
+             "that is not what " + std::to_string(present_.size()) + " units and one that comes can be",
+             "report this as a defect of the trace");
+  }
+
+  const std::vector<std::int64_t>& unit_bytes_;
+  const std::int64_t bytes_before_;
+  std::vector<TracedVisit> present_;  // as gathered, the oldest first
+  std::vector<TracedVisit> all_;
+};
+
+}  // namespace
+
+std::vector<std::vector<TracedVisit>> seen_visits(const std::vector<std::vector<UnitSighting>>& sightings,
+                                                  const std::vector<std::int64_t>& unit_bytes) {
+  std::vector<std::vector<std::optional<TracedVisit>>> next;
+  for (const std::vector<UnitSighting>& mine : sightings) next.push_back(visits_after_gathers(mine));
+  const auto gathered = [&](std::size_t rank, std::size_t call) -> std::optional<TracedVisit> {
+    if (next[rank][call]) return next[rank][call];
+    for (const auto& other : next) {
+      if (call < other.size() && other[call]) return TracedVisit{Event::gather, -1, other[call]->unit};
+    }
+    return {};
+  };
+  std::vector<std::vector<TracedVisit>> all;
+  for (std::size_t rank = 0; rank < sightings.size(); ++rank) {
+    const std::vector<UnitSighting>& mine = sightings[rank];
+    if (mine.empty()) {
+      all.emplace_back();
+      continue;
+    }
+    PresentUnits units(unit_bytes, mine.front().bytes);
+    std::size_t call = 0;
+    for (const UnitSighting& seen : mine) {
+      const bool gathers = seen.kind == Kind::all_gather;
+      const std::optional<TracedVisit> of = gathers ? gathered(rank, call++) : std::nullopt;
+      if (of) {
+        units.gather(*of, seen.bytes);
+      } else if (seen.kind == Kind::visit) {
+        units.visit(seen.visit, seen.bytes, sightings.size() > 1);
+      } else {
+        units.look(seen.bytes);
+      }
+    }
+    all.push_back(units.take());
+  }
+  return all;
+}
+
+void find_visits(StepTrace& trace) {
+  std::vector<std::int64_t> unit_bytes;
+  for (const FlatRange& unit : trace.model.units()) {
+    unit_bytes.push_back(unit.numel() * num_bytes(trace.settings.param_dtype));
+  }
+  for (std::size_t step = 0; step < static_cast<std::size_t>(trace.settings.steps); ++step) {
+    std::vector<std::vector<UnitSighting>> sightings;
+    for (const TracedRank& rank : trace.production) sightings.push_back(rank.steps[step].sightings);
+    std::vector<std::vector<TracedVisit>> visits = seen_visits(sightings, unit_bytes);
+    for (std::size_t r = 0; r < visits.size(); ++r) {
+      trace.production[r].steps[step].visits = std::move(visits[r]);
+    }
+  }
+}
+
+}  // namespace zeroproof::verification

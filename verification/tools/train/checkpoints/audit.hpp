@@ -1,0 +1,50 @@
+#pragma once
+// A run made again, and held against its own log: bits do not depend on the layout, so any step can be made again
+// anywhere.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "verification/tools/train/run_log.hpp"
+#include "verification/compare/judge/rank_comparison.hpp"
+
+namespace zeroproof::verification {
+
+struct AuditSettings {
+  std::string folder;                ///< of checkpoints and the log
+  std::string log;                   ///< file
+  std::int64_t first = 0, last = 0;  ///< steps; 0 for all that the log has
+  WorldSpec world;                   ///< where they are made again
+  bool by_reference = false;
+  std::function<void(double fraction, const std::string& what)> progress = {};
+};
+
+/// Where a run first was not what it should have been.
+struct AuditFinding {
+  std::int64_t step = 0;
+  bool loaded = false;  ///< it is the state of a checkpoint, after that step
+  std::string buffer;   ///< "master", or a scalar: "grad_norm"
+  std::int64_t bucket = -1;
+  FlatRange elements{0, 0};  ///< of the bucket, in the numbering of R13
+  std::string tensors;       ///< names of the first and the last tensor there
+  std::string ranks;         ///< of the run, that owned them: "rank 2"
+  std::string logged, made;
+};
+
+struct AuditResult {
+  std::int64_t from = 0;  ///< step of the checkpoint; 0: the beginning
+  std::int64_t first = 0, last = 0;
+  std::int64_t steps = 0;    ///< that were made again and held against the log
+  std::int64_t buckets = 0;  ///< that were compared
+  std::optional<AuditFinding> finding;
+};
+
+/// Errors: io, if there is no log; damaged, if it is none, or a checkpoint is not what was written; config, if the log
+/// has not these steps, or its text is not there any more.
+AuditResult audit(const AuditSettings& settings);
+
+std::string to_text(const AuditResult& result, const AuditSettings& settings);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,67 @@
+#pragma once
+// Golden files: a dump that was looked at once, and is held against what this program computes now.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verification/cases/run_plan.hpp"
+#include "verification/tools/train/dump/buffer_rows.hpp"
+#include "verification/tools/train/dump/golden_record.hpp"
+
+namespace zeroproof::verification {
+
+/// Fills in what a record says of this program and of `file`, which is there already, and writes it beside the file.
+/// Errors: io as ReplacingFile.
+void write_golden_record(GoldenRecord& record, const std::string& file, const std::string& trajectory,
+                         const std::string& reason);
+
+/// The record of a golden file that is what the record says. Errors: io if not, or if one of the two cannot be read.
+GoldenRecord golden_record_of(const std::string& file);
+
+/// What is not as it was when a record was written, a sentence each.
+std::vector<std::string> changed_environment(const GoldenRecord& record);
+
+/// Errors: config if there is a golden file, or a record of one, already.
+void require_no_golden(const std::string& file);
+
+/// Runs a case's trajectory, writes the dump of `steps` to `file` and its record beside it.
+/// Errors: config if there is a golden file already; io as SafetensorsWriter.
+GoldenRecord record_golden(const VerifyOptions& options, const CaseSpec& spec,
+                           const std::vector<std::int64_t>& steps, const std::string& file);
+
+enum class GoldenVerdict : std::uint8_t { equal, bits_changed, wrong };
+std::string_view name(GoldenVerdict verdict);  ///< "equal", "bits changed within bound", "wrong"
+
+/// By how much two right runs may differ in an element of a buffer: nothing, if the contract fixes its bits.
+using BoundOf = std::function<std::optional<double>(BufferId)>;
+
+/// The contract's own bounds. Every buffer of a dump is of a class whose bits are fixed, so that there is none, and
+/// changed bits are wrong.
+std::optional<double> contract_bound(BufferId buffer);
+
+/// Equal: all bits are. Bits changed: the buffer has a bound, and no element is further away. Wrong: everything else, a
+/// NaN against a number too.
+GoldenVerdict golden_verdict(const BufferRow& row, const BoundOf& bound_of = contract_bound);
+
+struct GoldenCheck {
+  GoldenRecord record;
+  std::vector<std::string> environment;  ///< what is not as it was, a sentence each
+  std::vector<BufferRow> rows;
+  std::string first;  ///< the first difference, "" if there is none
+  std::string extra;  ///< a tensor of the file that the run does not have, "" for none
+
+  /// The worst of its buffers.
+  GoldenVerdict verdict() const;
+};
+
+/// Runs again what a golden file was made from and compares. Errors: io if the file or its record cannot be read or do
+/// not belong together; config if it is of another contract version, or its gradients or text are not what they were.
+GoldenCheck check_golden(const std::string& file);
+
+/// Makes the file anew from its own settings, with this program and contract, and adds the reason to its history.
+/// Errors: as check_golden, but for the contract version.
+GoldenRecord update_golden(const std::string& file, const std::string& reason);
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,37 @@
+#include "verification/tools/train/whole_state.hpp"
+
+#include "common/base/error.hpp"
+
+namespace zeroproof::verification {
+
+Snapshot whole_state(const StateSource& source, const OptimizerSetup& setup, const FlatLayout& whole) {
+  ZP_CHECK(setup.placement.empty(), ErrorCode::config, "a TP rank was to take its state as a whole",
+           "it has a part of each tensor", "use a grid without tensor parallelism");
+  Snapshot state;
+  state.applied_steps = source.applied_steps();
+  state.scaler = source.scaler();
+  state.tensor_steps = source.tensor_steps();
+  state.param_scale = source.param_scale();
+  state.amax_history = source.amax_history();
+  for (const BufferId id : {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
+                            BufferId::max_exp_avg_sq, BufferId::momentum_buffer}) {
+    if (!source.has(id)) continue;
+    std::vector<float>& values = *state.buffer(id);
+    values.assign(static_cast<std::size_t>(whole.padded_numel()), 0.0F);
+    for (const TensorSlot& slot : whole.tensors()) {
+      if (slot.numel == 0) continue;
+      source.read(id, slot.begin,
+                  Span<float>(values.data() + slot.begin, static_cast<std::size_t>(slot.numel)));
+    }
+  }
+  for (const BufferId id : {BufferId::exp_avg_scale, BufferId::exp_avg_sq_scale,
+                            BufferId::max_exp_avg_sq_scale, BufferId::momentum_buffer_scale}) {
+    if (!source.has(id)) continue;
+    std::vector<float>& scales = *state.buffer(id);
+    scales.assign(static_cast<std::size_t>(whole.padded_numel() / state_block_numel), 0.0F);
+    source.read(id, 0, scales);
+  }
+  return state;
+}
+
+}  // namespace zeroproof::verification

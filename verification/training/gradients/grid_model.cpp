@@ -1,0 +1,57 @@
+#include "verification/training/gradients/grid_model.hpp"
+
+#include <map>
+
+#include "common/base/error.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+/// Leaves that were computed beforehand, because computing them takes several ranks.
+class ComputedLeaves final : public GradProvider {
+ public:
+  const GradCache::Grad& micro_batch_grad(std::int64_t micro_batch) override {
+    const auto found = leaves_.find(micro_batch);
+    ZP_CHECK(
+        found != leaves_.end(), ErrorCode::internal,
+        "the leaf of micro-batch " + std::to_string(micro_batch) + " was asked for on another rank's behalf",
+        "a rank has parts of its own micro-batches only", "ask for what R11 assigns to the rank");
+    return found->second;
+  }
+
+  GradCache::Grad& make(std::int64_t micro_batch) { return leaves_[micro_batch]; }
+
+ private:
+  std::map<std::int64_t, GradCache::Grad> leaves_;
+};
+
+}  // namespace
+
+GridModel::GridModel(const Experiment& experiment, const CaseLayout& layout, const RankCoords& place,
+                     Communicator* tp, Communicator* cp)
+    : experiment_(experiment), layout_(layout), place_(place), groups_{tp, cp} {
+  ZP_CHECK(experiment.grad_dtype() == DType::fp32, ErrorCode::config,
+           "a grid with context or tensor parallelism was asked for with " +
+               std::string(name(experiment.grad_dtype())) + " leaves",
+           "a rank has a part of a leaf, and a part cannot be rounded before the whole is known",
+           "use bf16 or fp32 parameters, whose leaves are fp32");
+  ZP_CHECK(!experiment.visits().empty(), ErrorCode::config,
+           "recorded gradients were asked for on a grid with context or tensor parallelism",
+           "they come whole, and no model computes parts of them", "use data parallel ranks only");
+}
+
+std::unique_ptr<GradProvider> GridModel::leaves(std::int64_t step,
+                                                const std::vector<std::int64_t>& micro_batches,
+                                                const TensorView& params, int log2_loss_scale) {
+  const FlatLayout& layout = layout_.local(place_.tp_rank).layout;
+  auto computed = std::make_unique<ComputedLeaves>();
+  for (const std::int64_t j : micro_batches) {
+    GradCache::Grad& leaf = computed->make(j);
+    leaf.values = GuardedBuffer(layout.padded_numel(), experiment_.grad_dtype());
+    leaf.loss = experiment_.leaf_part(step, j, groups_, layout, params, log2_loss_scale, leaf.values.view());
+    leaf.digest = raw_digest(leaf.values.data(), leaf.values.view().num_bytes());
+  }
+  return computed;
+}
+
+}  // namespace zeroproof::verification

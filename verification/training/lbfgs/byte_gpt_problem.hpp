@@ -1,0 +1,43 @@
+#pragma once
+// L-BFGS trains byte_gpt_tiny: the mean loss of one set of micro-batches, the same in every step.
+
+#include "verification/cases/experiment.hpp"
+#include "verification/training/lbfgs/problem.hpp"
+
+namespace zeroproof::verification {
+
+/// The run of a configuration as L-BFGS sees it: fp32, one set of micro-batches, no planted overflow.
+Experiment lbfgs_experiment(RunConfig config);
+
+/// Loss and gradient of the micro-batches of step 1. A rank computes the leaves of a contiguous block of them; all
+/// leaves and losses are gathered, and the twin adds them (R11), takes out the mean (R6, S = 1) and averages the losses
+/// (R21).
+class ByteGptClosure final : public Closure {
+ public:
+  ByteGptClosure(const LbfgsSetup& place, const LbfgsTwin& twin, const Experiment& experiment);
+
+ private:
+  double compute(Span<const float> master_shard, Span<float> grad_shard) override;
+
+  const LbfgsSetup& place_;
+  const LbfgsTwin& twin_;
+  const Experiment& experiment_;
+  float inv_scale_;
+};
+
+class ByteGptProblem final : public LbfgsProblem {
+ public:
+  explicit ByteGptProblem(const RunConfig& config);
+
+  const FlatLayout& layout() const override { return experiment_.layout(); }
+  std::int64_t bucket_numel() const override { return 4096; }
+  const std::vector<float>& start() const override { return start_; }
+  std::unique_ptr<Closure> closure(const LbfgsSetup& place, const LbfgsTwin& twin,
+                                   std::int64_t step) const override;
+
+ private:
+  Experiment experiment_;
+  std::vector<float> start_;
+};
+
+}  // namespace zeroproof::verification

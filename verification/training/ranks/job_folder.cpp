@@ -1,0 +1,92 @@
+#include "verification/training/ranks/job_folder.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+#include "common/base/error.hpp"
+#include "verification/cli/program/file_text.hpp"
+#include "verification/cli/program/folder_names.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* prefix = "zeroproof-job-";
+constexpr const char* lock_name = "lock";
+constexpr std::time_t unlocked_for = 60;  // seconds; between the folder and its lock there is a moment
+
+std::string temporary_folder() {
+  const char* folder = std::getenv("TMPDIR");
+  return folder != nullptr && *folder != '\0' ? folder : "/tmp";
+}
+
+int open_lock(const std::string& folder, int flags) {
+  return ::open((folder + "/" + lock_name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+}
+
+bool is_abandoned(const std::string& folder) {
+  struct stat status {};
+  if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::geteuid())
+    return false;
+  const int lock = open_lock(folder, 0);
+  if (lock < 0) return std::time(nullptr) - status.st_mtime > unlocked_for;
+  const bool free = ::flock(lock, LOCK_EX | LOCK_NB) == 0;
+  ::close(lock);
+  return free;
+}
+
+}  // namespace
+
+void sweep_job_folders(const std::string& parent) {
+  for (const std::string& name : names_in(parent).value_or(std::vector<std::string>())) {
+    const std::string folder = parent + "/" + name;
+    std::error_code error;
+    if (name.rfind(prefix, 0) == 0 && is_abandoned(folder)) fs::remove_all(folder, error);
+  }
+}
+
+std::string content_of(const std::string& path) { return file_text(path).value_or(""); }
+
+JobFolder::JobFolder() {
+  const std::string parent = temporary_folder();
+  errno = 0;
+  ZP_CHECK(add(parent), ErrorCode::io, "no folder can be made in " + parent + ": " + std::strerror(errno),
+           "an MPI job gets its input and gives its results there",
+           "set TMPDIR to a folder that can be written");
+  add("/dev/shm");
+}
+
+bool JobFolder::add(const std::string& parent) {
+  sweep_job_folders(parent);
+  std::string path = parent + "/" + prefix + "XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) return false;
+  const int lock = open_lock(path, O_CREAT | O_EXCL);
+  if (lock < 0 || ::flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    const int refusal = errno;
+    if (lock >= 0) ::close(lock);
+    std::error_code error;
+    fs::remove_all(path, error);
+    errno = refusal;
+    return false;
+  }
+  folders_.push_back(std::move(path));
+  locks_.push_back(lock);
+  return true;
+}
+
+JobFolder::~JobFolder() {
+  std::error_code error;
+  for (const std::string& folder : folders_) fs::remove_all(folder, error);
+  for (const int lock : locks_) ::close(lock);
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,181 @@
+#include "verification/training/resume/resume_case.hpp"
+
+#include <array>
+#include <charconv>
+#include <optional>
+
+#include "common/base/error.hpp"
+#include "verification/cases/id_pattern.hpp"
+#include "verification/cases/obstacle.hpp"
+#include "verification/cases/recipes.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using Half = ResumeCaseSpec::Half;
+
+std::string ranks_text(const Half& half) {
+  const bool data_only = half.grid.cp == 1 && half.grid.tp == 1;
+  return (data_only ? std::to_string(half.grid.dp) : half.grid.id()) + ":" + std::to_string(half.stage);
+}
+
+std::int64_t number(const std::string& text, const std::string& id, const char* what) {
+  std::int64_t value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  ZP_CHECK(error == std::errc{} && end == text.data() + text.size() && value >= 0, ErrorCode::config,
+           "'" + text + "' in '" + id + "' is no " + what, "the case would be another one",
+           "write it as in resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:3");
+  return value;
+}
+
+/// What stands before and behind "-to-".
+std::array<std::string, 2> two(const std::string& text, const std::string& id) {
+  const std::size_t at = text.find("-to-");
+  ZP_CHECK(at != std::string::npos, ErrorCode::config,
+           "'" + text + "' in '" + id + "' says nothing of after the save", "a resumed run has two halves",
+           "write it as in 3:2-to-2:1, contract-to-fsdp2");
+  return {text.substr(0, at), text.substr(at + 4)};
+}
+
+Half half_of(const std::string& ranks, const std::string& layout, const std::string& id) {
+  const std::size_t colon = ranks.find(':');
+  ZP_CHECK(colon != std::string::npos, ErrorCode::config, "'" + ranks + "' in '" + id + "' names no stage",
+           "a half of the run has ranks and a stage", "write ranks:stage, as in 3:2 or 2x1x2:1");
+  Half half;
+  const std::string grid = ranks.substr(0, colon);
+  if (grid.find('x') != std::string::npos) {
+    half.grid = parse_grid(grid);
+  } else {
+    const std::int64_t size = number(grid, id, "number of ranks");
+    ZP_CHECK(size >= 1 && size <= 64, ErrorCode::config, grid + " ranks were asked for in '" + id + "'",
+             "they are threads of one process", "use 1 to 64");
+    half.grid.dp = static_cast<int>(size);
+  }
+  ZP_CHECK(half.grid.world_size() <= 64, ErrorCode::config,
+           "a grid of more than 64 ranks was asked for in '" + id + "'", "they are threads of one process",
+           "use a smaller one");
+  const std::int64_t stage = number(ranks.substr(colon + 1), id, "stage");
+  ZP_CHECK(stage <= 3, ErrorCode::config, "stage " + std::to_string(stage) + " was asked for in '" + id + "'",
+           "ZeRO has stages 0 to 3", "use one of these");
+  half.stage = static_cast<int>(stage);
+  half.layout = parse_choice<LayoutKind>("layout", layout);
+  return half;
+}
+
+DType dtype_of(const std::string& text, const std::string& id) {
+  for (const DType dtype : param_dtypes) {
+    if (text == name(dtype)) return dtype;
+  }
+  fail(ErrorCode::config, "dtype '" + text + "' in '" + id + "' is none of parameters",
+       "nothing could be trained", "use bf16, fp16, fp32, e4m3 or e5m2");
+}
+
+ResumeCaseSpec case_of(const std::string& id) {
+  const std::vector<std::string> parts = id_parts(id);
+  const auto ranks = two(parts[2], id), layouts = two(parts[4], id);
+  ResumeCaseSpec spec;
+  spec.recipe = parts[1];
+  spec.before = half_of(ranks[0], layouts[0], id);
+  spec.after = half_of(ranks[1], layouts[1], id);
+  spec.dtype = dtype_of(parts[3], id);
+  const auto step = number_after(parts[5], "after:");
+  ZP_CHECK(step && *step >= 1, ErrorCode::config,
+           "'" + parts[5] + "' in '" + id + "' is no step that is saved",
+           "a checkpoint is made after step 1 or later", "write after:3");
+  spec.last_saved = *step;
+  return spec;
+}
+
+struct Ranks {
+  Half before, after;
+  bool any_cut;  ///< needs a norm that does not depend on where shards are cut
+};
+
+constexpr Half ranks(int dp, int stage, LayoutKind layout = LayoutKind::contract) {
+  return {{dp, 1, 1}, stage, layout};
+}
+
+constexpr std::array<Ranks, 10> changes = {{
+    {ranks(3, 2), ranks(2, 1), false},
+    {ranks(1, 0), ranks(4, 3), false},
+    {ranks(5, 1), ranks(3, 0), false},
+    {ranks(2, 3), ranks(8, 2), false},
+    {ranks(3, 1, LayoutKind::megatron), ranks(2, 2, LayoutKind::deepspeed_flat), true},
+    {ranks(2, 2, LayoutKind::fsdp2), ranks(3, 3, LayoutKind::deepspeed_param), true},
+    {{{2, 1, 2}, 1, LayoutKind::contract}, ranks(3, 2), true},
+    {ranks(4, 1, LayoutKind::greedy), {{1, 2, 2}, 1, LayoutKind::contract}, true},
+    {{{1, 4, 1}, 2, LayoutKind::contract}, {{2, 1, 1}, 3, LayoutKind::contract}, false},
+    {ranks(3, 2), ranks(3, 2), false},
+}};
+
+/// Of every change of ranks and every recipe at least one.
+std::vector<ResumeCaseSpec> usual_cases() {
+  std::vector<ResumeCaseSpec> cases;
+  const auto add = [&](const std::string& recipe, const Ranks& change, DType dtype) {
+    ResumeCaseSpec spec{recipe, change.before, change.after, dtype,
+                        3 + static_cast<std::int64_t>(cases.size() % 2)};
+    if (change.before.grid.tp * change.after.grid.tp > 1) spec.recipe += "+model:even";
+    if (change.any_cut) spec.recipe += "+norm:exact";
+    cases.push_back(std::move(spec));
+  };
+  for (const Ranks& change : changes) {
+    const auto plain = [](const Half& half) { return half.grid.cp * half.grid.tp == 1; };
+    // Parts of a leaf cannot be rounded to 16 bits (R11).
+    add("adamw", change, plain(change.before) && plain(change.after) ? DType::fp16 : DType::bf16);
+  }
+  std::size_t next = 0;
+  for (const Recipe& recipe : recipes()) {
+    const DType dtype = recipe.dtypes.empty() ? DType::fp16 : recipe.dtypes.front();
+    if (has_scales(dtype) && !makes_scales(Twin::host)) continue;
+    if (recipe.name != "adamw") add(std::string(recipe.name), changes[next++ % 4], dtype);
+  }
+  add("adamw", changes[0], DType::bf16);
+  add("adamw", changes[1], DType::fp32);
+  return cases;
+}
+
+IdGrammar resume_grammar() {
+  using Parts = std::vector<std::string>;
+  const auto any = [](const Parts&) { return Parts{}; };
+  return {{"suite", [](const Parts&) { return Parts{"resume"}; }},
+          {"recipe", any},
+          {"ranks", any},
+          {"dtype", any},
+          {"layouts", any},
+          {"step", any}};
+}
+
+}  // namespace
+
+std::string ResumeCaseSpec::id() const {
+  return "resume/" + recipe + "/" + ranks_text(before) + "-to-" + ranks_text(after) + "/" +
+         std::string(name(dtype)) + "/" + std::string(name(before.layout)) + "-to-" +
+         std::string(name(after.layout)) + "/after:" + std::to_string(last_saved);
+}
+
+CaseSpec ResumeCaseSpec::half(const Half& ranks) const {
+  CaseSpec spec;
+  spec.workload = "byte_gpt_tiny";
+  spec.recipe = recipe;
+  spec.stage = ranks.stage;
+  spec.world = {WorldSpec::Kind::threads, ranks.grid.world_size()};
+  spec.dtype = dtype;
+  spec.bucket_numel = 4096;
+  spec.omp_threads = 1;
+  spec.place.layout = ranks.layout;
+  spec.place.grid = ranks.grid;
+  return spec;
+}
+
+std::vector<ResumeCaseSpec> resume_cases(const std::string& pattern) {
+  const std::vector<std::string> ids = select_ids(pattern, resume_grammar(), [] {
+    std::vector<std::string> usual;
+    for (const ResumeCaseSpec& spec : usual_cases()) usual.push_back(spec.id());
+    return usual;
+  });
+  std::vector<ResumeCaseSpec> cases;
+  for (const std::string& id : ids) cases.push_back(case_of(id));
+  return cases;
+}
+
+}  // namespace zeroproof::verification
