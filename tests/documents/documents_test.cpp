@@ -233,10 +233,6 @@ TEST_CASE("flags that documents name in a sentence exist") {
   CHECK(looked_at > 0);
 }
 
-TEST_CASE("the front page is a page") {
-  CHECK(lines_of(content_of(fs::path(source_folder()) / "README.md")).size() <= 150);
-}
-
 TEST_CASE("what a document says is compared line by line") {
   CHECK(first_mismatch({"a", "b"}, {"a", "b", ""}) == -1);
   CHECK(first_mismatch({"a", "b"}, {"a", "c"}) == 1);
