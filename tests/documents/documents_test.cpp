@@ -1,7 +1,7 @@
-// Every command of every document is run, and every block of output compared with what the program prints now.
-// ZP_PYTHON names the interpreter that python3 is in them, ZP_DOCUMENT parts of the names
-// of those that are looked at, with colons between.
-// ZP_WRITE_DOCUMENTS=1 writes the new output into the documents instead: read the difference before committing it.
+// Runs the commands of all Markdown files and compares their output with the blocks below them.
+// ZP_PYTHON: the interpreter for python3. ZP_DOCUMENT: parts of file names, separated by colons;
+// only matching files are tested. ZP_WRITE_DOCUMENTS=1 writes the new output into the documents
+// instead: read the difference before committing it.
 
 #include <doctest.h>
 #include <sys/wait.h>
@@ -34,7 +34,7 @@ std::string content_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// A folder that looks like a checkout with a build, so that what commands write does not land in the real one.
+/// A folder with links to the checkout and its build, so that commands do not write into the checkout.
 class Checkout {
  public:
   Checkout() {
@@ -44,13 +44,13 @@ class Checkout {
     }
     fs::create_directory_symlink(build_folder(), folder_.file("build"));
     if (const char* python =
-            std::getenv("ZP_PYTHON")) {  // its packages are found beside it, not beside a link
+            std::getenv("ZP_PYTHON")) {  // a link would not find its packages
       std::ofstream(tools_.file("python3")) << "#!/bin/sh\nexec '" << python << "' \"$@\"\n";
       fs::permissions(tools_.file("python3"), fs::perms::owner_all);
     }
   }
 
-  /// Whether a program is here and, of python3, the modules behind it: "python3 numpy safetensors".
+  /// Whether a program and, for python3, the listed modules exist: "python3 numpy safetensors".
   bool has(const std::string& needs) const {
     std::istringstream words(needs);
     std::string program, imports;
@@ -60,8 +60,8 @@ class Checkout {
                .first == 0;
   }
 
-  /// Exit code and what a person is left with: standard output, and of a command that fails also its complaint (a long
-  /// one that does not erases its progress). The scripts that set the machine up are only asked what they would do.
+  /// Exit code and standard output, with standard error for a failed command. Set-up scripts run
+  /// with ZP_DRY_RUN.
   std::pair<int, std::string> run(const std::string& command) const {
     const bool sets_up = command.starts_with("./") || command.starts_with(".ci/");
     const std::string out = folder_.file("printed");
@@ -117,18 +117,18 @@ bool names_program(const std::string& text) {
          text.starts_with("$ ") || text.starts_with("./tests/") || text.starts_with("./verification/");
 }
 
-/// What a document should say instead of a step's output: the whole of it, or, where it has gaps, nothing new.
+/// Replaces the output of a step in its document.
 void replace_output(const ConsoleStep& step, const std::vector<std::string>& got, const fs::path& path) {
   std::vector<std::string> lines = lines_of(content_of(path));
   const auto first =
-      lines.begin() + step.line;  // step.line counts from 1: this is the line behind the command
+      lines.begin() + step.line;  // step.line counts from 1: the line after the command
   lines.erase(first, first + static_cast<std::ptrdiff_t>(step.output.size()));
   lines.insert(lines.begin() + step.line, got.begin(), got.end());
   std::ofstream file(path, std::ios::binary);
   for (const std::string& line : lines) file << line << "\n";
 }
 
-/// Runs the blocks that are (not) for the night; returns how many commands that were.
+/// Runs the nightly blocks or the others; returns the number of commands.
 int run_documents(bool nightly) {
   const Checkout checkout;
   const bool write = std::getenv("ZP_WRITE_DOCUMENTS") != nullptr;
@@ -143,7 +143,7 @@ int run_documents(bool nightly) {
       }
       if ((block.kind != "console" && block.kind != "sh") || block.nightly != nightly) continue;
       if (!block.needs.empty() && !checkout.has(block.needs)) {
-        MESSAGE("not run: " << place_of(document, block.line) << ": there is no " << block.needs << " here");
+        MESSAGE("not run: " << place_of(document, block.line) << ": " << block.needs << " not found");
         continue;
       }
       for (const ConsoleStep& step : steps_of(block)) {
@@ -154,7 +154,7 @@ int run_documents(bool nightly) {
         const auto seconds =
             std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin)
                 .count();
-        if (seconds >= 5) MESSAGE(place << " (" << seconds << " s)");  // where the time of this test goes
+        if (seconds >= 5) MESSAGE(place << " (" << seconds << " s)");  // slow commands belong to the nightly blocks
         ++run;
         const std::string& text = result.second;
         CAPTURE(text);
@@ -172,13 +172,13 @@ int run_documents(bool nightly) {
           changes.push_back({step, got});
         } else {
           const std::string says = wanted.empty() ? "(nothing)" : wanted[static_cast<std::size_t>(bad)];
-          FAIL_CHECK(place << "\n  the document says, and the program does not: " << says
-                           << "\n  the program said:\n"
+          FAIL_CHECK(place << "\n  line of the document that the program did not print: " << says
+                           << "\n  output of the program:\n"
                            << text);
         }
       }
     }
-    std::ranges::reverse(changes);  // from the end, so that line numbers stay right
+    std::ranges::reverse(changes);  // from the end, so that line numbers stay valid
     for (const auto& [step, got] : changes) replace_output(step, got, document.path);
   }
   return run;
@@ -186,13 +186,13 @@ int run_documents(bool nightly) {
 
 }  // namespace
 
-TEST_CASE("every command of the documents runs and prints what stands below it") {
+TEST_CASE("Documents: commands print the output shown") {
   CHECK(run_documents(false) >= (std::getenv("ZP_DOCUMENT") == nullptr ? 20 : 1));
 }
 
-TEST_CASE("nightly: so do those that take minutes") { CHECK(run_documents(true) >= 1); }
+TEST_CASE("nightly: Documents: slow commands print the output shown") { CHECK(run_documents(true) >= 1); }
 
-TEST_CASE("no command of a document stands where it is not run") {
+TEST_CASE("Documents: all commands are in executed blocks") {
   for (const Document& document : all_documents()) {
     for (const CodeBlock& block : document.blocks) {
       if (block.kind == "console" || block.kind == "sh" || !block.not_run.empty()) continue;
@@ -205,12 +205,12 @@ TEST_CASE("no command of a document stands where it is not run") {
   }
 }
 
-TEST_CASE("flags that documents name in a sentence exist") {
+TEST_CASE("Documents: commands and flags in text exist") {
   const Checkout checkout;
   std::set<std::string> known_help;
   int looked_at = 0;
   for (const Document& document : all_documents()) {
-    if (document.path.filename() == "CHANGELOG.md") continue;  // tells of what was
+    if (document.path.filename() == "CHANGELOG.md") continue;  // has names of the past
     for (const InlineCode& code : document.inlines) {
       std::istringstream words(code.text);
       std::string program, command;
@@ -233,7 +233,7 @@ TEST_CASE("flags that documents name in a sentence exist") {
   CHECK(looked_at > 0);
 }
 
-TEST_CASE("what a document says is compared line by line") {
+TEST_CASE("first_mismatch and masked: gaps, blank lines, times, folders") {
   CHECK(first_mismatch({"a", "b"}, {"a", "b", ""}) == -1);
   CHECK(first_mismatch({"a", "b"}, {"a", "c"}) == 1);
   CHECK(first_mismatch({"a"}, {"a", "b"}) >= 0);

@@ -8,11 +8,11 @@
 namespace zeroproof::tests {
 
 struct CodeBlock {
-  std::string kind;      ///< behind the fence: "console", "sh", "toml", ...; "indented" without one
+  std::string kind;      ///< after the opening fence: "console", "sh", "toml", ...; "indented" without one
   std::string not_run;   ///< the reason in a comment "<!-- not run: REASON -->" on the line above, or ""
-  bool nightly = false;  ///< "<!-- nightly: REASON -->" stands there
-  std::string needs;     ///< a program, "<!-- needs: python3 numpy -->" with modules of it; the block is not
-                         ///< run where one is missing
+  bool nightly = false;  ///< the same line is "<!-- nightly: REASON -->"
+  std::string needs;     ///< "<!-- needs: python3 numpy -->": a program and its modules; without
+                         ///< them the block is not run
   int line = 0;          ///< of its first line of code, counted from 1
   std::vector<std::string> lines;
 };
@@ -31,7 +31,7 @@ struct Document {
 /// Errors: std::runtime_error if it cannot be read or a fence is left open.
 Document read_document(const std::filesystem::path& path);
 
-/// A command of a console block and what it prints.
+/// A command of a console block and its output.
 struct ConsoleStep {
   std::string command;  ///< without "$ " and without "# exit N"
   int exit_code = 0;
@@ -39,7 +39,7 @@ struct ConsoleStep {
   std::vector<std::string> output;
 };
 
-/// The steps of a block of kind console ("$ COMMAND", then its output) or sh (a command a line, output unsaid).
+/// The steps of a block of kind console ("$ COMMAND", then its output) or sh (one command per line, without output).
 std::vector<ConsoleStep> steps_of(const CodeBlock& block);
 
 }  // namespace zeroproof::tests

@@ -35,7 +35,7 @@ int first_mismatch(const std::vector<std::string>& wanted_lines, const std::vect
   std::vector<std::string> got = got_lines;
   drop_blank_end(wanted);
   drop_blank_end(got);
-  // reach[i]: wanted[0, i) can stand for got[0, j), for the j of this round.
+  // reach[i]: wanted[0, i) matches got[0, j), for the j of this round.
   std::vector<char> reach(wanted.size() + 1, 0);
   reach[0] = 1;
   const auto pass_gaps = [&](std::vector<char>& states) {
