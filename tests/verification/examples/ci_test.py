@@ -116,9 +116,8 @@ def main():
     require(set(codes.values()) == {0} and len(codes) == 6, f"a right kernel does not pass: {codes}")
     told = (where / "told").read_text()
     packages = set(re.search(r"install .*", told).group().split())
-    setup = (ROOT / "common/setup.sh").read_text()
-    needed = set(re.findall(r"zp_need_header \S+ (\S+)", setup)) | {"g++", "cmake", "ninja-build", "libeigen3-dev"}
-    needed -= {"doctest-dev"}  # of tests alone
+    rows = [line.split() for line in (ROOT / "common/packages.txt").read_text().splitlines() if line[0] != "#"]
+    needed = {row[0] for row in rows if row[1] == "build"}
     require(needed <= packages, f"the workflow does not install {needed - packages}")
     options = set(re.findall(r"-D(\w+)=", told))
     known = "".join((ROOT / name).read_text() for name in ("CMakeLists.txt", "common/cmake/Capabilities.cmake"))
