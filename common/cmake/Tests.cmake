@@ -1,12 +1,13 @@
 # zp_test(<name> LAYERS <layer>... [LIBRARIES <target>...] [TIMEOUT <s>] [QUICK] [LONG <file>...] [SPLIT <file>...]
-#         SOURCES <file>...):
+#         [NIGHTLY] SOURCES <file>...):
 # one doctest program; every source file becomes one CTest test, "<name>/<file>". Of a file under SPLIT every case
 # becomes a test of its own, "<name>/<file>/<number of the case>", so that several cores have something to do.
 # QUICK gives the label quick to all files but those under LONG (stems, both).
 # Cases whose names start with "slow: " or "nightly: " are left out there and become the test "<name>/slow/<file>" or
 # "<name>/nightly/<file>" with that label.
+# NIGHTLY gives that label to all tests of the program, which the gate does not build then.
 function(zp_test name)
-  cmake_parse_arguments(arg "QUICK" "TIMEOUT" "LAYERS;LIBRARIES;LONG;SPLIT;SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "QUICK;NIGHTLY" "TIMEOUT" "LAYERS;LIBRARIES;LONG;SPLIT;SOURCES" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
@@ -21,13 +22,19 @@ function(zp_test name)
     cmake_path(GET source STEM file)
     set(only --no-version --source-file=*${file}.cpp)
     set(tests "")
-    if(file IN_LIST arg_SPLIT)
+    file(STRINGS ${source} cases REGEX "^TEST_CASE")
+    list(FILTER cases EXCLUDE REGEX "\"(slow|nightly): ")
+    if(NOT cases)
+      # none without a label
+    elseif(file IN_LIST arg_SPLIT)
       zp_case_tests(tests ${name} ${group}/${file} ${source} ${only})
     else()
       add_test(NAME ${group}/${file} COMMAND ${name} ${only} "--test-case-exclude=slow: *,nightly: *")
       list(APPEND tests ${group}/${file})
     endif()
-    if(arg_QUICK AND NOT file IN_LIST arg_LONG)
+    if(arg_NIGHTLY)
+      set_tests_properties(${tests} PROPERTIES LABELS nightly)
+    elseif(arg_QUICK AND NOT file IN_LIST arg_LONG)
       set_tests_properties(${tests} PROPERTIES LABELS quick)
     endif()
     foreach(label IN ITEMS slow nightly)
@@ -43,6 +50,9 @@ function(zp_test name)
     set_tests_properties(${tests} PROPERTIES TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${zp_test_environment}"
       FAIL_REGULAR_EXPRESSION "test cases: +0 " SKIP_RETURN_CODE 77)
   endforeach()
+  if(arg_NIGHTLY)
+    zp_not_by_default(${name})
+  endif()
 endfunction()
 
 # zp_case_tests(<out-tests> <program> <prefix> <source> <argument>...): one test for every case of a source file.

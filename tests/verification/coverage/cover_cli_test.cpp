@@ -39,9 +39,6 @@ void check_rows(const std::string& flags) {
 
 TEST_CASE("cover: every value of every setting runs and passes") { check_rows("--cover values"); }
 
-// The other three quarters are as long; all of them run at night.
-TEST_CASE("cover: a quarter of the pairs of values run and pass") { check_rows("--cover pairs --slice 1/4"); }
-
 TEST_CASE("nightly: cover: all pairs of values run and pass, in three arrays") {
   for (const char* seed : {"1", "2", "3"}) check_rows(std::string("--cover pairs --cover-seed ") + seed);
 }

@@ -2,6 +2,7 @@
 """Ended from outside, the command leaves a report, and no process, file or shared memory.
 
 signals_test.py PROGRAM [REPEATS]
+signals_test.py PROGRAM one             SIGTERM alone, while MPI ranks work
 signals_test.py SIMULATION devices      while steps are replayed on simulated devices
 """
 
@@ -116,6 +117,8 @@ def main():
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
             for world in DEVICES:
                 check(program, number, [*REPLAYED, *world], False, draw.uniform(1, 2), problems)
+    elif rest == ["one"]:
+        check(program, signal.SIGTERM, [*LONG, "--world", "mpi:3"], True, 0.4, problems)
     else:
         check_commands(program, int(rest[0]) if rest else 1, draw, problems)
     for problem in problems:

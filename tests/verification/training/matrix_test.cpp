@@ -103,19 +103,50 @@ const std::vector<int> all = {1, 2, 3, 4, 6, 8, 12, 16};
 
 }  // namespace
 
-TEST_CASE("one trajectory hash over world size x stage x assignment in small buckets") {
+// A few worlds of each kind for every change; the cases named "nightly" have all of them.
+TEST_CASE("one trajectory hash over worlds, stages, assignments and processes") {
+  check_one_hash(run_matrix(every_stage + "--threads 1 --bucket 1024 --order contiguous,strided --world " +
+                            worlds({1, 3, 8}, {})),
+                 3 * 4 * 2);
+  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --twin host-fused --stage 2,3 --overlap "
+                            "--threads 1 --world " +
+                            worlds({4}, {3})),
+                 transports * 2);
+}
+
+TEST_CASE("one trajectory hash over layouts, instances and ranks that read each other's memory") {
+  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --twin host --norm exact --stage 1,3 --threads 1 "
+                            "--layout contract,megatron,deepspeed_flat,deepspeed_param,fsdp2,greedy "
+                            "--world threads:5"),
+                 2 * 6, {});
+  check_one_hash(run_matrix(every_stage + "--threads 1 --instances 2 --world threads:6"), 4);
+  check_one_hash(run_matrix(every_stage + "--windows on,params --threads 1 --world threads:3"), 4 * 2);
+}
+
+TEST_CASE("one trajectory hash over process grids, and one for each kind of sum") {
+  const FourHeads model;
+  const std::string grids = "--stage 2 --grid 2x2x1,2x1x2,1x2x2 --world threads:4";
+  const auto pin = pin_of("bf16", model.run("--stage 0 --world self"));
+  check_one_hash(model.run(grids), 3, pin);
+  check_one_hash(model.run("--sum native " + grids), 3, pin);
+  const auto other = pin_of("bf16", model.run("--sum binned --stage 0 --world self"));
+  CHECK(other != pin);
+  check_one_hash(model.run("--sum binned " + grids), 3, other);
+}
+
+TEST_CASE("nightly: one trajectory hash over world size x stage x assignment in small buckets") {
   check_one_hash(run_matrix(every_stage + "--threads 1 --bucket 1024 --order contiguous,strided --world " +
                             worlds(few, {})),
                  few.size() * 4 * 2);
 }
 
-TEST_CASE("one trajectory hash over world size x stage x assignment in large buckets") {
+TEST_CASE("nightly: one trajectory hash over world size x stage x assignment in large buckets") {
   check_one_hash(run_matrix(every_stage + "--threads 1 --bucket 65536 --order contiguous,strided --world " +
                             worlds(few, {})),
                  few.size() * 4 * 2);
 }
 
-TEST_CASE("one trajectory hash over large worlds, processes and the fused step") {
+TEST_CASE("nightly: one trajectory hash over large worlds, processes and the fused step") {
   check_one_hash(run_matrix(every_stage + "--bucket 4096 --threads 2 --world " + worlds({12, 16}, {2, 3, 4})),
                  (2 + 3 * (transports - 1)) * 4);
   check_one_hash(run_matrix("--recipe adamw --dtype fp16 --twin host-fused --stage 2,3 --overlap --threads 1 "
@@ -124,7 +155,7 @@ TEST_CASE("one trajectory hash over large worlds, processes and the fused step")
                  (4 + transports - 1) * 2);
 }
 
-TEST_CASE("one trajectory hash over ranks that read each other's memory") {
+TEST_CASE("nightly: one trajectory hash over ranks that read each other's memory") {
   const std::string windows = "--windows on,params ";
   check_one_hash(
       run_matrix(every_stage + windows + "--threads 1 --bucket 1024 --order contiguous,strided --world " +
@@ -145,7 +176,7 @@ TEST_CASE("one trajectory hash over ranks that read each other's memory") {
                  2 * 2, {});
 }
 
-TEST_CASE("one trajectory hash over layouts and instances") {
+TEST_CASE("nightly: one trajectory hash over layouts and instances") {
   check_one_hash(
       run_matrix("--recipe adamw --dtype fp16 --twin host --norm exact --stage 1,2,3 --threads 1 "
                  "--layout contract,megatron,deepspeed_flat,deepspeed_param,fsdp2,greedy --world " +
@@ -158,7 +189,7 @@ TEST_CASE("one trajectory hash over layouts and instances") {
       (2 + transports - 1) * 4);
 }
 
-TEST_CASE("one trajectory hash over process grids") {
+TEST_CASE("nightly: one trajectory hash over process grids") {
   const FourHeads model;
   const auto pin = pin_of("bf16", model.run("--stage 0 --world self"));
   check_one_hash(model.run("--stage 0,1,2,3 --grid 2x2x1,2x1x2,1x1x4 --world threads:4"), 4 * 3, pin);
@@ -166,7 +197,7 @@ TEST_CASE("one trajectory hash over process grids") {
   check_one_hash(model.run("--stage 1,3 --grid 2x2x2 --world " + worlds({8}, {})), 2, pin);
 }
 
-TEST_CASE("one trajectory hash over process grids whose ranks read each other's memory") {
+TEST_CASE("nightly: one trajectory hash over process grids whose ranks read each other's memory") {
   const FourHeads model;
   const auto pin = pin_of("bf16", model.run("--stage 0 --world self"));
   check_one_hash(model.run("--windows on,params --stage 0,1,2,3 --grid 2x2x1,2x1x2 --world threads:4"),
@@ -175,7 +206,7 @@ TEST_CASE("one trajectory hash over process grids whose ranks read each other's 
     check_one_hash(model.run("--windows on,params --stage 1,2 --grid 2x1x2 --world mpi:4"), 4, pin);
 }
 
-TEST_CASE("one trajectory hash over process grids that add in another way") {
+TEST_CASE("nightly: one trajectory hash over process grids that add in another way") {
   const FourHeads model;
   const auto pin = pin_of("bf16", model.run("--stage 0 --world self"));
   // Native sums are replaced by the tree's once they are within their bound.
@@ -193,7 +224,7 @@ TEST_CASE("one trajectory hash over process grids that add in another way") {
   }
 }
 
-TEST_CASE("binned sums have one hash for every number of ranks") {
+TEST_CASE("nightly: binned sums have one hash for every number of ranks") {
   const Json one =
       run_matrix("--recipe adamw --dtype fp16 --twin host --threads 1 --sum binned --stage 0 --world self");
   const auto pin = pin_of("fp16", one);

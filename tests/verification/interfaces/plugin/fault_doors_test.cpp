@@ -99,7 +99,7 @@ bool any_failed(const std::vector<Result>& results) {
 
 }  // namespace
 
-TEST_CASE("faults of operations are caught as operations of a plug-in as they are in twins") {
+TEST_CASE("nightly: faults of operations are caught as operations of a plug-in as they are in twins") {
   int planted = 0, twin_caught = 0, plugin_caught = 0;
   for (const Fault* fault : faults_of_operations()) {
     bool by_twin = false, by_plugin = false;
@@ -130,7 +130,7 @@ TEST_CASE("faults of operations are caught as operations of a plug-in as they ar
   CHECK(plugin_caught == twin_caught);
 }
 
-TEST_CASE("faults of operations are caught in steps of a plug-in where the plan says") {
+TEST_CASE("nightly: faults of operations are caught in steps of a plug-in where the plan says") {
   int planted = 0, caught = 0;
   for (const Fault* fault : faults_of_operations()) {
     const FaultCase& row = plan_of(fault->id);

@@ -12,7 +12,10 @@ using namespace zeroproof::tests;
 
 }  // namespace
 
-TEST_CASE("accounting: worlds, stages, orders, buckets, layouts and sums") { check_worlds(vary); }
+TEST_CASE("accounting: two worlds, stages, orders, buckets, layouts and sums") {
+  check_worlds(vary, few_worlds);
+}
+TEST_CASE("nightly: accounting: all worlds") { check_worlds(vary, all_worlds); }
 
 TEST_CASE("accounting: instances, context and tensor parallelism") {
   Shuffle rest;

@@ -3,6 +3,8 @@
 
 #include <doctest.h>
 
+#include <vector>
+
 #include "tests/verification/tools/plan/accounting_settings.hpp"
 #include "tests/verification/tools/plan/device/device_account.hpp"
 
@@ -24,11 +26,10 @@ void vary_on_device(DeviceRun& device, Shuffle& rest) {
   device.form = rest.one_of(forms);
 }
 
-}  // namespace
-
-TEST_CASE("device accounting: worlds, stages, layouts, orders, both kinds of wires") {
+/// Every stage, layout and order in these worlds, everything else by lot.
+void check_worlds(const std::vector<int>& worlds) {
   Shuffle rest;
-  for (const int ranks : {1, 2, 3, 4, 8}) {
+  for (const int ranks : worlds) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const LayoutKind layout : layouts) {
         for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
@@ -49,10 +50,10 @@ TEST_CASE("device accounting: worlds, stages, layouts, orders, both kinds of wir
   CHECK(complaints() == "");
 }
 
-TEST_CASE("device accounting: instances, context and tensor parallelism") {
+/// Every stage and sum on these grids, everything else by lot.
+void check_grids(const std::vector<Grid>& grids) {
   Shuffle rest;
-  for (const Grid& grid : {Grid{2, 1, 1, 1}, Grid{2, 3, 1, 1}, Grid{3, 2, 1, 1}, Grid{1, 4, 1, 2},
-                           Grid{1, 2, 2, 1}, Grid{1, 1, 4, 1}, Grid{2, 2, 2, 2}, Grid{1, 8, 1, 4}}) {
+  for (const Grid& grid : grids) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const GradSum sum : {GradSum::tree, GradSum::binned, GradSum::native}) {
         DeviceRun device;
@@ -69,4 +70,26 @@ TEST_CASE("device accounting: instances, context and tensor parallelism") {
     }
   }
   CHECK(complaints() == "");
+}
+
+}  // namespace
+
+TEST_CASE("device accounting: a small world and a grid") {
+  check_worlds({3});
+  check_grids({{2, 2, 2, 2}});
+}
+
+TEST_CASE("nightly: device accounting: worlds, stages, layouts, orders, both kinds of wires") {
+  check_worlds({1, 2, 3, 4, 8});
+}
+
+TEST_CASE("nightly: device accounting: instances, context and tensor parallelism") {
+  check_grids({{2, 1, 1, 1},
+               {2, 3, 1, 1},
+               {3, 2, 1, 1},
+               {1, 4, 1, 2},
+               {1, 2, 2, 1},
+               {1, 1, 4, 1},
+               {2, 2, 2, 2},
+               {1, 8, 1, 4}});
 }
