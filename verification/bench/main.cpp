@@ -1,100 +1,226 @@
-// zeroproof-bench: the speed of the host twins, as fractions of what this machine's memory does in the same
-// run.
+// zeroproof-bench: the speed of the production path, against the limits of this machine in the same run.
 
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
+#include <exception>
+#include <functional>
+#include <string>
 
 #include "common/base/error.hpp"
-#include "verification/bench/command_line.hpp"
-#include "verification/bench/measure/rounds.hpp"
-#include "verification/bench/report.hpp"
-#include "verification/bench/suite.hpp"
+#include "common/base/parallel_for.hpp"
+#include "common/layout/flat_layout.hpp"
+#include "verification/bench/measurements.hpp"
+#include "verification/cli/program/exit_code.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::verification::bench;
 
-/// OpenMP reads its wait policy before main begins, and its default is to spin. The rows take turns between
-/// two sets of threads, so a spinning worker would steal the time of the row that follows: start again with
-/// workers that sleep.
+constexpr std::int64_t most_numel = std::int64_t{1} << 36;
+
+/// A command line that is not understood ends with 2 and one sentence.
+const CLI::Validator multiple_of_1024(
+    [](const std::string& text) {
+      return std::atoll(text.c_str()) % layout_alignment == 0 ? "" : text + " is no multiple of 1024 (a chunk)";
+    },
+    "MULTIPLE OF 1024");
+
+/// OpenMP reads its wait policy before main begins, and its default is to spin. The rows alternate between two sets of
+/// threads, so a spinning worker would take time from the row that follows: start again with workers that sleep.
 void make_idle_workers_sleep(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
   ::setenv("OMP_WAIT_POLICY", "passive", 1);
-  ::execv("/proc/self/exe",
-          argv);  // returns only if that is impossible; the numbers are then worse, not wrong
+  ::execv("/proc/self/exe", argv);  // returns only on failure; the numbers are then worse, not wrong
 }
 
-void check_record(const std::ofstream& file, const Options& options) {
-  ZP_CHECK(file.good(), ErrorCode::io, options.json + " could not be written", "the record would be lost",
-           "name a file in a folder that exists and is yours");
+void add_rounds(CLI::App& app, Options& o, const char* help = "times every row is measured") {
+  app.add_option("--rounds", o.rounds, help)->check(CLI::Range(1, 10000))->capture_default_str();
+  app.add_option("--json", o.json, "write the record to this file");
 }
 
-/// Its memory is given back before the product's rows ask for theirs.
-void measure_kernels(const Options& options, WorkerTeam& team, Report& report) {
-  require_memory("the kernel rows", 70.0 * static_cast<double>(options.numel()), "--mib or --numel");
-  Data data(options.numel(), team);
-  add_twin_rows(report.rows, data, options.threads);
-  add_rule_rows(report.rows, data, options.threads);
-  add_step_rows(report.rows, data, team, options.threads, report.step);
-  add_reference_rows(report.rows, data);
-  add_limit_rows(report.rows, data, team);
-  measure(report.rows, options.kernel_rounds());
-  report.numel = data.numel;
-  report.machine = this_machine();  // with its memory, and how much of it lies in large pages
-  report.checks = check_bits(data, report.step);
+CLI::Option* add_numel(CLI::App& app, Options& o, const char* help) {
+  auto* numel = app.add_option("--numel", o.numel, help)->check(CLI::Range(std::int64_t{1}, most_numel));
+  return o.numel.empty() ? numel : numel->capture_default_str();
 }
 
-int run(const Options& options) {
-  std::ofstream record;
-  if (!options.json.empty()) {
-    record.open(options.json, std::ios::binary);
-    check_record(record, options);  // before the long part
+void add_product(CLI::App& app, Options& o) {
+  add_numel(app, o, "parameters")->expected(1);
+  app.add_option("--threads", o.threads, "worker threads")->check(CLI::Range(1, 4096))->capture_default_str();
+  app.add_option("--bucket", o.bucket_numel, "elements reduced together")
+      ->check(CLI::Range(layout_alignment, most_numel))
+      ->check(multiple_of_1024)
+      ->capture_default_str();
+}
+
+template <class T>
+CLI::Option* add_list(CLI::App& app, const char* flag, std::vector<T>& values, const char* help) {
+  auto* option = app.add_option(flag, values, help)->delimiter(',');
+  return values.empty() ? option : option->capture_default_str();
+}
+
+/// One subcommand: its defaults, its flags and the measurement.
+struct Command {
+  Options defaults;
+  const char* help;
+  std::function<void(CLI::App&, Options&)> add_flags;
+  std::function<int(const Options&)> run;
+};
+
+int not_built(const char* what, const char* hint) {
+  fail(ErrorCode::unavailable, std::string("nothing was measured: this program was built without ") + what,
+       "the subcommand needs it", hint);
+}
+
+std::vector<Command> commands(char** argv) {
+  const auto on_host = [argv](void measure(const Options&, Report&)) {
+    return [argv, measure](const Options& options) {
+      make_idle_workers_sleep(argv);
+      return reported(options, true, measure);
+    };
+  };
+  const int cores = available_cores();
+  const std::int64_t usual = std::int64_t{1} << 24;
+  std::vector<Command> all;
+  all.push_back({{.command = "kernels", .rounds = 15, .mib = 512, .threads = cores},
+                 "operations on the host and the step made of them, against the memory",
+                 [](CLI::App& app, Options& o) {
+                   auto* mib = app.add_option("--mib", o.mib, "MiB of gradient, master and moments (rows need 4 times this)");
+                   mib->check(CLI::Range(1, 1 << 20))->capture_default_str();
+                   add_numel(app, o, "elements instead, a multiple of 16384")->expected(1)->excludes(mib);
+                   app.add_option("--threads", o.threads, "worker threads")
+                       ->check(CLI::Range(1, 4096))
+                       ->capture_default_str();
+                   add_rounds(app, o);
+                 },
+                 on_host(measure_kernels)});
+  all.push_back({{.command = "product", .numel = {usual}, .threads = cores},
+                 "whole steps of the optimizer in one process, against the operations they consist of",
+                 [](CLI::App& app, Options& o) {
+                   add_product(app, o);
+                   add_list(app, "--micro-batches", o.micro_batches, "such as 1,16; each with each of the next three")
+                       ->check(CLI::Range(1, 4096));
+                   add_list(app, "--tensors", o.tensors, "tensors the parameters are split into")
+                       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+                   add_list(app, "--stages", o.stages, "ZeRO stages")->check(CLI::Range(0, 3));
+                   add_list(app, "--grads", o.grads, "fp32, bf16")->check(CLI::IsMember({"fp32", "bf16"}));
+                   app.add_option("--save", o.save, "write inputs and results of the one row to this safetensors file");
+                   add_rounds(app, o);
+                 },
+                 on_host(measure_product)});
+  all.push_back({{.command = "sweep", .rounds = 3, .numel = {usual}, .threads = cores},
+                 "the step over parameters, tensors, micro-batches, buckets and ranks: is it a straight line",
+                 [](CLI::App& app, Options& o) {
+                   add_product(app, o);
+                   add_rounds(app, o, "passes over every axis");
+                 },
+                 on_host(measure_sweep)});
+  all.push_back({{.command = "checkpoint", .numel = {std::int64_t{1} << 25}, .threads = cores, .ranks = {1, 2}},
+                 "checkpoints that are saved into a folder, and removed, against the disk",
+                 [](CLI::App& app, Options& o) {
+                   app.add_option("FOLDER", o.folder, "where they are written")->required();
+                   add_product(app, o);
+                   add_list(app, "--ranks", o.ranks, "ranks that save, threads of one process")->check(CLI::Range(1, 256));
+                   add_rounds(app, o);
+                 },
+                 on_host(measure_checkpoint)});
+  all.push_back({{.command = "offload", .numel = {usual}, .threads = cores},
+                 "steps with state in memory of the host and in a file in a folder",
+                 [](CLI::App& app, Options& o) {
+                   app.add_option("FOLDER", o.folder, "where the file is made")->required();
+                   add_product(app, o);
+                   add_rounds(app, o);
+                 },
+                 on_host(measure_offload)});
+  all.push_back({{.command = "ranks", .mib = 64, .ranks = {2, 4}, .malloc = {"installed", "warm"}},
+                 "the sharded step of ranks that share this machine, against the MPI library's collectives; starts "
+                 "mpirun, or is started by it: mpirun -n 2 zeroproof-bench ranks",
+                 [](CLI::App& app, Options& o) {
+                   app.add_option("--mib", o.mib, "MiB of one rank's fp32 gradient (a rank needs 30 times this)")
+                       ->check(CLI::Range(1, 1 << 13))
+                       ->capture_default_str();
+                   add_list(app, "--ranks", o.ranks, "ranks of the jobs to start, one after another")
+                       ->check(CLI::Range(1, 1024));
+                   add_list(app, "--malloc", o.malloc, "jobs with malloc as installed, and warm: it keeps its memory")
+                       ->check(CLI::IsMember({"installed", "warm"}));
+                   add_rounds(app, o);
+                   app.footer("The record of one of several jobs is FILE.2.installed, FILE.2.warm and so on.");
+                 },
+#if defined(ZP_HAVE_MPI)
+                 run_ranks
+#else
+                 [](const Options&) { return not_built("MPI", "install libopenmpi-dev and build it again"); }
+#endif
+  });
+  all.push_back({{.command = "device",
+                  .rounds = 15,
+                  .numel = {std::int64_t{1} << 26, std::int64_t{1} << 30},
+                  .ranks = {2, 4},
+                  .rows = {"kernels", "steps", "small", "ranks"}},
+                 "kernels and whole steps on a device, against its memory",
+                 [](CLI::App& app, Options& o) {
+                   add_list(app, "--rows", o.rows, "which: kernels, steps, small (a step that is small), ranks")
+                       ->check(CLI::IsMember({"kernels", "steps", "small", "ranks"}));
+                   add_numel(app, o, "elements of kernels and steps, one table each")
+                       ->delimiter(',')
+                       ->check(multiple_of_1024);
+                   for (const auto& [flag, value, help] :
+                        {std::tuple{"--small-numel", &o.small_numel, "elements of the step whose host time is measured"},
+                         std::tuple{"--rank-numel", &o.rank_numel, "elements of the model that ranks share"}}) {
+                     app.add_option(flag, *value, help)
+                         ->check(CLI::Range(layout_alignment, most_numel))
+                         ->check(multiple_of_1024)
+                         ->capture_default_str();
+                   }
+                   add_list(app, "--ranks", o.ranks, "ranks that share the device, one table each")
+                       ->check(CLI::Range(2, 64));
+                   add_rounds(app, o);
+                 },
+#if defined(ZP_HAVE_DEVICE)
+                 [](const Options& options) { return reported(options, true, measure_device); }
+#else
+                 [](const Options&) { return not_built("CUDA", "build it with nvcc, or run zeroproof-bench-sim"); }
+#endif
+  });
+  return all;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("zeroproof-bench measures the production path against the limits of this machine in the same run");
+  app.set_version_flag("--version", "zeroproof-bench " ZP_VERSION);
+  app.require_subcommand(1);
+  std::vector<Command> all = commands(argv);
+  for (Command& command : all)
+    command.add_flags(*app.add_subcommand(command.defaults.command, command.help), command.defaults);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "zeroproof-bench: %s (the command line was not understood); see zeroproof-bench --help\n",
+                 error.what());
+    return 2;
   }
-  Report report;
-  report.options = options;
-  WorkerTeam team(options.threads);
-  if (options.kernels()) measure_kernels(options, team, report);
-  if (options.product()) {
-    report.product = measure_products(options.product_cases(), options.product_rounds(), team, options.save);
-    for (const ProductResult& one : report.product)
-      report.checks.insert(report.checks.end(), one.checks.begin(), one.checks.end());
+  for (const Command& command : all) {
+    if (app.got_subcommand(command.defaults.command)) return command.run(command.defaults);
   }
-  if (options.sweep) {
-    report.sweep = run_sweep(sweep_axes(options.product_numel(), options.bucket_numel, options.threads),
-                             options.sweep_passes(), team);
-    report.checks.insert(report.checks.end(), report.sweep.checks.begin(), report.sweep.checks.end());
-  }
-  if (!options.checkpoint.empty()) {
-    report.machine = this_machine();  // its load before the ranks add theirs
-    report.saves = measure_saves(options.save_cases(), options.product_rounds(), options.checkpoint);
-    for (const SaveResult& one : report.saves)
-      report.checks.insert(report.checks.end(), one.checks.begin(), one.checks.end());
-  } else if (!options.kernels())
-    report.machine = this_machine();
-  if (!options.offload.empty()) {
-    report.offload = measure_offload(options.offload_case(), options.product_rounds(), team, options.offload);
-    for (const OffloadResult& one : report.offload)
-      report.checks.insert(report.checks.end(), one.checks.begin(), one.checks.end());
-  }
-  std::fputs(to_text(report).c_str(), stdout);
-  if (record.is_open()) {
-    record << to_json(report) << std::flush;
-    check_record(record, options);
-  }
-  return report.ok() ? 0 : 1;
+  return 2;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  make_idle_workers_sleep(argv);
-  return exit_status("zeroproof-bench", [&] {
-    int exit_code = 0;
-    const std::optional<Options> options = parse_options(argc, argv, exit_code);
-    return options ? run(*options) : exit_code;
-  });
+  try {
+    return run(argc, argv);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "zeroproof-bench: %s\n", error.what());
+    return verification::exit_code_of(error);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "zeroproof-bench: %s (this should not happen); report it with the command line\n",
+                 error.what());
+    return 9;
+  }
 }

@@ -1,54 +1,69 @@
 #pragma once
+// The tables and the record of all subcommands.
 
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "verification/bench/checkpoint/save_rows.hpp"
-#include "verification/bench/measure/machine.hpp"
-#include "verification/bench/offload/offload_rows.hpp"
 #include "verification/bench/options.hpp"
-#include "verification/bench/product/product_rows.hpp"
-#include "verification/bench/product/sweep.hpp"
-#include "verification/bench/suite.hpp"
+#include "verification/bench/rows.hpp"
 
 namespace zeroproof::verification::bench {
 
-struct Report {
-  Options options;
-  Machine machine;
-  std::int64_t numel = 0;
-  std::vector<Row> rows;
-  std::vector<ProductResult> product;
-  Sweep sweep;
-  std::vector<SaveResult> saves;
-  std::vector<OffloadResult> offload;
-  std::vector<Check> checks;
-  StepResults step;
+using Json = nlohmann::ordered_json;
 
-  bool ok() const;
-  /// Involuntary context switches of all samples.
-  long switches() const;
-  std::size_t num_samples() const;
-  /// True if others wanted the cores: more than one switch in two samples. (On an idle machine there is about
-  /// one in six, when a worker wakes up on the core of the thread that called it.)
-  bool busy() const;
-  /// Speed-up of the fused step if zero_grad is taken out of the seven passes: the fused step leaves the
-  /// gradient sum for the next backward to overwrite, and a training loop that does the same saves that pass
-  /// anyway. Median over rounds.
-  double speed_up_without_zero() const;
+/// A column of a table, taken from a field of the record: an array of samples is shown by its median, ratios within
+/// rounds (ratios_value) as "median [least-most]".
+struct Column {
+  const char* heading;
+  const char* key;
+  double scale = 1;
+  bool spread = false;  ///< samples are shown as ratios are
 };
 
-/// The tables of what was measured, at most 100 columns wide. Goals are judged by ratios within rounds, because the
-/// memory of a shared machine can change its speed between two samples.
-std::string to_text(const Report& report);
+/// {"min", "median", "max", "per_round"}.
+Json ratios_value(const std::vector<double>& ratios);
 
-/// Parts of it.
-std::string product_table(const Report& report);
-std::string sweep_tables(const Report& report);
-std::string checkpoint_tables(const Report& report);
-std::string offload_table(const Report& report);
+class Report {
+ public:
+  /// Writes the machine and its load now into the record, and what the subcommand was told.
+  explicit Report(const Options& options);
 
-/// Schema "zeroproof-bench/2".
-std::string to_json(const Report& report);
+  Json& operator[](const char* key) { return record_[key]; }
+  /// A line of text that is not in the record.
+  void say(const std::string& line) { text_ += line + '\n'; }
+
+  /// Rows and figures at the top of the record, or in its array "groups". Only the fastest limit of each shape is
+  /// printed. judged: goals are.
+  void add(const Group& group, bool in_groups = false, bool judged = true);
+  /// An array of the record, shown as a table.
+  void add(const char* key, Json entries, const std::vector<Column>& columns);
+  static std::string table(const Json& entries, const std::vector<Column>& columns);
+  /// A figure by itself.
+  void add(const Figure& figure) { add(figure, record_, true); }
+  void check(const std::string& name, bool ok, const std::string& where = {}) {
+    checks_.push_back({name, ok, where});
+  }
+  /// Counts the switches of rows that are not added as a group.
+  void count(const std::vector<Row>& rows);
+
+  bool ok() const;
+  std::string text() const;
+  std::string json() const;
+
+ private:
+  void add(const Figure& figure, Json& to, bool judged);
+  bool busy() const { return switches_ * 2 > samples_; }
+
+  Json record_;
+  std::string text_;
+  std::vector<Check> checks_;
+  long switches_ = 0, samples_ = 0;
+};
+
+/// Measures, prints and writes. shown: false on ranks that only take part. Returns the exit code: 1 if bits differ.
+/// Errors: io if the record cannot be written, before anything is measured.
+int reported(const Options& options, bool shown, const std::function<void(const Options&, Report&)>& measure);
 
 }  // namespace zeroproof::verification::bench

@@ -1,8 +1,8 @@
-#include "verification/bench/measure/line_fit.hpp"
+#include "verification/bench/line_fit.hpp"
 
 #include <doctest.h>
 
-#include "verification/bench/measure/row.hpp"
+#include "verification/bench/row.hpp"
 
 using namespace zeroproof::verification::bench;
 

@@ -7,7 +7,7 @@
 #include "common/layout/flat_layout.hpp"
 #include "cuda/device/step/step_passes.hpp"
 #include "cuda/comm/memory/space_array.hpp"
-#include "verification/bench/device/limit_kernels.hpp"
+#include "verification/bench/device/loops.hpp"
 
 namespace zeroproof::verification::bench {
 
@@ -27,7 +27,7 @@ class KernelData {
   cuda::device::StepFound found() const;
 
   void* grad() const { return grad_.data(); }
-  /// 4 bytes an element that nobody needs.
+  /// 4 bytes an element that are not used otherwise.
   void* scratch() const { return scratch_.data(); }
   std::uint32_t* sink() const { return sink_.data(); }
   StepAccess access() const;

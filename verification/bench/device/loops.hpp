@@ -1,0 +1,41 @@
+#pragma once
+// Loops without arithmetic: what the memory of a device does with the accesses of a pass. Enqueued on the current
+// stream; pointers are 16-byte aligned device memory, numel a multiple of 4.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace zeroproof::verification::bench {
+
+/// Vectors that a thread loads before it uses the first, in every loop: 1, 2, 4 or 8.
+inline constexpr int unrolls[] = {1, 2, 4, 8};
+
+/// Reads 4 bytes an element. sink: one word that hardly anything is written to.
+void enqueue_read_loop(int unroll, const void* from, std::int64_t numel, std::uint32_t* sink);
+
+/// Reads and writes 4 bytes an element.
+void enqueue_copy_loop(int unroll, const void* from, void* to, std::int64_t numel);
+
+/// Reads 2 bytes an element of every leaf, writes 4. 1, 2, 4 or 8 leaves.
+void enqueue_fold_loop(int unroll, const std::vector<const std::uint16_t*>& leaves, void* to,
+                       std::int64_t numel);
+
+/// What a step reads and writes after the norm.
+struct StepAccess {
+  const float* grad = nullptr;
+  float* master = nullptr;  // written with the bits that are there, as the two below
+  float* exp_avg = nullptr;
+  float* exp_avg_sq = nullptr;
+  std::uint16_t* param = nullptr;
+};
+
+/// Reads 4 arrays of 4 bytes an element, writes 3 of them and one of 2 bytes.
+void enqueue_step_loop(int unroll, const StepAccess& access, std::int64_t numel);
+
+/// CUB's sum of squares in fp32, added in the order that suits the device, into sum. scratch: as many bytes as the
+/// first of these returns, which is 0 where there is no CUB (a simulated device).
+std::size_t unordered_norm_bytes(const float* values, float* sum, std::int64_t numel);
+void enqueue_unordered_norm(const float* values, float* sum, std::int64_t numel, void* scratch, std::size_t num_bytes);
+
+}  // namespace zeroproof::verification::bench

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "verification/bench/rows.hpp"
+
+namespace zeroproof::verification::bench {
+
+/// Phase reduce of ranks that share the devices of this machine, by copies, over layers that take their time.
+Group measure_device_ranks(std::int64_t numel, int ranks, int rounds);
+
+}  // namespace zeroproof::verification::bench

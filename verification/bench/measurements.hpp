@@ -1,0 +1,37 @@
+#pragma once
+// One function for each subcommand: measures, and adds rows, figures and checks to the report.
+
+#include "verification/bench/report.hpp"
+
+namespace zeroproof::verification::bench {
+
+/// Operations on the host and the whole step made of them, against what the memory does in the same run.
+void measure_kernels(const Options& options, Report& report);
+
+/// Whole steps through the public interface, against the operations they consist of. One case after another, so that
+/// only one optimizer is in memory. After the rounds the bits are compared with the contract's, and one step with an
+/// infinite gradient must be skipped.
+void measure_product(const Options& options, Report& report);
+
+/// Whether the product's step grows in a straight line with parameters, tensors, micro-batches, buckets and ranks.
+void measure_sweep(const Options& options, Report& report);
+
+/// Checkpoints that are written into a folder of their own inside of options.folder and removed: the time until one is
+/// durable against a file of as many bytes, and what an asynchronous one costs the steps beside it. Errors: io.
+void measure_checkpoint(const Options& options, Report& report);
+
+/// Steps with state in memory of the host and in a file without a name in options.folder, against the slower of the
+/// step that offloads nothing and the bytes moved alone. Errors: io.
+void measure_offload(const Options& options, Report& report);
+
+/// Kernels and steps on a device, against its memory. A group that the device has not enough memory for says so.
+/// Errors: unavailable without a device.
+void measure_device(const Options& options, Report& report);
+
+/// The sharded step of ranks that share this machine, against the MPI library's collectives: inside an MPI job this
+/// rank's part of it, otherwise a job for each number of ranks and setting of malloc, whose output is printed.
+/// Returns the (largest) exit code. Errors: unavailable without MPI, or if mpirun cannot be started.
+int run_ranks(const Options& options);
+
+
+}  // namespace zeroproof::verification::bench
