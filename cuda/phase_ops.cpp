@@ -1,12 +1,6 @@
 #include "cuda/phase_ops.hpp"
-
-#include "cuda/host/block_scale.hpp"
-#include "cuda/host/cast.hpp"
-#include "cuda/host/clip.hpp"
-#include "cuda/host/grad_norm.hpp"
-#include "cuda/host/grad_scale.hpp"
-#include "cuda/host/grad_sum.hpp"
-#include "cuda/host/scale_recipe.hpp"
+#include "cuda/host/fold_plan.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda {
 

@@ -15,7 +15,7 @@
 
 namespace zeroproof::cuda {
 
-/// host/grad_sum.hpp
+/// host/fold_plan.hpp
 using FusedFoldFn = void(const Exec& exec, const host::FoldPlan& plan, Span<const host::GradStretch> operands,
                          Span<float> sum, bool streamed);
 

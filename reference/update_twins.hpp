@@ -1,17 +1,9 @@
 #pragma once
-// The twins of the update rules, and which of them a run calls.
+// The update rule that a run calls.
 
-#include "common/contracts/adam.hpp"
-#include "common/contracts/lion.hpp"
-#include "common/contracts/sgd.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
-
-AdamwUpdateFn adamw_update;
-AdamUpdateFn adam_update;
-SgdUpdateFn sgd_update;
-SgdEmaUpdateFn sgd_ema_update;
-LionUpdateFn lion_update;
 
 /// The state of one piece; buffers the rule does not keep are empty.
 struct StateSpans {

@@ -53,7 +53,8 @@ if [ "$1" = --rooms ]; then
   trap 'rm -f "$rooms" "$rooms".*' EXIT
   printf '%s\n' "$explained" | sed 's/#.*//' | awk 'NF == 2 { print $1, $2 }' >"$rooms"
   for layer in common reference cuda verification; do
-    grep -rHoE '^ *# *include "[^"]+"' --include='*.hpp' --include='*.cpp' --include='*.cu' --include='*.cuh' $layer |
+    grep -rHoE '^ *# *include "[^"]+"' --include='*.[ch]pp' --include='*.cu' --include='*.cuh' \
+      --exclude=not_compiled.cpp $layer |  # which has the stubs of every folder of the device
       sed -E 's/: *# *include "/ /; s/"$//' |
       awk -v layer=$layer 'function room(file) { sub("/[^/]*$", "", file); return file }
         index($2, layer "/") == 1 && room($1) != room($2) { print room($1), room($2) }' | sort -u >"$rooms.all"

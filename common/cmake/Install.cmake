@@ -28,13 +28,6 @@ function(zp_headers out)
   set(${out} ${found} PARENT_SCOPE)
 endfunction()
 
-# zp_twin_headers(<out-var> <folder>): the headers there that are twins of a contract, as far as there are such.
-function(zp_twin_headers out folder)
-  file(GLOB names RELATIVE ${PROJECT_SOURCE_DIR}/common/contracts ${PROJECT_SOURCE_DIR}/common/contracts/*.hpp)
-  list(TRANSFORM names PREPEND ${folder}/)
-  set(${out} ${names} PARENT_SCOPE)
-endfunction()
-
 # zp_public_library(<target> <name> [<header>...]): the static library becomes zeroproof::<name>; these headers, as globs
 # from the root, and what they include are installed with it.
 function(zp_public_library target name)

@@ -8,8 +8,6 @@
 
 namespace zeroproof::cuda::device {
 
-GradStatsFn grad_stats;
-
 /// Segments in device memory, cut into parts that a block of threads takes each, so that a long segment is shared by
 /// the whole device; and room for what is found in them. For any number of calls, one after another.
 class DeviceSegments {

@@ -1,28 +1,10 @@
 #pragma once
-// The twins of the update rules, on the host and on the device, and which of the host's a run calls.
+// The update rules on the host as a table, and the one that a run calls.
 
-#include "common/contracts/adam.hpp"
-#include "common/contracts/lion.hpp"
-#include "common/contracts/sgd.hpp"
 #include "cuda/host/fused_step.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda {
-
-namespace host {
-AdamwUpdateFn adamw_update;
-AdamUpdateFn adam_update;
-SgdUpdateFn sgd_update;
-SgdEmaUpdateFn sgd_ema_update;
-LionUpdateFn lion_update;
-}  // namespace host
-
-namespace device {
-AdamwUpdateFn adamw_update;
-AdamUpdateFn adam_update;
-SgdUpdateFn sgd_update;
-SgdEmaUpdateFn sgd_ema_update;
-LionUpdateFn lion_update;
-}  // namespace device
 
 /// One for each rule.
 struct UpdateTwins {

@@ -11,9 +11,8 @@
 #include "common/comm/communicator.hpp"
 #include "common/contracts/grad_norm.hpp"
 #include "cuda/host/base/piece_loop.hpp"
-#include "cuda/host/dot.hpp"
-#include "cuda/host/grad_norm.hpp"
 #include "cuda/host/gradients/limb_deposit.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda {
 

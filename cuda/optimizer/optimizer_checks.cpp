@@ -7,8 +7,7 @@
 #include "common/step/validate_setup.hpp"
 #include "cuda/comm/exchange/bucket_plan.hpp"
 #include "cuda/host/formats/state_block_parts.hpp"
-#include "cuda/host/loss_scaler.hpp"
-#include "cuda/host/step_scalars.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/optimizer/state/rule_state.hpp"
 #include "cuda/optimizer/state/state_runs.hpp"
 

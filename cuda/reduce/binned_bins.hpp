@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cuda/comm/exchange/bucket_plan.hpp"
-#include "cuda/host/binned_sum.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {

@@ -1,11 +1,9 @@
-#include "reference/block_scale.hpp"
-
 #include <Eigen/Core>
 
 #include "common/base/error.hpp"
 #include "reference/checks.hpp"
 #include "reference/formats/fp8.hpp"
-#include "reference/grad_norm.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -1,10 +1,7 @@
 #include "reference/formats/block_scaled.hpp"
+#include "reference/operations.hpp"
 
 #include <utility>
-
-#include "reference/block_scale.hpp"
-#include "reference/cast.hpp"
-#include "reference/scale_recipe.hpp"
 
 namespace zeroproof::reference {
 namespace {

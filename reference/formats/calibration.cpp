@@ -1,5 +1,3 @@
-#include "reference/calibration.hpp"
-
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -8,9 +6,8 @@
 #include "common/base/error.hpp"
 #include "common/step/portable_math64.hpp"
 #include "reference/checks.hpp"
-#include "reference/fake_quantize.hpp"
 #include "reference/formats/calibration_checks.hpp"
-#include "reference/grad_norm.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -1,5 +1,3 @@
-#include "reference/cast.hpp"
-
 #include <bit>
 #include <cmath>
 
@@ -8,6 +6,7 @@
 #include "common/base/philox.hpp"
 #include "reference/checks.hpp"
 #include "reference/formats/fp8.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

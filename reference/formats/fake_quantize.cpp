@@ -1,5 +1,3 @@
-#include "reference/fake_quantize.hpp"
-
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -9,6 +7,7 @@
 #include "reference/checks.hpp"
 #include "reference/formats/calibration_checks.hpp"
 #include "reference/formats/fp8.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

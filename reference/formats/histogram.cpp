@@ -1,11 +1,10 @@
-#include "reference/histogram.hpp"
-
 #include <bit>
 #include <cmath>
 
 #include "common/base/error.hpp"
 #include "reference/checks.hpp"
 #include "reference/formats/calibration_checks.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 

@@ -1,9 +1,8 @@
-#include "reference/master_split.hpp"
-
 #include <bit>
 #include <cmath>
 
 #include "reference/checks.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

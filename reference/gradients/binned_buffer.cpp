@@ -1,8 +1,8 @@
 #include "reference/gradients/binned_buffer.hpp"
 
-#include "reference/binned_sum.hpp"
 #include "reference/blocks.hpp"
 #include "reference/buffers.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 

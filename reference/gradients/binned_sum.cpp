@@ -1,10 +1,9 @@
-#include "reference/binned_sum.hpp"
-
 #include <bit>
 #include <cmath>
 #include <limits>
 
 #include "reference/checks.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

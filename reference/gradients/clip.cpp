@@ -1,11 +1,10 @@
-#include "reference/clip.hpp"
-
 #include <cmath>
 #include <limits>
 
 #include "common/base/error.hpp"
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 

@@ -1,12 +1,10 @@
-#include "reference/dot.hpp"
-
 #include <cmath>
 #include <limits>
 
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
-#include "reference/grad_norm.hpp"
 #include "reference/gradients/limb_deposit.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

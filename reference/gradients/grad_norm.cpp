@@ -1,5 +1,3 @@
-#include "reference/grad_norm.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
 #include "reference/gradients/limb_deposit.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

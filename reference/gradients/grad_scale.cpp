@@ -1,7 +1,6 @@
-#include "reference/grad_scale.hpp"
-
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 

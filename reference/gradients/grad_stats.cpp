@@ -1,11 +1,9 @@
-#include "reference/grad_stats.hpp"
-
 #include <cmath>
 #include <string>
 
 #include "common/base/error.hpp"
 #include "reference/blocks.hpp"
-#include "reference/grad_norm.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -1,11 +1,10 @@
-#include "reference/grad_sum.hpp"
-
 #include <string>
 
 #include "common/base/error.hpp"
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
 #include "reference/gradients/tree_stack.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "common/base/error.hpp"
 #include "reference/buffers.hpp"
-#include "reference/grad_sum.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 

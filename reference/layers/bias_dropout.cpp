@@ -1,11 +1,10 @@
-#include "reference/bias_dropout.hpp"
-
 #include <cmath>
 #include <string>
 
 #include "common/base/error.hpp"
 #include "common/base/philox.hpp"
 #include "reference/layers/activation_rows.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -1,5 +1,3 @@
-#include "reference/cross_entropy.hpp"
-
 #include <array>
 #include <bit>
 #include <limits>
@@ -8,6 +6,7 @@
 #include "common/base/error.hpp"
 #include "reference/layers/row_reductions.hpp"
 #include "reference/layers/scalar_math.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

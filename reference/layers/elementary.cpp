@@ -1,8 +1,7 @@
-#include "reference/elementary.hpp"
-
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
 #include "reference/layers/scalar_math.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 

@@ -1,6 +1,6 @@
-#include "reference/activations.hpp"
 #include "reference/layers/activation_rows.hpp"
 #include "reference/layers/scalar_math.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

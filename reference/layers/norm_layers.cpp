@@ -1,10 +1,9 @@
-#include "reference/norm_layers.hpp"
-
 #include <limits>
 #include <string>
 
 #include "common/base/error.hpp"
 #include "reference/layers/row_reductions.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -1,10 +1,9 @@
-#include "reference/softmax.hpp"
-
 #include <string>
 
 #include "common/base/error.hpp"
 #include "reference/layers/row_reductions.hpp"
 #include "reference/layers/scalar_math.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

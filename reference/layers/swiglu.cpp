@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "reference/activations.hpp"
 #include "reference/layers/activation_rows.hpp"
 #include "reference/layers/eight_blocks.hpp"
 #include "reference/layers/scalar_math.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -1,10 +1,9 @@
-#include "reference/weight_grad.hpp"
-
 #include <string>
 
 #include "common/base/error.hpp"
 #include "common/base/float_formats.hpp"
 #include "reference/layers/row_reductions.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

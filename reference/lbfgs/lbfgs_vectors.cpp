@@ -5,8 +5,7 @@
 
 #include "reference/blocks.hpp"
 #include "reference/buffers.hpp"
-#include "reference/dot.hpp"
-#include "reference/grad_norm.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

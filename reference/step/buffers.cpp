@@ -8,7 +8,7 @@
 #include "common/base/error.hpp"
 #include "common/step/param_scaling.hpp"
 #include "reference/blocks.hpp"
-#include "reference/cast.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

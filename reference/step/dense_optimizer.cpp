@@ -7,13 +7,9 @@
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
 #include "common/step/validate_setup.hpp"
-#include "reference/clip.hpp"
-#include "reference/grad_norm.hpp"
-#include "reference/grad_scale.hpp"
-#include "reference/grad_sum.hpp"
 #include "reference/gradients/binned_buffer.hpp"
-#include "reference/loss_scaler.hpp"
 #include "reference/norm_form.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -1,6 +1,5 @@
 #include "reference/norm_form.hpp"
-
-#include "reference/grad_norm.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 

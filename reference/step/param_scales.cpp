@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "reference/block_scale.hpp"
 #include "reference/formats/block_scaled.hpp"
-#include "reference/scale_recipe.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

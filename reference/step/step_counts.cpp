@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "reference/step_scalars.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

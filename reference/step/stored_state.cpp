@@ -12,9 +12,8 @@
 #include "common/step/kept_buffers.hpp"
 #include "reference/blocks.hpp"
 #include "reference/buffers.hpp"
-#include "reference/cast.hpp"
 #include "reference/formats/fp8.hpp"
-#include "reference/grad_norm.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -1,10 +1,9 @@
-#include "reference/loss_scaler.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <string>
 
 #include "common/base/error.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -1,10 +1,9 @@
-#include "reference/step_scalars.hpp"
-
 #include <cmath>
 #include <string>
 
 #include "common/base/error.hpp"
 #include "reference/checks.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

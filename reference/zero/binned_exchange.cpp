@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "reference/binned_sum.hpp"
 #include "reference/blocks.hpp"
 #include "reference/buffers.hpp"
 #include "reference/gradients/binned_buffer.hpp"
+#include "reference/operations.hpp"
 #include "reference/zero/cp_parts.hpp"
 #include "reference/zero/messages.hpp"
 #include "reference/zero/micro_batches.hpp"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "reference/buffers.hpp"
-#include "reference/grad_sum.hpp"
+#include "reference/operations.hpp"
 #include "reference/zero/messages.hpp"
 
 namespace zeroproof::reference {

@@ -4,13 +4,9 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "reference/cast.hpp"
-#include "reference/clip.hpp"
-#include "reference/grad_scale.hpp"
-#include "reference/loss_scaler.hpp"
 #include "reference/norm_form.hpp"
+#include "reference/operations.hpp"
 #include "reference/rule.hpp"
-#include "reference/step_scalars.hpp"
 #include "reference/update_twins.hpp"
 #include "reference/zero/plain_zero.hpp"
 

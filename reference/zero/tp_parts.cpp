@@ -1,7 +1,7 @@
 #include "reference/zero/tp_parts.hpp"
 
 #include "reference/buffers.hpp"
-#include "reference/grad_sum.hpp"
+#include "reference/operations.hpp"
 #include "reference/zero/messages.hpp"
 #include "reference/zero/placement.hpp"
 #include "reference/zero/ranks.hpp"

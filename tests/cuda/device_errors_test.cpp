@@ -9,15 +9,8 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "cuda/device/block_scale.hpp"
-#include "cuda/device/cast.hpp"
-#include "cuda/device/clip.hpp"
-#include "cuda/device/grad_norm.hpp"
-#include "cuda/device/grad_scale.hpp"
-#include "cuda/device/grad_sum.hpp"
-#include "cuda/device/master_split.hpp"
+#include "cuda/device/operations.hpp"
 #include "cuda/device/runtime/device.hpp"
-#include "cuda/device/scale_recipe.hpp"
 #include "cuda/host/update_twins.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/support/skip.hpp"

@@ -7,9 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/device/grad_norm.hpp"
-#include "cuda/device/grad_scale.hpp"
 #include "cuda/device/kernels/gradients/norm_pieces.hpp"
+#include "cuda/device/operations.hpp"
 #include "tests/cuda/gradients/device_expected_norm.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"

@@ -14,7 +14,7 @@
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
 #include "common/base/parallel_for.hpp"
-#include "cuda/host/clip.hpp"
+#include "cuda/host/operations.hpp"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>

@@ -1,7 +1,6 @@
 // Activations and their gradients beside their formulas.
 
-#include "cuda/host/activations.hpp"
-
+#include "cuda/host/operations.hpp"
 #include "tests/errors/batch.hpp"
 
 namespace zeroproof::errors {

@@ -1,6 +1,6 @@
 // Cross-entropy over a cut vocabulary beside its formulas, with smoothing and z-loss.
 
-#include "cuda/host/cross_entropy.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/errors/batch.hpp"
 
 namespace zeroproof::errors {

@@ -1,7 +1,6 @@
 // Softmax and norms, and their gradients, beside their formulas.
 
-#include "cuda/host/norm_layers.hpp"
-#include "cuda/host/softmax.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/errors/batch.hpp"
 
 namespace zeroproof::errors {

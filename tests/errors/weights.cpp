@@ -2,8 +2,7 @@
 
 #include "common/base/float_formats.hpp"
 #include "common/base/philox.hpp"
-#include "cuda/host/bias_dropout.hpp"
-#include "cuda/host/weight_grad.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/errors/batch.hpp"
 
 namespace zeroproof::errors {

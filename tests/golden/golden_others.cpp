@@ -4,13 +4,13 @@
 
 #include "common/base/philox.hpp"
 #include "cuda/host/fused_step.hpp"
-#include "cuda/host/loss_scaler.hpp"
+#include "cuda/host/operations.hpp"
 #include "golden_rows.hpp"
 #include "oracle_format_operations.hpp"
 #include "oracle_norm_cases.hpp"
 #include "oracle_settings.hpp"
 #include "oracle_twins.hpp"
-#include "reference/loss_scaler.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::golden {
 namespace {

@@ -4,12 +4,7 @@
 #include <functional>
 
 #include "common/base/parallel_for.hpp"
-#include "reference/cast.hpp"
-#include "reference/clip.hpp"
-#include "reference/grad_norm.hpp"
-#include "reference/grad_scale.hpp"
-#include "reference/grad_sum.hpp"
-#include "reference/step_scalars.hpp"
+#include "reference/operations.hpp"
 #include "reference/update_twins.hpp"
 #include "verification/bench/values.hpp"
 

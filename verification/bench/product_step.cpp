@@ -8,7 +8,7 @@
 
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
-#include "cuda/host/cast.hpp"
+#include "cuda/host/operations.hpp"
 #include "verification/bench/machine.hpp"
 #include "verification/bench/rows.hpp"
 #include "verification/bench/values.hpp"

@@ -18,7 +18,7 @@
 #include "common/comm/mpi_communicator.hpp"
 #include "common/comm/mpi_session.hpp"
 #include "cuda/host/base/isa.hpp"
-#include "cuda/host/step_scalars.hpp"
+#include "cuda/host/operations.hpp"
 #include "verification/bench/limit_loops.hpp"
 #include "verification/bench/measurements.hpp"
 #include "verification/bench/mpi_library.hpp"

@@ -4,12 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "cuda/host/cast.hpp"
-#include "cuda/host/clip.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/fused_step.hpp"
-#include "cuda/host/grad_norm.hpp"
-#include "cuda/host/grad_sum.hpp"
-#include "cuda/host/step_scalars.hpp"
 
 namespace zeroproof::verification::bench {
 namespace {

@@ -4,9 +4,7 @@
 
 #include "common/base/exec.hpp"
 #include "common/base/span.hpp"
-#include "reference/activations.hpp"
-#include "reference/norm_layers.hpp"
-#include "reference/softmax.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::workload::formulas {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "reference/cross_entropy.hpp"
+#include "reference/operations.hpp"
 #include "verification/model/blocked_sum.hpp"
 #include "verification/model/byte_gpt_formulas.hpp"
 

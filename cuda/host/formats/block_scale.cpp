@@ -1,5 +1,3 @@
-#include "cuda/host/block_scale.hpp"
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -7,8 +5,8 @@
 
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
-#include "cuda/host/cast.hpp"
 #include "cuda/host/formats/block_part.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/simd/kernels.hpp"
 
 namespace zeroproof::cuda::host {

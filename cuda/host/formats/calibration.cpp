@@ -1,5 +1,3 @@
-#include "cuda/host/calibration.hpp"
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,9 +8,8 @@
 #include "common/step/portable_math64.hpp"
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/parallel_units.hpp"
-#include "cuda/host/fake_quantize.hpp"
 #include "cuda/host/formats/calibration_checks.hpp"
-#include "cuda/host/grad_norm.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda::host {
 namespace {

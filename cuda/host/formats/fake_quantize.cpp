@@ -1,5 +1,3 @@
-#include "cuda/host/fake_quantize.hpp"
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -7,8 +5,8 @@
 #include "common/contracts/scale_recipe.hpp"
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
-#include "cuda/host/cast.hpp"
 #include "cuda/host/formats/calibration_checks.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda::host {
 namespace {

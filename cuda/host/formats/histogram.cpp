@@ -1,11 +1,10 @@
-#include "cuda/host/histogram.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <vector>
 
 #include "cuda/host/base/parallel_blocks.hpp"
 #include "cuda/host/formats/calibration_checks.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda::host {
 namespace {

@@ -1,9 +1,8 @@
-#include "cuda/host/master_split.hpp"
-
 #include <bit>
 
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda::host {
 namespace {

@@ -1,5 +1,3 @@
-#include "cuda/host/scale_recipe.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -8,6 +6,7 @@
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
 #include "cuda/host/formats/scale_checks.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda::host {
 namespace {

@@ -1,8 +1,6 @@
 // Sums of fp32 values in 24-bit bins (R11, binned). The loops have no branches, so that compilers turn them into
 // vectors.
 
-#include "cuda/host/binned_sum.hpp"
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -11,6 +9,7 @@
 
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda::host {
 namespace {

@@ -1,10 +1,9 @@
-#include "cuda/host/clip.hpp"
-
 #include <cmath>
 #include <string>
 
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/simd/kernels.hpp"
 
 namespace zeroproof::cuda::host {

@@ -1,5 +1,3 @@
-#include "cuda/host/dot.hpp"
-
 #include <array>
 #include <bit>
 #include <cmath>
@@ -8,8 +6,8 @@
 
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
-#include "cuda/host/grad_norm.hpp"
 #include "cuda/host/gradients/limb_deposit.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda::host {
 namespace {

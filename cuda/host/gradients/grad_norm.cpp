@@ -1,5 +1,3 @@
-#include "cuda/host/grad_norm.hpp"
-
 #include <array>
 #include <bit>
 #include <cmath>
@@ -7,6 +5,7 @@
 
 #include "cuda/host/base/parallel_blocks.hpp"
 #include "cuda/host/gradients/limb_deposit.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/simd/kernels.hpp"
 
 namespace zeroproof::cuda::host {

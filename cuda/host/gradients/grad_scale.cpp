@@ -1,9 +1,8 @@
-#include "cuda/host/grad_scale.hpp"
-
 #include <atomic>
 
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/simd/kernels.hpp"
 
 namespace zeroproof::cuda::host {

@@ -1,10 +1,9 @@
-#include "cuda/host/grad_stats.hpp"
-
 #include <algorithm>
 #include <vector>
 
 #include "cuda/host/base/piece_loop.hpp"
 #include "cuda/host/gradients/grad_segments.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/simd/kernels.hpp"
 
 namespace zeroproof::cuda::host {

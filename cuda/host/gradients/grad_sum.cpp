@@ -1,11 +1,11 @@
-#include "cuda/host/grad_sum.hpp"
-
 #include <algorithm>
 #include <bit>
 
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
+#include "cuda/host/fold_plan.hpp"
 #include "cuda/host/gradients/tree_stack.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/simd/kernels.hpp"
 
 namespace zeroproof::cuda::host {

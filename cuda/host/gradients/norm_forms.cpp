@@ -9,8 +9,8 @@
 
 #include "common/base/error.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
-#include "cuda/host/grad_norm.hpp"
 #include "cuda/host/gradients/limb_deposit.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda::host {
 namespace {

@@ -1,7 +1,6 @@
-#include "cuda/host/activations.hpp"
-
 #include "cuda/host/layers/activation_checks.hpp"
 #include "cuda/host/layers/row_stretches.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/simd/activation_kernels.hpp"
 
 namespace zeroproof::cuda::host {

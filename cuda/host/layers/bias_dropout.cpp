@@ -1,8 +1,7 @@
-#include "cuda/host/bias_dropout.hpp"
-
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
 #include "cuda/host/layers/bias_dropout_checks.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/simd/layer_kernels.hpp"
 
 namespace zeroproof::cuda::host {

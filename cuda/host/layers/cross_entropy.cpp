@@ -1,9 +1,8 @@
-#include "cuda/host/cross_entropy.hpp"
-
 #include <vector>
 
 #include "cuda/host/base/parallel_units.hpp"
 #include "cuda/host/layers/cross_entropy_checks.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda::host {
 

@@ -1,7 +1,6 @@
-#include "cuda/host/elementary.hpp"
-
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/simd/activation_kernels.hpp"
 
 namespace zeroproof::cuda::host {

@@ -1,9 +1,8 @@
-#include "cuda/host/softmax.hpp"
-
 #include <vector>
 
 #include "cuda/host/base/parallel_units.hpp"
 #include "cuda/host/layers/softmax_checks.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/simd/layer_kernels.hpp"
 
 namespace zeroproof::cuda::host {

@@ -1,10 +1,8 @@
-#include "cuda/host/weight_grad.hpp"
-
 #include <vector>
 
 #include "cuda/host/base/parallel_units.hpp"
-#include "cuda/host/cast.hpp"
 #include "cuda/host/layers/weight_grad_checks.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/simd/layer_kernels.hpp"
 
 namespace zeroproof::cuda::host {

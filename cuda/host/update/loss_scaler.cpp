@@ -1,5 +1,4 @@
-#include "cuda/host/loss_scaler.hpp"
-
+#include "cuda/host/operations.hpp"
 #include "cuda/host/update/loss_scaler_checks.hpp"
 
 namespace zeroproof::cuda::host {

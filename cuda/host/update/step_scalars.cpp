@@ -1,7 +1,6 @@
-#include "cuda/host/step_scalars.hpp"
-
 #include <cmath>
 
+#include "cuda/host/operations.hpp"
 #include "cuda/host/update/setting_checks.hpp"
 
 namespace zeroproof::cuda::host {

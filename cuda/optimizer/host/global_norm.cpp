@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "cuda/host/fused_step.hpp"
-#include "cuda/host/grad_norm.hpp"
 #include "cuda/host/gradients/limb_deposit.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda {
 

@@ -7,8 +7,7 @@
 #include "common/base/error.hpp"
 #include "cuda/comm/exchange/micro_batches.hpp"
 #include "cuda/comm/exchange/step_ranks.hpp"
-#include "cuda/host/clip.hpp"
-#include "cuda/host/loss_scaler.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda {
 namespace {

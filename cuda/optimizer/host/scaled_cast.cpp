@@ -1,8 +1,7 @@
 #include "cuda/optimizer/host/scaled_cast.hpp"
+#include "cuda/host/operations.hpp"
 
 #include <algorithm>
-
-#include "cuda/host/cast.hpp"
 
 namespace zeroproof::cuda {
 namespace {

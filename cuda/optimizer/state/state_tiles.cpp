@@ -4,7 +4,7 @@
 #include <bit>
 #include <limits>
 
-#include "cuda/host/cast.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/optimizer/params/joined_amax.hpp"
 
 namespace zeroproof::cuda {

@@ -8,7 +8,7 @@
 #include "common/base/error.hpp"
 #include "common/comm/agreement.hpp"
 #include "cuda/comm/exchange/micro_batches.hpp"
-#include "cuda/host/step_scalars.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/optimizer/state/step_counts.hpp"
 
 namespace zeroproof::cuda {

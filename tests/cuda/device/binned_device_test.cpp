@@ -3,7 +3,7 @@
 
 #include <doctest.h>
 
-#include "cuda/device/binned_sum.hpp"
+#include "cuda/device/operations.hpp"
 #include "tests/cuda/device/binned_support.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"

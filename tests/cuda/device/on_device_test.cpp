@@ -2,12 +2,12 @@
 // tests/cuda/device/sim runs the same file on the simulated device.
 
 #include "verification/ops/on_device.hpp"
+#include "cuda/device/operations.hpp"
 
 #include <doctest.h>
 
 #include <vector>
 
-#include "cuda/device/clip.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 
 namespace {

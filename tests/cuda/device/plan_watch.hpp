@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/device/clip.hpp"
-#include "cuda/device/runtime/runtime.hpp"
 #include "cuda/comm/memory/space_array.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 #include "cuda/optimizer/overlap/stream_executor.hpp"
 
 namespace zeroproof::device_test {

@@ -3,10 +3,7 @@
 
 #include <doctest.h>
 
-#include "cuda/device/calibration.hpp"
-#include "cuda/device/fake_quantize.hpp"
-#include "cuda/device/grad_norm.hpp"
-#include "cuda/device/histogram.hpp"
+#include "cuda/device/operations.hpp"
 #include "tests/cuda/formats/calibration_support.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"

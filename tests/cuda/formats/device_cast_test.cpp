@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "cuda/device/cast.hpp"
+#include "cuda/device/operations.hpp"
 #include "tests/cuda/device_expected.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"

@@ -2,12 +2,8 @@
 
 #include <doctest.h>
 
-#include "cuda/device/block_scale.hpp"
-#include "cuda/device/cast.hpp"
-#include "cuda/device/master_split.hpp"
-#include "cuda/device/scale_recipe.hpp"
-#include "cuda/host/cast.hpp"
-#include "cuda/host/scale_recipe.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/formats/block_support.hpp"
 #include "tests/cuda/formats/formats_support.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"

@@ -2,10 +2,7 @@
 
 #include <doctest.h>
 
-#include "cuda/host/calibration.hpp"
-#include "cuda/host/fake_quantize.hpp"
-#include "cuda/host/grad_norm.hpp"
-#include "cuda/host/histogram.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/formats/calibration_support.hpp"
 

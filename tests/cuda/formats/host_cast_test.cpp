@@ -11,8 +11,7 @@
 
 #include "common/base/philox.hpp"
 #include "cuda/host/base/isa.hpp"
-#include "cuda/host/cast.hpp"
-#include "cuda/host/clip.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace {
 

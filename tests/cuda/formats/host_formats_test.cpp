@@ -2,10 +2,7 @@
 
 #include <doctest.h>
 
-#include "cuda/host/block_scale.hpp"
-#include "cuda/host/cast.hpp"
-#include "cuda/host/master_split.hpp"
-#include "cuda/host/scale_recipe.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/formats/block_support.hpp"
 #include "tests/cuda/formats/formats_support.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/philox.hpp"
-#include "cuda/host/binned_sum.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/expect_error.hpp"
 
 namespace {

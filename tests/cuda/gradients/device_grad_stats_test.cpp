@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cuda/device/grad_stats.hpp"
+#include "cuda/device/operations.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "tests/cuda/gradients/grad_stats_support.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"

@@ -7,9 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cuda/device/clip.hpp"
-#include "cuda/device/grad_scale.hpp"
-#include "cuda/device/grad_sum.hpp"
+#include "cuda/device/operations.hpp"
 #include "tests/cuda/device_expected.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "cuda/device/grad_norm.hpp"
+#include "cuda/device/operations.hpp"
 #include "tests/cuda/gradients/device_expected_norm.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"

@@ -1,6 +1,6 @@
 #include <doctest.h>
 
-#include "cuda/host/grad_stats.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/gradients/grad_stats_support.hpp"
 

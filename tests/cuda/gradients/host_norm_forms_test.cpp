@@ -11,8 +11,7 @@
 
 #include "common/base/philox.hpp"
 #include "cuda/host/fused_step.hpp"
-#include "cuda/host/grad_norm.hpp"
-#include "cuda/host/grad_scale.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/expect_error.hpp"
 

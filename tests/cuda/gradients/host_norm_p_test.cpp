@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "cuda/host/grad_norm.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/expect_error.hpp"
 

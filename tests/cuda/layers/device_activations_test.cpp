@@ -1,7 +1,7 @@
 #include <doctest.h>
 
-#include "cuda/device/activations.hpp"
-#include "cuda/host/activations.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/layers/activations_checks.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"

@@ -1,7 +1,7 @@
 #include <doctest.h>
 
-#include "cuda/device/elementary.hpp"
-#include "cuda/host/elementary.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/layers/elementary_support.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"

@@ -3,11 +3,7 @@
 
 #include <doctest.h>
 
-#include "cuda/device/bias_dropout.hpp"
-#include "cuda/device/cross_entropy.hpp"
-#include "cuda/device/norm_layers.hpp"
-#include "cuda/device/softmax.hpp"
-#include "cuda/device/weight_grad.hpp"
+#include "cuda/device/operations.hpp"
 #include "tests/cuda/layers/bias_dropout_support.hpp"
 #include "tests/cuda/layers/cross_entropy_support.hpp"
 #include "tests/cuda/layers/norm_layers_support.hpp"

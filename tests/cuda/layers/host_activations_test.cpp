@@ -1,6 +1,6 @@
 #include <doctest.h>
 
-#include "cuda/host/activations.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/layers/activations_checks.hpp"
 

@@ -1,6 +1,6 @@
 #include <doctest.h>
 
-#include "cuda/host/elementary.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/layers/elementary_support.hpp"
 

@@ -2,11 +2,7 @@
 
 #include <doctest.h>
 
-#include "cuda/host/bias_dropout.hpp"
-#include "cuda/host/cross_entropy.hpp"
-#include "cuda/host/norm_layers.hpp"
-#include "cuda/host/softmax.hpp"
-#include "cuda/host/weight_grad.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/layers/bias_dropout_support.hpp"
 #include "tests/cuda/layers/cross_entropy_support.hpp"

@@ -1,11 +1,9 @@
 // Clip groups (R12): every group has the norm of its own elements and is scaled by its own coefficient.
 
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/optimizer/production_world.hpp"
 
 #include <cstring>
-
-#include "cuda/host/clip.hpp"
-#include "cuda/host/grad_norm.hpp"
 
 namespace {
 

@@ -1,6 +1,7 @@
 // missing_grad = skip: who is asked for gradients, and the scalars every tensor gets (R5, R6).
 
 #include "cuda/optimizer/state/tensor_steps.hpp"
+#include "cuda/host/operations.hpp"
 
 #include <cstring>
 #include <utility>
@@ -8,7 +9,6 @@
 
 #include <doctest.h>
 #include "common/comm/self.hpp"
-#include "cuda/host/step_scalars.hpp"
 
 namespace {
 

@@ -5,12 +5,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "cuda/host/cast.hpp"
-#include "cuda/host/clip.hpp"
+#include "cuda/host/fold_plan.hpp"
 #include "cuda/host/fused_step.hpp"
-#include "cuda/host/grad_scale.hpp"
-#include "cuda/host/grad_stats.hpp"
-#include "cuda/host/grad_sum.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/simd/kernels.hpp"
 #include "tests/cuda/position/position_table.hpp"
 

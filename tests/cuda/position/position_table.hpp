@@ -10,7 +10,7 @@
 
 #include "common/base/exec.hpp"
 #include "common/base/span.hpp"
-#include "cuda/host/grad_norm.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::tests {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cuda/host/base/isa.hpp"
-#include "cuda/host/grad_norm.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/position/position_operations.hpp"
 #include "tests/cuda/position/position_run.hpp"
 #include "tests/cuda/position/position_updates.hpp"

@@ -13,11 +13,11 @@
 #include "cuda/device/kernels/bulk/count_differing.hpp"
 #include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/runtime/runtime.hpp"
-#include "cuda/host/cast.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/device/device_runtime_support.hpp"
 #include "tests/cuda/expect_error.hpp"
-#include "tests/cuda/sweeps/sweep_kernels.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
+#include "tests/cuda/sweeps/sweep_kernels.hpp"
 
 namespace {
 

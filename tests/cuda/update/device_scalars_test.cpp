@@ -9,10 +9,7 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "cuda/device/clip.hpp"
-#include "cuda/device/grad_norm.hpp"
-#include "cuda/device/loss_scaler.hpp"
-#include "cuda/device/step_scalars.hpp"
+#include "cuda/device/operations.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 

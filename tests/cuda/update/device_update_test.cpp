@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "cuda/device/operations.hpp"
 #include "cuda/host/update_twins.hpp"
 #include "tests/cuda/device_expected.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"

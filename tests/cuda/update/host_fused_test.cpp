@@ -12,12 +12,8 @@
 #include "common/base/philox.hpp"
 #include "cuda/host/base/isa.hpp"
 #include "cuda/host/base/stream_copy.hpp"
-#include "cuda/host/cast.hpp"
-#include "cuda/host/clip.hpp"
 #include "cuda/host/fused_step.hpp"
-#include "cuda/host/grad_norm.hpp"
-#include "cuda/host/grad_scale.hpp"
-#include "cuda/host/step_scalars.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/update_twins.hpp"
 #include "tests/cuda/every_exec.hpp"
 

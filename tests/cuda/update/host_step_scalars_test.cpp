@@ -7,7 +7,7 @@
 #include <functional>
 #include <limits>
 
-#include "cuda/host/step_scalars.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/cuda/expect_error.hpp"
 
 namespace {

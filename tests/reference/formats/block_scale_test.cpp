@@ -1,11 +1,9 @@
 // Tensors with a scale for every block: blocks that end with the tensor, parts that cut them, and the whole way there
 // and back.
 
-#include "reference/block_scale.hpp"
-
 #include "common/base/float_formats.hpp"
 #include "reference/formats/block_scaled.hpp"
-#include "reference/scale_recipe.hpp"
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

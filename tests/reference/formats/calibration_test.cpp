@@ -1,7 +1,5 @@
 // Histograms and what is made of them, by hand.
 
-#include "reference/calibration.hpp"
-
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -9,8 +7,7 @@
 #include "common/base/error.hpp"
 #include "common/base/philox.hpp"
 #include "doctest.h"
-#include "reference/grad_norm.hpp"
-#include "reference/histogram.hpp"
+#include "reference/operations.hpp"
 
 using namespace zeroproof;
 

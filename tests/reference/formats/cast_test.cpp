@@ -1,6 +1,5 @@
-#include "reference/cast.hpp"
-
 #include "common/base/float_formats.hpp"
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

@@ -1,13 +1,12 @@
 // Fake quantization by hand: every number can be redone on paper.
 
-#include "reference/fake_quantize.hpp"
-
 #include <bit>
 #include <cmath>
 #include <vector>
 
 #include "common/base/error.hpp"
 #include "doctest.h"
+#include "reference/operations.hpp"
 
 using namespace zeroproof;
 

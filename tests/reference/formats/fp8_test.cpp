@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/float_formats.hpp"
-#include "reference/cast.hpp"
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

@@ -1,9 +1,8 @@
 // A master as a bf16 parameter and 16 bits beside it: what is split can be joined again, for every float there is.
 
-#include "reference/master_split.hpp"
-
 #include "common/base/float_formats.hpp"
 #include "common/base/parallel_for.hpp"
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

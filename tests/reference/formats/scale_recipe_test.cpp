@@ -1,9 +1,8 @@
 // Scales from largest magnitudes: numbers that can be redone on paper, and every amax there is.
 
-#include "reference/scale_recipe.hpp"
-
 #include "common/base/float_formats.hpp"
 #include "common/base/parallel_for.hpp"
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

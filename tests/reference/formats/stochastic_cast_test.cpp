@@ -1,5 +1,5 @@
 #include "common/base/float_formats.hpp"
-#include "reference/cast.hpp"
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

@@ -1,10 +1,9 @@
 // Leaves added in bins (R11, binned): numbers by hand, and the definition once more in whole integers.
 
-#include "reference/binned_sum.hpp"
-
 #include <algorithm>
 #include <array>
 
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

@@ -1,8 +1,7 @@
-#include "reference/dot.hpp"
-
 #include <algorithm>
 #include <numeric>
 
+#include "reference/operations.hpp"
 #include "tests/reference/gradients/dot_support.hpp"
 
 using namespace zeroproof;

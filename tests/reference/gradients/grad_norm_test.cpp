@@ -1,8 +1,7 @@
-#include "reference/grad_norm.hpp"
-
 #include <algorithm>
 #include <numeric>
 
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

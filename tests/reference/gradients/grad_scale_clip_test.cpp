@@ -1,5 +1,4 @@
-#include "reference/clip.hpp"
-#include "reference/grad_scale.hpp"
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

@@ -1,9 +1,8 @@
 // What is told of a gradient that overflowed: integers that can be counted by hand.
 
-#include "reference/grad_stats.hpp"
-
 #include <limits>
 
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

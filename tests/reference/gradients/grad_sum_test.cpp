@@ -1,8 +1,7 @@
-#include "reference/grad_sum.hpp"
-
 #include <algorithm>
 
 #include "reference/gradients/tree_stack.hpp"
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

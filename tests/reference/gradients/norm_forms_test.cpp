@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "reference/grad_norm.hpp"
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

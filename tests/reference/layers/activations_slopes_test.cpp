@@ -1,7 +1,6 @@
 // Gradients of activations against differences of the same formulas in fp64.
 
-#include "reference/activations.hpp"
-
+#include "reference/operations.hpp"
 #include "tests/reference/layers/slopes_support.hpp"
 
 using namespace zeroproof;

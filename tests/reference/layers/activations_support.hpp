@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "reference/elementary.hpp"
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 namespace zeroproof::tests {

@@ -1,5 +1,4 @@
-#include "reference/activations.hpp"
-
+#include "reference/operations.hpp"
 #include "tests/reference/layers/activations_support.hpp"
 
 using namespace zeroproof;

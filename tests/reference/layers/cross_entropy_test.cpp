@@ -1,5 +1,4 @@
-#include "reference/cross_entropy.hpp"
-
+#include "reference/operations.hpp"
 #include "tests/reference/layers/slopes_support.hpp"
 
 using namespace zeroproof;

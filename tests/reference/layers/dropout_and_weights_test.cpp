@@ -1,7 +1,5 @@
 #include "common/base/float_formats.hpp"
-#include "reference/bias_dropout.hpp"
-#include "reference/cast.hpp"
-#include "reference/weight_grad.hpp"
+#include "reference/operations.hpp"
 #include "tests/reference/layers/slopes_support.hpp"
 
 using namespace zeroproof;

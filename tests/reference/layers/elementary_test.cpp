@@ -1,8 +1,7 @@
-#include "reference/elementary.hpp"
-
 #include <algorithm>
 #include <cstdio>
 
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

@@ -1,5 +1,4 @@
-#include "reference/softmax.hpp"
-
+#include "reference/operations.hpp"
 #include "tests/reference/layers/slopes_support.hpp"
 
 using namespace zeroproof;

@@ -1,7 +1,6 @@
-#include "reference/loss_scaler.hpp"
-
 #include <string>
 
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

@@ -1,7 +1,6 @@
-#include "reference/step_scalars.hpp"
-
 #include <array>
 
+#include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
 using namespace zeroproof;

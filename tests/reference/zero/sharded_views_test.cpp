@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "reference/grad_norm.hpp"
+#include "reference/operations.hpp"
 #include "tests/reference/alone.hpp"
 
 using namespace zeroproof;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "oracle.h"
-#include "reference/step_scalars.hpp"
+#include "reference/operations.hpp"
 #include "tests/verification/mpfr/big.hpp"
 #include "tests/verification/mpfr/rules.hpp"
 #include "verification/compare/bounds/step_bounds.hpp"

@@ -12,8 +12,8 @@
 
 #include "common/base/error.hpp"
 #include "common/contracts/loss_scaler.hpp"
-#include "cuda/host/loss_scaler.hpp"
-#include "reference/loss_scaler.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 
 namespace {
 

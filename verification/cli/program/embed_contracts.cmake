@@ -26,7 +26,6 @@ list(TRANSFORM rooms PREPEND cuda/device/kernels/ OUTPUT_VARIABLE device_rooms)
 foreach(folder IN ITEMS reference ${reference_rooms} reference/step reference/zero reference/lbfgs
     cuda cuda/optimizer cuda/lbfgs ${host_rooms} ${device_rooms})
   file(GLOB sources RELATIVE ${ROOT} ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu)
-  list(FILTER sources EXCLUDE REGEX "no_device")
   foreach(source IN LISTS sources)
     file(STRINGS ${ROOT}/${source} lines REGEX "^(${results}) [a-z0-9_]+\\(")
     foreach(line IN LISTS lines)

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reference/step_scalars.hpp"
+#include "reference/operations.hpp"
 #include "verification/compare/bounds/model.hpp"
 
 namespace zeroproof::verification {

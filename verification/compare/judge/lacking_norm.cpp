@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "reference/grad_norm.hpp"
 #include "reference/norm_form.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::verification {
 namespace {

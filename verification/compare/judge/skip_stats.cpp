@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "cuda/device/grad_stats.hpp"
-#include "cuda/host/grad_stats.hpp"
-#include "reference/grad_stats.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/compare/compare.hpp"
 #include "verification/ops/on_device.hpp"
 

@@ -8,8 +8,7 @@
 
 #include "common/base/digest.hpp"
 #include "common/base/error.hpp"
-#include "cuda/host/grad_norm.hpp"
-#include "cuda/host/grad_sum.hpp"
+#include "cuda/host/operations.hpp"
 #include "verification/compare/compare.hpp"
 #include "verification/faults/controls/control.hpp"
 #include "verification/faults/controls/legal_twins.hpp"

@@ -9,8 +9,7 @@
 #include "common/base/float_formats.hpp"
 #include "common/step/param_scaling.hpp"
 #include "common/step/state_format.hpp"
-#include "cuda/host/scale_recipe.hpp"
-#include "cuda/host/step_scalars.hpp"
+#include "cuda/host/operations.hpp"
 #include "verification/faults/controls/wrapped_optimizer.hpp"
 #include "verification/faults/planted/ground.hpp"
 

@@ -6,9 +6,7 @@
 #include <vector>
 
 #include "common/step/portable_math64.hpp"
-#include "cuda/host/calibration.hpp"
-#include "cuda/host/fake_quantize.hpp"
-#include "cuda/host/histogram.hpp"
+#include "cuda/host/operations.hpp"
 #include "verification/faults/planted/ground.hpp"
 #include "verification/ops/one_twin.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cuda/host/clip.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/optimizer/host/host_step.hpp"
 #include "verification/faults/planted/ground.hpp"
 #include "verification/faults/planted/wrong_groups.hpp"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "common/base/float_formats.hpp"
-#include "cuda/host/master_split.hpp"
+#include "cuda/host/operations.hpp"
 #include "verification/faults/planted/ground.hpp"
 #include "verification/ops/one_twin.hpp"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cuda/comm/exchange/micro_batches.hpp"
-#include "cuda/host/clip.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/optimizer/host/host_step.hpp"
 #include "verification/faults/planted/ground.hpp"
 

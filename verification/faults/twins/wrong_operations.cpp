@@ -5,12 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "cuda/host/activations.hpp"
-#include "cuda/host/bias_dropout.hpp"
-#include "cuda/host/cross_entropy.hpp"
-#include "cuda/host/norm_layers.hpp"
-#include "cuda/host/softmax.hpp"
-#include "cuda/host/weight_grad.hpp"
+#include "cuda/host/operations.hpp"
 #include "reference/layers/eight_blocks.hpp"
 #include "reference/layers/scalar_math.hpp"
 #include "verification/faults/planted/ground.hpp"

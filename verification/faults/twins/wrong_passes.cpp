@@ -2,9 +2,7 @@
 
 #include <bit>
 
-#include "cuda/host/cast.hpp"
-#include "cuda/host/grad_norm.hpp"
-#include "cuda/host/grad_scale.hpp"
+#include "cuda/host/operations.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {

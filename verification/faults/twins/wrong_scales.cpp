@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "common/base/float_formats.hpp"
-#include "cuda/host/block_scale.hpp"
-#include "cuda/host/scale_recipe.hpp"
+#include "cuda/host/operations.hpp"
 #include "verification/faults/planted/ground.hpp"
 
 namespace zeroproof::verification {

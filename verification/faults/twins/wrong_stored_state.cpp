@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "cuda/host/cast.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/optimizer/host/host_step.hpp"
 #include "verification/faults/planted/ground.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cuda/host/step_scalars.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/optimizer/host/host_step.hpp"
 #include "verification/faults/planted/ground.hpp"
 

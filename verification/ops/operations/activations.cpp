@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "cuda/device/activations.hpp"
-#include "cuda/host/activations.hpp"
-#include "reference/activations.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 #include "verification/ops/one_twin.hpp"

@@ -1,3 +1,4 @@
+#include "cuda/device/operations.hpp"
 #include "cuda/host/update_twins.hpp"
 #include "cuda/phase_ops.hpp"
 #include "reference/update_twins.hpp"

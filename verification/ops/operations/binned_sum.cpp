@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
 
-#include "cuda/device/binned_sum.hpp"
-#include "cuda/host/binned_sum.hpp"
-#include "reference/binned_sum.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 

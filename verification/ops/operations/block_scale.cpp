@@ -1,13 +1,12 @@
 // Parts of tensors with a scale for every block: cut anywhere, of many shapes, and refused.
 
-#include "reference/block_scale.hpp"
-
 #include <algorithm>
 #include <bit>
 
 #include "common/contracts/scale_recipe.hpp"
-#include "cuda/device/block_scale.hpp"
-#include "cuda/host/block_scale.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 

@@ -1,18 +1,13 @@
 // What a calibration makes of counts, of errors and of the amax of channels.
 
-#include "reference/calibration.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "common/contracts/histogram.hpp"
-#include "cuda/device/calibration.hpp"
-#include "cuda/device/grad_norm.hpp"
-#include "cuda/host/calibration.hpp"
-#include "cuda/host/grad_norm.hpp"
-#include "reference/block_scale.hpp"
-#include "reference/grad_norm.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
 #include "verification/ops/on_device.hpp"

@@ -1,8 +1,7 @@
-#include "cuda/device/cast.hpp"
-
-#include "cuda/host/cast.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/phase_ops.hpp"
-#include "reference/cast.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 

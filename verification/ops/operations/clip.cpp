@@ -1,13 +1,12 @@
-#include "cuda/device/clip.hpp"
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 
-#include "cuda/host/clip.hpp"
-#include "reference/clip.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/compare/bounds/step_bounds.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"

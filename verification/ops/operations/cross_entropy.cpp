@@ -4,9 +4,9 @@
 
 #include <bit>
 
-#include "cuda/device/cross_entropy.hpp"
-#include "cuda/host/cross_entropy.hpp"
-#include "reference/cross_entropy.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 #include "verification/ops/one_twin.hpp"

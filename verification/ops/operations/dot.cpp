@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "cuda/host/dot.hpp"
-#include "reference/dot.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
 

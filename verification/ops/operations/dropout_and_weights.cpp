@@ -2,12 +2,9 @@
 
 #include <array>
 
-#include "cuda/device/bias_dropout.hpp"
-#include "cuda/device/weight_grad.hpp"
-#include "cuda/host/bias_dropout.hpp"
-#include "cuda/host/weight_grad.hpp"
-#include "reference/bias_dropout.hpp"
-#include "reference/weight_grad.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 #include "verification/ops/one_twin.hpp"

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "cuda/device/elementary.hpp"
-#include "cuda/host/elementary.hpp"
-#include "reference/elementary.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 

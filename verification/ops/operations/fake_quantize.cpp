@@ -1,13 +1,11 @@
 // Fake quantization: integers of several sizes and fp8, with one amax for a tensor, a row, a column or a few elements.
 
-#include "reference/fake_quantize.hpp"
-
 #include <algorithm>
 #include <bit>
 
-#include "cuda/device/fake_quantize.hpp"
-#include "cuda/host/fake_quantize.hpp"
-#include "reference/block_scale.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 #include "verification/ops/one_twin.hpp"

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "cuda/host/fold_plan.hpp"
 #include "cuda/host/fused_step.hpp"
-#include "cuda/host/grad_norm.hpp"
-#include "cuda/host/grad_sum.hpp"
-#include "reference/cast.hpp"
-#include "reference/grad_norm.hpp"
-#include "reference/grad_scale.hpp"
-#include "reference/grad_sum.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
 

@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "cuda/host/grad_norm.hpp"
-#include "reference/cast.hpp"
-#include "reference/clip.hpp"
-#include "reference/grad_norm.hpp"
-#include "reference/grad_scale.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "reference/update_twins.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"

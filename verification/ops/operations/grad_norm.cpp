@@ -1,8 +1,7 @@
-#include "cuda/device/grad_norm.hpp"
-
-#include "cuda/host/grad_norm.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/phase_ops.hpp"
-#include "reference/grad_norm.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
 #include "verification/ops/on_device.hpp"

@@ -1,12 +1,11 @@
-#include "cuda/device/grad_scale.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "cuda/host/grad_scale.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/phase_ops.hpp"
-#include "reference/grad_scale.hpp"
+#include "reference/operations.hpp"
 #include "verification/compare/bounds/step_bounds.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
-#include "cuda/host/grad_stats.hpp"
-#include "reference/grad_stats.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 

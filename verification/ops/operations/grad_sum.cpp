@@ -1,10 +1,9 @@
-#include "cuda/device/grad_sum.hpp"
-
 #include <algorithm>
 #include <array>
 
-#include "cuda/host/grad_sum.hpp"
-#include "reference/grad_sum.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/compare/bounds/step_bounds.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"

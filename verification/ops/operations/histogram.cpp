@@ -1,14 +1,12 @@
 // Histograms of magnitudes: widths that are powers of two and others, ends open and closed, bins that are joined.
 
-#include "reference/histogram.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-#include "cuda/device/histogram.hpp"
-#include "cuda/host/histogram.hpp"
-#include "reference/grad_norm.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 #include "verification/ops/one_twin.hpp"

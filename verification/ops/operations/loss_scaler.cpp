@@ -1,6 +1,6 @@
-#include "cuda/device/loss_scaler.hpp"
-#include "cuda/host/loss_scaler.hpp"
-#include "reference/loss_scaler.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 
 namespace zeroproof::verification {

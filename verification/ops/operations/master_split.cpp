@@ -1,9 +1,8 @@
 // A master told apart into a bf16 parameter and its remainder, and joined again, by both rules.
 
-#include "reference/master_split.hpp"
-
-#include "cuda/device/master_split.hpp"
-#include "cuda/host/master_split.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 #include "verification/ops/one_twin.hpp"

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "cuda/device/grad_norm.hpp"
-#include "cuda/host/grad_norm.hpp"
-#include "reference/grad_norm.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/compare/bounds/step_bounds.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"

@@ -2,9 +2,9 @@
 
 #include "common/contracts/norm_layers.hpp"
 
-#include "cuda/device/norm_layers.hpp"
-#include "cuda/host/norm_layers.hpp"
-#include "reference/norm_layers.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 #include "verification/ops/one_twin.hpp"

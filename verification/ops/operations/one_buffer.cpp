@@ -1,5 +1,6 @@
 // Update rules that keep one buffer, or none.
 
+#include "cuda/device/operations.hpp"
 #include "cuda/host/update_twins.hpp"
 #include "cuda/phase_ops.hpp"
 #include "reference/update_twins.hpp"

@@ -1,13 +1,12 @@
 // Scales from largest magnitudes, by every recipe and some settings of each.
 
-#include "reference/scale_recipe.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-#include "cuda/device/scale_recipe.hpp"
-#include "cuda/host/scale_recipe.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "cuda/device/softmax.hpp"
-#include "cuda/host/softmax.hpp"
-#include "reference/softmax.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 #include "verification/ops/one_twin.hpp"

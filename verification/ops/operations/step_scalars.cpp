@@ -2,9 +2,9 @@
 #include <cstring>
 #include <limits>
 
-#include "cuda/device/step_scalars.hpp"
-#include "cuda/host/step_scalars.hpp"
-#include "reference/step_scalars.hpp"
+#include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 
 namespace zeroproof::verification {

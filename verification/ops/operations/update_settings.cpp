@@ -1,6 +1,5 @@
 #include "verification/ops/operations/update_settings.hpp"
-
-#include "reference/step_scalars.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "reference/grad_sum.hpp"
+#include "reference/operations.hpp"
 #include "verification/cli/program/contract_text.hpp"
 #include "verification/tools/trace/sections.hpp"
 

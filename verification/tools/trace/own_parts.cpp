@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "reference/grad_norm.hpp"
 #include "reference/norm_form.hpp"
+#include "reference/operations.hpp"
 #include "verification/tools/trace/json_sections.hpp"
 #include "verification/tools/trace/trace_values.hpp"
 

@@ -8,8 +8,8 @@
 #include "common/checkpoint/checkpoint_state.hpp"
 #include "common/checkpoint/rank_report.hpp"
 #include "common/step/scaled_params.hpp"
+#include "reference/operations.hpp"
 #include "reference/param_scales.hpp"
-#include "reference/scale_recipe.hpp"
 
 namespace zeroproof::verification {
 namespace {

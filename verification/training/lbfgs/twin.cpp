@@ -1,13 +1,9 @@
 #include "verification/training/lbfgs/twin.hpp"
 
-#include "cuda/host/grad_scale.hpp"
-#include "cuda/host/grad_sum.hpp"
-#include "cuda/host/step_scalars.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/lbfgs/lbfgs.hpp"
-#include "reference/grad_scale.hpp"
-#include "reference/grad_sum.hpp"
 #include "reference/lbfgs/lbfgs.hpp"
-#include "reference/step_scalars.hpp"
+#include "reference/operations.hpp"
 
 namespace zeroproof::verification {
 

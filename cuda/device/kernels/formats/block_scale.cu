@@ -1,9 +1,8 @@
-#include "cuda/device/block_scale.hpp"
-
 #include "cuda/device/kernels/base/elementwise.cuh"
 #include "cuda/device/kernels/base/numels.hpp"
 #include "cuda/device/kernels/formats/cast_element.cuh"
 #include "cuda/device/kernels/formats/part_blocks.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/host/formats/block_part.hpp"
 
 namespace zeroproof::cuda::device {

@@ -1,11 +1,10 @@
 // What a calibration chooses by counts (R26), and the factors of channels.
 
-#include "cuda/device/calibration.hpp"
-
 #include "cuda/device/kernels/base/device_value.hpp"
 #include "cuda/device/kernels/base/elementwise.cuh"
 #include "cuda/device/kernels/base/numels.hpp"
 #include "cuda/device/kernels/formats/elementary64.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/host/formats/calibration_checks.hpp"
 
 namespace zeroproof::cuda::device {

@@ -1,8 +1,7 @@
-#include "cuda/device/cast.hpp"
-
 #include "cuda/device/kernels/base/elementwise.cuh"
 #include "cuda/device/kernels/base/numels.hpp"
 #include "cuda/device/kernels/formats/cast_element.cuh"
+#include "cuda/device/operations.hpp"
 
 namespace zeroproof::cuda::device {
 

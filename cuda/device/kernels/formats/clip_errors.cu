@@ -2,11 +2,11 @@
 
 #include "cuda/device/kernels/base/elementwise.cuh"
 #include "cuda/device/kernels/base/numels.hpp"
-#include "cuda/device/calibration.hpp"
 #include "cuda/device/kernels/formats/fake_element.cuh"
 #include "cuda/device/kernels/gradients/norm_finish.cuh"
 #include "cuda/device/kernels/gradients/norm_pieces.hpp"
 #include "cuda/device/kernels/gradients/norm_sums.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/host/formats/calibration_checks.hpp"
 
 namespace zeroproof::cuda::device {

@@ -1,8 +1,7 @@
-#include "cuda/device/fake_quantize.hpp"
-
 #include "cuda/device/kernels/base/elementwise.cuh"
 #include "cuda/device/kernels/base/numels.hpp"
 #include "cuda/device/kernels/formats/fake_element.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/host/formats/calibration_checks.hpp"
 
 namespace zeroproof::cuda::device {

@@ -1,10 +1,9 @@
-#include "cuda/device/histogram.hpp"
-
 #include <algorithm>
 
 #include "cuda/device/kernels/base/elementwise.cuh"
 #include "cuda/device/kernels/base/host_device.cuh"
 #include "cuda/device/kernels/base/single.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/host/formats/calibration_checks.hpp"
 
 namespace zeroproof::cuda::device {

@@ -1,7 +1,6 @@
-#include "cuda/device/master_split.hpp"
-
 #include "cuda/device/kernels/base/elementwise.cuh"
 #include "cuda/device/kernels/base/numels.hpp"
+#include "cuda/device/operations.hpp"
 
 namespace zeroproof::cuda::device {
 

@@ -1,8 +1,7 @@
-#include "cuda/device/scale_recipe.hpp"
-
 #include "cuda/device/kernels/base/elementwise.cuh"
 #include "cuda/device/kernels/base/numels.hpp"
 #include "cuda/device/kernels/formats/scale_element.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/host/formats/scale_checks.hpp"
 
 namespace zeroproof::cuda::device {

@@ -1,11 +1,10 @@
-#include "cuda/device/clip.hpp"
-
 #include <string>
 
 #include "cuda/device/kernels/base/elementwise.cuh"
 #include "cuda/device/kernels/base/numels.hpp"
 #include "cuda/device/kernels/base/single.cuh"
 #include "cuda/device/kernels/gradients/norm_finish.cuh"
+#include "cuda/device/operations.hpp"
 
 namespace zeroproof::cuda::device {
 

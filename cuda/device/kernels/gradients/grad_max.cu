@@ -2,7 +2,7 @@
 
 #include "cuda/device/kernels/base/device_value.hpp"
 #include "cuda/device/kernels/base/elementwise.cuh"
-#include "cuda/device/grad_norm.hpp"
+#include "cuda/device/operations.hpp"
 
 namespace zeroproof::cuda::device {
 

@@ -1,7 +1,6 @@
-#include "cuda/device/grad_norm.hpp"
-
 #include "cuda/device/kernels/base/device_value.hpp"
 #include "cuda/device/kernels/gradients/norm_sums.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 
 namespace zeroproof::cuda::device {

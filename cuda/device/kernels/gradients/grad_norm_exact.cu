@@ -2,9 +2,9 @@
 
 #include "cuda/device/kernels/base/device_value.hpp"
 #include "cuda/device/kernels/base/elementwise.cuh"
-#include "cuda/device/grad_norm.hpp"
 #include "cuda/device/kernels/gradients/norm_pieces.hpp"
 #include "cuda/device/kernels/gradients/norm_sums.cuh"
+#include "cuda/device/operations.hpp"
 
 namespace zeroproof::cuda::device {
 

@@ -9,7 +9,7 @@
 
 #include "common/base/error.hpp"
 #include "cuda/device/kernels/base/device_value.hpp"
-#include "cuda/device/grad_norm.hpp"
+#include "cuda/device/operations.hpp"
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 

@@ -1,8 +1,7 @@
-#include "cuda/device/grad_scale.hpp"
-
 #include "cuda/device/kernels/base/device_value.hpp"
 #include "cuda/device/kernels/base/elementwise.cuh"
 #include "cuda/device/kernels/base/numels.hpp"
+#include "cuda/device/operations.hpp"
 
 namespace zeroproof::cuda::device {
 

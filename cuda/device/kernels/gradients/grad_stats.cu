@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cuda/device/kernels/base/host_device.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/host/gradients/grad_segments.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cuda/device/kernels/base/single.cuh"
-#include "cuda/device/grad_norm.hpp"
+#include "cuda/device/operations.hpp"
 
 namespace zeroproof::cuda::device {
 

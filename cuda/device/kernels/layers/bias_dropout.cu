@@ -1,8 +1,7 @@
-#include "cuda/device/bias_dropout.hpp"
-
 #include "cuda/device/kernels/base/elementwise.cuh"
 #include "cuda/device/kernels/base/numels.hpp"
 #include "cuda/device/kernels/base/philox.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/host/layers/bias_dropout_checks.hpp"
 
 namespace zeroproof::cuda::device {

@@ -1,7 +1,7 @@
-#include "cuda/device/activations.hpp"
 #include "cuda/device/kernels/layers/activation_element.cuh"
 #include "cuda/device/kernels/layers/row_elementwise.cuh"
 #include "cuda/device/kernels/layers/row_sum.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/host/layers/activation_checks.hpp"
 
 namespace zeroproof::cuda::device {

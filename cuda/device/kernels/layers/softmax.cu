@@ -1,8 +1,7 @@
-#include "cuda/device/softmax.hpp"
-
 #include "cuda/device/kernels/layers/elementary_element.cuh"
 #include "cuda/device/kernels/layers/ordered_key.cuh"
 #include "cuda/device/kernels/layers/row_threads.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/host/layers/softmax_checks.hpp"
 
 namespace zeroproof::cuda::device {

@@ -1,7 +1,6 @@
-#include "cuda/device/weight_grad.hpp"
-
 #include "cuda/device/kernels/formats/cast_element.cuh"
 #include "cuda/device/kernels/layers/column_sums.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/host/layers/weight_grad_checks.hpp"
 
 namespace zeroproof::cuda::device {

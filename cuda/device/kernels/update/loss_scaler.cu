@@ -1,7 +1,6 @@
-#include "cuda/device/loss_scaler.hpp"
-
 #include "cuda/device/kernels/base/single.cuh"
 #include "cuda/device/kernels/update/loss_scaler.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/host/update/loss_scaler_checks.hpp"
 
 namespace zeroproof::cuda::device {

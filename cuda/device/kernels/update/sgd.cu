@@ -1,7 +1,7 @@
 #include "cuda/device/kernels/base/elementwise.cuh"
 #include "cuda/device/kernels/base/numels.hpp"
 #include "cuda/device/kernels/update/sgd_element.cuh"
-#include "cuda/host/update_twins.hpp"
+#include "cuda/device/operations.hpp"
 
 namespace zeroproof::cuda::device {
 

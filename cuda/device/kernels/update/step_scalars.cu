@@ -1,7 +1,6 @@
-#include "cuda/device/step_scalars.hpp"
-
 #include "cuda/device/kernels/base/single.cuh"
 #include "cuda/device/kernels/update/step_scalars.cuh"
+#include "cuda/device/operations.hpp"
 #include "cuda/host/update/setting_checks.hpp"
 
 namespace zeroproof::cuda::device {

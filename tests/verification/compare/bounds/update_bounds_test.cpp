@@ -10,7 +10,7 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "reference/step_scalars.hpp"
+#include "reference/operations.hpp"
 #include "reference/update_twins.hpp"
 #include "verification/compare/bounds/update_bounds.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "reference/grad_norm.hpp"
+#include "reference/operations.hpp"
 #include "tests/verification/compare/judge/judge_support.hpp"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/comm/self.hpp"
-#include "cuda/host/grad_stats.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/verification/compare/judge/judge_support.hpp"
 #include "verification/cases/suites/selection.hpp"
 

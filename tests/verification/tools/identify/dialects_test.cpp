@@ -11,7 +11,7 @@
 #include <set>
 
 #include "common/base/digest.hpp"
-#include "reference/step_scalars.hpp"
+#include "reference/operations.hpp"
 #include "reference/update_twins.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/verification/tools/identify/made_step.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "reference/grad_sum.hpp"
+#include "reference/operations.hpp"
 #include "tests/verification/tools/plan/accounting_settings.hpp"
 #include "verification/tools/plan/predict/contract_units.hpp"
 #include "verification/tools/plan/predict/layered_walk.hpp"

@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "common/base/philox.hpp"
-#include "reference/grad_norm.hpp"
-#include "verification/tools/quantize/calibration/input_statistics.hpp"
+#include "reference/operations.hpp"
 #include "verification/cases/config/config.hpp"
+#include "verification/tools/quantize/calibration/input_statistics.hpp"
 #include "verification/training/ranks/world.hpp"
 
 namespace {

@@ -5,10 +5,7 @@
 // x(n-1) n ..": width and counts after such batches; "cast NAME x0 x1 ..", "widen NAME c0 c1 ..": casts to codes, and
 // codes there and back; "smooth ALPHA CHANNELS x0 .. w0 ..": factors of channels, by the amax of inputs and of weights.
 
-#include "cuda/host/block_scale.hpp"
-#include "cuda/host/calibration.hpp"
-#include "cuda/host/cast.hpp"
-#include "cuda/host/fake_quantize.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/verification/tools/quantize/tool_lines.hpp"
 #include "verification/tools/quantize/calibration/magnitude_histogram.hpp"
 

@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "common/io/safetensors/safetensors.hpp"
-#include "reference/fake_quantize.hpp"
-#include "tests/verification/tools/quantize/quantize_support.hpp"
+#include "reference/operations.hpp"
 #include "tests/verification/compare/tensors/tensor_files.hpp"
+#include "tests/verification/tools/quantize/quantize_support.hpp"
 
 namespace {
 

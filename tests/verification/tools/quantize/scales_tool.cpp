@@ -5,9 +5,7 @@
 // BLOCK_ROWS BLOCK_COLUMNS x0 x1 ..": scale_inv of the blocks of a tensor, codes of its elements, what they stand for.
 
 #include "common/layout/block_grid.hpp"
-#include "cuda/host/block_scale.hpp"
-#include "cuda/host/cast.hpp"
-#include "cuda/host/scale_recipe.hpp"
+#include "cuda/host/operations.hpp"
 #include "tests/verification/tools/quantize/tool_lines.hpp"
 
 namespace {

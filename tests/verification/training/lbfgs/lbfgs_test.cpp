@@ -11,10 +11,10 @@
 #include "common/base/float_formats.hpp"
 #include "common/base/philox.hpp"
 #include "common/comm/threads.hpp"
-#include "cuda/host/dot.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/lbfgs/lbfgs.hpp"
-#include "reference/dot.hpp"
 #include "reference/lbfgs/lbfgs.hpp"
+#include "reference/operations.hpp"
 #include "verification/training/lbfgs/rosenbrock.hpp"
 
 namespace {

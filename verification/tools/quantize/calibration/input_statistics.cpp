@@ -4,9 +4,7 @@
 #include <bit>
 
 #include "common/base/error.hpp"
-#include "cuda/host/block_scale.hpp"
-#include "cuda/host/calibration.hpp"
-#include "cuda/host/grad_norm.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::verification {
 namespace {

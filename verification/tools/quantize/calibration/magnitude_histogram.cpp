@@ -6,8 +6,7 @@
 
 #include "common/base/error.hpp"
 #include "common/contracts/histogram.hpp"
-#include "cuda/host/grad_norm.hpp"
-#include "cuda/host/histogram.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::verification {
 

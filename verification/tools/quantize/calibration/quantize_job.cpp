@@ -5,7 +5,7 @@
 
 #include "common/base/error.hpp"
 #include "common/step/portable_math64.hpp"
-#include "cuda/host/fake_quantize.hpp"
+#include "cuda/host/operations.hpp"
 #include "verification/model/byte_gpt_pass.hpp"
 #include "verification/training/ranks/world.hpp"
 

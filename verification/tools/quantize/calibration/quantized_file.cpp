@@ -7,7 +7,7 @@
 #include "common/io/safetensors/safetensors_reader.hpp"
 #include "common/io/safetensors/safetensors_writer.hpp"
 #include "common/step/policy.hpp"
-#include "cuda/host/cast.hpp"
+#include "cuda/host/operations.hpp"
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/tools/quantize/quantized_format.hpp"
 

@@ -10,11 +10,7 @@
 #include "common/contracts/scale_recipe.hpp"
 #include "common/step/policy.hpp"
 #include "common/step/portable_math64.hpp"
-#include "cuda/host/block_scale.hpp"
-#include "cuda/host/calibration.hpp"
-#include "cuda/host/cast.hpp"
-#include "cuda/host/fake_quantize.hpp"
-#include "cuda/host/grad_norm.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::verification {
 namespace {

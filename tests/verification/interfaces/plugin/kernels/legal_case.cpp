@@ -4,9 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "reference/clip.hpp"
-#include "reference/grad_scale.hpp"
-#include "reference/step_scalars.hpp"
+#include "reference/operations.hpp"
 #include "reference/update_twins.hpp"
 #include "verification/ops/operations/update_call_bounds.hpp"
 

@@ -6,10 +6,10 @@
 #include <mutex>
 
 #include "common/base/error.hpp"
-#include "reference/cast.hpp"
+#include "reference/operations.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/compare/compare.hpp"
 #include "verification/compare/hint_rules.hpp"
-#include "verification/cases/config/nearest.hpp"
 #include "verification/interfaces/files/dialect_call.hpp"
 #include "verification/interfaces/plugin/operations.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "common/base/error.hpp"
 #include "common/step/kept_buffers.hpp"
-#include "reference/loss_scaler.hpp"
+#include "reference/operations.hpp"
 #include "verification/cases/config/nearest.hpp"
 #include "verification/interfaces/python/src/extension/arrays.hpp"
 #include "verification/interfaces/python/src/extension/settings.hpp"
