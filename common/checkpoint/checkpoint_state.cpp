@@ -8,8 +8,8 @@
 
 #include "common/base/error.hpp"
 #include "common/io/safetensors/safetensors_types.hpp"
-#include "common/step/kept_buffers.hpp"
 #include "common/step/scaled_params.hpp"
+#include "common/step/state_buffers.hpp"
 
 namespace zeroproof {
 namespace {

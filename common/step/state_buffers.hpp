@@ -1,6 +1,9 @@
 #pragma once
 // Which buffers hold the state of the optimizer: what goes from step to step and into checkpoints (R6).
 
+#include <vector>
+
+#include "common/contracts/step_scalars.hpp"
 #include "common/step/phase.hpp"
 
 namespace zeroproof {
@@ -10,5 +13,9 @@ constexpr bool is_state(BufferId id) {
   return id == BufferId::master || id == BufferId::exp_avg || id == BufferId::exp_avg_sq ||
          id == BufferId::max_exp_avg_sq || id == BufferId::momentum_buffer;
 }
+
+/// The buffers a rule keeps from step to step besides the master, in the order of R6; none for sgd without momentum.
+/// Errors: invalid_argument if there is no such rule.
+std::vector<BufferId> kept_buffers(const OptimizerHyper& hyper);
 
 }  // namespace zeroproof

@@ -9,7 +9,6 @@
 #include "cuda/device/runtime/calls.hpp"
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/device/runtime/timed_event.hpp"
-#include "cuda/device/step/fold_look.hpp"
 #include "cuda/device/step/fold_nodes.hpp"
 #include "cuda/device/step/scale_passes.hpp"
 #include "cuda/device/step/step_passes.hpp"

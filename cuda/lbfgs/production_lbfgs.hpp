@@ -1,5 +1,5 @@
 #pragma once
-// One rank of production L-BFGS. Steps are in lbfgs.cpp, checks of settings and state in lbfgs_state.cpp.
+// One rank of production L-BFGS.
 
 #include <algorithm>
 #include <vector>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "common/step/kept_buffers.hpp"
+#include "common/step/state_buffers.hpp"
 #include "cuda/offload/chunk_memory.hpp"
 #include "cuda/offload/offloaded_state.hpp"
 

@@ -26,7 +26,7 @@
 namespace zeroproof::cuda {
 
 /// One rank of the production optimizer: its buffers, and what ranks do together. What it does alone is its LocalStep.
-/// What taps see is in production_views.cpp. A class of one's own may write a phase anew; the others stay as they are.
+/// Subclasses may override single phases.
 class ProductionOptimizer : public DistributedOptimizer {
  public:
   /// space: where its buffers live; everything on a device is enqueued on the current stream. ops: the twins that add

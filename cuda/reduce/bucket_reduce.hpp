@@ -9,11 +9,11 @@
 
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/comm/exchange/bucket_plan.hpp"
-#include "cuda/reduce/grad_target.hpp"
+#include "cuda/optimizer/overlap/unit_exchange.hpp"
 #include "cuda/reduce/leaf_sum.hpp"
 #include "cuda/reduce/leaf_window.hpp"
+#include "cuda/reduce/reduce_tools.hpp"
 #include "cuda/reduce/whole_reduce.hpp"
-#include "cuda/optimizer/overlap/unit_exchange.hpp"
 
 namespace zeroproof::cuda {
 

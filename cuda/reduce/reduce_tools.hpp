@@ -5,12 +5,13 @@
 #include <functional>
 #include <vector>
 
+#include "common/base/span.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/comm/exchange/grad_memory.hpp"
 #include "cuda/comm/exchange/wires.hpp"
+#include "cuda/comm/memory/memory_space.hpp"
 #include "cuda/host/base/piece_loop.hpp"
 #include "cuda/host/fold_plan.hpp"
-#include "cuda/comm/memory/memory_space.hpp"
 #include "cuda/phase_ops.hpp"
 
 namespace zeroproof::cuda {
@@ -56,6 +57,13 @@ struct ReduceTools {
 
   /// With guards, makes values NaN that nobody is to read again.
   void forget(const host::PieceLoop& loop, const NodeValues& values) const;
+};
+
+/// Where G of a step goes.
+struct GradTarget {
+  Span<float> grad_sum;        ///< all of the model in stage 0, otherwise this rank's shard
+  SeeSum see = {};             ///< every element of grad_sum once, as it is written; may be empty
+  bool leaf_may_stay = false;  ///< a leaf that is G by itself may be left where it is
 };
 
 }  // namespace zeroproof::cuda

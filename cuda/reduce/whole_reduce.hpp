@@ -3,9 +3,9 @@
 
 #include <optional>
 
-#include "cuda/reduce/grad_target.hpp"
 #include "cuda/reduce/leaf_numbers.hpp"
 #include "cuda/reduce/node_store.hpp"
+#include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
 

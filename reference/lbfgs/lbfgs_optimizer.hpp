@@ -1,6 +1,5 @@
 #pragma once
-// One rank of L-BFGS. lbfgs.cpp checks the setup, lbfgs_state.cpp loads and shows the state,
-// lbfgs_optimizer.cpp has the step; the recursion is in lbfgs_memory.hpp.
+// One rank of L-BFGS. lbfgs.cpp checks the setup; the recursion is in lbfgs_memory.hpp.
 
 #include <optional>
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "common/step/kept_buffers.hpp"
+#include "common/step/state_buffers.hpp"
 #include "reference/buffers.hpp"
 #include "reference/update_twins.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "common/base/error.hpp"
 #include "common/layout/joined_ranges.hpp"
-#include "common/step/kept_buffers.hpp"
+#include "common/step/state_buffers.hpp"
 #include "reference/blocks.hpp"
 #include "reference/buffers.hpp"
 #include "reference/formats/fp8.hpp"

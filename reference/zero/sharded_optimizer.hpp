@@ -1,6 +1,5 @@
 #pragma once
-// One rank of the sharded step. distributed_optimizer.cpp checks the setup, sharded_optimizer.cpp has the
-// phases, sharded_scales.cpp what parameters in 8 bits need, sharded_views.cpp shows the buffers to taps.
+// One rank of the sharded step. distributed_optimizer.cpp checks the setup.
 
 #include <optional>
 #include <vector>

@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "common/step/kept_buffers.hpp"
 #include "common/step/policy.hpp"
+#include "common/step/state_buffers.hpp"
 
 using namespace zeroproof;
 

@@ -4,26 +4,25 @@
 #include "common/contracts/grad_norm.hpp"
 #include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/runtime/runtime.hpp"
-#include "cuda/device/step/fold_look.hpp"
+#include "cuda/device/step/fold_nodes.hpp"
 #include "cuda/comm/memory/memory_space.hpp"
 #include "cuda/comm/memory/move_tables.hpp"
 
 namespace zeroproof::cuda {
-namespace {
 
 using device::DevicePieces;
 using device::PlacedValues;
 
 /// The pieces of a loop in device memory.
-class PieceTable {
+class DevicePieceTable {
  public:
-  explicit PieceTable(Span<const Piece> pieces) : pieces_(numel(pieces)) {
+  explicit DevicePieceTable(Span<const Piece> pieces) : pieces_(numel(pieces)) {
     for (const Piece& piece : pieces) {
       elements_ += piece.numel;
       if (piece.tensor_begin % norm_chunk_numel != 0) at_chunks_ = false;
     }
     device::stage_to_device(pieces_.data(), pieces.data(), pieces_.num_bytes());
-    device::wait_for_stream();  // whoever has the loop uses it, on any stream
+    device::wait_for_stream();  // the loop may be used on any stream
   }
 
   DevicePieces pieces() const { return {pieces_.data(), pieces_.count()}; }
@@ -36,9 +35,12 @@ class PieceTable {
   bool at_chunks_ = true;
 };
 
-const PieceTable& table_of(const host::PieceLoop& loop) {
-  return loop.kept<PieceTable>(
-      [](Span<const Piece> pieces) { return std::make_shared<const PieceTable>(pieces); });
+namespace {
+
+const DevicePieceTable& table_of(const host::PieceLoop& loop) {
+  std::shared_ptr<const DevicePieceTable>& table = loop.device_table();
+  if (!table) table = std::make_shared<const DevicePieceTable>(loop.blocks());
+  return *table;
 }
 
 DevicePieces pieces_of(const host::PieceLoop& loop) {

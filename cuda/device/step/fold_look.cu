@@ -1,4 +1,4 @@
-#include "cuda/device/step/fold_look.hpp"
+#include "cuda/device/step/fold_nodes.hpp"
 
 #include <type_traits>
 

@@ -6,6 +6,7 @@
 
 #include "common/base/span.hpp"
 #include "common/layout/flat_layout.hpp"
+#include "cuda/device/step/step_memory.hpp"
 #include "cuda/host/fold_plan.hpp"
 
 namespace zeroproof::cuda::device {
@@ -42,5 +43,21 @@ void enqueue_binned_deposit(const DevicePieces& pieces, const PlacedValues& leaf
 void enqueue_binned_merge(const DevicePieces& pieces, const PlacedBins& from, const PlacedBins& into);
 /// result = the sums as fp32, rounded once.
 void enqueue_binned_finish(const DevicePieces& pieces, const PlacedBins& bins, const PlacedValues& result);
+
+/// What G is looked at with where there is one clip group, and where what is found goes: device pointers.
+struct GradLook {
+  const StepState* state = nullptr;
+  const StepInput* input = nullptr;
+  StepFound* found = nullptr;
+  const std::uint64_t* counted =
+      nullptr;  ///< one bit per tensor, lowest first: counts in the norm; null: all do
+  NormForm form = NormForm::chunk1024;
+};
+
+/// enqueue_fold, and for the elements of these pieces what enqueue_finite_norm does (step_passes.hpp): found_inf and
+/// the sums or amax are added to what is found. After a halt, or where R5 has no inv_scale, G is written and nothing
+/// found. pieces: they start at chunk boundaries of their tensors (R12), StepPiece::most_numel elements each at most.
+void enqueue_fold_look(const DevicePieces& pieces, const host::FoldPlan& plan,
+                       Span<const PlacedValues> operands, const PlacedValues& sum, const GradLook& look);
 
 }  // namespace zeroproof::cuda::device

@@ -6,7 +6,7 @@
 //                  decide(clip); clip; decide(count); update; cast.
 // In two passes:   finite_norm with scalars; [flags, digests and sums over ranks] decide(the rest); fused_update.
 //                  One rank needs no digests of others, so finite_norm; decide(all of it); fused_update does the same.
-//                  Where the fold that wrote G has looked at it (fold_look.hpp), finite_norm is left out, and
+//                  Where the fold that wrote G has looked at it (fold_nodes.hpp), finite_norm is left out, and
 //                  decide(scalars) makes the digests.
 //
 // The passes stop by themselves after a halt; that a step is skipped, only fused_update sees by itself, and the host of

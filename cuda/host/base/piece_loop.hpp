@@ -12,6 +12,10 @@
 #include "common/layout/flat_layout.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
 
+namespace zeroproof::cuda {
+class DevicePieceTable;  // cuda/comm/memory/device_space.cpp
+}
+
 namespace zeroproof::cuda::host {
 
 /// The pieces of a shard, cut into blocks of at most block_numel elements. Blocks start at chunk boundaries
@@ -32,14 +36,8 @@ class PieceLoop {
 
   Span<const Piece> blocks() const { return blocks_; }
 
-  /// What somebody has made of the blocks and keeps as long as they are there: their copy in the memory of a device.
-  /// Made by the first call, make(blocks) returning a std::shared_ptr<const Table>; one thread at a time, and always
-  /// the same Table.
-  template <class Table, class Make>
-  const Table& kept(const Make& make) const {
-    if (!kept_) kept_ = std::static_pointer_cast<const void>(make(blocks()));
-    return *static_cast<const Table*>(kept_.get());
-  }
+  /// The blocks in device memory, which live as long as the loop. Null until the device memory space makes them.
+  std::shared_ptr<const DevicePieceTable>& device_table() const { return device_table_; }
 
   /// Calls body(serial_exec, block) for every block, on exec.num_threads threads; serial_exec is exec with
   /// one thread. The first exception is rethrown when all threads have ended.
@@ -139,7 +137,7 @@ class PieceLoop {
 
   std::vector<Piece> blocks_;
   std::vector<std::size_t> batches_;  ///< first block of each
-  mutable std::shared_ptr<const void> kept_;
+  mutable std::shared_ptr<const DevicePieceTable> device_table_;
 };
 
 }  // namespace zeroproof::cuda::host

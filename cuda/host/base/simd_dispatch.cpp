@@ -1,18 +1,26 @@
 #include "cuda/host/base/isa.hpp"
+#include "cuda/host/simd/activation_kernels.hpp"
 #include "cuda/host/simd/kernels.hpp"
+#include "cuda/host/simd/layer_kernels.hpp"
 
 namespace zeroproof::cuda::host {
 
 namespace x86_64 {
 extern const SimdKernels kernels;
-}
+extern const LayerKernels layer_table;
+extern const ActivationKernels activations;
+}  // namespace x86_64
 #if defined(ZP_ISA_VARIANTS)
 namespace x86_64_v3 {
 extern const SimdKernels kernels;
-}
+extern const LayerKernels layer_table;
+extern const ActivationKernels activations;
+}  // namespace x86_64_v3
 namespace x86_64_v4 {
 extern const SimdKernels kernels;
-}
+extern const LayerKernels layer_table;
+extern const ActivationKernels activations;
+}  // namespace x86_64_v4
 #endif
 
 const SimdKernels& simd_kernels(Isa isa) {
@@ -22,6 +30,24 @@ const SimdKernels& simd_kernels(Isa isa) {
   if (isa == Isa::x86_64_v3) return x86_64_v3::kernels;
 #endif
   return x86_64::kernels;
+}
+
+const LayerKernels& layer_kernels(Isa isa) {
+  if (isa == Isa::best) isa = best_isa();
+#if defined(ZP_ISA_VARIANTS)
+  if (isa == Isa::x86_64_v4) return x86_64_v4::layer_table;
+  if (isa == Isa::x86_64_v3) return x86_64_v3::layer_table;
+#endif
+  return x86_64::layer_table;
+}
+
+const ActivationKernels& activation_kernels(Isa isa) {
+  if (isa == Isa::best) isa = best_isa();
+#if defined(ZP_ISA_VARIANTS)
+  if (isa == Isa::x86_64_v4) return x86_64_v4::activations;
+  if (isa == Isa::x86_64_v3) return x86_64_v3::activations;
+#endif
+  return x86_64::activations;
 }
 
 }  // namespace zeroproof::cuda::host

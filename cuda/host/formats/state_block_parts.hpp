@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "common/layout/flat_layout.hpp"
-#include "common/step/kept_buffers.hpp"
+#include "common/step/state_buffers.hpp"
 #include "common/step/state_format.hpp"
 
 namespace zeroproof::cuda::host {

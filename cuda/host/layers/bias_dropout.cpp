@@ -1,6 +1,6 @@
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
-#include "cuda/host/layers/bias_dropout_checks.hpp"
+#include "cuda/host/layers/layer_checks.hpp"
 #include "cuda/host/operations.hpp"
 #include "cuda/host/simd/layer_kernels.hpp"
 

@@ -1,7 +1,7 @@
 #include <vector>
 
 #include "cuda/host/base/parallel_units.hpp"
-#include "cuda/host/layers/weight_grad_checks.hpp"
+#include "cuda/host/layers/layer_checks.hpp"
 #include "cuda/host/operations.hpp"
 #include "cuda/host/simd/layer_kernels.hpp"
 

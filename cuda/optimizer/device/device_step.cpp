@@ -1,12 +1,18 @@
 #include "cuda/optimizer/device/device_step.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "common/base/error.hpp"
-#include "cuda/enqueued_optimizer.hpp"
 #include "cuda/comm/exchange/micro_batches.hpp"
 #include "cuda/comm/exchange/step_ranks.hpp"
+#include "cuda/device/runtime/memory.hpp"
+#include "cuda/device/step/fold_nodes.hpp"
+#include "cuda/enqueued_optimizer.hpp"
 #include "cuda/optimizer/device/device_tables.hpp"
 #include "cuda/optimizer/state/step_counts.hpp"
 
@@ -227,6 +233,283 @@ void DeviceStep::cast() {
   if (fused_) return;
   if (stored_ && stored_->master_is_bf16()) return stored_->copy_masters(memory_);
   for (const device::StepMemory& memory : updated_) device::enqueue_cast(memory, rules_);
+}
+
+// The step without a look in between, and what the host sends to it.
+
+/// Rows from first_t on. Steps that were enqueued before have read theirs by then.
+void DeviceStep::enqueue_schedule(std::int64_t first_t) {
+  const OptimizerSetup& setup = shard_.setup;
+  constexpr std::int64_t last_t = std::numeric_limits<std::int64_t>::max();
+  std::vector<device::ScheduleRow> rows;
+  const auto add = [&](std::int64_t t) {
+    for (int group = 0; group < setup.groups.count(); ++group) {
+      const OptimizerHyper hyper = hyper_of(setup.groups, setup.hyper, group, t, setup.micro_batches);
+      rows.push_back({hyper.lr, hyper.weight_decay});
+    }
+  };
+  add(first_t);
+  num_rows_ = 1;
+  try {
+    for (; num_rows_ < max_schedule_rows && first_t <= last_t - num_rows_; ++num_rows_)
+      add(first_t + num_rows_);
+  } catch (const Error&) {  // R20 ends there; so does the table
+  }
+  rows.resize(static_cast<std::size_t>(schedule_.count()));
+  std::ranges::copy(rows, rows_.data());
+  device::enqueue_to_device(schedule_.data(), rows_.data(), rows_.num_bytes());
+  first_row_t_ = first_t;
+  divisor_ = 0;  // what is written with it
+}
+
+void DeviceStep::enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
+                                std::int64_t slot) {
+  enqueued_ = true;
+  send_inputs(leaves, seen_t, latest_t, slot);
+  begin_look(memory_.found);
+  if (several_norms()) clear_norms();
+}
+
+void DeviceStep::send_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
+                             std::int64_t slot) {
+  const OptimizerSetup& setup = shard_.setup;
+  skipped_ = false;
+  const std::int64_t divisor = step_divisor(setup, leaves);
+  if (per_tensor()) {
+    const std::int64_t count = has_grad_.count();
+    std::uint64_t* const words = grad_bits_.data() + slot * count;
+    find_gradients(setup, leaves, {words, static_cast<std::size_t>(count)});
+    device::enqueue_to_device(has_grad_.data(), words, count * static_cast<std::int64_t>(sizeof(*words)));
+  }
+  if (first_row_t_ == 0 || seen_t < first_row_t_ || latest_t - first_row_t_ >= num_rows_) {
+    enqueue_schedule(seen_t);
+  }
+  if (divisor == divisor_) return;
+  inputs_.data()[slot] = {divisor, first_row_t_, num_rows_};
+  device::enqueue_to_device(input_.data(), inputs_.data() + slot, sizeof(device::StepInput));
+  divisor_ = divisor;
+}
+
+void DeviceStep::enqueue_find() const {
+  if (seen_ == 0) return device::enqueue_finite_norm(memory_, rules_, !alone());
+  if (!alone()) decide(device::decide_scalars);
+}
+
+void DeviceStep::enqueue_integers() const {
+  static_assert(offsetof(device::StepFound, not_digest) == offsetof(device::StepFound, found_inf) + 16);
+  all_reduce_step(&memory_.found->found_inf, 3, IntegerReduce::max);  // with digest and not_digest
+  all_reduce_norm();
+}
+
+void DeviceStep::enqueue_decide_all(std::uint32_t parts) const {
+  parts |= device::decide_scaler | device::decide_norm | device::decide_clip;
+  device::enqueue_decide(memory_, rules_, alone() ? parts | device::decide_scalars : parts, !alone());
+}
+
+void DeviceStep::enqueue_decision() const { enqueue_decide_all(0); }
+
+bool DeviceStep::look_at_decision() {
+  const device::StepRecord record = record_.read();
+  looked(record);
+  return record.state.halt == 0 && !skipped();
+}
+
+/// Draws of the cast belong to the step that is being counted.
+void DeviceStep::enqueue_counted_update() const {
+  decide(device::decide_count);
+  for (const device::StepMemory& memory : updated_) device::enqueue_fused_update(memory, rules_);
+}
+
+void DeviceStep::enqueue_update() const {
+  enqueue_decide_all(device::decide_count);
+  stored_ ? stored_->update(memory_, rules_, true) : device::enqueue_fused_update(memory_, rules_);
+  enqueue_collect();
+}
+
+void DeviceStep::enqueue_collect() const {
+  for (const auto& scales : scales_) scales->collect(memory_);
+}
+
+void DeviceStep::enqueue_amax() const {
+  if (stored_ && stored_->joins()) stored_->join();
+  for (const auto& scales : scales_) scales->join();
+}
+
+void DeviceStep::enqueue_params() const {
+  if (stored_) stored_->finish(memory_);
+  for (const auto& scales : scales_) scales->make(memory_);
+}
+
+// What a rank finds in its G, while it is written or after that, and what the ranks find together.
+
+GradTarget DeviceStep::grad_target() {
+  GradTarget target{shard_.grad->as<float>()};
+  if (!fused_ || several_norms()) return target;
+  target.see.enqueue = [this](const host::PieceLoop& loop, const host::FoldPlan& plan,
+                              Span<const NodeValues> operands, const NodeValues& sum) {
+    seen_ += device_space().fold_look(
+        loop, plan, operands, sum, {memory_.state, memory_.input, look_, counted_.data(), rules_.hyper.norm});
+  };
+  return target;
+}
+
+void DeviceStep::end_sum(const std::optional<TensorView>&, const GradTarget&) {
+  if (seen_ != numel_) forget_look();
+}
+
+void DeviceStep::begin_look(device::StepFound* found) {
+  look_ = found;
+  seen_ = 0;
+  clear(*found);
+}
+
+StepDecision DeviceStep::decision() const {
+  StepDecision decision;
+  const auto read = [](const auto& from, auto& to) {
+    to.resize(static_cast<std::size_t>(from.count()));
+    from.read(to);
+  };
+  read(scalars_, decision.scalars);
+  read(has_grad_, decision.has_grad);
+  read(tensor_steps_, decision.tensor_steps);
+  const device::StepRecord record = record_.read();
+  decision.applied_steps = record.state.applied_steps;
+  decision.clip_coef = {record.found.clip_coef};
+  if (several_norms()) read(group_coefs_, decision.clip_coef);
+  return decision;
+}
+
+void DeviceStep::clear_norms() const {
+  if (several_norms()) {
+    group_sums_.fill(0);
+    group_amax_.fill(0);
+  } else {
+    clear(memory_.found->sums);
+    clear(memory_.found->amax);
+  }
+}
+
+void DeviceStep::forget_look() {
+  if (seen_ > 0) begin_look(look_);
+}
+
+void DeviceStep::all_reduce_step(std::uint64_t* words, std::size_t count, IntegerReduce op) const {
+  for (Communicator* const wire : {wires_.comm, wires_.replicas, wires_.tp}) {
+    if (wire != nullptr && wire->world_size() > 1) wire->all_reduce({words, count}, op);
+  }
+}
+
+void DeviceStep::all_reduce_norm() const {
+  // In stage 0 every rank has counted every element, and every instance has all of them.
+  Communicator* const comm = shard_.setup.stage > 0 ? wires_.comm : nullptr;
+  const bool largest = rules_.hyper.norm == NormForm::inf;
+  const device::ClipGroupsFound& groups = memory_.groups_found;
+  const auto count = static_cast<std::size_t>(groups.count);
+  std::uint64_t* const sums = several_norms() ? groups.sums : memory_.found->sums;
+  std::uint64_t* const amax = several_norms() ? groups.amax : &memory_.found->amax;
+  const Span<std::uint64_t> words(largest ? amax : sums, largest ? count : count * device::num_norm_words);
+  for (Communicator* const wire : {comm, wires_.tp}) {
+    if (wire != nullptr && wire->world_size() > 1) {
+      wire->all_reduce(words, largest ? IntegerReduce::max : IntegerReduce::sum);
+    }
+  }
+}
+
+// What others see of a step on a device.
+
+namespace {
+
+template <class T>
+TensorView view_of(T* data, DType dtype, std::int64_t numel) {
+  return {const_cast<std::remove_const_t<T>*>(data), dtype, numel};
+}
+
+}  // namespace
+
+std::vector<const void*> DeviceStep::addresses() const {
+  return {memory_.state,
+          memory_.input,
+          memory_.scalars,
+          memory_.tensor_steps,
+          memory_.has_grad,
+          memory_.schedule,
+          memory_.pieces,
+          memory_.grad,
+          memory_.master,
+          memory_.exp_avg,
+          memory_.exp_avg_sq,
+          memory_.max_exp_avg_sq,
+          memory_.momentum_buffer,
+          memory_.param,
+          seen_ > 0 ? memory_.found : nullptr,
+          memory_.groups_found.sums};
+}
+
+/// Somebody put other values there. Whether the step is skipped follows from them.
+void DeviceStep::overwritten(Phase phase) {
+  if (phase == Phase::reduce) forget_look();
+  if (phase != Phase::unscale) return;
+  device::StepRecord record = record_.read();
+  skipped_ = record.found.found_inf != 0 && rules_.on_nonfinite != OnNonfinite::propagate;
+  record.found.skipped = skipped_ ? 1U : 0U;
+  record_.write(record);
+}
+
+std::vector<ExposedBuffer> DeviceStep::exposed(Phase phase) {
+  const auto sharded = [&](BufferId id, const GuardedBuffer& buffer) {
+    return ExposedBuffer{id, buffer.view(), shard_.ranges};
+  };
+  const device::StepMemory& memory = memory_;
+  std::vector<ExposedBuffer> buffers;
+  switch (phase) {
+    case Phase::prepare:
+      return {{BufferId::step_scalars,
+               view_of(memory.scalars, DType::u32, memory.num_sets * num_step_scalar_words),
+               {}}};
+    case Phase::reduce:
+      return {sharded(BufferId::grad_sum, *shard_.grad)};
+    case Phase::unscale:
+      if (!fused_) buffers.push_back(sharded(BufferId::unscaled_grad, *shard_.grad));
+      buffers.push_back({BufferId::found_inf, view_of(&memory.found->found_inf, DType::u32, 1), {}});
+      buffers.push_back({BufferId::loss_scaler,
+                         view_of(&memory.state->scaler, DType::u32, sizeof(LossScalerState) / 4),
+                         {}});
+      return buffers;
+    case Phase::norm: {
+      const device::ClipGroupsFound& groups = memory.groups_found;
+      std::uint64_t* const sums = several_norms() ? groups.sums : memory.found->sums;
+      double* const norms = several_norms() ? groups.grad_norm : &memory.found->grad_norm;
+      if (rules_.hyper.norm == NormForm::inf) {
+        void* const amax = several_norms() ? static_cast<void*>(groups.largest) : &memory.found->amax;
+        buffers.push_back({BufferId::grad_amax, {amax, DType::u32, groups.count}, {}});
+      } else {
+        buffers.push_back(
+            {BufferId::norm_limbs, view_of(sums, DType::u64, groups.count * device::num_norm_words), {}});
+      }
+      buffers.push_back({BufferId::grad_norm, view_of(norms, DType::fp64, groups.count), {}});
+      return buffers;
+    }
+    case Phase::clip: {
+      const device::ClipGroupsFound& groups = memory.groups_found;
+      float* const coefs = several_norms() ? groups.clip_coef : &memory.found->clip_coef;
+      buffers.push_back({BufferId::clip_coef, view_of(coefs, DType::fp32, groups.count), {}});
+      if (!fused_) buffers.push_back(sharded(BufferId::grad, *shard_.grad));
+      return buffers;
+    }
+    case Phase::update:
+      buffers = shard_.state.exposed(shard_.ranges);
+      buffers.push_back(sharded(BufferId::master, *shard_.master));
+      buffers.push_back({BufferId::applied_steps, view_of(&memory.state->applied_steps, DType::u64, 1), {}});
+      if (per_tensor()) {
+        buffers.push_back(
+            {BufferId::tensor_steps, view_of(memory.tensor_steps, DType::u64, memory.num_tensors), {}});
+      }
+      return buffers;
+    case Phase::cast:
+    case Phase::gather:
+      break;
+  }
+  return buffers;
 }
 
 }  // namespace zeroproof::cuda

@@ -14,8 +14,7 @@
 
 namespace zeroproof::cuda {
 
-/// The step over memory of the host, one call of a twin for each piece. Phases are in host_step.cpp, how parameters are
-/// made in host_step_params.cpp. A class of one's own may write a phase anew; the others stay as they are.
+/// The step over memory of the host, one call of an operation for each piece. Subclasses may override single phases.
 class HostStep : public LocalStep {
  public:
   /// fused: only with twins of the host. ops: the twins that are called; they outlive this, as does what the shard
@@ -51,6 +50,8 @@ class HostStep : public LocalStep {
   std::int64_t applied_steps() const override { return static_cast<std::int64_t>(steps_.applied_steps()); }
 
  protected:
+  /// True if the unscaled gradient of a piece has an infinity or NaN. Adds to norm in the fused form only.
+  bool unscale_piece(const Exec& exec, const Piece& piece, GlobalNorm::Part& norm);
   virtual void update_pieces();
   /// piece: of one tensor, or joined ones that have the same scalars.
   virtual void update_piece(const Exec& exec, const Piece& piece);

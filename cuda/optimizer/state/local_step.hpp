@@ -10,13 +10,13 @@
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/host/base/piece_loop.hpp"
 #include "cuda/offload/state_split.hpp"
-#include "cuda/reduce/grad_target.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 #include "cuda/optimizer/params/param_scales.hpp"
 #include "cuda/optimizer/params/param_store.hpp"
 #include "cuda/optimizer/state/rule_state.hpp"
 #include "cuda/optimizer/state/state_tiles.hpp"
 #include "cuda/optimizer/state/step_decision.hpp"
+#include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "common/step/kept_buffers.hpp"
+#include "common/step/state_buffers.hpp"
 
 namespace zeroproof::cuda {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "cuda/device/step/fold_look.hpp"
+#include "cuda/device/step/fold_nodes.hpp"
 #include "tests/cuda/device/fold_support.hpp"
 #include "tests/cuda/device/step_passes_support.hpp"
 

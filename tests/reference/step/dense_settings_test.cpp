@@ -1,6 +1,6 @@
 // Rules, divisors, policies, norm forms and roundings of the undistributed optimizer, by hand.
 
-#include "common/step/kept_buffers.hpp"
+#include "common/step/state_buffers.hpp"
 #include "reference/update_twins.hpp"
 #include "tests/reference/step/dense_support.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/step/kept_buffers.hpp"
+#include "common/step/state_buffers.hpp"
 #include "verification/cases/settings/setting.hpp"
 
 namespace zeroproof::verification {

@@ -10,18 +10,17 @@
 #include "common/checkpoint/element_sums.hpp"
 #include "common/checkpoint/rank_report.hpp"
 #include "common/io/checkpoint/checkpoint_names.hpp"
-#include "common/step/kept_buffers.hpp"
 #include "common/step/state_buffers.hpp"
 #include "verification/cases/stopwatch.hpp"
+#include "verification/cli/program/contract_version.hpp"
+#include "verification/cli/program/free_space.hpp"
+#include "verification/compare/judge/training_rank.hpp"
 #include "verification/tools/train/first_state.hpp"
 #include "verification/tools/train/job_dump.hpp"
 #include "verification/tools/train/loaded_scales.hpp"
 #include "verification/tools/train/phase_times.hpp"
 #include "verification/tools/train/training_identity.hpp"
 #include "verification/tools/train/whole_state.hpp"
-#include "verification/compare/judge/training_rank.hpp"
-#include "verification/cli/program/contract_version.hpp"
-#include "verification/cli/program/free_space.hpp"
 
 namespace zeroproof::verification {
 namespace {

@@ -2,7 +2,7 @@
 #include "cuda/device/kernels/base/numels.hpp"
 #include "cuda/device/kernels/base/philox.cuh"
 #include "cuda/device/operations.hpp"
-#include "cuda/host/layers/bias_dropout_checks.hpp"
+#include "cuda/host/layers/layer_checks.hpp"
 
 namespace zeroproof::cuda::device {
 

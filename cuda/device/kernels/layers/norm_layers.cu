@@ -1,7 +1,7 @@
 #include "cuda/device/kernels/layers/column_sums.cuh"
 #include "cuda/device/kernels/layers/row_threads.cuh"
 #include "cuda/device/operations.hpp"
-#include "cuda/host/layers/norm_layers_checks.hpp"
+#include "cuda/host/layers/layer_checks.hpp"
 
 namespace zeroproof::cuda::device {
 

@@ -2,7 +2,7 @@
 #include "cuda/device/kernels/layers/ordered_key.cuh"
 #include "cuda/device/kernels/layers/row_threads.cuh"
 #include "cuda/device/operations.hpp"
-#include "cuda/host/layers/softmax_checks.hpp"
+#include "cuda/host/layers/layer_checks.hpp"
 
 namespace zeroproof::cuda::device {
 

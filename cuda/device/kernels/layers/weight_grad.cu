@@ -1,7 +1,7 @@
 #include "cuda/device/kernels/formats/cast_element.cuh"
 #include "cuda/device/kernels/layers/column_sums.cuh"
 #include "cuda/device/operations.hpp"
-#include "cuda/host/layers/weight_grad_checks.hpp"
+#include "cuda/host/layers/layer_checks.hpp"
 
 namespace zeroproof::cuda::device {
 

@@ -5,8 +5,8 @@
 
 #include "common/base/error.hpp"
 #include "common/step/distributed_optimizer.hpp"
-#include "common/step/kept_buffers.hpp"
 #include "common/step/scaled_params.hpp"
+#include "common/step/state_buffers.hpp"
 #include "verification/tools/plan/predict/state_blocks.hpp"
 
 namespace zeroproof {

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "common/step/kept_buffers.hpp"
 #include "common/step/scaled_params.hpp"
 #include "common/step/state_buffers.hpp"
 #include "verification/cases/step_scalar_names.hpp"

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "common/base/error.hpp"
-#include "common/step/kept_buffers.hpp"
+#include "common/step/state_buffers.hpp"
 #include "reference/operations.hpp"
 #include "verification/cases/config/nearest.hpp"
 #include "verification/interfaces/python/src/extension/arrays.hpp"

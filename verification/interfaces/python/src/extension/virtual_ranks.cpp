@@ -8,7 +8,7 @@
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
 #include "common/comm/threads.hpp"
-#include "common/step/kept_buffers.hpp"
+#include "common/step/state_buffers.hpp"
 #include "reference/distributed_optimizer.hpp"
 
 namespace zeroproof::python {

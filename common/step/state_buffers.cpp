@@ -1,4 +1,4 @@
-#include "common/step/kept_buffers.hpp"
+#include "common/step/state_buffers.hpp"
 
 namespace zeroproof {
 
