@@ -56,24 +56,24 @@ class GradSource {
 struct OptimizerSetup : StepSettings {
   const ShardMap* shards = nullptr;  ///< over comm
   Communicator* comm = nullptr;      ///< ranks the state is sharded over
-  Communicator* replicas =
-      nullptr;                 ///< ranks of the other instances that own the same shard; null: one instance
+  /// Ranks of the other instances that own the same shard; null: one instance.
+  Communicator* replicas = nullptr;
   Communicator* tp = nullptr;  ///< ranks that have other parts of the same tensors; null: one
   int cp = 1;                  ///< CP ranks per micro-batch; data rank r is CP rank r mod cp
   std::vector<TensorPlacement> placement;  ///< [num_tensors]; empty: the layout is the undistributed one
-  std::vector<TensorMatrix>
-      matrices;   ///< [num_tensors] where tensors stand in, for scales; empty: as placement
+  /// [num_tensors] the matrices that tensors are parts of, for scales; empty: as placement.
+  std::vector<TensorMatrix> matrices;
   int stage = 0;  ///< [ZeRO:memory]: 0 replicates, 1 shards state, 2 gradients too, 3 parameters too
   MicroBatchOrder order = MicroBatchOrder::by_stage;
-  std::int64_t persistent_numel =
-      0;                 ///< stage 3: tensors of at most this many elements stay whole on every rank
+  /// Stage 3: tensors of at most this many elements stay whole on every rank.
+  std::int64_t persistent_numel = 0;
   bool overlap = false;  ///< communicate while layers compute; never changes a bit
   Windows windows = Windows::on;
   WireKind wires = WireKind::copies;  ///< of buffers on devices
   Offload offload;                    ///< of this rank's state
   DType grad_dtype = DType::fp32;     ///< fp32, bf16 or fp16
-  bool guards =
-      false;  ///< gradient memory is NaN from its birth and after its last use: for tests, never changes a bit
+  /// For tests: gradient memory is NaN when allocated and after its last use. Never changes a bit.
+  bool guards = false;
   Exec exec;
 };
 

@@ -19,6 +19,8 @@ inline float apply_chain(const GradientChain& chain, float grad) {
 
 enum class Decay { none, coupled, decoupled };
 
+constexpr Decay coupled_if(bool decay) { return decay ? Decay::coupled : Decay::none; }
+
 template <Decay decay>
 inline float with_decay(const StepScalars& c, float g, float p) {
   if (decay != Decay::coupled) return g;
@@ -81,7 +83,7 @@ void sgd_loop(const GradientChain& shared_chain, const StepScalars& scalars, con
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) {
     const float p = master[i];
-    const float g = with_decay < decay ? Decay::coupled : Decay::none > (c, apply_chain(chain, grad[i]), p);
+    const float g = with_decay<coupled_if(decay)>(c, apply_chain(chain, grad[i]), p);
     float e = g;
     if (momentum != Momentum::none) {
       float buffer = g;
@@ -110,7 +112,7 @@ void sgd_ema_loop(const GradientChain& shared_chain, const StepScalars& scalars,
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) {
     const float p = master[i];
-    const float g = with_decay < decay ? Decay::coupled : Decay::none > (c, apply_chain(chain, grad[i]), p);
+    const float g = with_decay<coupled_if(decay)>(c, apply_chain(chain, grad[i]), p);
     const float m = moving_average(c.beta1, c.one_minus_beta1, exp_avg[i], g);
     exp_avg[i] = m;
     const float s = c.lr * m;

@@ -18,9 +18,9 @@ using namespace zeroproof::tests;
 
 using Hosts = std::vector<std::string>;
 
-/// doctest is asked on the main thread only.
-void require(bool ok, const char* what) {
-  if (!ok) fail(ErrorCode::internal, std::string("not so: ") + what, "a rank saw it", "read the test");
+/// For ranks, which are threads: doctest's assertions are used on the main thread only.
+void require(bool ok, const char* condition) {
+  if (!ok) fail(ErrorCode::internal, std::string("not true: ") + condition, "checked on a rank", "see this test");
 }
 
 /// Makes its leaves where the optimizer wants them, if it does.
@@ -107,7 +107,7 @@ TEST_CASE("ranks find those they share memory with") {
     require(cuda::NearRanks(comm).all() && cuda::NearRanks(comm).group() == &comm, "all on one machine");
   });
   on_hosts({"a", "b"}, [](Communicator& comm) {
-    require(!cuda::NearRanks(comm).any() && cuda::NearRanks(comm).machines().size() == 2, "everybody alone");
+    require(!cuda::NearRanks(comm).any() && cuda::NearRanks(comm).machines().size() == 2, "every rank alone");
   });
   on_hosts({"!no", "a", "!no", "a"}, [](Communicator& comm) {
     const cuda::NearRanks near(comm);
@@ -115,7 +115,7 @@ TEST_CASE("ranks find those they share memory with") {
     require((near.group() == nullptr) == (comm.rank() % 2 == 0), "only two have a group");
   });
   on_hosts({"", "", "x"}, [](Communicator& comm) {
-    require(!cuda::NearRanks(comm).any(), "a machine without a name is nobody's");
+    require(!cuda::NearRanks(comm).any(), "no name, no shared memory");
   });
 }
 
