@@ -1,9 +1,0 @@
-# caught: first at  step 1  phase update  rank 0  buffer exp_avg_sq | with decay, t = 1
-import numpy as np
-
-
-def adamw(grad, master, exp_avg, exp_avg_sq, s):
-    exp_avg = s.beta1 * exp_avg + s.one_minus_beta1 * grad
-    exp_avg_sq = s.beta2 * exp_avg_sq + (s.one_minus_beta2 * grad) * grad
-    u = s.step_size * (exp_avg / (np.sqrt(exp_avg_sq) / s.sqrt_bias_correction2 + s.eps))
-    return master - (u + s.lr_weight_decay * master if s.has_decay else u), exp_avg, exp_avg_sq

@@ -1,8 +1,0 @@
-# caught: first at  step 1  phase unscale  rank 0  buffer found_inf | element   [0] | a product that
-import numpy as np
-
-
-def unscale(rank, grad_sum, inv_scale, comm, memory):
-    g1 = grad_sum * inv_scale
-    flag = np.array([0 if np.isfinite(grad_sum).all() else 1], np.uint64)
-    return g1, int(comm.all_reduce(flag)[0] > 0)
