@@ -95,9 +95,6 @@ void oracle_sgd_ema(int maximize, const oracle_scalars* scalars, const float* gr
 void oracle_lion(int maximize, const oracle_scalars* scalars, const float* grad, float* master,
                  float* exp_avg, size_t numel);
 
-/* R4: the correctly rounded root of one value, with nothing but integers; value is positive and finite. */
-float oracle_sqrt(float value);
-
 /* R8. The narrow formats as bit patterns. */
 void oracle_cast_bf16(const float* source, uint16_t* target, size_t numel);
 void oracle_cast_fp16(const float* source, uint16_t* target, size_t numel);
@@ -111,32 +108,6 @@ void oracle_cast_e4m3_nonfinite(const float* source, uint8_t* target, size_t num
 void oracle_cast_e5m2_nonfinite(const float* source, uint8_t* target, size_t numel);
 void oracle_cast_e8m0(const float* source, uint8_t* target, size_t numel);
 void oracle_widen_e8m0(const uint8_t* source, float* target, size_t numel);
-
-/* R8, the split; look_for_nan: the rule nearest. */
-void oracle_split_master(int look_for_nan, const float* master, uint16_t* param, uint16_t* remainder,
-                         size_t numel);
-void oracle_join_master(int look_for_nan, const uint16_t* param, const uint16_t* remainder, float* master,
-                        size_t numel);
-
-/* R22. Elements first, first + 1, ... of a tensor in blocks. is_e5m2 chooses between the two formats. */
-typedef struct {
-  int64_t rows, columns, block_rows, block_columns;
-} oracle_grid;
-
-void oracle_block_amax(const oracle_grid* grid, int through_bf16, int64_t first, const float* values,
-                       uint32_t* amax, size_t numel);
-void oracle_block_quantize(const oracle_grid* grid, int through_bf16, int nonfinite, int is_e5m2,
-                           int64_t first, const float* values, const float* scale, uint8_t* target,
-                           size_t numel);
-void oracle_block_dequantize(const oracle_grid* grid, int is_e5m2, int64_t first, const uint8_t* source,
-                             const float* scale_inv, float* target, size_t numel);
-
-void oracle_current_scales(int is_e5m2, float epsilon, int power_of_two, const uint32_t* amax, float* scale,
-                           float* scale_inv, size_t numel);
-void oracle_mxfp8_scales(int is_e5m2, const uint32_t* amax, uint8_t* exponent, float* scale, size_t numel);
-/* slots: of one tensor, whose history lies at history[0 .. slots - 1]. */
-void oracle_delayed_scale(int is_e5m2, int margin, int64_t slots, int most_recent, int roll,
-                          uint32_t* history, float* scale, float* scale_inv);
 
 /* R15. One block of four words; the random word of one element; and the rounding that takes it (R8). */
 void oracle_philox(const uint32_t* counter, const uint32_t* key, uint32_t* block);
@@ -192,13 +163,6 @@ double oracle_max_finish(uint32_t amax);
 /* R14, with oracle_max_bits: infinities and NaN; zeros of either sign. */
 uint64_t oracle_count_nonfinite(const float* grad, size_t numel);
 uint64_t oracle_count_zeros(const float* grad, size_t numel);
-
-/* The p-norm of finite elements, not all zero, to about 2^-100 of itself: the unevaluated sum of two doubles. */
-typedef struct {
-  double high;
-  double low;
-} oracle_pair;
-oracle_pair oracle_norm_p(const float* grad, size_t numel, double p);
 
 #ifdef __cplusplus
 }

@@ -117,3 +117,25 @@ void oracle_widen_e5m2(const uint8_t* source, float* target, size_t numel) {
   size_t i;
   for (i = 0; i < numel; ++i) target[i] = widened(&f, source[i], 1);
 }
+
+/* The least power of two that is not below the magnitude, of those that have a code. */
+static uint8_t exponent_above(float value) {
+  const double magnitude = fabs((double)value);
+  int exponent;
+  const int is_power = frexp(magnitude, &exponent) == 0.5;
+  if (value != value) return 255;
+  if (magnitude > ldexp(1, 127)) return 254;
+  if (magnitude <= ldexp(1, -127)) return 0;
+  return (uint8_t)(exponent + (is_power ? 126 : 127));
+}
+
+void oracle_cast_e8m0(const float* source, uint8_t* target, size_t numel) {
+  size_t i;
+  for (i = 0; i < numel; ++i) target[i] = exponent_above(source[i]);
+}
+
+void oracle_widen_e8m0(const uint8_t* source, float* target, size_t numel) {
+  size_t i;
+  for (i = 0; i < numel; ++i)
+    target[i] = source[i] == 255 ? (float)NAN : (float)ldexp(1, source[i] - 127);
+}

@@ -136,19 +136,3 @@ void oracle_lion(int maximize, const oracle_scalars* scalars, const float* grad,
     d = (double)b1 + b2, exp_avg[i] = (float)d;
   }
 }
-
-/* value = mantissa * 2^exponent with an even exponent and a mantissa of 49 or 50 bits has a root of 25 bits:
-   24 and one to round by. A root is never half-way between two floats (oracle.c), so that bit decides. */
-float oracle_sqrt(float value) {
-  int exponent, bit;
-  uint64_t radicand, root = 0;
-  const double fraction = frexp((double)value, &exponent); /* in [1/2, 1), 24 bits */
-  const int scale = exponent % 2 == 0 ? 50 : 49;
-  radicand = (uint64_t)ldexp(fraction, scale);
-  for (bit = 24; bit >= 0; --bit) {
-    const uint64_t candidate = root + ((uint64_t)1 << bit);
-    if (candidate * candidate <= radicand) root = candidate;
-  }
-  root = (root + 1) / 2;
-  return (float)ldexp((double)root, (exponent - scale) / 2 + 1);
-}

@@ -84,66 +84,47 @@ inline Operation sgd_operation() {
           describe};
 }
 
-inline Operation sgd_ema_operation() {
-  const auto run = [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+/// sgd_ema and lion: one state, and maximize as the only flag.
+template <class Options, class Update>
+Operation one_state_operation(const std::string& name, oracle_rule rule, Update Twin::*update,
+                              decltype(oracle_lion)* oracle) {
+  const auto run = [=](const Twin& twin, const Exec& exec, int set, const Operands& o) {
     copy_state(o, 2);
-    twin.sgd_ema_update(exec, SgdEmaOptions{set % 2 != 0},
-                        to_step_scalars(scalars_of(set / 2, oracle_rule_sgd_ema)), o.input<float>(0),
-                        o.output<float>(0), o.output<float>(1));
+    (twin.*update)(exec, Options{set % 2 != 0}, to_step_scalars(scalars_of(set / 2, rule)),
+                   o.input<float>(0), o.output<float>(0), o.output<float>(1));
     return false;
   };
-  const auto judge = [](int set, const Operands& o) {
-    const oracle_scalars scalars = scalars_of(set / 2, oracle_rule_sgd_ema);
+  const auto judge = [=](int set, const Operands& o) {
+    const oracle_scalars scalars = scalars_of(set / 2, rule);
     copy_state(o, 2);
-    oracle_sgd_ema(set % 2, &scalars, o.input<float>(0).data(), o.output<float>(0).data(),
-                   o.output<float>(1).data(), o.size());
+    oracle(set % 2, &scalars, o.input<float>(0).data(), o.output<float>(0).data(),
+           o.output<float>(1).data(), o.size());
     return false;
   };
   constexpr DType f = DType::fp32;
-  return {"sgd_ema",
+  return {name,
           f,
           3,
           {f, f},
           0,
           2 * scalar_sets,
           arithmetic_families(),
-          [](const Twin& twin) { return twin.sgd_ema_update != nullptr; },
+          [=](const Twin& twin) { return twin.*update != nullptr; },
           run,
           judge,
-          [](int set) {
-            return std::string(set % 2 != 0 ? "maximize " : "") +
-                   describe_scalars(set / 2, oracle_rule_sgd_ema);
+          [=](int set) {
+            return std::string(set % 2 != 0 ? "maximize " : "") + describe_scalars(set / 2, rule);
           }};
 }
 
+inline Operation sgd_ema_operation() {
+  return one_state_operation<SgdEmaOptions>("sgd_ema", oracle_rule_sgd_ema, &Twin::sgd_ema_update,
+                                            oracle_sgd_ema);
+}
+
 inline Operation lion_operation() {
-  const auto run = [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
-    copy_state(o, 2);
-    twin.lion_update(exec, LionOptions{set % 2 != 0}, to_step_scalars(scalars_of(set / 2, oracle_rule_lion)),
-                     o.input<float>(0), o.output<float>(0), o.output<float>(1));
-    return false;
-  };
-  const auto judge = [](int set, const Operands& o) {
-    const oracle_scalars scalars = scalars_of(set / 2, oracle_rule_lion);
-    copy_state(o, 2);
-    oracle_lion(set % 2, &scalars, o.input<float>(0).data(), o.output<float>(0).data(),
-                o.output<float>(1).data(), o.size());
-    return false;
-  };
-  constexpr DType f = DType::fp32;
-  return {"lion",
-          f,
-          3,
-          {f, f},
-          0,
-          2 * scalar_sets,
-          arithmetic_families(),
-          [](const Twin& twin) { return twin.lion_update != nullptr; },
-          run,
-          judge,
-          [](int set) {
-            return std::string(set % 2 != 0 ? "maximize " : "") + describe_scalars(set / 2, oracle_rule_lion);
-          }};
+  return one_state_operation<LionOptions>("lion", oracle_rule_lion, &Twin::lion_update,
+                                          oracle_lion);
 }
 
 inline std::vector<Operation> update_operations() {

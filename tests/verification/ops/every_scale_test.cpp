@@ -1,11 +1,13 @@
-// Blocks and their scales by exhaustion, every implementation against the oracle: every bf16 value and every 8-bit code
-// under every scale that is a power of two, and scales of every amax. With cast_test, which has every float through
-// every cast, this is every float under every such scale: the product is one of those floats.
+// Blocks and their scales by exhaustion, every implementation against R22 in double and the casts
+// of the oracle: every bf16 value and every 8-bit code under every scale that is a power of two,
+// and scales of every amax. With cast_test, which has every float through every cast, this is every
+// float under every such scale: the product is one of those floats.
 
 #include <doctest.h>
 
 #include <atomic>
 #include <cmath>
+#include <limits>
 
 #include "oracle_format_operations.hpp"
 #include "oracle_stream.hpp"
@@ -38,21 +40,24 @@ bool same(T a, T b) {
 }
 
 /// Codes of all 65,536 bf16 values, under every scale.
-template <class T, class Function>
-void check_quantize(Function* Twin::*quantize) {
-  constexpr bool is_e5m2 = dtype_of<T> == DType::e5m2;
+template <class T, class Cast, class Function>
+void check_quantize(Function* Twin::*quantize, Cast* saturate, Cast* nonfinite) {
   std::vector<float> values(65536);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = from_bits(static_cast<std::uint32_t>(i) << 16);
   const BlockGrid grid = one_block(values.size());
-  const oracle_grid g = plain(grid);
   const std::vector<Twin> twins = twins_with(quantize);
   std::atomic<std::int64_t> codes = 0, differ = 0;
   parallel_for(available_cores(), 2 * largest_exponent + 1, [&](std::int64_t turn) {
     const std::vector<float> scale = {std::ldexp(1.0F, static_cast<int>(turn) - largest_exponent)};
     for (const Overflow overflow : {Overflow::saturate, Overflow::nonfinite}) {
       std::vector<T> want(values.size()), got(values.size());
-      oracle_block_quantize(&g, 0, overflow == Overflow::nonfinite, is_e5m2, 0, values.data(), scale.data(),
-                            bits_of(Span<T>(want)), values.size());
+      std::vector<float> scaled(values.size());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const double product = double{values[i]} * double{scale[0]};
+        scaled[i] = static_cast<float>(product);
+      }
+      (overflow == Overflow::nonfinite ? nonfinite : saturate)(
+          scaled.data(), bits_of(Span<T>(want)), scaled.size());
       for (const Twin& twin : twins) {
         (twin.*quantize)(twin.exec, {grid, QuantizedValue::direct, overflow}, 0, values,
                          Span<const float>(scale), Span<T>(got));
@@ -90,6 +95,55 @@ void check_dequantize(Function* Twin::*dequantize) {
     values += std::ssize(codes);
   }
   say("every code of " + std::string(name(dtype_of<T>)), values, twins.size(), differ);
+}
+
+/// What an amax means for a scale; 0 where no scale can be made of it.
+double usable(std::uint32_t amax) { return amax < 0x7F800000U ? double{from_bits(amax)} : 0; }
+
+double largest(Fp8 format) { return format == Fp8::e5m2 ? 57344 : 448; }
+
+/// R22, current: a quotient rounded once to fp32, at most the largest number, or the power of two
+/// in it.
+float current_scale(const CurrentScaling& settings, std::uint32_t amax) {
+  const double a = amax < 0x7F800000U ? std::max(usable(amax), double{settings.epsilon}) : 0;
+  if (a == 0) return 1;
+  const double quotient = largest(settings.format) / a;
+  const float scale = std::min(static_cast<float>(quotient), std::numeric_limits<float>::max());
+  return settings.power_of_two ? std::ldexp(1.0F, std::ilogb(scale)) : scale;
+}
+
+bool judge_current(int set, const Operands& o) {
+  for (std::size_t i = 0; i < o.size(); ++i) {
+    const float scale = current_scale(current_sets[set], o.input<std::uint32_t>(0)[i]);
+    const double inverse = 1 / double{scale};
+    o.output<float>(0)[i] = scale;
+    o.output<float>(1)[i] = static_cast<float>(inverse);
+  }
+  return false;
+}
+
+/// R22, mxfp8: the exponent above amax / largest, as two roundings to fp32 have it.
+bool judge_mxfp8(int set, const Operands& o) {
+  const double inverse = static_cast<float>(1 / largest(static_cast<Fp8>(set)));
+  for (std::size_t i = 0; i < o.size(); ++i) {
+    const std::uint32_t amax = o.input<std::uint32_t>(0)[i];
+    const double product = double{from_bits(amax)} * inverse;
+    const float quotient = amax > 0x7F800000U ? std::nanf("") : static_cast<float>(product);
+    std::uint8_t code = 0;
+    oracle_cast_e8m0(&quotient, &code, 1);
+    o.output<e8m0>(0)[i] = e8m0{code};
+    o.output<float>(1)[i] = code == 255 ? quotient : std::ldexp(1.0F, 127 - code);
+  }
+  return false;
+}
+
+Operation judged(Operation op, bool (*judge)(int, const Operands&)) {
+  op.judge = judge;
+  return op;
+}
+
+std::vector<Operation> scale_operations() {
+  return {judged(current_operation(), judge_current), judged(mxfp8_operation(), judge_mxfp8)};
 }
 
 /// Scales of amaxes: bits(i) for i in [0, count).
@@ -132,8 +186,8 @@ std::vector<std::uint32_t> edges() {
 }  // namespace
 
 TEST_CASE("every bf16 value under every scale that is a power of two") {
-  check_quantize<e4m3>(&Twin::block_quantize_e4m3);
-  check_quantize<e5m2>(&Twin::block_quantize_e5m2);
+  check_quantize<e4m3>(&Twin::block_quantize_e4m3, oracle_cast_e4m3, oracle_cast_e4m3_nonfinite);
+  check_quantize<e5m2>(&Twin::block_quantize_e5m2, oracle_cast_e5m2, oracle_cast_e5m2_nonfinite);
 }
 
 TEST_CASE("every code of 8 bits under every scale that is a power of two") {
@@ -143,7 +197,7 @@ TEST_CASE("every code of 8 bits under every scale that is a power of two") {
 
 TEST_CASE("scales of every 2,039th amax, and at the edges of exponents") {
   const std::vector<std::uint32_t> bits = edges();
-  for (const Operation& op : {current_operation(), mxfp8_operation()}) {
+  for (const Operation& op : scale_operations()) {
     check_amaxes(op, "every 2,039th amax", (std::int64_t{1} << 32) / 2039,
                  [](std::int64_t i) { return static_cast<std::uint32_t>(2039 * i); });
     check_amaxes(op, "edges", std::ssize(bits),
@@ -152,7 +206,7 @@ TEST_CASE("scales of every 2,039th amax, and at the edges of exponents") {
 }
 
 TEST_CASE("slow: scales of every amax") {
-  for (const Operation& op : {current_operation(), mxfp8_operation()}) {
+  for (const Operation& op : scale_operations()) {
     check_amaxes(op, "every amax", std::int64_t{1} << 32,
                  [](std::int64_t i) { return static_cast<std::uint32_t>(i); });
   }

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <limits>
@@ -19,7 +20,6 @@
 #include <vector>
 
 #include "common/base/parallel_for.hpp"
-#include "oracle.h"
 #include "oracle_twins.hpp"
 
 namespace {
@@ -58,7 +58,10 @@ struct Buffers {
 
 float root_to_divide(float x) {
   if (x == 0) return eps;  // s + eps
-  if (x > 0 && x <= std::numeric_limits<float>::max()) return oracle_sqrt(x);
+  if (x > 0 && x <= std::numeric_limits<float>::max()) {
+    const double root = std::sqrt(static_cast<double>(x));  // oracle.c: the cast rounds it once
+    return static_cast<float>(root);
+  }
   return 1;
 }
 
