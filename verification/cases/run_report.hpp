@@ -95,8 +95,9 @@ std::vector<Result> results_from_json(const std::string& text);
 /// The report as JUnit XML: a suite per group of results. With strict, mistrusted cases are failures.
 std::string to_junit(const RunReport& report, bool strict);
 
-/// The report as one HTML page without scripts or anything from elsewhere, well-formed as XML: verdict, first
-/// differences, trainings, what was visited, what was not judged, the machine.
+/// The report as one HTML page that loads nothing from elsewhere, well-formed as XML: the verdict
+/// as text, and as JSON that its script draws: first differences, trainings, visited settings,
+/// cases that were not judged, the machine.
 std::string to_html(const RunReport& report, bool strict);
 
 /// How the text report looks.

@@ -1,13 +1,17 @@
-// The report as one page: no script, nothing from elsewhere, legible on a phone. Well-formed as XML too.
+// The report as one page (report.html): the verdict and notes as text, everything else as JSON that
+// the page draws. The text report is in it for a browser that runs no scripts. Well-formed as XML
+// too.
 
 #include <algorithm>
+#include <array>
+#include <map>
 
 #include "verification/cli/program/contract_version.hpp"
-#include "verification/cli/program/text_lines.hpp"
 #include "verification/report/failure_blocks.hpp"
 #include "verification/report/format.hpp"
-#include "verification/report/html_parts.hpp"
+#include "verification/report/json_types.hpp"
 #include "verification/report/markup.hpp"
+#include "verification/report/page.hpp"
 #include "verification/report/report_failures.hpp"
 #include "verification/report/report_style.hpp"
 
@@ -15,27 +19,6 @@ namespace zeroproof::verification {
 namespace {
 
 constexpr std::size_t most_articles = 50;
-
-constexpr const char* page_style = R"(
-:root{color-scheme:light dark;--good:#1a7f37;--bad:#c62828;--warn:#9a6700;--line:#8886}
-body{font:16px/1.45 system-ui,sans-serif;max-width:72rem;margin:0 auto;padding:1rem}
-h1{font-size:1.4rem;margin:.2rem 0}h2{font-size:1.1rem;margin:2rem 0 .5rem;border-bottom:1px solid var(--line)}
-.verdict{padding:.6rem 1rem;border-left:.5rem solid;margin:1rem 0;font-size:1.1rem}
-.good{color:var(--good)}.bad{color:var(--bad)}.warn{color:var(--warn)}
-.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem}
-th,td{padding:.2rem .6rem;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}
-td.n{text-align:right;font-variant-numeric:tabular-nums}
-p{overflow-wrap:anywhere}
-.details th{vertical-align:top;font-weight:600}.details td,.details th{border:0;padding:.05rem .8rem .05rem 0}
-.details td{white-space:normal;overflow-wrap:anywhere;font-family:monospace;font-size:.85rem}
-article{border-left:.3rem solid var(--bad);padding:.1rem 0 .1rem 1rem;margin:1rem 0}
-article h3{font-size:1rem;margin:.2rem 0;overflow-wrap:anywhere}
-.hash{font-family:monospace}figure{margin:.5rem 1.5rem .5rem 0;display:inline-block}
-figcaption{font-size:.85rem}svg{max-width:100%;height:auto}
-.pairs th,.pairs td{padding:.1rem .3rem;font-size:.75rem}
-.pairs th:first-child,.grid th:first-child{position:sticky;left:0;background:Canvas}
-.ulps td{padding:.1rem .5rem}.ulps svg{width:7rem;max-width:none;height:.8rem}
-)";
 
 std::string verdict(const RunReport& report, bool strict) {
   const int code = exit_code(report, strict);
@@ -50,8 +33,9 @@ std::string verdict(const RunReport& report, bool strict) {
   const char* text = code == 0   ? "Proved: everything that was compared is equal."
                      : code == 4 ? "Nothing was proved: no case passed."
                                  : "Not proved: see the first differences below.";
-  return fmt::format("<div class=\"verdict {}\"><strong>{}</strong><br/>{} in {:.1f} s, exit code {}</div>\n",
-                     kind, text, counts, report.seconds, code);
+  return fmt::format(
+      "<div class=\"verdict {}\"><strong>{}</strong><br/>{} in {:.1f} s, exit code {}</div>\n",
+      kind, text, counts, report.seconds, code);
 }
 
 std::string self_test(const SelfTest& test) {
@@ -66,92 +50,142 @@ std::string self_test(const SelfTest& test) {
                      test.differing.size(), test.rows, escaped(names));
 }
 
-/// The lines of details_of as rows: two blanks, a label of ten columns, and its text, which may go on in the next line.
-std::string details(const std::string& text) {
-  constexpr std::size_t label_end = 12;
-  std::string out = "<table class=\"details\">";
-  bool open = false;
-  for (const std::string& line : lines_of(text)) {
-    const std::string label = line.substr(0, std::min(label_end, line.size()));
-    const std::size_t begin = label.find_first_not_of(' ');
-    const std::string value = escaped(line.size() > label_end ? line.substr(label_end) : "", Within::element);
-    if (begin == std::string::npos && open) {
-      out += "<br/>" + value;
-      continue;
-    }
-    const std::string word =
-        begin == std::string::npos ? "" : label.substr(begin, label.find_last_not_of(' ') - begin + 1);
-    out += std::string(open ? "</td></tr>" : "") + "<tr><th>" + escaped(word) + "</th><td>" + value;
-    open = true;
+std::string summary(const RunReport& report, bool strict) {
+  std::string out =
+      fmt::format("<h1>zeroproof {}, numeric contract {}</h1>\n", ZP_VERSION, contract_version);
+  if (report.input.bytes > 0) {
+    out += fmt::format("<p>{}: {} ({} bytes)</p>\n", escaped(report.input.kind),
+                       escaped(report.input.path), grouped(report.input.bytes));
   }
-  return out + (open ? "</td></tr>" : "") + "</table>\n";
+  out += verdict(report, strict);
+  if (!report.held_to.empty())
+    out += "<p>Operations are held to " + escaped(report.held_to) +
+           ", not to the contract's bits.</p>\n";
+  for (const std::string& note : report.notes) out += "<p>Note: " + escaped(note) + ".</p>\n";
+  return report.self_test ? out + self_test(*report.self_test) : out;
 }
 
-std::string failures(const RunReport& report) {
+/// How many values are how far apart; null if nothing was counted.
+Json ulp_counts(const UlpHistogram& ulps) {
+  if (ulps.sign_or_nan == 0 && ulps.largest == 0) return nullptr;
+  Json counts = Json::array();
+  for (const std::int64_t count : ulps.counts) counts.push_back(count);
+  counts.push_back(ulps.sign_or_nan);
+  return counts;
+}
+
+void add_failures(Json& page, const RunReport& report) {
   const std::vector<FailureBlock> blocks = failure_blocks(report.results);
-  if (blocks.empty()) return "";
-  std::string out = "<h2>First differences</h2>\n";
-  for (std::size_t i = 0; i < std::min(blocks.size(), most_articles); ++i) {
+  const std::size_t shown = std::min(blocks.size(), most_articles);
+  Json failures = Json::array();
+  for (std::size_t i = 0; i < shown; ++i) {
     const Result& result = *blocks[i].front();
-    out += fmt::format("<article><h3><span class=\"bad\">{}</span> {}</h3>\n{}{}</article>\n",
-                       name(result.status), escaped(result.id, Within::element),
-                       details(details_of(result, repeat_lines(blocks[i]))), ulp_bars(result.ulps));
+    failures.push_back({{"status", name(result.status)},
+                        {"id", result.id},
+                        {"details", details_of(result, repeat_lines(blocks[i]))},
+                        {"ulps", ulp_counts(result.ulps)}});
   }
-  if (blocks.size() > most_articles) {
-    out += fmt::format("<p>{} more causes are in the JSON report.</p>\n", blocks.size() - most_articles);
+  page["failures"] = std::move(failures);
+  page["more_causes"] = blocks.size() - shown;
+}
+
+/// Every training: its losses, and its hash with the cases that have it.
+Json trainings_value(const RunReport& report) {
+  Json trainings = Json::array();
+  for (const TrainingTrace& trace : report.traces) {
+    std::int64_t cases = 0, equal = 0;
+    for (const Result& result : report.results) {
+      if (!result.training) continue;
+      const CaseSpec spec = training_spec(result);
+      if (spec.workload != trace.workload || spec.recipe != trace.recipe ||
+          spec.dtype != trace.dtype)
+        continue;
+      if (spec.place.grad_sum != trace.grad_sum) continue;
+      ++cases;
+      equal +=
+          result.status == Status::pass && result.training->candidate_hash == trace.hash ? 1 : 0;
+    }
+    Json steps = Json::array();
+    for (const TrainingStep& step : trace.steps)
+      steps.push_back({number_or_null(step.loss), step.skipped});
+    trainings.push_back(
+        {{"title", trace.workload + " " + trace.recipe + " " + std::string(name(trace.dtype))},
+         {"hash", trace.hash ? to_hex(*trace.hash) : "no hash"},
+         {"cases", cases},
+         {"equal", equal},
+         {"steps", std::move(steps)}});
   }
+  return trainings;
+}
+
+Json share_value(const VisitedAxis::Share& share) { return {share.visited, share.possible}; }
+
+Json axes_value(const RunReport& report) {
+  Json axes = Json::array();
+  for (const VisitedAxis& axis : report.axes) {
+    Json pairs = Json::array();
+    for (const VisitedAxis::Share& share : axis.pairs) pairs.push_back(share_value(share));
+    axes.push_back(
+        {{"name", axis.name}, {"values", share_value(axis.values)}, {"pairs", std::move(pairs)}});
+  }
+  return axes;
+}
+
+/// Table, row and column of a case, and in each cell how many passed, failed, and were not judged.
+Json cells_value(const RunReport& report) {
+  using Place = std::array<std::string, 3>;
+  std::vector<std::pair<Place, std::array<std::int64_t, 3>>> cells;
+  std::map<Place, std::size_t> known;
+  for (const Result& result : report.results) {
+    Place place = {result.suite, result.group, result.side.empty() ? "cases" : result.side};
+    if (result.training) {
+      const CaseSpec spec = training_spec(result);
+      place = {spec.workload + " " + spec.recipe,
+               std::string(name(spec.twin)) + " " + std::string(name(spec.mode)) + " " +
+                   std::string(name(spec.dtype)) + spec.place.id(),
+               "stage " + std::to_string(spec.stage) + ", " + spec.world.id()};
+    }
+    const auto [at, added] = known.emplace(place, cells.size());
+    if (added) cells.push_back({place, {}});
+    const std::size_t kind = result.status == Status::pass ? 0 : failed(result.status) ? 1 : 2;
+    ++cells[at->second].second[kind];
+  }
+  Json out = Json::array();
+  for (const auto& [place, counts] : cells)
+    out.push_back({place[0], place[1], place[2], counts[0], counts[1], counts[2]});
   return out;
 }
 
-std::string not_judged(const RunReport& report) {
+Json not_judged_value(const RunReport& report) {
   std::vector<std::pair<std::string, std::int64_t>> reasons;
   for (const Result& result : report.results) {
     const bool told = result.status == Status::pass && !result.reason.empty();
     if (!told && result.status != Status::skipped && result.status != Status::mistrusted) continue;
     const std::string text = std::string(name(result.status)) + ": " + result.reason;
-    const auto known =
-        std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == text; });
+    const auto known = std::find_if(reasons.begin(), reasons.end(),
+                                    [&](const auto& r) { return r.first == text; });
     known == reasons.end() ? void(reasons.emplace_back(text, 1)) : void(++known->second);
   }
-  if (reasons.empty()) return "";
-  std::string out = "<h2>Not judged, or not trusted</h2>\n<ul>\n";
-  for (const auto& [text, count] : reasons) {
-    out += fmt::format("<li class=\"warn\">{} x {}</li>\n", grouped(count), escaped(text, Within::element));
-  }
-  return out + "</ul>\n";
-}
-
-std::string machine(const RunReport& report) {
-  std::string out = "<h2>Machine and build</h2>\n<div class=\"wide\"><table>\n";
-  for (const Capability& capability : report.capabilities) {
-    out += fmt::format("<tr><th>{}</th><td class=\"{}\">{}</td><td>{}</td></tr>\n", escaped(capability.name),
-                       capability.available ? "good" : "warn", capability.available ? "yes" : "no",
-                       escaped(capability.detail));
-  }
-  return out + "</table></div>\n";
+  Json out = Json::array();
+  for (const auto& [text, count] : reasons) out.push_back({text, count});
+  return out;
 }
 
 }  // namespace
 
 std::string to_html(const RunReport& report, bool strict) {
-  std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      "<title>zeroproof report</title>\n<style>" +
-      std::string(page_style) + "</style></head>\n<body>\n";
-  out += fmt::format("<h1>zeroproof {}, numeric contract {}</h1>\n", ZP_VERSION, contract_version);
-  if (report.input.bytes > 0) {
-    out += fmt::format("<p>{}: {} ({} bytes)</p>\n", escaped(report.input.kind), escaped(report.input.path),
-                       grouped(report.input.bytes));
-  }
-  out += verdict(report, strict);
-  if (!report.held_to.empty())
-    out += "<p>Operations are held to " + escaped(report.held_to) + ", not to the contract's bits.</p>\n";
-  for (const std::string& note : report.notes) out += "<p>Note: " + escaped(note) + ".</p>\n";
-  if (report.self_test) out += self_test(*report.self_test);
-  out += failures(report) + trajectories(report) + pairs_of_settings(report) + coverage(report) +
-         not_judged(report) + machine(report);
-  return out + "</body></html>\n";
+  Json page = Json::object();
+  add_failures(page, report);
+  page["trainings"] = trainings_value(report);
+  page["axes"] = axes_value(report);
+  page["cells"] = cells_value(report);
+  page["not_judged"] = not_judged_value(report);
+  page["machine"] = Json::array();
+  for (const Capability& capability : report.capabilities)
+    page["machine"].push_back({capability.name, capability.available, capability.detail});
+  return filled_page(report_page, {{"summary", summary(report, strict)},
+                                   {"text", escaped(to_text(report, {}), Within::element)},
+                                   {"report", script_json(page)}});
 }
 
 }  // namespace zeroproof::verification

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 
-#include "verification/tools/plan/report.hpp"
 #include "verification/report/class_fills.hpp"
 #include "verification/report/format.hpp"
+#include "verification/report/markup.hpp"
 #include "verification/report/report_style.hpp"
+#include "verification/tools/plan/report.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -23,37 +24,11 @@ constexpr double plot_height = height - top - bottom;
 /// Reads on white and on black, as the colours of classes do.
 constexpr const char* ink = "#7a7f87";
 
-/// Text inside an element or attribute.
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&apos;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;  // XML has no such characters
-    }
-  }
-  return out;
-}
-
 std::string words(double x, double y, const char* anchor, int size, const std::string& content,
                   bool bold = false) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"{}\"{}>{}</text>\n", x,
-                     y, anchor, size, bold ? " font-weight=\"bold\"" : "", escaped(content));
+  return fmt::format(
+      "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"{}\"{}>{}</text>\n", x, y,
+      anchor, size, bold ? " font-weight=\"bold\"" : "", escaped(content, Within::element));
 }
 
 /// 1, 2 or 5 times a power of ten, so that four to nine steps reach `most`.
@@ -155,7 +130,8 @@ std::string plan_svg(const Plan& plan) {
       width, height, width, height, ink);
   const std::string source =
       plan.model.size() <= 48 ? plan.model : "..." + plan.model.substr(plan.model.size() - 45);
-  out += "<title>" + escaped("Peak memory of one rank: " + plan.model) + "</title>\n";
+  out +=
+      "<title>" + escaped("Peak memory of one rank: " + plan.model, Within::element) + "</title>\n";
   out += words(left, 24, "start", 15, "Peak memory of one rank: " + source, true);
   out += words(left, 44, "start", 12,
                fmt::format("{} parameters, grid {}, M = {}; computed, largest rank", grouped(plan.numel),

@@ -4,25 +4,18 @@
 
 #include "common/base/error.hpp"
 #include "common/io/json.hpp"
-#include "verification/tools/plan/predict/memory_model.hpp"
 #include "verification/report/class_fills.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/markup.hpp"
+#include "verification/report/page.hpp"
 #include "verification/report/report_style.hpp"
-#include "verification/tools/trace/page_parts.hpp"
+#include "verification/tools/plan/predict/memory_model.hpp"
 #include "verification/tools/trace/sections.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
 constexpr std::size_t most_bytes = 300'000;
-
-/// In one line, and without "<", which could end a script element or open a comment in it.
-std::string embedded(const std::string& id, const Json& value) {
-  std::string text;
-  for (const char c : value.dump()) c == '<' ? text += "\\u003c" : text += c;
-  return "<script type=\"application/json\" id=\"" + id + "\">" + text + "</script>\n";
-}
 
 class Events {
  public:
@@ -107,40 +100,18 @@ Json classes_json() {
   return {{"fills", fills}, {"buffers", buffers}};
 }
 
-constexpr const char* player =
-    R"(<p>Left and right arrow: events. In a lane, up and down: cells. Underlined: the
-rank owns the element. Inside a phase gradients and messages stand before what was written; ranks may interleave
-them.</p>
-<nav aria-label="events"><button type="button" id="phase-back">Phase back</button>
-<button type="button" id="back">Back</button><button type="button" id="on">On</button>
-<button type="button" id="phase-on">Phase on</button>
-<input type="range" id="slider" min="0" max="0" value="0" aria-label="event"/><span id="place"></span></nav>
-<div id="event" role="status" aria-live="polite"></div>
-<p id="legend" class="legend" aria-label="colours by class of memory"></p>
-<div id="lanes"></div><div id="cell"></div>
-)";
-
 }  // namespace
 
 std::string trace_html(const StepTrace& trace) {
   const Json values = Json::parse(trace_json(trace));
   const std::string text = trace_text(trace, false);
   const std::string heading = text.substr(0, text.find(".\n") + 1);  // it may take two lines
-  std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
-      // whatever is in here, a browser asks nobody for anything
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src "
-      "'unsafe-inline'; "
-      "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\"/>\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      "<title>zeroproof trace</title>\n<style>" +
-      std::string(player_style) + "</style></head>\n<body>\n<h1>zeroproof trace</h1>\n<p>" +
-      escaped(heading, Within::element) + "</p>\n<div id=\"player\" hidden>\n" + player + "</div>\n";
-  out += "<details id=\"text\" open><summary>All of it as text</summary>\n<pre tabindex=\"0\">" +
-         escaped(text + "\n" + memory_map_text(trace), Within::element) + "</pre></details>\n";
-  out += embedded("trace", values) + embedded("events", Events(values).all) +
-         embedded("classes", classes_json());
-  out += "<script>" + std::string(player_script) + "</script>\n</body></html>\n";
+  const std::string out = filled_page(
+      trace_page, {{"heading", escaped(heading, Within::element)},
+                   {"text", escaped(text + "\n" + memory_map_text(trace), Within::element)},
+                   {"trace", script_json(values)},
+                   {"events", script_json(Events(values).all)},
+                   {"classes", script_json(classes_json())}});
   const auto bytes = static_cast<std::int64_t>(out.size());
   ZP_CHECK(out.size() <= most_bytes, ErrorCode::config,
            "the page of this trace would have " + grouped(bytes) + " bytes",

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""page_in_browser.py ZEROPROOF: the page of a trace in a browser, if this machine has one: arrow keys alone reach every
-event from the first to the last and back, nothing is asked for, and the page's policy refuses what would be.
+"""page_in_browser.py ZEROPROOF ZEROPROOF-FAULTS: pages in a browser, if this machine has one. On the page of a trace
+arrow keys alone reach every event from the first to the last and back, nothing is asked for, and the page's policy
+refuses a request. The pages of a passing and of a failing report show every value that is in them.
 
 Exit status 77: there is no Chromium here; nothing needs one.
 """
@@ -43,6 +44,20 @@ DRIVER = """<script>addEventListener("load", () => {
   }, PLANTED ? 1000 : 50);
 });</script>"""
 
+REPORT = """<script>addEventListener("load", () => {
+  const all = (query, of) => [...document.querySelectorAll(query)].map(of || (node => node.textContent));
+  const said = document.createElement("pre");
+  said.id = "said";
+  said.textContent = JSON.stringify({
+    values: JSON.parse(document.getElementById("report").textContent), heads: all("h2"),
+    groups: all("#details > h3"),
+    failures: all("article h3"), labels: all("article th"), bars: all("figure rect").length,
+    captions: all("figcaption"),
+    cells: all(".grid td").filter(text => text !== "-"), machine: all(".machine tr"),
+    reasons: all("li"), ulps: all(".ulps .n"), width: document.documentElement.scrollWidth - innerWidth });
+  document.body.append(said);
+});</script>"""
+
 
 class Listener:
     """A server on this machine that counts who comes."""
@@ -60,10 +75,10 @@ class Listener:
             connection.close()
 
 
-def said_in(browser, folder, page, planted=""):
+def said_in(browser, folder, page, planted="", driver=DRIVER):
     """What the driver found on the page; `planted` is a picture that it asks for."""
     path = folder / "driven.html"
-    driver = DRIVER.replace("PLANTED", json.dumps(planted))
+    driver = driver.replace("PLANTED", json.dumps(planted))
     path.write_text(page.replace("</body>", driver + "</body>"), encoding="utf-8")
     done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile",
                            "--virtual-time-budget=5000", "--dump-dom", path.as_uri()], capture_output=True, text=True,
@@ -73,7 +88,40 @@ def said_in(browser, folder, page, planted=""):
     return json.loads(html.unescape(found[1]))
 
 
-def main(program):
+def check_report(browser, folder, command, code):
+    """Checks that the script of the page of `command`, which ends with `code`, draws every value."""
+    path = folder / "report.html"
+    done = subprocess.run([*command, "--report", f"html:{path}"], capture_output=True, text=True,
+                          timeout=300)
+    assert done.returncode == code, (command, done.returncode, done.stdout[-500:], done.stderr[-500:])
+    page = path.read_text(encoding="utf-8")
+    static = page.split("<div id=\"details\">")[0]
+    assert f"exit code {code}</div>" in static, "no verdict without scripts"
+    found = said_in(browser, folder, page, driver=REPORT)
+    values = found["values"]
+    failures = [f"{one['status']} {one['id']}" for one in values["failures"]]
+    assert found["failures"] == failures, found["failures"]
+    assert len(found["cells"]) == len(values["cells"]), (found["cells"], values["cells"])
+    fails = [f"{cell[4]} of {sum(cell[3:])} fail" for cell in values["cells"] if cell[4]]
+    assert sorted(text for text in found["cells"] if "fail" in text) == sorted(fails), found["cells"]
+    groups = list(dict.fromkeys(cell[0] for cell in values["cells"]))
+    assert found["groups"] == groups, found["groups"]
+    losses = [loss for one in values["trainings"] for loss, _ in one["steps"] if loss is not None]
+    assert found["bars"] == len(losses), found
+    assert all(one["hash"] in text and one["title"] in text
+               for one, text in zip(values["trainings"], found["captions"], strict=True)), found["captions"]
+    machine = [name + ("yes" if there else "no") + detail for name, there, detail in values["machine"]]
+    assert found["machine"] == machine, found["machine"]
+    assert len(found["reasons"]) == len(values["not_judged"]), found["reasons"]
+    counts = [f"{count:,}" for one in values["failures"] for count in one["ulps"] or []]
+    assert found["ulps"] == counts, (found["ulps"], counts)
+    assert ("First differences" in found["heads"]) == (code == 1), found["heads"]
+    assert ("replay" in found["labels"]) == (code == 1), found["labels"]
+    assert found["width"] <= 0, f"the page is {found['width']} px wider than its window"
+    return values
+
+
+def main(program, faults):
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         print("skipped: there is no " + ", ".join(BROWSERS) + " here (a page is opened in a browser)")
@@ -97,9 +145,16 @@ def main(program):
         free = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
         said_in(browser, folder, free, listener.url)
         assert free != page and listener.came > 0, "a request that nothing forbids was not seen either"
+        suite = ["verify", "byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16",
+                 "--world", "self,threads:3"]
+        check_report(browser, folder, [program, *suite], 0)
+        assert check_report(browser, folder, [faults, *suite, "--fault", "double-unscale"], 1)["failures"]
+        operation = ["verify", "op/adamw_update/host/*"]
+        failed = check_report(browser, folder, [faults, *operation, "--fault", "eps-after-rsqrt"], 1)
+        assert any(one["ulps"] for one in failed["failures"]), "no fault of an operation has ulps"
     print(f"{count} events reached by arrow keys and left again, 0 requests; a planted one was refused")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -60,7 +60,7 @@ class Verdict:
         return self.report.junit(strict)
 
     def html(self, strict: bool = False) -> str:
-        """The report as one HTML page without scripts."""
+        """The report as one HTML page that loads nothing from elsewhere."""
         return self.report.html(strict)
 
     def save(self, folder: str) -> list[str]:
