@@ -20,7 +20,7 @@ if [ "$1" = --foreign ]; then
   # whatever takes seconds to read is read by one source (benchmarks bring their own)
   only 'CLI/' 'verification/cli/command_set\.cpp|verification/bench/'
   only 'toml\+\+' 'verification/cases/config/toml\.cpp'
-  only 'nlohmann/' 'common/io/json\.cpp|verification/bench/'
+  only 'nlohmann/' 'common/io/json\.cpp|common/io/safetensors/safetensors_sax\.hpp|verification/bench/'
   only 'fmt/' 'verification/report/format\.|verification/bench/'
   only 'nanobind/' 'verification/interfaces/python/'
   only 'cub/' 'cuda/device/kernels/(bulk/batched_copy|gradients/grad_stats)\.cu|verification/bench/device/'

@@ -1,22 +1,22 @@
 #pragma once
-// JSON, as a value that is cheap to include: only json.cpp reads the JSON library, which takes seconds wherever it is
-// included.
+// JSON values. Only json.cpp includes nlohmann/json.hpp, which takes seconds to compile.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace zeroproof {
 
-/// A text that is no JSON, or a value that is missing or of another type.
+/// A text that is not JSON, or a value that is missing or of another type.
 class JsonError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -27,47 +27,42 @@ inline constexpr bool json_list = false;
 template <class Item>
 inline constexpr bool json_list<std::vector<Item>> = true;
 
-/// What a value can be read as.
+/// C++ types of a JSON value.
 template <class Value>
 concept JsonReadable = (std::is_arithmetic_v<Value> && !std::is_same_v<Value, char>) ||
                        std::is_same_v<Value, std::string> || json_list<Value>;
 
-/// A value of any type; the members of an object stay in the order in which they came. Copies share what they hold
-/// until one of them is changed.
+/// A value of any type. The members of an object keep the order in which they were added.
 class Json {
  public:
-  enum class Kind : std::uint8_t { null, boolean, integer, natural, real, text, array, object };
+  enum class Kind : std::uint8_t { null, boolean, integer, unsigned_integer, real, text, array, object };
   struct Member;
+  using Items = std::vector<Json>;
+  using Members = std::vector<Member>;
 
   Json() = default;
   Json(std::nullptr_t) {}
-  template <class Number>
-  requires std::is_arithmetic_v<Number> Json(Number number) {
-    if constexpr (std::is_same_v<Number, bool>) {
-      kind_ = Kind::boolean, number_.boolean = number;
-    } else if constexpr (std::is_floating_point_v<Number>) {
-      kind_ = Kind::real, number_.real = number;
-    } else if constexpr (std::is_signed_v<Number>) {
-      kind_ = Kind::integer, number_.integer = number;
-    } else {
-      kind_ = Kind::natural, number_.natural = number;
-    }
-  }
-  Json(std::string text);
-  Json(std::string_view text) : Json(std::string(text)) {}
-  Json(const char* text) : Json(std::string(text)) {}
+  Json(bool value) : value_(value) {}
+  Json(std::signed_integral auto number) : value_(std::int64_t{number}) {}
+  Json(std::unsigned_integral auto number) : value_(std::uint64_t{number}) {}
+  Json(std::floating_point auto number) : value_(double{number}) {}
+  Json(std::string text) : value_(std::move(text)) {}
+  Json(std::string_view text) : value_(std::string(text)) {}
+  Json(const char* text) : value_(std::string(text)) {}
+  Json(Items items) : value_(std::move(items)) {}
+  Json(Members members);
   template <class Item>
-  Json(const std::vector<Item>& items) : Json(array()) {
-    for (const Item& item : items) push_back(item);
-  }
-  /// An object, if every value is an array of a text and something else: {{"one", 1}, {"two", 2}}. An array, if not.
+  Json(const std::vector<Item>& items) : value_(Items(items.begin(), items.end())) {}
+  /// An object, if every value is an array of a text and another value: {{"one", 1}, {"two", 2}}.
+  /// Otherwise an array.
   Json(std::initializer_list<Json> values);
-  static Json array();
+  static Json array() { return Items(); }
   static Json object();
 
-  /// Errors: JsonError, the text is not JSON, nested more than 100 deep, or has a key twice in one object.
+  /// Errors: JsonError, the text is not JSON, nested more than 100 deep, or an object has a key
+  /// twice.
   static Json parse(std::string_view text);
-  /// As text: in one line, or with every member in a line of its own, `indent` blanks deeper than what holds it.
+  /// In one line, or with every member in a line of its own, indented by `indent` spaces per level.
   /// Bytes that are not UTF-8 become U+FFFD.
   std::string dump(int indent = -1) const;
 
@@ -75,35 +70,34 @@ class Json {
   void push_back(Json item);
   Json& operator[](std::string_view key);
   Json& operator[](const char* key) { return (*this)[std::string_view(key)]; }
-  /// Of an object that has none of that name, which is not looked for.
-  void add_member(std::string key, Json value);
 
-  Kind kind() const { return kind_; }
-  bool is_null() const { return kind_ == Kind::null; }
+  Kind kind() const { return static_cast<Kind>(value_.index()); }
+  bool is_null() const { return kind() == Kind::null; }
   bool contains(std::string_view key) const { return find(key) != nullptr; }
-  /// Errors: JsonError, no object, or one without that member.
+  /// Errors: JsonError, not an object, or one without that member.
   const Json& at(std::string_view key) const;
   std::string value(std::string_view key, const char* otherwise) const;
-  /// Of an array; nothing of anything else.
+  /// The items of an array; empty for other kinds.
   const Json* begin() const { return items().data(); }
-  const Json* end() const { return items().data() + items().size(); }
-  /// Of an object; nothing of anything else.
-  const std::vector<Member>& members() const;
+  const Json* end() const { return begin() + items().size(); }
+  /// The members of an object; empty for other kinds.
+  const Members& members() const;
 
-  /// Errors: JsonError, of another type.
+  /// Errors: JsonError, the value has another type.
   template <JsonReadable Value>
   Value get() const {
     if constexpr (std::is_same_v<Value, bool>) {
-      return boolean();
-    } else if constexpr (std::is_arithmetic_v<Value>) {
-      return number<Value>();
+      return as<bool>("boolean");
     } else if constexpr (std::is_same_v<Value, std::string>) {
-      return text();
-    } else {
+      return as<std::string>("string");
+    } else if constexpr (json_list<Value>) {
       Value list;
-      require(Kind::array, "array");
-      for (const Json& item : *this) list.push_back(item.get<typename Value::value_type>());
+      for (const Json& item : as<Items>("array")) list.push_back(item.get<typename Value::value_type>());
       return list;
+    } else {
+      if (const auto* integer = std::get_if<std::int64_t>(&value_)) return static_cast<Value>(*integer);
+      if (const auto* integer = std::get_if<std::uint64_t>(&value_)) return static_cast<Value>(*integer);
+      return static_cast<Value>(as<double>("number"));
     }
   }
   template <JsonReadable Value>
@@ -111,32 +105,23 @@ class Json {
     return get<Value>();
   }
 
+  /// In the order of Kind.
+  using Content =
+      std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Items, Members>;
+  const Content& content() const { return value_; }
+
  private:
-  struct Content;
-
-  const char* kind_name() const;
-  void require(Kind kind, const char* wanted) const;
-  bool boolean() const;
-  const std::string& text() const;
-  const std::vector<Json>& items() const;
-  const Json* find(std::string_view key) const;
-  Content& own();
-  template <class Number>
-  Number number() const {
-    if (kind_ == Kind::integer) return static_cast<Number>(number_.integer);
-    if (kind_ == Kind::natural) return static_cast<Number>(number_.natural);
-    require(Kind::real, "number");
-    return static_cast<Number>(number_.real);
+  template <class Type>
+  const Type& as(const char* wanted) const {
+    const Type* value = std::get_if<Type>(&value_);
+    if (value == nullptr) refuse(wanted);
+    return *value;
   }
+  [[noreturn]] void refuse(const char* wanted) const;
+  const Items& items() const;
+  const Json* find(std::string_view key) const;
 
-  Kind kind_ = Kind::null;
-  union {
-    bool boolean;
-    std::int64_t integer;
-    std::uint64_t natural;
-    double real;
-  } number_{.natural = 0};
-  std::shared_ptr<Content> content_;  ///< of a text, an array or an object
+  Content value_;
 };
 
 struct Json::Member {
@@ -144,7 +129,7 @@ struct Json::Member {
   Json value;
 };
 
-/// The text in quotes, as JSON writes it; nothing if it is not UTF-8.
+/// The text in quotes, as JSON writes it; nullopt if it is not UTF-8.
 std::optional<std::string> json_quoted(const std::string& text);
 
 }  // namespace zeroproof

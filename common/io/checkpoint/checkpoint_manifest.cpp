@@ -62,12 +62,13 @@ class ManifestReader {
   }
   std::int64_t whole(const Json& object, const char* key, std::int64_t least, std::int64_t most) const {
     const Json& value = member(object, key);
-    const bool natural = value.kind() == Json::Kind::natural;
-    if (!natural && value.kind() != Json::Kind::integer)
+    const bool is_unsigned = value.kind() == Json::Kind::unsigned_integer;
+    if (!is_unsigned && value.kind() != Json::Kind::integer)
       refuse(std::string("has a \"") + key + "\" that is no integer");
-    const bool in_range = natural ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most) &&
-                                        value.get<std::int64_t>() >= least
-                                  : value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
+    const bool in_range = is_unsigned
+                              ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most) &&
+                                    value.get<std::int64_t>() >= least
+                              : value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
     if (!in_range) refuse(std::string("has a \"") + key + "\" that cannot be");
     return value.get<std::int64_t>();
   }
@@ -197,14 +198,14 @@ Json to_json(const FileRecord& file) {
 /// Member by member: there may be as many pieces as tensors times ranks times states.
 Json to_json(const CheckpointPiece& piece) {
   Json json = Json::object();
-  json.add_member("state", piece.state);
-  json.add_member("tensor", piece.tensor);
-  json.add_member("file", piece.file);
-  json.add_member("first", piece.first);
-  json.add_member("numel", piece.numel);
-  json.add_member("row_numel", piece.row_numel);
-  json.add_member("row_stride", piece.row_stride);
-  json.add_member("offset", piece.offset);
+  json["state"] = piece.state;
+  json["tensor"] = piece.tensor;
+  json["file"] = piece.file;
+  json["first"] = piece.first;
+  json["numel"] = piece.numel;
+  json["row_numel"] = piece.row_numel;
+  json["row_stride"] = piece.row_stride;
+  json["offset"] = piece.offset;
   return json;
 }
 

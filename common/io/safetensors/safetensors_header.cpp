@@ -4,7 +4,6 @@
 #include <tuple>
 
 #include "common/base/error.hpp"
-#include "common/io/json_events.hpp"
 #include "common/io/safetensors/safetensors_sax.hpp"
 
 namespace zeroproof {
@@ -134,7 +133,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
   header.data_begin = static_cast<std::int64_t>(8 + text.size());
   header.data_bytes = static_cast<std::int64_t>(data_bytes);
   SafetensorsSax sax(label, limits, header);
-  read_json(text, sax);
+  nlohmann::ordered_json::sax_parse(text, &sax);
   check_places(header, label);
   if (const std::string* twice = header.index_names()) {
     refuse(label, "the tensor name " + shown_name(*twice) + " is there twice",

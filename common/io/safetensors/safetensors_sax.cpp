@@ -100,7 +100,7 @@ bool SafetensorsSax::string(std::string& value) {
   return true;
 }
 
-bool SafetensorsSax::start_object() {
+bool SafetensorsSax::start_object(std::size_t) {
   switch (at_) {
     case At::root:
       at_ = At::names;
@@ -169,7 +169,7 @@ void SafetensorsSax::begin_field(const std::string& field) {
   refuse(where() + " has the key " + shown_name(field), "only dtype, shape and data_offsets mean something");
 }
 
-bool SafetensorsSax::start_array() {
+bool SafetensorsSax::start_array(std::size_t) {
   if (at_ != At::shape && at_ != At::offsets) unexpected("an array");
   positions_ = 0;
   at_ = at_ == At::shape ? At::dimensions : At::positions;
@@ -211,9 +211,10 @@ void SafetensorsSax::finish_tensor() {
   }
 }
 
-void SafetensorsSax::parse_error(std::size_t position, const std::string& message) {
+bool SafetensorsSax::parse_error(std::size_t position, const std::string&,
+                                 const nlohmann::detail::exception& error) {
   // `position` counts characters read, of which the last one was wrong; 8 bytes stand before the text.
-  refuse("byte " + std::to_string(position + 7) + " is not JSON: " + short_reason(message),
+  refuse("byte " + std::to_string(position + 7) + " is not JSON: " + short_reason(error.what()),
          "the header cannot be understood");
 }
 

@@ -1,16 +1,16 @@
 #pragma once
 // Receives the events of a JSON parser and builds the tensors of a header.
 
+#include <nlohmann/json.hpp>
 #include <string>
 
-#include "common/io/json_events.hpp"
 #include "common/io/safetensors/safetensors_types.hpp"
 
 namespace zeroproof {
 
 /// A state machine over the three levels a header has. Whatever does not belong there ends it at once, so
 /// neither depth nor length of the text can cost more than the text itself.
-class SafetensorsSax final : public JsonEvents {
+class SafetensorsSax final : public nlohmann::json_sax<nlohmann::ordered_json> {
  public:
   SafetensorsSax(const std::string& label, const SafetensorsLimits& limits, SafetensorsHeader& header)
       : label_(label), limits_(limits), header_(header) {}
@@ -21,12 +21,14 @@ class SafetensorsSax final : public JsonEvents {
   bool number_unsigned(std::uint64_t value) override;
   bool number_float(double, const std::string& text) override { not_whole(text); }
   bool string(std::string& value) override;
-  bool start_object() override;
+  bool binary(binary_t&) override { return false; }  // not in texts
+  bool start_object(std::size_t) override;
   bool key(std::string& value) override;
   bool end_object() override;
-  bool start_array() override;
+  bool start_array(std::size_t) override;
   bool end_array() override;
-  void parse_error(std::size_t position, const std::string& message) override;
+  bool parse_error(std::size_t position, const std::string& last_token,
+                   const nlohmann::detail::exception& error) override;
 
  private:
   enum class At {

@@ -79,7 +79,7 @@ void add_value(const Json& value, const Add& add) {
     case Json::Kind::boolean:
       return add(value.get<bool>());
     case Json::Kind::integer:
-    case Json::Kind::natural:
+    case Json::Kind::unsigned_integer:
       return add(value.get<std::int64_t>());
     case Json::Kind::real:
       return add(value.get<double>());
