@@ -5,6 +5,11 @@
 
 namespace zeroproof {
 
+std::string lower_case(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
 std::size_t slips(std::string_view typed, std::string_view meant) {
   const std::size_t columns = meant.size() + 1;
   std::vector<std::size_t> before(columns);

@@ -7,6 +7,9 @@
 
 namespace zeroproof {
 
+/// Of ASCII letters, in any locale.
+std::string lower_case(std::string text);
+
 /// Slips of the fingers between two words: letters left out, put in, replaced, or swapped with their neighbour.
 std::size_t slips(std::string_view typed, std::string_view meant);
 

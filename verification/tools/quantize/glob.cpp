@@ -29,62 +29,38 @@ std::u32string characters(std::string_view text) {
   return result;
 }
 
-using Place = Glob::Place;
-
-Place any_character() { return {false, true, {}}; }
-Place exactly(char32_t c) { return {false, false, {{c, c}}}; }
-
-/// What stands between hyphens that make ranges. The hyphen behind the first character, or behind a !, may make one;
-/// so may every later one that has at least two characters before it.
-std::vector<std::u32string> between_hyphens(const std::u32string& inside) {
-  std::vector<std::u32string> parts;
-  std::size_t begin = 0;
-  std::size_t from = !inside.empty() && inside[0] == U'!' ? 2 : 1;
-  for (std::size_t hyphen = inside.find(U'-', from); hyphen < inside.size();
-       hyphen = inside.find(U'-', from)) {
-    parts.push_back(inside.substr(begin, hyphen - begin));
-    begin = hyphen + 1;
-    from = hyphen + 3;
+/// The text between [ and ], read as a set.
+Glob::Place set_of(const std::u32string& inside) {
+  // Split at hyphens that make ranges: not the first or last character, none behind the ! in front,
+  // and at least two characters behind the previous one.
+  std::vector<std::u32string> parts(1);
+  std::size_t from = inside.front() == U'!' ? 2 : 1;
+  for (std::size_t i = 0; i < inside.size(); ++i) {
+    if (inside[i] == U'-' && i >= from && i + 1 < inside.size()) {
+      parts.emplace_back();
+      from = i + 3;
+    } else {
+      parts.back() += inside[i];
+    }
   }
-  if (begin < inside.size() || parts.empty()) {
-    parts.push_back(inside.substr(begin));
-  } else {
-    parts.back() += U'-';  // the last character is a hyphen
-  }
-  return parts;
-}
-
-/// A range whose end comes before its beginning goes, and takes both with it.
-void drop_empty_ranges(std::vector<std::u32string>& parts) {
+  // A range that ends before it begins is removed with both of its characters.
   for (std::size_t k = parts.size() - 1; k > 0; --k) {
     if (parts[k - 1].back() <= parts[k].front()) continue;
-    parts[k - 1] = parts[k - 1].substr(0, parts[k - 1].size() - 1) + parts[k].substr(1);
+    parts[k - 1].pop_back();
+    parts[k - 1] += parts[k].substr(1);
     parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(k));
   }
-}
-
-/// What stands between [ and ], read as a set.
-Place set_of(const std::u32string& inside) {
-  std::vector<std::u32string> parts = between_hyphens(inside);
-  drop_empty_ranges(parts);
-  Place place;
-  // A ! in front of what is left negates; it may have come there when an empty range went.
-  if (!parts.front().empty() && parts.front().front() == U'!') {
-    place.negated = true;
-    parts.front().erase(0, 1);
-  }
-  if (parts.front().empty() && parts.size() > 1) {  // nothing is before the hyphen, which then is a character
-    parts[1] = U"-" + parts[1];
+  // Only now: the removal of an empty range may have moved a ! to the front.
+  const bool negated = parts.front().starts_with(U'!');
+  if (negated) parts.front().erase(0, 1);
+  if (parts.front().empty() && parts.size() > 1) {  // a hyphen with no character before it is itself
     parts.erase(parts.begin());
+    parts.front().insert(0, 1, U'-');
   }
+  Glob::Place place{false, negated, {}};
   for (std::size_t k = 0; k < parts.size(); ++k) {
-    const std::u32string& part = parts[k];
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      const bool ends_range = k > 0 && i == 0;
-      const bool begins_range = k + 1 < parts.size() && i + 1 == part.size();
-      if (ends_range) place.ranges.emplace_back(parts[k - 1].back(), part[i]);
-      if (!ends_range && !begins_range) place.ranges.emplace_back(part[i], part[i]);
-    }
+    for (const char32_t c : parts[k]) place.ranges.emplace_back(c, c);
+    if (k > 0) place.ranges.emplace_back(parts[k - 1].back(), parts[k].front());
   }
   return place;
 }
@@ -98,38 +74,31 @@ std::size_t closing_bracket(const Text& pattern, std::size_t at) {
   return pattern.find(']', first);
 }
 
-std::vector<Place> places_of(const std::u32string& pattern) {
-  std::vector<Place> places;
+}  // namespace
+
+Glob::Glob(std::string_view text) {
+  const std::u32string pattern = characters(text);
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const char32_t c = pattern[i];
+    const std::size_t closing = c == U'[' ? closing_bracket(pattern, i) : pattern.npos;
     if (c == U'*') {
-      places.push_back({true, false, {}});
+      places_.push_back({true, false, {}});
     } else if (c == U'?') {
-      places.push_back(any_character());
-    } else if (c == U'[') {
-      const std::size_t closing = closing_bracket(pattern, i);
-      if (closing == pattern.npos) {
-        places.push_back(exactly(c));
-      } else {
-        places.push_back(set_of(pattern.substr(i + 1, closing - i - 1)));
-        i = closing;
-      }
+      places_.push_back({false, true, {}});
+    } else if (closing != pattern.npos) {
+      places_.push_back(set_of(pattern.substr(i + 1, closing - i - 1)));
+      i = closing;
     } else {
-      places.push_back(exactly(c));
+      places_.push_back({false, false, {{c, c}}});
     }
   }
-  return places;
 }
-
-}  // namespace
 
 bool Glob::Place::takes(char32_t c) const {
   const bool in = std::any_of(ranges.begin(), ranges.end(),
                               [&](const auto& range) { return c >= range.first && c <= range.second; });
   return in != negated;
 }
-
-Glob::Glob(std::string_view pattern) : places_(places_of(characters(pattern))) {}
 
 bool Glob::matches(std::string_view text) const {
   const std::u32string word = characters(text);
@@ -157,12 +126,12 @@ bool Glob::matches(std::string_view text) const {
 std::vector<bool> wildcard_bytes(std::string_view pattern) {
   std::vector<bool> wild(pattern.size(), false);
   for (std::size_t i = 0; i < pattern.size(); ++i) {
-    std::size_t last = i;
-    if (pattern[i] == '[') last = std::min(closing_bracket(pattern, i), pattern.size());
-    if (pattern[i] == '[' && last == pattern.size()) continue;
     if (pattern[i] != '[' && pattern[i] != '*' && pattern[i] != '?') continue;
-    for (; i < last; ++i) wild[i] = true;
-    wild[i] = true;
+    const std::size_t last = pattern[i] == '[' ? closing_bracket(pattern, i) : i;
+    if (last == pattern.npos) continue;
+    std::fill(wild.begin() + static_cast<std::ptrdiff_t>(i),
+              wild.begin() + static_cast<std::ptrdiff_t>(last) + 1, true);
+    i = last;
   }
   return wild;
 }

@@ -12,7 +12,8 @@ namespace zeroproof {
 /// * is any text, ? one character, [seq] one of these, [!seq] one of the others; `a-z` in brackets is a range, a `]`
 /// that stands first is one of the characters, and a bracket that is never closed is itself. Upper and lower case are
 /// different. Characters are those of UTF-8. Corners of Python's rules: an empty range ([z-a]) matches nothing, [!z-a]
-/// any character, and what empty ranges leave is read anew ([b-a!x] is [!x]). Source [Quant:glob].
+/// any character, and the rest of a set without its empty ranges is read again ([b-a!x] is [!x]). fnmatch(3) differs in
+/// [^a], \, [[:alpha:]], empty ranges, and without a locale in every character beyond ASCII. Source [Quant:glob].
 class Glob {
  public:
   explicit Glob(std::string_view pattern);

@@ -1,4 +1,4 @@
-// What somebody meant whose pattern matches nothing.
+// A suggestion for a pattern that matches nothing.
 
 #include <algorithm>
 #include <set>
@@ -11,11 +11,6 @@ namespace zeroproof {
 namespace {
 
 constexpr std::size_t most_candidates = 4000;
-
-std::string in_lower_case(std::string text) {
-  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return text;
-}
 
 /// Every run of neighbouring parts of the paths: "mlp", "mlp.up", "block0.mlp".
 std::vector<std::string> runs_of_parts(const std::vector<std::string>& paths) {
@@ -59,7 +54,7 @@ std::string nearest_pattern(const std::string& pattern, const std::vector<std::s
   const std::vector<std::string> runs = runs_of_parts(paths);
   std::string near;
   for (const std::string& run : runs) {
-    if (in_lower_case(run) == in_lower_case(core)) near = run;
+    if (lower_case(run) == lower_case(core)) near = run;
   }
   if (near.empty()) near = nearest(core, runs);
   if (near.empty()) return "";

@@ -40,12 +40,6 @@ bool is_real(std::string_view text) {
   return exponent > 0 && at + 2 + exponent == text.size();
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return result;
-}
-
 /// 1 without a point if it is whole.
 std::string plain(double number) {
   std::string text = std::to_string(number);
@@ -60,7 +54,7 @@ bool is_no_text(std::string_view text) {
   static const std::vector<std::string> words = {"",   "~",  "null", "true",  "false", "yes",
                                                  "no", "on", "off",  "y",     "n",     ".nan",
                                                  "=",  "<<", ".inf", "-.inf", "+.inf"};
-  if (std::find(words.begin(), words.end(), lower(text)) != words.end()) return true;
+  if (std::find(words.begin(), words.end(), lower_case(std::string(text))) != words.end()) return true;
   if (text[0] == ':' || text[0] == '?') return true;  // a mark to some readers
   // Numbers, dates and times of any version begin with a digit, a sign or a point and have a digit.
   const bool begins =
@@ -98,7 +92,7 @@ void YamlValue::reject(const std::string& expected, const std::string& offer) co
 }
 
 bool YamlValue::boolean() const {
-  const std::string word = node.quoted ? "" : lower(node.text);
+  const std::string word = node.quoted ? "" : lower_case(node.text);
   if (node.kind != YamlNode::Kind::scalar || (word != "true" && word != "false")) reject("true or false");
   return word == "true";
 }
