@@ -58,11 +58,10 @@ void RankReport::catch_errors(const std::function<void()>& act) {
   } catch (const Error& caught) {
     error = caught.what();
     code = caught.code();
-  } catch (const std::bad_alloc& caught) {  // of the programs: how many bytes, and what for
+  } catch (const std::bad_alloc&) {
     error =
-        "there is not enough memory: " + std::string(caught.what()) +
-        " (what is saved or loaded is copied, all of it under --async); save without --async, or use more "
-        "ranks";
+        "out of memory (saving and loading copy pieces of the state, --async all of it); save without "
+        "--async, or use more ranks";
     code = ErrorCode::unavailable;
   } catch (const std::exception& caught) {
     error = caught.what();

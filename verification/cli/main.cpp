@@ -1,6 +1,7 @@
 // zeroproof: the command line.
 
 #include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -19,7 +20,6 @@
 #include "verification/interfaces/plugin/wire.hpp"
 #include "verification/interfaces/plugin/worker.hpp"
 #include "verification/cli/program/exit_code.hpp"
-#include "verification/cli/program/spare_files.hpp"
 #include "verification/cli/program/standard_streams.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
 #include "verification/training/ranks/mpi_world.hpp"
@@ -45,6 +45,15 @@ void keep_freed_memory() {
   ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest it takes
   ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
 #endif
+}
+
+/// Steps keep several files open for every rank whose state is in files; the usual soft limit of
+/// 1,024 is below the hard one.
+void raise_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /// The results of a run that went well must have arrived somewhere; a worse exit code stays.
@@ -73,8 +82,8 @@ int run(int argc, char** argv, std::unique_ptr<verification::MpiLife>& mpi) {
         verification::inside_mpi_job() ? " [rank " + std::to_string(verification::mpi_job_rank()) + "]" : "";
     std::fprintf(stderr, "zeroproof%s: %s\n", who.c_str(), error.what());
     return verification::exit_code_of(error);
-  } catch (const std::bad_alloc& error) {
-    std::fprintf(stderr, "zeroproof: %s\n", error.what());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "zeroproof: %s\n", verification::out_of_memory);
     return 9;
   } catch (const std::filesystem::filesystem_error& error) {
     const std::string file = error.path1().string();
@@ -104,7 +113,7 @@ int main(int argc, char** argv) {
   }
   make_idle_workers_sleep(argv);
   keep_freed_memory();
-  verification::raise_file_limit();
+  raise_file_limit();
   std::signal(SIGXFSZ, SIG_IGN);  // beyond a limit of file sizes a write fails, and says so
   std::unique_ptr<verification::MpiLife> mpi;
   const int code = run(argc, argv, mpi);

@@ -10,6 +10,7 @@
 #include "verification/ops/failed_call.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/ops/repetition.hpp"
+#include "verification/cli/program/exit_code.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -54,7 +55,7 @@ class OpJudge {
     } catch (const Error& error) {
       end(error.code() == ErrorCode::unavailable ? Status::skipped : Status::error, error.what());
     } catch (const std::exception& error) {
-      end(Status::error, error.what());
+      end(Status::error, message_of(error));
     }
     result_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
   }
@@ -286,7 +287,7 @@ bool run_shape(std::vector<OpJudge>& judges, const Op& op, const OpExpectation* 
     ZP_CHECK(damage.empty(), ErrorCode::internal, "the reference of " + op.name + ": " + damage,
              "what it computes cannot be trusted", "fix the reference first");
   } catch (const std::exception& error) {
-    for (OpJudge& judge : judges) judge.end(Status::error, std::string("reference: ") + error.what());
+    for (OpJudge& judge : judges) judge.end(Status::error, "reference: " + message_of(error));
     return false;
   }
   for (OpJudge* judge : takers) judge->judge(pristine, reference);

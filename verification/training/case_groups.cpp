@@ -10,8 +10,7 @@
 #include "common/step/require_config.hpp"
 #include "verification/compare/judge/dense_baseline.hpp"
 #include "verification/compare/judge/verdict.hpp"
-#include "verification/cli/program/spare_files.hpp"
-#include "verification/cli/program/spare_memory.hpp"
+#include "verification/training/available_memory.hpp"
 #include "verification/training/case_run.hpp"
 
 namespace zeroproof::verification {
@@ -157,31 +156,8 @@ std::int64_t groups_at_once(const GroupSettings& settings, const std::vector<Gro
     largest =
         std::max(largest, memory_of(group, experiment_of(settings.options, group.first, settings.texts)));
   }
-  const auto fit = static_cast<std::int64_t>(spare_memory() / 2 / largest);
+  const auto fit = static_cast<std::int64_t>(available_memory() / 2 / largest);
   return std::clamp<std::int64_t>(fit, 1, settings.crew.num_threads());
-}
-
-/// Files that a case keeps open: those of its ranks' state and gradients. Ranks that are processes have few each, and
-/// would have to agree on what is run together.
-std::int64_t files_of(const CaseSpec& spec) {
-  const Offload& offload = spec.place.offload;
-  if (!offload.on() || offload.place != OffloadPlace::file || spec.world.has_processes()) return 0;
-  return std::int64_t{spec.world.size} * (Offload::state_files + (offload.moves_grads() ? 1 : 0));
-}
-
-/// The cases in their order, in runs that may keep so many files open; a case that wants more is alone.
-std::vector<std::vector<CaseSpec>> waves_of(Span<const CaseSpec> cases, std::int64_t most_files) {
-  std::vector<std::vector<CaseSpec>> waves(1);
-  std::int64_t files = 0;
-  for (const CaseSpec& spec : cases) {
-    if (files + files_of(spec) > most_files && !waves.back().empty()) {
-      waves.emplace_back();
-      files = 0;
-    }
-    files += files_of(spec);
-    waves.back().push_back(spec);
-  }
-  return waves;
 }
 
 }  // namespace
@@ -237,13 +213,12 @@ void run_groups(const GroupSettings& settings, const std::vector<CaseSpec>& case
   }
   std::atomic<std::size_t> next{0};
   const std::int64_t groups_beside = groups_at_once(settings, groups);
-  const std::int64_t most_files = spare_files() / groups_beside;
   settings.crew.for_each(groups_beside, [&](std::int64_t) {
     for (std::size_t i = next++; i < groups.size(); i = next++) {
       Group& group = groups[i];
       const auto rest = Span<const CaseSpec>(group.cases).subspan(group.results.size());
-      for (const std::vector<CaseSpec>& some : waves_of(rest, most_files))
-        run_wave(group, experiment_of(settings.options, group.first, settings.texts), some, at_once);
+      run_wave(group, experiment_of(settings.options, group.first, settings.texts),
+               {rest.begin(), rest.end()}, at_once);
     }
   });
   for (Group& group : groups) {

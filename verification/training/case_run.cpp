@@ -1,5 +1,4 @@
 #include "verification/training/case_run.hpp"
-#include "verification/cli/program/out_of_memory.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -11,6 +10,7 @@
 #include "verification/compare/judge/verdict.hpp"
 #include "verification/ops/op_candidate.hpp"
 #include "verification/interfaces/plugin/plugin_ops.hpp"
+#include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/program/plant.hpp"
 
 namespace zeroproof::verification {
@@ -106,7 +106,6 @@ CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique
       device_calls_(ranks_.size()) {
   try {
     world_->run([&](int rank, const RankComparison::Communicators& comms) {
-      const MemoryPurpose purpose("master weights, state and parameters");
       ranks_[static_cast<std::size_t>(rank)] = std::make_unique<RankComparison>(
           experiment_, spec_, layout_, comms, threads_per_rank(spec_, cases_at_once),
           candidate_factory(spec_.twin, fault_, spec_.mode));
@@ -118,7 +117,7 @@ CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique
 
 void CaseRun::record_error(const std::exception& error, const std::string& when) {
   Status status = Status::error;
-  std::string reason = error.what();
+  std::string reason = message_of(error);
   if (const auto* failure = dynamic_cast<const CandidateFailure*>(&error)) status = failure->status();
   if (const auto* ours = dynamic_cast<const Error*>(&error)) {
     if (ours->code() == ErrorCode::timeout) status = Status::hung;
@@ -135,7 +134,6 @@ void CaseRun::run_step(std::int64_t step, GradCache& leaves, const reference::De
   if (over_) return;
   try {
     world_->run([&](int rank, const RankComparison::Communicators&) {
-      const MemoryPurpose purpose("a step");
       world_->set_place(rank, "step " + std::to_string(step) + " of " + spec_.id());
       const auto at = static_cast<std::size_t>(rank);
       ranks_[at]->run_step(step, leaves, truth);

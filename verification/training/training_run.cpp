@@ -8,7 +8,7 @@
 #include "common/base/parallel_for.hpp"
 #include "verification/cases/case_layout.hpp"
 #include "verification/cases/recorded.hpp"
-#include "verification/cli/program/spare_memory.hpp"
+#include "verification/training/available_memory.hpp"
 #include "verification/training/case_groups.hpp"
 #include "verification/training/mpi_job.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
@@ -51,7 +51,7 @@ void require_layouts(const VerifyOptions& options, const std::vector<CaseSpec>& 
 /// Memory for leaves that are needed again: a quarter of what there is, and never more than 4 GiB. The main job's are
 /// 1.9 GB.
 std::uint64_t memory_for_leaves() {
-  return std::min<std::uint64_t>(spare_memory() / 4, std::uint64_t{4} << 30);
+  return std::min<std::uint64_t>(available_memory() / 4, std::uint64_t{4} << 30);
 }
 
 /// Results in the order of their cases; they came as they were finished.

@@ -85,7 +85,7 @@ std::optional<std::vector<std::string>> Disk::list(int folder) {
     ::close(handle);
     return std::nullopt;
   }
-  std::vector<std::string> names;  // its memory may run out
+  std::vector<std::string> names;
   errno = 0;
   while (const dirent* const entry = ::readdir(stream.get())) {
     const std::string_view name = entry->d_name;

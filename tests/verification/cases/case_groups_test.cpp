@@ -1,9 +1,7 @@
 // Cases of a run, several at once: the report must not show it.
 
 #include <doctest.h>
-#include <sys/resource.h>
 
-#include <filesystem>
 #include <set>
 
 #include "common/base/error.hpp"
@@ -51,24 +49,6 @@ std::vector<std::string> shown(const RunReport& report) {
     lines.push_back(trace.recipe + " " + std::string(name(trace.dtype)) + " " + to_hex(*trace.hash));
   return lines;
 }
-
-/// As many files may be open as are now, and so many more.
-class FewFiles {
- public:
-  explicit FewFiles(rlim_t more) {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const std::filesystem::directory_iterator open("/proc/self/fd");
-    struct rlimit few = before_;
-    few.rlim_cur = static_cast<rlim_t>(std::distance(begin(open), end(open))) + more;
-    ::setrlimit(RLIMIT_NOFILE, &few);
-  }
-  ~FewFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  FewFiles(const FewFiles&) = delete;
-  FewFiles& operator=(const FewFiles&) = delete;
-
- private:
-  struct rlimit before_ = {};
-};
 
 }  // namespace
 
@@ -129,21 +109,4 @@ TEST_CASE("groups: a case that breaks takes no other with it") {
     hung += told > 0 ? 1 : 0;
   }
   CHECK(hung > 0);
-}
-
-TEST_CASE("groups: cases whose state is in files go in waves that have enough of them") {
-  VerifyOptions options = some_cases(2);
-  options.recipes = {"adamw"};
-  const auto common = options.overrides;
-  options.overrides = [common](RunConfig& config) {
-    common(config);
-    config.offload.fractions = {0.4, 0.9};
-    config.offload.places = {OffloadPlace::file};
-    config.offload.grads = {false, true};
-  };
-  const RunReport many = run(options);
-  const FewFiles few(80);  // 12 to 15 for each case on three ranks
-  const RunReport waves = run(options);
-  CHECK(waves.count(Status::pass) == static_cast<std::int64_t>(waves.results.size()));
-  CHECK(shown(waves) == shown(many));
 }

@@ -11,7 +11,7 @@
 #include "tests/verification/training/training_support.hpp"
 #include "verification/training/gradients/leaf_store.hpp"
 #include "verification/compare/judge/dense_baseline.hpp"
-#include "verification/cli/program/spare_memory.hpp"
+#include "verification/training/available_memory.hpp"
 
 namespace {
 
@@ -194,4 +194,4 @@ TEST_CASE("leaves: parameters are known by their bits, not by those of their pad
   }
 }
 
-TEST_CASE("leaves: a machine that runs tests has memory to spare") { CHECK(spare_memory() > plenty); }
+TEST_CASE("available memory: a machine that runs tests has some") { CHECK(available_memory() > plenty); }

@@ -1,8 +1,21 @@
 #pragma once
 
+#include <exception>
+#include <new>
+#include <string>
+
 #include "common/base/error.hpp"
 
 namespace zeroproof::verification {
+
+/// Where no memory is left, a program ends with this sentence and exit code 9.
+inline constexpr const char* out_of_memory =
+    "out of memory; run fewer cases at once with --jobs, or use a machine with more memory";
+
+/// The sentence about an exception that ended one case.
+inline std::string message_of(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? out_of_memory : error.what();
+}
 
 /// Exit code of a program that an error ended; README.md says what each one means.
 inline int exit_code_of(const Error& error) {

@@ -6,7 +6,6 @@
 #include "common/base/fpenv.hpp"
 #include "verification/cases/stopwatch.hpp"
 #include "verification/compare/judge/rank_buffers.hpp"
-#include "verification/cli/program/out_of_memory.hpp"
 
 namespace zeroproof::verification {
 
@@ -105,16 +104,8 @@ void RankComparison::look_at(std::int64_t step, Phase phase, const Buffers& refe
   count(reference, phase);
 }
 
-/// What a phase needs memory for, by phase.
-constexpr std::array<const char*, std::size(all_phases)> buffers_of = {
-    "step scalars (phase prepare)",       "leaves and their sums (phase reduce)",
-    "unscaled gradients (phase unscale)", "limbs of norms (phase norm)",
-    "clipped gradients (phase clip)",     "master weights and state (phase update)",
-    "parameter shards (phase cast)",      "whole parameters (phase gather)"};
-
 void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_reference,
                                GradSource& for_candidate, const reference::DenseOptimizer* truth) {
-  const MemoryPurpose purpose(buffers_of[static_cast<std::size_t>(phase)]);
   if (phase == Phase::update) remember_master();
   const Stopwatch watch;
   reference_->run_phase(phase, for_reference);

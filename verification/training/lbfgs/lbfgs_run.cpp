@@ -12,6 +12,7 @@
 #include "verification/training/lbfgs/lbfgs_case.hpp"
 #include "verification/training/lbfgs/rosenbrock.hpp"
 #include "verification/training/lbfgs/sharded_point.hpp"
+#include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/program/plant.hpp"
 #include "verification/training/ranks/world.hpp"
 
@@ -127,7 +128,7 @@ bool judge_side(Side& side, const std::string& what, const std::string& fault, R
   } catch (const std::exception& thrown) {
     const auto* ours = dynamic_cast<const Error*>(&thrown);
     status = ours != nullptr && ours->code() == ErrorCode::timeout ? Status::hung : Status::error;
-    error = thrown.what();
+    error = message_of(thrown);
   }
   for (const Rank& rank : side.ranks()) {
     if (!rank.judge) continue;

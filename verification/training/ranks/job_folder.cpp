@@ -13,7 +13,6 @@
 
 #include "common/base/error.hpp"
 #include "verification/cli/program/file_text.hpp"
-#include "verification/cli/program/folder_names.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -47,10 +46,13 @@ bool is_abandoned(const std::string& folder) {
 }  // namespace
 
 void sweep_job_folders(const std::string& parent) {
-  for (const std::string& name : names_in(parent).value_or(std::vector<std::string>())) {
-    const std::string folder = parent + "/" + name;
-    std::error_code error;
-    if (name.rfind(prefix, 0) == 0 && is_abandoned(folder)) fs::remove_all(folder, error);
+  std::error_code error;
+  fs::directory_iterator entry(parent, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string folder = entry->path().string();
+    std::error_code refused;
+    if (entry->path().filename().string().starts_with(prefix) && is_abandoned(folder))
+      fs::remove_all(folder, refused);
   }
 }
 

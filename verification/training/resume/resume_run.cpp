@@ -12,6 +12,7 @@
 #include "verification/compare/judge/dense_baseline.hpp"
 #include "verification/compare/judge/training_rank.hpp"
 #include "verification/cli/program/contract_version.hpp"
+#include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/program/temporary_folder.hpp"
 #include "verification/training/resume/resume_judge.hpp"
 #include "verification/training/case_run.hpp"
@@ -161,7 +162,7 @@ Result judge_resume(const ResumeCaseSpec& spec, const Experiment& experiment, Gr
   } catch (const std::exception& thrown) {
     const auto* ours = dynamic_cast<const Error*>(&thrown);
     status = ours != nullptr && ours->code() == ErrorCode::timeout ? Status::hung : Status::error;
-    error = thrown.what();
+    error = message_of(thrown);
   }
   Result result = run.counts();
   result.id = spec.id();
