@@ -13,7 +13,7 @@ inline constexpr std::size_t quantization_columns = 80;
 std::string quantization_text(const QuantizationConfig& config, const QuantizationAssignment& assignment,
                               const std::string& model, bool colour);
 
-/// Schema zeroproof-quantization/1 (quantization.schema.json).
+/// JSON, zeroproof-quantization/1.
 std::string quantization_json(const QuantizationConfig& config, const QuantizationAssignment& assignment,
                               const std::string& model);
 

@@ -98,7 +98,7 @@ std::string trace_text(const StepTrace& trace, bool colour);
 /// parameter. Of the first step; the others have the same.
 std::string memory_map_text(const StepTrace& trace);
 
-/// All values, as verification/tools/trace/trace.schema.json says (zeroproof-trace/1).
+/// All values as JSON (zeroproof-trace/1).
 std::string trace_json(const StepTrace& trace);
 
 /// A player of the events of the same values, as one page: no requests, the same bytes for the same trace.

@@ -10,7 +10,7 @@ namespace zeroproof::verification {
 /// In lines of at most 100 columns.
 std::string quantize_text(const QuantizeJob& job, const QuantizeResult& result);
 
-/// Schema zeroproof-quantize/1 (quantize.schema.json): no times and no ranks, so that it is the same on any.
+/// JSON, zeroproof-quantize/1: no times and no ranks, so that it is the same on any.
 std::string quantize_json(const QuantizeJob& job, const QuantizeResult& result, const std::string& rules);
 
 }  // namespace zeroproof::verification
