@@ -233,7 +233,7 @@ for number in mine:
 # ## From here
 #
 # - [checks.md](../papers/checks.md): the table, fault by fault, and what each check is;
-#   [everyday_checks.py](../verification/faults/everyday_checks.py) makes it. Errata 16 and 56 are about two of the six.
+#   [everyday_checks.py](../verification/bench/research/everyday_checks.py) makes it. Errata 16 and 56 are about two of the six.
 # - An optimizer of your own, beside the reference: `zeroproof verify --expect`, or a
 #   [plug-in](../verification/interfaces/plugin/README.md).
 # - [adam.cpp](../reference/update/adam.cpp), where the staircase begins, and [Adam:power](../papers/adam.md), where

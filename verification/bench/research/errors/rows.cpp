@@ -1,7 +1,7 @@
 // Softmax and norms, and their gradients, beside their formulas.
 
 #include "cuda/host/operations.hpp"
-#include "tests/errors/batch.hpp"
+#include "verification/bench/research/errors/batch.hpp"
 
 namespace zeroproof::errors {
 namespace {

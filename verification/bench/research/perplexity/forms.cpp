@@ -1,4 +1,4 @@
-#include "tests/perplexity/forms.hpp"
+#include "verification/bench/research/perplexity/forms.hpp"
 
 #include <numeric>
 

@@ -1,7 +1,7 @@
 // Cross-entropy over a cut vocabulary beside its formulas, with smoothing and z-loss.
 
 #include "cuda/host/operations.hpp"
-#include "tests/errors/batch.hpp"
+#include "verification/bench/research/errors/batch.hpp"
 
 namespace zeroproof::errors {
 namespace {

@@ -1,20 +1,17 @@
 #!/usr/bin/env python3
-"""everyday_table.py                   what verification/bench/records/everyday_checks.json says, check by check
+"""everyday_table.py                   the record verification/bench/records/everyday_checks.json, check by check
 everyday_table.py --faults           a line for every fault
-everyday_table.py --check PROGRAM    ends with 1 if the record's faults are not those of the program's catalogue
-everyday_table.py --compare RECORD   ends with 1 if another record of everyday_checks.py is not equal to it
 
-Nothing is run here but the catalogue: everyday_checks.py makes the record.
+everyday_checks.py makes the record.
 """
 
 import collections
 import json
 import pathlib
-import subprocess
 import sys
 import textwrap
 
-RECORD = pathlib.Path(__file__).resolve().parents[1] / "bench" / "records" / "everyday_checks.json"
+RECORD = pathlib.Path(__file__).resolve().parents[1] / "records" / "everyday_checks.json"
 NAMES = {"loss": "loss curve", "sum": "sum of master weights", "allclose_1e3": "allclose, rtol 1e-3",
          "allclose_1e5": "allclose, rtol 1e-5", "bits": "bits of parameters", "hash": "hash of the state",
          "phases": "phases"}
@@ -94,38 +91,11 @@ def each(record):
     return lines
 
 
-def check(program, path=RECORD):
-    listed = subprocess.run([program, "list", "--faults"], capture_output=True, text=True, check=True).stdout
-    want, have = ([line.split()[0] for line in listed.splitlines()], [f["fault"] for f in load(path)["faults"]])
-    wrong = [f"the record has no {name}" for name in want if name not in have]
-    wrong += [f"the catalogue has no {name}" for name in have if name not in want]
-    if not wrong and want != have:
-        wrong = ["the record has the faults in another order"]
-    for line in wrong:
-        print(f"{path.name}: {line} (its table would not be that of the faults); make it anew with everyday_checks.py")
-    return bool(wrong)
-
-
-def compare(path):
-    kept, made = load(RECORD), load(pathlib.Path(path))
-    before = {fault["fault"]: fault for fault in kept.pop("faults")}
-    after = {fault["fault"]: fault for fault in made.pop("faults")}
-    wrong = [] if kept == made else [f"settings: {kept} against {made}"]
-    for name in {**before, **after}:
-        old, new = before.get(name, {}), after.get(name, {})
-        wrong += [f"{name}, {key}: {old.get(key)} against {new.get(key)}" for key in {**old, **new}
-                  if old.get(key) != new.get(key)]
-    print("\n".join([f"{len(before)} faults kept, {len(after)} made, {len(wrong)} differences", *wrong]))
-    return bool(wrong)
-
-
 def main(arguments):
     words = {(): lambda: summary(load(RECORD)), ("--faults",): lambda: each(load(RECORD))}
     if tuple(arguments) in words:
         print("\n".join(words[tuple(arguments)]()))
         return 0
-    if len(arguments) == 2 and arguments[0] in ("--check", "--compare"):
-        return int((check if arguments[0] == "--check" else compare)(arguments[1]))
     print(__doc__.strip(), file=sys.stderr)
     return 2
 

@@ -3,7 +3,7 @@
 #include "common/base/float_formats.hpp"
 #include "common/base/philox.hpp"
 #include "cuda/host/operations.hpp"
-#include "tests/errors/batch.hpp"
+#include "verification/bench/research/errors/batch.hpp"
 
 namespace zeroproof::errors {
 namespace {

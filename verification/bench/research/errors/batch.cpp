@@ -1,4 +1,4 @@
-#include "tests/errors/batch.hpp"
+#include "verification/bench/research/errors/batch.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,5 @@
-// operation_errors --write FILE [--elements N]   measures every operation over N elements (10^8) and writes the record
-// operation_errors --check FILE                  the first calls of each again: 0 as recorded, 1 not
-// operation_errors --check-all FILE [--elements N]  all of them again, over the elements that the record was made with
-// operation_errors --table FILE                  the record for people
+// operation_errors --write FILE [--elements N]  measures every operation over N elements (10^8)
+// operation_errors --table FILE                 prints the record
 // Errors are those of production's host twins, whose bits every twin has, against fp64, in units of the bound that
 // papers/fusions.md derives. Exit status 1 also if an error is above its bound, 2: bad usage, or a file that cannot be
 // used. --threads N: as many threads (the cores there are); the numbers do not depend on it.
@@ -14,14 +12,13 @@
 #include <stdexcept>
 
 #include "common/base/parallel_for.hpp"
-#include "tests/errors/batch.hpp"
+#include "verification/bench/research/errors/batch.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::errors;
 
-constexpr std::int64_t first_calls = 64;
 constexpr std::int64_t calls_of_group = 1024;
 
 struct Arguments {
@@ -34,7 +31,7 @@ struct Arguments {
 struct Row {
   std::string operation, result;
   std::int64_t judged = 0;
-  double worst = 0, worst_first = 0;  ///< of all calls, and of the first ones
+  double worst = 0;
 };
 
 std::uint64_t number_of(const std::string& operation, std::int64_t call) {
@@ -65,22 +62,20 @@ Figures measured(const Measured& operation, std::int64_t first, std::int64_t las
   return figures;
 }
 
-/// elements: 0 for the first calls alone.
 std::vector<Row> rows_of(const Measured& operation, std::int64_t elements, int threads) {
-  const Figures first = measured(operation, 0, first_calls);
-  Figures all = first;
-  const std::int64_t calls = std::max(first_calls, (elements + operation.elements - 1) / operation.elements);
-  const std::int64_t groups = (calls - first_calls + calls_of_group - 1) / calls_of_group;
+  Figures all;
+  const std::int64_t calls =
+      std::max<std::int64_t>(64, (elements + operation.elements - 1) / operation.elements);
+  const std::int64_t groups = (calls + calls_of_group - 1) / calls_of_group;
   std::vector<Figures> parts(static_cast<std::size_t>(groups));
   parallel_for(threads, groups, [&](std::int64_t g) {
-    const std::int64_t begin = first_calls + g * calls_of_group;
+    const std::int64_t begin = g * calls_of_group;
     parts[static_cast<std::size_t>(g)] = measured(operation, begin, std::min(calls, begin + calls_of_group));
   });
   for (const Figures& part : parts) add(all, part);
   std::vector<Row> rows;
-  for (std::size_t k = 0; k < all.size(); ++k) {
-    const Figure& figure = all[k].second;
-    rows.push_back({operation.name, all[k].first, figure.judged, figure.worst, first[k].second.worst});
+  for (const auto& [name, figure] : all) {
+    rows.push_back({operation.name, name, figure.judged, figure.worst});
   }
   return rows;
 }
@@ -91,7 +86,7 @@ std::vector<Row> all_rows(std::int64_t elements, int threads) {
     for (const Measured& operation : family()) {
       const std::vector<Row> of_operation = rows_of(operation, elements, threads);
       rows.insert(rows.end(), of_operation.begin(), of_operation.end());
-      if (elements > 0) std::fprintf(stderr, "%s\n", operation.name);
+      std::fprintf(stderr, "%s\n", operation.name);
     }
   }
   return rows;
@@ -104,8 +99,7 @@ std::string ratio_text(double ratio) {
 }
 
 std::string line_of(const Row& row) {
-  return row.operation + " " + row.result + " " + std::to_string(row.judged) + " " + ratio_text(row.worst) +
-         " " + ratio_text(row.worst_first);
+  return row.operation + " " + row.result + " " + std::to_string(row.judged) + " " + ratio_text(row.worst);
 }
 
 std::vector<Row> read(const std::string& file) {
@@ -116,7 +110,7 @@ std::vector<Row> read(const std::string& file) {
     if (line.empty() || line[0] == '#') continue;
     std::istringstream words(line);
     Row row;
-    if (!(words >> row.operation >> row.result >> row.judged >> row.worst >> row.worst_first)) {
+    if (!(words >> row.operation >> row.result >> row.judged >> row.worst)) {
       throw std::runtime_error(file + " has a line that is no figure: " + line);
     }
     rows.push_back(row);
@@ -140,32 +134,11 @@ int write(const Arguments& arguments) {
   const std::vector<Row> rows = all_rows(arguments.elements, arguments.threads);
   std::ofstream stream(arguments.file, std::ios::trunc);
   stream << "# Largest error of operations in units of its bound: written by operation_errors --write.\n"
-            "# operation, result, elements, largest of all, largest of the first "
-         << first_calls << " calls\n";
+            "# operation, result, elements, largest\n";
   for (const Row& row : rows) stream << line_of(row) << "\n";
   stream.close();
   if (!stream.good()) throw std::runtime_error(arguments.file + " cannot be written");
   return beyond(rows) > 0 ? 1 : 0;
-}
-
-int check(const Arguments& arguments, bool all) {
-  const std::vector<Row> kept = read(arguments.file);
-  std::vector<Row> now = all_rows(all ? arguments.elements : 0, arguments.threads);
-  int wrong = beyond(now);
-  for (std::size_t k = 0; k < std::max(kept.size(), now.size()); ++k) {
-    if (!all && k < kept.size() && k < now.size()) {
-      now[k].judged = kept[k].judged;
-      now[k].worst = kept[k].worst;
-    }
-    const std::string before = k < kept.size() ? line_of(kept[k]) : "nothing";
-    const std::string after = k < now.size() ? line_of(now[k]) : "nothing";
-    if (before == after) continue;
-    std::printf("recorded: %s\nmeasured: %s\n", before.c_str(), after.c_str());
-    ++wrong;
-  }
-  for (const Row& row : kept) wrong += row.worst <= 1 ? 0 : 1;
-  std::printf("%zu results, %d not as %s says\n", now.size(), wrong, arguments.file.c_str());
-  return wrong > 0 ? 1 : 0;
 }
 
 int table(const Arguments& arguments) {
@@ -213,12 +186,9 @@ int main(int argc, char** argv) {
   try {
     const Arguments arguments = parsed({argv + 1, argv + argc});
     if (arguments.action == "--write") return write(arguments);
-    if (arguments.action == "--check") return check(arguments, false);
-    if (arguments.action == "--check-all") return check(arguments, true);
     if (arguments.action == "--table") return table(arguments);
     std::fprintf(stderr,
-                 "operation_errors: what to do was not said; use --write, --check, --check-all or --table "
-                 "with a FILE\n");
+                 "operation_errors: no action was given; use --write or --table with a FILE\n");
     return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "operation_errors: %s\n", error.what());

@@ -11,7 +11,7 @@
 
 #include "common/base/exec.hpp"
 #include "common/base/span.hpp"
-#include "tests/errors/bounded.hpp"
+#include "verification/bench/research/errors/bounded.hpp"
 
 namespace zeroproof::errors {
 
