@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
-"""Breaks the sources one line at a time and asks whether somebody notices.
+"""Changes one place of the harness at a time and checks that a test fails.
 
-run.py --check            every row still applies: its old text stands in its file exactly once. Takes a second.
-run.py [--only A,B]       makes a copy of the checkout, builds it, sees every check pass, then for each row breaks the
-                          copy, builds what the check needs, runs it, and mends the copy. Takes hours.
-    --copy FOLDER         keeps the copy and its build there, for the next time
+run.py --check          checks that every row of mutations.txt applies; takes seconds
+run.py [--only A,B]     copies the checkout, builds the copy and tries one row after another; hours
+    --copy FOLDER       keeps the copy and its build for the next run
 
-The rows are in mutations.txt. Exit status: 0 all noticed, 1 not so, 2 a row that does not apply or does not build.
+Exit status: 0 every mutation was noticed, 1 one was not, 2 a row does not apply or does not build.
 """
 
 import argparse
-import functools
 import pathlib
 import re
 import shutil
@@ -20,8 +18,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-KEYS = ("file", "old", "new", "check")
-LONGEST_S = 900  # a check that takes longer hangs, which is noticed too
+TIMEOUT_S = 900  # a check that takes longer hangs, which counts as noticed
+NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL)
 
 
 class Refused(Exception):
@@ -29,204 +27,169 @@ class Refused(Exception):
 
 
 def read_rows(path):
-    """Rows are a name in brackets and one line for every key; lines with # in front are for people."""
-    rows, row = [], None
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        if line.startswith("["):
-            row = {"name": line.strip("[]")}
-            rows.append(row)
-            continue
-        key, _, value = line.partition(" ")
-        if row is None or key not in KEYS or key in row:
-            raise Refused(f"{path.name}:{number}: '{line}' is no line of a row (file, old, new and check, once each)")
-        row[key] = value
-    for row in rows:
-        missing = [key for key in KEYS if key not in row and key != "new"]
-        if missing:
-            raise Refused(f"row {row['name']} lacks {', '.join(missing)}")
-        row.setdefault("new", "")
+    """Rows of four lines: [name], check; function; - pattern; + replacement."""
+    rows = []
+    for block in re.sub(r"^#.*\n", "", path.read_text(), flags=re.MULTILINE).strip().split("\n\n"):
+        found = re.fullmatch(r"\s*\[(\S+)\] (.+)\n(\S+)\n- (.+)\n\+ ?(.*)", block)
+        if not found:
+            raise Refused(f"{path.name}: not a row:\n{block}")
+        rows.append(dict(zip(("name", "check", "function", "old", "new"), found.groups())))
     if len({row["name"] for row in rows}) != len(rows):
-        raise Refused("two rows have one name")
+        raise Refused(f"{path.name}: two rows have the same name")
     return rows
 
 
-def mutated(row, root):
-    """The text of the row's file before and after."""
-    path = root / row["file"]
-    if not path.is_file():
-        raise Refused(f"row {row['name']}: {row['file']} is not there (was it moved?)")
-    text = path.read_text()
-    count = text.count(row["old"])
-    if count != 1:
-        raise Refused(f"row {row['name']}: '{row['old']}' stands {count} times in {row['file']}, not once")
-    return text, text.replace(row["old"], row["new"])
+def tracked(root, *patterns):
+    command = ["git", "-C", str(root), "ls-files", "-z", *patterns]
+    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return list(filter(None, names.split("\0")))
 
 
-def check_rows(rows):
-    bad = 0
-    for row in rows:
-        try:
-            before, after = mutated(row, ROOT)
-            if before == after:
-                raise Refused(f"row {row['name']} changes nothing")
-            command_of(row, ROOT)
-        except Refused as problem:
-            bad += 1
-            print(problem)
-    print(f"{len(rows) - bad} of {len(rows)} mutations apply")
-    return 2 if bad else 0
+def end_of(code, begin, closing):
+    """Index after the bracket that closes the one at `begin`."""
+    depth = 0
+    for at in range(begin, len(code)):
+        depth += {code[begin]: 1, closing: -1}.get(code[at], 0)
+        if depth == 0:
+            return at + 1
+    return len(code)
 
 
-@functools.cache
-def folder_of(program):
-    """A program of tests is built in the folder whose CMakeLists.txt has it."""
-    for lists in ROOT.glob("tests/**/CMakeLists.txt"):
-        if re.search(rf"\bzp_test\({program}\s", lists.read_text()):
-            return lists.parent.relative_to(ROOT)
-    raise Refused(f"no CMakeLists.txt of the tests has the program {program}")
+def definitions(text, function):
+    """Spans from the name of a function to the brace that ends its body."""
+    code = NO_CODE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    for found in re.finditer(rf"(?<![\w.>~]){re.escape(function)}\s*\(", code):
+        after = end_of(code, found.end() - 1, ")")
+        body = re.compile(r"[^;{}(),=]*\{").match(code, after)
+        if body:
+            yield found.start(), end_of(code, body.end() - 1, "}")
 
 
-def command_of(row, copy):
-    """Targets to build and words to run."""
-    kind, *words = row["check"].split()
-    if kind == "verify" and words:
-        return ["zeroproof"], [str(copy / "build/zeroproof"), "verify", *words]
-    if kind == "test" and len(words) == 2 and any(ROOT.glob(f"tests/**/{words[1]}.cpp")):
-        # tests of the command line start both programs
-        programs = ["zeroproof-faults"] if words[0] == "test_verification" else []
-        return [words[0], *programs], [str(copy / "build" / folder_of(words[0]) / words[0]),
-                                       f"--source-file=*/{words[1]}.cpp", "--test-case-exclude=slow: *,nightly: *"]
-    failures = "tests/verification/failures"
-    if kind == "failures" and words and (ROOT / failures / words[0]).is_file():
-        between = {"ranks_test.py": copy / "build/tests/verification/libzp_misbehave.so",
-                   "disk_test.py": copy / "build/tests/verification/libzp_refuse.so",
-                   "train_test.py": copy / "verification/examples/train_until_done.sh"}
-        return ["zeroproof", "zp_misbehave", "zp_refuse"], ["python3", str(copy / failures / words[0]),
-                                               str(copy / "build/zeroproof"),
-                                               *filter(None, [str(between.get(words[0], ""))]), *words[1:]]
-    if kind == "notebooks" and words and notebook_script(words[0]) is not None:
-        # what it prints is a lesson's, or a test's of lessons, puzzles and their judge; skipped (77) is not passed
-        script = (f'cd "{copy}" && export ZP_BUILD="$PWD/build" ZP_EIGEN_DIR="$(sed -n s/^ZP_EIGEN_DIR:PATH=//p '
-                  f'build/CMakeCache.txt)" MPLBACKEND=Agg PYTHONDONTWRITEBYTECODE=1 && '
-                  f'exec sh tests/notebooks/with_numpy.sh "$@"')
-        return ["zeroproof", "zeroproof-faults", "zeroproof-sim"], [
-            "sh", "-c", script, "sh", notebook_script(words[0]), *words[1:]]
-    tests = "tests/verification/interfaces/python"
-    if kind == "python" and len(words) == 1 and (ROOT / tests / f"{words[0]}.py").is_file():
-        # installed first: what does not build or cannot be fetched is nothing that was noticed
-        script = (f'cd "{copy}" && {{ sh {tests}/environment.sh python3 "$PWD" "$PWD/build" || exit 0; }} && '
-                  f'exec sh {tests}/in_environment.sh "$PWD/build/python-env" "$PWD/{tests}/{words[0]}.py"')
-        return ["zeroproof"], ["sh", "-c", script]
-    peers = "tests/verification/tools/quantize"
-    if kind == "peer" and len(words) > 1 and (ROOT / peers / f"{words[0]}_python_test.py").is_file():
-        return words[1:], ["sh", str(copy / peers / "peer_test.sh"), "python3",
-                           str(copy / peers / f"{words[0]}_python_test.py"),
-                           *(str(copy / "build" / peers / tool) for tool in words[1:])]
-    raise Refused(f"row {row['name']}: nobody knows the check '{row['check']}'")
+class Sources:
+    """The C++ sources of a checkout, without its tests."""
+
+    def __init__(self, root):
+        names = [name for name in tracked(root, "*.cpp", "*.hpp") if not name.startswith("tests/")]
+        self.texts = {name: (root / name).read_text() for name in names if (root / name).is_file()}
+
+    def mutated(self, row):
+        """File of the row's function, its text, and the text after the mutation."""
+        pattern = re.compile(row["old"].replace(" ", r"\s+"))
+        found = [(name, match)
+                 for name, text in self.texts.items() if row["function"] in text
+                 for begin, end in definitions(text, row["function"])
+                 for match in pattern.finditer(text, begin, end)]
+        if len(found) != 1:
+            raise Refused(f"row {row['name']}: the pattern matches {len(found)} times "
+                          f"in {row['function']}, not once")
+        name, match = found[0]
+        text = match.string
+        return name, text, text[:match.start()] + match.expand(row["new"]) + text[match.end():]
 
 
-def notebook_script(name):
-    """A lesson, or a test of lessons and puzzles."""
-    for place in (f"tests/notebooks/{name}.py", f"notebooks/{name}.py"):
-        if (ROOT / place).is_file():
-            return place
-    return None
+def command_of(row):
+    """Target to build, and a function of the copy that returns the command line."""
+    program, *words = row["check"].split()
+    if program == "verify":
+        return "zeroproof", lambda copy: [copy / "build/zeroproof", "verify", *words]
+    if len(words) != 1 or not any(ROOT.glob(f"tests/**/{words[0]}.cpp")):
+        raise Refused(f"row {row['name']}: no test has the source {' '.join(words)}.cpp")
+    return program, lambda copy: [next((copy / "build/tests").rglob(program)),
+                                  f"--source-file=*/{words[0]}.cpp",
+                                  "--test-case-exclude=slow: *,nightly: *"]
+
+
+def make_copy(copy):
+    """Copies the tracked files that differ from those of the copy, and configures it."""
+    for name in tracked(ROOT):
+        source, target = ROOT / name, copy / name
+        same = target.is_file() and target.read_bytes() == source.read_bytes()
+        if source.is_file() and not same:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+    if not (copy / "build/build.ninja").exists():
+        command = ["cmake", "--preset", "cpu", "-DZP_CUDA=OFF"]
+        subprocess.run(command, cwd=copy, check=True, stdout=subprocess.DEVNULL)
 
 
 def build(copy, targets):
-    return subprocess.run(["ninja", "-C", str(copy / "build"), *targets], capture_output=True, text=True)
+    """The first error, or "" if everything was built."""
+    command = ["ninja", "-C", copy / "build", *targets]
+    result = subprocess.run(command, capture_output=True, text=True)
+    errors = [line for line in result.stdout.splitlines() if "error:" in line]
+    return "" if result.returncode == 0 else errors[0] if errors else result.stdout[-2000:]
 
 
-def passes(words):
+def passes(command):
     try:
-        result = subprocess.run(words, capture_output=True, timeout=LONGEST_S, stdin=subprocess.DEVNULL)
+        result = subprocess.run(command, capture_output=True, timeout=TIMEOUT_S,
+                                stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         return False
     return result.returncode == 0 and b"test cases: 0 " not in result.stdout
 
 
-def is_without_peer(row, copy):
-    """Another library is looked for by the check, and is not here."""
-    if row["check"].split()[0] != "peer":
-        return False
-    return subprocess.run(command_of(row, copy)[1], capture_output=True, stdin=subprocess.DEVNULL).returncode == 77
+def check_rows(rows):
+    sources, refused = Sources(ROOT), []
+    for row in rows:
+        try:
+            command_of(row)
+            sources.mutated(row)
+        except Refused as problem:
+            refused.append(row)
+            print(problem)
+    print(f"{len(rows) - len(refused)} of {len(rows)} mutations apply", flush=True)
+    return refused
 
 
-def make_copy(copy):
-    """The tracked files of the checkout, only those that differ from what is there."""
-    names = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=True).stdout
-    for name in filter(None, names.decode().split("\0")):
-        source, target = ROOT / name, copy / name
-        if not source.is_file() or (target.is_file() and target.read_bytes() == source.read_bytes()):
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(source, target)
-        target.touch()
-    if not (copy / "build/build.ninja").exists():
-        # a broken line may leave something unused
-        subprocess.run(["cmake", "--preset", "cpu", "-DZP_WERROR=OFF"], cwd=copy, check=True, stdout=subprocess.DEVNULL)
-
-
-def try_row(row, copy):
-    """True if the check of a row fails on the mutated copy."""
-    targets, words = command_of(row, copy)
-    before, after = mutated(row, copy)
-    path = copy / row["file"]
-    path.write_text(after)
+def try_row(row, copy, sources):
+    name, before, after = sources.mutated(row)
+    target, command = command_of(row)
+    (copy / name).write_text(after)
     try:
-        built = build(copy, targets)
-        if built.returncode != 0:
-            errors = [line for line in built.stdout.splitlines() if "error:" in line]
-            raise Refused("does not build: " + "".join(errors[:1]))
-        return not passes(words)
+        error = build(copy, [target])
+        if error:
+            return f"does not build: {error}"
+        return "NOT NOTICED" if passes(command(copy)) else "noticed"
     finally:
-        path.write_text(before)
+        (copy / name).write_text(before)
 
 
 def run_rows(rows, copy):
+    refused = check_rows(rows)
+    rows = [row for row in rows if row not in refused]
     make_copy(copy)
-    built = build(copy, sorted({target for row in rows for target in command_of(row, copy)[0]}))
-    if built.returncode != 0:
-        raise Refused("the copy does not build:\n" + built.stdout[-2000:])
-    for row in [row for row in rows if is_without_peer(row, copy)]:
-        print(f"{row['name']}: not tried, for its check is skipped here")
-        rows = [other for other in rows if other is not row]
-    for words in {tuple(command_of(row, copy)[1]) for row in rows}:
-        if not passes(list(words)):
-            raise Refused("without any mutation this fails: " + " ".join(words))
-    noticed, refused = 0, 0
+    error = build(copy, sorted({command_of(row)[0] for row in rows}))
+    if error:
+        raise Refused(f"the copy does not build: {error}")
+    for check in sorted({row["check"] for row in rows}):
+        if not passes(command_of({"name": "", "check": check})[1](copy)):
+            raise Refused(f"without a mutation this fails: {check}")
+    sources, found = Sources(ROOT), []
     for number, row in enumerate(rows, 1):
-        try:
-            seen = try_row(row, copy)
-            noticed += seen
-            found = "noticed" if seen else "NOT NOTICED"
-        except Refused as problem:  # the others can be tried all the same
-            refused += 1
-            found = str(problem)
-        print(f"{number:3}/{len(rows)} {row['name']}: {found}", flush=True)
-    print(f"{noticed} of {len(rows)} mutations noticed ({100 * noticed // max(1, len(rows))} %)")
-    if refused > 0:
-        return 2
-    return 0 if noticed == len(rows) else 1
+        found.append(try_row(row, copy, sources))
+        print(f"{number:3}/{len(rows)} {row['name']}: {found[-1]}", flush=True)
+    print(f"{found.count('noticed')} of {len(rows)} mutations noticed")
+    unused = len(refused) + sum(text.startswith("does not build") for text in found)
+    return 2 if unused else 1 if "NOT NOTICED" in found else 0
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--copy", type=pathlib.Path)
     arguments = parser.parse_args()
     try:
         rows = read_rows(HERE / "mutations.txt")
-        if arguments.check:
-            return check_rows(rows)
         wanted = set(filter(None, arguments.only.split(",")))
         unknown = wanted - {row["name"] for row in rows}
         if unknown:
-            raise Refused("there is no row " + ", ".join(sorted(unknown)))
+            raise Refused("no such row: " + ", ".join(sorted(unknown)))
         rows = [row for row in rows if not wanted or row["name"] in wanted]
+        if arguments.check:
+            return 2 if check_rows(rows) else 0
         if arguments.copy:
             return run_rows(rows, arguments.copy.resolve())
         with tempfile.TemporaryDirectory(prefix="zeroproof-mutations-") as folder:
