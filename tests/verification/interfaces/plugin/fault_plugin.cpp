@@ -1,5 +1,5 @@
-// The catalogue's wrong twins as somebody else's library: ZP_FAULT names the one that stands in its table. Everything
-// comes from the program that loads it, which is one with planted faults (zeroproof-faults).
+// Planted faults as a plug-in: ZP_FAULT names the one in its table. All functions come from the
+// program that loads it, which has planted faults (zeroproof-faults).
 
 #include <cstdlib>
 #include <iterator>

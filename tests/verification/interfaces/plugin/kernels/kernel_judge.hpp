@@ -1,5 +1,5 @@
 #pragma once
-// Kernels of this folder in processes of their own, under the judge, and under what one writes instead of it.
+// Kernels of this folder in processes of their own, and the ones that are right.
 
 #include <memory>
 #include <string>
@@ -10,22 +10,18 @@
 
 namespace zeroproof::tests {
 
+struct RightKernel {
+  std::string_view library, kind;
+  bool has_bits;  ///< those of the contract; else those of another legal order
+  std::vector<std::string_view> operations;
+};
+
+const std::vector<RightKernel>& right_kernels();
+
 /// A library as one of its kinds.
 std::shared_ptr<const verification::OpCandidate> kernel(std::string_view library, std::string_view kind);
 
 /// Everything the report says of a failure, in one line.
 std::string told(const verification::Result& result);
-
-/// A comparison of one call by |got - want| <= atol + rtol |want|.
-struct Closeness {
-  bool allclose =
-      false;  ///< rtol 1e-5, atol 1e-8 for every type: defaults of torch.allclose and numpy.allclose
-  bool assert_close =
-      false;  ///< defaults of torch.testing.assert_close: 1.3e-6 and 1e-5 in fp32, by type otherwise
-};
-
-/// One shape of 1024 elements, one set of settings, numbers of a normal distribution: what a test of a kernel usually
-/// is.
-Closeness closeness(const verification::Op& op, const verification::OpCandidate& candidate);
 
 }  // namespace zeroproof::tests

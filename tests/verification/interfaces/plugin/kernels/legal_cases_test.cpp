@@ -7,7 +7,6 @@
 #include <map>
 
 #include "tests/verification/interfaces/plugin/kernels/kernel_judge.hpp"
-#include "tests/verification/interfaces/plugin/kernels/kernel_rows.hpp"
 #include "tests/verification/interfaces/plugin/kernels/legal_case.hpp"
 
 namespace {

@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "tests/verification/interfaces/plugin/kernels/kernel_judge.hpp"
-#include "tests/verification/interfaces/plugin/kernels/kernel_rows.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
-// The catalogue's wrong twins come through the door of plug-ins as well as through that of twins: as operations, and in
-// the steps that have to find them.
+// Planted faults of operations are loaded as a plug-in too: as operations, and in the steps of the
+// fault plan.
 
 #include <doctest.h>
 
@@ -20,7 +20,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-/// The operations of the table in which a fault stands, among those a plug-in can have.
+/// Operations that a fault changes, of those that a plug-in can have.
 std::vector<std::string> operations_of(std::string_view fault) {
   const cuda::PhaseOps right = cuda::host_ops(), wrong = plant_fault(fault, right);
   std::vector<std::string> names;
@@ -52,7 +52,7 @@ std::vector<const Fault*> faults_of_operations() {
   return found;
 }
 
-/// With the fault, until the next one is made: a process that broke something is started again.
+/// A library with the fault. Valid until the next one is made: its process may start again.
 std::shared_ptr<Plugin> library(std::string_view fault) {
   ::setenv("ZP_FAULT", std::string(fault).c_str(), 1);
   if (fault.empty()) ::unsetenv("ZP_FAULT");
@@ -60,13 +60,13 @@ std::shared_ptr<Plugin> library(std::string_view fault) {
                                   tests::build_folder() + "/zeroproof-faults");
 }
 
-/// What is comparable between the two doors: memory that is nobody's is named in other words.
+/// The first difference, in words that both interfaces share: they report damage differently.
 std::string first_of(const Result& result) {
   if (result.reason.find("outside its bounds") != std::string::npos) return "damage";
   return result.divergence ? describe(*result.divergence) + ", " + result.divergence->call : "nothing";
 }
 
-/// The case of a row, of a plug-in instead of the twins on the host.
+/// The case of a row, with a plug-in in place of the implementations on the host.
 RowOutcome run_as_plugin(const FaultCase& row, std::string_view fault) {
   std::string id(row.case_id);
   REQUIRE(id.find("/host/") != std::string::npos);
@@ -99,7 +99,7 @@ bool any_failed(const std::vector<Result>& results) {
 
 }  // namespace
 
-TEST_CASE("nightly: faults of operations are caught as operations of a plug-in as they are in twins") {
+TEST_CASE("nightly: plug-in faults: the judge finds in operations what it finds in production") {
   int planted = 0, twin_caught = 0, plugin_caught = 0;
   for (const Fault* fault : faults_of_operations()) {
     bool by_twin = false, by_plugin = false;
@@ -122,15 +122,15 @@ TEST_CASE("nightly: faults of operations are caught as operations of a plug-in a
     twin_caught += by_twin ? 1 : 0;
     plugin_caught += by_plugin ? 1 : 0;
     if (!by_plugin)
-      std::printf("not seen in operations, by either door: %s\n", std::string(fault->id).c_str());
+      std::printf("not found in operations: %s\n", std::string(fault->id).c_str());
   }
-  std::printf("operations: %d faults, caught in twins %d, in a plug-in %d\n", planted, twin_caught,
+  std::printf("operations: %d faults, found in production %d, in a plug-in %d\n", planted, twin_caught,
               plugin_caught);
   CHECK(planted >= 15);
   CHECK(plugin_caught == twin_caught);
 }
 
-TEST_CASE("nightly: faults of operations are caught in steps of a plug-in where the plan says") {
+TEST_CASE("nightly: plug-in faults: the judge finds each at its place in a step") {
   int planted = 0, caught = 0;
   for (const Fault* fault : faults_of_operations()) {
     const FaultCase& row = plan_of(fault->id);
@@ -146,7 +146,7 @@ TEST_CASE("nightly: faults of operations are caught in steps of a plug-in where 
     ++planted;
     caught += outcome.status == Status::fail ? 1 : 0;
   }
-  std::printf("steps: %d faults, caught in a plug-in %d\n", planted, caught);
+  std::printf("steps: %d faults, found in a plug-in %d\n", planted, caught);
   CHECK(caught == planted);
   for (const char* fault :
        {"do-nothing", "dampening-in-first-step", "lion-one-average"}) {  // the same without it
