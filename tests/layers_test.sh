@@ -15,7 +15,7 @@ if [ "$1" = --foreign ]; then
     printf 'ok: %s only in %s\n' "$1" "$2"
   }
   only 'Eigen/' 'reference/'
-  only 'mpi\.h' 'common/comm/mpi/|verification/bench/ranks/mpi_library'
+  only 'mpi\.h' 'common/comm/mpi/|verification/bench/mpi_library'
   only 'omp\.h' 'cuda/'
   # whatever takes seconds to read is read by one source (benchmarks bring their own)
   only 'CLI/' 'verification/cli/command_set\.cpp|verification/bench/'

@@ -50,7 +50,8 @@ class RawWrite {
   double seconds(const std::string& path) const {
     const auto require = [&](bool holds, const char* what) {
       ZP_CHECK(holds, ErrorCode::io, path + " " + what + ": " + std::strerror(errno),
-               "saves are compared with a file that is written straight", "name another folder, or free space");
+               "saves are compared with a file that is written straight",
+               "name another folder, or free space");
     };
     int file = -1;
     const double elapsed = seconds_of([&] {
@@ -173,7 +174,8 @@ class SavingRank {
 
   double save(bool and_forget) {
     const double seconds = timed_by_all([&] { save_with(now_); });
-    if (comm_.rank() == 0) num_bytes_ = CheckpointReader(CheckpointRoot(folder_.file("now")), saves_).num_bytes();
+    if (comm_.rank() == 0)
+      num_bytes_ = CheckpointReader(CheckpointRoot(folder_.file("now")), saves_).num_bytes();
     comm_.barrier();
     if (and_forget) forget("now");
     return seconds;
@@ -237,8 +239,8 @@ Json measure_case(const ProductCase& what, int rounds, const OwnFolder& folder, 
     run_ranks(world, work);
   }
   report.check("a checkpoint = the state that was saved", same, std::to_string(what.ranks) + " ranks");
-  const std::vector<double> &raw = rows[0].seconds, &save = rows[1].seconds, &alone = rows[2].seconds,
-                            &beside = rows[3].seconds, &best = rows[4].seconds;
+  const std::vector<double>&raw = rows[0].seconds, &save = rows[1].seconds, &alone = rows[2].seconds,
+        &beside = rows[3].seconds, &best = rows[4].seconds;
   return {{"ranks", what.ranks},
           {"numel", what.numel},
           {"bytes", num_bytes},
@@ -270,8 +272,8 @@ void measure_checkpoint(const Options& options, Report& report) {
   const OwnFolder own(options.folder);
   Json saves = Json::array();
   for (const ProductCase& what : cases) saves.push_back(measure_case(what, options.rounds, own, report));
-  report.say("checkpoints of master and two moments in " + options.folder + ", ms; a file of as many bytes,\n" +
-             "written straight, and the same from huge pages\n");
+  report.say("checkpoints of master and two moments in " + options.folder +
+             ", ms; a file of as many bytes,\n" + "written straight, and the same from huge pages\n");
   report.say(Report::table(saves, {{"ranks", "ranks"},
                                    {"bytes", "bytes"},
                                    {"straight", "raw_samples_s", 1e3},
@@ -279,7 +281,8 @@ void measure_checkpoint(const Options& options, Report& report) {
                                    {"save", "save_samples_s", 1e3},
                                    {"straight / save", "raw_to_save"},
                                    {"huge pages / save", "best_to_save"}}));
-  report.say(std::to_string(steps_of_row) + " steps of the optimizer alone, and with an asynchronous save among them, ms\n");
+  report.say(std::to_string(steps_of_row) +
+             " steps of the optimizer alone, and with an asynchronous save among them, ms\n");
   report.add("checkpoint", saves,
              {{"ranks", "ranks"},
               {"steps", "steps_samples_s", 1e3, true},

@@ -49,7 +49,8 @@ ContractResult contract_steps(const ContractRun& run) {
   const OptimizerHyper hyper = step_hyper(true);
   std::vector<StepScalars> scalars;
   for (std::int64_t step = 1; step <= run.steps; ++step)
-    scalars.push_back(reference::step_scalars(hyper, steps_before + step, log2_loss_scale, run.micro_batches));
+    scalars.push_back(
+        reference::step_scalars(hyper, steps_before + step, log2_loss_scale, run.micro_batches));
   const std::size_t size = run.layout.padded_numel();
   ContractResult result{std::vector<float>(size), std::vector<float>(size), std::vector<float>(size),
                         std::vector<bf16>(size)};
@@ -65,7 +66,7 @@ ContractResult contract_steps(const ContractRun& run) {
   });
   const float coef = clip_coef(run, hyper, grad);
   for_blocks(run, [&](std::int64_t begin, std::size_t count) {
-    const auto part = [&](auto& values) { return Span(values).subspan(begin, count); };
+    const auto part = [&]<class T>(std::vector<T>& values) { return Span<T>(values).subspan(begin, count); };
     fill_master(begin, part(result.master));
     fill_exp_avg(begin, part(result.exp_avg));
     fill_exp_avg_sq(begin, part(result.exp_avg_sq));

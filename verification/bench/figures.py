@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """figures.py FOLDER     the figures of the benchmark records in a folder, as the documents quote them.
 
-FOLDER/*product*.json.gz are records of zeroproof-bench, *sweep* of its --sweep, *ranks* of zeroproof-bench-ranks and
-*peers* of peers.py. Ratios are taken within rounds: median [least-most]. Nothing is measured here.
+FOLDER/*product*.json.gz, *sweep* and *ranks* are records of the subcommands of zeroproof-bench of these names, *peers*
+of peers.py. Ratios are taken within rounds: median [least-most]. Nothing is measured here.
 """
 
 import gzip

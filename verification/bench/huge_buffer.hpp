@@ -23,7 +23,8 @@ class HugeBuffer {
     const std::size_t bytes = (numel_ * sizeof(T) + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
     memory_.reset(static_cast<T*>(::operator new (bytes, std::align_val_t{huge_page_bytes})));
 #if defined(MADV_HUGEPAGE)
-    ::madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // a request: the record says which share of memory got them
+    ::madvise(memory_.get(), bytes,
+              MADV_HUGEPAGE);  // a request: the record says which share of memory got them
 #endif
   }
 

@@ -72,8 +72,8 @@ struct Data {
 
   // What the whole-step rows found besides their buffers.
   double fused_norm = 0, seven_norm = 0;
-  bool found_inf = false;     // by any row; the data has none
-  bool norm_changed = false;  // the gradient is the same in every round, so its norm must be
+  bool found_inf = false;                 // by any row; the data has none
+  bool norm_changed = false;              // the gradient is the same in every round, so its norm must be
   std::vector<double> zero_seconds = {};  // part of each call of the seven passes
 };
 
@@ -91,8 +91,7 @@ class KernelRows {
       data_.restore_gradient(team_);
       return seconds_of([this] { seven_passes(); });
     };
-    rows_.push_back(
-        {"seven passes", 62, data_.numel, sample, {"RW", "R", "R", "RW", "4R3W", "R4W2", "W"}});
+    rows_.push_back({"seven passes", 62, data_.numel, sample, {"RW", "R", "R", "RW", "4R3W", "R4W2", "W"}});
     add_serial("adamw, 1 thread", host::adamw_update, data_.serial);
     add_serial("reference adamw, 1 thread", reference::adamw_update, data_.reference);
     add_limits();
@@ -117,8 +116,8 @@ class KernelRows {
     const Span<float> work = data_.work_grad.span();
     const Data& data = data_;
     add("adamw", 28, "4R3W", [=, &data] {
-      host::adamw_update(exec, {}, data.scalars, grad, data.threads.master.span(), data.threads.exp_avg.span(),
-                         data.threads.exp_avg_sq.span(), {});
+      host::adamw_update(exec, {}, data.scalars, grad, data.threads.master.span(),
+                         data.threads.exp_avg.span(), data.threads.exp_avg_sq.span(), {});
     });
     // A factor of 1 is multiplied like any other; it keeps the values the same over many rounds.
     add("unscale", 8, "RW", [=] { host::unscale(exec, 1.0F, work, work); });
@@ -149,13 +148,17 @@ class KernelRows {
     add("fused finite", 4, "R", [=, &data] { host::fused_finite(exec, data.scalars.inv_scale, grad); });
     add("clip", 8, "RW", [=] { host::clip(exec, 1.0F, work, work); });
     add("clip value", 8, "RW", [=] { host::clip_value(exec, 100.0F, work); });
-    add("cast to bf16", 6, "R4W2", [=, &data] { host::cast_to_bf16(exec, grad, as_format<bf16>(data.half)); });
-    add("cast to fp16", 6, "R4W2", [=, &data] { host::cast_to_fp16(exec, grad, as_format<fp16>(data.half)); });
+    add("cast to bf16", 6, "R4W2",
+        [=, &data] { host::cast_to_bf16(exec, grad, as_format<bf16>(data.half)); });
+    add("cast to fp16", 6, "R4W2",
+        [=, &data] { host::cast_to_fp16(exec, grad, as_format<fp16>(data.half)); });
     add("cast to bf16, drawn", 6, "R4W2", [=, &data] {
       host::stochastic_cast_to_bf16(exec, {1, 1, 0}, grad, as_format<bf16>(data.half));
     });
-    add("cast to e4m3", 5, "R4W1", [=, &data] { host::cast_to_e4m3(exec, grad, as_format<e4m3>(data.bytes)); });
-    add("cast to e5m2", 5, "R4W1", [=, &data] { host::cast_to_e5m2(exec, grad, as_format<e5m2>(data.bytes)); });
+    add("cast to e4m3", 5, "R4W1",
+        [=, &data] { host::cast_to_e4m3(exec, grad, as_format<e4m3>(data.bytes)); });
+    add("cast to e5m2", 5, "R4W1",
+        [=, &data] { host::cast_to_e5m2(exec, grad, as_format<e5m2>(data.bytes)); });
     add("widen bf16", 6, "R2W4",
         [=, &data] { host::widen_bf16(exec, as_format<const bf16>(data.half), work); });
     add("widen fp16", 6, "R2W4",
@@ -183,11 +186,13 @@ class KernelRows {
     const Span<float> most = data.max_exp_avg_sq.span();
     const StepScalars adam = scalars_of(UpdateRule::adam), sgd = scalars_of(UpdateRule::sgd);
     const StepScalars ema = scalars_of(UpdateRule::sgd_ema), lion = scalars_of(UpdateRule::lion);
-    add("adamw, amsgrad", 36, "5R4W",
-        [=, &data] { host::adamw_update(exec, {true, false}, data.scalars, grad, p, m, v, most); });
+    add("adamw, amsgrad", 36, "5R4W", [=, &data] {
+      host::adamw_update(exec, {true, false}, data.scalars, grad, p, m, v, most);
+    });
     add("adam", 28, "4R3W", [=] { host::adam_update(exec, {}, adam, grad, p, m, v, {}); });
-    add("adam, amsgrad", 36, "5R4W",
-        [=] { host::adam_update(exec, {true, false}, adam, grad, p, m, v, most); });
+    add("adam, amsgrad", 36, "5R4W", [=] {
+      host::adam_update(exec, {true, false}, adam, grad, p, m, v, most);
+    });
     add("sgd", 12, "2R1W", [=] { host::sgd_update(exec, {}, sgd, grad, p, {}); });
     add("sgd, momentum", 20, "3R2W", [=] { host::sgd_update(exec, {true, false, false}, sgd, grad, p, m); });
     add("sgd, nesterov", 20, "3R2W", [=] { host::sgd_update(exec, {true, true, false}, sgd, grad, p, m); });
@@ -280,8 +285,8 @@ bool same_bits(const State& a, const State& b) {
 }
 
 /// How many times a row is faster than another, and than that if both ran at their limits.
-void compare(Group& group, const std::string& name, const std::string& fast, const std::string& slow, double goal,
-             bool at_least) {
+void compare(Group& group, const std::string& name, const std::string& fast, const std::string& slow,
+             double goal, bool at_least) {
   group.judge(name, slow, fast, goal, at_least);
   const double at_limit = ratio_to_limit(group.rows, *find(group.rows, fast)).per_round;
   if (at_limit <= 0) return;
@@ -320,12 +325,14 @@ void measure_kernels(const Options& options, Report& report) {
   report["numel"] = numel;
   group.judge_limit("adamw, of its limit's speed", "adamw", 0.90);
   compare(group, "fused step against seven passes", "fused step", "seven passes", 1.8, true);
-  group.figures.push_back({"fused step against seven passes, without zero_grad", speed_up_without_zero(group.rows, data)});
+  group.figures.push_back(
+      {"fused step against seven passes, without zero_grad", speed_up_without_zero(group.rows, data)});
   compare(group, "reference against host adamw, 1 thread", "adamw, 1 thread", "reference adamw, 1 thread", 10,
           false);
   report.add(group);
   const bool norms = data.fused_norm == data.seven_norm && data.fused_norm > 0 && !data.norm_changed;
-  report.check("adamw, all threads = reference, on the first eighth", same_bits(data.threads, data.reference));
+  report.check("adamw, all threads = reference, on the first eighth",
+               same_bits(data.threads, data.reference));
   report.check("adamw, 1 thread = reference, on the first eighth", same_bits(data.serial, data.reference));
   report.check("fused = seven passes: master, exp_avg, exp_avg_sq", same_bits(data.fused, data.seven));
   report.check("fused = seven passes: bf16 parameters", same_bits(data.fused_param, data.seven_param));

@@ -28,7 +28,8 @@ struct LimitLoop {
   bool streamed;      ///< stores past the caches: targets are 64-byte aligned, numel a multiple of 1024
   bool narrow;        ///< reads grad16 instead of grad
   double num_bytes;   ///< per element
-  std::uint32_t (*run)(const LimitBuffers& buffers, std::uint32_t mask, std::int64_t begin, std::int64_t numel);
+  std::uint32_t (*run)(const LimitBuffers& buffers, std::uint32_t mask, std::int64_t begin,
+                       std::int64_t numel);
 
   void operator()(const LimitBuffers& buffers, std::int64_t begin, std::int64_t end) const;
 };

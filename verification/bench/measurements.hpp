@@ -31,7 +31,6 @@ void measure_device(const Options& options, Report& report);
 /// The sharded step of ranks that share this machine, against the MPI library's collectives: inside an MPI job this
 /// rank's part of it, otherwise a job for each number of ranks and setting of malloc, whose output is printed.
 /// Returns the (largest) exit code. Errors: unavailable without MPI, or if mpirun cannot be started.
-int run_ranks(const Options& options);
-
+int measure_ranks(const Options& options);
 
 }  // namespace zeroproof::verification::bench

@@ -55,7 +55,8 @@ class MovedBytes {
 
   void require(bool holds, const char* what) const {
     ZP_CHECK(holds, ErrorCode::io, "a file in " + folder_ + " " + what + ": " + std::strerror(errno),
-             "state in a file is compared with bytes that are only moved", "name another folder, or free space");
+             "state in a file is compared with bytes that are only moved",
+             "name another folder, or free space");
   }
 
   void move(const Share& share, bool first) const {
@@ -88,8 +89,8 @@ Json measure_case(const ProductCase& what, int rounds, Report& report) {
   std::vector<Row> rows = {{"plain", 0, what.numel, timed([&] { plain.step(); })},
                            {"step", 0, what.numel, timed([&] { step.step(); })}};
   if (in_file) {
-    bytes = std::make_unique<MovedBytes>(what.offload.folder, file_bytes, state_bytes * what.offload.chunk_numel,
-                                         what.threads);
+    bytes = std::make_unique<MovedBytes>(what.offload.folder, file_bytes,
+                                         state_bytes * what.offload.chunk_numel, what.threads);
     rows.push_back({"moved", 0, what.numel, timed([&] { bytes->move(); })});
   }
   measure(rows, rounds);
@@ -130,8 +131,9 @@ void measure_offload(const Options& options, Report& report) {
   }
   Json offload = Json::array();
   for (const ProductCase& what : cases) offload.push_back(measure_case(what, options.rounds, report));
-  report.say("state elsewhere: steps of " + std::to_string(options.numel.front()) + " parameters, one rank, chunks of " +
-             std::to_string(cases.front().offload.chunk_numel) + ", files in\n" + options.folder +
+  report.say("state elsewhere: steps of " + std::to_string(options.numel.front()) +
+             " parameters, one rank, chunks of " + std::to_string(cases.front().offload.chunk_numel) +
+             ", files in\n" + options.folder +
              "; ms, median [least-most]. Floor: the step that offloads nothing, or the bytes moved alone,\n" +
              "whichever takes longer\n");
   report.add("offload", std::move(offload),

@@ -2,8 +2,8 @@
 """Times optimizer steps as users of PyTorch and DeepSpeed write them, in alternation with zeroproof's.
 
 Every peer takes the same steps from the same numbers as zeroproof, and its parameters must agree with ours within a
-bound; after that it is timed, a few steps in every round, and so are zeroproof-bench and zeroproof-bench-ranks, in
-another order each round. Ratios are within rounds: time of the peer / time of ours. Every peer has a row as it is and
+bound; after that it is timed, a few steps in every round, and so are `zeroproof-bench product` and `zeroproof-bench
+ranks`, in another order each round. Ratios are within rounds: time of the peer / time of ours. Every peer has a row as it is and
 one with 2 MiB pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1).
 
 PyTorch is installed from PyPI into a folder of its own; its wheel for x86-64 Linux brings the CUDA libraries along,
@@ -21,18 +21,10 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from peer import self_check
 from peer.install import DEEPSPEED, TORCH
-from peer.rounds import run_groups
-from peer.say import Problem
-from peer.timed import LOCAL, MIB_NUMEL, RANKED
+from peer.report import Problem, numbers
+from peer.timed import LOCAL, MIB_NUMEL, RANKED, run_groups
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def numbers(text):
-    values = [int(word) for word in text.split(",")]
-    if any(value < 1 for value in values):
-        raise ValueError
-    return values
 
 
 def parse(words):
@@ -65,24 +57,19 @@ def parse(words):
             raise Problem(2, f"--{flag} is {getattr(options, flag)}", "there would be nothing to time",
                           "choose 1 or more")
     if options.numel % MIB_NUMEL and any(name in RANKED for name in options.peers):
-        raise Problem(2, f"--numel is {options.numel}", f"zeroproof-bench-ranks counts in MiB, {MIB_NUMEL} parameters",
+        raise Problem(2, f"--numel is {options.numel}", f"zeroproof-bench ranks counts in MiB, {MIB_NUMEL} parameters",
                       "choose a multiple of that, or leave out ddp and zero")
     return options
-
-
-def require_programs(options):
-    ranked = any(name in RANKED for name in options.peers)
-    for program in ["zeroproof-bench"] + (["zeroproof-bench-ranks"] if ranked else []):
-        if not (options.build / program).exists():
-            raise Problem(3, f"{options.build / program} is not there", "peers are compared with it",
-                          f"build it with: ninja -C {options.build} {program}")
 
 
 def main(words):
     options = parse(words)
     if options.self_check:
         return self_check.run(parse)
-    require_programs(options)
+    program = options.build / "zeroproof-bench"
+    if not program.exists():
+        raise Problem(3, f"{program} is not there", "peers are compared with it",
+                      f"build it with: ninja -C {options.build} zeroproof-bench")
     if options.json:
         try:
             options.json.write_text("", encoding="utf-8")  # before the long part

@@ -48,8 +48,8 @@ void write_filled(SafetensorsWriter& writer, const std::string& name, std::int64
 ///   master, param                 after the last one, the same as the product's
 ///   tensor_begin, tensor_numel    where the tensors are in all of these [tensors]
 /// and with steps, steps_before, log2_loss_scale and micro_batches in its metadata.
-void save_case(const std::string& file, const ProductCase& what, const FlatLayout& layout, const Leaves& leaves,
-               std::int64_t steps, const ContractResult& result) {
+void save_case(const std::string& file, const ProductCase& what, const FlatLayout& layout,
+               const Leaves& leaves, std::int64_t steps, const ContractResult& result) {
   const std::int64_t numel = layout.padded_numel();
   std::vector<SafeTensorSpec> specs;
   const SafeDType leaf_dtype = what.grad_dtype == DType::fp32 ? SafeDType::f32 : SafeDType::bf16;
@@ -115,7 +115,8 @@ Json measure_case(const ProductCase& what, const Options& options, WorkerTeam& t
   measure(rows, options.rounds);
 
   const Row &step = rows[0], &operations = rows[1], &addition = rows[2];
-  const std::vector<double> reduce(product.reduce_seconds().end() - options.rounds, product.reduce_seconds().end());
+  const std::vector<double> reduce(product.reduce_seconds().end() - options.rounds,
+                                   product.reduce_seconds().end());
   const std::vector<double> limit = limit_seconds(what, rows);
   const ContractResult& wanted = contract.of(what, layout, product.steps());
   const bool same = product.as_contract(wanted);
@@ -159,9 +160,11 @@ std::vector<ProductCase> cases_of(const Options& options) {
   std::vector<ProductCase> cases;
   const std::int64_t numel = options.numel.front();
   const auto add = [&](std::int64_t micro_batches, std::int64_t tensors, int stage, DType grad_dtype) {
-    cases.push_back({micro_batches, tensors, stage, grad_dtype, numel, options.bucket_numel, options.threads});
+    cases.push_back(
+        {micro_batches, tensors, stage, grad_dtype, numel, options.bucket_numel, options.threads});
   };
-  if (options.micro_batches.empty() && options.tensors.empty() && options.stages.empty() && options.grads.empty()) {
+  if (options.micro_batches.empty() && options.tensors.empty() && options.stages.empty() &&
+      options.grads.empty()) {
     for (const std::int64_t tensors : {1, 69, 10000}) add(1, std::min(tensors, numel), 0, DType::fp32);
     add(4, 1, 0, DType::fp32);
     for (const int stage : {0, 1, 2, 3}) add(4, std::min<std::int64_t>(69, numel), stage, DType::fp32);
@@ -186,13 +189,16 @@ void measure_product(const Options& options, Report& report) {
   const std::vector<ProductCase> cases = cases_of(options);
   ZP_CHECK(options.save.empty() || cases.size() == 1, ErrorCode::invalid_argument,
            "--save was given with " + std::to_string(cases.size()) + " rows",
-           "the file holds one step's inputs and results", "choose one, such as --tensors 1 --micro-batches 1");
+           "the file holds one step's inputs and results",
+           "choose one, such as --tensors 1 --micro-batches 1");
   for (const ProductCase& what : cases) require_possible(what);  // before the long part
   WorkerTeam team(options.threads);
   Contract contract;
   Json product = Json::array();
-  for (const ProductCase& what : cases) product.push_back(measure_case(what, options, team, contract, report));
-  report.say("steps through make_distributed_optimizer, fused, one rank; " + std::to_string(options.numel.front()) +
+  for (const ProductCase& what : cases)
+    product.push_back(measure_case(what, options, team, contract, report));
+  report.say("steps through make_distributed_optimizer, fused, one rank; " +
+             std::to_string(options.numel.front()) +
              " parameters, AdamW, bf16 parameters,\nnorm clipped, finite check; ratios within rounds: "
              "median [least-most]\n");
   report.add("product", std::move(product),

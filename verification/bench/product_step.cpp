@@ -88,8 +88,8 @@ Leaves::Leaves(const ProductCase& what, std::int64_t padded_numel, const FlatRan
     : first_(range.begin), threads_(what.threads) {
   const bool wide = what.grad_dtype == DType::fp32;
   for (std::int64_t i = 0; i < range.numel(); ++i) {
-    views_.push_back({memory_.emplace_back(wide ? padded_numel : (padded_numel + 1) / 2).data(), what.grad_dtype,
-                      padded_numel});
+    views_.push_back({memory_.emplace_back(wide ? padded_numel : (padded_numel + 1) / 2).data(),
+                      what.grad_dtype, padded_numel});
     fill(i);
   }
 }
@@ -100,7 +100,8 @@ void Leaves::fill(std::size_t index) const {
   parallel_for(threads_, (view.numel + block - 1) / block, [&](std::int64_t i) {
     const std::int64_t begin = i * block;
     const std::size_t count = std::min(block, view.numel - begin);
-    if (view.dtype == DType::fp32) return fill_leaf(first_ + index, begin, {static_cast<float*>(view.data) + begin, count});
+    if (view.dtype == DType::fp32)
+      return fill_leaf(first_ + index, begin, {static_cast<float*>(view.data) + begin, count});
     std::array<float, block> wide;
     const Span<float> values(wide.data(), count);
     fill_leaf(first_ + index, begin, values);
@@ -108,7 +109,9 @@ void Leaves::fill(std::size_t index) const {
   });
 }
 
-TensorView Leaves::view(std::int64_t micro_batch) const { return views_[(micro_batch - first_) % views_.size()]; }
+TensorView Leaves::view(std::int64_t micro_batch) const {
+  return views_[(micro_batch - first_) % views_.size()];
+}
 
 void Leaves::set_infinite(bool infinite) {
   const TensorView leaf = views_.front();

@@ -54,7 +54,11 @@ class Leaves final : public GradSource {
   TensorView view(std::int64_t micro_batch) const;
 
   /// Moves the last leaf into memory of the optimizer.
-  void move_last(const TensorView& to) { views_.back() = to, fill(views_.size() - 1); }
+  void move_last(const TensorView& to) {
+    views_.back() = to;
+    memory_.pop_back();
+    fill(views_.size() - 1);
+  }
 
   /// Makes the first element of the first leaf infinite, or restores it.
   void set_infinite(bool infinite);

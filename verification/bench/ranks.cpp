@@ -24,9 +24,9 @@
 #include "verification/bench/mpi_library.hpp"
 #include "verification/bench/product_step.hpp"
 #include "verification/bench/values.hpp"
-#include "verification/compare/judge/native_bound.hpp"
 #include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/program/temporary_file.hpp"
+#include "verification/compare/judge/native_bound.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
 #include "verification/training/ranks/mpi_launch.hpp"
 
@@ -102,7 +102,8 @@ class RankRows {
         ranks_(comm.world_size()),
         numel_(numel),
         shard_{numel / ranks_ * comm.rank(), numel / ranks_ * (comm.rank() + 1)},
-        window_(comm.shared_window(numel * static_cast<std::int64_t>(sizeof(float) + sizeof(std::uint16_t)))) {
+        window_(
+            comm.shared_window(numel * static_cast<std::int64_t>(sizeof(float) + sizeof(std::uint16_t)))) {
     ZP_CHECK(window_ != nullptr, ErrorCode::unavailable, "the ranks share no memory",
              "work through shared memory is what is measured", "start them on one machine");
     for (const Variant& variant : variants)
@@ -132,7 +133,8 @@ class RankRows {
       library_.all_reduce(leaf_.span(), reduced_.span());
       update(reduced_.span(), reduced_state_, reduced_params_.span());
     });
-    add("limit memcpy", window_bytes(), [this] { copy_bytes(); }, "copy");
+    add(
+        "limit memcpy", window_bytes(), [this] { copy_bytes(); }, "copy");
     for (const Isa isa : host::supported_isas()) {
       const Span<const LimitLoop> loops = limit_loops(isa);
       for (const bool streamed : {false, true}) {
@@ -141,13 +143,16 @@ class RankRows {
             return std::string_view(loop.shape) == shape && loop.streamed == nt;
           });
         };
-        add("limit window pass " + std::string(host::name(isa)) + (streamed ? " nt" : ""), window_bytes(),
+        add(
+            "limit window pass " + std::string(host::name(isa)) + (streamed ? " nt" : ""), window_bytes(),
             [this, read = of("R", false), step = of("4R3W+W2", streamed)] { pass_windows(*read, *step); },
             "window pass");
       }
     }
-    add("two fences", 0, [this] { window_->fence(), window_->fence(); }, "fences");
-    add("MPI_Barrier", 0, [this] { library_.barrier(); }, "barrier");
+    add(
+        "two fences", 0, [this] { window_->fence(), window_->fence(); }, "fences");
+    add(
+        "MPI_Barrier", 0, [this] { library_.barrier(); }, "barrier");
     return std::move(rows_);
   }
 
@@ -173,14 +178,16 @@ class RankRows {
   /// and state are read, state and parameter written.
   double window_bytes() const { return 4.0 * ranks_ + 24 + 2; }
 
-  void add(const std::string& name, double num_bytes, std::function<void()> body, const std::string& shape = {}) {
+  void add(const std::string& name, double num_bytes, std::function<void()> body,
+           const std::string& shape = {}) {
     rows_.push_back({name, num_bytes, numel_, [this, body] { return seconds_of_all(body); }, {}, shape});
   }
 
   /// From a moment the ranks agree on until the last rank is done; the same number on all of them.
   double seconds_of_all(const std::function<void()>& body) {
     const auto now = [] {  // of the clock that all processes of a machine share
-      return static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+      return static_cast<std::uint64_t>(
+          std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
     };
     const auto latest = [this](std::uint64_t time) {
       comm_.all_reduce({&time, 1}, IntegerReduce::max);
@@ -370,8 +377,9 @@ int run_job(const Options& options, int ranks, const std::string& malloc) {
   words.insert(words.end(), {std::filesystem::read_symlink("/proc/self/exe"), "ranks", "--mib",
                              std::to_string(options.mib), "--rounds", std::to_string(options.rounds)});
   if (!options.json.empty()) {
-    words.insert(words.end(), {"--json", options.json + (options.ranks.size() > 1 ? "." + std::to_string(ranks) : "") +
-                                             (options.malloc.size() > 1 ? "." + malloc : "")});
+    words.insert(words.end(),
+                 {"--json", options.json + (options.ranks.size() > 1 ? "." + std::to_string(ranks) : "") +
+                                (options.malloc.size() > 1 ? "." + malloc : "")});
   }
   const Ended ended = run_mpirun(words, output.path(), [] { return JobState::runs; });
   std::fputs(output.content().c_str(), stdout);
@@ -381,7 +389,7 @@ int run_job(const Options& options, int ranks, const std::string& malloc) {
 
 }  // namespace
 
-int run_ranks(const Options& options) {
+int measure_ranks(const Options& options) {
   if (inside_mpi_job()) return run_rank(options);
   ::setenv("OMP_NUM_THREADS", "1", 1);
   // The fastest way Open MPI has between the processes of a machine, where the kernel permits it.

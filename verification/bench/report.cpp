@@ -82,8 +82,12 @@ Report::Report(const Options& options) {
   const Machine m = this_machine();
   record_ = {{"schema", "zeroproof-bench/3"},
              {"command", options.command},
-             {"machine", {{"cpu", m.cpu}, {"cores", m.cores}, {"isa", m.isa}, {"page_bytes", m.page_bytes},
-                          {"load_average", m.load}}},
+             {"machine",
+              {{"cpu", m.cpu},
+               {"cores", m.cores},
+               {"isa", m.isa},
+               {"page_bytes", m.page_bytes},
+               {"load_average", m.load}}},
              {"rounds", options.rounds}};
   say(fmt::format("{}, {} cores, {}, load {:.1f}; {} rounds", m.cpu, m.cores, m.isa, m.load, options.rounds));
   if (options.threads == 0) return;
@@ -97,9 +101,10 @@ std::string Report::table(const Json& entries, const std::vector<Column>& column
   std::vector<bool> left;
   for (const Column& column : columns) {
     const auto has = [&](const Json& entry) { return entry.contains(column.key); };
-    if (std::ranges::none_of(entries, has)) continue;
+    if (std::none_of(entries.begin(), entries.end(), has)) continue;
     widths.push_back(std::string(column.heading).size());
-    left.push_back(std::ranges::any_of(entries, [&](const Json& e) { return has(e) && e[column.key].is_string(); }));
+    left.push_back(std::any_of(entries.begin(), entries.end(),
+                               [&](const Json& e) { return has(e) && e[column.key].is_string(); }));
     lines[0].push_back(column.heading);
     for (std::size_t i = 0; i < entries.size(); ++i) {
       lines[i + 1].push_back(cell(entries[i], column));
@@ -110,7 +115,8 @@ std::string Report::table(const Json& entries, const std::vector<Column>& column
   for (const std::vector<std::string>& line : lines) {
     std::string joined;
     for (std::size_t c = 0; c < line.size(); ++c) {
-      joined += left[c] ? fmt::format("{:<{}} ", line[c], widths[c]) : fmt::format("{:>{}} ", line[c], widths[c]);
+      joined +=
+          left[c] ? fmt::format("{:<{}} ", line[c], widths[c]) : fmt::format("{:>{}} ", line[c], widths[c]);
     }
     text += joined.substr(0, joined.find_last_not_of(' ') + 1) + '\n';
   }
@@ -152,7 +158,8 @@ void Report::add(const Group& group, bool in_groups, bool judged) {
     Json shown = Json::array();
     for (const Row& row : group.rows) {
       value["rows"].push_back(row_value(group.rows, row));
-      if (row.shape.empty() || best_limit(group.rows, row.shape) == &row) shown.push_back(value["rows"].back());
+      if (row.shape.empty() || best_limit(group.rows, row.shape) == &row)
+        shown.push_back(value["rows"].back());
     }
     say('\n' + table(shown, row_columns));
     value["figures"] = Json::array();
@@ -180,8 +187,9 @@ std::string Report::text() const {
     const auto alike = [&](const Check& other) { return other.ok && other.name == check.name; };
     const auto here = checks_.begin() + i;
     if (std::any_of(checks_.begin(), here, alike)) continue;
-    text += fmt::format("same  {}{}\n", check.name,
-                        check.where.empty() ? "" : fmt::format(" ({})", std::count_if(here, checks_.end(), alike)));
+    text += fmt::format(
+        "same  {}{}\n", check.name,
+        check.where.empty() ? "" : fmt::format(" ({})", std::count_if(here, checks_.end(), alike)));
   }
   if (busy()) text += fmt::format("\nbusy machine: {} involuntary context switches\n", switches_);
   return text;
@@ -199,7 +207,8 @@ std::string Report::json() const {
   return record.dump(2) + "\n";
 }
 
-int reported(const Options& options, bool shown, const std::function<void(const Options&, Report&)>& measure) {
+int reported(const Options& options, bool shown,
+             const std::function<void(const Options&, Report&)>& measure) {
   std::ofstream file;
   const auto require_written = [&] {
     ZP_CHECK(file.good(), ErrorCode::io, options.json + " could not be written", "the record would be lost",

@@ -50,7 +50,8 @@ double median_of(std::vector<double> values) {
   return *middle;
 }
 
-std::vector<double> quotients(const std::vector<double>& above, const std::vector<double>& below, double factor) {
+std::vector<double> quotients(const std::vector<double>& above, const std::vector<double>& below,
+                              double factor) {
   std::vector<double> values;
   for (std::size_t i = 0; i < above.size(); ++i) values.push_back(factor * above[i] / below[i]);
   return values;

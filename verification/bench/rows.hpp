@@ -10,9 +10,9 @@ namespace zeroproof::verification::bench {
 
 struct Row {
   std::string name;
-  double num_bytes = 0;            ///< necessary traffic per element: each read once, each write once
-  std::int64_t numel = 0;          ///< elements of one sample
-  std::function<double()> sample;  ///< seconds of one call, such as timed(body)
+  double num_bytes = 0;                  ///< necessary traffic per element: each read once, each write once
+  std::int64_t numel = 0;                ///< elements of one sample
+  std::function<double()> sample;        ///< seconds of one call, such as timed(body)
   std::vector<std::string> limits = {};  ///< shapes of the passes it consists of; their times add up
   std::string shape = {};  ///< set for limits: rows of one shape compete, the fastest is the limit
 

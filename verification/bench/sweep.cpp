@@ -44,9 +44,9 @@ class MemoryProbe {
 
 struct Point {
   ProductCase what;
-  std::int64_t x = 0;                 ///< parameters, tensors, micro-batches, buckets or ranks
-  std::vector<double> seconds = {};   ///< of each step
-  std::vector<double> probes = {};    ///< seconds of the memory probes around it
+  std::int64_t x = 0;                ///< parameters, tensors, micro-batches, buckets or ranks
+  std::vector<double> seconds = {};  ///< of each step
+  std::vector<double> probes = {};   ///< seconds of the memory probes around it
 };
 
 struct Axis {
@@ -105,8 +105,12 @@ std::vector<Axis> sweep_axes(const Options& options) {
 class Visit {
  public:
   Visit(Point& point, MemoryProbe& probe, bool compare)
-      : point_(point), layout_(layout_of(point.what)), leaves_(point.what, layout_.padded_numel()),
-        first_(std::make_unique<State>(0, layout_.padded_numel())), probe_(probe), compare_(compare) {}
+      : point_(point),
+        layout_(layout_of(point.what)),
+        leaves_(point.what, layout_.padded_numel()),
+        first_(std::make_unique<State>(0, layout_.padded_numel())),
+        probe_(probe),
+        compare_(compare) {}
 
   void work(Communicator& comm) {
     const ProductCase& what = point_.what;
@@ -162,7 +166,8 @@ bool visit(Point& point, MemoryProbe& probe, bool compare) {
 
 Json axis_value(const Axis& axis) {
   std::vector<double> probes, x, y;
-  for (const Point& point : axis.points) probes.insert(probes.end(), point.probes.begin(), point.probes.end());
+  for (const Point& point : axis.points)
+    probes.insert(probes.end(), point.probes.begin(), point.probes.end());
   for (const Point& point : axis.points) {
     x.push_back(point.x);
     y.push_back(median_of(quotients(point.seconds, point.probes)) * median_of(probes));
@@ -188,12 +193,8 @@ Json axis_value(const Axis& axis) {
                       {"fit_s", fit.at(x[i])},
                       {"residual", away[i]}});
   }
-  return {{"axis", axis.name},
-          {"fixed", axis.fixed},
-          {"intercept_s", fit.intercept},
-          {"slope_s", fit.slope},
-          {"worst_residual", worst(away)},
-          {"points", std::move(points)}};
+  return {{"axis", axis.name},    {"fixed", axis.fixed},           {"intercept_s", fit.intercept},
+          {"slope_s", fit.slope}, {"worst_residual", worst(away)}, {"points", std::move(points)}};
 }
 
 }  // namespace
@@ -201,7 +202,9 @@ Json axis_value(const Axis& axis) {
 void measure_sweep(const Options& options, Report& report) {
   WorkerTeam team(options.threads);
   MemoryProbe probe(team);
-  report.say("the product's step, fused, stage 0, fp32 gradients; a pass has 5 steps of each point, in another order");
+  report.say(
+      "the product's step, fused, stage 0, fp32 gradients; a pass has 5 steps of each point, in another "
+      "order");
   report.say("ms: median of step / a pass over memory beside it, at the usual speed of that pass\n");
   Json sweep = Json::array();
   for (Axis& axis : sweep_axes(options)) {

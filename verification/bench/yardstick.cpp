@@ -35,7 +35,8 @@ bool same(const HugeBuffer<T>& got, const void* wanted, std::int64_t numel) {
 
 }  // namespace
 
-Yardstick::Yardstick(const ProductCase& what, std::int64_t padded_numel, const Leaves& leaves, WorkerTeam& team)
+Yardstick::Yardstick(const ProductCase& what, std::int64_t padded_numel, const Leaves& leaves,
+                     WorkerTeam& team)
     : what_(what),
       numel_(what.numel),
       leaves_(leaves),
@@ -91,8 +92,11 @@ void Yardstick::step() {
   if (host::fused_finite_and_norm(exec_, scalars.inv_scale, grad_sum, limbs)) return;
   const float coef = host::clip_coef(host::grad_norm_finish(limbs), hyper.max_norm);
   host::fused_update(exec_, host::fused_options(hyper), scalars, coef, grad_sum,
-                     {part(state_.master, 0, numel_), part(state_.exp_avg, 0, numel_),
-                      part(state_.exp_avg_sq, 0, numel_), {}, {}},
+                     {part(state_.master, 0, numel_),
+                      part(state_.exp_avg, 0, numel_),
+                      part(state_.exp_avg_sq, 0, numel_),
+                      {},
+                      {}},
                      {param_.data(), DType::bf16, numel_});
 }
 

@@ -5,7 +5,7 @@
 set -eu
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
 
-bench=$1 sim=$2 peer=$3/device/torch_peer.py
+bench=$1 sim=$2 peer=$3/torch_peer.py
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 

@@ -2,7 +2,7 @@
 
 #include <doctest.h>
 
-#include "verification/bench/row.hpp"
+#include "verification/bench/rows.hpp"
 
 using namespace zeroproof::verification::bench;
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include "common/base/error.hpp"
 #include "common/comm/self.hpp"
 #include "common/comm/threads.hpp"
+#include "cuda/comm/memory/memory_space.hpp"
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/device/runtime/graph.hpp"
 #include "cuda/device/runtime/memory.hpp"
@@ -18,7 +20,6 @@
 #include "cuda/host/fold_plan.hpp"
 #include "cuda/reduce/sources/device_leaf_source.hpp"
 #include "cuda/reduce/sources/host_leaf_source.hpp"
-#include "cuda/comm/memory/memory_space.hpp"
 #include "verification/bench/device/kernel_data.hpp"
 #include "verification/bench/device/rank_rows.hpp"
 #include "verification/bench/device/steps.hpp"
@@ -40,7 +41,8 @@ double device_seconds(const std::function<void()>& body) {
 
 Row pass(const std::string& name, double num_bytes, std::int64_t numel, std::vector<std::string> limits,
          std::function<void()> body) {
-  return {name, num_bytes, numel, [body = std::move(body)] { return device_seconds(body); }, std::move(limits)};
+  return {name, num_bytes, numel, [body = std::move(body)] { return device_seconds(body); },
+          std::move(limits)};
 }
 
 /// Loops that move the bytes of a pass, each in several forms of which the fastest is the limit. Shapes: "R", "RW",
@@ -95,10 +97,11 @@ Row fold_row(const KernelData& data, const cuda::host::PieceLoop& loop, int coun
   }
   const auto plan = std::make_shared<const cuda::host::FoldPlan>(nodes);
   const std::string number = std::to_string(count);
-  return pass("fold of " + number, 2.0 * count + 4, data.numel(), {number + "xR2W4"}, [&loop, &data, plan, leaves] {
-    const cuda::NodeValues sum = cuda::NodeValues::packed({data.scratch(), DType::fp32, data.numel()});
-    cuda::device_space().fold(loop, *plan, leaves, sum);
-  });
+  return pass(
+      "fold of " + number, 2.0 * count + 4, data.numel(), {number + "xR2W4"}, [&loop, &data, plan, leaves] {
+        const cuda::NodeValues sum = cuda::NodeValues::packed({data.scratch(), DType::fp32, data.numel()});
+        cuda::device_space().fold(loop, *plan, leaves, sum);
+      });
 }
 
 /// Kernels of a step by themselves, and the two passes as a graph.
@@ -123,7 +126,9 @@ Group measure_passes(std::int64_t numel, int rounds, Report& report) {
   Group group{"kernels, " + std::to_string(numel) + " elements of one tensor"};
   std::vector<Row>& rows = group.rows;
   add_limit_rows(rows, data);
-  rows.push_back({"finite_norm", 4, numel,
+  rows.push_back({"finite_norm",
+                  4,
+                  numel,
                   [&] {
                     data.clear_found();
                     const double seconds = device_seconds(finite_norm);
@@ -132,7 +137,9 @@ Group measure_passes(std::int64_t numel, int rounds, Report& report) {
                   },
                   {"R"}});
   rows.push_back(pass("fused_update", 30, numel, {"4R3W+W2"}, update));
-  rows.push_back({"two passes, graph", 34, numel,
+  rows.push_back({"two passes, graph",
+                  34,
+                  numel,
                   [&] {
                     const double seconds = device_seconds([&] { graph.launch(); });
                     sums.see(data.found());
@@ -173,7 +180,11 @@ class OwnStep {
 
   /// A row of steps: 16-bit leaf to G, G for the norm, and the bytes of the update.
   Row row(const std::string& name, int steps) {
-    return {name, 40, elements_of(layout_), [this, steps] { return device_seconds(steps); }, {"R2W4", "R", "4R3W+W2"}};
+    return {name,
+            40,
+            elements_of(layout_),
+            [this, steps] { return device_seconds(steps); },
+            {"R2W4", "R", "4R3W+W2"}};
   }
 
   /// One step more than are timed: the last one starts where the time ends.
@@ -215,14 +226,15 @@ Group measure_steps(std::int64_t numel, int rounds, Report& report) {
   constexpr int steps = 4;
   const KernelData data(numel, 1);
   OwnStep one(1, numel, true), phases(1, numel, false), many(300, numel, true);
-  Group group{"steps through make_enqueued_optimizer, one rank, " + std::to_string(numel) + " elements, bf16 leaves"};
+  Group group{"steps through make_enqueued_optimizer, one rank, " + std::to_string(numel) +
+              " elements, bf16 leaves"};
   add_limit_rows(group.rows, data);
   group.rows.push_back(one.row("step, 1 tensor", steps));
   group.rows.push_back(many.row("step, 300 tensors", steps));
   group.rows.push_back(phases.row("step in phases, 1 tensor", steps));
   measure(group.rows, rounds);
-  report.check("two passes in a graph = phases: parameters, after every round", one.params() == phases.params(),
-               std::to_string(numel));
+  report.check("two passes in a graph = phases: parameters, after every round",
+               one.params() == phases.params(), std::to_string(numel));
   group.judge_limit("step, of its 40 bytes' time", "step, 1 tensor", 1.08);
   group.judge("300 tensors, of one tensor's time", "step, 300 tensors", "step, 1 tensor", 1.03, false);
   group.judge("step in phases, of the step's time", "step in phases, 1 tensor", "step, 1 tensor", 1.6, true);
@@ -244,7 +256,8 @@ Group measure_small_step(std::int64_t numel, int rounds) {
 
 /// Whether a rank's steps on a device leave the bits of the host's, on the same leaves. One step in five overflows; the
 /// scale grows until it does not fit into fp16.
-bool same_as_host(const FlatLayout& layout, Communicator& comm, int stage, const std::vector<FlatRange>& units) {
+bool same_as_host(const FlatLayout& layout, Communicator& comm, int stage,
+                  const std::vector<FlatRange>& units) {
   constexpr int steps = 12;
   constexpr cuda::LeafFormula formula{.seed = 7, .overflow_every = 5, .overflow_element = 0};
   const ShardMap shards(layout.padded_numel(), comm.world_size(), 4096);
@@ -331,7 +344,8 @@ void measure_device(const Options& options, Report& report) {
     add("kernels", "kernels", numel, [&] { return measure_passes(numel, rounds, report); });
     add("steps", "steps", numel, [&] { return measure_steps(numel, rounds, report); });
   }
-  add("small", "a small step", options.small_numel, [&] { return measure_small_step(options.small_numel, rounds); });
+  add("small", "a small step", options.small_numel,
+      [&] { return measure_small_step(options.small_numel, rounds); });
   for (const int ranks : options.ranks) {
     add("ranks", std::to_string(ranks) + " ranks", options.rank_numel,
         [&] { return measure_device_ranks(options.rank_numel, ranks, rounds); });

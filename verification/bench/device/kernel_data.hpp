@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/layout/flat_layout.hpp"
-#include "cuda/device/step/step_passes.hpp"
 #include "cuda/comm/memory/space_array.hpp"
+#include "cuda/device/step/step_passes.hpp"
 #include "verification/bench/device/loops.hpp"
 
 namespace zeroproof::verification::bench {

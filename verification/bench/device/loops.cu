@@ -209,9 +209,10 @@ struct Plus {
 };
 
 /// With scratch = null returns only how much of it is needed.
-std::size_t reduce(void* scratch, std::size_t num_bytes, const float* values, float* sum, std::int64_t numel) {
-  check_cuda(cub::DeviceReduce::TransformReduce(scratch, num_bytes, values, sum, numel, Plus{}, Square{}, 0.0F,
-                                                current_cuda_stream()),
+std::size_t reduce(void* scratch, std::size_t num_bytes, const float* values, float* sum,
+                   std::int64_t numel) {
+  check_cuda(cub::DeviceReduce::TransformReduce(scratch, num_bytes, values, sum, numel, Plus{}, Square{},
+                                                0.0F, current_cuda_stream()),
              "adding squares with CUB");
   return num_bytes;
 }
@@ -221,7 +222,8 @@ std::size_t reduce(void* scratch, std::size_t num_bytes, const float* values, fl
 std::size_t unordered_norm_bytes(const float* values, float* sum, std::int64_t numel) {
   return reduce(nullptr, 0, values, sum, numel);
 }
-void enqueue_unordered_norm(const float* values, float* sum, std::int64_t numel, void* scratch, std::size_t num_bytes) {
+void enqueue_unordered_norm(const float* values, float* sum, std::int64_t numel, void* scratch,
+                            std::size_t num_bytes) {
   reduce(scratch, num_bytes, values, sum, numel);
 }
 #else

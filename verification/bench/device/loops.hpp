@@ -36,6 +36,7 @@ void enqueue_step_loop(int unroll, const StepAccess& access, std::int64_t numel)
 /// CUB's sum of squares in fp32, added in the order that suits the device, into sum. scratch: as many bytes as the
 /// first of these returns, which is 0 where there is no CUB (a simulated device).
 std::size_t unordered_norm_bytes(const float* values, float* sum, std::int64_t numel);
-void enqueue_unordered_norm(const float* values, float* sum, std::int64_t numel, void* scratch, std::size_t num_bytes);
+void enqueue_unordered_norm(const float* values, float* sum, std::int64_t numel, void* scratch,
+                            std::size_t num_bytes);
 
 }  // namespace zeroproof::verification::bench

@@ -106,7 +106,8 @@ std::vector<Row> run_rank(const Model& model, Communicator& comm, int rounds, do
          host_seconds.push_back(overlapped.host_seconds());
          return seconds;
        }},
-      {"reduce overlapped, no backward pass", 0, numel, [&] { return overlapped.sample(overlapped_at_once); }}};
+      {"reduce overlapped, no backward pass", 0, numel,
+       [&] { return overlapped.sample(overlapped_at_once); }}};
   measure(rows, rounds);
   Row& enqueued = rows.emplace_back();
   enqueued.name = "reduce during it, until enqueued";

@@ -7,8 +7,8 @@
 
 #include "common/base/digest.hpp"
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/device/runtime/timed_event.hpp"
 #include "cuda/comm/memory/space_array.hpp"
+#include "cuda/device/runtime/timed_event.hpp"
 
 namespace zeroproof::verification::bench {
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from peer.say import Problem, say
+from peer.report import Problem, say
 
 TORCH = ("torch==2.15.0", "numpy==2.4.6")
 DEEPSPEED = ("deepspeed==0.19.8", "ninja==1.13.2")

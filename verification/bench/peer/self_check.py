@@ -5,8 +5,7 @@ import json
 import struct
 
 from peer import worker
-from peer.say import Problem
-from peer.table import ratios, table
+from peer.report import Problem, ratios, table
 
 
 def group(rows):

@@ -1,24 +1,25 @@
-"""Who is timed: peers, which wait between the rounds, and our programs, which are started for every sample."""
+"""Rounds of peers, which wait between the rounds, and of our program, which is started for every sample."""
 
 import contextlib
 import json
 import os
+import random
 import subprocess
 import tempfile
 from pathlib import Path
 
-from peer.install import last_line
-from peer.say import Problem
+from peer.install import last_line, prepare_venv
+from peer.report import Problem, say, table
 
 LOCAL = {"torch-fused": "torch, fused AdamW", "torch-foreach": "torch, foreach AdamW",
          "deepspeed": "DeepSpeed CPU Adam"}
 RANKED = {"ddp": "DDP over gloo, fused AdamW", "zero": "ZeroRedundancyOptimizer, gloo"}
 PAGES = {"": {}, ", 2 MiB pages": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}}
-MIB_NUMEL = 1 << 18  # parameters of one MiB, in which zeroproof-bench-ranks counts
+MIB_NUMEL = 1 << 18  # parameters of one MiB, in which zeroproof-bench ranks counts
 
 
 class Peer:
-    """Processes of peer_worker.py, as many as ranks, that wait between the rounds."""
+    """Processes of worker.py, as many as ranks, that wait between the rounds."""
 
     def __init__(self, flow, pages, options, case, world=1):
         self.name = (LOCAL | RANKED)[flow] + pages
@@ -91,7 +92,7 @@ def run_ours(command, environment, folder):
 
 
 def local_command(options, tensors, rounds, micro_batches=1):
-    return [options.build / "zeroproof-bench", "--rows", "product", "--numel", str(options.numel),
+    return [options.build / "zeroproof-bench", "product", "--numel", str(options.numel),
             "--tensors", str(tensors), "--micro-batches", str(micro_batches), "--rounds", str(rounds),
             "--threads", str(options.threads)]
 
@@ -102,7 +103,62 @@ def sample_local(options, tensors, pages, folder):
 
 
 def sample_ranked(options, ranks, folder):
-    command = [options.build / "zeroproof-bench-ranks", "--ranks", str(ranks), "--malloc", "installed", "--mib",
+    command = [options.build / "zeroproof-bench", "ranks", "--ranks", str(ranks), "--malloc", "installed", "--mib",
                str(options.numel // MIB_NUMEL), "--rounds", str(options.steps)]
     rows = run_ours(command, {}, folder)["rows"]
     return {f"ours: {row['name']}": row["samples_s"] for row in rows if row["name"].startswith("product, ")}
+
+
+def measure(title, options, own, flows, case, world, gone):
+    """own: functions that each return the seconds of one or more of our rows. Returns the group's record."""
+    peers, rows, checks = [], {}, {}
+    try:
+        for flow in flows:
+            for pages in PAGES:
+                name = (LOCAL | RANKED)[flow] + pages
+                if flow in gone:
+                    checks[name] = {"unavailable": gone[flow]}
+                    continue
+                say(f"{title}: {name} starts")
+                peer = Peer(flow, pages, options, case, world)
+                peers.append(peer)
+                checks[name] = {"unavailable": peer.unavailable} if peer.unavailable else peer.check()
+        timed = [peer for peer in peers if "ok" in checks[peer.name]]
+        for number in range(options.rounds):
+            say(f"{title}: round {number + 1} of {options.rounds}")
+            turns = own + timed
+            random.Random(number).shuffle(turns)
+            for turn in turns:
+                found = {turn.name: turn.sample(options.steps)} if isinstance(turn, Peer) else turn()
+                for name, seconds in found.items():
+                    rows.setdefault(name, []).append(seconds)
+    finally:
+        for peer in peers:
+            peer.stop()
+    order = sorted(name for name in rows if name.startswith("ours")) + [name for name in checks if name in rows]
+    return {"title": title, "rows": {name: rows[name] for name in order}, "checks": checks}
+
+
+def run_groups(options, folder):
+    gone = prepare_venv(options.venv, options.peers)
+    local = [flow for flow in LOCAL if flow in options.peers]
+    ranked = [flow for flow in RANKED if flow in options.peers]
+    groups = []
+
+    def run(title, own, flows, tensors, world):
+        case = folder / "case.safetensors"
+        say(f"{title}: ours makes the numbers that all start from")
+        run_ours([*local_command(options, tensors, 1, world), "--save", case], {}, folder)
+        groups.append(measure(title, options, own, flows, case, world, gone))
+        print(table(groups[-1]), flush=True)
+
+    for tensors in options.tensors:
+        shape = f"{options.numel:,} parameters, {tensors:,} tensor{'' if tensors == 1 else 's'}"
+        if local:
+            run(f"{shape}, {options.threads} thread{'' if options.threads == 1 else 's'}",
+                [lambda tensors=tensors, pages=pages: sample_local(options, tensors, pages, folder) for pages in PAGES],
+                local, tensors, 1)
+        for ranks in options.ranks if ranked else []:
+            run(f"{shape}{'' if tensors == 1 else ' (ours: 1)'}, {ranks} processes of one thread",
+                [lambda ranks=ranks: sample_ranked(options, ranks, folder)], ranked, tensors, ranks)
+    return groups

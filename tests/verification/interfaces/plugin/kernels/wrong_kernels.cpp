@@ -5,11 +5,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "reference/cast.hpp"
-#include "reference/clip.hpp"
-#include "reference/grad_norm.hpp"
-#include "reference/grad_scale.hpp"
-#include "reference/loss_scaler.hpp"
+#include "reference/operations.hpp"
 #include "tests/verification/interfaces/plugin/kernels/kernel.hpp"
 
 namespace {

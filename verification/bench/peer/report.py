@@ -1,6 +1,27 @@
-"""Ratios and how they are shown."""
+"""What the user reads: messages, errors, ratios and tables."""
 
 import statistics
+import sys
+
+
+class Problem(Exception):
+    """One sentence for the user, and the exit code."""
+
+    def __init__(self, code, problem, why, remedy):
+        super().__init__(f"{problem} ({why}); {remedy}")
+        self.code = code
+
+
+def say(text):
+    print(f"peers: {text}", file=sys.stderr, flush=True)
+
+
+def numbers(text):
+    """Of a command line: 1,69."""
+    values = [int(word) for word in text.split(",")]
+    if any(value < 1 for value in values):
+        raise ValueError
+    return values
 
 
 def ratios(rows, name, base):

@@ -4,7 +4,7 @@
 Two flows over fp32 masters with bf16 copies of the parameters: clip_grad_norm_(foreach) + AdamW(fused) + copy to bf16;
 and the same under a GradScaler, whose check for infinities the host waits for. Each is timed with CUDA events, in
 alternation with a copy of fp32 values, in another order each round. A row's ratio is its time / that of the copy, each
-per element: it can be compared with a row of zeroproof-bench-device divided by its "RW" limit.
+per element: it can be compared with a row of `zeroproof-bench device` divided by its "RW" limit.
 
 Exit codes: 0 measured; 2 bad usage; 3 PyTorch or a GPU is missing, which the record says too.
 """
@@ -16,28 +16,16 @@ import statistics
 import sys
 from pathlib import Path
 
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from peer.report import Problem, numbers
+
 HYPER = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
 MAX_NORM = 1.0
 LOSS_SCALE = 2.0**10
 
 
-class Problem(Exception):
-    """One sentence for the user, and the exit code."""
-
-    def __init__(self, code, problem, why, remedy):
-        super().__init__(f"{problem} ({why}); {remedy}")
-        self.code = code
-
-
 def say(text):
     print(f"torch_peer: {text}", file=sys.stderr, flush=True)
-
-
-def numbers(text):
-    values = [int(word) for word in text.split(",")]
-    if any(value < 1 for value in values):
-        raise ValueError
-    return values
 
 
 def parse(words):
@@ -71,7 +59,7 @@ def find_torch():
 
 
 def sizes(tensors, numel):
-    """Unequal odd ones, as zeroproof-bench-device cuts them."""
+    """Unequal odd ones, as `zeroproof-bench device` makes them."""
     if tensors == 1:
         return [numel]
     weights = [1 + i * 37 % 19 for i in range(tensors)]
