@@ -108,3 +108,14 @@ TEST_CASE("a report never takes the place of a closed stream") {
   CHECK(result.exit_code == 0);
   CHECK(read_file(report).rfind("{", 0) == 0);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they reserve terabytes of addresses
+TEST_CASE("program: exhausted memory is one sentence and exit code 9") {
+  const CliResult result =
+      run_shell("ulimit -v 200000; \"$ZEROPROOF\" verify byte_gpt/adamw/host/stage2/self/bf16/lockstep");
+  CHECK(result.exit_code == 9);
+  CHECK(result.err ==
+        "zeroproof: out of memory; run fewer cases at once with --jobs, or use a machine with more "
+        "memory\n");
+}
+#endif
